@@ -31,7 +31,7 @@ type Request struct {
 	Most int64
 }
 
-// An Answer is what came back. RetryAfter is what it asks for, 0 if nothing.
+// An Answer is the response to a Request. RetryAfter is the wait that it asks for; 0 = none.
 type Answer struct {
 	Status     int
 	Body       []byte
@@ -97,8 +97,8 @@ func AskOK(ctx context.Context, client *http.Client, q Request) ([]byte, error) 
 	return a.Body, err
 }
 
-// PostLines sends lines of jobs to POST /v1/imports of a node. The caller reads the answer, line by line
-// while the lines are still sent, and closes it.
+// PostLines sends lines of jobs to POST /v1/imports of a node. The caller reads the answer, line by
+// line while the lines are still sent, and closes it.
 func PostLines(ctx context.Context, client *http.Client, node string, header map[string]string, lines io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, node+"/v1/imports", io.NopCloser(lines))
 	if err != nil {

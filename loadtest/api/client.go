@@ -17,26 +17,29 @@ const (
 	RequestTimeout = 15 * time.Second
 	// TriesPerNode bounds how often a read is tried, per node.
 	TriesPerNode = 4
-	// MaxAnswer bounds the body of one answer, in bytes: a page of 500 runs with payloads of 64 KiB and their attempts.
+	// MaxAnswer bounds the body of one answer, in bytes: a page of 500 runs with payloads of 64 KiB
+	// and their attempts.
 	MaxAnswer = 64 << 20
 
 	firstBackoff = 200 * time.Millisecond
 	maxBackoff   = 3 * time.Second
 )
 
-// ErrRefused says that the API does not let us in (401, 403), or takes no import of ours at all. Nothing else will go better.
+// ErrRefused says that the API does not let us in (401, 403), or refuses an import as a whole.
+// Repeating does not help.
 var ErrRefused = errors.New("refused")
 
-// ErrUnreadable says that no node gave an answer within the bounds. Nothing may be concluded from it.
+// ErrUnreadable says that no node gave an answer within the bounds. Nothing may be concluded from
+// it.
 var ErrUnreadable = errors.New("no node gave an answer")
 
-// Client knows the nodes and how to be let in. It is safe for concurrent use.
+// A Client reads from the nodes of a cluster. It is safe for concurrent use.
 type Client struct {
 	// URLs are the bases of the nodes' APIs, such as "http://127.0.0.1:8080". At least one.
 	URLs []string
 	// Token and Tenant go into each request, if set.
 	Token, Tenant string
-	// HTTP is used as it is; it must have no Timeout of its own, because imports take long.
+	// HTTP must have no Timeout, because imports take long.
 	HTTP *http.Client
 	Log  *slog.Logger
 	// Timeout bounds one request that reads; 0 = RequestTimeout.
@@ -50,7 +53,7 @@ func (c *Client) node() string {
 	return strings.TrimSuffix(c.URLs[(c.next.Add(1)-1)%uint64(len(c.URLs))], "/")
 }
 
-// headers let requests in.
+// headers are the credentials of a request.
 func (c *Client) headers() map[string]string {
 	h := map[string]string{"Carillon-Tenant": c.Tenant}
 	if c.Token != "" {
@@ -59,8 +62,8 @@ func (c *Client) headers() map[string]string {
 	return h
 }
 
-// get reads path from one node after the other until one answers 200 or 404. The error is ErrRefused,
-// ErrUnreadable or that of ctx.
+// get reads path from one node after the other until one answers 200 or 404. The error is
+// ErrRefused, ErrUnreadable or that of ctx.
 func (c *Client) get(ctx context.Context, path string) (status int, body []byte, err error) {
 	backoff := firstBackoff
 	tries := TriesPerNode * len(c.URLs)
@@ -91,7 +94,7 @@ func (c *Client) get(ctx context.Context, path string) (status int, body []byte,
 	return 0, nil, fmt.Errorf("get %s: %w, tried %d times, last: %w", path, ErrUnreadable, tries, last)
 }
 
-// final reports whether an answer will be the same next time and from another node.
+// final reports whether every node would give the same answer again.
 func final(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:

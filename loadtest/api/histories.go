@@ -11,7 +11,7 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// unsettledEvery is how often jobs are read again of which a target has no verdict yet.
+// unsettledEvery is how often jobs with a target without a verdict are read again.
 const unsettledEvery = 3 * time.Second
 
 // Histories reads the histories of recurring jobs through the API, twice.
@@ -26,8 +26,9 @@ type Histories struct {
 	Log         *slog.Logger
 }
 
-// Read fills in h.Jobs: it reads every job that was acknowledged, reads those again of which a target has no verdict until all have one or
-// WaitUntil, waits Apart, and reads everything again. The error is that of ctx, or check.ErrHistory; what could not be read is no error.
+// Read fills in h.Jobs. It reads every acknowledged job, repeats jobs without a verdict for each
+// target until WaitUntil, waits Apart, and reads everything again. The error is that of ctx,
+// ErrRefused or check.ErrHistory; a job that cannot be read is no error.
 func (o *Histories) Read(ctx context.Context, h *check.RecurringHistory) error {
 	var ids []string
 	for i := range h.Events {
@@ -114,8 +115,8 @@ func (o *Histories) read(ctx context.Context, what string, ids []string, reading
 	})
 }
 
-// history reads the runs of a job that have ended. found is false if the API says that there is no such
-// job.
+// history reads the runs of a job that have ended. found is false if the API says that there is no
+// such job.
 func (c *Client) history(ctx context.Context, id string) (runs []check.JobRun, found bool, err error) {
 	found, err = pages(ctx, c, "/v1/jobs/"+url.PathEscape(id)+"/runs", url.Values{}, func(r *check.JobRun) {
 		if r.State.Terminal() { // the others are judged once they have ended

@@ -112,7 +112,7 @@ const (
 //	herd   rate             all at one instant
 //	shaky  rate             all fail once, so each takes two reservations
 //	ample  rate             never reached
-//	crew   max_concurrent   half of the span to work off what is due in its first third, when a node is killed
+//	crew   max_concurrent   takes half of the span for what is due in its first third
 //	pair   max_concurrent   2, and runs come three times as fast as they may start
 func limitedTasks(jobs int, span time.Duration) []limitedTask {
 	// within returns the rate at which these starts take a part of the span.
@@ -253,7 +253,8 @@ func (r *run) putTask(ctx context.Context, t limitedTask) (shown check.Task, err
 	if err != nil {
 		return shown, err
 	}
-	return shown, json.Unmarshal(o.body, &shown)
+	err = json.Unmarshal(o.body, &shown)
+	return shown, err
 }
 
 // deferralCounter counts the starts that a node has deferred because a task's limit was reached.

@@ -42,10 +42,11 @@ type Forgiven struct {
 
 // Forgive removes from the history what losses excuse, and counts it.
 //
-//   - An acknowledgement within a loss counts as no answer if the run is not there at the second read:
-//     the job may have run, or not. A run that is there was not lost, and is owed every promise.
-//   - A run with a call under way within a loss is not judged: its records may be lost. It is counted
-//     whether it was called again and whether it ended.
+//   - An acknowledgement within a loss counts as no answer if the run is not there at the second
+//     read: the job may have run, or not. A run that is there was not lost, and is owed every
+//     promise.
+//   - A run with a call under way within a loss is not judged: its records may be lost. It is
+//     counted whether it was called again and whether it ended.
 //
 // The slices of the history are replaced, not changed.
 func (h *History) Forgive(losses []Loss) Forgiven {

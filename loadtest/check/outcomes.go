@@ -7,9 +7,9 @@ import (
 
 // This file decides whether a run ended twice, differently. DESIGN section 3 allows:
 //
-//   - Under at_least_once a late success of an attempt under way may turn failed, missed or cancelled
-//     into succeeded, between two reads or within the records of one. Never the reverse, and under no
-//     other guarantee.
+//   - Under at_least_once a late success of an attempt under way may turn failed, missed or
+//     cancelled into succeeded, between two reads or within the records of one. Never the reverse,
+//     and under no other guarantee.
 //   - A record marked superseded is no outcome.
 //
 // The API does not say which record ended the run, so the job decides:

@@ -26,8 +26,8 @@ const (
 	childEnd  = 15 * time.Second // for a child to end when it is told to
 )
 
-// A Child is a process of ours. It gets SIGTERM when the context ends that it was started with, SIGKILL when it has not
-// ended 15 s later, and dies with this program.
+// A Child is a process that dies with this program. When the context of its start ends it gets
+// SIGTERM, and SIGKILL 15 s later.
 type Child struct {
 	PID  int
 	Done chan struct{} // closed when it has ended
@@ -63,7 +63,7 @@ func Start(ctx context.Context, program string, args []string, out, log io.Write
 	return c, nil
 }
 
-// A Server is a child that has said that it is ready.
+// A Server is a child that has reported that it is ready.
 type Server struct {
 	*Child
 	Said string // the first submatch of what it said
@@ -127,9 +127,9 @@ type Sink struct {
 
 var sinkListens = regexp.MustCompile(`(?m)^sink listens on (\S+)$`)
 
-// StartSink starts a sink on a free port, from program (carillon-load), and returns when it listens.
-// Its record is dir/seen.ndjson. Further arguments are for the program; a "--listen" among them takes
-// the place of the free port. The caller must end it.
+// StartSink starts a sink on a free port, from program (carillon-load), and returns when it
+// listens. Its record is dir/seen.ndjson. Further arguments are for the program; a "--listen" among
+// them takes the place of the free port. The caller must end it.
 func StartSink(ctx context.Context, program, dir string, more ...string) (*Sink, error) {
 	s := &Sink{Record: filepath.Join(dir, "seen.ndjson")}
 	args := []string{"sink", "--out", s.Record}
@@ -152,13 +152,13 @@ func StartSink(ctx context.Context, program, dir string, more ...string) (*Sink,
 	return s, nil
 }
 
-// SinkStats is what a sink has seen: calls, and different runs.
+// SinkStats counts the calls that a sink has seen, and their runs.
 type SinkStats struct {
 	Seen int64 `json:"seen"`
 	Runs int64 `json:"runs"`
 }
 
-// AskSink asks the sink at url what it has seen.
+// AskSink asks the sink at url for its counts.
 func AskSink(ctx context.Context, client *http.Client, url string) (stats SinkStats, err error) {
 	if err := api.AskJSON(ctx, client, api.Request{URL: url + "/stats"}, &stats); err != nil {
 		return stats, fmt.Errorf("ask the sink: %w", err)
@@ -166,7 +166,7 @@ func AskSink(ctx context.Context, client *http.Client, url string) (stats SinkSt
 	return stats, nil
 }
 
-// An Awaited passes on what is written and reports the first match, once.
+// An Awaited forwards what is written and reports the first match, once.
 type Awaited struct {
 	Found chan string // gets the first submatch
 
@@ -178,7 +178,7 @@ type Awaited struct {
 	silent bool
 }
 
-// Await returns an Awaited that passes on to to and looks for want in whole lines.
+// Await returns an Awaited that forwards to `to` and looks for want in whole lines.
 func Await(to io.Writer, want *regexp.Regexp) *Awaited {
 	return &Awaited{Found: make(chan string, 1), to: to, want: want}
 }

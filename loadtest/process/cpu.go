@@ -23,10 +23,11 @@ func CPU(pid int) (time.Duration, error) {
 	return parseCPU(string(text))
 }
 
-// parseCPU reads utime and stime from a line of /proc/<pid>/stat (proc(5)). The name in the second field may hold
-// anything, so fields are counted from the last closing parenthesis.
+// parseCPU reads utime and stime from a line of /proc/<pid>/stat (proc(5)). The name in the second
+// field may hold anything, so fields are counted from the last closing parenthesis.
 func parseCPU(stat string) (time.Duration, error) {
-	const utime, stime = 11, 12 // 14 and 15 of proc(5), less the three before the parenthesis' end and one for counting from 0
+	// 14 and 15 of proc(5), less the three before the parenthesis' end and one for counting from 0
+	const utime, stime = 11, 12
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) <= stime {
 		return 0, fmt.Errorf("read cpu time: unreadable line %.200q", stat)
@@ -42,8 +43,8 @@ func parseCPU(stat string) (time.Duration, error) {
 	return sum, nil
 }
 
-// A Meter adds up the CPU time of members over all their processes. A member that is killed keeps what was read last, so
-// read shortly before a kill. It is safe for concurrent use.
+// A Meter adds up the CPU time of members over all their processes. A member that is killed keeps
+// what was read last, so read shortly before a kill. It is safe for concurrent use.
 type Meter struct {
 	read func(pid int) (time.Duration, error)
 
@@ -56,7 +57,8 @@ func NewMeter(read func(pid int) (time.Duration, error)) *Meter {
 	return &Meter{read: read, used: map[string]map[int]time.Duration{}}
 }
 
-// Sample reads every process of pids (by member; 0 = there is none now) and returns the sums so far.
+// Sample reads every process of pids (by member; 0 = there is none now) and returns the sums so
+// far.
 func (m *Meter) Sample(pids map[string]int) map[string]time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,5 +104,6 @@ func parseResident(status string) (float64, error) {
 		}
 		return kib * 1024, nil
 	}
-	return 0, errors.New("read memory: the process has none") // it has ended, and nobody has waited for it
+	// it has ended, and nobody has waited for it
+	return 0, errors.New("read memory: the process has none")
 }

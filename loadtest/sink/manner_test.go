@@ -17,7 +17,8 @@ import (
 	"carillon.dev/carillon/loadtest/sink"
 )
 
-// callAt calls an address of the sink and returns the status; 0 if the connection was closed instead.
+// callAt calls an address of the sink and returns the status; 0 if the connection was closed
+// instead.
 func callAt(ctx context.Context, s http.Handler, path string, attempt int) (status int) {
 	status, _ = answered(ctx, s, path, attempt)
 	return status
@@ -78,7 +79,8 @@ func TestAddressesSayHowTheyAreAnswered(t *testing.T) {
 	}
 }
 
-// TestFailuresAskToWait: what a failure asks for by Retry-After is what the record tells; what nobody was told is not in it.
+// TestFailuresAskToWait: what a failure asks for by Retry-After is what the record tells; what
+// nobody was told is not in it.
 func TestFailuresAskToWait(t *testing.T) {
 	rows := []struct {
 		path    string
@@ -177,7 +179,8 @@ func TestWhatHangsEndsWithItsCallerOrAtTheBound(t *testing.T) {
 	})
 }
 
-// Over a real connection: the caller's going away is seen, a cut call has no answer, and a dripped answer flows.
+// Over a real connection: the caller's going away is seen, a cut call has no answer, and a dripped
+// answer flows.
 func TestMannersOverAConnection(t *testing.T) {
 	var out file
 	s := sink.New(sink.Config{}, &out)

@@ -22,7 +22,8 @@ import (
 const (
 	// FlushEvery is how long an arrival stays in memory only.
 	FlushEvery = 100 * time.Millisecond
-	// MaxBuffered bounds the bytes in memory. Calls beyond it are answered 503, and the record tells of the gap.
+	// MaxBuffered bounds the bytes in memory. Calls beyond it are answered 503, and the record has
+	// a gap.
 	MaxBuffered = 64 << 20
 	// MaxBody bounds how much of a body is read, so that connections are used again.
 	MaxBody = 1 << 20
@@ -35,17 +36,17 @@ const (
 type Config struct {
 	// Delay is how long each answer takes.
 	Delay time.Duration
-	// FailRate is the share of attempts, 0 to 1, that are answered with FailStatus (0 = 500). Which ones follows from Seed, run id
-	// and attempt, so a retry has its own luck and a redelivery the same.
+	// FailRate is the share of attempts, 0 to 1, that are answered with FailStatus (0 = 500). Seed,
+	// run id and attempt decide which: a redelivery fails again, a retry may not.
 	FailRate   float64
 	FailStatus int
 	Seed       uint64
 }
 
-// seed is of the hashes of run ids.
+// seed is that of the hashes of run ids.
 var seed = maphash.MakeSeed()
 
-// Stats is what GET /stats answers.
+// Stats is the answer to GET /stats.
 type Stats struct {
 	Seen     int64 `json:"seen"`
 	Runs     int64 `json:"runs"`     // of those seen, with different run ids
@@ -55,7 +56,7 @@ type Stats struct {
 	Buffered int   `json:"buffered"` // bytes not yet in the file
 }
 
-// Sink is an http.Handler. GET /stats tells its counters; every other request is an arrival.
+// Sink is an http.Handler. GET /stats returns its counters; every other request is an arrival.
 type Sink struct {
 	cfg Config
 	out io.Writer
@@ -66,10 +67,11 @@ type Sink struct {
 	buf   []byte
 	spare []byte
 	seen  int64
-	runs  map[uint64]struct{} // hashes of the run ids seen: two of a million are the same once in forty million sinks
+	// hashes of the run ids seen: two of a million are the same once in forty million sinks
+	runs map[uint64]struct{}
 }
 
-// New returns a sink that writes to out, which Run does.
+// New returns a sink whose Run writes to out.
 func New(cfg Config, out io.Writer) *Sink {
 	if cfg.FailStatus == 0 {
 		cfg.FailStatus = http.StatusInternalServerError
@@ -77,8 +79,8 @@ func New(cfg Config, out io.Writer) *Sink {
 	return &Sink{cfg: cfg, out: out, buf: make([]byte, 0, initialBuffer), spare: make([]byte, 0, initialBuffer), runs: make(map[uint64]struct{})}
 }
 
-// Run writes the record until ctx is done, and then closes it. The server must have stopped by then, or late arrivals are lost.
-// It returns nil when told to stop, and an error if the record could not be written.
+// Run writes the record until ctx ends, and closes it. The server must have stopped by then, or
+// late arrivals are lost. An error means that the record could not be written.
 func (s *Sink) Run(ctx context.Context) error {
 	var w journal.SeenWriter
 	if _, err := s.out.Write(w.Start(nil, time.Now())); err != nil {
@@ -111,7 +113,8 @@ func (s *Sink) Run(ctx context.Context) error {
 	}
 }
 
-// flush writes the buffer out. It returns the number of arrivals that are in the file now, and whether any byte was written.
+// flush writes the buffer. It returns the number of arrivals in the file, and whether it wrote a
+// byte.
 func (s *Sink) flush() (n int64, wrote bool, err error) {
 	s.mu.Lock()
 	full := s.buf
@@ -199,10 +202,11 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// buffers are what bodies are read through.
+// buffers are for reading bodies.
 var buffers = sync.Pool{New: func() any { return new([bodyBuffer]byte) }}
 
-// hashBody reads a body and returns its hash. It is not whole if it was cut short, or is longer than MaxBody.
+// hashBody reads a body and returns its hash. It is not whole if it was cut short, or is longer
+// than MaxBody.
 func hashBody(body io.Reader) (h check.Hash, whole bool) {
 	buffer, _ := buffers.Get().(*[bodyBuffer]byte)
 	defer buffers.Put(buffer)
@@ -228,7 +232,8 @@ func (s *Sink) delay(r *http.Request) bool {
 	}
 }
 
-// answer answers with a status, and with Retry-After unless after is 0; status 0 = the connection is closed without an answer.
+// answer answers with a status, and with Retry-After unless after is 0. Status 0 closes the
+// connection.
 func answer(w http.ResponseWriter, status int, after time.Duration) {
 	if status == 0 {
 		panic(http.ErrAbortHandler) // how net/http is told to do so

@@ -13,7 +13,7 @@ import (
 	"carillon.dev/carillon/loadtest/bench"
 )
 
-// benchFlags are what bench and suite have in common.
+// benchFlags are the flags that bench, suite and fair share.
 type benchFlags struct {
 	cfg                bench.Config
 	commitLog, profile string
@@ -69,7 +69,7 @@ func (b *benchFlags) prepare(cmd *cobra.Command) (err error) {
 	return nil
 }
 
-// keepProgram copies the program that is measured, so that all parts of a suite measure the same one, whatever is built meanwhile.
+// keepProgram copies the measured program, so that a build meanwhile does not change it.
 func (b *benchFlags) keepProgram() error {
 	c := &b.cfg
 	program, err := os.ReadFile(c.Carillon)
@@ -90,7 +90,7 @@ func (b *benchFlags) keepProgram() error {
 	return nil
 }
 
-// tidy removes what nobody needs after a run that ended with err.
+// tidy removes the temporary folder after a good run.
 func (b *benchFlags) tidy(cmd *cobra.Command, err error) error {
 	if !b.temporary || b.keep || err != nil {
 		cmd.PrintErrln("what is left of this run is in", b.cfg.Dir)

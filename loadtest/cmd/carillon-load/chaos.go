@@ -149,12 +149,12 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	return cmd
 }
 
-// longTimeout bounds a run whose bound is not stated, where each job is created, or read twice, by
-// itself.
+// longTimeout bounds runs whose jobs are created or read one by one, if no bound is stated.
 const longTimeout = time.Hour
 
-// planFlags leaves to the scenario's plan what the flags did not state, and refuses what the plan decides.
-// It returns the bound of the run where it is not that of the flag, and says what this machine lacks.
+// planFlags fills in from the scenario's plan what the flags do not state, and refuses flags that
+// the plan decides. It returns the bound of the run; 0 = that of the flag. It fails if this machine
+// lacks what the plan needs.
 func planFlags(cfg *chaos.Config, span time.Duration, stated func(name string) bool) (timeout time.Duration, err error) {
 	plan, ok := cfg.Scenario.Plan()
 	if !ok {
@@ -193,7 +193,7 @@ func planFlags(cfg *chaos.Config, span time.Duration, stated func(name string) b
 	return 0, nil
 }
 
-// available says what this machine lacks for a plan.
+// available reports what this machine lacks for a plan.
 func available(plan chaos.Plan) error {
 	var missing []error
 	if plan.Members.Namespaces {
@@ -208,7 +208,7 @@ func available(plan chaos.Plan) error {
 	return nil
 }
 
-// mixOf makes the stated parts a mix; none = the default.
+// mixOf reads a mix; none = the default.
 func mixOf(parts []int) (chaos.Mix, error) {
 	switch len(parts) {
 	case 0:
@@ -227,7 +227,7 @@ func unless[T any](stated func(name string) bool, flag string, field *T, value T
 	}
 }
 
-// commandLine is how the program was called, without the way to it.
+// commandLine returns the program and its arguments, without its folder.
 func commandLine(args []string) string {
 	words := append([]string{filepath.Base(args[0])}, args[1:]...)
 	for i, w := range words {
@@ -250,7 +250,8 @@ func readReports(paths []string) ([]*chaos.Report, error) {
 	return reports, nil
 }
 
-// writeChaos writes the report into the folder and its markdown, beside that of others, to w too.
+// writeChaos writes the report and its markdown, beside that of others, into the folder, and the
+// markdown to w.
 func writeChaos(rep *chaos.Report, others []*chaos.Report, folder string, w io.Writer) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("write report: %w", err)

@@ -18,10 +18,11 @@ import (
 	"carillon.dev/carillon/loadtest/journal"
 )
 
-// farAhead is how far ahead a due instant may lie for a check to wait for it. Later runs are reported as not due.
+// farAhead bounds how far ahead a run may be due for a check to wait for it. Later runs are not
+// due.
 const farAhead = time.Hour
 
-// evidence says where a check finds what it judges.
+// evidence is the files that a check reads.
 type evidence struct {
 	asked, acks, seen, changes, tasks, states, lost []string
 	recurringEvidence
@@ -29,7 +30,7 @@ type evidence struct {
 	calm bool
 }
 
-// bounds say how long a check waits, and how hard it reads.
+// bounds are those of a check.
 type bounds struct {
 	wait, apart, timeout time.Duration
 	concurrency          int
@@ -76,7 +77,7 @@ given is unexpected. With --events recurring jobs are judged instead, by the his
 			if h.Runs, h.Unlisted, err = o.Observe(ctx); err != nil {
 				return err
 			}
-			// The sink saw more while we waited. Its record is read again now that everything has ended.
+			// The sink saw more meanwhile. Its record is read again after the last end.
 			if h.Seen, h.SeenAll, err = ev.readSeen(); err != nil {
 				return err
 			}
@@ -152,7 +153,7 @@ func spanOf(flag, text string) (from, to time.Time, err error) {
 	return from, to, nil
 }
 
-// removedPoll is how often it is looked whether a file is still there.
+// removedPoll is how often waitRemoved looks for the file.
 const removedPoll = 100 * time.Millisecond
 
 // waitRemoved makes a file, which must not exist, and returns when it has been removed.
@@ -181,7 +182,7 @@ func waitRemoved(ctx context.Context, path string) error {
 	}
 }
 
-// complete reports what is missing.
+// complete reports missing flags.
 func (ev *evidence) complete() error {
 	oneOff := len(ev.asked) + len(ev.acks) + len(ev.changes) + len(ev.tasks)
 	switch {
@@ -248,7 +249,8 @@ func (ev *evidence) readSeen() (seen []check.Sighting, all bool, err error) {
 	return seen, all, nil
 }
 
-// scope returns the runs to be looked at, every time at which something was asked or happened, and the last due instant before limit.
+// scope returns the runs to read, all instants of the history, and the last due instant before
+// limit.
 func scope(h *check.History, limit time.Time) (ids []string, times []time.Time, last time.Time) {
 	for i := range h.Asked {
 		times = append(times, h.Asked[i].At)
@@ -291,7 +293,7 @@ type verdict interface {
 	Failed() bool
 }
 
-// report prints rep, keeps it if it is to be kept, and turns a bad one into errVerdict.
+// report prints rep, writes it into out unless that is "", and turns a bad one into errVerdict.
 func report(rep verdict, w io.Writer, out string) error {
 	if err := rep.WriteText(w); err != nil {
 		return err

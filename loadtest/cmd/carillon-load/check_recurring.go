@@ -15,7 +15,7 @@ import (
 // historyTimeout bounds the reading of one page of a history.
 const historyTimeout = 30 * time.Second
 
-// recurringEvidence says where a check finds what it judges of recurring jobs.
+// recurringEvidence is what a check of recurring jobs reads.
 type recurringEvidence struct {
 	events, end  string
 	stops, kills []string
@@ -41,7 +41,7 @@ func checkRecurring(ctx context.Context, to *target, ev *evidence, b bounds, log
 	if err := o.Read(ctx, &h); err != nil {
 		return err
 	}
-	// The sink saw more while we waited. Its record is read again now that everything has ended.
+	// The sink saw more meanwhile. Its record is read again after the last end.
 	if h.Seen, h.SeenAll, err = ev.readSeen(); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func checkRecurring(ctx context.Context, to *target, ev *evidence, b bounds, log
 	return report(&rep, w, out)
 }
 
-// readRecurring reads the events, and what the flags say.
+// readRecurring reads the events, and the spans and instants of the flags.
 func (ev *recurringEvidence) readRecurring() (h check.RecurringHistory, err error) {
 	if h.End, err = time.Parse(time.RFC3339Nano, ev.end); err != nil {
 		return h, fmt.Errorf("read --end: %w", err)

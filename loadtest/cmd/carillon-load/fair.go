@@ -42,7 +42,8 @@ starts 1,280 runs a second. Writes a result as JSON, with plots, into --out. Exi
 			if err := errors.Join(f.Validate(), b.keepProgram()); err != nil {
 				return b.tidy(cmd, err)
 			}
-			if err := os.Setenv("CARILLON_EXECUTOR_SLOTS", strconv.Itoa(slots)); err != nil { // the nodes inherit it
+			// the nodes inherit it
+			if err := os.Setenv("CARILLON_EXECUTOR_SLOTS", strconv.Itoa(slots)); err != nil {
 				return b.tidy(cmd, err)
 			}
 			ctx, cancel := withTimeout(cmd.Context(), b.timeout)

@@ -21,7 +21,8 @@ import (
 	"carillon.dev/carillon/loadtest/sink"
 )
 
-// asProgram in the environment makes the test binary carillon-load itself, for tests that start it as a process.
+// asProgram in the environment makes the test binary carillon-load itself, for tests that start it
+// as a process.
 const asProgram = "CARILLON_LOAD_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -83,7 +84,8 @@ func startSink(t *testing.T, cfg sink.Config, path string) (url string, stop fun
 	return "http://" + ln.Addr().String(), stop
 }
 
-// The four commands together against a Carillon in memory: an import that is cut, a sink that fails a tenth.
+// The four commands together against a Carillon in memory: an import that is cut, a sink that fails
+// a tenth.
 func TestFromJobsToVerdict(t *testing.T) {
 	dir := t.TempDir()
 	jobs, acks, seen, out := filepath.Join(dir, "jobs"), filepath.Join(dir, "acks"), filepath.Join(dir, "seen"), filepath.Join(dir, "report")

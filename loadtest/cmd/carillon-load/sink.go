@@ -19,7 +19,7 @@ import (
 	"carillon.dev/carillon/loadtest/sink"
 )
 
-// drainTimeout bounds how long a sink that was told to stop waits for calls under way.
+// drainTimeout bounds how long a stopping sink waits for calls under way.
 const drainTimeout = 5 * time.Second
 
 func newSink() *cobra.Command {
@@ -129,14 +129,14 @@ func endLine(f *os.File) error {
 	return err
 }
 
-// newConns are the connections on which nothing was asked yet. After close there are none any more.
+// newConns are the connections without a request so far.
 type newConns struct {
 	mu     sync.Mutex // guards what follows
 	conns  map[net.Conn]bool
 	closed bool
 }
 
-// note is what http.Server.ConnState is for.
+// note is an http.Server.ConnState.
 func (n *newConns) note(c net.Conn, state http.ConnState) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -207,7 +207,8 @@ func serveSink(ctx context.Context, s *sink.Sink, lns []net.Listener, progress i
 	}
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
-	// Shutdown gives a connection on which nothing was asked yet 5 s and more, which is longer than we wait.
+	// Shutdown waits at least 5 s for a connection without a request, which is longer than
+	// drainTimeout.
 	unused.close()
 	if err := srv.Shutdown(drain); err != nil {
 		errs = append(errs, fmt.Errorf("stop serving: %w", err), srv.Close())
