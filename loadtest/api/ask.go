@@ -127,15 +127,3 @@ func retryAfter(resp *http.Response) time.Duration {
 	}
 	return time.Duration(s) * time.Second
 }
-
-// SleepUntil returns at t, or with the error of ctx.
-func SleepUntil(ctx context.Context, t time.Time) error {
-	timer := time.NewTimer(time.Until(t))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

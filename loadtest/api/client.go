@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 const (
@@ -85,7 +87,7 @@ func (c *Client) get(ctx context.Context, path string) (status int, body []byte,
 			last = fmt.Errorf("%d %s", a.Status, firstBytes(a.Body))
 		}
 		if try%len(c.URLs) == 0 && try < tries { // every node has had its turn
-			if err := sleep(ctx, max(backoff, min(a.RetryAfter, maxBackoff))); err != nil {
+			if err := wait.For(ctx, max(backoff, min(a.RetryAfter, maxBackoff))); err != nil {
 				return 0, nil, fmt.Errorf("get %s: %w", path, err)
 			}
 			backoff = min(2*backoff, maxBackoff)
@@ -104,5 +106,3 @@ func final(status int) bool {
 }
 
 func firstBytes(b []byte) string { return string(b[:min(len(b), 300)]) }
-
-func sleep(ctx context.Context, d time.Duration) error { return SleepUntil(ctx, time.Now().Add(d)) }

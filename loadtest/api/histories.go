@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 // unsettledEvery is how often jobs with a target without a verdict are read again.
@@ -44,7 +45,7 @@ func (o *Histories) Read(ctx context.Context, h *check.RecurringHistory) error {
 		return err
 	}
 	o.Log.Info("waiting for the second read", "apart", o.Apart)
-	if err := sleep(ctx, o.Apart); err != nil {
+	if err := wait.For(ctx, o.Apart); err != nil {
 		return err
 	}
 	again := make(map[string]check.JobReading, len(ids))
@@ -77,7 +78,7 @@ func (o *Histories) wait(ctx context.Context, h check.RecurringHistory, readings
 			return nil
 		}
 		o.Log.Info("waiting for runs to end", "jobs", len(open), "until", o.WaitUntil.UTC().Format(time.RFC3339))
-		if err := sleep(ctx, min(unsettledEvery, time.Until(o.WaitUntil))); err != nil {
+		if err := wait.For(ctx, min(unsettledEvery, time.Until(o.WaitUntil))); err != nil {
 			return err
 		}
 		if err := o.read(ctx, "unsettled jobs read again", open, readings); err != nil {
@@ -91,7 +92,7 @@ func (o *Histories) read(ctx context.Context, what string, ids []string, reading
 	progress := newProgress(o.Log, what, len(ids))
 	var mu sync.Mutex // guards readings and failed
 	failed := 0
-	return each(ctx, len(ids), o.Concurrency, func(ctx context.Context, i int) error {
+	return Each(ctx, len(ids), o.Concurrency, func(ctx context.Context, i int) error {
 		defer progress.step()
 		at := time.Now()
 		runs, found, err := o.Client.history(ctx, ids[i])

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/loadtest/journal"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 const (
@@ -107,12 +108,12 @@ func (im *Import) Run(ctx context.Context) (Summary, error) {
 		if err = im.lookForKeys(); err != nil || im.left() == 0 {
 			break
 		}
-		wait := backoff
+		pause := backoff
 		if cut != nil {
-			wait = max(wait, cut.wait)
+			pause = max(pause, cut.wait)
 		}
-		im.Log.Warn("import not finished, sending again", "send", sends, "lines_left", im.left(), "in", wait, "why", cut)
-		if err = sleep(ctx, wait); err != nil {
+		im.Log.Warn("import not finished, sending again", "send", sends, "lines_left", im.left(), "in", pause, "why", cut)
+		if err = wait.For(ctx, pause); err != nil {
 			break
 		}
 		backoff = min(2*backoff, maxBackoff)

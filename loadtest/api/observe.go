@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 // Observer reads every run twice.
@@ -67,7 +68,7 @@ func (o *Observer) Observe(ctx context.Context) (observations []check.Observatio
 		}
 	}
 	o.Log.Info("waiting for the second read", "apart", o.Apart)
-	if err := sleep(ctx, o.Apart); err != nil {
+	if err := wait.For(ctx, o.Apart); err != nil {
 		return nil, 0, fmt.Errorf("wait for second read: %w", err)
 	}
 	ids := slices.Clone(o.IDs)
@@ -112,7 +113,7 @@ func (o *Observer) survey(ctx context.Context, name string, ids []string) (*surv
 	var mu sync.Mutex // guards s and partial
 	var partial []string
 	progress := newProgress(o.Log, name+": windows listed", len(o.Windows))
-	err := each(ctx, len(o.Windows), o.Concurrency, func(ctx context.Context, i int) error {
+	err := Each(ctx, len(o.Windows), o.Concurrency, func(ctx context.Context, i int) error {
 		defer progress.step()
 		at := time.Now()
 		err := o.Client.List(ctx, o.Windows[i], func(r *Run) {
@@ -158,7 +159,7 @@ func (o *Observer) byID(ctx context.Context, name string, ids []string, s *surve
 	progress := newProgress(o.Log, name, len(ids))
 	var mu sync.Mutex // guards s and failed
 	failed := 0
-	return each(ctx, len(ids), o.Concurrency, func(ctx context.Context, i int) error {
+	return Each(ctx, len(ids), o.Concurrency, func(ctx context.Context, i int) error {
 		defer progress.step()
 		at := time.Now()
 		run, found, err := o.Client.Run(ctx, ids[i])
@@ -203,7 +204,7 @@ func (o *Observer) wait(ctx context.Context, s *survey) error {
 			return nil
 		}
 		o.Log.Info("waiting for runs to end", "open", len(open), "until", o.WaitUntil.UTC().Format(time.RFC3339))
-		if err := sleep(ctx, min(pollEvery, time.Until(o.WaitUntil))); err != nil {
+		if err := wait.For(ctx, min(pollEvery, time.Until(o.WaitUntil))); err != nil {
 			return fmt.Errorf("wait for runs to end: %w", err)
 		}
 		slices.Sort(open)
@@ -225,8 +226,8 @@ func (o *Observer) open(r *check.Reading) bool {
 	}
 }
 
-// each calls f for 0 … n-1, limit at a time (0 = 4), until all are done or one fails.
-func each(ctx context.Context, n, limit int, f func(ctx context.Context, i int) error) error {
+// Each calls f for 0 … n-1, limit at a time (0 = 4), until all are done or one fails.
+func Each(ctx context.Context, n, limit int, f func(ctx context.Context, i int) error) error {
 	g, gctx := errgroup.WithContext(ctx)
 	if limit < 1 {
 		limit = 4

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"carillon.dev/carillon/loadtest/api"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 const (
@@ -89,19 +89,14 @@ type heapSeen struct {
 
 // watchHeap reads the heap every heapEvery until it is stopped, and returns the readings.
 func (b *bench) watchHeap(ctx context.Context, sys system) (stop func() []heapSeen) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan []heapSeen, 1)
-	go func() {
-		var seen []heapSeen
-		for api.SleepUntil(ctx, time.Now().Add(heapEvery)) == nil {
-			if bytes := b.memory(ctx, sys)[nodeKind].Heap; bytes > 0 && ctx.Err() == nil {
-				seen = append(seen, heapSeen{time.Now(), bytes})
-			}
+	var seen []heapSeen
+	end := wait.Every(ctx, heapEvery, func(ctx context.Context) {
+		if bytes := b.memory(ctx, sys)[nodeKind].Heap; bytes > 0 && ctx.Err() == nil {
+			seen = append(seen, heapSeen{time.Now(), bytes})
 		}
-		done <- seen
-	}()
+	})
 	return func() []heapSeen {
-		cancel()
-		return <-done
+		end()
+		return seen
 	}
 }

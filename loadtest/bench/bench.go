@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
-	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/process"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 // stopTimeout bounds the end of everything that was started.
@@ -222,22 +222,9 @@ func (b *bench) load(ctx context.Context, sys system, j jobs) (*Load, error) {
 
 // progress logs now and then how many of n are done, until stop is called.
 func (b *bench) progress(ctx context.Context, what string, n int, done *atomic.Int64) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(progressEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				b.cfg.Log.Info("under way", "what", what, "done", done.Load(), "of", n)
-			}
-		}
-	}()
-	return func() { cancel(); <-ended }
+	return wait.Every(ctx, progressEvery, func(context.Context) {
+		b.cfg.Log.Info("under way", "what", what, "done", done.Load(), "of", n)
+	})
 }
 
 const (
@@ -254,15 +241,16 @@ func (b *bench) quiet(ctx context.Context, sys system) error {
 	if b.cfg.System == OnDev {
 		kind = nodeKind
 	}
-	for limit := time.Now().Add(quietLimit); time.Now().Before(limit); {
+	ok, err := wait.Poll(ctx, 0, time.Now().Add(quietLimit), func() (bool, error) {
 		before, at := byKind(b.cpu(sys))[kind], time.Now()
-		if err := api.SleepUntil(ctx, at.Add(b.cfg.Quiet)); err != nil {
-			return err
+		if err := wait.Until(ctx, at.Add(b.cfg.Quiet)); err != nil {
+			return false, err
 		}
-		if used := byKind(b.cpu(sys))[kind] - before; used.Seconds() < quietCPU*time.Since(at).Seconds() {
-			return nil
-		}
+		used := byKind(b.cpu(sys))[kind] - before
+		return used.Seconds() < quietCPU*time.Since(at).Seconds(), nil
+	})
+	if err == nil && !ok {
+		b.cfg.Log.Warn("it does not become quiet: measuring all the same")
 	}
-	b.cfg.Log.Warn("it does not become quiet: measuring all the same")
-	return nil
+	return err
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"carillon.dev/carillon/loadtest/api"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 // burnDown measures A once. With the layout workers the executors start first, do some runs and
@@ -43,7 +43,7 @@ func burnDown(t target, l layout, round int) step {
 		if err := sys.rest(ctx); err != nil {
 			return err
 		}
-		if err := api.SleepUntil(ctx, due.Add(time.Second)); err != nil {
+		if err := wait.Until(ctx, due.Add(time.Second)); err != nil {
 			return err
 		}
 		if err := b.quiet(ctx, sys); err != nil {

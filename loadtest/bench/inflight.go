@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
-	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/metrics"
 	"carillon.dev/carillon/loadtest/process"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 const (
@@ -254,7 +254,7 @@ func (f *flight) runBeside(ctx context.Context, r *Result, beside callee, w batc
 	}
 	r.noteLate(time.Now(), t0)
 	m.cpu = b.cpu(f.sys) // the imports do not count
-	if err := api.SleepUntil(ctx, t0.Add(b.cfg.Ramp+settleFor)); err != nil {
+	if err := wait.Until(ctx, t0.Add(b.cfg.Ramp+settleFor)); err != nil {
 		return err
 	}
 	x.Peak = f.running(ctx)
@@ -267,7 +267,7 @@ func (f *flight) runBeside(ctx context.Context, r *Result, beside callee, w batc
 		r.Notes = append(r.Notes, fmt.Sprintf("the reading of memory ended %.1f s after the first run beside was due", late.Sub(t1).Seconds()))
 	}
 	renewed, at := f.renewals(ctx), time.Now()
-	if err := api.SleepUntil(ctx, t1.Add(w.span)); err != nil {
+	if err := wait.Until(ctx, t1.Add(w.span)); err != nil {
 		return err
 	}
 	x.Peak = max(x.Peak, f.running(ctx))
@@ -320,16 +320,13 @@ func (f *flight) judge(r *Result, beside callee, own, others jobs, t0, t1 time.T
 // untilDone waits until all runs have succeeded, at most Config.Wait after the last should have.
 func (f *flight) untilDone(ctx context.Context, m *meter, t0 time.Time, w batch) error {
 	limit := t0.Add(f.bench.cfg.Ramp + f.bench.cfg.Hold + f.bench.cfg.Wait)
-	for time.Now().Before(limit) {
-		if done := m.mark(ctx).Less(m.before)[metricSucceeded]; int(done) >= f.n+w.n {
-			return nil
-		}
-		if err := api.SleepUntil(ctx, time.Now().Add(10*scrapeEvery)); err != nil {
-			return err
-		}
+	ok, err := wait.Poll(ctx, 10*scrapeEvery, limit, func() (bool, error) {
+		return int(m.mark(ctx).Less(m.before)[metricSucceeded]) >= f.n+w.n, nil
+	})
+	if err == nil && !ok {
+		f.bench.cfg.Log.Warn("not all runs have succeeded, and the wait is over")
 	}
-	f.bench.cfg.Log.Warn("not all runs have succeeded, and the wait is over")
-	return nil
+	return err
 }
 
 // executor returns the process, the API and the listener of profiles of the node that executes.

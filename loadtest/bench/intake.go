@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/loadtest/api"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 // importVariants are the three figures of protocol import.
@@ -87,7 +88,7 @@ func (b *bench) create(ctx context.Context, sys system, j jobs, first, last int)
 	var faults []error
 	for i := range took {
 		when := began.Add(time.Duration(i) * time.Second / apiRate)
-		if err := api.SleepUntil(ctx, when); err != nil {
+		if err := wait.Until(ctx, when); err != nil {
 			return nil, err
 		}
 		wg.Go(func() {

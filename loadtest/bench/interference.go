@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"carillon.dev/carillon/loadtest/api"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 // harmKinds are what the other tenant's targets do in H; package sink understands them.
@@ -63,7 +63,7 @@ func warmInterference(ctx context.Context, b *bench, sys system) error {
 	f := &interference{kind: harmKinds[0], url: called.url, rate: harmWarmRate, span: harmWarmSpan, timeout: b.cfg.HarmTimeout}
 	t0 := time.Now().Add(b.importLead(f.count(), leadLeast)).Truncate(time.Second).UTC()
 	if err = f.load(ctx, b, sys, t0); err == nil {
-		err = api.SleepUntil(ctx, t0.Add(f.span))
+		err = wait.Until(ctx, t0.Add(f.span))
 	}
 	if err == nil {
 		_, _, err = b.untilInterferenceOver(ctx, sys, called)
@@ -120,22 +120,19 @@ func (b *bench) untilInterferenceOver(ctx context.Context, sys system, called ca
 	s.watch(sys.nodes())
 	was := int64(-1)
 	since = time.Now()
-	for limit := time.Now().Add(harmLimit); time.Now().Before(limit); {
+	ok, err := wait.Poll(ctx, 5*scrapeEvery, time.Now().Add(harmLimit), func() (_ bool, err error) {
 		if calls, _, err = b.sinkSeen(ctx, called.url); err != nil {
-			return since, calls, err
+			return false, err
 		}
 		if s.mark(ctx)[metricRunning] > 0 || calls != was {
 			was, since = calls, time.Now()
 		}
-		if time.Since(since) >= harmOver {
-			return since, calls, nil
-		}
-		if err := api.SleepUntil(ctx, time.Now().Add(5*scrapeEvery)); err != nil {
-			return since, calls, err
-		}
+		return time.Since(since) >= harmOver, nil
+	})
+	if err == nil && !ok {
+		b.cfg.Log.Warn("the other tenant's runs are not over, and the wait is")
 	}
-	b.cfg.Log.Warn("the other tenant's runs are not over, and the wait is")
-	return since, calls, nil
+	return since, calls, err
 }
 
 // An interference is another tenant's runs, beside those that are watched; nil is none.

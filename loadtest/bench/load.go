@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/loadtest/api"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 const (
@@ -84,7 +85,7 @@ func (j jobs) sendPart(ctx context.Context, client *http.Client, node string, of
 		}
 		resent += len(again)
 		of = selection{list: again}
-		if err := api.SleepUntil(ctx, time.Now().Add(refusedWait)); err != nil {
+		if err := wait.For(ctx, refusedWait); err != nil {
 			return resent, err
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 const (
@@ -112,7 +112,7 @@ func (b *bench) makeOne(ctx context.Context, node string, j recurring, job int, 
 			return fmt.Errorf("answered %d: %.300s", a.Status, a.Body)
 		}
 		resent.Add(1)
-		if err := api.SleepUntil(ctx, time.Now().Add(refusedWait)); err != nil {
+		if err := wait.For(ctx, refusedWait); err != nil {
 			return err
 		}
 	}

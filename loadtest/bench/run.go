@@ -9,11 +9,11 @@ import (
 	"regexp"
 	"time"
 
-	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/journal"
 	"carillon.dev/carillon/loadtest/metrics"
 	"carillon.dev/carillon/loadtest/process"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 // A batch is jobs that fall due while the system runs, and what is done to it meanwhile.
@@ -133,7 +133,7 @@ func (b *bench) run(ctx context.Context, sys system, w batch) (r *Result, err er
 		return nil, err
 	}
 	r.noteLate(r.Load.Ended, t0)
-	if err := api.SleepUntil(ctx, t0.Add(-time.Second)); err != nil {
+	if err := wait.Until(ctx, t0.Add(-time.Second)); err != nil {
 		return nil, err
 	}
 	m := b.meter(ctx, sys)
@@ -221,7 +221,7 @@ func (b *bench) meanwhile(ctx context.Context, sys system, w batch, r *Result, m
 		return nil, err
 	}
 	if w.recurring {
-		if err := api.SleepUntil(ctx, t0.Add(w.span)); err != nil {
+		if err := wait.Until(ctx, t0.Add(w.span)); err != nil {
 			return nil, err
 		}
 		_, began, err := b.sinkSeen(ctx, called.url)
@@ -238,7 +238,7 @@ func (b *bench) killAt(ctx context.Context, sys system, t0 time.Time, after time
 	if after == 0 {
 		return nil, nil
 	}
-	if err := api.SleepUntil(ctx, t0.Add(after)); err != nil {
+	if err := wait.Until(ctx, t0.Add(after)); err != nil {
 		return nil, err
 	}
 	b.cpu(sys) // what the victim has used cannot be read afterwards
@@ -257,17 +257,17 @@ const overFor = time.Second
 // untilOver waits until n runs have begun, at most Config.Wait after end, when the last is due.
 // With settled it also waits until every message is acknowledged.
 func (b *bench) untilOver(ctx context.Context, m *meter, called callee, n int, end time.Time, settled bool) error {
-	if err := api.SleepUntil(ctx, end); err != nil {
+	if err := wait.Until(ctx, end); err != nil {
 		return err
 	}
 	var since time.Time
-	for limit := end.Add(b.cfg.Wait); time.Now().Before(limit); {
+	ok, err := wait.Poll(ctx, scrapeEvery, end.Add(b.cfg.Wait), func() (bool, error) {
 		seen := int64(m.latest().started - m.base.started)
 		if called.sink != nil {
 			var err error
 			// Calls that came twice do not stand for others that did not come.
 			if _, seen, err = b.sinkSeen(ctx, called.url); err != nil {
-				return err
+				return false, err
 			}
 		}
 		switch {
@@ -275,15 +275,13 @@ func (b *bench) untilOver(ctx context.Context, m *meter, called callee, n int, e
 			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()
-		case time.Since(since) >= overFor:
-			return nil
 		}
-		if err := api.SleepUntil(ctx, time.Now().Add(scrapeEvery)); err != nil {
-			return err
-		}
+		return !since.IsZero() && time.Since(since) >= overFor, nil
+	})
+	if err == nil && !ok {
+		b.cfg.Log.Warn("not all runs have begun, and the wait is over")
 	}
-	b.cfg.Log.Warn("not all runs have begun, and the wait is over")
-	return nil
+	return err
 }
 
 // sinkSeen returns how many calls a sink has seen, and of how many runs.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/loadtest/metrics"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 // The metrics of a node that are looked at.
@@ -143,24 +144,9 @@ func (s *scraper) mark(ctx context.Context) metrics.Values {
 	return maps.Clone(s.total())
 }
 
-// run reads until the function returned is called.
+// run reads until stop is called.
 func (s *scraper) run(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(s.every)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				s.read(ctx)
-			}
-		}
-	}()
-	return func() { cancel(); <-done }
+	return wait.Every(ctx, s.every, func(ctx context.Context) { s.read(ctx) })
 }
 
 // latest returns the last reading.

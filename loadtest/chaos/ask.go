@@ -14,6 +14,7 @@ import (
 
 	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 const (
@@ -56,7 +57,7 @@ func askUntil(ctx context.Context, client *http.Client, nodes []string, q api.Re
 			doubt = true
 		}
 		pause := max(askPause, min(a.RetryAfter, askMostPause))
-		if time.Since(began) > patience || api.SleepUntil(ctx, time.Now().Add(pause)) != nil {
+		if time.Since(began) > patience || wait.For(ctx, pause) != nil {
 			return outcome{refused: !doubt}, nil
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 const (
@@ -131,7 +132,7 @@ func (c *changer) run(ctx context.Context, plan []plannedChange) (ChangeCount, e
 	go func() {
 		defer close(results)
 		for i, p := range plan {
-			if api.SleepUntil(gctx, p.at) != nil {
+			if wait.Until(gctx, p.at) != nil {
 				break
 			}
 			g.Go(func() error {

@@ -23,6 +23,7 @@ import (
 	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/journal"
 	"carillon.dev/carillon/loadtest/process"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 const (
@@ -34,6 +35,8 @@ const (
 	// quietFor is how long no sink may see a call, after the last due instant, for the run to count
 	// as over.
 	quietFor = 3 * time.Second
+	// quietPoll is how often the sinks are asked for that.
+	quietPoll = 500 * time.Millisecond
 	// stopTimeout bounds the end of everything that was started.
 	stopTimeout = time.Minute
 )
@@ -276,7 +279,7 @@ func (r *run) idle(ctx context.Context) (begin, start mark, t0 time.Time, err er
 		return begin, start, t0, err
 	}
 	begin = r.mark()
-	if err := api.SleepUntil(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
+	if err := wait.Until(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
 		return begin, start, t0, err
 	}
 	start = r.mark()
@@ -332,7 +335,7 @@ func (r *run) makeChanges(ctx context.Context, t0 time.Time) (err error) {
 
 // blackout imports the late part as one portion and kills everything after its summary.
 func (r *run) blackout(ctx context.Context) error {
-	if err := api.SleepUntil(ctx, portionAt(time.Now())); err != nil {
+	if err := wait.Until(ctx, portionAt(time.Now())); err != nil {
 		return err
 	}
 	if err := r.importJobs(ctx, r.latePart(1, 1, time.Now())); err != nil {
@@ -351,7 +354,7 @@ func (r *run) take(ctx context.Context, t0 time.Time, c chain) error {
 		if s.act == ActThaw && i > 0 {
 			at = latest(at, froze.Add(s.at-c[i-1].at))
 		}
-		if err := api.SleepUntil(ctx, at); err != nil {
+		if err := wait.Until(ctx, at); err != nil {
 			return err
 		}
 		e := Event{Act: s.act, Member: s.member, Began: time.Now().UTC()}
@@ -428,32 +431,28 @@ func (r *run) act(ctx context.Context, s step) (note string, err error) {
 // untilQuiet waits until the last due instant has passed and no sink sees a new call, at most
 // Config.Wait.
 func (r *run) untilQuiet(ctx context.Context) error {
-	if err := api.SleepUntil(ctx, r.lastDue); err != nil {
+	if err := wait.Until(ctx, r.lastDue); err != nil {
 		return err
 	}
-	limit := time.Now().Add(r.cfg.Wait)
 	seen, since := int64(-1), time.Now()
-	for time.Now().Before(limit) {
+	ok, err := wait.Poll(ctx, quietPoll, time.Now().Add(r.cfg.Wait), func() (bool, error) {
 		n := int64(0)
 		for _, sink := range r.sinks() {
 			stats, err := process.AskSink(ctx, r.http, sink.URL)
 			if err != nil {
-				return err
+				return false, err
 			}
 			n += stats.Seen
 		}
 		if n != seen {
 			seen, since = n, time.Now()
 		}
-		if time.Since(since) >= quietFor {
-			return nil
-		}
-		if err := api.SleepUntil(ctx, time.Now().Add(500*time.Millisecond)); err != nil {
-			return err
-		}
+		return time.Since(since) >= quietFor, nil
+	})
+	if err == nil && !ok {
+		r.log.Warn("arrivals go on, and the wait is over", "seen", seen)
 	}
-	r.log.Warn("arrivals go on, and the wait is over", "seen", seen)
-	return nil
+	return err
 }
 
 // sinks returns all that receive calls.

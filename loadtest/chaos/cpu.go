@@ -1,9 +1,12 @@
 package chaos
 
 import (
+	"context"
 	"os"
 	"strings"
 	"time"
+
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 // A Phase is a part of the run with the CPU seconds of each member. "sink" is the receiver, "load"
@@ -55,22 +58,5 @@ func (r *run) mark() mark { return mark{time.Now(), r.sample()} }
 
 // sampleAlways samples until it is stopped, so that the CPU of a member is known before it dies.
 func (r *run) sampleAlways() (stop func()) {
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(sampleEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-quit:
-				return
-			case <-tick.C:
-				r.sample()
-			}
-		}
-	}()
-	return func() {
-		close(quit)
-		<-done
-	}
+	return wait.Every(context.Background(), sampleEvery, func(context.Context) { r.sample() })
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
-	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/process"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 // The acts on power and disks, on a real NATS: a stream that was not synced is as it was at its
@@ -125,7 +125,7 @@ func TestASpoiledServerStartsAgain(t *testing.T) {
 			if n, err := dialNATS(ctx, c.NATSURLs()[0]); err == nil {
 				_ = errors.Join(n.request(makeStream, stream, nil), n.close()) // is tried again
 			}
-			_ = api.SleepUntil(ctx, time.Now().Add(agreePoll))
+			_ = wait.For(ctx, agreePoll)
 		}
 	}()
 	defer func() { stop(); <-made }()

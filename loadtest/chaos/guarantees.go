@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/deploy/local/cluster"
-	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
@@ -255,14 +255,14 @@ func (r *run) thawBetween(ctx context.Context, mark string) error {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("look for the judge's mark: %w", err)
 		}
-		if err := api.SleepUntil(ctx, time.Now().Add(heldPoll)); err != nil {
+		if err := wait.For(ctx, heldPoll); err != nil {
 			return err
 		}
 	}
 	if err := r.take(ctx, time.Now(), chain{{0, ActThaw, r.victim()}}); err != nil {
 		return err
 	}
-	if err := api.SleepUntil(ctx, time.Now().Add(thawFor)); err != nil {
+	if err := wait.For(ctx, thawFor); err != nil {
 		return err
 	}
 	if err := os.Remove(mark); err != nil {

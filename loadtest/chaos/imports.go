@@ -15,6 +15,7 @@ import (
 	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/journal"
+	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
@@ -151,7 +152,7 @@ func (r *run) lateImports(ctx context.Context, t0 time.Time, plan []time.Duratio
 	g, ctx := errgroup.WithContext(ctx)
 	for i, at := range plan {
 		g.Go(func() error {
-			if err := api.SleepUntil(ctx, portionAt(t0.Add(at))); err != nil {
+			if err := wait.Until(ctx, portionAt(t0.Add(at))); err != nil {
 				return err
 			}
 			return r.importJobs(ctx, r.latePart(i+1, len(plan), time.Now()))

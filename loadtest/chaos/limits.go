@@ -17,6 +17,7 @@ import (
 	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/process"
+	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
@@ -185,14 +186,14 @@ func (r *run) playLimits(ctx context.Context) (err error) {
 		r.log.Warn("not all jobs were there at the first due instant", "late", late)
 	}
 	part := func(of float64) time.Duration { return time.Duration(of * float64(r.cfg.Span)) }
-	if err := api.SleepUntil(ctx, t0.Add(part(killAfter)-deferralsLead)); err != nil {
+	if err := wait.Until(ctx, t0.Add(part(killAfter)-deferralsLead)); err != nil {
 		return err
 	}
 	r.keepDeferrals(ctx, "carillon-1") // they end with its process
 	if err := r.take(ctx, t0, chain{{part(killAfter), ActKill, "carillon-1"}, {part(backAfter), ActStart, "carillon-1"}}); err != nil {
 		return err
 	}
-	if err := api.SleepUntil(ctx, end); err != nil {
+	if err := wait.Until(ctx, end); err != nil {
 		return err
 	}
 	ran := r.mark()

@@ -28,7 +28,7 @@ func toward(a, b string) string  { return a + toWord + b }
 
 // outage cuts links for a while.
 func outage(links string, from, to seconds) chain {
-	return chain{{from.span(), ActCut, links}, {to.span(), ActHeal, links}}
+	return chain{do(from, ActCut, links), do(to, ActHeal, links)}
 }
 
 // A link is one direction between two members.

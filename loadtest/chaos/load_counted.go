@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/journal"
+	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
@@ -51,7 +51,7 @@ func (r *run) watchCounts(ctx context.Context, t *tally, each func(now time.Time
 			return err
 		}
 		each(time.Now())
-		_ = api.SleepUntil(ctx, time.Now().Add(countEvery)) // at its end what is left is read
+		_ = wait.For(ctx, countEvery) // at its end what is left is read
 	}
 	return f.Next(t.see)
 }
@@ -59,18 +59,16 @@ func (r *run) watchCounts(ctx context.Context, t *tally, each func(now time.Time
 // untilCounted waits until all that is due has been seen, at most Config.Wait + the bound on
 // lateness.
 func (r *run) untilCounted(ctx context.Context, t *tally) error {
-	if err := api.SleepUntil(ctx, r.lastDue); err != nil {
+	if err := wait.Until(ctx, r.lastDue); err != nil {
 		return err
 	}
-	for limit := time.Now().Add(r.cfg.Wait + r.cfg.Late.Max); time.Now().Before(limit); {
-		if t.missing(time.Now()) == 0 {
-			return api.SleepUntil(ctx, time.Now().Add(quietFor)) // for what comes twice
-		}
-		if err := api.SleepUntil(ctx, time.Now().Add(countEvery)); err != nil {
-			return err
-		}
+	all, err := wait.Poll(ctx, countEvery, time.Now().Add(r.cfg.Wait+r.cfg.Late.Max), func() (bool, error) {
+		return t.missing(time.Now()) == 0, nil
+	})
+	if err != nil || !all {
+		return err
 	}
-	return nil
+	return wait.For(ctx, quietFor) // for what comes twice
 }
 
 // judgeCounted makes a verdict from the tally.

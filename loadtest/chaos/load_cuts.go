@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/process"
+	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
@@ -61,7 +61,7 @@ func (r *run) playImportCuts(ctx context.Context) error {
 				continue
 			}
 			killed++
-			if err := api.SleepUntil(ctx, time.Now().Add(afterCut)); err != nil {
+			if err := wait.For(ctx, afterCut); err != nil {
 				return err
 			}
 			if after := r.linesCreated(ctx); after > before && after-first < n {

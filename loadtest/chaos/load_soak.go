@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/deploy/local/cluster"
-	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
@@ -105,7 +105,7 @@ func (r *run) importSoak(ctx context.Context, t *tally, t0 time.Time, parts int)
 	n := int(float64(r.cfg.Rate) * soakPart.Seconds())
 	for i := range parts {
 		from := t0.Add(time.Duration(i) * soakPart)
-		if err := api.SleepUntil(ctx, from.Add(-soakPart)); err != nil {
+		if err := wait.Until(ctx, from.Add(-soakPart)); err != nil {
 			return err
 		}
 		spec := workload.Spec{

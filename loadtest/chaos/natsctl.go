@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"carillon.dev/carillon/loadtest/api"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 // This file speaks to JetStream's own API (subjects $JS.API.…) in a few lines of the NATS protocol,
@@ -248,7 +248,7 @@ func (r *run) leader(ctx context.Context, act Act) (name string, err error) {
 		if time.Now().After(limit) {
 			return "", fmt.Errorf("%w: no server leads a stream %s…", errNATS, streamPrefix)
 		}
-		if err := api.SleepUntil(ctx, time.Now().Add(agreePoll)); err != nil {
+		if err := wait.For(ctx, agreePoll); err != nil {
 			return "", err
 		}
 	}

@@ -27,25 +27,22 @@ var buildPlans = []Plan{{
 	Name: TwoBuilds, Takes: 6 * time.Minute, Members: three,
 	Does:     "an older build, rolled up to this one and down again, side by side (F33)",
 	Promises: "nothing missed; both work on the newer layout of the keyspace",
-	Load: &Load{
-		Rate: steadyRate, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: deathCosts,
-		Faults: func(m cluster.Spec) []chain {
-			c := chain{{seconds(15).span(), ActMigrate, ""}}
-			for i := range m.Nodes {
-				c = append(c, rebuilt(ActStartNewer, numbered("carillon", i+1), seconds(25+20*i))...)
-			}
-			c = append(c, agree(85))
-			for i := range m.Nodes {
-				c = append(c, rebuilt(ActStartOlder, numbered("carillon", i+1), seconds(95+20*i))...)
-			}
-			return []chain{append(c, agree(155))}
-		},
-	},
+	Load: steady(3*time.Minute, deathCosts, func(m cluster.Spec) []chain {
+		c := chain{do(15, ActMigrate, "")}
+		for i := range m.Nodes {
+			c = append(c, rebuilt(ActStartNewer, numbered("carillon", i+1), seconds(25+20*i))...)
+		}
+		c = append(c, agree(85))
+		for i := range m.Nodes {
+			c = append(c, rebuilt(ActStartOlder, numbered("carillon", i+1), seconds(95+20*i))...)
+		}
+		return []chain{append(c, agree(155))}
+	}),
 }}
 
 // rebuilt stops a node and starts another build of it.
 func rebuilt(start Act, member string, at seconds) chain {
-	return chain{{at.span(), ActStop, member}, {at.span(), start, member}}
+	return chain{do(at, ActStop, member), do(at, start, member)}
 }
 
 // migrationsDir is where the layout of the keyspace is written, one file a migration.

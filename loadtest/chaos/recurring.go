@@ -7,13 +7,14 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
@@ -90,7 +91,7 @@ func (r *run) playRecurring(ctx context.Context) (err error) {
 	r.report.Recurring = &RecurringResult{EverySeconds: r.cfg.Every.Seconds()}
 
 	begin := r.mark()
-	if err := api.SleepUntil(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
+	if err := wait.Until(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
 		return err
 	}
 	start := r.mark()
@@ -136,7 +137,7 @@ func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring
 		return nil
 	})
 	g.Go(func() error {
-		if err := api.SleepUntil(gctx, t0); err != nil {
+		if err := wait.Until(gctx, t0); err != nil {
 			return err
 		}
 		ready = r.mark()
@@ -149,7 +150,7 @@ func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring
 		}
 		return nil, err
 	}
-	if err := api.SleepUntil(ctx, spec.End); err != nil {
+	if err := wait.Until(ctx, spec.End); err != nil {
 		return nil, err
 	}
 	ran := r.mark()
@@ -181,7 +182,7 @@ func (r *run) playCancelled(ctx context.Context, a *asker, spec workload.Recurri
 	}
 	end := latest(t0.Add(cfg.Span), time.Now().UTC())
 	r.keepDue(end)
-	if err := api.SleepUntil(ctx, end.Add(settleFor)); err != nil {
+	if err := wait.Until(ctx, end.Add(settleFor)); err != nil {
 		return nil, err
 	}
 	ran := r.mark()
@@ -247,33 +248,22 @@ func (r *run) endJobs(ctx context.Context, a *asker, jobs []liveJob, rate *AskRa
 	})
 }
 
-// askAll calls ask for 0 … n-1, Config.Concurrency at a time, and says how far it is.
+// askAll calls ask for 0 … n-1, Config.Concurrency at a time, and logs its progress.
 func (r *run) askAll(ctx context.Context, what string, n int, rate *AskRate, ask func(ctx context.Context, i int) error) error {
 	began := time.Now()
-	var mu sync.Mutex // guards what follows
-	done, said := 0, began
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(r.cfg.Concurrency)
-	for i := range n {
-		if gctx.Err() != nil {
-			break
+	var done atomic.Int64
+	stop := wait.Every(ctx, askSaid, func(context.Context) { r.log.Info("asking", "what", what, "done", done.Load(), "of", n) })
+	err := api.Each(ctx, n, r.cfg.Concurrency, func(ctx context.Context, i int) error {
+		err := ask(ctx, i)
+		if err == nil {
+			done.Add(1)
 		}
-		g.Go(func() error {
-			if err := ask(gctx, i); err != nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if done++; time.Since(said) > askSaid || done == n {
-				said = time.Now()
-				r.log.Info("asking", "what", what, "done", done, "of", n, "per_s", int(float64(done)/time.Since(began).Seconds()))
-			}
-			return nil
-		})
-	}
-	err := g.Wait()
-	*rate = AskRate{Requests: done, Seconds: time.Since(began).Seconds()}
-	return errors.Join(err, ctx.Err())
+		return err
+	})
+	stop()
+	*rate = AskRate{Requests: int(done.Load()), Seconds: time.Since(began).Seconds()}
+	r.log.Info("asked", "what", what, "done", rate.Requests, "of", n, "per_s", int(rate.PerSecond()))
+	return err
 }
 
 // stopAll kills every node after a part of the span, starts all again Config.Stop later, and waits
@@ -290,7 +280,7 @@ func (r *run) stopAll(ctx context.Context, t0 time.Time, res *RecurringResult) e
 		return err
 	}
 	stop := check.Stop{From: time.Now().UTC()}
-	if err := api.SleepUntil(ctx, t0.Add(at+r.cfg.Stop)); err != nil {
+	if err := wait.Until(ctx, t0.Add(at+r.cfg.Stop)); err != nil {
 		return err
 	}
 	stop.To = time.Now().UTC()
@@ -298,7 +288,7 @@ func (r *run) stopAll(ctx context.Context, t0 time.Time, res *RecurringResult) e
 	if err := r.take(ctx, t0, starts); err != nil {
 		return err
 	}
-	return api.SleepUntil(ctx, latest(t0.Add(r.cfg.Span+r.cfg.Stop), time.Now().Add(r.cfg.Span-at)))
+	return wait.Until(ctx, latest(t0.Add(r.cfg.Span+r.cfg.Stop), time.Now().Add(r.cfg.Span-at)))
 }
 
 // A jobPlan is the changes of a job, in order.
@@ -345,7 +335,7 @@ func (r *run) changeJobs(ctx context.Context, a *asker, jobs []liveJob, t0 time.
 	for i, p := range planJobs(jobs, r.cfg.Every, r.cfg.Span, rng) {
 		g.Go(func() error {
 			for _, s := range p.steps {
-				if err := api.SleepUntil(ctx, t0.Add(s.at)); err != nil {
+				if err := wait.Until(ctx, t0.Add(s.at)); err != nil {
 					return err
 				}
 				if _, err := a.ask(ctx, jobRequest{ref: p.job.ref, kind: s.kind, id: p.job.id, body: s.body}, i); err != nil {

@@ -12,6 +12,7 @@ import (
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
@@ -43,17 +44,25 @@ type seconds float64
 
 func (s seconds) span() time.Duration { return time.Duration(float64(s) * float64(time.Second)) }
 
+// do is an act at an instant.
+func do(at seconds, act Act, member string) step { return step{at.span(), act, member} }
+
+// steady returns a load of the usual rate and mix.
+func steady(span, maxLateness time.Duration, faults func(members cluster.Spec) []chain) *Load {
+	return &Load{Rate: steadyRate, Span: span, Mix: steadyMix, MaxLateness: maxLateness, Faults: faults}
+}
+
 // away is a member that is killed (or stopped) and started again, or frozen and thawed.
 func away(act Act, member string, from, to seconds) chain {
 	back := ActStart
 	if act == ActFreeze {
 		back = ActThaw
 	}
-	return chain{{from.span(), act, member}, {to.span(), back, member}}
+	return chain{do(from, act, member), do(to, back, member)}
 }
 
 // agree waits from an instant on until all nodes agree.
-func agree(at seconds) step { return step{at.span(), ActAgree, ""} }
+func agree(at seconds) step { return do(at, ActAgree, "") }
 
 // steadyKinds are the jobs of a steady load: quick ones and some of up to 2 s, of which some fail.
 func steadyKinds(mix Mix) []workload.Kind { return guaranteeKinds(mix) }
@@ -102,7 +111,7 @@ func (r *run) importLate(ctx context.Context, t0 time.Time) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range count {
 		g.Go(func() error {
-			if err := api.SleepUntil(ctx, t0.Add(time.Duration(i)*lateEvery)); err != nil {
+			if err := wait.Until(ctx, t0.Add(time.Duration(i)*lateEvery)); err != nil {
 				return err
 			}
 			spec := r.steadyPart(fmt.Sprintf("late-%d", i+1), n, time.Now().Add(lateSoon), lateEvery)
@@ -180,7 +189,7 @@ func (r *run) awaitAgreement(ctx context.Context) (note string, err error) {
 			r.broken("views did not agree within %s: %s", agreeWithin, why)
 			return why, nil
 		}
-		if err := api.SleepUntil(ctx, time.Now().Add(agreePoll)); err != nil {
+		if err := wait.For(ctx, agreePoll); err != nil {
 			return "", err
 		}
 	}

@@ -365,9 +365,7 @@ func brokenLimits(limits []SlotCount, rates []RateCount) int {
 
 // writeLimits writes a table of limits and one of rates, each if there are any.
 func writeLimits(w io.Writer, limits []SlotCount, rates []RateCount) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	// Flush tells of errors
-	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) }
+	p, flush := newTable(w, tabwriter.AlignRight)
 	if len(limits) > 0 {
 		p("\nat once\tlimit\tjobs\truns\tcalls\tmost\twaited\tskipped\tcancelled\toutlived\tdoubled\tbeyond\ttwice\t")
 	}
@@ -383,8 +381,5 @@ func writeLimits(w io.Writer, limits []SlotCount, rates []RateCount) error {
 		c := &rates[i]
 		p("%s\t%s\t%d\t%d\t%d\t%.1f\t%.1f\t%.1f\t%d\t", c.Task, c.Rate, c.Runs, c.Starts, c.Deferred, c.Seconds, c.PerSecond(), c.Burst, c.Over)
 	}
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	return flush()
 }

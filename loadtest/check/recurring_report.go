@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
@@ -148,9 +147,7 @@ func (r *RecurringReport) Reasons() string {
 
 // WriteText writes r as a table, for people.
 func (r *RecurringReport) WriteText(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	// Flush tells of errors
-	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) }
+	p, flush := newTable(w, 0)
 	c := &r.Changes
 	p("jobs\t%d\t(acknowledged %d; updated %d, paused %d, resumed %d, cancelled %d; refused %d, unknown %d)",
 		r.Jobs, r.JobsAcknowledged, c.Updated, c.Paused, c.Resumed, c.Cancelled, c.Refused, c.Unknown)
@@ -179,8 +176,8 @@ func (r *RecurringReport) WriteText(w io.Writer) error {
 	for _, c := range r.Policies {
 		p("  %s", c)
 	}
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("write report: %w", err)
+	if err := flush(); err != nil {
+		return err
 	}
 	if err := writeGuarantees(w, r.Guarantees); err != nil {
 		return err

@@ -170,11 +170,21 @@ func WriteJSON(w io.Writer, report any) error {
 	return nil
 }
 
+// newTable returns a func that adds a row to a table in w, cells apart by tabs, and one that writes it.
+func newTable(w io.Writer, flags uint) (row func(format string, args ...any), flush func() error) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', flags)
+	row = func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) } // Flush has its errors
+	return row, func() error {
+		if err := tw.Flush(); err != nil {
+			return fmt.Errorf("write report: %w", err)
+		}
+		return nil
+	}
+}
+
 // WriteText writes r as a table, for people.
 func (r *Report) WriteText(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	// Flush tells of errors
-	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) }
+	p, flush := newTable(w, 0)
 	p("asked\t%d\t", r.Asked)
 	p("acknowledged\t%d\t(refused %d, unknown %d of which %d ran)", r.Acknowledged, r.Refused, r.Unknown, r.UnknownRan)
 	p("done\t%d\t(of which failed %d; cancelled unstarted %d, missed by policy %d, not due %d)",
@@ -197,8 +207,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	p("unreadable\t%d\t(runs not acknowledged %d, windows not listed %d)", r.Unreadable, r.UnreadableOthers, r.Unlisted)
 	p("too late\t%d\t(bound: %s)", r.TooLate, r.Bound)
 	p("sink saw\t%d\t(record complete: %t; succeeded but unseen %d)", r.Sightings, r.SeenAll, r.Unseen)
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("write report: %w", err)
+	if err := flush(); err != nil {
+		return err
 	}
 	if err := writeGuarantees(w, r.Guarantees); err != nil {
 		return err
@@ -214,26 +224,19 @@ func writeGuarantees(w io.Writer, counts []GuaranteeCount) error {
 	if !slices.ContainsFunc(counts, func(g GuaranteeCount) bool { return g.Guarantee != AtLeastOnce }) {
 		return nil
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	// Flush tells of errors
-	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) }
+	p, flush := newTable(w, tabwriter.AlignRight)
 	p("\n\truns\tsucceeded\tfailed\tcalls\trepeated\tduplicate\tabandoned\tlost\tsuperseded\tmost attempts\toverlaps\tsecond starts\tbad fences\tuntrue\trewritten\tstale\t")
 	for i := range counts {
 		g := &counts[i]
 		p("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t", g.Guarantee, g.Runs, g.Succeeded, g.Failed, g.Calls, g.Repeated,
 			g.Duplicate, g.Abandoned, g.Lost, g.Superseded, g.MostAttempts, g.Overlaps, g.SecondStarts, g.Fences, g.Untrue, g.Rewritten, g.Stale)
 	}
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	return flush()
 }
 
 // writeTail writes the end of both reports: lateness, faults and verdict.
 func writeTail(w io.Writer, reported, seen Lateness, faults []Fault, failed bool) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	// Flush tells of errors
-	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) }
+	p, flush := newTable(w, tabwriter.AlignRight)
 	p("\nlateness, ms\tp50\tp90\tp99\tp99.9\tmax\truns\t")
 	for _, l := range []struct {
 		name string
@@ -252,10 +255,7 @@ func writeTail(w io.Writer, reported, seen Lateness, faults []Fault, failed bool
 		verdict = "FAILED"
 	}
 	p("\n%s", verdict)
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	return flush()
 }
 
 func or(s, otherwise string) string {

@@ -241,8 +241,6 @@ as a table.`,
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "SVG file (required)")
-	if err := cmd.MarkFlagRequired("out"); err != nil { // only if there is no such flag
-		panic(err)
-	}
+	required(cmd, "out")
 	return cmd
 }

@@ -123,9 +123,7 @@ given is unexpected. With --events recurring jobs are judged instead, by the his
 	f.IntVar(&b.concurrency, "concurrency", 4, "requests under way at once")
 	f.StringVar(&between, "between", "", "file that is made when the first read is over; the second waits until somebody removes it")
 	f.StringVar(&out, "out", "", "file for the report as JSON")
-	if err := cmd.MarkFlagRequired("sink"); err != nil { // only if there is no such flag
-		panic(err)
-	}
+	required(cmd, "sink")
 	return cmd
 }
 

@@ -31,11 +31,7 @@ func newImport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer func() { // the only place that tells of a late write error
-				if cerr := f.Close(); cerr != nil {
-					err = errors.Join(err, fmt.Errorf("close acks: %w", cerr))
-				}
-			}()
+			defer func() { err = errors.Join(err, f.Close()) }()
 			w, err := journal.NewAckWriter(f, source)
 			if err != nil {
 				return err
@@ -63,8 +59,6 @@ func newImport() *cobra.Command {
 	f.IntVar(&sends, "max-sends", api.DefaultMaxSends, "how often to send at most, whole or in part")
 	f.DurationVar(&idle, "idle", api.DefaultIdle, "an import that neither takes nor answers anything for so long is cut")
 	f.DurationVar(&timeout, "timeout", 0, "bound of the whole; 0 = only --max-sends")
-	if err := cmd.MarkFlagRequired("acks"); err != nil { // only if there is no such flag
-		panic(err)
-	}
+	required(cmd, "acks")
 	return cmd
 }

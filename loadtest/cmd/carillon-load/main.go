@@ -57,10 +57,15 @@ func (t *target) flags(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&t.urls, "api", nil, "base URLs of the nodes, comma separated (required)")
 	cmd.Flags().StringVar(&t.token, "token", os.Getenv("CARILLON_TOKEN"), "API key; default: $CARILLON_TOKEN")
 	cmd.Flags().StringVar(&t.tenant, "tenant", "", "tenant, where the API works without keys")
-	if err := cmd.MarkFlagRequired("api"); err != nil { // only if there is no such flag
+	required(cmd, "api")
+	cmd.Flags().Lookup("token").DefValue = "" // a secret is not shown by --help
+}
+
+// required marks a flag of cmd as required.
+func required(cmd *cobra.Command, flag string) {
+	if err := cmd.MarkFlagRequired(flag); err != nil { // there is no such flag
 		panic(err)
 	}
-	cmd.Flags().Lookup("token").DefValue = "" // a secret is not shown by --help
 }
 
 // client returns a client, and a func that closes its connections.

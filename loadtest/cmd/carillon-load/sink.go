@@ -41,11 +41,7 @@ ask to wait, by Retry-After), hang, drip, cut or cut-1 (no answer). With --tls-c
 			if err != nil {
 				return err
 			}
-			defer func() { // the only place that tells of a late write error
-				if cerr := f.Close(); err == nil && cerr != nil {
-					err = fmt.Errorf("close record: %w", cerr)
-				}
-			}()
+			defer func() { err = errors.Join(err, f.Close()) }()
 			lns, err := listenAll(listen, certificate, key)
 			if err != nil {
 				return err
@@ -63,9 +59,7 @@ ask to wait, by Retry-After), hang, drip, cut or cut-1 (no answer). With --tls-c
 	f.Float64Var(&cfg.FailRate, "fail-rate", 0, "share of attempts that fail, 0 to 1")
 	f.IntVar(&cfg.FailStatus, "status", http.StatusInternalServerError, "what a failing attempt is answered")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "decides which attempts fail")
-	if err := cmd.MarkFlagRequired("out"); err != nil { // only if there is no such flag
-		panic(err)
-	}
+	required(cmd, "out")
 	return cmd
 }
 
