@@ -12,7 +12,7 @@
 //
 // # How it answers
 //
-// By default with 200, at once. Config changes that for all calls, an address for its own calls:
+// By default with 200, at once. An address changes that for its own calls:
 // "/work-500ms/fail-1/s1/17" is job 17 of s1, whose calls take the receiver half a second and fail
 // the first time; manner.go lists all. Work is done to its end even if the caller hangs up, as by a
 // receiver that does not know Carillon. The recorded end is that of the work; the hang-up stands

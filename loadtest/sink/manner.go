@@ -22,7 +22,7 @@ const (
 // path, which name the job: "/work-500ms/fail-2/s1/17". Other segments mean nothing.
 //
 //	work-500ms    work for so long before the answer, to the end even if the caller goes away
-//	fail, fail-2  answer with Config.FailStatus: each attempt, or the first two of each run
+//	fail, fail-2  answer 500: each attempt, or the first two of each run
 //	status-404    answer so instead of 200; beside fail-2 this is the status of the failures
 //	after-3s      add Retry-After to each failure (whole seconds, rounded up)
 //	hang          never answer
@@ -94,11 +94,11 @@ func upTo(n int64, err error, stated bool) int64 {
 // as the first.
 func upToAttempt(last, attempt int64) bool { return last > 0 && attempt <= last }
 
-// answers returns the status of the answer to an attempt, and its Retry-After. fails: the sink
-// fails the attempt in any case. failure is the status of a failure. Status 0 = close the
+// answers returns the status of the answer to an attempt, and its Retry-After; status 0 = close the
 // connection.
-func (m manner) answers(attempt int64, fails bool, failure int) (status int, after time.Duration, failed bool) {
-	status, failed = http.StatusOK, fails || upToAttempt(m.fail, attempt)
+func (m manner) answers(attempt int64) (status int, after time.Duration, failed bool) {
+	status, failed = http.StatusOK, upToAttempt(m.fail, attempt)
+	failure := http.StatusInternalServerError
 	switch {
 	case upToAttempt(m.cut, attempt):
 		return 0, 0, failed

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"hash/maphash"
 	"io"
 	"net/http"
@@ -32,17 +31,6 @@ const (
 	bodyBuffer    = 8 << 10
 )
 
-// Config says how a sink answers. Its zero value answers 200 at once.
-type Config struct {
-	// Delay is how long each answer takes.
-	Delay time.Duration
-	// FailRate is the share of attempts, 0 to 1, that are answered with FailStatus (0 = 500). Seed,
-	// run id and attempt decide which: a redelivery fails again, a retry may not.
-	FailRate   float64
-	FailStatus int
-	Seed       uint64
-}
-
 // seed is that of the hashes of run ids.
 var seed = maphash.MakeSeed()
 
@@ -51,14 +39,13 @@ type Stats struct {
 	Seen     int64 `json:"seen"`
 	Runs     int64 `json:"runs"`     // of those seen, with different run ids
 	Open     int64 `json:"open"`     // of those seen, still to be answered
-	Failed   int64 `json:"failed"`   // answered with FailStatus
+	Failed   int64 `json:"failed"`   // failed on purpose
 	Dropped  int64 `json:"dropped"`  // answered 503, not recorded
 	Buffered int   `json:"buffered"` // bytes not yet in the file
 }
 
 // Sink is an http.Handler. GET /stats returns its counters; every other request is an arrival.
 type Sink struct {
-	cfg Config
 	out io.Writer
 
 	failed, dropped, open atomic.Int64
@@ -72,11 +59,8 @@ type Sink struct {
 }
 
 // New returns a sink whose Run writes to out.
-func New(cfg Config, out io.Writer) *Sink {
-	if cfg.FailStatus == 0 {
-		cfg.FailStatus = http.StatusInternalServerError
-	}
-	return &Sink{cfg: cfg, out: out, buf: make([]byte, 0, initialBuffer), spare: make([]byte, 0, initialBuffer), runs: make(map[uint64]struct{})}
+func New(out io.Writer) *Sink {
+	return &Sink{out: out, buf: make([]byte, 0, initialBuffer), spare: make([]byte, 0, initialBuffer), runs: make(map[uint64]struct{})}
 }
 
 // Run writes the record until ctx ends, and closes it. The server must have stopped by then, or
@@ -166,10 +150,10 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	m := mannerOf(a.Path)
 	var failed bool
-	if a.Status, a.RetryAfter, failed = m.answers(a.Attempt, s.fails(a.Run, a.Attempt), s.cfg.FailStatus); failed {
+	if a.Status, a.RetryAfter, failed = m.answers(a.Attempt); failed {
 		s.failed.Add(1)
 	}
-	if s.cfg.Delay <= 0 && !m.held() {
+	if !m.held() {
 		a.End = time.Now()
 		if !s.add(&a) {
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -185,9 +169,7 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.open.Add(1)
 	defer s.open.Add(-1)
-	if s.cfg.Delay > 0 && !s.delay(r) {
-		a.Gone, a.Status = time.Now(), 0
-	} else if a.Gone = m.hold(w, r); !a.Gone.IsZero() || m.hang || m.drip {
+	if a.Gone = m.hold(w, r); !a.Gone.IsZero() || m.hang || m.drip {
 		a.Status = 0
 	}
 	if a.Status == 0 {
@@ -220,18 +202,6 @@ func hashBody(body io.Reader) (h check.Hash, whole bool) {
 	return h, false
 }
 
-// delay waits for Config.Delay, and reports false if the caller goes away before.
-func (s *Sink) delay(r *http.Request) bool {
-	timer := time.NewTimer(s.cfg.Delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-r.Context().Done():
-		return false
-	}
-}
-
 // answer answers with a status, and with Retry-After unless after is 0. Status 0 closes the
 // connection.
 func answer(w http.ResponseWriter, status int, after time.Duration) {
@@ -257,18 +227,6 @@ func (s *Sink) add(a *journal.Arrival) bool {
 	a.N = s.seen
 	s.buf = journal.SeenWriter{}.Arrival(s.buf, a)
 	return true
-}
-
-func (s *Sink) fails(run string, attempt int64) bool {
-	if s.cfg.FailRate <= 0 {
-		return false
-	}
-	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%d/%s/%d", s.cfg.Seed, run, attempt) // a hash takes everything
-	x := h.Sum64()
-	x ^= x >> 32 // FNV's high bits alone are uneven for short inputs
-	x *= 0x9e3779b97f4a7c15
-	return float64(x>>11)/(1<<53) < s.cfg.FailRate
 }
 
 func headerInt(r *http.Request, name string) int64 {

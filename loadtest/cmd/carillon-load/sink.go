@@ -23,7 +23,6 @@ import (
 const drainTimeout = 5 * time.Second
 
 func newSink() *cobra.Command {
-	var cfg sink.Config
 	var listen []string
 	var certificate, key, out string
 	cmd := &cobra.Command{
@@ -46,7 +45,7 @@ ask to wait, by Retry-After), hang, drip, cut or cut-1 (no answer). With --tls-c
 			if err != nil {
 				return err
 			}
-			return serveSink(cmd.Context(), sink.New(cfg, f), lns, cmd.ErrOrStderr())
+			return serveSink(cmd.Context(), sink.New(f), lns, cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
@@ -55,10 +54,6 @@ ask to wait, by Retry-After), hang, drip, cut or cut-1 (no answer). With --tls-c
 	f.StringVar(&key, "tls-key", "", "file of its key")
 	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	f.StringVar(&out, "out", "", "record, appended to (required)")
-	f.DurationVar(&cfg.Delay, "delay", 0, "how long each answer takes")
-	f.Float64Var(&cfg.FailRate, "fail-rate", 0, "share of attempts that fail, 0 to 1")
-	f.IntVar(&cfg.FailStatus, "status", http.StatusInternalServerError, "what a failing attempt is answered")
-	f.Uint64Var(&cfg.Seed, "seed", 1, "decides which attempts fail")
 	required(cmd, "out")
 	return cmd
 }
