@@ -44,7 +44,7 @@ type Interference struct {
 	Rate    int     `json:"rate"` // runs a second of the other tenant
 	Timeout float64 `json:"timeout_s"`
 	Calls   int64   `json:"calls"` // its target had by the end
-	// how long it went on after the last watched run, but for what is put off since its target
+	// how long it went on after the last watched run, without what is deferred since its target
 	// fails
 	WentOn float64 `json:"went_on_s"`
 	// p99 with it as a multiple of that without, in the half measured just before

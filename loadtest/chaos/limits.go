@@ -270,7 +270,7 @@ func (r *run) keepDeferrals(ctx context.Context, member string) {
 		}
 		count, err := r.counter(ctx, n.API, deferralCounter)
 		if err != nil {
-			r.log.Warn("a node did not tell what it has put off", "node", n.Name, "err", err)
+			r.log.Warn("the deferrals of a node are not known", "node", n.Name, "err", err)
 			continue
 		}
 		r.mu.Lock()
@@ -313,7 +313,7 @@ func (r *Report) limitsFaults() []string {
 	for _, n := range []struct {
 		n    int
 		what string
-	}{{deferred, "was put off by a rate"}, {stood, "waited for others of its task"}, {waited, "waited for a slot"}, {skipped, "was skipped"}, {cancelled, "was cancelled by a limit"}} {
+	}{{deferred, "was deferred by a rate"}, {stood, "waited for others of its task"}, {waited, "waited for a slot"}, {skipped, "was skipped"}, {cancelled, "was cancelled by a limit"}} {
 		if n.n == 0 {
 			faults = append(faults, "no run "+n.what)
 		}
@@ -334,7 +334,7 @@ var limitsRows = []row{
 		c := &r.Check
 		return fmt.Sprintf("%d, %d, %d; %d, %d, %d", c.Asked, c.Acknowledged, c.Done, c.Missed, c.Early, c.Unexpected)
 	}},
-	{"starts by rate: runs, starts, put off; starts a second, fullest span above the rate; beyond the rate", func(r *Report) string {
+	{"starts by rate: runs, starts, deferred; starts a second, fullest span above the rate; beyond the rate", func(r *Report) string {
 		return lines(r.Check.Rates, func(c check.RateCount) string {
 			return fmt.Sprintf("%s %s: %d, %d, %d; %.1f, %.1f; %d", c.Task, c.Rate, c.Runs, c.Starts, c.Deferred, c.PerSecond(), c.Burst, c.Over)
 		})
@@ -344,7 +344,7 @@ var limitsRows = []row{
 			return fmt.Sprintf("%s %d: %d, %d (%d, %d), %d; %d; %d", c.Of, c.Limit, c.Runs, c.Calls, c.Doubled, c.Outlived, c.Most, c.Waited, c.Over)
 		})
 	}},
-	{"starts put off by max_concurrent", func(r *Report) string { return fmt.Sprint(r.Deferrals) }},
+	{"starts deferred by max_concurrent", func(r *Report) string { return fmt.Sprint(r.Deferrals) }},
 	{"limits: targets, done, given up by policy; missed, early, unexpected", of(func(_ *Report, res *RecurringResult) string {
 		c := &res.Check
 		return fmt.Sprintf("%d, %d, %d (%s); %d, %d, %d", c.Targets, c.Done, c.MissedByPolicy, c.Reasons(), c.Missed, c.Early, c.Unexpected)

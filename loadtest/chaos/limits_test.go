@@ -37,7 +37,7 @@ func TestLimitsEndToEnd(t *testing.T) {
 		}
 	}
 	if rep.Deferrals == 0 {
-		t.Error("no node says that it has put off a run of a task that was at its limit")
+		t.Error("no node says that it has deferred a run of a task that was at its limit")
 	}
 	if l := res.Check; l.JobsAcknowledged != cfg.Jobs/limitedPart || l.Targets == 0 || l.Done+l.MissedByPolicy != l.Targets || !l.SeenAll || len(l.Limits) < 5 {
 		t.Errorf("check of limits = %+v, want %d jobs, all targets done or given up by policy, by a complete record", l, cfg.Jobs/limitedPart)
@@ -168,7 +168,7 @@ func TestLimitsReport(t *testing.T) {
 		{"nothing waited", func(r *Report) { r.Recurring.Check.Limits[1].Waited = 0 }, "no run waited for a slot"},
 		{"nothing was skipped", func(r *Report) { r.Recurring.Check.Limits[2].Skipped = 0 }, "no run was skipped"},
 		{"nothing was cancelled", func(r *Report) { r.Recurring.Check.Limits[0].Cancelled = 0 }, "no run was cancelled by a limit"},
-		{"nothing was put off", func(r *Report) { r.Check.Rates[0].Deferred = 0 }, "no run was put off by a rate"},
+		{"nothing was deferred", func(r *Report) { r.Check.Rates[0].Deferred = 0 }, "no run was deferred by a rate"},
 		{"nobody was killed", func(r *Report) { r.Events = nil }, "no node was killed"},
 		{"a limit was broken", func(r *Report) { r.Recurring.Check.Limits[1].Over = 7 }, "queue 2: calls beyond the limit 7"},
 		{"a run beside itself", func(r *Report) { r.Recurring.Check.Limits[1].Twice = 7 }, "runs beside themselves 7"},
@@ -199,7 +199,7 @@ func TestMarkdownOfLimits(t *testing.T) {
 		"| jobs | 6000 one-off jobs of tasks with limits, 150 recurring jobs with limits; for 90 s |  |",
 		"herd 888/m: 1200, 1201, 1100; 15.0, 2.5; 0 |  |",
 		"| crew 20: 1500, 1510 (3, 2), 20; 1400; 0 |  |",
-		"| starts put off by max_concurrent | 2700 |  |",
+		"| starts deferred by max_concurrent | 2700 |  |",
 		"| cancel_oldest 1: 900, 900, 1; 0, 0, 800, 0; 0, 0<br>queue 2: 800, 801, 2; 600, 0, 0, 3; 0, 0<br>skip 1: 900, 500, 1; 0, 400, 0, 0; 0, 0 |  |",
 		"| asked, acknowledged, done |  | 100000, 100000, 100000",
 	} {

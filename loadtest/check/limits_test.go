@@ -129,7 +129,7 @@ func TestWhatCountsAsAStart(t *testing.T) {
 }
 
 func TestRatesAreSummedUp(t *testing.T) {
-	// of which one was put off by less than a tenth of a second
+	// of which one was deferred by less than a tenth of a second
 	starts := append(evenly(10, 500_000), 10_099, 10_100)
 	rep := judge(t, paced(t, slow, 1, starts...).History)
 	want := []check.RateCount{{

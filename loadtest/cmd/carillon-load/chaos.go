@@ -27,16 +27,17 @@ func newChaos() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chaos",
 		Short: "Run jobs on a real cluster of its own, break it meanwhile, and judge",
-		Long: `Start Cassandra, NATS and Carillon on addresses of their own, import jobs, break the cluster as the scenario says
-while they run, and judge everything with check. Works beside other clusters; stops all that it started. --list shows the scenarios.
+		Long: `Start Cassandra, NATS and Carillon on addresses of their own, import jobs, break the cluster as the
+scenario says while they run, and judge everything with check. Works beside other clusters; stops all
+that it started. --list shows the scenarios.
 
-Scenarios that cut links between members (cut-…) give each member a network namespace on a bridge 10.77.x.1. They need root and the
-programs ip and nft. The namespaces are removed at the end, and at the next start if this program was killed.
-Scenarios that cut power or fill disks (power-…, full-…, stuck-…) give each Cassandra and NATS an ext4 image on a loop device, need root too,
-and remove it in the same way.
+Scenarios that cut links (cut-…) give each member a network namespace on a bridge 10.77.x.1. They need
+root and the programs ip and nft. Scenarios that cut power or fill disks (power-…, full-…, stuck-…) give
+each Cassandra and NATS an ext4 image on a loop device, and need root too. Namespaces and devices are
+removed at the end, or at the next start if this program was killed.
 
-Writes its report as JSON and as a block of markdown into --out. Exit status 1 if a promise was broken; the folder with
-all logs, jobs, answers and arrivals is kept then, and named.`,
+Writes its report as JSON and as a block of markdown into --out. Exit status 1 if a promise was broken;
+then the folder with all logs, jobs, answers and arrivals is kept, and named.`,
 		Example: "  chaos --scenario kill --jobs 2000 --rate-span 20s --cassandra 1 --nats 1\n  chaos --scenario cut-store --rate 50\n  chaos --summary .local/chaos/*.json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if summary {
@@ -116,10 +117,10 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	f.BoolVar(&summary, "summary", false, "show a row of FAULTS.md for each of the reports (JSON) that are named")
 	f.StringVar(&cfg.Older, "older", "", "two-builds: commit of the older build (default the one before the newest migration, if that one only adds)")
 	f.IntVar(&cfg.Rate, "rate", 0, "scenarios with a steady load, and soak: runs due a second (default as the scenario says)")
-	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate; recurring ones as said above")
+	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate; recurring ones as the scenario says")
 	f.DurationVar(&span, "span", 0, "recurring: from the start that the jobs state to their end (default 5m); pause and stopped: from the last creation to the end of the observation, without --stop (default 2m); soak: of the load (default 2h)")
 	f.DurationVar(&cfg.Create, "create", 0, "recurring: how long the creation of all jobs may take, before they start (default as at 125 jobs a second)")
-	f.DurationVar(&cfg.Every, "every", 0, "recurring jobs: distance of two runs of a job (default as said above)")
+	f.DurationVar(&cfg.Every, "every", 0, "recurring jobs: distance of two runs of a job (default as the scenario says)")
 	f.DurationVar(&cfg.Stop, "stop", 3*time.Minute, "stopped: how long no node runs")
 	f.DurationVar(&cfg.KillEvery, "kill-every", 0, "guarantees: time between two kills (default 10s)")
 	f.IntSliceVar(&mix, "mix", nil, "guarantees, steady loads: parts of the jobs that are at_least_once, effectively_once and at_most_once (default 10,6,4, or as the scenario says)")

@@ -44,9 +44,11 @@ func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Judge what came of a load test",
-		Long: `Read what was asked, what was acknowledged and what the sink saw; read every run through the API, wait for open ones to end,
-and read everything again --apart later; print the report. The tenant must be the test's own: a run that was not asked for in the files
-given is unexpected. With --events recurring jobs are judged instead, by the histories of their runs. Exit status 1 if a promise was broken or something could not be read.`,
+		Long: `Read what was asked, what was acknowledged and what the sink saw. Read every run through the API,
+wait for open ones to end, and read everything again --apart later. Print the report. The tenant must be
+the test's own: a run that the files do not ask for is unexpected. With --events recurring jobs are judged
+instead, by the histories of their runs. Exit status 1 if a promise was broken or something could not be
+read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := ev.complete(); err != nil {

@@ -19,8 +19,9 @@ func newGen() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gen",
 		Short: "Make NDJSON of one-off jobs that call a sink",
-		Long: `Make NDJSON of one-off jobs, one a line, as POST /v1/imports takes them. The same flags (with an absolute --from) make the
-same bytes. Job n calls <target>/<source>/<n>, so the file is also the record of what was asked: give it to check --asked.`,
+		Long: `Make NDJSON of one-off jobs, one a line, as POST /v1/imports takes them. The same flags, with an
+absolute --from, make the same bytes. Job n calls <target>/<source>/<n>, so the file is also the record
+of what was asked: give it to check --asked.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if spec.From, err = instant(from, time.Now()); err != nil {

@@ -19,8 +19,9 @@ func newImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Import a file of jobs and record when each was acknowledged",
-		Long: `Import a file of jobs through POST /v1/imports and record each answer line with the time it was read. What was cut or answered
-503 is sent again, to the next node, if the job has a key; if it has none its outcome stays unknown. Exit status 1 if any did.`,
+		Long: `Import a file of jobs through POST /v1/imports and record each answer line with the time it was
+read. A line that was cut or answered 503 is sent again, to the next node, if the job has a key. Without
+a key its outcome stays unknown. Exit status 1 if one did.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			source, err := journal.SourceOf(args[0])

@@ -27,13 +27,20 @@ func newSink() *cobra.Command {
 	var certificate, key, out string
 	cmd := &cobra.Command{
 		Use:   "sink",
-		Short: "Receive calls over HTTP and write down each of them",
-		Long: `Receive calls over HTTP and write down each of them. --out is appended to, so a sink may be killed and started again; its
-record tells of the gap. GET /stats tells the counters. Stop it with SIGTERM or SIGINT.
+		Short: "Receive calls over HTTP and record each",
+		Long: `Receive calls over HTTP and record each. --out is appended to, so a sink may be killed and started
+again; its record then has a gap. GET /stats returns the counters. Stop it with SIGTERM or SIGINT.
 
-An address says how its calls are answered, by segments before the last two of its path: work-500ms (take so long, to the end even if the caller has gone),
-fail or fail-2 (all attempts, or the first two), status-404, after-3s (failures
-ask to wait, by Retry-After), hang, drip, cut or cut-1 (no answer). With --tls-cert it speaks TLS and HTTP/2.`,
+An address says how its calls are answered, by segments before the last two of its path:
+
+  work-500ms    after so long, to the end even if the caller has gone
+  fail, fail-2  with 500: all attempts, or the first two
+  status-404    with that status; beside fail it is the failure's
+  after-3s      failures have Retry-After
+  hang, drip    never, or without end
+  cut, cut-1    not at all: all attempts, or the first
+
+With --tls-cert it speaks TLS and HTTP/2.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			f, err := appendTo(out)
