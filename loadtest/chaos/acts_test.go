@@ -18,8 +18,11 @@ func TestActsOnServers(t *testing.T) {
 	c := cluster.Start(t, cluster.Spec{NATS: 3})
 	ctx := t.Context()
 	r := &run{
-		clusters: []*cluster.Cluster{c}, report: &Report{}, meter: process.NewMeter(process.CPU), sink: &process.Sink{Server: &process.Server{Child: &process.Child{}}},
-		log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		recorder: recorder{report: &Report{}},
+		members: members{
+			clusters: []*cluster.Cluster{c}, meter: process.NewMeter(process.CPU),
+			sink: &process.Sink{Server: &process.Server{Child: &process.Child{}}}, log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		},
 	}
 	n, err := dialNATS(ctx, c.NATSURLs()[0])
 	if err != nil {

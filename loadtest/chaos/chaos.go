@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -21,7 +20,6 @@ import (
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/api"
-	"carillon.dev/carillon/loadtest/journal"
 	"carillon.dev/carillon/loadtest/process"
 	"carillon.dev/carillon/loadtest/wait"
 )
@@ -41,28 +39,47 @@ const (
 	stopTimeout = time.Minute
 )
 
-// run is one run under way.
+// A run is one run under way. The courses of the families of scenarios embed it.
 type run struct {
-	cfg    Config
-	log    *slog.Logger
-	sink   *process.Sink
-	client *api.Client
-	http   *http.Client
-	meter  *process.Meter
+	members
+	recorder
+
+	client  *api.Client // of the nodes that take jobs in
+	watched watched
 	// older and newer are the programs of TwoBuilds.
 	older, newer string
-	// limited receives the calls of jobs with limits; only in Limits.
-	limited *process.Sink
-	watched watched
 	// tally replaces the judge in courses with too many runs for it; nil in all others.
 	tally *tally
+}
+
+// members are the processes of a run: the cluster and the sinks.
+type members struct {
+	cfg   Config
+	log   *slog.Logger
+	http  *http.Client
+	meter *process.Meter
+	sink  *process.Sink
+	// limited receives the calls of jobs with limits; only in Limits.
+	limited *process.Sink
 
 	mu       sync.Mutex         // guards what follows
 	clusters []*cluster.Cluster // one for each time that it was brought up; the last one counts
-	report   *Report
-	led      string    // the NATS server that led when a step asked last
-	asked    []string  // sources, in the order of their imports
-	lastDue  time.Time // of everything asked for so far
+	led      string             // the NATS server that led when a step asked last
+}
+
+// A recorder keeps what happens in a run.
+type recorder struct {
+	recording sync.Mutex // guards what follows
+	report    *Report
+	asked     []string  // sources, in the order of their imports
+	lastDue   time.Time // of everything asked for so far
+}
+
+// record changes the report.
+func (r *recorder) record(change func(rep *Report)) {
+	r.recording.Lock()
+	defer r.recording.Unlock()
+	change(r.report)
 }
 
 // Run does one run and returns its report; out gets the judge's table. An error means that the run
@@ -82,8 +99,8 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext, MaxIdleConnsPerHost: 64}
 	defer transport.CloseIdleConnections()
 	r := &run{
-		cfg: cfg, log: cfg.Log, http: &http.Client{Transport: transport}, meter: process.NewMeter(process.CPU),
-		report: &Report{Scenario: cfg.Scenario, Command: cfg.Command, Began: time.Now().UTC()},
+		members:  members{cfg: cfg, log: cfg.Log, http: &http.Client{Transport: transport}, meter: process.NewMeter(process.CPU)},
+		recorder: recorder{report: &Report{Scenario: cfg.Scenario, Command: cfg.Command, Began: time.Now().UTC()}},
 	}
 	r.report.describe(ctx, cfg)
 
@@ -99,16 +116,16 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	}
 	defer func() { err = errors.Join(err, stopWatching()) }()
 
-	play := r.play
+	play := mainJob{r}.play
 	switch {
 	case cfg.Scenario.Recurs():
-		play = r.playRecurring
+		play = recurringCourse{r}.play
 	case cfg.Scenario.Guards():
-		play = r.playGuarantees
+		play = guaranteesCourse{r}.play
 	case cfg.Scenario == Limits:
-		play = r.playLimits
+		play = limitsCourse{r}.play
 	case cfg.Scenario.Steady():
-		play = r.playSteady
+		play = steadyCourse{r}.play
 	case cfg.Scenario.course() != nil:
 		play = r.playCourse
 	}
@@ -143,7 +160,7 @@ func (r *run) start(ctx context.Context) (err error) {
 		return err
 	}
 	if r.cfg.Scenario == Limits {
-		if err := r.startLimitedSink(ctx); err != nil {
+		if err := (limitsCourse{r}).startSink(ctx); err != nil {
 			return err
 		}
 	}
@@ -224,38 +241,12 @@ func (r *run) upAgain(ctx context.Context) (note string, err error) {
 }
 
 // programSum returns the SHA-256 of the program that the nodes run.
-func (r *run) programSum() ([sha256.Size]byte, error) {
+func (r *members) programSum() ([sha256.Size]byte, error) {
 	text, err := os.ReadFile(filepath.Join(r.cfg.Dir, "cluster", "carillon"))
 	if err != nil {
 		return [sha256.Size]byte{}, fmt.Errorf("look at the nodes' program: %w", err)
 	}
 	return sha256.Sum256(text), nil
-}
-
-// play is the run from the idle cluster to the last arrival.
-func (r *run) play(ctx context.Context) error {
-	cfg := r.cfg
-	begin, start, t0, err := r.idle(ctx)
-	if err != nil {
-		return err
-	}
-	g, gctx := errgroup.WithContext(ctx)
-	for _, c := range schedule(cfg.Scenario, cfg.Cluster.Cassandra, cfg.Cluster.NATS, cfg.Cluster.Nodes, cfg.Span) {
-		g.Go(func() error { return r.take(gctx, t0, c) })
-	}
-	g.Go(func() error { return r.lateImports(gctx, t0, portionPlan(cfg.Scenario, cfg.Span)) })
-	var imported mark
-	g.Go(func() error {
-		if err := r.importJobs(gctx, r.mainPart(t0)); err != nil {
-			return err
-		}
-		imported = r.mark()
-		return r.afterImport(gctx, t0)
-	})
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	return r.finish(ctx, begin, start, imported)
 }
 
 // finish waits for the last arrival and keeps the phases of a run with one import.
@@ -289,62 +280,6 @@ func (r *run) idle(ctx context.Context) (begin, start mark, t0 time.Time, err er
 	return begin, start, t0, nil
 }
 
-// afterImport does what needs the answers of the main import: changes, and the blackout.
-func (r *run) afterImport(ctx context.Context, t0 time.Time) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return r.makeChanges(ctx, t0) })
-	if r.cfg.Scenario == Blackout {
-		g.Go(func() error { return r.blackout(ctx) })
-	}
-	return g.Wait()
-}
-
-// makeChanges cancels and reschedules runs of the main import.
-func (r *run) makeChanges(ctx context.Context, t0 time.Time) (err error) {
-	f, err := createNew(r.changesFile())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	asks, err := r.readAsked("main")
-	if err != nil {
-		return err
-	}
-	acks, err := journal.ReadFile(r.acksFile("main"), journal.ReadAcks)
-	if err != nil {
-		return err
-	}
-	from := latest(t0.Add(-changesFrom), time.Now())
-	span := t0.Add(time.Duration(changesUntil * float64(r.cfg.Span))).Sub(from)
-	rng := rand.New(rand.NewPCG(r.cfg.Seed, 1)) // #nosec G404 -- a repeatable choice, no secret
-	plan := planChanges(known(asks, acks), r.cfg.Changes, from, max(span, 0), rng)
-	for _, p := range plan {
-		r.keepDue(p.due)
-	}
-	c := &changer{urls: r.client.URLs, http: r.http, out: f}
-	count, err := c.run(ctx, plan)
-	r.mu.Lock()
-	r.report.Changes = count
-	r.mu.Unlock()
-	if err != nil {
-		return fmt.Errorf("make changes: %w", err)
-	}
-	r.log.Info("changes are over", "cancels", count.Cancels, "reschedules", count.Reschedules, "refused", count.Refused, "unknown", count.Unknown)
-	return nil
-}
-
-// blackout imports the late part as one portion and kills everything after its summary.
-func (r *run) blackout(ctx context.Context) error {
-	if err := wait.Until(ctx, portionAt(time.Now())); err != nil {
-		return err
-	}
-	if err := r.importJobs(ctx, r.latePart(1, 1, time.Now())); err != nil {
-		return err
-	}
-	summary := time.Now()
-	return r.take(ctx, summary, chain{{blackoutAfter, ActKillAll, ""}, {blackoutAfter, ActStartAll, ""}})
-}
-
 // take takes the steps of a chain and writes them down.
 func (r *run) take(ctx context.Context, t0 time.Time, c chain) error {
 	var froze time.Time
@@ -367,9 +302,7 @@ func (r *run) take(ctx context.Context, t0 time.Time, c chain) error {
 		e.AfterFirstDue = e.Began.Sub(r.report.FirstDue).Seconds()
 		r.log.Info("fault", "act", s.act, "member", s.member, "after_first_due_s", e.AfterFirstDue,
 			"took", e.Ended.Sub(e.Began).Round(time.Millisecond), "note", note)
-		r.mu.Lock()
-		r.report.Events = append(r.report.Events, e)
-		r.mu.Unlock()
+		r.record(func(rep *Report) { rep.Events = append(rep.Events, e) })
 	}
 	return nil
 }
@@ -456,7 +389,7 @@ func (r *run) untilQuiet(ctx context.Context) error {
 }
 
 // sinks returns all that receive calls.
-func (r *run) sinks() []*process.Sink {
+func (r *members) sinks() []*process.Sink {
 	if r.limited == nil {
 		return []*process.Sink{r.sink}
 	}
@@ -465,35 +398,35 @@ func (r *run) sinks() []*process.Sink {
 
 func (r *run) changesFile() string { return filepath.Join(r.cfg.Dir, "changes.ndjson") }
 
-func (r *run) keepSource(source string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *recorder) keepSource(source string) {
+	r.recording.Lock()
+	defer r.recording.Unlock()
 	r.asked = append(r.asked, source)
 }
 
-func (r *run) sources() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *recorder) sources() []string {
+	r.recording.Lock()
+	defer r.recording.Unlock()
 	return slices.Clone(r.asked)
 }
 
 // keepDue notes that something is due at t.
-func (r *run) keepDue(t time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *recorder) keepDue(t time.Time) {
+	r.recording.Lock()
+	defer r.recording.Unlock()
 	r.lastDue = latest(r.lastDue, t)
 }
 
 // cluster returns the cluster as it was brought up last.
-func (r *run) cluster() *cluster.Cluster {
+func (r *members) cluster() *cluster.Cluster {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.clusters[len(r.clusters)-1]
 }
 
-func (r *run) keepImport(res ImportResult) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *recorder) keepImport(res ImportResult) {
+	r.recording.Lock()
+	defer r.recording.Unlock()
 	if res.Source != "" {
 		r.report.Imports = append(r.report.Imports, res)
 	}

@@ -45,7 +45,7 @@ func phase(name string, from, to mark) Phase {
 }
 
 // sample reads the CPU times of everything.
-func (r *run) sample() map[string]time.Duration {
+func (r *members) sample() map[string]time.Duration {
 	all := r.cluster().Status().PIDs()
 	all["sink"], all["load"] = r.sink.PID, os.Getpid()
 	if r.limited != nil {
@@ -54,9 +54,9 @@ func (r *run) sample() map[string]time.Duration {
 	return r.meter.Sample(all)
 }
 
-func (r *run) mark() mark { return mark{time.Now(), r.sample()} }
+func (r *members) mark() mark { return mark{time.Now(), r.sample()} }
 
 // sampleAlways samples until it is stopped, so that the CPU of a member is known before it dies.
-func (r *run) sampleAlways() (stop func()) {
+func (r *members) sampleAlways() (stop func()) {
 	return wait.Every(context.Background(), sampleEvery, func(context.Context) { r.sample() })
 }

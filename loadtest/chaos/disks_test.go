@@ -26,8 +26,11 @@ func TestActsOnDisks(t *testing.T) {
 	c := cluster.Start(t, cluster.Spec{NATS: 1, Disks: true, NATSSync: time.Hour})
 	ctx := t.Context()
 	r := &run{
-		clusters: []*cluster.Cluster{c}, report: &Report{}, meter: process.NewMeter(process.CPU), sink: &process.Sink{Server: &process.Server{Child: &process.Child{}}},
-		log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		recorder: recorder{report: &Report{}},
+		members: members{
+			clusters: []*cluster.Cluster{c}, meter: process.NewMeter(process.CPU),
+			sink: &process.Sink{Server: &process.Server{Child: &process.Child{}}}, log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		},
 	}
 	request := func(subject, payload string) error {
 		n, err := dialNATS(ctx, c.NATSURLs()[0])
@@ -104,8 +107,11 @@ func TestASpoiledServerStartsAgain(t *testing.T) {
 		}
 	})
 	r := &run{
-		cfg: Config{Dir: dir}, clusters: []*cluster.Cluster{c}, report: &Report{}, meter: process.NewMeter(process.CPU),
-		sink: &process.Sink{Server: &process.Server{Child: &process.Child{}}}, log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		recorder: recorder{report: &Report{}},
+		members: members{
+			cfg: Config{Dir: dir}, clusters: []*cluster.Cluster{c}, meter: process.NewMeter(process.CPU),
+			sink: &process.Sink{Server: &process.Server{Child: &process.Child{}}}, log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		},
 	}
 	const makeStream = "$JS.API.STREAM.CREATE.carillon_runs_0"
 	const stream = `{"name":"carillon_runs_0","subjects":["carillon_runs_0.>"],"storage":"file"}`
@@ -142,8 +148,8 @@ func TestASpoiledServerStartsAgain(t *testing.T) {
 
 // events returns what was done so far.
 func (r *run) events() []Event {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.recording.Lock()
+	defer r.recording.Unlock()
 	return slices.Clone(r.report.Events)
 }
 
@@ -151,10 +157,10 @@ func (r *run) events() []Event {
 // Cassandra.
 func TestOnlyAPeriodicCommitLogMayLose(t *testing.T) {
 	cut := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	r := &run{report: &Report{Events: []Event{
+	r := &run{recorder: recorder{report: &Report{Events: []Event{
 		{Act: ActPowerOff, Member: "nats-1", Began: cut, Ended: cut},
 		{Act: ActPowerOff, Member: "cassandra-1, nats-1", Began: cut, Ended: cut.Add(time.Second)},
-	}}}
+	}}}}
 	r.cfg.Cluster.CommitLog = cluster.CommitLogPeriodic
 	if got, want := r.lostArgs(), []string{"--lost", "2026-01-01T11:59:50Z,2026-01-01T12:00:01Z"}; !slices.Equal(got, want) {
 		t.Errorf("lostArgs = %q, want %q", got, want)

@@ -78,6 +78,9 @@ func intakeURLs(c *cluster.Cluster) []string {
 	return urls
 }
 
+// A guaranteesCourse is the course of scenarios with guarantees.
+type guaranteesCourse struct{ *run }
+
 // Mix is how many parts of the jobs of Guarantees are under which guarantee.
 type Mix struct{ AtLeastOnce, EffectivelyOnce, AtMostOnce int }
 
@@ -210,9 +213,9 @@ func executors(nodes int) []string {
 	return names
 }
 
-// playGuarantees is a run of a scenario with guarantees, from the idle cluster to the last arrival.
+// play is a run of a scenario with guarantees, from the idle cluster to the last arrival.
 // In Frozen the executor stays frozen: it thaws between the judge's two reads.
-func (r *run) playGuarantees(ctx context.Context) error {
+func (r guaranteesCourse) play(ctx context.Context) error {
 	cfg := r.cfg
 	begin, start, t0, err := r.idle(ctx)
 	if err != nil {
@@ -242,11 +245,11 @@ func (r *run) playGuarantees(ctx context.Context) error {
 }
 
 // victim is the executor that Frozen freezes.
-func (r *run) victim() string { return executors(r.cfg.Cluster.Nodes)[0] }
+func (r guaranteesCourse) victim() string { return executors(r.cfg.Cluster.Nodes)[0] }
 
 // thawBetween waits for the judge's mark, a file that says that its first read is over. It thaws
 // the executor, waits thawFor, and removes the file so that the judge goes on.
-func (r *run) thawBetween(ctx context.Context, mark string) error {
+func (r guaranteesCourse) thawBetween(ctx context.Context, mark string) error {
 	for {
 		_, err := os.Stat(mark)
 		if err == nil {
@@ -271,8 +274,8 @@ func (r *run) thawBetween(ctx context.Context, mark string) error {
 	return nil
 }
 
-// judgeAcrossThaw runs the judge with the thaw between its two reads.
-func (r *run) judgeAcrossThaw(ctx context.Context, what []string, out io.Writer, into any) error {
+// judge runs the judge with the thaw between its two reads.
+func (r guaranteesCourse) judge(ctx context.Context, what []string, out io.Writer, into any) error {
 	mark := filepath.Join(r.cfg.Dir, "first-read")
 	ctx, judged := context.WithCancel(ctx)
 	defer judged()

@@ -10,12 +10,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/journal"
-	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
@@ -126,39 +123,6 @@ func createNew(path string) (*os.File, error) {
 		return nil, fmt.Errorf("write evidence: %w", err)
 	}
 	return f, nil
-}
-
-// mainPart describes the jobs of the main import.
-func (r *run) mainPart(t0 time.Time) workload.Spec {
-	n, _, _ := counts(r.cfg.Jobs)
-	return workload.Spec{
-		N: n, From: t0, Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: "main",
-		Target: r.sink.URL, Keyed: !r.cfg.Unkeyed,
-	}
-}
-
-// latePart describes the jobs of late import number n (from 1) of of, imported at t.
-func (r *run) latePart(n, of int, t time.Time) workload.Spec {
-	_, near, immediate := counts(r.cfg.Jobs)
-	from, spread := portionDue(t)
-	return workload.Spec{
-		N: (near + immediate) / of, Immediate: immediate / of, From: from, Spread: spread, PayloadBytes: r.cfg.Payload,
-		Seed: r.cfg.Seed + uint64(n), Source: fmt.Sprintf("late-%d", n), Target: r.sink.URL, Keyed: true, // #nosec G115 -- small
-	}
-}
-
-// lateImports imports the portions, each at its instant. A slow one does not delay the next.
-func (r *run) lateImports(ctx context.Context, t0 time.Time, plan []time.Duration) error {
-	g, ctx := errgroup.WithContext(ctx)
-	for i, at := range plan {
-		g.Go(func() error {
-			if err := wait.Until(ctx, portionAt(t0.Add(at))); err != nil {
-				return err
-			}
-			return r.importJobs(ctx, r.latePart(i+1, len(plan), time.Now()))
-		})
-	}
-	return g.Wait()
 }
 
 func latest(a, b time.Time) time.Time {

@@ -22,7 +22,7 @@ func (r *run) judge(ctx context.Context, out io.Writer) error {
 	var args []string
 	switch {
 	case r.cfg.Scenario == Limits:
-		return r.judgeLimits(ctx, out)
+		return limitsCourse{r}.judge(ctx, out)
 	case r.cfg.Scenario.Recurs():
 		return r.judgeBy(ctx, "check", r.sink, r.recurringArgs(), out, &r.report.Recurring.Check)
 	case r.tally != nil:
@@ -36,7 +36,7 @@ func (r *run) judge(ctx context.Context, out io.Writer) error {
 		args = append(args, "--asked", r.askedFile(source), "--acks", r.acksFile(source))
 	}
 	if r.cfg.Scenario == Frozen {
-		return r.judgeAcrossThaw(ctx, args, out, &r.report.Check)
+		return guaranteesCourse{r}.judge(ctx, args, out, &r.report.Check)
 	}
 	return r.judgeBy(ctx, "check", r.sink, args, out, &r.report.Check)
 }

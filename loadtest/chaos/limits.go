@@ -71,6 +71,9 @@ func limitedShapes() []workload.LimitedShape {
 	return all
 }
 
+// A limitsCourse is the course of Limits.
+type limitsCourse struct{ *run }
+
 // A limitedTask is a task with a rate or max_concurrent, and its runs: how many, over which span.
 type limitedTask struct {
 	name   string
@@ -136,10 +139,10 @@ func limitedTasks(jobs int, span time.Duration) []limitedTask {
 	}
 }
 
-func (r *run) tasksFile() string { return filepath.Join(r.cfg.Dir, "tasks.ndjson") }
+func (r limitsCourse) tasksFile() string { return filepath.Join(r.cfg.Dir, "tasks.ndjson") }
 
-// playLimits is a run of Limits, from the idle cluster to the last arrival.
-func (r *run) playLimits(ctx context.Context) (err error) {
+// play is a run of Limits, from the idle cluster to the last arrival.
+func (r limitsCourse) play(ctx context.Context) (err error) {
 	events, err := createNew(r.eventsFile())
 	if err != nil {
 		return err
@@ -168,7 +171,7 @@ func (r *run) playLimits(ctx context.Context) (err error) {
 	shapes := limitedShapes()
 	spec := workload.Limited{N: r.cfg.Jobs / limitedPart, Start: t0, End: end, Shapes: shapes, Source: limitedSource, Target: r.limited.URL}
 	a := &asker{urls: r.client.URLs, http: r.http, out: events, tenant: limitedTenant}
-	if _, err := r.create(ctx, a, spec.Source, spec.N, spec.Body, &res.Creating); err != nil {
+	if _, err := (recurringCourse{r.run}).create(ctx, a, spec.Source, spec.N, spec.Body, &res.Creating); err != nil {
 		return err
 	}
 	for _, t := range tasks {
@@ -207,8 +210,8 @@ func (r *run) playLimits(ctx context.Context) (err error) {
 	return nil
 }
 
-// startLimitedSink starts the sink of the jobs with limits, which the caller must end.
-func (r *run) startLimitedSink(ctx context.Context) (err error) {
+// startSink starts the sink of the jobs with limits, which the caller must end.
+func (r limitsCourse) startSink(ctx context.Context) (err error) {
 	folder := filepath.Join(r.cfg.Dir, limitedSource)
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return fmt.Errorf("make folder: %w", err)
@@ -218,7 +221,7 @@ func (r *run) startLimitedSink(ctx context.Context) (err error) {
 }
 
 // putTasks makes the tasks and writes down how the API shows them.
-func (r *run) putTasks(ctx context.Context, tasks []limitedTask) (err error) {
+func (r limitsCourse) putTasks(ctx context.Context, tasks []limitedTask) (err error) {
 	f, err := createNew(r.tasksFile())
 	if err != nil {
 		return err
@@ -244,7 +247,7 @@ func (r *run) putTasks(ctx context.Context, tasks []limitedTask) (err error) {
 }
 
 // putTask makes a task and returns how the API shows it.
-func (r *run) putTask(ctx context.Context, t limitedTask) (shown check.Task, err error) {
+func (r limitsCourse) putTask(ctx context.Context, t limitedTask) (shown check.Task, err error) {
 	o, err := askUntil(ctx, r.http, r.client.URLs, api.Request{
 		Method: http.MethodPut, URL: "/v1/tasks/" + url.PathEscape(t.name), Type: "application/json", Body: t.body(r.sink.URL), Timeout: askTimeout,
 	}, 0, askPatient)
@@ -263,7 +266,7 @@ const deferralCounter = `carillon_executor_put_off_total{reason="limit"}`
 
 // keepDeferrals adds a node's deferrals ("" = all nodes') to the report. It leaves out a node that
 // does not answer: no verdict needs the figure.
-func (r *run) keepDeferrals(ctx context.Context, member string) {
+func (r limitsCourse) keepDeferrals(ctx context.Context, member string) {
 	for _, n := range r.cluster().Status().Carillon {
 		if member != "" && n.Name != member {
 			continue
@@ -273,14 +276,12 @@ func (r *run) keepDeferrals(ctx context.Context, member string) {
 			r.log.Warn("the deferrals of a node are not known", "node", n.Name, "err", err)
 			continue
 		}
-		r.mu.Lock()
-		r.report.Deferrals += int(count)
-		r.mu.Unlock()
+		r.record(func(rep *Report) { rep.Deferrals += int(count) })
 	}
 }
 
-// judgeLimits has both parts judged, each by a judge that sees its tenant and its sink alone.
-func (r *run) judgeLimits(ctx context.Context, out io.Writer) error {
+// judge has both parts judged, each by a judge that sees its tenant and its sink alone.
+func (r limitsCourse) judge(ctx context.Context, out io.Writer) error {
 	args := []string{"--tasks", r.tasksFile(), "--states", r.statesFile()}
 	for _, source := range r.sources() {
 		args = append(args, "--asked", r.askedFile(source), "--acks", r.acksFile(source))

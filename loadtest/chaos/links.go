@@ -95,15 +95,15 @@ func (r *run) actOnLinks(ctx context.Context, s step) (note string, err error) {
 	if err != nil {
 		return "", err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	note = fmt.Sprintf("%d packets dropped", total-r.report.DroppedPackets)
-	r.report.DroppedPackets = total
+	r.record(func(rep *Report) {
+		note = fmt.Sprintf("%d packets dropped", total-rep.DroppedPackets)
+		rep.DroppedPackets = total
+	})
 	return note, nil
 }
 
 // droppedPackets is how many packets cuts have dropped so far.
-func (r *run) droppedPackets(ctx context.Context) (int, error) {
+func (r *members) droppedPackets(ctx context.Context) (int, error) {
 	c, total := r.cluster(), 0
 	for _, member := range memberNames(c) {
 		n, err := c.Dropped(ctx, member)

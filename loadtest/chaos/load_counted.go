@@ -39,8 +39,11 @@ const (
 	heldMost = 2048
 )
 
+// A countedCourse is the course of scenarios that a tally judges.
+type countedCourse struct{ *run }
+
 // watchCounts counts what the sink records until ctx ends, and calls each once a second.
-func (r *run) watchCounts(ctx context.Context, t *tally, each func(now time.Time)) error {
+func (r countedCourse) watchCounts(ctx context.Context, t *tally, each func(now time.Time)) error {
 	f, err := journal.Follow(r.sink.Record)
 	if err != nil {
 		return err
@@ -58,7 +61,7 @@ func (r *run) watchCounts(ctx context.Context, t *tally, each func(now time.Time
 
 // untilCounted waits until all that is due has been seen, at most Config.Wait + the bound on
 // lateness.
-func (r *run) untilCounted(ctx context.Context, t *tally) error {
+func (r countedCourse) untilCounted(ctx context.Context, t *tally) error {
 	if err := wait.Until(ctx, r.lastDue); err != nil {
 		return err
 	}
@@ -82,7 +85,7 @@ func (r *run) judgeCounted(t *tally, out io.Writer) error {
 }
 
 // playHerd has all jobs due at one instant.
-func (r *run) playHerd(ctx context.Context) error {
+func (r countedCourse) playHerd(ctx context.Context) error {
 	begin, start, t0, err := r.idleFor(ctx, time.Duration(r.cfg.Jobs)*time.Second/importRate)
 	if err != nil {
 		return err
@@ -142,7 +145,7 @@ func memory(of map[string]Resources) peaks {
 }
 
 // counting counts until all has been seen.
-func (r *run) counting(ctx context.Context, t *tally, each func(now time.Time)) error {
+func (r countedCourse) counting(ctx context.Context, t *tally, each func(now time.Time)) error {
 	cctx, done := context.WithCancel(ctx)
 	defer done()
 	var g errgroup.Group
@@ -154,7 +157,7 @@ func (r *run) counting(ctx context.Context, t *tally, each func(now time.Time)) 
 
 // playTombstones cancels most jobs of one minute and shard before they are due, the earliest first.
 // The rest lies behind their tombstones.
-func (r *run) playTombstones(ctx context.Context) error {
+func (r countedCourse) playTombstones(ctx context.Context) error {
 	lead := time.Duration(r.cfg.Jobs)*time.Second/importRate + time.Duration(r.cfg.Jobs)*time.Second/cancelRate
 	begin, start, t0, err := r.idleFor(ctx, lead)
 	if err != nil {
@@ -191,7 +194,7 @@ func (r *run) playTombstones(ctx context.Context) error {
 }
 
 // cancelFirst cancels all jobs but one of keptOf, those that are due first.
-func (r *run) cancelFirst(ctx context.Context, t *tally, source string) error {
+func (r countedCourse) cancelFirst(ctx context.Context, t *tally, source string) error {
 	acks, err := journal.ReadFile(r.acksFile(source), journal.ReadAcks)
 	if err != nil {
 		return err
@@ -230,9 +233,7 @@ func (r *run) cancelFirst(ctx context.Context, t *tally, source string) error {
 		return fmt.Errorf("cancel jobs: %w", err)
 	}
 	took := time.Since(began)
-	r.mu.Lock()
-	r.report.Changes.Cancels = len(lines)
-	r.mu.Unlock()
+	r.record(func(rep *Report) { rep.Changes.Cancels = len(lines) })
 	r.figure("cancels", "%d in %.0f s: %.0f a second", len(lines), took.Seconds(), float64(len(lines))/took.Seconds())
 	r.log.Info("cancelled", "jobs", len(lines), "took", took)
 	return nil
@@ -240,7 +241,7 @@ func (r *run) cancelFirst(ctx context.Context, t *tally, source string) error {
 
 // lookAtScans judges how long reads of buckets took, and counts Cassandra's warnings about
 // tombstones.
-func (r *run) lookAtScans(ctx context.Context) error {
+func (r countedCourse) lookAtScans(ctx context.Context) error {
 	for _, n := range r.cluster().Status().Carillon {
 		v, err := r.metrics(ctx, n.API)
 		if err != nil {
@@ -280,7 +281,7 @@ func (r *run) idleFor(ctx context.Context, lead time.Duration) (begin, start mar
 
 // statesSum counts the states of a sample of runs, and says it as a figure. Those that have not
 // succeeded break a promise.
-func (r *run) statesSum(ctx context.Context) error {
+func (r countedCourse) statesSum(ctx context.Context) error {
 	counts := map[check.State]int{}
 	total := 0
 	for reader := range watchersAtOnce {

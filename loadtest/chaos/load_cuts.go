@@ -30,8 +30,11 @@ const (
 	leastCut = 50 * time.Millisecond
 )
 
-// playImportCuts imports files, kills each import at random points, and then lets it through.
-func (r *run) playImportCuts(ctx context.Context) error {
+// A cutsCourse is the course of ImportCuts.
+type cutsCourse struct{ *run }
+
+// play imports files, kills each import at random points, and then lets it through.
+func (r cutsCourse) play(ctx context.Context) error {
 	begin, start, _, err := r.idle(ctx)
 	if err != nil {
 		return err
@@ -45,7 +48,7 @@ func (r *run) playImportCuts(ctx context.Context) error {
 	}
 	killed, ended, partial, existing := 0, 0, 0, 0
 	for i := range cutFiles {
-		spec := r.cutPart(fmt.Sprintf("cut-%d", i+1), n, time.Now().Add(cutSoon))
+		spec := r.part(fmt.Sprintf("cut-%d", i+1), n, time.Now().Add(cutSoon))
 		if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
 			return err
 		}
@@ -86,8 +89,8 @@ func (r *run) playImportCuts(ctx context.Context) error {
 	return r.finish(ctx, begin, start, imported)
 }
 
-// cutPart describes the jobs of one file.
-func (r *run) cutPart(source string, n int, from time.Time) workload.Spec {
+// part describes the jobs of one file.
+func (r cutsCourse) part(source string, n int, from time.Time) workload.Spec {
 	return workload.Spec{
 		N: n, From: from.Truncate(time.Millisecond), Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: source,
 		Target: r.sink.URL, Keyed: true,
@@ -96,8 +99,8 @@ func (r *run) cutPart(source string, n int, from time.Time) workload.Spec {
 
 // uncut imports a file without a kill until a try finds all lines there, and returns how long that
 // try took. It is the shortest of all: the others create lines.
-func (r *run) uncut(ctx context.Context, n int) (took time.Duration, err error) {
-	spec := r.cutPart("uncut", n, time.Now().Add(cutSoon))
+func (r cutsCourse) uncut(ctx context.Context, n int) (took time.Duration, err error) {
+	spec := r.part("uncut", n, time.Now().Add(cutSoon))
 	if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
 		return 0, err
 	}
@@ -115,7 +118,7 @@ func (r *run) uncut(ctx context.Context, n int) (took time.Duration, err error) 
 
 // cutImport runs `carillon-load import` as a process and kills it after a while. killed is false if
 // it had ended by then.
-func (r *run) cutImport(ctx context.Context, source string, number int, after time.Duration) (killed bool, err error) {
+func (r cutsCourse) cutImport(ctx context.Context, source string, number int, after time.Duration) (killed bool, err error) {
 	acks := filepath.Join(r.cfg.Dir, fmt.Sprintf("%s.%d.cut", source, number))
 	args := []string{"import", r.askedFile(source), "--acks", acks, "--api", strings.Join(r.client.URLs, ",")}
 	c, err := process.Start(ctx, r.cfg.Program, args, io.Discard, io.Discard)
@@ -145,7 +148,7 @@ func (r *run) cutImport(ctx context.Context, source string, number int, after ti
 
 // linesCreated is how many jobs all nodes have created so far, also those whose answers were not
 // read. A node that does not answer counts none.
-func (r *run) linesCreated(ctx context.Context) int {
+func (r cutsCourse) linesCreated(ctx context.Context) int {
 	total := 0.0
 	for _, url := range r.client.URLs {
 		if n, err := r.counter(ctx, url, `carillon_entries_written_total{kind="run"}`); err == nil {

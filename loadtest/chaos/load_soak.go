@@ -36,6 +36,9 @@ const (
 	leastLines = 6
 )
 
+// A soakCourse is the course of Soak.
+type soakCourse struct{ countedCourse }
+
 // A SoakLine is one line of a soak's record.
 type SoakLine struct {
 	At      time.Time `json:"at"`
@@ -52,27 +55,27 @@ type SoakLine struct {
 	Members map[string]Resources `json:"members"`
 }
 
-func (r *run) soakFile() string { return filepath.Join(r.cfg.Dir, "soak.ndjson") }
+func (r soakCourse) file() string { return filepath.Join(r.cfg.Dir, "soak.ndjson") }
 
-// playSoak keeps up a load with occasional faults, and records what it sees at once.
-func (r *run) playSoak(ctx context.Context) error {
+// play keeps up a load with occasional faults, and records what it sees at once.
+func (r soakCourse) play(ctx context.Context) error {
 	begin, start, t0, err := r.idleFor(ctx, soakPart)
 	if err != nil {
 		return err
 	}
 	t := newTally()
-	f, err := createNew(r.soakFile())
+	f, err := createNew(r.file())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }() // each line is written at once
-	r.log.Info("soaking", "span", r.cfg.Span, "rate", r.cfg.Rate, "record", r.soakFile())
+	r.log.Info("soaking", "span", r.cfg.Span, "rate", r.cfg.Rate, "record", r.file())
 
 	parts := int(r.cfg.Span / soakPart)
 	r.keepDue(t0.Add(time.Duration(parts) * soakPart))
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return r.importSoak(gctx, t, t0, parts) })
-	g.Go(func() error { return r.breakSoak(gctx, t0) })
+	g.Go(func() error { return r.importParts(gctx, t, t0, parts) })
+	g.Go(func() error { return r.breakOften(gctx, t0) })
 	var lines []SoakLine
 	every := min(soakLine, r.cfg.Span/soakLines)
 	next := t0.Add(every)
@@ -82,7 +85,7 @@ func (r *run) playSoak(ctx context.Context) error {
 				return
 			}
 			next = now.Add(every)
-			line := r.soakLine(gctx, t, now)
+			line := r.line(gctx, t, now)
 			lines = append(lines, line)
 			if err := json.NewEncoder(f).Encode(line); err != nil {
 				r.broken("a line was not written: %v", err)
@@ -95,13 +98,13 @@ func (r *run) playSoak(ctx context.Context) error {
 		return err
 	}
 	r.tally = t
-	r.judgeSoak(lines)
+	r.judge(lines)
 	r.report.Phases = []Phase{phase("idle", begin, start), phase("runs", start, r.mark())}
 	return nil
 }
 
-// importSoak imports the parts of the load, each before it is due.
-func (r *run) importSoak(ctx context.Context, t *tally, t0 time.Time, parts int) error {
+// importParts imports the parts of the load, each before it is due.
+func (r soakCourse) importParts(ctx context.Context, t *tally, t0 time.Time, parts int) error {
 	n := int(float64(r.cfg.Rate) * soakPart.Seconds())
 	for i := range parts {
 		from := t0.Add(time.Duration(i) * soakPart)
@@ -150,8 +153,8 @@ func soakFaults(m cluster.Spec) []chain {
 	return all
 }
 
-// breakSoak breaks something about each soakFault, one at a time, and lets it be calm at the end.
-func (r *run) breakSoak(ctx context.Context, t0 time.Time) error {
+// breakOften breaks something about each soakFault, one at a time, and lets it be calm at the end.
+func (r soakCourse) breakOften(ctx context.Context, t0 time.Time) error {
 	faults := soakFaults(r.cfg.Cluster)
 	if len(faults) == 0 {
 		return nil
@@ -167,7 +170,7 @@ func (r *run) breakSoak(ctx context.Context, t0 time.Time) error {
 	return nil
 }
 
-func (r *run) soakLine(ctx context.Context, t *tally, now time.Time) SoakLine {
+func (r soakCourse) line(ctx context.Context, t *tally, now time.Time) SoakLine {
 	c := t.take()
 	return SoakLine{
 		At: now.UTC(), Seconds: now.Sub(r.report.FirstDue).Seconds(), Arrivals: c.arrivals, Duplicates: c.duplicates, Early: c.early,
@@ -249,12 +252,10 @@ func flatness(lines []SoakLine, all []series, span time.Duration) (figures []Fig
 	return figures, grew
 }
 
-// judgeSoak judges the lines of a soak.
-func (r *run) judgeSoak(lines []SoakLine) {
+// judge judges the lines of a soak.
+func (r soakCourse) judge(lines []SoakLine) {
 	figures, grew := flatness(lines, flatSeries(r.cfg.Cluster), r.cfg.Span)
-	r.mu.Lock()
-	r.report.Figures = append(r.report.Figures, figures...)
-	r.mu.Unlock()
+	r.record(func(rep *Report) { rep.Figures = append(rep.Figures, figures...) })
 	for _, text := range grew {
 		r.broken("not flat: %s", text)
 	}

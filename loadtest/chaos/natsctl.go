@@ -229,7 +229,7 @@ const streamLeader = "nats leader"
 const leaderLimit = 20 * time.Second
 
 // leader returns the server that streamLeader means in a step.
-func (r *run) leader(ctx context.Context, act Act) (name string, err error) {
+func (r *members) leader(ctx context.Context, act Act) (name string, err error) {
 	if act == ActThaw || act == ActStart || act == ActLoosen {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -302,7 +302,7 @@ func (r *run) lostArgs() []string {
 }
 
 // queued returns how many messages the streams hold, by the first server that answers.
-func (r *run) queued(ctx context.Context) string {
+func (r *members) queued(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, queuedLimit)
 	defer cancel()
 	for _, url := range r.cluster().NATSURLs() {

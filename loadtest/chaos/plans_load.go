@@ -83,23 +83,21 @@ type Figure struct {
 }
 
 // figure adds a figure to the report.
-func (r *run) figure(name, format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.report.Figures = append(r.report.Figures, Figure{name, fmt.Sprintf(format, args...)})
+func (r *recorder) figure(name, format string, args ...any) {
+	r.record(func(rep *Report) { rep.Figures = append(rep.Figures, Figure{name, fmt.Sprintf(format, args...)}) })
 }
 
 // playCourse plays the course of a scenario of load.
 func (r *run) playCourse(ctx context.Context) error {
 	switch r.cfg.Scenario {
 	case ImportCuts:
-		return r.playImportCuts(ctx)
+		return cutsCourse{r}.play(ctx)
 	case HerdMillion:
-		return r.playHerd(ctx)
+		return countedCourse{r}.playHerd(ctx)
 	case Tombstones:
-		return r.playTombstones(ctx)
+		return countedCourse{r}.playTombstones(ctx)
 	case Soak:
-		return r.playSoak(ctx)
+		return soakCourse{countedCourse{r}}.play(ctx)
 	default:
 		return fmt.Errorf("%s has no course", r.cfg.Scenario)
 	}

@@ -44,6 +44,9 @@ var recurringScenarios = []Scenario{Recurring, Pause, Stopped}
 // Recurs reports whether the scenario is of recurring jobs.
 func (s Scenario) Recurs() bool { return slices.Contains(recurringScenarios, s) }
 
+// A recurringCourse is the course of scenarios with recurring jobs.
+type recurringCourse struct{ *run }
+
 // A RecurringResult is the part of the report about recurring jobs.
 type RecurringResult struct {
 	EverySeconds float64 `json:"every_s"`
@@ -77,8 +80,8 @@ func (r AskRate) PerSecond() float64 {
 
 func (r *run) eventsFile() string { return filepath.Join(r.cfg.Dir, "events.ndjson") }
 
-// playRecurring is a run with recurring jobs, from the idle cluster to the last arrival.
-func (r *run) playRecurring(ctx context.Context) (err error) {
+// play is a run with recurring jobs, from the idle cluster to the last arrival.
+func (r recurringCourse) play(ctx context.Context) (err error) {
 	if err := r.describeStream(ctx); err != nil {
 		return err
 	}
@@ -112,7 +115,7 @@ func (r *run) playRecurring(ctx context.Context) (err error) {
 
 // playBounded creates jobs that state a start and an end. None runs before all should exist, and
 // none has to be cancelled.
-func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring, start mark) ([]Phase, error) {
+func (r recurringCourse) playBounded(ctx context.Context, a *asker, spec workload.Recurring, start mark) ([]Phase, error) {
 	cfg, res := r.cfg, r.report.Recurring
 	t0 := start.at.Add(cfg.Create).UTC().Truncate(time.Millisecond)
 	spec.Start, spec.End = t0, t0.Add(cfg.Span)
@@ -162,7 +165,7 @@ func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring
 
 // playCancelled creates jobs that run at once, changes or stops them as the scenario says, and
 // cancels them. T0 is when all jobs exist.
-func (r *run) playCancelled(ctx context.Context, a *asker, spec workload.Recurring, start mark) ([]Phase, error) {
+func (r recurringCourse) playCancelled(ctx context.Context, a *asker, spec workload.Recurring, start mark) ([]Phase, error) {
 	cfg, res := r.cfg, r.report.Recurring
 	jobs, err := r.create(ctx, a, spec.Source, spec.N, spec.Body, &res.Creating)
 	if err != nil {
@@ -219,7 +222,7 @@ type liveJob struct {
 
 // create creates n jobs of a source; bodyOf returns the body of each, from 1. An answer that shows
 // another job than was asked for is an error.
-func (r *run) create(ctx context.Context, a *asker, source string, n int, bodyOf func(n int) ([]byte, error), rate *AskRate) ([]liveJob, error) {
+func (r recurringCourse) create(ctx context.Context, a *asker, source string, n int, bodyOf func(n int) ([]byte, error), rate *AskRate) ([]liveJob, error) {
 	jobs := make([]liveJob, n)
 	err := r.askAll(ctx, "jobs created", n, rate, func(ctx context.Context, i int) error {
 		body, err := bodyOf(i + 1)
@@ -241,7 +244,7 @@ func (r *run) create(ctx context.Context, a *asker, source string, n int, bodyOf
 }
 
 // endJobs cancels all jobs. Those that were cancelled before answer the same again.
-func (r *run) endJobs(ctx context.Context, a *asker, jobs []liveJob, rate *AskRate) error {
+func (r recurringCourse) endJobs(ctx context.Context, a *asker, jobs []liveJob, rate *AskRate) error {
 	return r.askAll(ctx, "jobs cancelled", len(jobs), rate, func(ctx context.Context, i int) error {
 		_, err := a.ask(ctx, jobRequest{ref: jobs[i].ref, kind: check.JobCancelled, id: jobs[i].id}, i)
 		return err
@@ -249,7 +252,7 @@ func (r *run) endJobs(ctx context.Context, a *asker, jobs []liveJob, rate *AskRa
 }
 
 // askAll calls ask for 0 … n-1, Config.Concurrency at a time, and logs its progress.
-func (r *run) askAll(ctx context.Context, what string, n int, rate *AskRate, ask func(ctx context.Context, i int) error) error {
+func (r recurringCourse) askAll(ctx context.Context, what string, n int, rate *AskRate, ask func(ctx context.Context, i int) error) error {
 	began := time.Now()
 	var done atomic.Int64
 	stop := wait.Every(ctx, askSaid, func(context.Context) { r.log.Info("asking", "what", what, "done", done.Load(), "of", n) })
@@ -268,7 +271,7 @@ func (r *run) askAll(ctx context.Context, what string, n int, rate *AskRate, ask
 
 // stopAll kills every node after a part of the span, starts all again Config.Stop later, and waits
 // for the rest of the span.
-func (r *run) stopAll(ctx context.Context, t0 time.Time, res *RecurringResult) error {
+func (r recurringCourse) stopAll(ctx context.Context, t0 time.Time, res *RecurringResult) error {
 	at := time.Duration(stopAfter * float64(r.cfg.Span)).Truncate(time.Millisecond)
 	var kills, starts chain
 	for n := 1; n <= r.cfg.Cluster.Nodes; n++ {
@@ -329,7 +332,7 @@ func planJobs(jobs []liveJob, every, span time.Duration, rng *rand.Rand) []jobPl
 }
 
 // changeJobs makes all changes at their instants.
-func (r *run) changeJobs(ctx context.Context, a *asker, jobs []liveJob, t0 time.Time) error {
+func (r recurringCourse) changeJobs(ctx context.Context, a *asker, jobs []liveJob, t0 time.Time) error {
 	rng := rand.New(rand.NewPCG(r.cfg.Seed, 2)) // #nosec G404 -- a repeatable choice, no secret
 	g, ctx := errgroup.WithContext(ctx)
 	for i, p := range planJobs(jobs, r.cfg.Every, r.cfg.Span, rng) {

@@ -30,7 +30,7 @@ const (
 )
 
 // resources returns what each running member uses, with this program and the sink.
-func (r *run) resources(ctx context.Context) map[string]Resources {
+func (r *members) resources(ctx context.Context) map[string]Resources {
 	all := map[string]Resources{}
 	c := r.cluster()
 	pids := c.Status().PIDs()
@@ -88,7 +88,7 @@ func resourcesOf(proc fs.FS, pid int) (of Resources, err error) {
 }
 
 // goResources asks a node for its goroutines and its heap; zeros if it does not answer.
-func (r *run) goResources(ctx context.Context, node string) (goroutines int, heapMiB float64) {
+func (r *members) goResources(ctx context.Context, node string) (goroutines int, heapMiB float64) {
 	v, err := r.metrics(ctx, node)
 	if err != nil {
 		return 0, 0
@@ -97,12 +97,12 @@ func (r *run) goResources(ctx context.Context, node string) (goroutines int, hea
 }
 
 // metrics returns the metrics of a node.
-func (r *run) metrics(ctx context.Context, node string) (metrics.Values, error) {
+func (r *members) metrics(ctx context.Context, node string) (metrics.Values, error) {
 	return metrics.Read(ctx, r.http, node+"/metrics", askTimeout)
 }
 
 // counter returns one counter of a node, by name and labels.
-func (r *run) counter(ctx context.Context, node, name string) (float64, error) {
+func (r *members) counter(ctx context.Context, node, name string) (float64, error) {
 	v, err := r.metrics(ctx, node)
 	if err != nil {
 		return 0, err

@@ -44,6 +44,9 @@ type seconds float64
 
 func (s seconds) span() time.Duration { return time.Duration(float64(s) * float64(time.Second)) }
 
+// A steadyCourse is the course of scenarios with a steady load.
+type steadyCourse struct{ *run }
+
 // do is an act at an instant.
 func do(at seconds, act Act, member string) step { return step{at.span(), act, member} }
 
@@ -67,22 +70,22 @@ func agree(at seconds) step { return do(at, ActAgree, "") }
 // steadyKinds are the jobs of a steady load: quick ones and some of up to 2 s, of which some fail.
 func steadyKinds(mix Mix) []workload.Kind { return guaranteeKinds(mix) }
 
-// steadyPart describes jobs of a steady load.
-func (r *run) steadyPart(source string, n int, from time.Time, spread time.Duration) workload.Spec {
+// part describes jobs of a steady load.
+func (r steadyCourse) part(source string, n int, from time.Time, spread time.Duration) workload.Spec {
 	return workload.Spec{
 		N: n, From: from.Truncate(time.Millisecond), Spread: spread, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: source,
 		Target: r.sink.URL, Keyed: true, Kinds: steadyKinds(r.cfg.Mix),
 	}
 }
 
-// playSteady is a run with a steady load, from the idle cluster to the last arrival.
-func (r *run) playSteady(ctx context.Context) error {
+// play is a run with a steady load, from the idle cluster to the last arrival.
+func (r steadyCourse) play(ctx context.Context) error {
 	cfg := r.cfg
 	begin, start, t0, err := r.idle(ctx)
 	if err != nil {
 		return err
 	}
-	if err := r.importJobs(ctx, r.steadyPart(steadySource, cfg.Jobs-cfg.Jobs/lateOf, t0, cfg.Span)); err != nil {
+	if err := r.importJobs(ctx, r.part(steadySource, cfg.Jobs-cfg.Jobs/lateOf, t0, cfg.Span)); err != nil {
 		return err
 	}
 	imported := r.mark()
@@ -102,7 +105,7 @@ func (r *run) playSteady(ctx context.Context) error {
 
 // importLate imports the rest of a steady load in portions, each due soon after its import. A
 // portion that no node takes does not delay the next.
-func (r *run) importLate(ctx context.Context, t0 time.Time) error {
+func (r steadyCourse) importLate(ctx context.Context, t0 time.Time) error {
 	count := int(r.cfg.Span / lateEvery)
 	n := r.cfg.Jobs / lateOf / max(count, 1)
 	if n == 0 {
@@ -114,7 +117,7 @@ func (r *run) importLate(ctx context.Context, t0 time.Time) error {
 			if err := wait.Until(ctx, t0.Add(time.Duration(i)*lateEvery)); err != nil {
 				return err
 			}
-			spec := r.steadyPart(fmt.Sprintf("late-%d", i+1), n, time.Now().Add(lateSoon), lateEvery)
+			spec := r.part(fmt.Sprintf("late-%d", i+1), n, time.Now().Add(lateSoon), lateEvery)
 			spec.Immediate, spec.Seed = n/immediateOf, spec.Seed+uint64(i)+1 // #nosec G115 -- small
 			return r.importJobs(ctx, spec)
 		})
@@ -196,7 +199,7 @@ func (r *run) awaitAgreement(ctx context.Context) (note string, err error) {
 }
 
 // ringChanges lists how often each node has changed its ring since its start.
-func (r *run) ringChanges(ctx context.Context) string {
+func (r *members) ringChanges(ctx context.Context) string {
 	var texts []string
 	for _, n := range r.cluster().Status().Carillon {
 		text := "no answer"
@@ -208,7 +211,7 @@ func (r *run) ringChanges(ctx context.Context) string {
 	return "rings changed: " + strings.Join(texts, ", ")
 }
 
-func (r *run) askView(ctx context.Context, node string) (v view, err error) {
+func (r *members) askView(ctx context.Context, node string) (v view, err error) {
 	if err := api.AskJSON(ctx, r.http, api.Request{URL: node + "/v1/cluster", Timeout: viewTimeout}, &v); err != nil {
 		return v, fmt.Errorf("ask for the cluster: %w", err)
 	}
@@ -216,10 +219,8 @@ func (r *run) askView(ctx context.Context, node string) (v view, err error) {
 }
 
 // broken notes a promise that this program itself saw broken.
-func (r *run) broken(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.report.Broken = append(r.report.Broken, fmt.Sprintf(format, args...))
+func (r *recorder) broken(format string, args ...any) {
+	r.record(func(rep *Report) { rep.Broken = append(rep.Broken, fmt.Sprintf(format, args...)) })
 }
 
 // steadyFaults names what must have happened under a steady load, and did not.
