@@ -110,7 +110,7 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	}
 	stopSampling := r.sampleAlways()
 	defer stopSampling()
-	stopWatching, err := r.watchAlways(ctx)
+	stopWatching, err := (watching{r}).always(ctx)
 	if err != nil {
 		return r.report, err
 	}
@@ -133,7 +133,7 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 		return r.report, err
 	}
 	r.log.Info("judging", "wait", cfg.Wait, "apart", cfg.Apart)
-	if err := r.judge(ctx, out); err != nil {
+	if err := (judging{r}).judge(ctx, out); err != nil {
 		return r.report, err
 	}
 	r.report.Judged = true
@@ -145,7 +145,7 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 // sinks.
 func (r *run) start(ctx context.Context) (err error) {
 	if r.cfg.Scenario == TwoBuilds {
-		if err := r.buildTwo(ctx); err != nil {
+		if err := (twoBuilds{r}).build(ctx); err != nil {
 			return err
 		}
 	}

@@ -162,11 +162,11 @@ func TestOnlyAPeriodicCommitLogMayLose(t *testing.T) {
 		{Act: ActPowerOff, Member: "cassandra-1, nats-1", Began: cut, Ended: cut.Add(time.Second)},
 	}}}}
 	r.cfg.Cluster.CommitLog = cluster.CommitLogPeriodic
-	if got, want := r.lostArgs(), []string{"--lost", "2026-01-01T11:59:50Z,2026-01-01T12:00:01Z"}; !slices.Equal(got, want) {
+	if got, want := (judging{r}).lostArgs(), []string{"--lost", "2026-01-01T11:59:50Z,2026-01-01T12:00:01Z"}; !slices.Equal(got, want) {
 		t.Errorf("lostArgs = %q, want %q", got, want)
 	}
 	r.cfg.Cluster.CommitLog = cluster.CommitLogGroup
-	if got := r.lostArgs(); got != nil {
+	if got := (judging{r}).lostArgs(); got != nil {
 		t.Errorf("with the commit log group lostArgs = %q, want none", got)
 	}
 }

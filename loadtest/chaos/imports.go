@@ -99,7 +99,7 @@ func (r *run) importFile(ctx context.Context, spec workload.Spec) (res ImportRes
 	if err != nil {
 		return res, err
 	}
-	if err := errors.Join(acks.Flush(), r.watchImport(spec.Source)); err != nil {
+	if err := errors.Join(acks.Flush(), (watching{r}).add(spec.Source)); err != nil {
 		return res, err
 	}
 	r.log.Info("imported", "jobs", spec.Source, "lines", s.Lines, "created", s.Created, "existing", s.Existing,

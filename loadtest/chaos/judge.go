@@ -17,16 +17,19 @@ import (
 // readersAtOnce bounds the requests of a judge of recurring jobs, which reads each job by itself.
 const readersAtOnce = 16
 
+// judging runs the judge of a run.
+type judging struct{ *run }
+
 // judge runs the judge over all that was recorded and keeps its report. out gets its table.
-func (r *run) judge(ctx context.Context, out io.Writer) error {
+func (r judging) judge(ctx context.Context, out io.Writer) error {
 	var args []string
 	switch {
 	case r.cfg.Scenario == Limits:
-		return limitsCourse{r}.judge(ctx, out)
+		return limitsCourse{r.run}.judge(ctx, out)
 	case r.cfg.Scenario.Recurs():
-		return r.judgeBy(ctx, "check", r.sink, r.recurringArgs(), out, &r.report.Recurring.Check)
+		return r.by(ctx, "check", r.sink, r.recurringArgs(), out, &r.report.Recurring.Check)
 	case r.tally != nil:
-		return r.judgeCounted(r.tally, out)
+		return r.counted(r.tally, out)
 	case r.cfg.Scenario.course() == nil && !r.cfg.Scenario.Guards() && !r.cfg.Scenario.Steady():
 		args = append(args, "--changes", r.changesFile())
 	}
@@ -36,13 +39,13 @@ func (r *run) judge(ctx context.Context, out io.Writer) error {
 		args = append(args, "--asked", r.askedFile(source), "--acks", r.acksFile(source))
 	}
 	if r.cfg.Scenario == Frozen {
-		return guaranteesCourse{r}.judge(ctx, args, out, &r.report.Check)
+		return guaranteesCourse{r.run}.judge(ctx, args, out, &r.report.Check)
 	}
-	return r.judgeBy(ctx, "check", r.sink, args, out, &r.report.Check)
+	return r.by(ctx, "check", r.sink, args, out, &r.report.Check)
 }
 
 // recurringArgs are the arguments of a judge of recurring jobs.
-func (r *run) recurringArgs() []string {
+func (r judging) recurringArgs() []string {
 	args := []string{
 		"--events", r.eventsFile(), "--end", r.lastDue.Format(time.RFC3339Nano), "--concurrency", fmt.Sprint(min(r.cfg.Concurrency, readersAtOnce)),
 	}
@@ -57,9 +60,9 @@ func (r *run) recurringArgs() []string {
 	return args
 }
 
-// judgeBy runs the judge with the record of a sink and the arguments `what`, and reads its report
+// by runs the judge with the record of a sink and the arguments `what`, and reads its report
 // into `into`. name is that of the files of the report and the log.
-func (r *run) judgeBy(ctx context.Context, name string, sink *process.Sink, what []string, out io.Writer, into any) error {
+func (r judging) by(ctx context.Context, name string, sink *process.Sink, what []string, out io.Writer, into any) error {
 	file := filepath.Join(r.cfg.Dir, name+".json")
 	args := append([]string{
 		"check", "--out", file, "--sink", sink.Record, "--wait", r.cfg.Wait.String(), "--apart", r.cfg.Apart.String(),

@@ -286,11 +286,11 @@ func (r limitsCourse) judge(ctx context.Context, out io.Writer) error {
 	for _, source := range r.sources() {
 		args = append(args, "--asked", r.askedFile(source), "--acks", r.acksFile(source))
 	}
-	if err := r.judgeBy(ctx, "check", r.sink, args, out, &r.report.Check); err != nil {
+	if err := (judging{r.run}).by(ctx, "check", r.sink, args, out, &r.report.Check); err != nil {
 		return err
 	}
-	args = append(r.recurringArgs(), "--tenant", limitedTenant)
-	return r.judgeBy(ctx, "check-limited", r.limited, args, out, &r.report.Recurring.Check)
+	args = append((judging{r.run}).recurringArgs(), "--tenant", limitedTenant)
+	return (judging{r.run}).by(ctx, "check-limited", r.limited, args, out, &r.report.Recurring.Check)
 }
 
 // limitsFaults names what must have happened in Limits, and did not.

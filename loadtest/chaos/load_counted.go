@@ -74,8 +74,8 @@ func (r countedCourse) untilCounted(ctx context.Context, t *tally) error {
 	return wait.For(ctx, quietFor) // for what comes twice
 }
 
-// judgeCounted makes a verdict from the tally.
-func (r *run) judgeCounted(t *tally, out io.Writer) error {
+// counted makes a verdict from the tally.
+func (r judging) counted(t *tally, out io.Writer) error {
 	accepted := 0
 	for _, i := range r.report.Imports {
 		accepted += i.Created + i.Existing

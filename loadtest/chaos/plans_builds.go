@@ -78,8 +78,11 @@ func olderCommit(ctx context.Context, top string) (string, error) {
 	}
 }
 
-// buildTwo builds the older program and this one, and has the cluster start with the older.
-func (r *run) buildTwo(ctx context.Context) error {
+// twoBuilds is the preparation of TwoBuilds.
+type twoBuilds struct{ *run }
+
+// build builds the older program and this one, and has the cluster start with the older.
+func (r twoBuilds) build(ctx context.Context) error {
 	top, err := output(ctx, ".", "git", "rev-parse", "--show-toplevel")
 	if err != nil {
 		return fmt.Errorf("find the repository: %w", err)
@@ -107,18 +110,18 @@ func (r *run) buildTwo(ctx context.Context) error {
 			return fmt.Errorf("unpack %s: %w", commit, err)
 		}
 	}
-	if r.older, err = r.build(ctx, source, "older"); err != nil {
+	if r.older, err = r.buildOne(ctx, source, "older"); err != nil {
 		return err
 	}
-	if r.newer, err = r.build(ctx, top, "newer"); err != nil {
+	if r.newer, err = r.buildOne(ctx, top, "newer"); err != nil {
 		return err
 	}
 	r.cfg.Cluster.Program = r.older
 	return errors.Join(os.RemoveAll(source), os.Remove(archive))
 }
 
-// build builds carillon from a source tree; its version is its name.
-func (r *run) build(ctx context.Context, source, name string) (string, error) {
+// buildOne builds carillon from a source tree; its version is its name.
+func (r twoBuilds) buildOne(ctx context.Context, source, name string) (string, error) {
 	path := filepath.Join(r.cfg.Dir, "carillon-"+name)
 	r.log.Info("building", "program", name)
 	_, err := output(ctx, source, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-X main.version="+name, "-o", path, "./cmd/carillon")

@@ -287,7 +287,7 @@ func flipBytes(dir string, meant func(path string) bool) (n int, err error) {
 
 // lostArgs name the spans whose writes a power cut may have taken: with a periodic commit log the
 // last sync period.
-func (r *run) lostArgs() []string {
+func (r judging) lostArgs() []string {
 	if r.cfg.Cluster.CommitLog != cluster.CommitLogPeriodic {
 		return nil
 	}

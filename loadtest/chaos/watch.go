@@ -23,6 +23,9 @@ const (
 	watchMost = 1000
 )
 
+// watching reads the states of a sample of runs.
+type watching struct{ *run }
+
 // watched are the runs that are read. One reader has a run, and so sees its states in order.
 type watched struct {
 	mu   sync.Mutex // guards what follows
@@ -57,8 +60,8 @@ func (w *watched) at(reader, turn int) string {
 
 func (r *run) statesFile() string { return filepath.Join(r.cfg.Dir, "states.ndjson") }
 
-// watchImport has a sample of an import's runs looked at from now on.
-func (r *run) watchImport(source string) error {
+// add has a sample of an import's runs looked at from now on.
+func (r watching) add(source string) error {
 	acks, err := journal.ReadFile(r.acksFile(source), journal.ReadAcks)
 	if err != nil {
 		return err
@@ -72,8 +75,8 @@ func (r *run) watchImport(source string) error {
 	return nil
 }
 
-// watchAlways reads runs until it is stopped, and records each change of a state.
-func (r *run) watchAlways(ctx context.Context) (stop func() error, err error) {
+// always reads runs until it is stopped, and records each change of a state.
+func (r watching) always(ctx context.Context) (stop func() error, err error) {
 	f, err := createNew(r.statesFile())
 	if err != nil {
 		return nil, err
@@ -81,7 +84,7 @@ func (r *run) watchAlways(ctx context.Context) (stop func() error, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var g errgroup.Group
 	for reader := range watchersAtOnce {
-		g.Go(func() error { return r.watchOne(ctx, f, reader) })
+		g.Go(func() error { return r.one(ctx, f, reader) })
 	}
 	return func() error {
 		cancel()
@@ -89,8 +92,8 @@ func (r *run) watchAlways(ctx context.Context) (stop func() error, err error) {
 	}, nil
 }
 
-// watchOne is one reader. It reads again in the next round what it could not read.
-func (r *run) watchOne(ctx context.Context, out io.Writer, reader int) error {
+// one is one reader. It reads again in the next round what it could not read.
+func (r watching) one(ctx context.Context, out io.Writer, reader int) error {
 	states := make(map[string]check.State)
 	tick := time.NewTicker(watchersAtOnce * time.Second / watchRate)
 	defer tick.Stop()

@@ -46,7 +46,7 @@ func TestStatesAreWrittenDownAsTheyChange(t *testing.T) {
 		var out bytes.Buffer
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		if err := r.watchOne(ctx, &out, 0); err != nil {
+		if err := (watching{r}).one(ctx, &out, 0); err != nil {
 			t.Fatal(err)
 		}
 		got, err := journal.ReadWatched(&out)
