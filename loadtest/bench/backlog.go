@@ -35,7 +35,7 @@ type BesideBacklog struct {
 }
 
 // behind is PartBacklog.
-func (b *bench) besideBacklog(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
+func (b fairness) besideBacklog(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
 	o := &BesideBacklog{Backlog: f.Backlog, Rate: f.Rate, Span: b.cfg.Span.Seconds(), heap: curve{name: "alive"}}
 	little := jobs{n: max(int(float64(f.Rate)*o.Span), 1), span: b.cfg.Span, tenant: "little"}
 	alone, err := b.runGroup(ctx, sys, f.Work, []jobs{little}, []time.Duration{0})
@@ -88,7 +88,7 @@ type heapSeen struct {
 }
 
 // watchHeap reads the heap every heapEvery until it is stopped, and returns the readings.
-func (b *bench) watchHeap(ctx context.Context, sys system) (stop func() []heapSeen) {
+func (b fairness) watchHeap(ctx context.Context, sys system) (stop func() []heapSeen) {
 	var seen []heapSeen
 	end := wait.Every(ctx, heapEvery, func(ctx context.Context) {
 		if bytes := b.memory(ctx, sys)[nodeKind].Heap; bytes > 0 && ctx.Err() == nil {

@@ -23,16 +23,21 @@ import (
 // stopTimeout bounds the end of everything that was started.
 const stopTimeout = time.Minute
 
-// bench measures, one session after the other.
+// A bench measures, one session after the other.
 type bench struct {
-	cfg     Config
+	members
 	out     io.Writer
-	client  *http.Client
-	cpus    *process.Meter
-	extra   map[string]int // processes besides those of the system, by kind
-	serial  int            // of folders and of job sources
-	perS    float64        // lines a second of the last import
+	perS    float64 // lines a second of the last import
 	results []*Result
+}
+
+// members are the processes beside a system, and what is asked of all.
+type members struct {
+	cfg    Config
+	client *http.Client
+	cpus   *process.Meter
+	extra  map[string]int // processes of sinks, workers and the generator, by kind
+	serial int            // of folders and of job sources
 }
 
 // Run measures what cfg asks for, one session after the other (scenarios.go). It writes every
@@ -55,10 +60,10 @@ func Run(ctx context.Context, cfg Config, out io.Writer) ([]*Result, error) {
 // newBench makes a bench that has measured nothing. The caller closes its client's connections.
 func newBench(cfg Config, out io.Writer) *bench {
 	dialer := &net.Dialer{Timeout: 3 * time.Second}
-	return &bench{
-		cfg: cfg.withDefaults(), out: out, cpus: process.NewMeter(process.CPU), extra: map[string]int{"load": os.Getpid()}, perS: importGuess,
+	return &bench{out: out, perS: importGuess, members: members{
+		cfg: cfg.withDefaults(), cpus: process.NewMeter(process.CPU), extra: map[string]int{"load": os.Getpid()},
 		client: &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 512, MaxIdleConns: 0}},
-	}
+	}}
 }
 
 // hold holds a session: it starts the system, warms it up, measures and stops it.
@@ -144,14 +149,14 @@ func (b *bench) keep(r *Result) error {
 }
 
 // processes returns the pid of each member, sink and worker; 0 = it does not run.
-func (b *bench) processes(sys system) map[string]int {
+func (b *members) processes(sys system) map[string]int {
 	pids := sys.pids()
 	maps.Copy(pids, b.extra)
 	return pids
 }
 
 // cpu reads the CPU times of all processes, by member.
-func (b *bench) cpu(sys system) map[string]time.Duration { return b.cpus.Sample(b.processes(sys)) }
+func (b *members) cpu(sys system) map[string]time.Duration { return b.cpus.Sample(b.processes(sys)) }
 
 // byKind sums the CPU of members by kind.
 func byKind(members map[string]time.Duration) map[string]time.Duration {

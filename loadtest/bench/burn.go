@@ -58,7 +58,7 @@ func burnDown(t target, l layout, round int) step {
 			flames <- b.profiling(ctx, sys, flameSpan(b.cfg.N))
 			worked <- err
 		}()
-		from, to, err := b.untilBurned(ctx, m, worked)
+		from, to, err := m.untilBurned(ctx, worked)
 		stop()
 		if err != nil {
 			return err
@@ -77,7 +77,7 @@ func burnDown(t target, l layout, round int) step {
 }
 
 // untilBurned waits until the system works and has done all that is due.
-func (b *bench) untilBurned(ctx context.Context, m *meter, worked <-chan error) (from, to time.Time, err error) {
+func (m *meter) untilBurned(ctx context.Context, worked <-chan error) (from, to time.Time, err error) {
 	tick := time.NewTicker(scrapeEvery)
 	defer tick.Stop()
 	works := worked
@@ -90,17 +90,17 @@ func (b *bench) untilBurned(ctx context.Context, m *meter, worked <-chan error) 
 			if err != nil {
 				return from, to, err
 			}
-			works, limit = nil, time.After(b.cfg.Wait)
+			works, limit = nil, time.After(m.bench.cfg.Wait)
 		case <-limit:
 			last := m.latest()
-			err := fmt.Errorf("of %d runs %.0f ended within %s, and %.0f messages are held", b.cfg.N, last.ended-m.base.ended, b.cfg.Wait, last.held)
+			err := fmt.Errorf("of %d runs %.0f ended within %s, and %.0f messages are held", m.bench.cfg.N, last.ended-m.base.ended, m.bench.cfg.Wait, last.held)
 			return from, to, errors.Join(err, m.refused())
 		case <-tick.C:
 			m.watch(m.sys.nodes()) // those that are being started, too
 			if works != nil {
 				continue
 			}
-			if from, to, done := burn(m.all(), m.base, b.cfg.N); done {
+			if from, to, done := burn(m.all(), m.base, m.bench.cfg.N); done {
 				return from, to, nil
 			}
 		}

@@ -142,6 +142,7 @@ func Fair(ctx context.Context, cfg Config, f FairConfig, out io.Writer) (*FairRe
 		return nil, err
 	}
 	b := newBench(cfg, out)
+	parts := fairness{b}
 	defer b.client.CloseIdleConnections()
 	r := &FairResult{
 		Began: time.Now().UTC(), WorkMS: float64(f.Work.Microseconds()) / 1000,
@@ -155,7 +156,7 @@ func Fair(ctx context.Context, cfg Config, f FairConfig, out io.Writer) (*FairRe
 		for _, part := range []struct {
 			name string
 			do   func(context.Context, system, FairConfig, *FairResult) error
-		}{{PartBeside, b.beside}, {PartWeights, b.weights}, {PartCritical, b.critical}, {PartBacklog, b.besideBacklog}} {
+		}{{PartBeside, parts.beside}, {PartWeights, parts.weights}, {PartCritical, parts.critical}, {PartBacklog, parts.besideBacklog}} {
 			if !slices.Contains(f.Parts, part.name) {
 				continue
 			}
@@ -176,7 +177,10 @@ func Fair(ctx context.Context, cfg Config, f FairConfig, out io.Writer) (*FairRe
 	return r, nil
 }
 
-// A crowd is jobs of several tenants or priorities that ran side by side.
+// fairness measures the parts of fairness.
+type fairness struct{ *bench }
+
+// A group is jobs of several tenants or priorities that ran side by side.
 type group struct {
 	jobs []jobs
 	t0   time.Time
@@ -185,7 +189,7 @@ type group struct {
 
 // runGroup sends all jobs, lets them run and returns what the sink saw of them. The first of all[i]
 // are due at the group's t0 plus after[i].
-func (b *bench) runGroup(ctx context.Context, sys system, work time.Duration, all []jobs, after []time.Duration) (c *group, err error) {
+func (b fairness) runGroup(ctx context.Context, sys system, work time.Duration, all []jobs, after []time.Duration) (c *group, err error) {
 	if err := b.quiet(ctx, sys); err != nil {
 		return nil, err
 	}
@@ -220,7 +224,7 @@ func (b *bench) runGroup(ctx context.Context, sys system, work time.Duration, al
 	}
 	m := b.meter(ctx, sys)
 	stop := m.run(ctx)
-	err = b.untilOver(ctx, m, called, n, end, true)
+	err = m.untilOver(ctx, called, n, end, true)
 	stop()
 	if err := errors.Join(err, called.end()); err != nil {
 		return nil, err
@@ -265,7 +269,7 @@ func latenessOf(starts []start) *Lateness {
 }
 
 // beside is PartBeside.
-func (b *bench) beside(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
+func (b fairness) beside(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
 	span := b.cfg.Span
 	little := jobs{n: max(int(float64(f.Rate)*span.Seconds()), 1), span: span, tenant: "little"}
 	much := jobs{n: fairTimes * little.n, span: span, tenant: "much"}
@@ -299,7 +303,7 @@ func (b *bench) beside(ctx context.Context, sys system, f FairConfig, r *FairRes
 
 // weights is PartWeights. Each tenant has as many runs as its share of the backlog, so that all end
 // at the same time.
-func (b *bench) weights(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
+func (b fairness) weights(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
 	w := &Shares{Runs: f.Backlog, Weights: map[string]int{"one": 1, "two": 2, "four": 4}, Got: make(map[string]float64), starts: make(map[string][]start)}
 	names := []string{"one", "two", "four"}
 	var all []jobs
@@ -353,7 +357,7 @@ func (w *Shares) count(t0 time.Time) {
 }
 
 // putWeight states the weight of a tenant.
-func (b *bench) putWeight(ctx context.Context, sys system, tenant string, weight int) error {
+func (b fairness) putWeight(ctx context.Context, sys system, tenant string, weight int) error {
 	_, err := api.AskOK(ctx, b.client, api.Request{
 		Method: http.MethodPut, URL: sys.intake()[0] + "/v1/tenants/" + tenant, Type: "application/json", Body: fmt.Appendf(nil, `{"weight":%d}`, weight),
 	})
@@ -364,7 +368,7 @@ func (b *bench) putWeight(ctx context.Context, sys system, tenant string, weight
 }
 
 // critical is PartCritical.
-func (b *bench) critical(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
+func (b fairness) critical(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
 	c, err := b.runGroup(ctx, sys, f.Work, []jobs{{n: f.Backlog, more: `"priority":"low",`}, {n: criticalRuns, more: `"priority":"critical",`}}, []time.Duration{0, criticalAfter})
 	if err != nil {
 		return err

@@ -77,7 +77,7 @@ func (b *bench) profiling(ctx context.Context, sys system, span time.Duration) (
 const mostProfile = 16 << 20
 
 // cpuProfile asks the listener of profiles at url for one of that length, in whole seconds.
-func (b *bench) cpuProfile(ctx context.Context, url string, span time.Duration) ([]byte, error) {
+func (b *members) cpuProfile(ctx context.Context, url string, span time.Duration) ([]byte, error) {
 	text, err := api.AskOK(ctx, b.client, api.Request{
 		URL: fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", url, max(1, int(span.Seconds()))), Timeout: span + flameGrace, Most: mostProfile,
 	})

@@ -198,7 +198,7 @@ func TestMemoryIsReadAfterACollection(t *testing.T) {
 		_, _ = io.WriteString(w, answer) // the test sees it
 	}))
 	defer node.Close()
-	b := &bench{cfg: Config{}.withDefaults(), client: node.Client(), extra: map[string]int{"sink": os.Getpid()}}
+	b := &members{cfg: Config{}.withDefaults(), client: node.Client(), extra: map[string]int{"sink": os.Getpid()}}
 	defer node.Client().CloseIdleConnections()
 	got := b.memory(context.Background(), still{urls: []string{node.URL}, members: map[string]int{"carillon-1": os.Getpid(), "carillon-2": os.Getpid(), "nats-1": 0}})
 	if h := got[nodeKind]; h.Heap != 400 || h.Free != 30 || h.RSS < 1.5*got["sink"].RSS || got["sink"].RSS == 0 {

@@ -18,6 +18,9 @@ var importVariants = []importVariant{
 	{"keyed 10m", 10 * time.Minute, true},
 }
 
+// intake measures import and api.
+type intake struct{ *bench }
+
 type importVariant struct {
 	name  string
 	span  time.Duration
@@ -35,7 +38,7 @@ const (
 	apiWarm = 1000
 )
 
-func (b *bench) imports(ctx context.Context, sys system, v importVariant, round int) error {
+func (b intake) imports(ctx context.Context, sys system, v importVariant, round int) error {
 	if err := b.quiet(ctx, sys); err != nil {
 		return err
 	}
@@ -56,7 +59,7 @@ func (b *bench) imports(ctx context.Context, sys system, v importVariant, round 
 
 // creations creates jobs one by one at a constant rate, whether answers come or not. Each counts
 // from the instant at which it should have been sent.
-func (b *bench) creations(ctx context.Context, sys system, round int) error {
+func (b intake) creations(ctx context.Context, sys system, round int) error {
 	if err := b.quiet(ctx, sys); err != nil {
 		return err
 	}
@@ -79,7 +82,7 @@ func (b *bench) creations(ctx context.Context, sys system, round int) error {
 }
 
 // create posts the lines from first to last, apiRate a second, and returns how long each took.
-func (b *bench) create(ctx context.Context, sys system, j jobs, first, last int) ([]time.Duration, error) {
+func (b intake) create(ctx context.Context, sys system, j jobs, first, last int) ([]time.Duration, error) {
 	apis := sys.intake()
 	took := make([]time.Duration, last-first+1)
 	began := time.Now()
@@ -108,7 +111,7 @@ func (b *bench) create(ctx context.Context, sys system, j jobs, first, last int)
 	return took, nil
 }
 
-func (b *bench) createOne(ctx context.Context, node string, body []byte) error {
+func (b intake) createOne(ctx context.Context, node string, body []byte) error {
 	a, err := b.post(ctx, node, body)
 	if err == nil && a.Status != http.StatusCreated {
 		err = fmt.Errorf("answered %d: %.200s", a.Status, a.Body)
@@ -120,6 +123,6 @@ func (b *bench) createOne(ctx context.Context, node string, body []byte) error {
 }
 
 // post sends a job to a node.
-func (b *bench) post(ctx context.Context, node string, job []byte) (api.Answer, error) {
+func (b *members) post(ctx context.Context, node string, job []byte) (api.Answer, error) {
 	return api.Ask(ctx, b.client, api.Request{Method: http.MethodPost, URL: node + "/v1/jobs", Type: "application/json", Body: job})
 }

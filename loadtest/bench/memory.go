@@ -46,7 +46,7 @@ const collectTimeout = 30 * time.Second
 
 // memory has the nodes collect garbage and returns what every process holds then, by kind. It logs
 // what it cannot read.
-func (b *bench) memory(ctx context.Context, sys system) map[string]Held {
+func (b *members) memory(ctx context.Context, sys system) map[string]Held {
 	for _, url := range sys.profiles() {
 		b.collect(ctx, url)
 	}
@@ -104,7 +104,7 @@ func grown(before, after map[string]Held) map[string]Memory {
 
 // collect has a node collect garbage: its listener of profiles does so before a heap profile.
 // Without that the heap reads larger than it is.
-func (b *bench) collect(ctx context.Context, profiles string) {
+func (b *members) collect(ctx context.Context, profiles string) {
 	_, err := api.AskOK(ctx, b.client, api.Request{
 		URL: profiles + "/debug/pprof/heap?gc=1", Timeout: collectTimeout, Most: mostProfile,
 	})

@@ -177,7 +177,7 @@ func TestRecurringJobsAreCreated(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			a := newAPI(row.answer)
 			defer a.Close()
-			b := &bench{cfg: Config{}.withDefaults(), client: a.Client(), serial: 6}
+			b := &bench{members: members{cfg: Config{}.withDefaults(), client: a.Client(), serial: 6}}
 			defer a.Client().CloseIdleConnections()
 			j := some()
 			j.n = 40

@@ -230,7 +230,7 @@ func (b *bench) meanwhile(ctx context.Context, sys system, w batch, r *Result, m
 		}
 		grew = m.costs(ctx, r, max(int(began), 1))
 	}
-	return grew, b.untilOver(ctx, m, called, src.count(), src.end(), w.beside == nil)
+	return grew, m.untilOver(ctx, called, src.count(), src.end(), w.beside == nil)
 }
 
 // killAt kills the dispatcher after the given time, if that is not 0.
@@ -256,17 +256,17 @@ const overFor = time.Second
 
 // untilOver waits until n runs have begun, at most Config.Wait after end, when the last is due.
 // With settled it also waits until every message is acknowledged.
-func (b *bench) untilOver(ctx context.Context, m *meter, called callee, n int, end time.Time, settled bool) error {
+func (m *meter) untilOver(ctx context.Context, called callee, n int, end time.Time, settled bool) error {
 	if err := wait.Until(ctx, end); err != nil {
 		return err
 	}
 	var since time.Time
-	ok, err := wait.Poll(ctx, scrapeEvery, end.Add(b.cfg.Wait), func() (bool, error) {
+	ok, err := wait.Poll(ctx, scrapeEvery, end.Add(m.bench.cfg.Wait), func() (bool, error) {
 		seen := int64(m.latest().started - m.base.started)
 		if called.sink != nil {
 			var err error
 			// Calls that came twice do not stand for others that did not come.
-			if _, seen, err = b.sinkSeen(ctx, called.url); err != nil {
+			if _, seen, err = m.bench.sinkSeen(ctx, called.url); err != nil {
 				return false, err
 			}
 		}
@@ -279,13 +279,13 @@ func (b *bench) untilOver(ctx context.Context, m *meter, called callee, n int, e
 		return !since.IsZero() && time.Since(since) >= overFor, nil
 	})
 	if err == nil && !ok {
-		b.cfg.Log.Warn("not all runs have begun, and the wait is over")
+		m.bench.cfg.Log.Warn("not all runs have begun, and the wait is over")
 	}
 	return err
 }
 
 // sinkSeen returns how many calls a sink has seen, and of how many runs.
-func (b *bench) sinkSeen(ctx context.Context, url string) (calls, runs int64, err error) {
+func (b *members) sinkSeen(ctx context.Context, url string) (calls, runs int64, err error) {
 	stats, err := process.AskSink(ctx, b.client, url)
 	return stats.Seen, stats.Runs, err
 }
@@ -366,7 +366,7 @@ type callee struct {
 const nowhere = "http://127.0.0.1:9"
 
 // callee starts whom the runs of a target call. The caller ends it.
-func (b *bench) callee(ctx context.Context, sys system, t target) (callee, error) {
+func (b *members) callee(ctx context.Context, sys system, t target) (callee, error) {
 	switch t {
 	case httpTarget:
 		return b.startSink(ctx, "sink")
@@ -378,7 +378,7 @@ func (b *bench) callee(ctx context.Context, sys system, t target) (callee, error
 }
 
 // folder makes a folder of its own below Config.Dir.
-func (b *bench) folder(kind string) (string, error) {
+func (b *members) folder(kind string) (string, error) {
 	b.serial++
 	dir := filepath.Join(b.cfg.Dir, fmt.Sprintf("%s-%d", kind, b.serial))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -388,7 +388,7 @@ func (b *bench) folder(kind string) (string, error) {
 }
 
 // startSink starts a sink as a process of that kind, with further arguments.
-func (b *bench) startSink(ctx context.Context, kind string, more ...string) (callee, error) {
+func (b *members) startSink(ctx context.Context, kind string, more ...string) (callee, error) {
 	dir, err := b.folder("sink")
 	if err != nil {
 		return callee{}, err
@@ -401,7 +401,7 @@ func (b *bench) startSink(ctx context.Context, kind string, more ...string) (cal
 }
 
 // counted has the CPU of a server read as that of a kind, until it is ended.
-func (b *bench) counted(kind string, s *process.Server) (end func() error) {
+func (b *members) counted(kind string, s *process.Server) (end func() error) {
 	b.extra[kind] = s.PID
 	return func() error { delete(b.extra, kind); return s.End() }
 }
@@ -412,7 +412,7 @@ var workerListens = regexp.MustCompile(`(?m)^worker listens on (\S+)$`)
 const workerStart = 10 * time.Second
 
 // worker starts `carillon-load respond`, which answers requests on a subject after a delay.
-func (b *bench) worker(ctx context.Context, sys system, subject string, delay time.Duration) (callee, error) {
+func (b *members) worker(ctx context.Context, sys system, subject string, delay time.Duration) (callee, error) {
 	c, ok := sys.(*clusterSystem)
 	if !ok {
 		return callee{}, errors.New("target nats needs a cluster")

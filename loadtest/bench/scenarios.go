@@ -226,11 +226,11 @@ func intakes(c Config) []session {
 	for round := range c.Rounds {
 		if c.wants("import") {
 			for _, v := range importVariants {
-				s.steps = append(s.steps, func(ctx context.Context, b *bench, sys system) error { return b.imports(ctx, sys, v, round+1) })
+				s.steps = append(s.steps, func(ctx context.Context, b *bench, sys system) error { return intake{b}.imports(ctx, sys, v, round+1) })
 			}
 		}
 		if c.wants("api") {
-			s.steps = append(s.steps, func(ctx context.Context, b *bench, sys system) error { return b.creations(ctx, sys, round+1) })
+			s.steps = append(s.steps, func(ctx context.Context, b *bench, sys system) error { return intake{b}.creations(ctx, sys, round+1) })
 		}
 	}
 	return []session{s}

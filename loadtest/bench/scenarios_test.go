@@ -55,7 +55,7 @@ func TestEveryProtocolHasAScenario(t *testing.T) {
 }
 
 func TestLead(t *testing.T) {
-	b := &bench{perS: 1000, cfg: Config{}.withDefaults()}
+	b := &bench{perS: 1000, members: members{cfg: Config{}.withDefaults()}}
 	for _, row := range []struct {
 		name string
 		w    batch
