@@ -31,6 +31,9 @@
 //	result.go text.go plot.go flames.go         what is written
 //	suite.go goals.go growth.go                 all protocols, and the goals
 //
+// The package has more than 25 files because all protocols fill in one Result, and goals, tables and plots
+// read it.
+//
 // # Witnesses
 //
 // Where runs call the sink, a start is an arrival, and nothing that the system says is used:

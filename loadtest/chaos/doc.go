@@ -4,17 +4,20 @@
 //
 // # Map
 //
-//	chaos.go       a run: start, play, judge, stop; the main job and its imports
+//	chaos.go       a run: start, play, judge, stop; mainjob.go: the main job
 //	config.go      settings and defaults
 //	plan.go        what a scenario declares; plans_*.go: the scenarios by family of faults
 //	schedule.go    acts, steps, and the faults of the main job
 //	steady.go      a steady load, and waiting until nodes agree
-//	load_*.go      scenarios of much or long load, judged by a tally
+//	load_counted.go load_soak.go  much or long load, judged by a tally; load_cuts.go: killed imports
 //	recurring.go   recurring jobs; guarantees.go: guarantees; limits.go: rates and limits
 //	imports.go ask.go changes.go  imports, requests about jobs, cancels and reschedules
 //	links.go natsctl.go resources.go cpu.go watch.go  cuts, JetStream, what members use, states of runs
 //	judge.go lateness.go tally.go                     verdicts and their bounds
 //	report.go markdown.go summary.go                  reports
+//
+// The package has more than 25 files because a family of scenarios is a file of plans and a file for its
+// course, and all share the acts on one cluster.
 //
 // # The main job
 //

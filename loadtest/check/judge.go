@@ -114,6 +114,7 @@ func (r *run) started() bool {
 	return false
 }
 
+// A judge has a method for each rule, so more than 25: each adds to one report, and reads one history.
 type judge struct {
 	h              History
 	jobs           map[Ref]*job
