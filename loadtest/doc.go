@@ -6,6 +6,8 @@
 //	sink      the HTTP receiver that records calls, and works, fails, hangs or drips as addresses say
 //	api       a client that notes when each answer came; every tool asks through it
 //	metrics   reads the metrics of nodes
+//	nats      speaks to NATS servers as an operator's tool does, and answers as a worker
+//	wait      until an instant, until a condition holds, between repetitions
 //	process   starts, awaits and stops processes, and measures their CPU time and memory
 //	chaos     scenarios on a real cluster of its own, which is broken meanwhile
 //	bench     protocols that measure speed, on real clusters and on carillon dev, and the goals

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"net"
 	"os"
@@ -63,28 +62,6 @@ func TestLinesOfFlightsAndCompanies(t *testing.T) {
 	j.target, j.subject = natsTarget, heldSubject
 	if got, want := string(j.appendLine(nil, 1)), `{"timeout":"3s","nats":{"subject":"bench.held"}`+due; got != want {
 		t.Errorf("a line of nats is %swant %s", got, want)
-	}
-}
-
-func TestAnswersComeLater(t *testing.T) {
-	var out bytes.Buffer
-	l := &later{delay: time.Minute, to: &out}
-	in := bufio.NewReader(strings.NewReader("MSG bench.held 1 _INBOX.1 2\r\n{}\r\nPING\r\nMSG bench.held 1 _INBOX.2 0\r\n\r\nMSG bench.held 1 0\r\n\r\n"))
-	if err := answerAll(in, l, func() {}, l.add); err == nil {
-		t.Error("answerAll at the end of what is said = nil, want an error")
-	}
-	if out.String() != "PONG\r\n" {
-		t.Errorf("written at once: %q, want PONG alone", out.String())
-	}
-	now := time.Now()
-	if got := l.due(nil, now); len(got) != 0 {
-		t.Errorf("due at once: %q, want nothing", got)
-	}
-	if got, want := string(l.due(nil, now.Add(time.Minute))), "PUB _INBOX.1 0\r\n\r\nPUB _INBOX.2 0\r\n\r\n"; got != want {
-		t.Errorf("due after the delay: %q, want %q", got, want)
-	}
-	if got := l.due(nil, now.Add(time.Hour)); len(got) != 0 {
-		t.Errorf("due again: %q, want nothing", got)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/api"
+	"carillon.dev/carillon/loadtest/nats"
 	"carillon.dev/carillon/loadtest/process"
 	"carillon.dev/carillon/loadtest/wait"
 )
@@ -334,7 +335,7 @@ func (r *run) act(ctx context.Context, s step) (note string, err error) {
 	case ActThaw:
 		return note, c.Thaw(ctx, s.member)
 	case ActStream:
-		gone, err := deleteStreams(ctx, c.NATSURLs()[0])
+		gone, err := nats.DeleteStreams(ctx, c.NATSURLs()[0])
 		var notes []string
 		for _, g := range gone {
 			notes = append(notes, fmt.Sprintf("%s with %d messages", g.Name, g.Messages))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/nats"
 	"carillon.dev/carillon/loadtest/process"
 	"carillon.dev/carillon/loadtest/wait"
 )
@@ -33,12 +34,12 @@ func TestActsOnDisks(t *testing.T) {
 		},
 	}
 	request := func(subject, payload string) error {
-		n, err := dialNATS(ctx, c.NATSURLs()[0])
+		n, err := nats.Dial(ctx, c.NATSURLs()[0])
 		if err != nil {
 			return err
 		}
-		defer func() { _ = n.close() }() // what was asked is answered
-		return n.request(subject, payload, nil)
+		defer func() { _ = n.Close() }() // what was asked is answered
+		return n.Request(subject, payload, nil)
 	}
 	if err := request("$JS.API.STREAM.CREATE.carillon_runs_0", `{"name":"carillon_runs_0","subjects":["carillon_runs_0.>"],"storage":"file"}`); err != nil {
 		t.Fatal(err)
@@ -115,11 +116,11 @@ func TestASpoiledServerStartsAgain(t *testing.T) {
 	}
 	const makeStream = "$JS.API.STREAM.CREATE.carillon_runs_0"
 	const stream = `{"name":"carillon_runs_0","subjects":["carillon_runs_0.>"],"storage":"file"}`
-	n, err := dialNATS(ctx, c.NATSURLs()[0])
+	n, err := nats.Dial(ctx, c.NATSURLs()[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(n.request(makeStream, stream, nil), n.request("carillon_runs_0.a", "{}", nil), n.close()); err != nil {
+	if err := errors.Join(n.Request(makeStream, stream, nil), n.Request("carillon_runs_0.a", "{}", nil), n.Close()); err != nil {
 		t.Fatal(err)
 	}
 	// A server is not healthy as long as a stream of its is lost: as Carillon's nodes do, one makes
@@ -128,8 +129,8 @@ func TestASpoiledServerStartsAgain(t *testing.T) {
 	go func() {
 		defer close(made)
 		for len(r.events()) < 2 && ctx.Err() == nil {
-			if n, err := dialNATS(ctx, c.NATSURLs()[0]); err == nil {
-				_ = errors.Join(n.request(makeStream, stream, nil), n.close()) // is tried again
+			if n, err := nats.Dial(ctx, c.NATSURLs()[0]); err == nil {
+				_ = errors.Join(n.Request(makeStream, stream, nil), n.Close()) // is tried again
 			}
 			_ = wait.For(ctx, agreePoll)
 		}

@@ -12,7 +12,7 @@
 //	load_counted.go load_soak.go  much or long load, judged by a tally; load_cuts.go: killed imports
 //	recurring.go   recurring jobs; guarantees.go: guarantees; limits.go: rates and limits
 //	imports.go ask.go changes.go  imports, requests about jobs, cancels and reschedules
-//	links.go natsctl.go resources.go cpu.go watch.go  cuts, JetStream, what members use, states of runs
+//	links.go leader.go resources.go cpu.go watch.go  cuts, the stream's leader, what members use, states
 //	judge.go lateness.go tally.go                     verdicts and their bounds
 //	report.go markdown.go summary.go                  reports
 //

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/nats"
 )
 
 // Scenarios in which members lose power, or disks fail. Each Cassandra and NATS has a disk of its
@@ -245,7 +246,7 @@ func spoil(meant func(name string) bool) func(context.Context, *run, string) (st
 		}
 		for _, name := range names {
 			n, err := flipBytes(filepath.Join(r.cfg.Dir, "cluster", name, "data"), func(path string) bool {
-				return strings.Contains(path, streamPrefix) && meant(filepath.Base(path))
+				return strings.Contains(path, nats.StreamPrefix) && meant(filepath.Base(path))
 			})
 			if err != nil {
 				return "", err
@@ -306,7 +307,7 @@ func (r *members) queued(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, queuedLimit)
 	defer cancel()
 	for _, url := range r.cluster().NATSURLs() {
-		all, err := streamsOf(ctx, url)
+		all, err := nats.Streams(ctx, url)
 		if err != nil {
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/journal"
+	"carillon.dev/carillon/loadtest/nats"
 	"carillon.dev/carillon/loadtest/process"
 )
 
@@ -194,13 +195,13 @@ func (r *Report) describe(ctx context.Context, cfg Config) {
 
 // describeStream fills in the version of NATS and the replicas of the stream.
 func (r *run) describeStream(ctx context.Context) (err error) {
-	n, err := dialNATS(ctx, r.cluster().NATSURLs()[0])
+	n, err := nats.Dial(ctx, r.cluster().NATSURLs()[0])
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, n.close()) }()
-	r.report.Versions["nats"] = n.version
-	all, err := n.streams()
+	defer func() { err = errors.Join(err, n.Close()) }()
+	r.report.Versions["nats"] = n.Version
+	all, err := n.Streams()
 	if err != nil {
 		return err
 	}

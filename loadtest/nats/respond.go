@@ -1,4 +1,4 @@
-package bench
+package nats
 
 import (
 	"bufio"
@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -31,9 +30,7 @@ func Respond(ctx context.Context, url, subject string, delay time.Duration, list
 			err = nil
 		}
 	}()
-	hello := `CONNECT {"verbose":false,"pedantic":false,"headers":true,"name":"carillon-load","lang":"go","protocol":1}` +
-		"\r\nSUB " + subject + " carillon-load 1\r\nPING\r\n"
-	if _, err := io.WriteString(conn, hello); err != nil {
+	if _, err := io.WriteString(conn, greeting(subject+" carillon-load 1", true)); err != nil {
 		return fmt.Errorf("subscribe: %w", err)
 	}
 	in := bufio.NewReaderSize(conn, 256<<10)
@@ -143,7 +140,7 @@ func answerAll(r *bufio.Reader, w io.Writer, listening func(), held func(reply s
 		case fields[0] == "-ERR":
 			return fmt.Errorf("nats: %s", strings.TrimSpace(line))
 		case fields[0] == "MSG" || fields[0] == "HMSG":
-			reply, size, err := request(fields)
+			reply, size, err := message(fields)
 			if err != nil {
 				return err
 			}
@@ -159,22 +156,4 @@ func answerAll(r *bufio.Reader, w io.Writer, listening func(), held func(reply s
 			}
 		}
 	}
-}
-
-// request reads "MSG subject sid [reply] size" or "HMSG subject sid [reply] header-size size".
-func request(fields []string) (reply string, size int, err error) {
-	least := 4
-	if fields[0] == "HMSG" {
-		least = 5
-	}
-	if len(fields) != least && len(fields) != least+1 {
-		return "", 0, fmt.Errorf("nats: a message of %d words", len(fields))
-	}
-	if len(fields) == least+1 {
-		reply = fields[3]
-	}
-	if size, err = strconv.Atoi(fields[len(fields)-1]); err != nil || size < 0 {
-		return "", 0, fmt.Errorf("nats: a message of %q bytes", fields[len(fields)-1])
-	}
-	return reply, size, nil
 }
