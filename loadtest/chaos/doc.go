@@ -12,9 +12,9 @@
 //	load_counted.go load_soak.go  much or long load, judged by a tally; load_cuts.go: killed imports
 //	recurring.go   recurring jobs; guarantees.go: guarantees; limits.go: rates and limits
 //	imports.go ask.go changes.go  imports, requests about jobs, cancels and reschedules
-//	links.go leader.go resources.go cpu.go watch.go  cuts, the stream's leader, what members use, states
-//	judge.go lateness.go tally.go                     verdicts and their bounds
-//	report.go markdown.go summary.go                  reports
+//	links.go resources.go watch.go  cuts and the stream's leader; what members use; states of runs
+//	judge.go lateness.go tally.go   verdicts and their bounds
+//	report.go markdown.go           reports
 //
 // The package has more than 25 files because a family of scenarios is a file of plans and a file for its
 // course, and all share the acts on one cluster.

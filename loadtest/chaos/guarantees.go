@@ -282,7 +282,7 @@ func (r guaranteesCourse) judge(ctx context.Context, what []string, out io.Write
 	g, gctx := errgroup.WithContext(ctx)
 	over := errors.New("the judge is done")
 	g.Go(func() error {
-		if err := (judging{r.run}).by(gctx, "check", r.sink, append(what, "--between", mark), out, into); err != nil {
+		if err := judging(r).by(gctx, "check", r.sink, append(what, "--between", mark), out, into); err != nil {
 			return err
 		}
 		return over // whoever still waits for its mark need not

@@ -25,7 +25,7 @@ func (r judging) judge(ctx context.Context, out io.Writer) error {
 	var args []string
 	switch {
 	case r.cfg.Scenario == Limits:
-		return limitsCourse{r.run}.judge(ctx, out)
+		return limitsCourse(r).judge(ctx, out)
 	case r.cfg.Scenario.Recurs():
 		return r.by(ctx, "check", r.sink, r.recurringArgs(), out, &r.report.Recurring.Check)
 	case r.tally != nil:
@@ -39,7 +39,7 @@ func (r judging) judge(ctx context.Context, out io.Writer) error {
 		args = append(args, "--asked", r.askedFile(source), "--acks", r.acksFile(source))
 	}
 	if r.cfg.Scenario == Frozen {
-		return guaranteesCourse{r.run}.judge(ctx, args, out, &r.report.Check)
+		return guaranteesCourse(r).judge(ctx, args, out, &r.report.Check)
 	}
 	return r.by(ctx, "check", r.sink, args, out, &r.report.Check)
 }

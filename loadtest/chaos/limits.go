@@ -171,7 +171,7 @@ func (r limitsCourse) play(ctx context.Context) (err error) {
 	shapes := limitedShapes()
 	spec := workload.Limited{N: r.cfg.Jobs / limitedPart, Start: t0, End: end, Shapes: shapes, Source: limitedSource, Target: r.limited.URL}
 	a := &asker{urls: r.client.URLs, http: r.http, out: events, tenant: limitedTenant}
-	if _, err := (recurringCourse{r.run}).create(ctx, a, spec.Source, spec.N, spec.Body, &res.Creating); err != nil {
+	if _, err := recurringCourse(r).create(ctx, a, spec.Source, spec.N, spec.Body, &res.Creating); err != nil {
 		return err
 	}
 	for _, t := range tasks {
@@ -286,11 +286,11 @@ func (r limitsCourse) judge(ctx context.Context, out io.Writer) error {
 	for _, source := range r.sources() {
 		args = append(args, "--asked", r.askedFile(source), "--acks", r.acksFile(source))
 	}
-	if err := (judging{r.run}).by(ctx, "check", r.sink, args, out, &r.report.Check); err != nil {
+	if err := judging(r).by(ctx, "check", r.sink, args, out, &r.report.Check); err != nil {
 		return err
 	}
-	args = append((judging{r.run}).recurringArgs(), "--tenant", limitedTenant)
-	return (judging{r.run}).by(ctx, "check-limited", r.limited, args, out, &r.report.Recurring.Check)
+	args = append(judging(r).recurringArgs(), "--tenant", limitedTenant)
+	return judging(r).by(ctx, "check-limited", r.limited, args, out, &r.report.Recurring.Check)
 }
 
 // limitsFaults names what must have happened in Limits, and did not.
