@@ -285,7 +285,7 @@ func (r guaranteesCourse) judge(ctx context.Context, what []string, out io.Write
 		if err := judging(r).by(gctx, "check", r.sink, append(what, "--between", mark), out, into); err != nil {
 			return err
 		}
-		return over // whoever still waits for its mark need not
+		return over // ends the waits for a mark
 	})
 	g.Go(func() error { return r.thawBetween(gctx, mark) })
 	if err := g.Wait(); !errors.Is(err, over) {

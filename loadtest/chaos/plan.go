@@ -179,7 +179,7 @@ var classicPlans = []Plan{
 	{
 		Name: Guarantees, Takes: 10 * time.Minute, Members: cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 3},
 		Does:     "every 10 s an executor is killed -9 in the middle of its jobs",
-		Promises: "each guarantee holds; attempts are told truly",
+		Promises: "each guarantee holds; the reported attempts are the true ones",
 	},
 	{
 		Name: Frozen, Takes: 4 * time.Minute, Members: cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 3},

@@ -11,7 +11,7 @@ import (
 // for ever.
 type phase struct {
 	active bool
-	// of a change of unknown outcome, or with an offset that nobody told: nothing can be said
+	// of a change of unknown outcome, or with an unknown offset: nothing can be said
 	// against its runs
 	unknown bool
 	times   times

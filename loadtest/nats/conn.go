@@ -38,7 +38,7 @@ var ErrNATS = errors.New("nats")
 type Conn struct {
 	conn    net.Conn
 	r       *bufio.Reader
-	inbox   string // of this connection alone: whoever shares one gets the other's answers
+	inbox   string // of this connection alone: a shared one would mix the answers
 	Version string // of the server
 }
 

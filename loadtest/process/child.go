@@ -105,7 +105,7 @@ func (s *Server) End() error {
 	s.stop()
 	<-s.Done
 	err := s.Err
-	if errors.Is(err, context.Canceled) { // told to, and ended in order
+	if errors.Is(err, context.Canceled) { // the caller asked for the end
 		err = nil
 	}
 	if cerr := s.log.Close(); err == nil && !errors.Is(cerr, os.ErrClosed) {

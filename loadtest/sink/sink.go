@@ -173,7 +173,7 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.Status = 0
 	}
 	if a.Status == 0 {
-		a.RetryAfter = 0 // nobody was told
+		a.RetryAfter = 0 // the caller got no answer
 	}
 	a.End = time.Now()
 	s.mu.Lock()
