@@ -3,14 +3,18 @@
 //	check     the judge: a pure function from what was asked, answered, seen and read to a report
 //	journal   the files that carry those four from the tools to the judge
 //	workload  seeded streams of jobs
-//	sink      the HTTP receiver that writes down what arrives, and works, fails, hangs or drips as addresses ask it to
-//	api       a client that speaks the API and notes when each answer came
-//	process   starting processes and measuring their CPU time
-//	chaos     the main job on a real cluster of its own, which is broken meanwhile
+//	sink      the HTTP receiver that records calls, and works, fails, hangs or drips as addresses say
+//	api       a client that notes when each answer came; every tool asks through it
+//	metrics   reads the metrics of nodes
+//	nats      speaks to NATS servers as an operator's tool does, and answers as a worker
+//	wait      until an instant, until a condition holds, between repetitions
+//	process   starts, awaits and stops processes, and measures their CPU time and memory
+//	chaos     scenarios on a real cluster of its own, which is broken meanwhile
 //	bench     protocols that measure speed, on real clusters and on carillon dev, and the goals
+//	flame     flame graphs of CPU profiles
 //	gate      compares benchmarks of the hot paths with committed figures (cmd/bench-gate)
 //	cmd/carillon-load  the program over all the others
 //
-// Nothing here imports a package of the product: the judge must not share the mistakes of the judged.
-// Figures live in RESULTS.md.
+// No tool imports code of the product but a constant of package schema (chaos/lateness.go): the
+// judge must not share the mistakes of the judged. Figures are in RESULTS.md.
 package loadtest

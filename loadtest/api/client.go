@@ -1,16 +1,17 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 const (
@@ -18,28 +19,33 @@ const (
 	RequestTimeout = 15 * time.Second
 	// TriesPerNode bounds how often a read is tried, per node.
 	TriesPerNode = 4
-	// MaxAnswer bounds the body of one answer, in bytes: a page of 500 runs with payloads of 64 KiB and their attempts.
+	// MaxAnswer bounds the body of one answer, in bytes: a page of 500 runs with payloads of 64 KiB
+	// and their attempts.
 	MaxAnswer = 64 << 20
 
 	firstBackoff = 200 * time.Millisecond
 	maxBackoff   = 3 * time.Second
 )
 
-// ErrRefused says that the API does not let us in (401, 403), or takes no import of ours at all. Nothing else will go better.
+// ErrRefused says that the API does not let us in (401, 403), or refuses an import as a whole.
+// Repeating does not help.
 var ErrRefused = errors.New("refused")
 
-// ErrUnreadable says that no node gave an answer within the bounds. Nothing may be concluded from it.
+// ErrUnreadable says that no node gave an answer within the bounds. Nothing may be concluded from
+// it.
 var ErrUnreadable = errors.New("no node gave an answer")
 
-// Client knows the nodes and how to be let in. It is safe for concurrent use.
+// A Client reads from the nodes of a cluster. It is safe for concurrent use.
 type Client struct {
 	// URLs are the bases of the nodes' APIs, such as "http://127.0.0.1:8080". At least one.
 	URLs []string
 	// Token and Tenant go into each request, if set.
 	Token, Tenant string
-	// HTTP is used as it is; it must have no Timeout of its own, because imports take long.
+	// HTTP must have no Timeout, because imports take long.
 	HTTP *http.Client
 	Log  *slog.Logger
+	// Timeout bounds one request that reads; 0 = RequestTimeout.
+	Timeout time.Duration
 
 	next atomic.Uint64
 }
@@ -49,44 +55,39 @@ func (c *Client) node() string {
 	return strings.TrimSuffix(c.URLs[(c.next.Add(1)-1)%uint64(len(c.URLs))], "/")
 }
 
-func (c *Client) request(ctx context.Context, method, url string, body io.Reader) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, method, url, body)
-	if err != nil {
-		return nil, fmt.Errorf("make request: %w", err)
-	}
+// headers are the credentials of a request.
+func (c *Client) headers() map[string]string {
+	h := map[string]string{"Carillon-Tenant": c.Tenant}
 	if c.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.Token)
+		h["Authorization"] = "Bearer " + c.Token
 	}
-	if c.Tenant != "" {
-		req.Header.Set("Carillon-Tenant", c.Tenant)
-	}
-	return req, nil
+	return h
 }
 
-// get reads path from one node after the other until one answers 200 or 404. The error is ErrRefused, ErrUnreadable or that of ctx.
+// get reads path from one node after the other until one answers 200 or 404. The error is
+// ErrRefused, ErrUnreadable or that of ctx.
 func (c *Client) get(ctx context.Context, path string) (status int, body []byte, err error) {
 	backoff := firstBackoff
 	tries := TriesPerNode * len(c.URLs)
 	var last error
 	for try := 1; try <= tries; try++ {
-		var wait time.Duration
-		status, body, wait, err = c.getOnce(ctx, path)
+		a, err := Ask(ctx, c.HTTP, Request{URL: c.node() + path, Header: c.headers(), Timeout: cmp.Or(c.Timeout, RequestTimeout), Most: MaxAnswer})
 		switch {
 		case ctx.Err() != nil:
 			return 0, nil, fmt.Errorf("get %s: %w", path, ctx.Err())
 		case err != nil:
 			last = err
-		case status == http.StatusOK || status == http.StatusNotFound:
-			return status, body, nil
-		case status == http.StatusUnauthorized || status == http.StatusForbidden:
-			return 0, nil, fmt.Errorf("get %s: %w: %d %s", path, ErrRefused, status, firstBytes(body))
-		case final(status): // asking again brings the same
-			return 0, nil, fmt.Errorf("get %s: %w: %d %s", path, ErrUnreadable, status, firstBytes(body))
+		case a.Status == http.StatusOK || a.Status == http.StatusNotFound:
+			return a.Status, a.Body, nil
+		case a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden:
+			return 0, nil, fmt.Errorf("get %s: %w: %d %s", path, ErrRefused, a.Status, firstBytes(a.Body))
+		case final(a.Status): // asking again brings the same
+			return 0, nil, fmt.Errorf("get %s: %w: %d %s", path, ErrUnreadable, a.Status, firstBytes(a.Body))
 		default:
-			last = fmt.Errorf("%d %s", status, firstBytes(body))
+			last = fmt.Errorf("%d %s", a.Status, firstBytes(a.Body))
 		}
 		if try%len(c.URLs) == 0 && try < tries { // every node has had its turn
-			if err := sleep(ctx, max(backoff, wait)); err != nil {
+			if err := wait.For(ctx, max(backoff, min(a.RetryAfter, maxBackoff))); err != nil {
 				return 0, nil, fmt.Errorf("get %s: %w", path, err)
 			}
 			backoff = min(2*backoff, maxBackoff)
@@ -95,29 +96,7 @@ func (c *Client) get(ctx context.Context, path string) (status int, body []byte,
 	return 0, nil, fmt.Errorf("get %s: %w, tried %d times, last: %w", path, ErrUnreadable, tries, last)
 }
 
-func (c *Client) getOnce(ctx context.Context, path string) (status int, body []byte, wait time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
-	defer cancel()
-	req, err := c.request(ctx, http.MethodGet, c.node()+path, nil)
-	if err != nil {
-		return 0, nil, 0, err
-	}
-	resp, err := c.HTTP.Do(req)
-	if err != nil {
-		return 0, nil, 0, err
-	}
-	defer func() { _ = resp.Body.Close() }() // read to its end, or given up
-	body, err = io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
-	if err != nil {
-		return 0, nil, 0, fmt.Errorf("read answer: %w", err)
-	}
-	if len(body) > MaxAnswer {
-		return 0, nil, 0, fmt.Errorf("answer of more than %d bytes", MaxAnswer)
-	}
-	return resp.StatusCode, body, retryAfter(resp), nil
-}
-
-// final reports whether an answer will be the same next time and from another node.
+// final reports whether every node would give the same answer again.
 func final(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -126,24 +105,4 @@ func final(status int) bool {
 	return status >= 400 && status < 500
 }
 
-// retryAfter reads the header in seconds, which is what Carillon sends, at most maxBackoff.
-func retryAfter(resp *http.Response) time.Duration {
-	s, err := strconv.Atoi(resp.Header.Get("Retry-After"))
-	if err != nil || s < 0 {
-		return 0
-	}
-	return min(time.Duration(s)*time.Second, maxBackoff)
-}
-
 func firstBytes(b []byte) string { return string(b[:min(len(b), 300)]) }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

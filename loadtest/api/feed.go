@@ -14,8 +14,8 @@ import (
 	"carillon.dev/carillon/loadtest/journal"
 )
 
-// feed is the body of one send: the lines of a file that are still to be sent. It knows which of them the transport has taken,
-// in which order; those and only those can have been accepted.
+// A feed is the body of one send: the lines of a file that are still to be sent. It knows which
+// lines the transport has taken, in which order. Only those can have been accepted.
 type feed struct {
 	taken atomic.Int64 // bytes, to see progress
 
@@ -40,10 +40,11 @@ func newFeed(path string, lines []lineState) (*feed, error) {
 	return &feed{file: f, sc: sc, lines: slices.Clone(lines)}, nil
 }
 
-// errStopped is what the transport gets if it goes on reading after the send is over.
+// errStopped is returned to a transport that reads on after the send is over.
 var errStopped = errors.New("send is over")
 
-// Read gives the transport whole lines, as many as fit, and a line in parts only if it does not fit alone.
+// Read gives the transport whole lines, as many as fit, and a line in parts only if it does not fit
+// alone.
 func (f *feed) Read(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,20 +16,25 @@ import (
 	"time"
 
 	"carillon.dev/carillon/loadtest/journal"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 const (
 	// DefaultMaxSends bounds how often a file is sent, whole or in part.
 	DefaultMaxSends = 30
-	// DefaultIdle is how long an import may neither take a byte nor give an answer before it counts as cut.
+	// DefaultIdle is how long an import may neither take a byte nor give an answer before it counts
+	// as cut.
 	DefaultIdle = 10 * time.Second
 )
 
-// Import sends a file of jobs until every line has a final answer, or may not be sent again, or the bounds are reached.
+// Import sends a file of jobs until every line has a final answer or may not be sent again, or the
+// bounds are reached.
 //
-// An answer of 429 to a line is final only when the sends are used up. 503 and a cut leave the line unknown: it is sent again if
-// it has a key, and never if it has none, because it may have been accepted. A line that the server cannot have read is sent again
-// in any case.
+//	answer to a line          what follows
+//	200, 201, 4xx             final, but for these:
+//	429                       sent again; final when the sends are used up
+//	408, 425, 5xx, cut, none  unknown: sent again if it has a key, since it may have been accepted
+//	not read by a node        sent again
 type Import struct {
 	Client *Client
 	Path   string
@@ -42,7 +47,7 @@ type Import struct {
 	lines []lineState // by line − 1
 }
 
-// lineState is what is known of a line.
+// lineState is the state of a line.
 type lineState uint8
 
 const (
@@ -55,7 +60,7 @@ const (
 	keyless                        // looked at, and has none: not to be sent again once doubtful
 )
 
-// Summary tells how an import went, in lines.
+// Summary counts the lines of an import.
 type Summary struct {
 	Lines, Created, Existing, Refused int
 	// Unknown lines were sent and may or may not have been accepted; Unsent ones were not accepted.
@@ -67,8 +72,8 @@ type Summary struct {
 // Complete reports whether every line has a final answer.
 func (s Summary) Complete() bool { return s.Unknown+s.Unsent == 0 }
 
-// Run sends the file. The error is ErrRefused (no line was accepted by the sends that led to it), that of ctx, or one of reading the
-// file or writing the acks; the summary and the acks tell what happened up to then.
+// Run sends the file. The error is ErrRefused (the last send accepted no line), that of ctx, or one
+// of reading the file or writing the acks. Summary and acks go as far as the import did.
 func (im *Import) Run(ctx context.Context) (Summary, error) {
 	began := time.Now()
 	if im.MaxSends == 0 {
@@ -103,12 +108,12 @@ func (im *Import) Run(ctx context.Context) (Summary, error) {
 		if err = im.lookForKeys(); err != nil || im.left() == 0 {
 			break
 		}
-		wait := backoff
+		pause := backoff
 		if cut != nil {
-			wait = max(wait, cut.wait)
+			pause = max(pause, cut.wait)
 		}
-		im.Log.Warn("import not finished, sending again", "send", sends, "lines_left", im.left(), "in", wait, "why", cut)
-		if err = sleep(ctx, wait); err != nil {
+		im.Log.Warn("import not finished, sending again", "send", sends, "lines_left", im.left(), "in", pause, "why", cut)
+		if err = wait.For(ctx, pause); err != nil {
 			break
 		}
 		backoff = min(2*backoff, maxBackoff)
@@ -164,7 +169,8 @@ type cutError struct {
 func (e *cutError) Error() string { return "answer cut: " + e.why.Error() }
 func (e *cutError) Unwrap() error { return e.why }
 
-// send sends what is left to one node and records the answers. It returns nil after a summary line, a *cutError without one.
+// send sends what is left to one node and records the answers. It returns nil after a summary line,
+// a *cutError without one.
 func (im *Import) send(parent context.Context) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
@@ -182,12 +188,7 @@ func (im *Import) send(parent context.Context) error {
 	defer stopWatch()
 
 	node := im.Client.node()
-	req, err := im.Client.request(ctx, http.MethodPost, node+"/v1/imports", feed)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/x-ndjson")
-	resp, err := im.Client.HTTP.Do(req)
+	resp, err := PostLines(ctx, im.Client.HTTP, node, im.Client.headers(), feed)
 	if err != nil {
 		return im.cut(parent, feed, 0, fmt.Errorf("%w (%w)", err, causeOf(ctx)))
 	}
@@ -198,10 +199,11 @@ func (im *Import) send(parent context.Context) error {
 		if final(resp.StatusCode) {
 			return fmt.Errorf("%w: %w", ErrRefused, why)
 		}
-		if resp.StatusCode == http.StatusTooManyRequests { // as a whole: nothing was accepted, nothing is in doubt
-			return &cutError{wait: retryAfter(resp), why: why}
+		// as a whole: nothing was accepted, nothing is in doubt
+		if resp.StatusCode == http.StatusTooManyRequests {
+			return &cutError{wait: min(retryAfter(resp), maxBackoff), why: why}
 		}
-		return im.cut(parent, feed, retryAfter(resp), why)
+		return im.cut(parent, feed, min(retryAfter(resp), maxBackoff), why)
 	}
 	sawSummary, err := im.record(resp.Body, feed, &answers)
 	if err != nil {
@@ -211,7 +213,7 @@ func (im *Import) send(parent context.Context) error {
 		return im.cut(parent, feed, 0, fmt.Errorf("%s sent no summary (%w)", node, causeOf(ctx)))
 	}
 	if im.left() > 0 {
-		return im.cut(parent, feed, retryAfter(resp), fmt.Errorf("%s left lines without a final answer", node))
+		return im.cut(parent, feed, min(retryAfter(resp), maxBackoff), fmt.Errorf("%s left lines without a final answer", node))
 	}
 	return nil
 }
@@ -250,7 +252,8 @@ func causeOf(ctx context.Context) error {
 	return errConnection
 }
 
-// watch calls cancel when progress does not change for a whole idle span. The function it returns ends it and waits for that.
+// watch calls cancel when progress does not change for a whole idle span. The function it returns
+// ends it and waits for that.
 func watch(cancel context.CancelCauseFunc, idle time.Duration, progress func() int64) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -274,7 +277,8 @@ func watch(cancel context.CancelCauseFunc, idle time.Duration, progress func() i
 	return func() { close(quit); <-done }
 }
 
-// cut marks the lines that were sent and not answered as doubtful, records that no answer came, and returns a *cutError.
+// cut marks the lines that were sent and not answered as doubtful, records that no answer came, and
+// returns a *cutError.
 func (im *Import) cut(parent context.Context, feed *feed, wait time.Duration, why error) error {
 	now := time.Now()
 	for _, line := range feed.stop() {

@@ -12,20 +12,21 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 // Observer reads every run twice.
 type Observer struct {
 	Client *Client
-	// IDs are the runs that must be looked at, found in a window or not: those acknowledged and those changed.
+	// IDs are the runs that must be read, listed or not: those acknowledged and those changed.
 	IDs []string
 	// Windows are listed to find runs that nobody acknowledged.
 	Windows []Window
 	// WaitUntil bounds the wait for open runs to end. Runs due later are not waited for.
 	WaitUntil time.Time
-	// Between, if set, is called when the first read is over and all have ended that are waited for; the second read waits for it.
+	// Between, if set, is called between the two reads.
 	Between func(ctx context.Context) error
-	// Apart is how long the second read comes after that.
+	// Apart lies between Between and the second read.
 	Apart time.Duration
 	// Concurrency bounds the requests under way; 0 = 4.
 	Concurrency int
@@ -34,10 +35,11 @@ type Observer struct {
 
 const (
 	pollEvery = 2 * time.Second
-	// pollMost bounds the open runs that are read again at once; the ids come in order of time, so the oldest go first.
+	// pollMost bounds the open runs that are read again at once; the ids come in order of time, so
+	// the oldest go first.
 	pollMost      = 2000
 	progressEvery = 5 * time.Second
-	// unreadableLogged bounds how many unreadable things are logged one by one.
+	// unreadableLogged bounds how many errors of one kind are logged.
 	unreadableLogged = 5
 )
 
@@ -48,9 +50,10 @@ type survey struct {
 	unlisted int
 }
 
-// Observe reads everything, waits for open runs until they have ended or WaitUntil, waits Apart, and reads everything again.
-// The first reading of a run is the first that showed it ended, or else the last before the second read. unlisted counts windows that
-// could not be read to their end, in both reads. The error is ErrRefused or that of ctx; what could not be read is no error.
+// Observe reads everything, waits for open runs to end until WaitUntil, waits Apart, and reads
+// everything again. The first reading of a run is the first that showed its end, or else the last
+// before the second read. unlisted counts windows that could not be listed, in both reads. The
+// error is ErrRefused or that of ctx; a run that cannot be read is no error.
 func (o *Observer) Observe(ctx context.Context) (observations []check.Observation, unlisted int, err error) {
 	first, err := o.survey(ctx, "first read", o.IDs)
 	if err != nil {
@@ -65,7 +68,7 @@ func (o *Observer) Observe(ctx context.Context) (observations []check.Observatio
 		}
 	}
 	o.Log.Info("waiting for the second read", "apart", o.Apart)
-	if err := sleep(ctx, o.Apart); err != nil {
+	if err := wait.For(ctx, o.Apart); err != nil {
 		return nil, 0, fmt.Errorf("wait for second read: %w", err)
 	}
 	ids := slices.Clone(o.IDs)
@@ -80,7 +83,8 @@ func (o *Observer) Observe(ctx context.Context) (observations []check.Observatio
 	return join(first, second), first.unlisted + second.unlisted, nil
 }
 
-// join pairs the readings by run, in order of ids. A run that only the second read found was not there before.
+// join pairs the readings by run, in order of ids. A run that only the second read found was absent
+// before.
 func join(first, second *survey) []check.Observation {
 	obs := make([]check.Observation, 0, len(second.readings))
 	for id, r := range second.readings {
@@ -103,13 +107,13 @@ func join(first, second *survey) []check.Observation {
 	return obs
 }
 
-// survey lists all windows, then asks by id for what must be looked at and was not listed whole.
+// survey lists all windows, then reads by id what it must read and was not listed whole.
 func (o *Observer) survey(ctx context.Context, name string, ids []string) (*survey, error) {
 	s := &survey{readings: make(map[string]check.Reading, len(ids)), refs: make(map[string]check.Ref, len(ids))}
 	var mu sync.Mutex // guards s and partial
 	var partial []string
 	progress := newProgress(o.Log, name+": windows listed", len(o.Windows))
-	err := o.each(ctx, len(o.Windows), func(ctx context.Context, i int) error {
+	err := Each(ctx, len(o.Windows), o.Concurrency, func(ctx context.Context, i int) error {
 		defer progress.step()
 		at := time.Now()
 		err := o.Client.List(ctx, o.Windows[i], func(r *Run) {
@@ -155,7 +159,7 @@ func (o *Observer) byID(ctx context.Context, name string, ids []string, s *surve
 	progress := newProgress(o.Log, name, len(ids))
 	var mu sync.Mutex // guards s and failed
 	failed := 0
-	return o.each(ctx, len(ids), func(ctx context.Context, i int) error {
+	return Each(ctx, len(ids), o.Concurrency, func(ctx context.Context, i int) error {
 		defer progress.step()
 		at := time.Now()
 		run, found, err := o.Client.Run(ctx, ids[i])
@@ -183,7 +187,7 @@ func (o *Observer) byID(ctx context.Context, name string, ids []string, s *surve
 	})
 }
 
-// wait reads what is still open again and again, until nothing is or WaitUntil.
+// wait reads open runs again until none is open, or WaitUntil.
 func (o *Observer) wait(ctx context.Context, s *survey) error {
 	for {
 		var open []string
@@ -200,7 +204,7 @@ func (o *Observer) wait(ctx context.Context, s *survey) error {
 			return nil
 		}
 		o.Log.Info("waiting for runs to end", "open", len(open), "until", o.WaitUntil.UTC().Format(time.RFC3339))
-		if err := sleep(ctx, min(pollEvery, time.Until(o.WaitUntil))); err != nil {
+		if err := wait.For(ctx, min(pollEvery, time.Until(o.WaitUntil))); err != nil {
 			return fmt.Errorf("wait for runs to end: %w", err)
 		}
 		slices.Sort(open)
@@ -222,10 +226,9 @@ func (o *Observer) open(r *check.Reading) bool {
 	}
 }
 
-// each calls f for 0 … n-1, Concurrency at a time, until all are done or one fails.
-func (o *Observer) each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
+// Each calls f for 0 … n-1, limit at a time (0 = 4), until all are done or one fails.
+func Each(ctx context.Context, n, limit int, f func(ctx context.Context, i int) error) error {
 	g, gctx := errgroup.WithContext(ctx)
-	limit := o.Concurrency
 	if limit < 1 {
 		limit = 4
 	}
@@ -242,12 +245,13 @@ func (o *Observer) each(ctx context.Context, n int, f func(ctx context.Context, 
 	return ctx.Err()
 }
 
-// fatal reports whether an error ends the whole observation: the caller stopped it, or the API refuses us.
+// fatal reports whether an error ends the observation: the caller stopped it, or the API refuses
+// us.
 func fatal(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || errors.Is(err, ErrRefused))
 }
 
-// progress logs how far long work has come.
+// progress logs the progress of long work.
 type progress struct {
 	log  *slog.Logger
 	name string

@@ -15,11 +15,12 @@ import (
 
 const (
 	pageLimit = 500 // the most the API allows
-	// maxPages bounds the pages of one window: above 500,000,000 runs, or a cursor that goes round in circles.
+	// maxPages bounds the pages of one list: above 500,000,000 runs, or a cursor that goes in
+	// circles.
 	maxPages = 1_000_000
 )
 
-// Run is a run as the API tells it.
+// Run is a run in the API.
 type Run struct {
 	check.Run
 	Payload json.RawMessage `json:"payload"`
@@ -28,37 +29,45 @@ type Run struct {
 // Window is a span of due time, From ≤ due < To, at most an hour.
 type Window struct{ From, To time.Time }
 
-// List reads the runs due within w, in the order of the API, and calls visit for each. A nil error means that the window was read
-// to its end.
+// List reads the runs due within w, in the order of the API, and calls visit for each. A nil error
+// means that the window was read to its end.
 func (c *Client) List(ctx context.Context, w Window, visit func(*Run)) error {
-	q := url.Values{
-		"from": {w.From.UTC().Format(time.RFC3339Nano)}, "to": {w.To.UTC().Format(time.RFC3339Nano)},
-		"limit": {fmt.Sprint(pageLimit)},
+	q := url.Values{"from": {w.From.UTC().Format(time.RFC3339Nano)}, "to": {w.To.UTC().Format(time.RFC3339Nano)}}
+	found, err := pages(ctx, c, "/v1/runs", q, visit)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: %d", ErrUnreadable, http.StatusNotFound)
 	}
+	if err != nil {
+		return fmt.Errorf("list runs: %w", err)
+	}
+	return nil
+}
+
+// pages reads a list page by page and calls visit for each item. found is false if there is no such
+// list. A nil error means that it was read to its end.
+func pages[T any](ctx context.Context, c *Client, path string, q url.Values, visit func(*T)) (found bool, err error) {
+	q.Set("limit", fmt.Sprint(pageLimit))
 	for range maxPages {
-		status, body, err := c.get(ctx, "/v1/runs?"+q.Encode())
-		if err != nil {
-			return fmt.Errorf("list runs: %w", err)
-		}
-		if status != http.StatusOK {
-			return fmt.Errorf("list runs: %w: %d", ErrUnreadable, status)
+		status, body, err := c.get(ctx, path+"?"+q.Encode())
+		if err != nil || status != http.StatusOK {
+			return false, err
 		}
 		var page struct {
-			Items      []Run  `json:"items"`
+			Items      []T    `json:"items"`
 			NextCursor string `json:"next_cursor"`
 		}
 		if err := json.Unmarshal(body, &page); err != nil {
-			return fmt.Errorf("list runs: read page: %w", err)
+			return false, fmt.Errorf("read page: %w", err)
 		}
 		for i := range page.Items {
 			visit(&page.Items[i])
 		}
 		if page.NextCursor == "" {
-			return nil
+			return true, nil
 		}
 		q.Set("cursor", page.NextCursor)
 	}
-	return fmt.Errorf("list runs: more than %d pages from %s to %s", maxPages, w.From, w.To)
+	return false, fmt.Errorf("more than %d pages of %s", maxPages, path)
 }
 
 // Run reads one run. found is false if the API says that there is none.
@@ -79,10 +88,11 @@ func (c *Client) Run(ctx context.Context, id string) (run Run, found bool, err e
 	return run, true, nil
 }
 
-// windowJoin is how far apart two minutes of interest may be for what lies between to be read too.
+// windowJoin is the distance, in minutes, up to which the time between two windows is read too.
 const windowJoin = 10
 
-// Windows covers the minutes of all times, those beside them, and short gaps between, in windows of a minute, in order.
+// Windows covers the minutes of all times, those beside them, and short gaps between, in windows of
+// a minute, in order.
 func Windows(times []time.Time) []Window {
 	minutes := make([]int64, 0, len(times))
 	for _, t := range times {
@@ -110,7 +120,7 @@ func Windows(times []time.Time) []Window {
 // ref returns the job that the run's payload names.
 func (r *Run) ref() check.Ref { return journal.RefOfPayload(r.Payload) }
 
-// whole reports whether a listed run tells all that the judge needs: a started run must come with its attempts.
+// whole reports whether a listed run is complete: a started run must come with its attempts.
 func (r *Run) whole() bool {
 	return len(r.Attempts) > 0 || (r.StartedAt.IsZero() && r.State != check.Running && r.State != check.Retrying &&
 		r.State != check.Succeeded && r.State != check.Failed)

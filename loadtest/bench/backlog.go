@@ -5,18 +5,21 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 const (
 	// heapEvery is how often the heap is looked at while a backlog waits.
 	heapEvery = 5 * time.Second
-	// heapGrown is by how much the heap of all nodes together may grow, in bytes: what dispatchers and executors keep in memory, and not what waits.
+	// heapGrown bounds the growth of the heap of all nodes together, in bytes. Dispatchers and
+	// executors hold that much in memory; a backlog stays in the store.
 	heapGrown = 128 << 20
 )
 
-// Behind is a tenant alone, and while another one has a backlog. Lateness is from what the sink saw; the heap is what is alive in all
-// nodes together, right after a collection, in bytes.
-type Behind struct {
+// A BesideBacklog is a tenant alone, and beside another one with a backlog. The sink tells the
+// lateness. The heap is the live heap of all nodes together, after a collection, in bytes.
+type BesideBacklog struct {
 	Backlog    int       `json:"backlog"`
 	Left       int       `json:"backlog_left"` // when the last run of the other tenant fell due
 	Rate       int       `json:"rate"`         // of the tenant with little to do, runs a second
@@ -28,20 +31,20 @@ type Behind struct {
 	HeapBefore float64   `json:"heap_before"`
 	HeapMost   float64   `json:"heap_most"` // from the backlog's instant to its last run
 	Missed     int       `json:"missed"`
-	heap       trace
+	heap       curve
 }
 
 // behind is PartBacklog.
-func (b *bench) behind(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
-	o := &Behind{Backlog: f.Backlog, Rate: f.Rate, Span: b.cfg.Span.Seconds(), heap: trace{name: "alive"}}
+func (b fairness) besideBacklog(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
+	o := &BesideBacklog{Backlog: f.Backlog, Rate: f.Rate, Span: b.cfg.Span.Seconds(), heap: curve{name: "alive"}}
 	little := jobs{n: max(int(float64(f.Rate)*o.Span), 1), span: b.cfg.Span, tenant: "little"}
-	alone, err := b.crowd(ctx, sys, f.Work, []jobs{little}, []time.Duration{0})
+	alone, err := b.runGroup(ctx, sys, f.Work, []jobs{little}, []time.Duration{0})
 	if err != nil {
 		return err
 	}
 	o.HeapBefore = b.memory(ctx, sys)[nodeKind].Heap
 	stop := b.watchHeap(ctx, sys)
-	beside, err := b.crowd(ctx, sys, f.Work, []jobs{little, {n: f.Backlog, tenant: "much"}}, []time.Duration{criticalAfter, 0})
+	beside, err := b.runGroup(ctx, sys, f.Work, []jobs{little, {n: f.Backlog, tenant: "much"}}, []time.Duration{criticalAfter, 0})
 	heap := stop()
 	if err != nil {
 		return err
@@ -67,38 +70,33 @@ func after(starts []start, at time.Time) int {
 	return len(starts) - n
 }
 
-// count takes over what the heap was from t0 on.
-func (o *Behind) count(heap []heapSeen, t0 time.Time) {
+// count adds the readings of the heap from t0 on.
+func (o *BesideBacklog) count(heap []heapSeen, t0 time.Time) {
 	for _, h := range heap {
 		if h.at.Before(t0) {
 			continue
 		}
 		o.HeapMost = max(o.HeapMost, h.bytes)
-		o.heap.x, o.heap.y = append(o.heap.x, h.at.Sub(t0).Seconds()), append(o.heap.y, h.bytes/(1<<20))
+		o.heap.add(h.at.Sub(t0).Seconds(), h.bytes/(1<<20))
 	}
 }
 
-// heapSeen is what was alive in all nodes together.
+// heapSeen is one reading of the live heap of all nodes together.
 type heapSeen struct {
 	at    time.Time
 	bytes float64
 }
 
-// watchHeap looks at the heap every heapEvery until it is stopped, and returns what it saw.
-func (b *bench) watchHeap(ctx context.Context, sys system) (stop func() []heapSeen) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan []heapSeen, 1)
-	go func() {
-		var seen []heapSeen
-		for sleepUntil(ctx, time.Now().Add(heapEvery)) == nil {
-			if bytes := b.memory(ctx, sys)[nodeKind].Heap; bytes > 0 && ctx.Err() == nil {
-				seen = append(seen, heapSeen{time.Now(), bytes})
-			}
+// watchHeap reads the heap every heapEvery until it is stopped, and returns the readings.
+func (b fairness) watchHeap(ctx context.Context, sys system) (stop func() []heapSeen) {
+	var seen []heapSeen
+	end := wait.Every(ctx, heapEvery, func(ctx context.Context) {
+		if bytes := b.memory(ctx, sys)[nodeKind].Heap; bytes > 0 && ctx.Err() == nil {
+			seen = append(seen, heapSeen{time.Now(), bytes})
 		}
-		done <- seen
-	}()
+	})
 	return func() []heapSeen {
-		cancel()
-		return <-done
+		end()
+		return seen
 	}
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,72 +11,91 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/process"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 // stopTimeout bounds the end of everything that was started.
 const stopTimeout = time.Minute
 
-// bench is a series of measurements under way.
+// A bench measures, one session after the other.
 type bench struct {
-	cfg     Config
+	members
 	out     io.Writer
-	client  *http.Client
-	meter   *process.Meter
-	extra   map[string]int // processes besides those of the system, by kind
-	serial  int            // of folders and of job sources
-	perS    float64        // lines that an import took a second, last
+	perS    float64 // lines a second of the last import
 	results []*Result
 }
 
-// Run measures what cfg says, writes every result into cfg.Out and a line of each to out, and returns them all. With an error come
-// those that were finished before.
+// members are the processes beside a system, and what is asked of all.
+type members struct {
+	cfg    Config
+	client *http.Client
+	cpus   *process.Meter
+	extra  map[string]int // processes of sinks, workers and the generator, by kind
+	serial int            // of folders and of job sources
+}
+
+// Run measures what cfg asks for, one session after the other (scenarios.go). It writes every
+// result into cfg.Out and a line of each to out. With an error it returns the results that came
+// before.
 func Run(ctx context.Context, cfg Config, out io.Writer) ([]*Result, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	b := newBench(cfg, out)
 	defer b.client.CloseIdleConnections()
-	for _, step := range []struct {
-		protocols []string
-		do        func(context.Context) error
-	}{
-		{[]string{"A"}, b.burnDowns},
-		{[]string{"B", "C", "D"}, b.waves},
-		{[]string{"E"}, b.kills},
-		{[]string{"R"}, b.recurs},
-		{[]string{"F"}, b.inFlights},
-		{[]string{"H"}, b.harms},
-		{[]string{"import", "api"}, b.intakes},
-	} {
-		if !slices.ContainsFunc(step.protocols, b.wanted) {
-			continue
-		}
-		if err := step.do(ctx); err != nil {
-			return b.results, fmt.Errorf("protocol %s: %w", strings.Join(step.protocols, ", "), err)
+	for _, s := range sessions(b.cfg) {
+		if err := b.hold(ctx, s); err != nil {
+			return b.results, fmt.Errorf("protocol %s: %w", s.protocols, err)
 		}
 	}
 	return b.results, nil
 }
 
-// newBench makes a bench that has measured nothing. Its client's connections are to be closed.
+// newBench makes a bench that has measured nothing. The caller closes its client's connections.
 func newBench(cfg Config, out io.Writer) *bench {
-	return &bench{
-		cfg: cfg.withDefaults(), out: out, meter: process.NewMeter(process.CPU),
-		client: &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext, MaxIdleConnsPerHost: 512, MaxIdleConns: 0}},
-		extra:  map[string]int{"load": os.Getpid()}, perS: importGuess,
-	}
+	dialer := &net.Dialer{Timeout: 3 * time.Second}
+	return &bench{out: out, perS: importGuess, members: members{
+		cfg: cfg.withDefaults(), cpus: process.NewMeter(process.CPU), extra: map[string]int{"load": os.Getpid()},
+		client: &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 512, MaxIdleConns: 0}},
+	}}
 }
 
-func (b *bench) wanted(protocol string) bool { return slices.Contains(b.cfg.Protocols, protocol) }
+// hold holds a session: it starts the system, warms it up, measures and stops it.
+func (b *bench) hold(ctx context.Context, s session) (err error) {
+	if s.prepare != nil {
+		var undo func() error
+		if undo, err = s.prepare(b); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, undo()) }()
+	}
+	spec := b.cfg.Cluster
+	if s.nodes > 0 {
+		spec.Nodes = s.nodes
+	}
+	return b.with(ctx, spec, s.layout, s.noop, func(sys system) error {
+		if s.warm != "" {
+			if err := b.warm(ctx, sys, s.warm); err != nil {
+				return err
+			}
+		}
+		for _, measure := range s.steps {
+			if err := measure(ctx, b, sys); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
 
-// with starts a system, lets do use it and stops it.
-func (b *bench) with(ctx context.Context, l layout, noop bool, do func(system) error) (err error) {
+// with starts a system, lets do use it and stops it. A system that failed leaves its folder.
+func (b *bench) with(ctx context.Context, spec cluster.Spec, l layout, noop bool, do func(system) error) (err error) {
 	b.serial++
 	dir := filepath.Join(b.cfg.Dir, fmt.Sprintf("system-%d", b.serial))
 	b.cfg.Log.Info("starting", "system", b.cfg.System)
@@ -83,7 +103,7 @@ func (b *bench) with(ctx context.Context, l layout, noop bool, do func(system) e
 	if b.cfg.System == OnDev {
 		sys, err = startDev(ctx, b.cfg.Carillon, dir, noop)
 	} else {
-		sys, err = startCluster(ctx, dir, b.cfg.Cluster, l, noop, b.cfg.Log)
+		sys, err = startCluster(ctx, dir, spec, l, noop, b.cfg.Log)
 	}
 	if err != nil {
 		return err
@@ -99,7 +119,7 @@ func (b *bench) with(ctx context.Context, l layout, noop bool, do func(system) e
 	return do(sys)
 }
 
-// result returns a Result with what is known before.
+// result returns a Result with everything that is known before the measurement.
 func (b *bench) result(ctx context.Context, sys system, protocol, variant string, t target, round int) *Result {
 	r := &Result{
 		Protocol: protocol, System: sys.name(), Variant: variant, Round: round, Began: time.Now().UTC(),
@@ -128,17 +148,17 @@ func (b *bench) keep(r *Result) error {
 	return r.keep(b.cfg.Out)
 }
 
-// processes returns the process of each member and of what else works; 0 = there is none now.
-func (b *bench) processes(sys system) map[string]int {
+// processes returns the pid of each member, sink and worker; 0 = it does not run.
+func (b *members) processes(sys system) map[string]int {
 	pids := sys.pids()
 	maps.Copy(pids, b.extra)
 	return pids
 }
 
 // cpu reads the CPU times of all processes, by member.
-func (b *bench) cpu(sys system) map[string]time.Duration { return b.meter.Sample(b.processes(sys)) }
+func (b *members) cpu(sys system) map[string]time.Duration { return b.cpus.Sample(b.processes(sys)) }
 
-// byKind sums what members used.
+// byKind sums the CPU of members by kind.
 func byKind(members map[string]time.Duration) map[string]time.Duration {
 	sums := map[string]time.Duration{}
 	for member, t := range members {
@@ -147,12 +167,12 @@ func byKind(members map[string]time.Duration) map[string]time.Duration {
 	return sums
 }
 
-// used notes what was used between two readings, for each of n.
+// used notes the CPU between two readings, for each of n.
 func (r *Result) used(from, to map[string]time.Duration, n int) {
 	r.CPU, r.CPUOf = perRun(byKind(from), byKind(to), n), perRun(from, to, n)
 }
 
-// perRun returns what was used between two readings, in µs for each of n; who used nothing is left out.
+// perRun returns the CPU between two readings, in µs for each of n. It leaves out who used none.
 func perRun(from, to map[string]time.Duration, n int) map[string]float64 {
 	each := map[string]float64{}
 	for kind, t := range to {
@@ -164,32 +184,37 @@ func perRun(from, to map[string]time.Duration, n int) map[string]float64 {
 }
 
 const (
-	// importGuess is how many lines an import may take a second before one was seen.
+	// importGuess is how many lines a second an import is expected to take before one was seen.
 	importGuess = 8000
-	// leadLeast is from the start of an import to the first due instant at least: rows due sooner go another way.
+	// leadLeast lies between the start of an import and the first due instant, at least: rows that
+	// are due sooner go another way. leadHerd is the same where all are due at one instant.
 	leadLeast = 12 * time.Second
-	// leadHerd is the same where all are due at once.
-	leadHerd = 30 * time.Second
-	// An import is expected to take leadFactor times as long as the last one did, and to leave leadMargin.
-	leadFactor = 1.3
-	leadMargin = 8 * time.Second
+	leadHerd  = 30 * time.Second
+	// An import is expected to take importFactor times as long as at the last one's rate.
+	importFactor = 1.3
+	leadMargin   = 8 * time.Second
 )
 
-// lead returns how long before the first due instant an import of n lines starts, least at least.
-func (b *bench) lead(n int, least time.Duration) time.Duration {
-	if b.cfg.Lead > 0 {
-		least = b.cfg.Lead
-	}
-	return max(least, min(least, leadMargin)+time.Duration(float64(n)/b.perS*leadFactor*float64(time.Second)))
+// lead returns how long before the first due instant n lines are sent:
+//
+//	max(least, min(least, leadMargin) + factor × n / perS)
+func (b *bench) lead(n int, perS, factor float64, least time.Duration) time.Duration {
+	least = cmp.Or(b.cfg.Lead, least)
+	return max(least, min(least, leadMargin)+time.Duration(float64(n)/perS*factor*float64(time.Second)))
 }
 
-// tellEvery is how often the progress of an import is told.
-const tellEvery = 10 * time.Second
+// importLead is lead for an import.
+func (b *bench) importLead(n int, least time.Duration) time.Duration {
+	return b.lead(n, b.perS, importFactor, least)
+}
+
+// progressEvery is how often the progress of an import is logged.
+const progressEvery = 10 * time.Second
 
 // load imports j and notes how fast.
 func (b *bench) load(ctx context.Context, sys system, j jobs) (*Load, error) {
 	var answered atomic.Int64
-	stop := b.tell(ctx, "import", j.n, &answered)
+	stop := b.progress(ctx, "import", j.n, &answered)
 	l, err := j.send(ctx, b.client, sys.intake(), b.cfg.Streams, &answered)
 	stop()
 	if err != nil {
@@ -200,48 +225,37 @@ func (b *bench) load(ctx context.Context, sys system, j jobs) (*Load, error) {
 	return &l, nil
 }
 
-// tell logs now and then how many of n are done, until stop is called.
-func (b *bench) tell(ctx context.Context, what string, n int, done *atomic.Int64) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(tellEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				b.cfg.Log.Info("under way", "what", what, "done", done.Load(), "of", n)
-			}
-		}
-	}()
-	return func() { cancel(); <-ended }
+// progress logs now and then how many of n are done, until stop is called.
+func (b *bench) progress(ctx context.Context, what string, n int, done *atomic.Int64) (stop func()) {
+	return wait.Every(ctx, progressEvery, func(context.Context) {
+		b.cfg.Log.Info("under way", "what", what, "done", done.Load(), "of", n)
+	})
 }
 
 const (
-	// quietCPU is what Cassandra uses at most, of one core, when it has nothing left to do.
+	// quietCPU is what an idle Cassandra uses at most, in cores.
 	quietCPU = 0.35
 	// quietLimit is how long that is waited for.
 	quietLimit = 3 * time.Minute
 )
 
-// quiet waits until compactions and the like are over, so that a measurement does not pay for what came before.
+// quiet waits until compactions and the like are over. A measurement must not pay for the one
+// before.
 func (b *bench) quiet(ctx context.Context, sys system) error {
 	kind := "cassandra"
 	if b.cfg.System == OnDev {
 		kind = nodeKind
 	}
-	for limit := time.Now().Add(quietLimit); time.Now().Before(limit); {
+	ok, err := wait.Poll(ctx, 0, time.Now().Add(quietLimit), func() (bool, error) {
 		before, at := byKind(b.cpu(sys))[kind], time.Now()
-		if err := sleepUntil(ctx, at.Add(b.cfg.Quiet)); err != nil {
-			return err
+		if err := wait.Until(ctx, at.Add(b.cfg.Quiet)); err != nil {
+			return false, err
 		}
-		if used := byKind(b.cpu(sys))[kind] - before; used.Seconds() < quietCPU*time.Since(at).Seconds() {
-			return nil
-		}
+		used := byKind(b.cpu(sys))[kind] - before
+		return used.Seconds() < quietCPU*time.Since(at).Seconds(), nil
+	})
+	if err == nil && !ok {
+		b.cfg.Log.Warn("it does not become quiet: measuring all the same")
 	}
-	b.cfg.Log.Warn("it does not become quiet: measuring all the same")
-	return nil
+	return err
 }

@@ -19,31 +19,39 @@ const (
 	OnDev     = "dev"     // carillon dev
 )
 
-// Config says what is measured, and on what.
+// Config says what is measured, and on which system.
 type Config struct {
 	Protocols []string
 	System    string
-	// Targets of A, B and F: http, nats or noop; of F also h2 and not noop. The others call the sink.
+	// Targets of A, B and F: http, nats or noop; F also has h2 and not noop. The other protocols
+	// call the sink.
 	Targets []string
-	// Outage also measures A where nothing was dispatched before: all that works starts when all is overdue.
+	// Outage also measures A where all that works starts after all runs are overdue.
 	Outage bool
-	N      int           // jobs of A, B, D's B, F, import
-	Rates  []int         // of C, a second; D, E and R take the first, and H, of the tenant that is watched
-	Span   time.Duration // of C, D, E, R and H
-	// Every is the interval of the jobs of R: rate × Every are needed. Default 10 s; Span must be a multiple of it.
+	N      int // jobs of A, B, D's B, F, import
+	// of C, a second; D, E and R take the first, and H, of the tenant that is watched
+	Rates []int
+	Span  time.Duration // of C, D, E, R and H
+	// Every is the interval of the jobs of R, of which rate × Every are created. Default 10 s; Span
+	// must be a multiple of it.
 	Every time.Duration
-	// Resident rows of D, in ascending order; the first, usually 0, is what the others are compared with.
+	// Resident rows of D, ascending. The others are compared with the first, usually 0.
 	Resident []int
-	// Hold is how long each call of F is held, and Ramp over what they begin; default a minute and 30 s.
+	// Hold is how long each call of F is held, and Ramp the span over which the calls begin.
+	// Default a minute and 30 s.
 	Hold, Ramp time.Duration
-	// Beside new runs fall due while F's are in flight, BesideRate a second; default 2,000 and 200.
+	// Beside is how many new runs fall due while F's are in flight, BesideRate a second. Default
+	// 2,000 and 200.
 	Beside, BesideRate int
-	// Harm is what the targets of the other tenant in H do, in turn; default all: fail, hang, drip.
+	// Harm is what the other tenant's targets in H do, one after the other. Default fail, hang,
+	// drip.
 	Harm []string
-	// HarmRate is how many runs a second of the other tenant in H fall due, HarmTimeout the time-out of each; default the first rate and 5 s.
+	// HarmRate is how many runs a second the other tenant in H has, HarmTimeout their time-out.
+	// Default the first rate and 5 s.
 	HarmRate    int
 	HarmTimeout time.Duration
-	// Cluster is the cluster; its Nodes are those that dispatch and execute. Roles are set by the protocol.
+	// Cluster is the cluster. Nodes counts those that dispatch and execute; the protocol sets their
+	// roles.
 	Cluster cluster.Spec
 	Rounds  int
 
@@ -52,12 +60,14 @@ type Config struct {
 	Streams int  // imports at the same time
 	// Wait is how long runs may take to begin after the last due instant; default 2 min.
 	Wait time.Duration
-	// Lead is from the start of an import to the first due instant at least; default 12 s, and 30 s where all are due at once.
+	// Lead lies between the start of an import and the first due instant, at least. Default 12 s,
+	// and 30 s where all runs are due at one instant.
 	Lead time.Duration
-	// Warm is how many runs at one instant the system does before anything is measured; default 100,000, and 20,000 in carillon dev; negative = none.
-	// A JVM that has just started spends a sixth of two cores on compiling during the first 100,000 runs, and next to nothing after some more.
+	// Warm is how many runs at one instant warm the system up. Default 100,000, and 20,000 in
+	// carillon dev; negative = none. A new JVM spends a sixth of two cores on compiling during the
+	// first 100,000 runs.
 	Warm int
-	// Quiet is for how long the store must have had next to nothing to do before a measurement; default 3 s.
+	// Quiet is how long the store must have been idle before a measurement. Default 3 s.
 	Quiet time.Duration
 
 	// Flames has the nodes profile their CPU during each measurement, and flame graphs drawn.
@@ -74,7 +84,7 @@ type Config struct {
 // importPayload is the payload of protocol import, as the goal says.
 const importPayload = 200
 
-// withDefaults fills in what is not set.
+// withDefaults returns c with the defaults filled in.
 func (c Config) withDefaults() Config {
 	if c.System == "" {
 		c.System = OnCluster
@@ -129,6 +139,15 @@ func (c Config) withDefaults() Config {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return c
+}
+
+// targets are those of A, B and F.
+func (c Config) targets() []target {
+	all := make([]target, len(c.Targets))
+	for i, t := range c.Targets {
+		all[i] = target(t)
+	}
+	return all
 }
 
 // Validate reports every fault of c together.
@@ -205,8 +224,8 @@ func (c Config) Validate() error {
 		if slices.Contains(c.Protocols, "E") {
 			fault("protocol E needs a cluster: carillon dev has no second dispatcher")
 		}
-		if slices.Contains(c.Protocols, "F") && c.N > devFlight {
-			fault("n is %d, want at most %d for F on carillon dev, which has a fixed number of slots", c.N, devFlight)
+		if slices.Contains(c.Protocols, "F") && c.N > devSlots {
+			fault("n is %d, want at most %d for F on carillon dev, which has a fixed number of slots", c.N, devSlots)
 		}
 		if slices.Contains(c.Targets, string(natsTarget)) {
 			fault("target nats needs a cluster: the NATS of carillon dev is not reachable")
@@ -217,13 +236,14 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// faultsOfFlight reports what keeps all calls of F from being in flight at once, with others beside them.
+// faultsOfFlight reports why not all calls of F would be in flight at once, with others beside
+// them.
 func (c Config) faultsOfFlight(fault func(format string, args ...any)) {
 	if c.Ramp < time.Second {
 		fault("ramp is %s, want at least a second", c.Ramp)
 	}
 	beside := time.Duration(float64(c.Beside) / float64(max(c.BesideRate, 1)) * float64(time.Second))
-	if least := c.Ramp + settleFlight + readFlight(c.N) + beside + flightMargin; c.Hold < least {
+	if least := c.Ramp + settleFor + readFor(c.N) + beside + flightMargin; c.Hold < least {
 		fault("hold is %s, want at least %s: the calls begin over %s and are read, and runs beside them fall due over %s", c.Hold, least, c.Ramp, beside)
 	}
 }

@@ -11,23 +11,26 @@ import (
 	"strings"
 	"time"
 
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/process"
 )
 
 // The parts of a measurement of fairness.
 const (
-	PartBeside   = "beside"   // a tenant alone, and beside one with fairTimes its load, in pairs
-	PartWeights  = "weights"  // tenants of weights 1, 2 and 4 that all have a backlog
-	PartCritical = "critical" // runs of priority critical that fall due while low ones have a backlog
-	PartBacklog  = "backlog"  // a tenant alone, and while another one has a backlog
+	PartBeside  = "beside"  // a tenant alone, and beside one with fairTimes its load, in pairs
+	PartWeights = "weights" // tenants of weights 1, 2 and 4 that all have a backlog
+	// runs of priority critical that fall due while low ones have a backlog
+	PartCritical = "critical"
+	PartBacklog  = "backlog" // a tenant alone, and while another one has a backlog
 )
 
 // fairTimes is how many times the load the one tenant has.
 const fairTimes = 100
 
-// weightsPart is how many lines of a tenant are imported at once in PartWeights. Lines of one import that are due in the same minute lie in one partition, 4,096 of them; so a
-// tenant's would lie in a few shards, and the dispatcher of these alone could give it its share.
+// weightsPart is how many lines of a tenant are imported at once in PartWeights. Up to 4,096 lines
+// of one import that are due in the same minute lie in one partition. So a larger import would lie
+// in few shards, and only their dispatchers could give the tenant its share.
 const weightsPart = 50
 
 // The goals.
@@ -41,16 +44,18 @@ const (
 	criticalAfter = 3 * time.Second // after the low ones
 )
 
-// FairConfig says what is measured of fairness.
+// FairConfig says which parts of fairness are measured, and with how much load.
 type FairConfig struct {
 	Parts []string
-	// Rate is how many runs a second the tenant with little to do has; the other one has fairTimes as many.
+	// Rate is the runs a second of the tenant with little load; the other one has fairTimes as
+	// many.
 	Rate int
-	// Pairs is how often that is measured alone and beside, in turn.
+	// Pairs is how often the tenant is measured alone and then beside the other.
 	Pairs int
-	// Backlog is how many runs are due at once: of all tenants together in PartWeights, of priority low in PartCritical, of one tenant in PartBacklog.
+	// Backlog is how many runs are due at once: of all tenants in PartWeights, of priority low in
+	// PartCritical, of one tenant in PartBacklog.
 	Backlog int
-	// Work is what each call takes: with the slots of the executors it bounds what they can do.
+	// Work is how long each call takes. With the slots of the executors it bounds their throughput.
 	Work time.Duration
 }
 
@@ -76,17 +81,17 @@ func (f FairConfig) Validate() error {
 	return errors.Join(faults...)
 }
 
-// FairResult is what was measured. As JSON its fields may grow and not change.
+// A FairResult is one measurement of fairness. Fields may be added to its JSON, and not changed.
 type FairResult struct {
 	System   string   `json:"system"`
 	Settings Settings `json:"settings"`
 	WorkMS   float64  `json:"work_ms"` // what each call takes
 
-	Pairs    []Pair      `json:"beside,omitempty"`
-	Weights  *Shares     `json:"weights,omitempty"`
-	Critical *Overtaking `json:"critical,omitempty"`
-	Backlog  *Behind     `json:"backlog,omitempty"`
-	Verdicts []string    `json:"verdicts"` // each begins with "met" or "missed"
+	Pairs    []Pair         `json:"beside,omitempty"`
+	Weights  *Shares        `json:"weights,omitempty"`
+	Critical *Overtaking    `json:"critical,omitempty"`
+	Backlog  *BesideBacklog `json:"backlog,omitempty"`
+	Verdicts []string       `json:"verdicts"` // each begins with "met" or "missed"
 
 	Began   time.Time `json:"began"`
 	Commit  string    `json:"commit"`
@@ -94,7 +99,7 @@ type FairResult struct {
 	Command string    `json:"command"`
 }
 
-// A Pair is a tenant alone and beside another. Lateness is from what the sink saw.
+// A Pair is a tenant alone and beside another one. The sink tells the lateness.
 type Pair struct {
 	Rate    int       `json:"rate"`  // of the tenant, runs a second
 	Times   int       `json:"times"` // of the other, as many times as much
@@ -119,7 +124,7 @@ type Shares struct {
 	starts  map[string][]start
 }
 
-// Overtaking is critical runs that fall due while low ones wait.
+// An Overtaking is critical runs that fall due while low ones wait.
 type Overtaking struct {
 	Low      int       `json:"low"`
 	LowLeft  int       `json:"low_left"` // when the critical ones fell due
@@ -129,19 +134,21 @@ type Overtaking struct {
 	starts   map[string][]start
 }
 
-// Fair measures how fair a system is, by cfg on what and by f what. It writes result and plots into cfg.Out and the verdicts to out.
+// Fair measures the parts f of fairness on the system of cfg. It writes the result and plots into
+// cfg.Out and the verdicts to out.
 func Fair(ctx context.Context, cfg Config, f FairConfig, out io.Writer) (*FairResult, error) {
 	cfg.Protocols = []string{"C"} // it is what comes closest: what C needs, this does
 	if err := errors.Join(cfg.Validate(), f.Validate()); err != nil {
 		return nil, err
 	}
 	b := newBench(cfg, out)
+	parts := fairness{b}
 	defer b.client.CloseIdleConnections()
 	r := &FairResult{
 		Began: time.Now().UTC(), WorkMS: float64(f.Work.Microseconds()) / 1000,
 		Commit: process.Commit(ctx), Machine: process.Machine(), Command: cfg.Command,
 	}
-	err := b.with(ctx, together, false, func(sys system) error {
+	err := b.with(ctx, b.cfg.Cluster, together, false, func(sys system) error {
 		r.System, r.Settings = sys.name(), b.result(ctx, sys, "fair", "", httpTarget, 0).Settings
 		if err := b.warm(ctx, sys, httpTarget); err != nil {
 			return err
@@ -149,7 +156,7 @@ func Fair(ctx context.Context, cfg Config, f FairConfig, out io.Writer) (*FairRe
 		for _, part := range []struct {
 			name string
 			do   func(context.Context, system, FairConfig, *FairResult) error
-		}{{PartBeside, b.beside}, {PartWeights, b.weights}, {PartCritical, b.critical}, {PartBacklog, b.behind}} {
+		}{{PartBeside, parts.beside}, {PartWeights, parts.weights}, {PartCritical, parts.critical}, {PartBacklog, parts.besideBacklog}} {
 			if !slices.Contains(f.Parts, part.name) {
 				continue
 			}
@@ -170,15 +177,19 @@ func Fair(ctx context.Context, cfg Config, f FairConfig, out io.Writer) (*FairRe
 	return r, nil
 }
 
-// crowd is jobs of several tenants or priorities that run side by side.
-type crowd struct {
+// fairness measures the parts of fairness.
+type fairness struct{ *bench }
+
+// A group is jobs of several tenants or priorities that ran side by side.
+type group struct {
 	jobs []jobs
 	t0   time.Time
 	seen map[string][]check.Sighting // by source
 }
 
-// crowd imports all of a crowd, lets it run and returns what the sink saw of it. Their first due instant is the crowd's t0, plus after.
-func (b *bench) crowd(ctx context.Context, sys system, work time.Duration, all []jobs, after []time.Duration) (c *crowd, err error) {
+// runGroup sends all jobs, lets them run and returns what the sink saw of them. The first of all[i]
+// are due at the group's t0 plus after[i].
+func (b fairness) runGroup(ctx context.Context, sys system, work time.Duration, all []jobs, after []time.Duration) (c *group, err error) {
 	if err := b.quiet(ctx, sys); err != nil {
 		return nil, err
 	}
@@ -186,27 +197,23 @@ func (b *bench) crowd(ctx context.Context, sys system, work time.Duration, all [
 	if err != nil {
 		return nil, err
 	}
-	ended := false
-	defer func() {
-		if !ended {
-			err = errors.Join(err, called.end())
-		}
-	}()
-	n := 0
+	defer func() { err = errors.Join(err, called.end()) }()
+	n, url := 0, called.url
 	for i := range all {
 		n += all[i].n
 	}
-	c = &crowd{t0: time.Now().Add(b.lead(n, leadLeast)).Truncate(time.Second).UTC(), seen: make(map[string][]check.Sighting)}
-	url := called.url
 	if work > 0 {
 		url += "/work-" + work.String()
 	}
-	latest := time.Duration(0)
+	c = &group{t0: time.Now().Add(b.importLead(n, leadLeast)).Truncate(time.Second).UTC(), seen: make(map[string][]check.Sighting)}
+	end := c.t0
 	for i, j := range all {
 		made := b.jobs(j.n, c.t0.Add(after[i]), j.span, httpTarget, url)
 		made.tenant, made.more, made.keyed, made.part = j.tenant, j.more, false, j.part
 		c.jobs = append(c.jobs, made)
-		latest = max(latest, after[i]+j.span)
+		if made.end().After(end) {
+			end = made.end()
+		}
 		loaded, err := b.load(ctx, sys, made)
 		if err != nil {
 			return nil, err
@@ -215,17 +222,11 @@ func (b *bench) crowd(ctx context.Context, sys system, work time.Duration, all [
 			return nil, fmt.Errorf("the import ended %.1f s after the first due instant: this is no measurement", loaded.Ended.Sub(c.t0).Seconds())
 		}
 	}
-	s := newScraper(b.client)
-	s.watch(sys.nodes())
-	base := s.read(ctx)
-	stop := s.run(ctx)
-	err = b.untilOver(ctx, s, base, called, wave{n: n, span: latest}, c.t0)
+	m := b.meter(ctx, sys)
+	stop := m.run(ctx)
+	err = m.untilOver(ctx, called, n, end, true)
 	stop()
-	if err != nil {
-		return nil, err
-	}
-	ended = true
-	if err := called.end(); err != nil {
+	if err := errors.Join(err, called.end()); err != nil {
 		return nil, err
 	}
 	seen, err := readSeen(called.sink.Record)
@@ -238,8 +239,9 @@ func (b *bench) crowd(ctx context.Context, sys system, work time.Duration, all [
 	return c, nil
 }
 
-// starts returns the first arrival of each run of the i-th jobs, in order of time, and how many never came.
-func (c *crowd) starts(i int) (starts []start, missed int) {
+// starts returns the first arrival of each run of the i-th jobs, in order of time, and the number
+// of runs that never came.
+func (c *group) starts(i int) (starts []start, missed int) {
 	j := c.jobs[i]
 	first := make([]time.Time, j.n)
 	for _, s := range c.seen[j.source] {
@@ -267,23 +269,23 @@ func latenessOf(starts []start) *Lateness {
 }
 
 // beside is PartBeside.
-func (b *bench) beside(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
+func (b fairness) beside(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
 	span := b.cfg.Span
 	little := jobs{n: max(int(float64(f.Rate)*span.Seconds()), 1), span: span, tenant: "little"}
 	much := jobs{n: fairTimes * little.n, span: span, tenant: "much"}
 	for pair := range f.Pairs {
 		b.cfg.Log.Info("one tenant alone, and beside another", "pair", pair+1, "of", f.Pairs)
-		alone, err := b.crowd(ctx, sys, f.Work, []jobs{little}, []time.Duration{0})
+		alone, err := b.runGroup(ctx, sys, f.Work, []jobs{little}, []time.Duration{0})
 		if err != nil {
 			return err
 		}
-		beside, err := b.crowd(ctx, sys, f.Work, []jobs{little, much}, []time.Duration{0, 0})
+		beside, err := b.runGroup(ctx, sys, f.Work, []jobs{little, much}, []time.Duration{0, 0})
 		if err != nil {
 			return err
 		}
 		p := Pair{Rate: f.Rate, Times: fairTimes, Span: span.Seconds()}
 		for _, x := range []struct {
-			of   *crowd
+			of   *group
 			i    int
 			late **Lateness
 		}{{alone, 0, &p.Alone}, {beside, 0, &p.Beside}, {beside, 1, &p.Other}} {
@@ -299,8 +301,9 @@ func (b *bench) beside(ctx context.Context, sys system, f FairConfig, r *FairRes
 	return nil
 }
 
-// weights is PartWeights: each tenant has as many runs as its share of the backlog, so that all are through at the same time.
-func (b *bench) weights(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
+// weights is PartWeights. Each tenant has as many runs as its share of the backlog, so that all end
+// at the same time.
+func (b fairness) weights(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
 	w := &Shares{Runs: f.Backlog, Weights: map[string]int{"one": 1, "two": 2, "four": 4}, Got: make(map[string]float64), starts: make(map[string][]start)}
 	names := []string{"one", "two", "four"}
 	var all []jobs
@@ -310,7 +313,7 @@ func (b *bench) weights(ctx context.Context, sys system, f FairConfig, r *FairRe
 		}
 		all = append(all, jobs{n: max(f.Backlog*w.Weights[name]/7, 1), tenant: name, part: weightsPart})
 	}
-	c, err := b.crowd(ctx, sys, f.Work, all, make([]time.Duration, len(all)))
+	c, err := b.runGroup(ctx, sys, f.Work, all, make([]time.Duration, len(all)))
 	if err != nil {
 		return err
 	}
@@ -324,8 +327,9 @@ func (b *bench) weights(ctx context.Context, sys system, f FairConfig, r *FairRe
 	return nil
 }
 
-// count counts the shares while all have a backlog: after the first tenth of the time that it takes, in which what executors can do is found out,
-// and before the first of them has begun nine tenths of its runs.
+// count counts the shares while all tenants have a backlog. It leaves out the first tenth of that
+// time, in which executors find their throughput, and ends when a tenant has begun nine tenths of
+// its runs.
 func (w *Shares) count(t0 time.Time) {
 	var to time.Time
 	for _, starts := range w.starts {
@@ -353,27 +357,19 @@ func (w *Shares) count(t0 time.Time) {
 }
 
 // putWeight states the weight of a tenant.
-func (b *bench) putWeight(ctx context.Context, sys system, tenant string, weight int) (err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, sys.intake()[0]+"/v1/tenants/"+tenant, strings.NewReader(fmt.Sprintf(`{"weight":%d}`, weight)))
+func (b fairness) putWeight(ctx context.Context, sys system, tenant string, weight int) error {
+	_, err := api.AskOK(ctx, b.client, api.Request{
+		Method: http.MethodPut, URL: sys.intake()[0] + "/v1/tenants/" + tenant, Type: "application/json", Body: fmt.Appendf(nil, `{"weight":%d}`, weight),
+	})
 	if err != nil {
 		return fmt.Errorf("state weight: %w", err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := b.client.Do(req)
-	if err != nil {
-		return fmt.Errorf("state weight: %w", err)
-	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	if resp.StatusCode != http.StatusOK {
-		detail, _ := io.ReadAll(io.LimitReader(resp.Body, 1024)) // only to be shown
-		return fmt.Errorf("state weight: answered %d %s", resp.StatusCode, detail)
 	}
 	return nil
 }
 
 // critical is PartCritical.
-func (b *bench) critical(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
-	c, err := b.crowd(ctx, sys, f.Work, []jobs{{n: f.Backlog, more: `"priority":"low",`}, {n: criticalRuns, more: `"priority":"critical",`}}, []time.Duration{0, criticalAfter})
+func (b fairness) critical(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
+	c, err := b.runGroup(ctx, sys, f.Work, []jobs{{n: f.Backlog, more: `"priority":"low",`}, {n: criticalRuns, more: `"priority":"critical",`}}, []time.Duration{0, criticalAfter})
 	if err != nil {
 		return err
 	}
@@ -387,7 +383,7 @@ func (b *bench) critical(ctx context.Context, sys system, f FairConfig, r *FairR
 	return nil
 }
 
-// judge holds what was measured against the goals.
+// judge compares the measurement with the goals.
 func (r *FairResult) judge() {
 	say := func(met bool, format string, args ...any) {
 		verdict := "missed: "
@@ -440,7 +436,7 @@ func (r *FairResult) Met() bool {
 	return !slices.ContainsFunc(r.Verdicts, func(v string) bool { return strings.HasPrefix(v, "missed") })
 }
 
-// String tells the result.
+// String returns the result in a few lines.
 func (r *FairResult) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "fair %s: nodes %s; %d shards; a call takes %.0f ms; %s", r.System, r.Settings.Nodes, r.Settings.Shards, r.WorkMS, r.Settings.Durability)
@@ -454,5 +450,5 @@ func (r *FairResult) String() string {
 	return b.String()
 }
 
-// base is where a result is kept, without what tells its files apart.
+// base returns the path of a result's files, without their endings.
 func (r *FairResult) base(folder string) string { return filepath.Join(folder, "fair-"+r.System) }

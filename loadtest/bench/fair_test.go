@@ -26,7 +26,7 @@ func TestFairIsJudged(t *testing.T) {
 	}
 	const mib = 1 << 20
 	behind := func(moved, grown float64, left int) FairResult {
-		return FairResult{Backlog: &Behind{
+		return FairResult{Backlog: &BesideBacklog{
 			Backlog: 1000, Left: left, Alone: &Lateness{P99: 5}, Moved: moved, Allowed: 20, HeapBefore: 20 * mib, HeapMost: (20 + grown) * mib,
 		}}
 	}
@@ -66,10 +66,12 @@ func TestFairIsJudged(t *testing.T) {
 	}
 }
 
-// TestSharesAreCountedWhileAllWait: what begins before the system has found its pace, and after the first tenant has little left, counts for nobody.
+// TestSharesAreCountedWhileAllWait: what begins before the system has found its pace, and after the
+// first tenant has little left, counts for nobody.
 func TestSharesAreCountedWhileAllWait(t *testing.T) {
 	w := &Shares{Got: make(map[string]float64), starts: map[string][]start{
-		"one": evenly(1000, 40*time.Millisecond), "four": evenly(1000, 10*time.Millisecond), // which is through after 10 s
+		// which is through after 10 s
+		"one": evenly(1000, 40*time.Millisecond), "four": evenly(1000, 10*time.Millisecond),
 	}}
 	w.count(noon)
 	if got := w.Got["four"]; got < 0.799 || got > 0.801 || w.From != 0.9 || w.To != 9 {
@@ -87,7 +89,7 @@ func TestFairPlots(t *testing.T) {
 		Pairs:    []Pair{{Alone: &Lateness{P99: 3}, Beside: &Lateness{P99: 4}, Other: &Lateness{}}, {Alone: &Lateness{P99: 3}, Beside: &Lateness{P99: 7}, Other: &Lateness{}}},
 		Weights:  &Shares{starts: map[string][]start{"one": evenly(100, 40*time.Millisecond), "two": evenly(10, time.Second)}},
 		Critical: &Overtaking{starts: map[string][]start{"low": evenly(100, 40*time.Millisecond), "critical": evenly(1, time.Second)}},
-		Backlog:  &Behind{},
+		Backlog:  &BesideBacklog{},
 	}
 	r.Backlog.count([]heapSeen{{noon.Add(-time.Second), 9 << 30}, {noon, 30 << 20}, {noon.Add(5 * time.Second), 20 << 20}}, noon)
 	if most := r.Backlog.HeapMost; most != 30<<20 {

@@ -5,20 +5,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/flame"
 )
 
 const (
-	// flameLongest bounds a profile; flameHerd is how long one of runs that are all due at once takes.
+	// flameLongest bounds a profile; flameHerd is the length of one while all runs are due at one
+	// instant.
 	flameLongest, flameHerd = 20 * time.Second, 5 * time.Second
-	// flamePace is what is assumed to be done a second of what has no rate: a profile shall not outlast what it is of.
+	// flamePace is the assumed throughput where no rate is stated, a second. It keeps a profile
+	// from lasting longer than the measurement.
 	flamePace = 25_000
 	// flameGrace is how long a node may take to hand its profile over.
 	flameGrace = 15 * time.Second
@@ -29,9 +30,20 @@ func flameSpan(n int) time.Duration {
 	return min(flameLongest, max(time.Second, time.Duration(n/flamePace)*time.Second))
 }
 
-// profiling has every node that runs profile its CPU for span, from now on, if flame graphs are wanted. The returned func waits for the
-// profiles and leaves each with its flame graph beside the result r. A profile costs little CPU; still figures with and without are not to be
-// compared.
+// flamesOf profiles a batch that is measured.
+func (b *bench) flamesOf(ctx context.Context, sys system, w batch) (draw func(r *Result)) {
+	switch {
+	case w.protocol == warming:
+		return func(*Result) {}
+	case w.span == 0:
+		return b.profiling(ctx, sys, flameHerd)
+	}
+	return b.profiling(ctx, sys, min(w.span, flameLongest))
+}
+
+// profiling has every node profile its CPU for span from now on, if flame graphs are wanted. The
+// returned func waits for the profiles and writes each, with its flame graph, beside the result r.
+// Do not compare figures with and without profiles.
 func (b *bench) profiling(ctx context.Context, sys system, span time.Duration) (draw func(r *Result)) {
 	if !b.cfg.Flames {
 		return func(*Result) {}
@@ -61,26 +73,16 @@ func (b *bench) profiling(ctx context.Context, sys system, span time.Duration) (
 	}
 }
 
+// mostProfile bounds a profile, in bytes.
+const mostProfile = 16 << 20
+
 // cpuProfile asks the listener of profiles at url for one of that length, in whole seconds.
-func (b *bench) cpuProfile(ctx context.Context, url string, span time.Duration) (text []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, span+flameGrace)
-	defer cancel()
-	seconds := max(1, int(span.Seconds()))
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", url, seconds), http.NoBody)
+func (b *members) cpuProfile(ctx context.Context, url string, span time.Duration) ([]byte, error) {
+	text, err := api.AskOK(ctx, b.client, api.Request{
+		URL: fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", url, max(1, int(span.Seconds()))), Timeout: span + flameGrace, Most: mostProfile,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("profile CPU: %w", err)
-	}
-	resp, err := b.client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("profile CPU: %w", err)
-	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	const most = 16 << 20 // bytes
-	if text, err = io.ReadAll(io.LimitReader(resp.Body, most)); err != nil {
-		return nil, fmt.Errorf("profile CPU: %w", err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("profile CPU: %s: %.200s", resp.Status, text)
 	}
 	return text, nil
 }
@@ -94,8 +96,5 @@ func keepFlame(base string, r *Result, cpu []byte) error {
 	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
 		return fmt.Errorf("keep flame graph: %w", err)
 	}
-	return errors.Join(
-		os.WriteFile(base+".pprof", cpu, 0o644),       // #nosec G306 -- for everybody
-		os.WriteFile(base+".svg", svg.Bytes(), 0o644), // #nosec G306 -- for everybody
-	)
+	return errors.Join(writeFile(base+".pprof", cpu), writeFile(base+".svg", svg.Bytes()))
 }

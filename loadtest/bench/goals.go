@@ -21,14 +21,15 @@ const (
 	NotSeen    Verdict = "not measured"
 )
 
-// A figure is what several rounds of a measurement came to.
+// A figure sums up several rounds of a measurement.
 type figure struct {
 	value float64 // the median
 	worst float64
 	count int
 }
 
-// figureOf sums up values of which the highest (or the lowest) is best. Of an even count the worse of the two in the middle counts.
+// figureOf returns the median and the worst of values. Of an even count the worse of the two in the
+// middle counts.
 func figureOf(values []float64, highest bool) (figure, bool) {
 	if len(values) == 0 {
 		return figure{}, false
@@ -51,9 +52,9 @@ type goal struct {
 	highest  bool    // the higher the better
 	// of returns the figures of the results that bear on it; each counts once.
 	of func(all []*Result) []float64
-	// under says under what conditions the figures came about, where these may differ; nil: they do not.
+	// under names the conditions of the figures where these may differ; nil: they do not.
 	under func(all []*Result) string
-	// by says what measures it, where neither suite does.
+	// by names the command that measures it, where neither suite does.
 	by string
 }
 
@@ -95,7 +96,7 @@ func is(protocol, system, variant string) func(*Result) bool {
 	}
 }
 
-// runsPerS is 0 where not all runs were done: what was left out or failed took no time.
+// runsPerS is 0 where not all runs were done: a run that failed took no time.
 func runsPerS(r *Result) float64 {
 	if r.Missed > 0 {
 		return 0
@@ -127,7 +128,8 @@ func lastStartS(r *Result) float64 {
 	return r.LastStart
 }
 
-// cpuAgainst is the CPU of a recurring run against that of a one-off run; without bound if some did not come.
+// cpuAgainst is the CPU of a recurring run as a multiple of a one-off run's; infinite if some runs
+// did not come.
 func cpuAgainst(r *Result) float64 {
 	if r.Missed > 0 {
 		return math.Inf(1)
@@ -165,8 +167,8 @@ func sustained(all []*Result) []float64 {
 	return rates
 }
 
-// growth returns, of each round of a part of D (C or B) on a system, the p99 with the most rows resident as a multiple of that with none; less than a
-// millisecond counts as one.
+// growth returns a figure for each round of a part of D (C or B) on a system: p99 with the most
+// rows resident ÷ p99 with none. Less than a millisecond counts as one.
 func growth(system, part string) func([]*Result) []float64 {
 	return func(all []*Result) []float64 {
 		var ratios []float64
@@ -223,9 +225,13 @@ func isPeer(system string) bool { return !strings.HasPrefix(system, "carillon") 
 
 func isRiver(system string) bool { return system == "river" }
 
-// besidePeers returns the median of Carillon as a multiple of that of the best of the peers, if both were measured. A measurement of a peer that failed is none. One in which
-// it began runs early counts as it came out, and a peer that missed runs in half of its measurements is left out: there is nothing to be held against. Only what was
-// measured as the peers were counts: as many runs, over as long.
+// besidePeers returns the median of Carillon as a multiple of the best peer's, if both were
+// measured.
+//
+//   - A measurement of a peer that failed does not count.
+//   - A peer that missed runs in half of its measurements does not count.
+//   - One in which a peer began runs early counts as it came out.
+//   - Carillon counts where it was measured as the peers were: as many runs, over as long.
 func besidePeers(wanted func(*Result) bool, peer func(system string) bool, value func(*Result) float64, highest bool) func([]*Result) []float64 {
 	return func(all []*Result) []float64 {
 		type load struct {
@@ -251,7 +257,8 @@ func besidePeers(wanted func(*Result) bool, peer func(system string) bool, value
 			f, _ := figureOf(values, highest)
 			theirs = append(theirs, f.value)
 		}
-		theirs = slices.DeleteFunc(theirs, func(x float64) bool { return x == 0 || math.IsInf(x, 0) }) // nothing to be held against
+		// nothing to be held against
+		theirs = slices.DeleteFunc(theirs, func(x float64) bool { return x == 0 || math.IsInf(x, 0) })
 		if !ok || len(theirs) == 0 {
 			return nil
 		}
@@ -284,7 +291,7 @@ func spans(all []*Result) string {
 	return "over " + strings.Join(of, ", ")
 }
 
-// comparison measures what stands beside peers, and puts it where goals finds it.
+// comparison is the command that measures the goals against peers.
 const comparison = "make peers"
 
 // goals is the table.
@@ -324,11 +331,11 @@ var goals = []goal{
 	{what: "carillon dev: D, lateness p99 of B, rows resident against none", unit: "×", bar: 1.2, aim: 1, of: growth("carillon-dev", "B"), under: resident("carillon-dev", "B")},
 }
 
-// always are goals that every round must meet: the worst counts, not the median.
+// always is the goal that every round must meet: its worst round counts, not the median.
 const always = "early starts, missed runs and duplicate outcomes, anywhere"
 
-// WriteGoals writes the table of goals against what was seen, and that of growth. Of several rounds the median is judged, and the worst
-// shown beside.
+// WriteGoals writes the table of goals, and the tables of growth, F and H. The median of several
+// rounds is judged, and the worst stands beside it.
 func WriteGoals(w io.Writer, all []*Result) error {
 	var b strings.Builder
 	b.WriteString("| what | bar | aim | seen (median; worst) | verdict |\n|---|---|---|---|---|\n")
@@ -369,7 +376,7 @@ func WriteGoals(w io.Writer, all []*Result) error {
 		}
 	}
 	writeFlights(&b, all)
-	writeHarms(&b, all)
+	writeInterferences(&b, all)
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write goals: %w", err)
 	}

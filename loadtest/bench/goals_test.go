@@ -74,7 +74,7 @@ func table(t *testing.T, all []*Result, what string) string {
 	return ""
 }
 
-func wave1(protocol, variant string, rate float64, resident, round int, p99 float64) *Result {
+func measured(protocol, variant string, rate float64, resident, round int, p99 float64) *Result {
 	return &Result{
 		Protocol: protocol, System: "carillon", Variant: variant, Rate: rate, N: 100_000, Resident: resident, Round: round,
 		Lateness: &Lateness{P99: p99, Max: 10 * p99}, LastStart: p99 / 100, RunsPerS: rate,
@@ -82,7 +82,7 @@ func wave1(protocol, variant string, rate float64, resident, round int, p99 floa
 }
 
 func TestGoalsTable(t *testing.T) {
-	missed := wave1("C", "http", 8000, 0, 1, 30)
+	missed := measured("C", "http", 8000, 0, 1, 30)
 	missed.Missed = 1
 	burn := func(per float64) *Result {
 		return &Result{Protocol: "A", System: "carillon", Variant: "noop", RunsPerS: per}
@@ -97,9 +97,9 @@ func TestGoalsTable(t *testing.T) {
 		return r
 	}
 	grown := []*Result{
-		wave1("D", "C", 2000, 0, 1, 20), wave1("D", "C", 2000, 10, 1, 25), wave1("D", "B", 0, 0, 1, 100), wave1("D", "B", 0, 10, 1, 110),
+		measured("D", "C", 2000, 0, 1, 20), measured("D", "C", 2000, 10, 1, 25), measured("D", "B", 0, 0, 1, 100), measured("D", "B", 0, 10, 1, 110),
 	}
-	long := wave1("C", "http", 2000, 0, 1, 20)
+	long := measured("C", "http", 2000, 0, 1, 20)
 	long.Span = 60
 	ended := func(unended, twice int) *Result {
 		return &Result{Protocol: "B", System: "carillon", Unended: unended, DuplicateOutcomes: twice}
@@ -111,14 +111,14 @@ func TestGoalsTable(t *testing.T) {
 		want string
 	}{
 		{"the best of the peers counts", []*Result{
-			wave1("C", "http", 2000, 0, 1, 20), of("river", wave1("C", "http", 2000, 0, 1, 100)), of("asynq", wave1("C", "http", 2000, 0, 1, 10)),
-			of("carillon-dev", wave1("C", "http", 2000, 0, 1, 1)),
+			measured("C", "http", 2000, 0, 1, 20), of("river", measured("C", "http", 2000, 0, 1, 100)), of("asynq", measured("C", "http", 2000, 0, 1, 10)),
+			of("carillon-dev", measured("C", "http", 2000, 0, 1, 1)),
 		}, "C at 2,000/s: lateness p99 against", "| 2 × | falls short |"},
 		{"a peer that failed is none", []*Result{burn(15_000), {Protocol: "A", System: "river", Variant: "noop", Error: "no database"}}, "A: burn-down against", "not measured"},
 		{"nor is one that was measured once and failed twice", []*Result{
 			burn(15_000), of("river", burn(30_000)), {Protocol: "A", System: "river", Variant: "noop", Error: "x"}, {Protocol: "A", System: "river", Variant: "noop", Error: "x"},
 		}, "A: burn-down against", "| 0.5 × | aim not reached |"},
-		{"without peers there is no comparison", []*Result{wave1("C", "http", 2000, 0, 1, 20)}, "C at 2,000/s: lateness p99 against", "not measured"},
+		{"without peers there is no comparison", []*Result{measured("C", "http", 2000, 0, 1, 20)}, "C at 2,000/s: lateness p99 against", "not measured"},
 		{"an aim without a bar", []*Result{burn(15_000), of("river", burn(30_000)), of("asynq", burn(90_000))}, "A: burn-down against", "| ≥ – | 1 × | 0.5 × | aim not reached |"},
 		{"what peers do is no promise of ours", []*Result{of("asynq", missed)}, "early starts", "not measured"},
 		{"a run without an end", []*Result{ended(1, 0)}, "early starts", "| 1 | falls short |"},
@@ -126,24 +126,24 @@ func TestGoalsTable(t *testing.T) {
 		{"nothing measured", nil, "A:", "| – | not measured |"},
 		{"burn-down, the median of three", []*Result{burn(14_000), burn(26_000), burn(16_000)}, "A:", "| 16,000 runs/s; 14,000 runs/s of 3 | pass |"},
 		{"of carillon dev is another row", []*Result{burn(14_000)}, "carillon dev", "not measured"},
-		{"the highest rate on time", []*Result{wave1("C", "http", 6000, 0, 1, 900), missed, wave1("C", "http", 10_000, 0, 1, 1200)}, "C: highest", "| 6,000 runs/s (over 0 s) | pass |"},
-		{"no rate on time", []*Result{wave1("C", "http", 2000, 0, 1, 1500)}, "C: highest", "| 0 runs/s (over 0 s) | falls short |"},
-		{"2,000 a second only", []*Result{wave1("C", "http", 6000, 0, 1, 900), wave1("C", "http", 2000, 0, 1, 19)}, "C at 2,000", "| 19 ms | pass, aim reached |"},
+		{"the highest rate on time", []*Result{measured("C", "http", 6000, 0, 1, 900), missed, measured("C", "http", 10_000, 0, 1, 1200)}, "C: highest", "| 6,000 runs/s (over 0 s) | pass |"},
+		{"no rate on time", []*Result{measured("C", "http", 2000, 0, 1, 1500)}, "C: highest", "| 0 runs/s (over 0 s) | falls short |"},
+		{"2,000 a second only", []*Result{measured("C", "http", 6000, 0, 1, 900), measured("C", "http", 2000, 0, 1, 19)}, "C at 2,000", "| 19 ms | pass, aim reached |"},
 		{"a missed run is never on time", []*Result{missed}, "early starts", "| 1 | falls short |"},
 		{"every round must hold", []*Result{missed, burn(1), burn(1)}, "early starts", "falls short |"},
 		{"growth of C", grown, "D: lateness p99 of C", "| 1.25 × (10 rows) | falls short |"},
 		{"growth of B", grown, "D: lateness p99 of B", "| 1.1 × (10 rows) | pass |"},
-		{"growth without anything resident is none", []*Result{wave1("D", "C", 2000, 0, 1, 20)}, "D: lateness p99 of C", "not measured"},
-		{"growth against some is none", []*Result{wave1("D", "C", 2000, 5, 1, 20), wave1("D", "C", 2000, 10, 1, 20)}, "D: lateness p99 of C", "not measured"},
-		{"growth with the most rows", append(grown, wave1("D", "C", 2000, 5, 1, 99)), "D: lateness p99 of C", "| 1.25 × (10 rows) | falls short |"},
-		{"growth below a millisecond is none", []*Result{wave1("D", "C", 2000, 0, 1, 0), wave1("D", "C", 2000, 10, 1, 0.9)}, "D: lateness p99 of C", "| 1 × (10 rows) | pass, aim reached |"},
+		{"growth without anything resident is none", []*Result{measured("D", "C", 2000, 0, 1, 20)}, "D: lateness p99 of C", "not measured"},
+		{"growth against some is none", []*Result{measured("D", "C", 2000, 5, 1, 20), measured("D", "C", 2000, 10, 1, 20)}, "D: lateness p99 of C", "not measured"},
+		{"growth with the most rows", append(grown, measured("D", "C", 2000, 5, 1, 99)), "D: lateness p99 of C", "| 1.25 × (10 rows) | falls short |"},
+		{"growth below a millisecond is none", []*Result{measured("D", "C", 2000, 0, 1, 0), measured("D", "C", 2000, 10, 1, 0.9)}, "D: lateness p99 of C", "| 1 × (10 rows) | pass, aim reached |"},
 		{"who missed runs without anything resident has not grown less", []*Result{
-			missedOf(wave1("D", "C", 2000, 0, 1, 20)), wave1("D", "C", 2000, 10, 1, 20), wave1("D", "C", 2000, 0, 2, 20), wave1("D", "C", 2000, 10, 2, 20),
+			missedOf(measured("D", "C", 2000, 0, 1, 20)), measured("D", "C", 2000, 10, 1, 20), measured("D", "C", 2000, 0, 2, 20), measured("D", "C", 2000, 10, 2, 20),
 		}, "D: lateness p99 of C", "| never; never of 2 (10 rows) | falls short |"},
 		{"a burn-down that left something out is none", []*Result{missedOf(burn(30_000))}, "A: burn-down, in", "| 0 runs/s | falls short |"},
-		{"a comparison is of the same", []*Result{wave1("C", "http", 2000, 0, 1, 20), of("river", long)}, "C at 2,000/s: lateness p99 against", "not measured: `make peers` does"},
+		{"a comparison is of the same", []*Result{measured("C", "http", 2000, 0, 1, 20), of("river", long)}, "C at 2,000/s: lateness p99 against", "not measured: `make peers` does"},
 		{"how long a rate was kept up is told", []*Result{long}, "C: highest", "| 2,000 runs/s (over 60 s) | falls short |"},
-		{"killed", []*Result{wave1("E", "dispatcher", 2000, 0, 1, 450)}, "E: worst lateness, dispatcher", "| 4.5 s | pass |"},
+		{"killed", []*Result{measured("E", "dispatcher", 2000, 0, 1, 450)}, "E: worst lateness, dispatcher", "| 4.5 s | pass |"},
 		{"a small herd is no figure", []*Result{{Protocol: "B", System: "carillon", Variant: "http", N: 99_999}}, "B: 100,000", "not measured"},
 		{"import", []*Result{{Protocol: "import", System: "carillon", Variant: "keyed 10m", Load: &Load{PerS: 24_999}}}, "import, keyed", "| 24,999 jobs/s | falls short |"},
 	}

@@ -16,7 +16,7 @@ func nodesOf(r *Result) (Memory, bool) {
 
 const mebibyte = 1 << 20
 
-// What growth looks at, of a result; false where it was not measured.
+// The figures of growth; false where a result has none.
 var (
 	heapAtRest = func(r *Result) (float64, bool) { m, ok := nodesOf(r); return m.Before.Heap / mebibyte, ok }
 	heapAtEnd  = func(r *Result) (float64, bool) { m, ok := nodesOf(r); return m.After.Heap / mebibyte, ok }
@@ -39,7 +39,7 @@ var (
 	}
 )
 
-// A stage is what all rounds of a part of D saw with so many rows resident.
+// A stage is all rounds of a part of D with the same number of rows resident.
 type stage struct {
 	system, part string
 	resident     int
@@ -63,7 +63,8 @@ func stages(all []*Result) []stage {
 		list[i].of = append(list[i].of, r)
 	}
 	slices.SortFunc(list, func(a, b stage) int {
-		return cmp.Or(cmp.Compare(a.system, b.system), -cmp.Compare(a.part, b.part), cmp.Compare(a.resident, b.resident)) // C before B
+		// C before B
+		return cmp.Or(cmp.Compare(a.system, b.system), -cmp.Compare(a.part, b.part), cmp.Compare(a.resident, b.resident))
 	})
 	return list
 }
@@ -80,7 +81,7 @@ func median(of []*Result, value func(*Result) (float64, bool)) (float64, bool) {
 	return f.value, ok
 }
 
-// partName says in words what a part of D is.
+// partName names a part of D.
 func partName(r *Result) string {
 	if r.Variant == "B" {
 		return "B: " + grouped(int64(r.N)) + " runs at one instant"
@@ -99,8 +100,8 @@ func rowsOf(n int) string {
 	return fmt.Sprint(n)
 }
 
-// WriteGrowth writes, as a table, what the dispatchers' processes cost by how many rows are resident: medians of all rounds of D.
-// Without such results it writes nothing.
+// WriteGrowth writes a table of what dispatching nodes cost by rows resident: medians of all rounds
+// of D. Without such results it writes nothing.
 func WriteGrowth(w io.Writer, all []*Result) error {
 	list := stages(all)
 	if len(list) == 0 {

@@ -6,17 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/wcharczuk/go-chart/v2"
-	"github.com/wcharczuk/go-chart/v2/drawing"
 )
 
 const (
 	panelWidth, panelHeight = 600, 300
-	// panelHead is above each panel, for what it shows; plotHead above all of them.
+	// panelHead is the height of the title above each panel, plotHead that of the head above all.
 	panelHead, plotHead = 22, 64
 )
 
@@ -34,19 +32,18 @@ type trend struct {
 	value func(*Result) (float64, bool)
 }
 
-// PlotGrowth draws into an SVG file how memory, scans and lateness depend on the rows resident, from the results of D on one system.
+// PlotGrowth draws how memory, scans and lateness depend on the rows resident into an SVG file,
+// from the results of D on one system.
 func PlotGrowth(path string, all []*Result) error {
 	svg, err := growthPlot(all)
 	if err != nil {
 		return fmt.Errorf("plot growth: %w", err)
 	}
-	if err := os.WriteFile(path, svg, 0o644); err != nil { // #nosec G306 -- for everybody
-		return fmt.Errorf("plot growth: %w", err)
-	}
-	return nil
+	return writeFile(path, svg)
 }
 
-// Grew returns the systems of which results of D say how they do with different numbers of rows resident, in order of name.
+// Grew returns the systems with results of D for several numbers of rows resident, in order of
+// name.
 func Grew(all []*Result) []string {
 	var systems []string
 	for _, s := range stages(all) {
@@ -126,7 +123,8 @@ func write(b *bytes.Buffer, x, y, size int, text string) {
 	b.WriteString("</text>\n")
 }
 
-// place returns where so many rows stand on an axis that is logarithmic and shows 0: least, the smallest number above it, is one decade from it.
+// place returns the position of a number of rows on a logarithmic axis that shows 0. least, the
+// smallest number above 0, stands one decade from it.
 func place(rows, least int) float64 {
 	if least == 0 {
 		return 0
@@ -141,58 +139,36 @@ func (p panel) draw(b *bytes.Buffer, all []*Result, x, y int) error {
 	if least == 0 {
 		least = counts[1]
 	}
-	var ticks []chart.Tick
+	own := plot{x: "rows resident (logarithmic, with 0)", right: p.unit, width: panelWidth, height: panelHeight}
 	for _, n := range counts {
-		ticks = append(ticks, chart.Tick{Value: place(n, least), Label: rowsOf(n)})
+		own.ticks = append(own.ticks, chart.Tick{Value: place(n, least), Label: rowsOf(n)})
 	}
-	var series []chart.Series
-	highest := 0.0
 	for _, t := range p.lines {
-		line, dots := t.points(all, counts, least)
-		if len(line.x) < 2 {
-			continue
+		if line, dots := t.points(all, counts, least); len(line.x) >= 2 {
+			own.curves = append(own.curves,
+				curve{name: t.name, color: t.color, width: 2, points: line},
+				curve{color: t.color, width: 2.5, dots: true, points: dots})
 		}
-		highest = max(highest, slices.Max(dots.y))
-		color := drawing.ColorFromHex(t.color)
-		series = append(series,
-			chart.ContinuousSeries{Name: t.name, XValues: line.x, YValues: line.y, Style: chart.Style{StrokeColor: color, StrokeWidth: 2}},
-			chart.ContinuousSeries{XValues: dots.x, YValues: dots.y, Style: chart.Style{StrokeWidth: chart.Disabled, DotColor: color, DotWidth: 2.5}})
 	}
-	if len(series) == 0 {
+	svg, err := own.svg()
+	if errors.Is(err, errNoCurve) {
 		write(b, x+16, y+40, 11, "not measured")
 		return nil
 	}
-	g := chart.Chart{
-		Width: panelWidth, Height: panelHeight,
-		Background: chart.Style{Padding: chart.Box{Top: 36, Left: 16, Right: 28, Bottom: 8}},
-		XAxis: chart.XAxis{
-			Name: "rows resident (logarithmic, with 0)", Ticks: ticks,
-			Range: &chart.ContinuousRange{Min: ticks[0].Value, Max: ticks[len(ticks)-1].Value},
-		},
-		YAxis:          axis(p.unit, max(highest, 1e-3)),
-		YAxisSecondary: noAxis,
-		Series:         series,
-	}
-	g.Elements = []chart.Renderable{heading(""), chart.LegendThin(&g)}
-	var own bytes.Buffer
-	if err := g.Render(chart.SVG, &own); err != nil {
+	if err != nil {
 		return err
 	}
-	text, ok := bytes.CutPrefix(own.Bytes(), []byte("<svg "))
+	text, ok := bytes.CutPrefix(svg, []byte("<svg "))
 	if !ok {
 		return errors.New("the chart does not begin as expected")
 	}
-	fmt.Fprintf(b, `<svg x="%d" y="%d" width="%d" height="%d" `, x, y, panelWidth, panelHeight) // else it would be as large as the whole
-	_, _ = b.Write(append(text, '\n'))                                                          // a buffer takes everything
+	// Without a size a nested chart would be as large as the whole.
+	fmt.Fprintf(b, `<svg x="%d" y="%d" width="%d" height="%d" `, x, y, panelWidth, panelHeight)
+	_, _ = b.Write(append(text, '\n')) // a buffer takes everything
 	return nil
 }
 
-// points are where something is drawn.
-type points struct{ x, y []float64 }
-
-func (p *points) add(x, y float64) { p.x, p.y = append(p.x, x), append(p.y, y) }
-
-// points returns the medians and the rounds. A run that never came, which is infinitely late, is not drawn.
+// points returns the medians and the rounds. It leaves out runs that never came.
 func (t trend) points(all []*Result, counts []int, least int) (line, dots points) {
 	for _, n := range counts {
 		var these []*Result

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"carillon.dev/carillon/loadtest/metrics"
 )
 
 // grow returns a result of D whose heap, RSS, scans and lateness are told apart by their figures.
@@ -30,7 +32,8 @@ func TestGrowthTable(t *testing.T) {
 		grow("carillon", "C", 0, 2, 41, 0.6, 6),
 		grow("carillon", "C", 0, 3, 99, 9, 5),
 		grow("carillon-dev", "C", 0, 1, 30, 0.125, 3),
-		{Protocol: "D", System: "carillon-dev", Variant: "C", Rate: 2000, Resident: 500_000, Missed: 1}, // of a time when nothing else was measured
+		// of a time when nothing else was measured
+		{Protocol: "D", System: "carillon-dev", Variant: "C", Rate: 2000, Resident: 500_000, Missed: 1},
 		{Protocol: "C", System: "carillon", Variant: "http", Rate: 2000},
 	}
 	want := []string{
@@ -155,31 +158,16 @@ func TestTrendPassesOverWhatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestScansOfAWave(t *testing.T) {
-	v, err := parseMetrics(strings.NewReader(strings.ReplaceAll(exposition, metricLateness, metricScan)))
+func TestScansOfABatch(t *testing.T) {
+	v, err := metrics.Parse(strings.NewReader(strings.ReplaceAll(exposition, metricLateness, metricScan)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, want := *scansOf(v), (Scans{Count: 40, Mean: 37.5, P99: 10_000}); got != want {
 		t.Errorf("scansOf = %+v, want %+v", got, want)
 	}
-	if got := scansOf(v.less(v)); got != nil {
+	if got := scansOf(v.Less(v)); got != nil {
 		t.Errorf("scansOf nothing = %+v, want none", got)
-	}
-}
-
-func TestParseResident(t *testing.T) {
-	got, err := parseResident("Name:\tVmRSS: 7 kB\nVmHWM:\t  9000 kB\nVmRSS:\t   1536 kB\nRssAnon:\t 1 kB\n")
-	if err != nil || got != 1536*1024 {
-		t.Errorf("parseResident = %g, %v, want 1.5 MiB", got, err)
-	}
-	for _, bad := range []string{"", "Name:\tcarillon\nState:\tZ (zombie)\n", "VmRSS:\tmuch kB\n"} {
-		if got, err := parseResident(bad); err == nil {
-			t.Errorf("parseResident(%q) = %g, want an error", bad, got)
-		}
-	}
-	if got, err := residentOf(os.Getpid()); err != nil || got < mebibyte {
-		t.Errorf("residentOf this process = %g, %v, want a few MiB", got, err)
 	}
 }
 
@@ -210,7 +198,7 @@ func TestMemoryIsReadAfterACollection(t *testing.T) {
 		_, _ = io.WriteString(w, answer) // the test sees it
 	}))
 	defer node.Close()
-	b := &bench{cfg: Config{}.withDefaults(), client: node.Client(), extra: map[string]int{"sink": os.Getpid()}}
+	b := &members{cfg: Config{}.withDefaults(), client: node.Client(), extra: map[string]int{"sink": os.Getpid()}}
 	defer node.Client().CloseIdleConnections()
 	got := b.memory(context.Background(), still{urls: []string{node.URL}, members: map[string]int{"carillon-1": os.Getpid(), "carillon-2": os.Getpid(), "nats-1": 0}})
 	if h := got[nodeKind]; h.Heap != 400 || h.Free != 30 || h.RSS < 1.5*got["sink"].RSS || got["sink"].RSS == 0 {

@@ -2,8 +2,15 @@ package bench
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"net/url"
 	"os"
@@ -15,6 +22,9 @@ import (
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/metrics"
+	"carillon.dev/carillon/loadtest/process"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 const (
@@ -23,30 +33,31 @@ const (
 
 	// heldSubject is where the worker listens that answers late.
 	heldSubject = "bench.held"
-	// slotsEnv and trustEnv are settings in the environment, which what is measured inherits: the slots of an executor, and the file of
-	// certificates that Go trusts.
+	// slotsEnv and trustEnv are environment variables that the nodes inherit: the slots of an
+	// executor, and the file of certificates that Go trusts.
 	slotsEnv, trustEnv = "CARILLON_EXECUTOR_SLOTS", "SSL_CERT_FILE"
-	// spareSlots are left for the runs beside those in flight, of which a target has half of the slots at most.
+	// spareSlots are left for the new runs. One target may have half of all slots.
 	spareSlots = 5000
 	// spareFiles are left of a process's limit of open files for all that is no call in flight.
 	spareFiles = 1500
-	// callsAnAddress bounds the calls under way at one address of the sink over HTTP/1.1: an executor has 2,048 connections to a host.
+	// callsAnAddress bounds the calls under way at one address of the sink over HTTP/1.1. An
+	// executor has 2,048 connections to a host.
 	callsAnAddress = 1800
-	// settleFlight lies between the last due instant of the ramp and the first reading of what is in flight.
-	settleFlight = 2 * time.Second
-	// Between the reading, a collection of garbage in it, and the first run beside lies a second for each readPerS in flight, at least one and
-	// readLongest at most.
+	// settleFor lies between the last due instant of the ramp and the first reading.
+	settleFor = 2 * time.Second
+	// Between that reading, with its collection, and the first new run lies a second for each
+	// readPerS in flight; at least one second, at most readLongest.
 	readPerS    = 12_500
 	readLongest = 8 * time.Second
-	// devFlight bounds the runs in flight on carillon dev, which has 2,048 slots.
-	devFlight = 1900
+	// devSlots bounds the runs in flight on carillon dev, which has 2,048 slots.
+	devSlots = 1900
 	// flightMargin lies between the last run beside and the first answer.
 	flightMargin = 3 * time.Second
-	// flightPatience is how much longer than they are held the runs may take before they count as timed out.
+	// flightPatience is added to Config.Hold for the time-out of the runs.
 	flightPatience = 2 * time.Minute
 )
 
-// An InFlight is what protocol F saw.
+// An InFlight is the figures of protocol F.
 type InFlight struct {
 	Hold float64 `json:"hold_s"` // how long each call is held …
 	Ramp float64 `json:"ramp_s"` // … and over which they begin
@@ -54,17 +65,17 @@ type InFlight struct {
 	Peak int `json:"peak"`
 	// Succeeded are the runs that were held and succeeded; the others are Missed of the result.
 	Succeeded int `json:"succeeded"`
-	// RSS and Heap are what the executor held with all in flight beyond what it held before, in bytes for each run. The heap is what is in
-	// use after a collection.
+	// RSS and Heap are the growth of the executor's memory with all in flight, in bytes for each
+	// run. The heap is what is in use after a collection.
 	RSS  float64 `json:"rss_bytes_per_run"`
 	Heap float64 `json:"heap_bytes_per_run"`
 	// Held are the executor's RSS and heap before and with all in flight.
 	Held Memory `json:"held"`
-	// RenewalsAlone and Renewals are the writes that renewed sessions, a second, while next to nothing and while all was in flight; −1: not told
-	// (carillon dev writes sessions to its own store, which does not count).
+	// RenewalsAlone and Renewals are the writes a second that renew sessions, while idle and while
+	// all was in flight. −1: not known, since carillon dev does not count them.
 	RenewalsAlone float64 `json:"session_writes_per_s_alone"`
 	Renewals      float64 `json:"session_writes_per_s"`
-	// Beside are new runs that call at once, so many a second.
+	// Beside is how many new runs call at once, BesideRate a second.
 	Beside     int `json:"beside"`
 	BesideRate int `json:"beside_rate"`
 	// LatenessAlone and Lateness are theirs, without and with all in flight.
@@ -72,69 +83,69 @@ type InFlight struct {
 	Lateness      *Lateness `json:"lateness_ms"`
 }
 
-// readFlight is how long the reading of so many may take before the first run beside falls due.
-func readFlight(n int) time.Duration {
+// readFor is how long the reading of n runs in flight may take.
+func readFor(n int) time.Duration {
 	return min(max(time.Second, time.Duration(n/readPerS)*time.Second), readLongest)
 }
 
-// inFlights is protocol F: each target in turn, each round on a system of its own.
-func (b *bench) inFlights(ctx context.Context) error {
-	for round := range b.cfg.Rounds {
-		for _, t := range b.cfg.Targets {
-			if target(t) == noopTarget {
-				continue // there is nothing to be in flight
-			}
-			if err := b.inFlight(ctx, target(t), round+1); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+// A flight is one measurement of F.
+type flight struct {
+	bench  *bench
+	sys    system
+	target target
+	n      int
+	note   string // that n is less than was asked for; "" = it is not
+	round  int
+	more   []string // arguments of the sink that holds the calls
+	called callee   // whom the runs call that are held
 }
 
-func (b *bench) inFlight(ctx context.Context, t target, round int) (err error) {
-	n, note := b.cfg.N, ""
-	if fit := filesLimit() - spareFiles; t == httpTarget && n > fit {
-		note = fmt.Sprintf("asked for were %d; a process may have %d files open here, and over HTTP/1.1 each call needs one", n, fit+spareFiles)
-		n = fit
+func newFlight(c Config, t target, round int) *flight {
+	f := &flight{target: t, n: c.N, round: round}
+	if fit := filesLimit() - spareFiles; t == httpTarget && f.n > fit {
+		f.note = fmt.Sprintf("asked for were %d; a process may have %d files open here, and over HTTP/1.1 each call needs one", f.n, fit+spareFiles)
+		f.n = fit
 	}
+	for range addressesFor(t, f.n) {
+		f.more = append(f.more, "--listen", heldHost(len(f.more)/2)+":0")
+	}
+	return f
+}
+
+// prepare sets the environment of the nodes: their slots, and the sink's certificate.
+func (f *flight) prepare(b *bench) (undo func() error, err error) {
 	if err := os.MkdirAll(b.cfg.Dir, 0o700); err != nil {
-		return fmt.Errorf("make folder: %w", err)
+		return nil, fmt.Errorf("make folder: %w", err)
 	}
 	cert, key := filepath.Join(b.cfg.Dir, "sink.pem"), filepath.Join(b.cfg.Dir, "sink.key")
-	var more []string
-	for range addressesFor(t, n) {
-		more = append(more, "--listen", heldHost(len(more)/2)+":0")
-	}
-	if t == h2Target {
+	if f.target == h2Target {
 		if err := writeCertificate(cert, key, time.Now()); err != nil {
-			return err
+			return nil, err
 		}
-		more = append(more, "--tls-cert", cert, "--tls-key", key)
+		f.more = append(f.more, "--tls-cert", cert, "--tls-key", key)
 	}
-	back, err := setenv(map[string]string{slotsEnv: strconv.Itoa(2*n + spareSlots), trustEnv: cert})
+	return setenv(map[string]string{slotsEnv: strconv.Itoa(2*f.n + spareSlots), trustEnv: cert})
+}
+
+// measure starts the sink or worker that holds the calls, and measures.
+func (f *flight) measure(ctx context.Context, b *bench, sys system) (err error) {
+	f.bench, f.sys = b, sys
+	if f.target == natsTarget {
+		f.called, err = b.worker(ctx, sys, heldSubject, b.cfg.Hold)
+	} else {
+		f.called, err = b.startSink(ctx, "held", f.more...)
+	}
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, back()) }()
-	return b.with(ctx, apart, false, func(sys system) error {
-		if err := b.warm(ctx, sys, httpTarget); err != nil {
-			return err
-		}
-		called, err := b.heldCallee(ctx, sys, t, more)
-		if err != nil {
-			return err
-		}
-		f := flight{bench: b, sys: sys, target: t, n: n, round: round, called: called}
-		r, err := f.fly(ctx)
-		if err := errors.Join(err, called.end()); err != nil {
-			return err
-		}
-		if note != "" {
-			r.Notes = append(r.Notes, note)
-		}
-		return b.keep(r)
-	})
+	r, err := f.run(ctx)
+	if err := errors.Join(err, f.called.end()); err != nil {
+		return err
+	}
+	if f.note != "" {
+		r.Notes = append(r.Notes, f.note)
+	}
+	return b.keep(r)
 }
 
 // filesLimit is how many files a process of ours may have open.
@@ -158,10 +169,11 @@ func addressesFor(t target, n int) int {
 	}
 }
 
-// heldHost is address number i of the sink that holds calls: all of 127.0.0.0/8 is this machine, and 127.0.x.y are left to clusters.
+// heldHost is address number i of the sink that holds calls. All of 127.0.0.0/8 is this machine;
+// clusters use 127.0.x.y.
 func heldHost(i int) string { return net.IPv4(127, 1, byte(i>>8), byte(i)+1).String() } // #nosec G115 -- a byte each
 
-// setenv sets variables and returns what sets them back.
+// setenv sets variables and returns a func that restores them.
 func setenv(vars map[string]string) (back func() error, err error) {
 	was := map[string]string{}
 	for name, value := range vars {
@@ -185,51 +197,33 @@ func setenv(vars map[string]string) (back func() error, err error) {
 	}, nil
 }
 
-// heldCallee starts who holds the calls.
-func (b *bench) heldCallee(ctx context.Context, sys system, t target, more []string) (callee, error) {
-	if t == natsTarget {
-		return b.worker(ctx, sys, heldSubject, b.cfg.Hold)
-	}
-	return b.startSink(ctx, "held", more...)
-}
-
-// flight is one measurement.
-type flight struct {
-	*bench
-	sys    system
-	target target
-	n      int
-	round  int
-	called callee
-}
-
 // jobs describes the runs that are held.
 func (f *flight) jobs(from time.Time) jobs {
-	j := f.bench.jobs(f.n, from, f.cfg.Ramp, f.target, f.called.url)
+	j := f.bench.jobs(f.n, from, f.bench.cfg.Ramp, f.target, f.called.url)
 	j.subject = heldSubject
-	j.more = fmt.Sprintf(`"timeout":%q,`, f.cfg.Hold+flightPatience)
+	j.more = fmt.Sprintf(`"timeout":%q,`, f.bench.cfg.Hold+flightPatience)
 	if f.called.sink != nil {
 		for _, base := range f.called.sink.URLs {
-			j.urls = append(j.urls, fmt.Sprintf("%s/work-%s", base, f.cfg.Hold))
+			j.urls = append(j.urls, fmt.Sprintf("%s/work-%s", base, f.bench.cfg.Hold))
 		}
 	}
 	return j
 }
 
-// besides is the wave of new runs.
-func (f *flight) besides() wave {
-	span := time.Duration(float64(f.cfg.Beside) / float64(f.cfg.BesideRate) * float64(time.Second))
-	return wave{protocol: "F", variant: "beside", n: f.cfg.Beside, rate: f.cfg.BesideRate, span: span, target: httpTarget, round: f.round}
+// besides is the batch of new runs.
+func (f *flight) newRuns() batch {
+	span := time.Duration(float64(f.bench.cfg.Beside) / float64(f.bench.cfg.BesideRate) * float64(time.Second))
+	return batch{protocol: "F", variant: "beside", n: f.bench.cfg.Beside, rate: f.bench.cfg.BesideRate, span: span, target: httpTarget, round: f.round}
 }
 
 // fly measures.
-func (f *flight) fly(ctx context.Context) (*Result, error) {
-	b, w := f.bench, f.besides()
+func (f *flight) run(ctx context.Context) (*Result, error) {
+	b, w := f.bench, f.newRuns()
 	x := &InFlight{
 		Hold: b.cfg.Hold.Seconds(), Ramp: b.cfg.Ramp.Seconds(), Beside: w.n, BesideRate: w.rate, RenewalsAlone: -1, Renewals: -1,
 	}
 	before, at := f.renewals(ctx), time.Now()
-	alone, err := b.ride(ctx, f.sys, w)
+	alone, err := b.run(ctx, f.sys, w)
 	if err != nil {
 		return nil, err
 	}
@@ -247,18 +241,16 @@ func (f *flight) fly(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = f.flyWith(ctx, r, beside, w)
+	err = f.runBeside(ctx, r, beside, w)
 	return r, errors.Join(err, beside.end())
 }
 
-// flyWith takes everything in and measures while it runs.
-func (f *flight) flyWith(ctx context.Context, r *Result, beside callee, w wave) error {
+// runBeside takes everything in and measures while it runs.
+func (f *flight) runBeside(ctx context.Context, r *Result, beside callee, w batch) error {
 	b, x := f.bench, r.Flight
-	s := newScraper(b.client)
-	s.watch(f.sys.nodes())
-	base := s.mark(ctx)
-	t0 := time.Now().Add(b.lead(f.n+w.n, leadLeast)).Truncate(time.Second).UTC()
-	t1 := t0.Add(b.cfg.Ramp + settleFlight + readFlight(f.n)) // when those beside fall due
+	m := b.meter(ctx, f.sys)
+	t0 := time.Now().Add(b.importLead(f.n+w.n, leadLeast)).Truncate(time.Second).UTC()
+	t1 := t0.Add(b.cfg.Ramp + settleFor + readFor(f.n)) // when those beside fall due
 	own, others := f.jobs(t0), b.jobs(w.n, t1, w.span, httpTarget, beside.url)
 	var err error
 	if r.Load, err = b.load(ctx, f.sys, own); err != nil {
@@ -267,11 +259,9 @@ func (f *flight) flyWith(ctx context.Context, r *Result, beside callee, w wave) 
 	if _, err := b.load(ctx, f.sys, others); err != nil {
 		return err
 	}
-	if ended := time.Now(); ended.After(t0) {
-		r.Notes = append(r.Notes, fmt.Sprintf("the import ended %.1f s after the first due instant", ended.Sub(t0).Seconds()))
-	}
-	cpu := b.cpu(f.sys)
-	if err := sleepUntil(ctx, t0.Add(b.cfg.Ramp+settleFlight)); err != nil {
+	r.noteLate(time.Now(), t0)
+	m.cpu = b.cpu(f.sys) // the imports do not count
+	if err := wait.Until(ctx, t0.Add(b.cfg.Ramp+settleFor)); err != nil {
 		return err
 	}
 	x.Peak = f.running(ctx)
@@ -284,7 +274,7 @@ func (f *flight) flyWith(ctx context.Context, r *Result, beside callee, w wave) 
 		r.Notes = append(r.Notes, fmt.Sprintf("the reading of memory ended %.1f s after the first run beside was due", late.Sub(t1).Seconds()))
 	}
 	renewed, at := f.renewals(ctx), time.Now()
-	if err := sleepUntil(ctx, t1.Add(w.span)); err != nil {
+	if err := wait.Until(ctx, t1.Add(w.span)); err != nil {
 		return err
 	}
 	x.Peak = max(x.Peak, f.running(ctx))
@@ -292,22 +282,20 @@ func (f *flight) flyWith(ctx context.Context, r *Result, beside callee, w wave) 
 		r.Notes = append(r.Notes, fmt.Sprintf("answers began %.1f s before the last run beside was due", time.Since(first).Seconds()))
 	}
 	x.Renewals = perSecond(renewed, f.renewals(ctx), at)
-	if err := f.untilLanded(ctx, s, base, t0, w); err != nil {
+	if err := f.untilDone(ctx, m, t0, w); err != nil {
 		return err
 	}
-	after := s.mark(ctx).less(base)
-	b.allocations(r, after)
-	r.used(cpu, b.cpu(f.sys), f.n+w.n)
-	x.Succeeded = max(0, int(after[metricAttempts+`{outcome="succeeded"}`])-w.n)
-	r.Early = int(after[metricEarly])
+	grew := m.costs(ctx, r, f.n+w.n)
+	x.Succeeded = max(0, int(grew[metricSucceeded])-w.n)
+	r.Early = int(grew[metricEarly])
 	if err := f.judge(r, beside, own, others, t0, t1); err != nil {
 		return err
 	}
-	t, err := b.ask(ctx, f.sys, "", t0, t1.Add(w.span).Sub(t0), r.Load)
+	became, err := b.outcomes(ctx, f.sys, "", t0, t1.Add(w.span), r.Load)
 	if err != nil {
 		return err
 	}
-	t.fill(r, f.n+w.n, true)
+	became.fill(r, f.n+w.n, true)
 	return nil
 }
 
@@ -336,23 +324,20 @@ func (f *flight) judge(r *Result, beside callee, own, others jobs, t0, t1 time.T
 	return nil
 }
 
-// untilLanded waits until as many runs have succeeded as were asked for, at most Config.Wait after the last should.
-func (f *flight) untilLanded(ctx context.Context, s *scraper, base values, t0 time.Time, w wave) error {
-	limit := t0.Add(f.cfg.Ramp + f.cfg.Hold + f.cfg.Wait)
-	for time.Now().Before(limit) {
-		if done := s.mark(ctx).less(base)[metricAttempts+`{outcome="succeeded"}`]; int(done) >= f.n+w.n {
-			return nil
-		}
-		if err := sleepUntil(ctx, time.Now().Add(10*scrapeEvery)); err != nil {
-			return err
-		}
+// untilDone waits until all runs have succeeded, at most Config.Wait after the last should have.
+func (f *flight) untilDone(ctx context.Context, m *meter, t0 time.Time, w batch) error {
+	limit := t0.Add(f.bench.cfg.Ramp + f.bench.cfg.Hold + f.bench.cfg.Wait)
+	ok, err := wait.Poll(ctx, 10*scrapeEvery, limit, func() (bool, error) {
+		return int(m.mark(ctx).Less(m.before)[metricSucceeded]) >= f.n+w.n, nil
+	})
+	if err == nil && !ok {
+		f.bench.cfg.Log.Warn("not all runs have succeeded, and the wait is over")
 	}
-	f.cfg.Log.Warn("not all runs have succeeded, and the wait is over")
-	return nil
+	return err
 }
 
 // executor returns the process, the API and the listener of profiles of the node that executes.
-func (f *flight) executor() (pid int, api, profiles string, err error) {
+func (f *flight) executor() (pid int, node, profiles string, err error) {
 	c, ok := f.sys.(*clusterSystem)
 	if !ok {
 		return f.sys.pids()[nodeKind], f.sys.nodes()[0], slices.Concat(f.sys.profiles(), []string{""})[0], nil
@@ -369,52 +354,49 @@ func (f *flight) executor() (pid int, api, profiles string, err error) {
 	return 0, "", "", errors.New("find executor: none runs")
 }
 
-// held returns what the executor holds after a collection.
+// metrics returns the executor's metrics.
+func (f *flight) metrics(ctx context.Context) (metrics.Values, error) {
+	_, node, _, err := f.executor()
+	if err != nil {
+		return nil, err
+	}
+	return metrics.Read(ctx, f.bench.client, node+"/metrics", scrapeTimeout)
+}
+
+// held returns the executor's memory after a collection.
 func (f *flight) held(ctx context.Context) (Held, error) {
-	pid, api, profiles, err := f.executor()
+	pid, _, profiles, err := f.executor()
 	if err != nil {
 		return Held{}, err
 	}
 	if profiles != "" {
-		if err := f.collect(ctx, profiles); err != nil {
-			f.cfg.Log.Warn("garbage was not collected: the heap is larger than what is alive", "err", err)
-		}
+		f.bench.collect(ctx, profiles)
 	}
-	rss, err := residentOf(pid)
+	rss, err := process.Resident(pid)
 	if err != nil {
 		return Held{}, err
 	}
-	v, err := newScraper(f.client).metrics(ctx, api+"/metrics")
+	v, err := f.metrics(ctx)
 	if err != nil {
 		return Held{}, fmt.Errorf("read memory: %w", err)
 	}
-	return Held{RSS: rss, Heap: v[metricHeap], Free: v[metricHeapIdle] - v[metricHeapReleased]}, nil
+	h := heapOf(v)
+	h.RSS = rss
+	return h, nil
 }
 
 // running returns how many attempts the executor says are under way; 0 if it does not answer.
 func (f *flight) running(ctx context.Context) int {
-	_, api, _, err := f.executor()
+	v, err := f.metrics(ctx)
 	if err != nil {
-		return 0
-	}
-	v, err := newScraper(f.client).metrics(ctx, api+"/metrics")
-	if err != nil {
-		f.cfg.Log.Warn("what is under way is not known", "err", err)
-		return 0
+		f.bench.cfg.Log.Warn("what is under way is not known", "err", err)
 	}
 	return int(v[metricRunning])
 }
 
 // renewals returns how often sessions were renewed so far; −1 where that is not counted.
 func (f *flight) renewals(ctx context.Context) float64 {
-	_, api, _, err := f.executor()
-	if err != nil {
-		return -1
-	}
-	v, err := newScraper(f.client).metrics(ctx, api+"/metrics")
-	if err != nil {
-		return -1
-	}
+	v, _ := f.metrics(ctx) // of an executor that does not answer nothing is known
 	n, told := 0.0, false
 	for key, x := range v {
 		if strings.HasPrefix(key, metricStatements+"{") && strings.Contains(key, `statement="renew_session"`) {
@@ -433,4 +415,40 @@ func perSecond(from, to float64, at time.Time) float64 {
 		return -1
 	}
 	return (to - from) / time.Since(at).Seconds()
+}
+
+// certificateLife is how long a certificate of ours is good.
+const certificateLife = 24 * time.Hour
+
+// writeCertificate writes a self-signed certificate for the addresses of sinks, and its key. A
+// process that trusts it (SSL_CERT_FILE) talks to the sink as to any server.
+func writeCertificate(cert, key string, now time.Time) error {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fmt.Errorf("make certificate: %w", err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "carillon-load"},
+		NotBefore: now.Add(-time.Minute), NotAfter: now.Add(certificateLife),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for i := range addressesFor(h2Target, 0) {
+		template.IPAddresses = append(template.IPAddresses, net.ParseIP(heldHost(i)))
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		return fmt.Errorf("make certificate: %w", err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return fmt.Errorf("make certificate: %w", err)
+	}
+	if err := errors.Join(
+		os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600),
+		os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600),
+	); err != nil {
+		return fmt.Errorf("make certificate: %w", err)
+	}
+	return nil
 }

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"net"
 	"os"
@@ -66,28 +65,6 @@ func TestLinesOfFlightsAndCompanies(t *testing.T) {
 	}
 }
 
-func TestAnswersComeLater(t *testing.T) {
-	var out bytes.Buffer
-	l := &later{delay: time.Minute, to: &out}
-	in := bufio.NewReader(strings.NewReader("MSG bench.held 1 _INBOX.1 2\r\n{}\r\nPING\r\nMSG bench.held 1 _INBOX.2 0\r\n\r\nMSG bench.held 1 0\r\n\r\n"))
-	if err := answerAll(in, l, func() {}, l.add); err == nil {
-		t.Error("answerAll at the end of what is said = nil, want an error")
-	}
-	if out.String() != "PONG\r\n" {
-		t.Errorf("written at once: %q, want PONG alone", out.String())
-	}
-	now := time.Now()
-	if got := l.due(nil, now); len(got) != 0 {
-		t.Errorf("due at once: %q, want nothing", got)
-	}
-	if got, want := string(l.due(nil, now.Add(time.Minute))), "PUB _INBOX.1 0\r\n\r\nPUB _INBOX.2 0\r\n\r\n"; got != want {
-		t.Errorf("due after the delay: %q, want %q", got, want)
-	}
-	if got := l.due(nil, now.Add(time.Hour)); len(got) != 0 {
-		t.Errorf("due again: %q, want nothing", got)
-	}
-}
-
 func TestTablesOfFlightAndHarm(t *testing.T) {
 	all := []*Result{
 		{Protocol: "F", System: "carillon", Variant: "nats", Round: 1, N: 100_000, Flight: &InFlight{
@@ -97,10 +74,10 @@ func TestTablesOfFlightAndHarm(t *testing.T) {
 	}
 	for round, p99s := range [][2]float64{{10, 30}, {10, 11}, {20, 20}} {
 		all = append(all,
-			&Result{Protocol: "H", System: "carillon", Rate: 500, Round: round + 1, Lateness: &Lateness{P99: p99s[0]}, Harm: &Harm{Kind: "hang"}},
+			&Result{Protocol: "H", System: "carillon", Rate: 500, Round: round + 1, Lateness: &Lateness{P99: p99s[0]}, Harm: &Interference{Kind: "hang"}},
 			&Result{
 				Protocol: "H", System: "carillon", Rate: 500, Round: round + 1, Lateness: &Lateness{P99: p99s[1]}, Missed: 1,
-				Harm: &Harm{Kind: "hang", Rate: 400, Ratio: p99s[1] / p99s[0]},
+				Harm: &Interference{Kind: "hang", Rate: 400, Ratio: p99s[1] / p99s[0]},
 			})
 	}
 	var b bytes.Buffer

@@ -2,28 +2,34 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
+
+	"carillon.dev/carillon/loadtest/api"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 // importVariants are the three figures of protocol import.
-var importVariants = []struct {
-	name  string
-	span  time.Duration
-	keyed bool
-}{
+var importVariants = []importVariant{
 	{"unkeyed 10m", 10 * time.Minute, false},
 	{"unkeyed 24h", 24 * time.Hour, false},
 	{"keyed 10m", 10 * time.Minute, true},
 }
 
+// intake measures import and api.
+type intake struct{ *bench }
+
+type importVariant struct {
+	name  string
+	span  time.Duration
+	keyed bool
+}
+
 const (
-	// intakeLead is from the start of an import to the first due instant: by then the last one is long over.
+	// intakeLead lies between the start of an import and the first due instant: nothing runs
+	// meanwhile.
 	intakeLead = 10 * time.Minute
 	// apiRate is how many single creations are made a second, for apiSpan.
 	apiRate = 500
@@ -32,57 +38,28 @@ const (
 	apiWarm = 1000
 )
 
-// intakes is protocols import and api: jobs are taken in while nothing runs.
-func (b *bench) intakes(ctx context.Context) error {
-	return b.with(ctx, together, true, func(sys system) error {
-		if err := b.warm(ctx, sys, noopTarget); err != nil {
-			return err
-		}
-		for round := range b.cfg.Rounds {
-			if b.wanted("import") {
-				for i := range importVariants {
-					if err := b.imports(ctx, sys, i, round+1); err != nil {
-						return err
-					}
-				}
-			}
-			if b.wanted("api") {
-				if err := b.creations(ctx, sys, round+1); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-}
-
-func (b *bench) imports(ctx context.Context, sys system, variant, round int) error {
+func (b intake) imports(ctx context.Context, sys system, v importVariant, round int) error {
 	if err := b.quiet(ctx, sys); err != nil {
 		return err
 	}
-	v := importVariants[variant]
 	r := b.result(ctx, sys, "import", v.name, noopTarget, round)
 	j := b.jobs(b.cfg.N, time.Now().Add(intakeLead).Truncate(time.Second), v.span, noopTarget, nowhere)
 	j.keyed, j.bytes = v.keyed, importPayload
 	r.N, r.Span, r.Settings.Keyed, r.Settings.Payload = j.n, v.span.Seconds(), v.keyed, importPayload
-	s := newScraper(b.client)
-	s.watch(sys.nodes())
-	before, cpu := s.mark(ctx), b.cpu(sys)
+	m := b.meter(ctx, sys)
 	flames := b.profiling(ctx, sys, flameSpan(j.n))
 	var err error
 	if r.Load, err = b.load(ctx, sys, j); err != nil {
 		return err
 	}
-	r.used(cpu, b.cpu(sys), r.N)
-	b.allocations(r, s.mark(ctx).less(before))
-	r.RunsPerS = 0 // nothing runs
+	m.costs(ctx, r, r.N)
 	flames(r)
 	return b.keep(r)
 }
 
-// creations makes jobs one by one at a constant rate, whether the answers come or not, and counts each from the instant at
-// which it should have been sent.
-func (b *bench) creations(ctx context.Context, sys system, round int) error {
+// creations creates jobs one by one at a constant rate, whether answers come or not. Each counts
+// from the instant at which it should have been sent.
+func (b intake) creations(ctx context.Context, sys system, round int) error {
 	if err := b.quiet(ctx, sys); err != nil {
 		return err
 	}
@@ -94,21 +71,18 @@ func (b *bench) creations(ctx context.Context, sys system, round int) error {
 	if _, err := b.create(ctx, sys, j, 1, apiWarm); err != nil {
 		return err
 	}
-	s := newScraper(b.client)
-	s.watch(sys.nodes())
-	before, cpu := s.mark(ctx), b.cpu(sys)
+	m := b.meter(ctx, sys)
 	late, err := b.create(ctx, sys, j, apiWarm+1, apiWarm+n)
 	if err != nil {
 		return err
 	}
-	r.used(cpu, b.cpu(sys), n)
-	b.allocations(r, s.mark(ctx).less(before))
+	m.costs(ctx, r, n)
 	r.Lateness = exact(late, "client")
 	return b.keep(r)
 }
 
 // create posts the lines from first to last, apiRate a second, and returns how long each took.
-func (b *bench) create(ctx context.Context, sys system, j jobs, first, last int) ([]time.Duration, error) {
+func (b intake) create(ctx context.Context, sys system, j jobs, first, last int) ([]time.Duration, error) {
 	apis := sys.intake()
 	took := make([]time.Duration, last-first+1)
 	began := time.Now()
@@ -117,11 +91,11 @@ func (b *bench) create(ctx context.Context, sys system, j jobs, first, last int)
 	var faults []error
 	for i := range took {
 		when := began.Add(time.Duration(i) * time.Second / apiRate)
-		if err := sleepUntil(ctx, when); err != nil {
+		if err := wait.Until(ctx, when); err != nil {
 			return nil, err
 		}
 		wg.Go(func() {
-			err := b.createOne(ctx, apis[i%len(apis)], string(j.appendLine(nil, first+i)))
+			err := b.createOne(ctx, apis[i%len(apis)], j.appendLine(nil, first+i))
 			took[i] = time.Since(when)
 			if err != nil {
 				mu.Lock()
@@ -137,10 +111,10 @@ func (b *bench) create(ctx context.Context, sys system, j jobs, first, last int)
 	return took, nil
 }
 
-func (b *bench) createOne(ctx context.Context, api, body string) error {
-	status, text, err := b.post(ctx, api+"/v1/jobs", body)
-	if err == nil && status != http.StatusCreated {
-		err = fmt.Errorf("answered %d: %.200s", status, text)
+func (b intake) createOne(ctx context.Context, node string, body []byte) error {
+	a, err := b.post(ctx, node, body)
+	if err == nil && a.Status != http.StatusCreated {
+		err = fmt.Errorf("answered %d: %.200s", a.Status, a.Body)
 	}
 	if err != nil {
 		return fmt.Errorf("create: %w", err)
@@ -148,18 +122,7 @@ func (b *bench) createOne(ctx context.Context, api, body string) error {
 	return nil
 }
 
-// post sends JSON and returns the answer, of which nobody needs more than a MiB.
-func (b *bench) post(ctx context.Context, url, body string) (status int, text []byte, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := b.client.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	text, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	return resp.StatusCode, text, err
+// post sends a job to a node.
+func (b *members) post(ctx context.Context, node string, job []byte) (api.Answer, error) {
+	return api.Ask(ctx, b.client, api.Request{Method: http.MethodPost, URL: node + "/v1/jobs", Type: "application/json", Body: job})
 }

@@ -2,26 +2,30 @@ package bench
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"strconv"
 	"time"
+
+	"carillon.dev/carillon/loadtest/check"
 )
 
-// A target is what the runs of a measurement do.
+// A target is what runs call.
 type target string
 
 // The targets.
 const (
 	httpTarget target = "http" // call the sink
 	natsTarget target = "nats" // ask a worker that replies at once
-	noopTarget target = "noop" // nothing: the nodes run with executor.noop, which stands for a handler within the process
+	// nothing: the nodes run with executor.noop, which stands for a handler within the process
+	noopTarget target = "noop"
 )
 
 // natsSubject is where the worker listens.
 const natsSubject = "bench.noop"
 
-// jobs describes lines of an import, counted from 1. Line and due instant follow from it, so nothing is kept.
+// jobs describes lines of an import, numbered from 1. Line and due instant are computed, not kept.
 type jobs struct {
 	n      int
 	from   time.Time     // in whole milliseconds
@@ -40,6 +44,15 @@ type jobs struct {
 	part    int // lines of one import at most; 0 = each connection sends its lines in one
 }
 
+// jobs describes n jobs of a source of their own.
+func (b *bench) jobs(n int, from time.Time, span time.Duration, t target, url string) jobs {
+	b.serial++
+	return jobs{
+		n: n, from: from, span: span, seed: uint64(b.serial), source: fmt.Sprintf("s%d", b.serial), // #nosec G115 -- positive
+		target: t, url: url, keyed: b.cfg.Keyed, bytes: b.cfg.Payload,
+	}
+}
+
 // due returns the instant of a line.
 func (j jobs) due(line int) time.Time {
 	ms := uint64(max(j.span.Milliseconds(), 0)) // #nosec G115 -- not negative
@@ -49,7 +62,23 @@ func (j jobs) due(line int) time.Time {
 	return j.from.Add(time.Duration(mix(j.seed, uint64(line))%ms) * time.Millisecond) // #nosec G115 -- below the span
 }
 
-// mix is the finaliser of SplitMix64 over seed and n: what it gives is as good as random, and the same each time.
+func (j jobs) end() time.Time { return j.from.Add(j.span) }
+
+func (j jobs) name() string { return j.source }
+
+func (j jobs) count() int { return j.n }
+
+func (j jobs) dueOf(run int) time.Time { return j.due(run + 1) }
+
+func (j jobs) runOf(s *check.Sighting) (int, bool) {
+	return s.Ref.Line - 1, s.Ref.Line >= 1 && s.Ref.Line <= j.n
+}
+
+func (j jobs) take(ctx context.Context, b *bench, sys system) (*Load, error) {
+	return b.load(ctx, sys, j)
+}
+
+// mix is the finaliser of SplitMix64 over seed and n: pseudo-random, and the same each time.
 func mix(seed, n uint64) uint64 {
 	x := seed*0x9e3779b97f4a7c15 + n*0xbf58476d1ce4e5b9
 	x ^= x >> 30
@@ -103,7 +132,8 @@ func (j jobs) appendLine(b []byte, line int) []byte {
 	return append(b, '}', '\n')
 }
 
-// appendPayload adds a payload of so many bytes for a line, if not 0. It is as good as random, so that nothing compresses it.
+// appendPayload adds a payload of that many bytes for a line; 0 = none. It is pseudo-random, so
+// that compression does not shrink it.
 func appendPayload(b []byte, bytes, line int) []byte {
 	if bytes == 0 {
 		return b
@@ -115,7 +145,7 @@ func appendPayload(b []byte, bytes, line int) []byte {
 	return append(b, payloadTail...)
 }
 
-// validate reports what would not come out as asked.
+// validate reports a payload that cannot have the size asked for.
 func (j jobs) validate() error {
 	if j.bytes != 0 && j.bytes < leastPayload {
 		return fmt.Errorf("payload of %d bytes, want 0 (none) or at least %d", j.bytes, leastPayload)

@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"carillon.dev/carillon/loadtest/api"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 const (
@@ -26,7 +29,7 @@ const (
 	importIdle = 30 * time.Second
 )
 
-// A Load tells how an import went.
+// A Load says how fast jobs were taken in.
 type Load struct {
 	Lines   int       `json:"lines"`
 	Seconds float64   `json:"seconds"` // from the first byte to the last summary
@@ -36,8 +39,8 @@ type Load struct {
 	Ended   time.Time `json:"ended"`
 }
 
-// send imports all of j over streams connections, each to one of the nodes of apis, in parts if j says so. Every line was accepted if it returns nil; answered
-// counts the answers meanwhile.
+// send imports all of j over streams connections, each to one node of apis, in parts of j.part
+// lines. A nil error means that every line was accepted. answered counts the answers so far.
 func (j jobs) send(ctx context.Context, client *http.Client, apis []string, streams int, answered *atomic.Int64) (Load, error) {
 	if err := j.validate(); err != nil {
 		return Load{}, fmt.Errorf("import: %w", err)
@@ -48,11 +51,11 @@ func (j jobs) send(ctx context.Context, client *http.Client, apis []string, stre
 	g, ctx := errgroup.WithContext(ctx)
 	for s := range streams {
 		first, last := s*j.n/streams+1, (s+1)*j.n/streams
-		api := apis[s%len(apis)]
+		node := apis[s%len(apis)]
 		g.Go(func() error {
 			part := cmp.Or(j.part, max(last-first+1, 1))
 			for ; first <= last; first += part {
-				resent, err := j.sendPart(ctx, client, api, selection{first: first, last: min(first+part-1, last)}, answered)
+				resent, err := j.sendPart(ctx, client, node, selection{first: first, last: min(first+part-1, last)}, answered)
 				mu.Lock()
 				load.Resent += resent
 				mu.Unlock()
@@ -72,16 +75,17 @@ func (j jobs) send(ctx context.Context, client *http.Client, apis []string, stre
 	return load, nil
 }
 
-// sendPart sends lines in one import, and those that are refused for now again. It returns how many those were.
-func (j jobs) sendPart(ctx context.Context, client *http.Client, api string, of selection, answered *atomic.Int64) (resent int, err error) {
+// sendPart sends lines in one import, and again those that are answered 429. It returns how many it
+// sent again.
+func (j jobs) sendPart(ctx context.Context, client *http.Client, node string, of selection, answered *atomic.Int64) (resent int, err error) {
 	for range refusedTries {
-		again, err := j.post(ctx, client, api, of, answered)
+		again, err := j.post(ctx, client, node, of, answered)
 		if err != nil || len(again) == 0 {
 			return resent, err
 		}
 		resent += len(again)
 		of = selection{list: again}
-		if err := sleepUntil(ctx, time.Now().Add(refusedWait)); err != nil {
+		if err := wait.For(ctx, refusedWait); err != nil {
 			return resent, err
 		}
 	}
@@ -89,27 +93,19 @@ func (j jobs) sendPart(ctx context.Context, client *http.Client, api string, of 
 }
 
 // post sends lines in one import and returns those that were refused for now.
-func (j jobs) post(ctx context.Context, client *http.Client, api string, of selection, answered *atomic.Int64) (again []int, err error) {
+func (j jobs) post(ctx context.Context, client *http.Client, node string, of selection, answered *atomic.Int64) (again []int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	idle := time.AfterFunc(importIdle, func() { cancel(errors.New("no answer for " + importIdle.String())) })
 	defer idle.Stop()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, api+"/v1/imports", io.NopCloser(&reader{jobs: j, of: of}))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/x-ndjson")
-	if j.tenant != "" {
-		req.Header.Set("Carillon-Tenant", j.tenant)
-	}
-	resp, err := client.Do(req)
+	resp, err := api.PostLines(ctx, client, node, map[string]string{"Carillon-Tenant": j.tenant}, &reader{jobs: j, of: of})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }() // read to its end, or given up
 	if resp.StatusCode != http.StatusOK {
 		detail, _ := io.ReadAll(io.LimitReader(resp.Body, 1024)) // only to be shown
-		return nil, fmt.Errorf("%s answered %d %s", api, resp.StatusCode, detail)
+		return nil, fmt.Errorf("%s answered %d %s", node, resp.StatusCode, detail)
 	}
 	scan := bufio.NewScanner(resp.Body)
 	scan.Buffer(make([]byte, readerBuffer), 1<<20)
@@ -130,7 +126,7 @@ func (j jobs) post(ctx context.Context, client *http.Client, api string, of sele
 			return nil, fmt.Errorf("line %d was answered %d: %.300s", a.line, a.status, scan.Bytes())
 		}
 	}
-	return nil, fmt.Errorf("the answer of %s was cut: %w", api, errors.Join(scan.Err(), context.Cause(ctx)))
+	return nil, fmt.Errorf("the answer of %s was cut: %w", node, errors.Join(scan.Err(), context.Cause(ctx)))
 }
 
 // answer is a line of the answer.
@@ -139,8 +135,8 @@ type answer struct {
 	summary      bool
 }
 
-// readAnswer reads a line of the answer. A success, which nearly all are, is told by its text: to parse them all would
-// cost as much as to make the jobs.
+// readAnswer reads a line of the answer. It recognises a success by its text: parsing each would
+// cost as much as creating the jobs.
 func readAnswer(text []byte) (answer, error) {
 	if bytes.Contains(text, []byte(`"status":201`)) || bytes.Contains(text, []byte(`"status":200`)) {
 		return answer{status: http.StatusCreated}, nil
@@ -154,16 +150,4 @@ func readAnswer(text []byte) (answer, error) {
 		return answer{}, fmt.Errorf("read answer %.100q: %w", text, err)
 	}
 	return answer{a.Line, a.Status, a.Summary != nil}, nil
-}
-
-// sleepUntil returns at t, or with the error of ctx.
-func sleepUntil(ctx context.Context, t time.Time) error {
-	timer := time.NewTimer(time.Until(t))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

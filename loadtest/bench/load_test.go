@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestSendInPartsSendsEachLineOnce imports over two connections, whole and in parts, to a node that refuses one line for now.
+// TestSendInPartsSendsEachLineOnce imports over two connections, whole and in parts, to a node that
+// refuses one line for now.
 func TestSendInPartsSendsEachLineOnce(t *testing.T) {
 	for _, row := range []struct {
 		part, imports int // with the one of the line that was refused
@@ -29,7 +30,8 @@ func TestSendInPartsSendsEachLineOnce(t *testing.T) {
 				for i, l := range lines {
 					if strings.HasSuffix(l.HTTP.URL, "/57") && !refused {
 						refused = true
-						_, _ = fmt.Fprintf(w, `{"line":%d,"status":429}`+"\n", i+1) // the test fails if the client does not get it
+						// the test fails if the client does not get it
+						_, _ = fmt.Fprintf(w, `{"line":%d,"status":429}`+"\n", i+1)
 						continue
 					}
 					accepted = append(accepted, l.HTTP.URL)

@@ -2,87 +2,84 @@ package bench
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"net/http"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
+
+	"carillon.dev/carillon/loadtest/api"
+	"carillon.dev/carillon/loadtest/metrics"
+	"carillon.dev/carillon/loadtest/process"
 )
 
 // Held is the memory of all processes of a kind together, in bytes.
 type Held struct {
 	RSS float64 `json:"rss"` // resident, as the kernel counts it
-	// Heap, of Go nodes only, is what is in use right after a collection; Free is what the heap has besides and had not handed back to
-	// the kernel by then, which RSS has in it.
+	// Heap is what Go nodes have in use right after a collection. Free is what the heap has besides
+	// and has not returned to the kernel; RSS includes it.
 	Heap float64 `json:"heap_inuse,omitempty"`
 	Free float64 `json:"heap_free,omitempty"`
 }
 
-// Memory is what processes held before a wave was taken in, at rest with all that is resident, and right after its last run.
+// Memory is what processes held before a batch was sent, and right after its last run.
 type Memory struct {
 	Before Held `json:"before"`
 	After  Held `json:"after"`
 }
 
-// Scans are the dispatchers' reads ahead during a wave. Each reads, of one shard, what falls due next.
+// Scans are the dispatchers' reads ahead during a batch. Each reads the next due rows of a shard.
 type Scans struct {
 	Count int     `json:"count"`
 	Mean  float64 `json:"mean_ms"`
 	P99   float64 `json:"p99_ms"` // upper bound of its bucket
 }
 
-// scansOf says how much the dispatchers scanned, from what their metrics grew by; nil if they did not.
-func scansOf(d values) *Scans {
+// scansOf returns the scans in a growth of the nodes' counters; nil if there are none.
+func scansOf(d metrics.Values) *Scans {
 	count := d[metricScan+"_count"]
 	if count <= 0 {
 		return nil
 	}
-	return &Scans{Count: int(count), Mean: 1000 * d[metricScan+"_sum"] / count, P99: 1000 * quantile(d.histogram(metricScan), 0.99)}
+	return &Scans{Count: int(count), Mean: 1000 * d[metricScan+"_sum"] / count, P99: 1000 * d.Histogram(metricScan).Quantile(0.99)}
 }
 
-// collectTimeout bounds the collection of a node's garbage: one that takes as long is not fit to be measured.
+// collectTimeout bounds the garbage collection of a node.
 const collectTimeout = 30 * time.Second
 
-// memory has the nodes collect their garbage and returns what every process holds then, by kind. What cannot be read is left out, and
-// told of.
-func (b *bench) memory(ctx context.Context, sys system) map[string]Held {
+// memory has the nodes collect garbage and returns what every process holds then, by kind. It logs
+// what it cannot read.
+func (b *members) memory(ctx context.Context, sys system) map[string]Held {
 	for _, url := range sys.profiles() {
-		if err := b.collect(ctx, url); err != nil {
-			b.cfg.Log.Warn("garbage was not collected: the heap is larger than what is alive", "err", err)
-		}
+		b.collect(ctx, url)
 	}
 	held := map[string]Held{}
 	for member, pid := range b.processes(sys) {
 		if pid == 0 {
 			continue
 		}
-		bytes, err := residentOf(pid)
+		rss, err := process.Resident(pid)
 		if err != nil {
 			b.cfg.Log.Warn("memory is not known", "member", member, "err", err)
 			continue
 		}
-		kind := kindOf(member)
-		h := held[kind]
-		h.RSS += bytes
-		held[kind] = h
+		held[kindOf(member)] = held[kindOf(member)].plus(Held{RSS: rss})
 	}
-	s := newScraper(b.client)
 	for _, node := range sys.nodes() {
-		v, err := s.metrics(ctx, node+"/metrics")
+		v, err := metrics.Read(ctx, b.client, node+"/metrics", scrapeTimeout)
 		if err != nil {
 			b.cfg.Log.Warn("the heap is not known", "node", node, "err", err)
 			continue
 		}
-		h := held[nodeKind]
-		h.Heap += v[metricHeap]
-		h.Free += v[metricHeapIdle] - v[metricHeapReleased]
-		held[nodeKind] = h
+		held[nodeKind] = held[nodeKind].plus(heapOf(v))
 	}
 	return held
+}
+
+// heapOf returns the heap of a node.
+func heapOf(v metrics.Values) Held {
+	return Held{Heap: v[metricHeap], Free: v[metricHeapIdle] - v[metricHeapReleased]}
+}
+
+func (h Held) plus(more Held) Held {
+	return Held{h.RSS + more.RSS, h.Heap + more.Heap, h.Free + more.Free}
 }
 
 // nodeKind is the kind of processes that Carillon nodes are.
@@ -94,7 +91,7 @@ func kindOf(member string) string {
 	return kind
 }
 
-// grown pairs what was held before and after, of the kinds that were there both times.
+// grown pairs two readings, of the kinds that are in both.
 func grown(before, after map[string]Held) map[string]Memory {
 	all := make(map[string]Memory, len(before))
 	for kind, was := range before {
@@ -105,49 +102,13 @@ func grown(before, after map[string]Held) map[string]Memory {
 	return all
 }
 
-// collect has the node behind a listener of profiles collect its garbage, as a profile of the heap may ask for.
-func (b *bench) collect(ctx context.Context, profiles string) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, profiles+"/debug/pprof/heap?gc=1", http.NoBody)
+// collect has a node collect garbage: its listener of profiles does so before a heap profile.
+// Without that the heap reads larger than it is.
+func (b *members) collect(ctx context.Context, profiles string) {
+	_, err := api.AskOK(ctx, b.client, api.Request{
+		URL: profiles + "/debug/pprof/heap?gc=1", Timeout: collectTimeout, Most: mostProfile,
+	})
 	if err != nil {
-		return fmt.Errorf("collect garbage: %w", err)
+		b.cfg.Log.Warn("garbage was not collected", "err", err)
 	}
-	resp, err := b.client.Do(req)
-	if err != nil {
-		return fmt.Errorf("collect garbage: %w", err)
-	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		return fmt.Errorf("collect garbage: %w", err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("collect garbage: answered %d", resp.StatusCode)
-	}
-	return nil
-}
-
-// residentOf returns the resident memory of a process, in bytes.
-func residentOf(pid int) (float64, error) {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
-	if err != nil {
-		return 0, fmt.Errorf("read memory: %w", err)
-	}
-	return parseResident(string(text))
-}
-
-// parseResident reads VmRSS from the text of /proc/<pid>/status, whose kB are KiB (proc(5)).
-func parseResident(status string) (float64, error) {
-	for line := range strings.Lines(status) {
-		rest, ok := strings.CutPrefix(line, "VmRSS:")
-		if !ok {
-			continue
-		}
-		kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 64)
-		if err != nil {
-			return 0, fmt.Errorf("read memory: %w", err)
-		}
-		return kib * 1024, nil
-	}
-	return 0, errors.New("read memory: the process has none") // it has ended, and nobody has waited for it
 }

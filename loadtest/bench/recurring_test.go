@@ -77,14 +77,14 @@ func TestTheSinkTellsOfRecurringRuns(t *testing.T) {
 	other := see(1, 0, 5)
 	other.Ref.Source = "s0"
 	var r Result
-	r.fromSink(j, noon, noon.Add(2*j.every), []check.Sighting{
+	r.fromSink(&j, noon, noon.Add(2*j.every), []check.Sighting{
 		see(1, 0, 10), see(1, 1, -1), see(1, 2, 9000), see(2, 0, 30), see(2, 0, 40), wrong, see(2, 2, 9000), other, other,
 	})
 	if r.Missed != 1 || r.Early != 1 || r.Doubled != 1 || r.Unexpected != 1 || len(r.Notes) != 1 || len(r.Faults()) != 3 {
 		t.Errorf("missed %d, early %d, doubled %d, unexpected %d, notes %q, faults %q; want 1 of each, but 3 faults", r.Missed, r.Early, r.Doubled, r.Unexpected, r.Notes, r.Faults())
 	}
 	r = Result{}
-	r.fromSink(j, noon, noon.Add(2*j.every), []check.Sighting{see(1, 0, 1), see(1, 1, 1), see(2, 0, 30), see(2, 1, 10)})
+	r.fromSink(&j, noon, noon.Add(2*j.every), []check.Sighting{see(1, 0, 1), see(1, 1, 1), see(2, 0, 30), see(2, 1, 10)})
 	if r.Missed != 2 || len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "2 of the missed") {
 		t.Errorf("missed %d, notes %q, want 2, both after the span", r.Missed, r.Notes)
 	}
@@ -97,7 +97,7 @@ func TestSpeedIsThatOfTheSpan(t *testing.T) {
 		return check.Sighting{Ref: check.Ref{Source: "s1", Line: job}, Due: due, At: due.Add(time.Duration(ms) * time.Millisecond)}
 	}
 	var r Result
-	r.fromSink(j, noon, noon.Add(2*j.every), []check.Sighting{see(1, 0, 10), see(1, 1, 0), see(1, 2, 9000), see(2, 0, 30), see(2, 2, 9000)})
+	r.fromSink(&j, noon, noon.Add(2*j.every), []check.Sighting{see(1, 0, 10), see(1, 1, 0), see(1, 2, 9000), see(2, 0, 30), see(2, 2, 9000)})
 	if r.Lateness == nil || r.Lateness.Max != 30 || r.Lateness.P50 != 10 {
 		t.Errorf("lateness = %+v, want that of the span alone: 0, 10, 30", r.Lateness)
 	}
@@ -177,7 +177,7 @@ func TestRecurringJobsAreCreated(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			a := newAPI(row.answer)
 			defer a.Close()
-			b := &bench{cfg: Config{}.withDefaults(), client: a.Client(), serial: 6}
+			b := &bench{members: members{cfg: Config{}.withDefaults(), client: a.Client(), serial: 6}}
 			defer a.Client().CloseIdleConnections()
 			j := some()
 			j.n = 40

@@ -13,14 +13,16 @@ import (
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/metrics"
 )
 
-// A Result is one measurement. As JSON it is what peers are compared by, so its fields may grow and not change.
+// A Result is one measurement. Peers are compared by its JSON: fields may be added and not changed.
 type Result struct {
 	Protocol string `json:"protocol"` // "A" to "F", "H", "R", "import", "api"
 	System   string `json:"system"`   // "carillon", "carillon-dev", …
-	Variant  string `json:"variant"`  // what was different from others of the protocol, in a word or two
-	Round    int    `json:"round"`    // counted from 1
+	// what was different from others of the protocol, in a word or two
+	Variant string `json:"variant"`
+	Round   int    `json:"round"` // counted from 1
 
 	N        int     `json:"n"`      // runs; import, api: jobs
 	Rate     float64 `json:"rate"`   // due a second; 0 = all at one instant, or overdue
@@ -37,21 +39,25 @@ type Result struct {
 	Doubled  int       `json:"doubled"`
 	// Unexpected calls of the sink were of no run that was asked for.
 	Unexpected int `json:"unexpected,omitempty"`
-	// Of A to E and H, what the API says when all is over: runs that it does not list as ended, and runs that ended twice, differently.
+	// Of A to F, H and R, by the API: runs that are not listed as ended, and runs that ended twice,
+	// differently.
 	Unended           int `json:"unended"`
 	DuplicateOutcomes int `json:"duplicate_outcomes"`
 
 	RunsPerS float64 `json:"runs_per_s"`
-	// Peak is the highest rate of starts over a second; Pause is how long, between the first and the last start, nothing began
-	// (to half a second, and only spans without any start).
+	// Peak is the highest rate of starts over a second. Pause is how long nothing began between the
+	// first and the last start, in steps of half a second.
 	Peak  float64 `json:"peak_runs_per_s,omitempty"`
 	Pause float64 `json:"pause_s,omitempty"`
 	// LastStart is when the last run began, in seconds after the first due instant.
 	LastStart float64 `json:"last_start_s,omitempty"`
 
-	CPU   map[string]float64 `json:"cpu_us_per_run"`                      // by kind of process; import: a line; api: a request
-	CPUOf map[string]float64 `json:"cpu_us_per_run_of_process,omitempty"` // the same of each process; Settings.Nodes has their roles
-	// AgainstOneOff is the CPU of a run, of all that is not sink or generator, as a multiple of that of a one-off run measured just before.
+	// by kind of process; import: a line; api: a request
+	CPU map[string]float64 `json:"cpu_us_per_run"`
+	// the same of each process; Settings.Nodes has their roles
+	CPUOf map[string]float64 `json:"cpu_us_per_run_of_process,omitempty"`
+	// AgainstOneOff is the CPU of a run without sink and generator, as a multiple of a one-off
+	// run's.
 	AgainstOneOff float64 `json:"cpu_against_one_off,omitempty"`
 
 	Allocs float64 `json:"allocs_per_run"` // of all Carillon processes
@@ -64,10 +70,10 @@ type Result struct {
 	Settled *Load `json:"resident,omitempty"` // how the resident rows were
 	Killed  *Kill `json:"killed,omitempty"`
 
-	Flight *InFlight `json:"in_flight,omitempty"` // of F
-	Harm   *Harm     `json:"harm,omitempty"`      // of H
-	Notes  []string  `json:"notes,omitempty"`
-	Error  string    `json:"error,omitempty"` // of a peer: why there are no figures
+	Flight *InFlight     `json:"in_flight,omitempty"` // of F
+	Harm   *Interference `json:"harm,omitempty"`      // of H
+	Notes  []string      `json:"notes,omitempty"`
+	Error  string        `json:"error,omitempty"` // of a peer: why there are no figures
 
 	Began   time.Time `json:"began"`
 	Commit  string    `json:"commit"`
@@ -77,7 +83,7 @@ type Result struct {
 	Series []Point `json:"-"` // of the plot
 }
 
-// A Kill is what protocol E did.
+// A Kill is the kill of protocol E.
 type Kill struct {
 	Member string  `json:"member"`
 	After  float64 `json:"after_first_due_s"`
@@ -89,7 +95,7 @@ type Lateness struct {
 	P99  float64 `json:"p99"`
 	P999 float64 `json:"p99_9"`
 	Max  float64 `json:"max"`
-	// From says what was looked at: "sink", "histogram" (upper bounds of buckets), "client".
+	// From is the witness: "sink", "histogram" (upper bounds of buckets) or "client".
 	From string `json:"from"`
 }
 
@@ -137,18 +143,19 @@ func exact(late []time.Duration, from string) *Lateness {
 	return &Lateness{ms(at(late, 0.5)), ms(at(late, 0.99)), ms(at(late, 0.999)), ms(late[len(late)-1]), from}
 }
 
-// at returns the smallest element of sorted that is not exceeded by a share q of all (nearest rank).
+// at returns quantile q of sorted by nearest rank.
 func at(sorted []time.Duration, q float64) time.Duration {
-	rank := int(q*float64(len(sorted)) + 0.999999999) // rounded up, but not for the error of a float
+	// rounded up, but not for the error of a float
+	rank := int(q*float64(len(sorted)) + 0.999999999)
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
 // bounded returns the quantiles that a histogram in seconds allows.
-func bounded(steps []bucket) *Lateness {
-	if len(steps) == 0 || steps[len(steps)-1].count <= 0 {
+func bounded(h metrics.Histogram) *Lateness {
+	if h.Count() <= 0 {
 		return nil
 	}
-	ms := func(q float64) float64 { return 1000 * quantile(steps, q) }
+	ms := func(q float64) float64 { return 1000 * h.Quantile(q) }
 	return &Lateness{ms(0.5), ms(0.99), ms(0.999), ms(1), "histogram"}
 }
 
@@ -183,24 +190,26 @@ func (r *Result) title() string {
 
 // keep writes r, and its plot if it has a curve, into a folder.
 func (r *Result) keep(folder string) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	base := filepath.Join(folder, r.title())
+	if err := writeJSON(base+".json", r); err != nil {
+		return err
+	}
+	return r.plot().write(base + ".svg")
+}
+
+// writeJSON writes a result into a file, whose folder it makes.
+func writeJSON(path string, result any) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("keep result: %w", err)
 	}
-	text, err := json.MarshalIndent(r, "", "  ")
+	text, err := json.MarshalIndent(result, "", "  ")
 	if err != nil {
 		return fmt.Errorf("keep result: %w", err)
 	}
-	base := filepath.Join(folder, r.title())
-	if err := os.WriteFile(base+".json", append(text, '\n'), 0o644); err != nil { // #nosec G306 -- for everybody
-		return fmt.Errorf("keep result: %w", err)
-	}
-	if len(r.Series) < 2 { // over within half a second: there is no curve
-		return nil
-	}
-	return r.plot(base + ".svg")
+	return writeFile(path, append(text, '\n'))
 }
 
-// ReadResults reads the results in files, of which each may hold many, as that of peers does.
+// ReadResults reads results from files, of which each may hold many.
 func ReadResults(paths []string) ([]*Result, error) {
 	var all []*Result
 	for _, path := range paths {

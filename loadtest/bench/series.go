@@ -1,9 +1,12 @@
 package bench
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
+
+	"carillon.dev/carillon/loadtest/check"
 )
 
 // A Point is half a second of a run.
@@ -14,7 +17,7 @@ type Point struct {
 	P99  float64 // of counters: the mean as well
 }
 
-// pointSpan is what a Point stands for.
+// pointSpan is the span of a Point.
 const pointSpan = 500 * time.Millisecond
 
 // A start is one run's.
@@ -70,7 +73,8 @@ func seriesOf(readings []reading, from time.Time) []Point {
 	return points
 }
 
-// shape returns the highest rate over two points, and for how many seconds between the first and the last start nothing began.
+// shape returns the highest rate over two points, and for how many seconds nothing began between
+// the first and the last start.
 func shape(series []Point) (peak, pause float64) {
 	since, began := 0.0, false
 	for i, p := range series {
@@ -86,4 +90,64 @@ func shape(series []Point) (peak, pause float64) {
 		since, began = p.At, true
 	}
 	return peak, pause
+}
+
+// fromSink fills in what the sink saw of the runs of src, the first of them due at from. Promises
+// are counted of all runs; speed and lateness only of those due before until, unless that is zero.
+func (r *Result) fromSink(src source, from, until time.Time, seen []check.Sighting) {
+	first := make([]time.Time, src.count()) // by run
+	foreign := 0
+	for i := range seen {
+		if seen[i].Ref.Source != src.name() {
+			foreign++
+			continue
+		}
+		run, ok := src.runOf(&seen[i])
+		if !ok {
+			r.Unexpected++
+			continue
+		}
+		if !first[run].IsZero() {
+			r.Doubled++
+		}
+		if first[run].IsZero() || seen[i].At.Before(first[run]) {
+			first[run] = seen[i].At
+		}
+	}
+	if foreign > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d calls of the sink were of runs of another source", foreign))
+	}
+	late := make([]time.Duration, 0, len(first))
+	starts := make([]start, 0, len(first))
+	last, missedAfter := from, 0
+	for run, at := range first {
+		due := src.dueOf(run)
+		after := !until.IsZero() && !due.Before(until)
+		if at.IsZero() {
+			r.Missed++
+			if after {
+				missedAfter++
+			}
+			continue
+		}
+		d := at.Sub(due)
+		if d < 0 {
+			r.Early++
+		}
+		if after {
+			continue
+		}
+		late = append(late, max(d, 0))
+		starts = append(starts, start{at, d})
+		if at.After(last) {
+			last = at
+		}
+	}
+	if missedAfter > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d of the missed runs were due after the span that is measured, in which the jobs come to their ends", missedAfter))
+	}
+	r.Lateness = exact(late, "sink")
+	r.LastStart = last.Sub(from).Seconds()
+	r.RunsPerS = float64(len(late)) / max(r.LastStart, 1e-3)
+	r.Series = binned(starts, from)
 }

@@ -12,14 +12,14 @@ import (
 
 // The suites.
 const (
-	// Small takes half an hour on two cores, ten minutes of it to warm up: every goal once, in small. What has no goal is left out of it, and of what takes long
-	// the one case that says most is measured: A without NATS workers and outages, F over HTTP/1.1, H beside a target that hangs, carillon dev at one rate.
+	// Small takes half an hour on two cores, ten minutes of it to warm up. It measures every goal
+	// once, at a small size, and leaves out what has no goal.
 	Small = "small"
 	// Full takes hours: everything, at its size.
 	Full = "full"
 )
 
-// sizes are what differs between suites.
+// sizes are the differences between suites.
 type sizes struct {
 	burn     int      // runs of A
 	burns    []string // its targets
@@ -106,8 +106,8 @@ func Suite(name string, base Config) ([]Config, error) {
 	return parts, nil
 }
 
-// Some returns the parts with these numbers, counted from 1, in the order of the suite; without numbers all. The error names every number
-// that there is no part for.
+// Some returns the parts with these numbers, counted from 1, in the order of the suite; all without
+// numbers. The error names every number that has no part.
 func Some(parts []Config, numbers []int) ([]Config, error) {
 	if len(numbers) == 0 {
 		return parts, nil
@@ -127,7 +127,7 @@ func Some(parts []Config, numbers []int) ([]Config, error) {
 	return some, errors.Join(faults...)
 }
 
-// RunSuite measures all parts and prints the table of goals. A part that fails does not keep the others from being measured.
+// RunSuite measures all parts and prints the table of goals. It goes on after a part that fails.
 func RunSuite(ctx context.Context, parts []Config, out io.Writer) error {
 	var faults []error
 	for _, p := range parts {

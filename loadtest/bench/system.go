@@ -19,9 +19,9 @@ import (
 	"carillon.dev/carillon/loadtest/process"
 )
 
-// A system is what is measured: it takes jobs in and runs them.
+// A system takes jobs in and runs them, and is measured.
 type system interface {
-	// name is what results call it.
+	// name is its name in results.
 	name() string
 	// intake returns the base URLs that jobs are sent to.
 	intake() []string
@@ -31,9 +31,9 @@ type system interface {
 	profiles() []string
 	// pids returns the process of each member; 0 = there is none now.
 	pids() map[string]int
-	// rest makes that nothing is dispatched: before jobs are taken in (idle) or after, as the system is made.
+	// rest stops what work starts.
 	rest(ctx context.Context) error
-	// work starts what dispatches and executes, and returns when it is ready.
+	// work starts the nodes that are to dispatch and execute, and returns when they are ready.
 	work(ctx context.Context) error
 	// kill kills the member that dispatches, with SIGKILL, and returns its name.
 	kill(ctx context.Context) (string, error)
@@ -46,10 +46,12 @@ type layout int
 
 const (
 	together layout = iota // every node has every role
-	workers                // one node takes jobs in and dispatches; the others execute, and start when told to
-	outage                 // one node takes jobs in; the others dispatch and execute, and start when told to
-	oneKind                // one node takes jobs in and executes, two only dispatch
-	apart                  // one node takes jobs in and dispatches, another one executes
+	// one node takes jobs in and dispatches; the others execute, and start when told to
+	workers
+	// one node takes jobs in; the others dispatch and execute, and start when told to
+	outage
+	oneKind // one node takes jobs in and executes, two only dispatch
+	apart   // one node takes jobs in and dispatches, another one executes
 )
 
 const (
@@ -58,7 +60,7 @@ const (
 	roleExecute  = "executor"
 )
 
-// roles returns the roles of each node, for so many that work.
+// roles returns the roles of each node of a layout; nodes is how many work.
 func (l layout) roles(nodes int) [][]string {
 	var all [][]string
 	switch l {
@@ -84,10 +86,10 @@ func (l layout) roles(nodes int) [][]string {
 	return all
 }
 
-// noopEnv is the setting executor.noop in the environment, which the members of a cluster and carillon dev inherit.
+// noopEnv is the setting executor.noop. Nodes inherit it from the environment.
 const noopEnv = "CARILLON_EXECUTOR_NOOP"
 
-// clusterSystem is a cluster of its own by deploy/local.
+// clusterSystem is a cluster that deploy/local starts.
 type clusterSystem struct {
 	dir      string
 	spec     cluster.Spec
@@ -116,7 +118,7 @@ func startCluster(ctx context.Context, dir string, spec cluster.Spec, l layout, 
 	return s, nil
 }
 
-// up starts what is to run.
+// up starts all members but the idle ones.
 func (s *clusterSystem) up(ctx context.Context) error {
 	spec := s.spec
 	spec.Nodes -= s.idle
@@ -136,7 +138,7 @@ func (s *clusterSystem) now() (*cluster.Cluster, error) {
 	return cluster.Open(cluster.Options{Dir: s.dir})
 }
 
-// status returns what runs; nothing if the folder cannot be read.
+// status returns the members; none if the folder cannot be read.
 func (s *clusterSystem) status() cluster.Status {
 	c, err := s.now()
 	if err != nil {
@@ -165,7 +167,7 @@ func (s *clusterSystem) nodes() []string {
 	return urls
 }
 
-// firstProfiles is the port at which the first node of a cluster serves profiles; the others have the next ones.
+// firstProfiles is the port at which the first node serves profiles; the others have the next ones.
 const firstProfiles = 19081
 
 func (s *clusterSystem) profiles() []string {
@@ -233,10 +235,8 @@ func (s *clusterSystem) close(ctx context.Context) error {
 // devSystem is `carillon dev`, a process with everything in it.
 type devSystem struct {
 	program, dir string
-	child        *process.Child
-	stop         context.CancelFunc
-	log          *os.File
-	api          string // stays the same over restarts
+	server       *process.Server // nil: it is stopped
+	api          string          // stays the same over restarts
 }
 
 var (
@@ -244,18 +244,19 @@ var (
 	devProfiles = regexp.MustCompile(`profiles are served.* at=(http://[^/\s]+)/debug/pprof/`)
 )
 
-// devStart bounds the wait for it.
-const devStart = time.Minute
-
-// devLog is what it writes in its folder.
-const devLog = "log"
+const (
+	// devStart bounds the wait for carillon dev.
+	devStart = time.Minute
+	// devLog is the file of its output.
+	devLog = "log"
+)
 
 // startDev starts program (carillon) with its data in dir.
 func startDev(ctx context.Context, program, dir string, noop bool) (*devSystem, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("start carillon dev: %w", err)
 	}
-	if err := os.Setenv(noopEnv, strconv.FormatBool(noop)); err != nil { // a cluster that was measured before may have left another
+	if err := os.Setenv(noopEnv, strconv.FormatBool(noop)); err != nil {
 		return nil, fmt.Errorf("start carillon dev: %w", err)
 	}
 	s := &devSystem{program: program, dir: dir}
@@ -274,7 +275,7 @@ func (s *devSystem) nodes() []string { return []string{s.api} }
 // profiles are where the log says: at a free port of the last start.
 func (s *devSystem) profiles() []string {
 	text, err := os.ReadFile(filepath.Join(s.dir, devLog))
-	if err != nil || s.child == nil {
+	if err != nil || s.server == nil {
 		return nil
 	}
 	all := devProfiles.FindAllSubmatch(text, -1)
@@ -285,65 +286,43 @@ func (s *devSystem) profiles() []string {
 }
 
 func (s *devSystem) pids() map[string]int {
-	if s.child == nil {
+	if s.server == nil {
 		return map[string]int{nodeKind: 0}
 	}
-	return map[string]int{nodeKind: s.child.PID}
+	return map[string]int{nodeKind: s.server.PID}
 }
 
 // rest stops the process; its data stays.
 func (s *devSystem) rest(context.Context) error {
-	if s.child == nil {
+	if s.server == nil {
 		return nil
 	}
-	s.stop()
-	<-s.child.Done
-	err := s.child.Err
-	s.child = nil
-	if errors.Is(err, context.Canceled) { // told to, and ended in order
-		err = nil
-	}
-	if err = errors.Join(err, s.log.Close()); err != nil {
-		return fmt.Errorf("stop carillon dev: %w", err)
-	}
-	return nil
+	err := s.server.End()
+	s.server = nil
+	return err
 }
 
 func (s *devSystem) work(ctx context.Context) (err error) {
-	if s.child != nil {
+	if s.server != nil {
 		return nil
-	}
-	if s.log, err = os.OpenFile(filepath.Join(s.dir, devLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-		return fmt.Errorf("start carillon dev: %w", err)
 	}
 	port := "0"
 	if s.api != "" {
 		_, port, _ = strings.Cut(strings.TrimPrefix(s.api, "http://"), ":")
 	}
 	args := []string{"dev", "--port", port, "--data-dir", filepath.Join(s.dir, "data"), "--admin-listen", "127.0.0.1:0"}
-	var life context.Context
-	life, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-	heard := process.Await(s.log, devListens)
-	if s.child, err = process.Start(life, s.program, args, heard, s.log); err != nil {
-		s.stop()
-		return errors.Join(err, s.log.Close())
+	server, err := process.StartServer(ctx, s.program, args, filepath.Join(s.dir, devLog), devListens, devStart)
+	if err != nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, devStart)
-	defer cancel()
-	select {
-	case api := <-heard.Found:
-		if s.api == "" { // else it is the same
-			s.api = api
-		}
-		return nil
-	case <-s.child.Done:
-		return fmt.Errorf("start carillon dev: it ended at once (see %s): %w", s.log.Name(), s.child.Err)
-	case <-ctx.Done():
-		return errors.Join(fmt.Errorf("start carillon dev: %w", ctx.Err()), s.rest(ctx))
+	s.server = server
+	if s.api == "" {
+		s.api = server.Said
 	}
+	return nil
 }
 
-// kill is for clusters: a single process has nobody who takes over.
+// kill fails: nobody takes over from a single process.
 func (s *devSystem) kill(context.Context) (string, error) {
 	return "", errors.New("carillon dev has no second dispatcher")
 }

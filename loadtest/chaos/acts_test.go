@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/nats"
 	"carillon.dev/carillon/loadtest/process"
 )
 
@@ -18,18 +19,21 @@ func TestActsOnServers(t *testing.T) {
 	c := cluster.Start(t, cluster.Spec{NATS: 3})
 	ctx := t.Context()
 	r := &run{
-		clusters: []*cluster.Cluster{c}, report: &Report{}, meter: process.NewMeter(process.CPU), sink: &process.Sink{Child: &process.Child{}},
-		log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		recorder: recorder{report: &Report{}},
+		members: members{
+			clusters: []*cluster.Cluster{c}, meter: process.NewMeter(process.CPU),
+			sink: &process.Sink{Server: &process.Server{Child: &process.Child{}}}, log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		},
 	}
-	n, err := dialNATS(ctx, c.NATSURLs()[0])
+	n, err := nats.Dial(ctx, c.NATSURLs()[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	stream := `{"name":"carillon_runs_0","subjects":["carillon_runs_0.>"],"storage":"file","num_replicas":3}`
-	if err := n.request("$JS.API.STREAM.CREATE.carillon_runs_0", stream, nil); err != nil {
+	if err := n.Request("$JS.API.STREAM.CREATE.carillon_runs_0", stream, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.close(); err != nil {
+	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
 	t0 := time.Now()

@@ -1,14 +1,12 @@
 package chaos
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,14 +14,18 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 const (
-	// changesFrom is when the first change is made, before T0; the last is made when changesUntil of the span has gone.
+	// The first change is made changesFrom before T0, the last after the part changesUntil of the
+	// span.
 	changesFrom  = 3 * time.Second
 	changesUntil = 0.8
-	// A run is changed between changeNear and changeFar before it is due: near enough that its dispatcher may hold it already.
+	// A run is changed between changeNear and changeFar before it is due. So its dispatcher may
+	// hold it.
 	changeNear = 200 * time.Millisecond
 	changeFar  = 15 * time.Second
 	// A rescheduled run is due between moveNear and moveFar after the request.
@@ -32,17 +34,17 @@ const (
 
 	changeTimeout = 5 * time.Second  // of one request
 	changePatient = 30 * time.Second // of all tries of one change
-	changePause   = 200 * time.Millisecond
 	changesAtOnce = 32
 )
 
-// A known job is one of which the id and the due instant are known: what a change is made from.
+// A knownJob is one whose id and due instant are known.
 type knownJob struct {
 	id  string
 	due time.Time
 }
 
-// known pairs what was asked with what was acknowledged, in order of due instants. Immediate jobs are left out.
+// known pairs jobs with their acknowledgements, in order of due instants. It leaves out immediate
+// jobs.
 func known(asks []check.Ask, acks []check.Ack) []knownJob {
 	ids := make(map[check.Ref]string, len(acks))
 	for _, a := range acks {
@@ -60,7 +62,7 @@ func known(asks []check.Ask, acks []check.Ack) []knownJob {
 	return jobs
 }
 
-// A plannedChange is what is to be asked for, and when.
+// A plannedChange is a change and its instant.
 type plannedChange struct {
 	at   time.Time
 	run  string
@@ -68,8 +70,9 @@ type plannedChange struct {
 	due  time.Time // the new instant of a reschedule
 }
 
-// planChanges picks n changes, cancels and reschedules in turn, each of another of the jobs (in order of due instants),
-// from the instant given and over the span given, in order of their instants. It returns fewer if there are too few jobs.
+// planChanges picks n changes over the span that begins at from: cancels and reschedules
+// alternately, in order of their instants, each of another job. jobs is in order of due instants.
+// It returns fewer if there are too few jobs.
 func planChanges(jobs []knownJob, n int, from time.Time, span time.Duration, rng *rand.Rand) []plannedChange {
 	used := make([]bool, len(jobs))
 	var plan []plannedChange
@@ -101,7 +104,7 @@ func planChanges(jobs []knownJob, n int, from time.Time, span time.Duration, rng
 
 func compareDue(j knownJob, t time.Time) int { return j.due.Compare(t) }
 
-// ChangeCount tells how the changes went.
+// ChangeCount counts changes by result.
 type ChangeCount struct {
 	Cancels     int `json:"cancels"`     // acknowledged
 	Reschedules int `json:"reschedules"` // acknowledged
@@ -109,26 +112,17 @@ type ChangeCount struct {
 	Unknown     int `json:"unknown"`     // no answer that tells
 }
 
-// A changeLine is how check reads a change; zero acked = outcome unknown.
-type changeLine struct {
-	Run       string           `json:"run"`
-	Kind      check.ChangeKind `json:"kind"`
-	Due       time.Time        `json:"due,omitzero"`
-	Requested time.Time        `json:"requested"`
-	Acked     time.Time        `json:"acked,omitzero"`
-}
-
-// A changer asks for changes and writes down what was answered.
+// A changer asks for changes and records those that were or may have been accepted.
 type changer struct {
 	urls []string // bases of the nodes' APIs
 	http *http.Client
 	out  io.Writer
 }
 
-// run makes the changes of plan at their instants, and writes those that were or may have been accepted.
+// run makes the changes of plan at their instants.
 func (c *changer) run(ctx context.Context, plan []plannedChange) (ChangeCount, error) {
 	type done struct {
-		line    changeLine
+		change  check.Change
 		refused bool
 		err     error
 	}
@@ -138,12 +132,12 @@ func (c *changer) run(ctx context.Context, plan []plannedChange) (ChangeCount, e
 	go func() {
 		defer close(results)
 		for i, p := range plan {
-			if sleepUntil(gctx, p.at) != nil {
+			if wait.Until(gctx, p.at) != nil {
 				break
 			}
 			g.Go(func() error {
-				line, refused, err := c.change(gctx, p, i)
-				results <- done{line, refused, err}
+				change, refused, err := c.change(gctx, p, i)
+				results <- done{change, refused, err}
 				return nil
 			})
 		}
@@ -160,73 +154,33 @@ func (c *changer) run(ctx context.Context, plan []plannedChange) (ChangeCount, e
 		case d.refused:
 			count.Refused++
 			continue
-		case d.line.Acked.IsZero():
+		case d.change.Acked.IsZero():
 			count.Unknown++
-		case d.line.Kind == check.Cancel:
+		case d.change.Kind == check.Cancel:
 			count.Cancels++
 		default:
 			count.Reschedules++
 		}
-		if err := enc.Encode(d.line); err != nil {
+		if err := enc.Encode(d.change); err != nil {
 			faults = errors.Join(faults, fmt.Errorf("write changes: %w", err))
 		}
 	}
 	return count, errors.Join(faults, ctx.Err())
 }
 
-// change asks one node after the other, from number first on, until one gives an answer that tells, and no longer than changePatient.
-// refused: it is known that nothing was changed. An error is an answer that no node should give.
-func (c *changer) change(ctx context.Context, p plannedChange, first int) (line changeLine, refused bool, err error) {
-	line = changeLine{Run: p.run, Kind: p.kind, Due: p.due, Requested: time.Now().UTC()}
-	doubt := false // an earlier try may have been accepted
-	for try := 0; ; try++ {
-		status, body, reached, err := c.once(ctx, c.urls[(first+try)%len(c.urls)], p)
-		switch {
-		case err == nil && status/100 == 2:
-			line.Acked = time.Now().UTC()
-			return line, false, nil
-		case err == nil && (status == http.StatusConflict || status == http.StatusPreconditionFailed):
-			return line, !doubt, nil // in doubt: perhaps refused because of ourselves
-		case err == nil && status/100 == 4 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout:
-			return line, false, fmt.Errorf("%s run %s: answered %d %.300s", p.kind, p.run, status, body)
-		case err == nil && status == http.StatusTooManyRequests:
-		default:
-			doubt = doubt || reached
-		}
-		if time.Since(line.Requested) > changePatient || sleepUntil(ctx, time.Now().Add(changePause)) != nil {
-			if !doubt {
-				return line, true, nil // it never reached anybody
-			}
-			return line, false, nil
-		}
-	}
-}
-
-// once makes one request. reached is false if it is known that no node took it.
-func (c *changer) once(ctx context.Context, base string, p plannedChange) (status int, body []byte, reached bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
-	defer cancel()
-	method, path, payload := http.MethodDelete, "/v1/jobs/"+url.PathEscape(p.run), []byte(nil)
+// change asks for a change, from node number first on. refused: it is known that nothing was
+// changed. An error is an answer that no node should give.
+func (c *changer) change(ctx context.Context, p plannedChange, first int) (made check.Change, refused bool, err error) {
+	made = check.Change{Run: p.run, Kind: p.kind, Due: p.due, Requested: time.Now().UTC()}
+	q := api.Request{Method: http.MethodDelete, URL: "/v1/jobs/" + url.PathEscape(p.run), Timeout: changeTimeout}
 	if p.kind == check.Reschedule {
-		method = http.MethodPatch
-		payload = fmt.Appendf(nil, `{"schedule":{"at":%q}}`, p.due.Format("2006-01-02T15:04:05.000Z"))
+		q.Method, q.Type = http.MethodPatch, "application/merge-patch+json"
+		q.Body = fmt.Appendf(nil, `{"schedule":{"at":%q}}`, p.due.Format("2006-01-02T15:04:05.000Z"))
 	}
-	req, err := http.NewRequestWithContext(ctx, method, base+path, bytes.NewReader(payload))
+	o, err := askUntil(ctx, c.http, c.urls, q, first, changePatient, http.StatusConflict, http.StatusPreconditionFailed)
 	if err != nil {
-		return 0, nil, false, err
+		return made, false, fmt.Errorf("%s run %s: %w", p.kind, p.run, err)
 	}
-	if payload != nil {
-		req.Header.Set("Content-Type", "application/merge-patch+json")
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		var op *net.OpError
-		return 0, nil, !errors.As(err, &op) || op.Op != "dial", err
-	}
-	defer func() { _ = resp.Body.Close() }() // read to its end, or given up
-	const mostRead = 1 << 20
-	if body, err = io.ReadAll(io.LimitReader(resp.Body, mostRead)); err != nil {
-		return 0, nil, true, err
-	}
-	return resp.StatusCode, body, true, nil
+	made.Acked = o.acked
+	return made, o.refused, nil
 }

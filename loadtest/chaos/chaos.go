@@ -3,12 +3,10 @@ package chaos
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -22,48 +20,72 @@ import (
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/api"
-	"carillon.dev/carillon/loadtest/check"
-	"carillon.dev/carillon/loadtest/journal"
+	"carillon.dev/carillon/loadtest/nats"
 	"carillon.dev/carillon/loadtest/process"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 const (
 	// blackoutAfter is how long after the summary of the last import everything is killed.
 	blackoutAfter = time.Second
-	// sampleEvery is how often CPU times are read: what a member used in the last such span before it died by itself is lost.
+	// sampleEvery is how often CPU times are read. What a member uses between the last reading and
+	// its death is lost.
 	sampleEvery = 500 * time.Millisecond
-	// quietFor is for how long the sink must have seen nothing new, after the last due instant, for the runs to count as over.
+	// quietFor is how long no sink may see a call, after the last due instant, for the run to count
+	// as over.
 	quietFor = 3 * time.Second
+	// quietPoll is how often the sinks are asked for that.
+	quietPoll = 500 * time.Millisecond
 	// stopTimeout bounds the end of everything that was started.
 	stopTimeout = time.Minute
 )
 
-// run is one run under way.
+// A run is one run under way. The courses of the families of scenarios embed it.
 type run struct {
-	cfg    Config
-	log    *slog.Logger
-	sink   *process.Sink
-	client *api.Client
-	http   *http.Client
-	meter  *process.Meter
+	members
+	recorder
+
+	client  *api.Client // of the nodes that take jobs in
+	watched watched
 	// older and newer are the programs of TwoBuilds.
 	older, newer string
+	// tally replaces the judge in courses with too many runs for it; nil in all others.
+	tally *tally
+}
+
+// members are the processes of a run: the cluster and the sinks.
+type members struct {
+	cfg   Config
+	log   *slog.Logger
+	http  *http.Client
+	meter *process.Meter
+	sink  *process.Sink
 	// limited receives the calls of jobs with limits; only in Limits.
 	limited *process.Sink
-	watched watched
-	// tally is what was counted instead of judged; only in courses with too many runs for the judge.
-	tally *tally
 
 	mu       sync.Mutex         // guards what follows
 	clusters []*cluster.Cluster // one for each time that it was brought up; the last one counts
-	report   *Report
-	led      string    // the NATS server that led when a step asked last
-	asked    []string  // sources, in the order of their imports
-	lastDue  time.Time // of everything asked for so far
+	led      string             // the NATS server that led when a step asked last
 }
 
-// Run does one run and returns what came of it; out gets the judge's table. An error says that the run itself failed, and
-// comes with the report as far as it goes. A report that is bad is no error: ask it.
+// A recorder keeps what happens in a run.
+type recorder struct {
+	recording sync.Mutex // guards what follows
+	report    *Report
+	asked     []string  // sources, in the order of their imports
+	lastDue   time.Time // of everything asked for so far
+}
+
+// record changes the report.
+func (r *recorder) record(change func(rep *Report)) {
+	r.recording.Lock()
+	defer r.recording.Unlock()
+	change(r.report)
+}
+
+// Run does one run and returns its report; out gets the judge's table. An error means that the run
+// did not come to its end; the report goes as far as the run did. A broken promise is no error: see
+// Report.Failed.
 func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -78,8 +100,8 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext, MaxIdleConnsPerHost: 64}
 	defer transport.CloseIdleConnections()
 	r := &run{
-		cfg: cfg, log: cfg.Log, http: &http.Client{Transport: transport}, meter: process.NewMeter(process.CPU),
-		report: &Report{Scenario: cfg.Scenario, Command: cfg.Command, Began: time.Now().UTC()},
+		members:  members{cfg: cfg, log: cfg.Log, http: &http.Client{Transport: transport}, meter: process.NewMeter(process.CPU)},
+		recorder: recorder{report: &Report{Scenario: cfg.Scenario, Command: cfg.Command, Began: time.Now().UTC()}},
 	}
 	r.report.describe(ctx, cfg)
 
@@ -89,22 +111,22 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	}
 	stopSampling := r.sampleAlways()
 	defer stopSampling()
-	stopWatching, err := r.watchAlways(ctx)
+	stopWatching, err := (watching{r}).always(ctx)
 	if err != nil {
 		return r.report, err
 	}
 	defer func() { err = errors.Join(err, stopWatching()) }()
 
-	play := r.play
+	play := mainJob{r}.play
 	switch {
 	case cfg.Scenario.Recurs():
-		play = r.playRecurring
+		play = recurringCourse{r}.play
 	case cfg.Scenario.Guards():
-		play = r.playGuarded
+		play = guaranteesCourse{r}.play
 	case cfg.Scenario == Limits:
-		play = r.playLimits
+		play = limitsCourse{r}.play
 	case cfg.Scenario.Steady():
-		play = r.playSteady
+		play = steadyCourse{r}.play
 	case cfg.Scenario.course() != nil:
 		play = r.playCourse
 	}
@@ -112,7 +134,7 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 		return r.report, err
 	}
 	r.log.Info("judging", "wait", cfg.Wait, "apart", cfg.Apart)
-	if err := r.judge(ctx, out); err != nil {
+	if err := (judging{r}).judge(ctx, out); err != nil {
 		return r.report, err
 	}
 	r.report.Judged = true
@@ -120,11 +142,11 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	return r.report, err
 }
 
-// start starts the cluster and the receivers, the cluster first where it makes the address that they
-// listen on.
+// start starts the cluster and the sinks. The cluster comes first where it makes the address of the
+// sinks.
 func (r *run) start(ctx context.Context) (err error) {
 	if r.cfg.Scenario == TwoBuilds {
-		if err := r.buildTwo(ctx); err != nil {
+		if err := (twoBuilds{r}).build(ctx); err != nil {
 			return err
 		}
 	}
@@ -139,7 +161,7 @@ func (r *run) start(ctx context.Context) (err error) {
 		return err
 	}
 	if r.cfg.Scenario == Limits {
-		if err := r.startLimitedSink(ctx); err != nil {
+		if err := (limitsCourse{r}).startSink(ctx); err != nil {
 			return err
 		}
 	}
@@ -149,7 +171,7 @@ func (r *run) start(ctx context.Context) (err error) {
 	return r.up(ctx)
 }
 
-// stop stops what was started, the receivers last.
+// stop stops everything, the sinks last.
 func (r *run) stop(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
@@ -202,8 +224,8 @@ func (r *run) up(ctx context.Context) error {
 	return nil
 }
 
-// upAgain starts all members again. That builds the program anew; the note says so if it has become another one, because
-// the source was changed meanwhile.
+// upAgain starts all members again, which builds the program anew. The note says if the source was
+// changed since.
 func (r *run) upAgain(ctx context.Context) (note string, err error) {
 	before, err := r.programSum()
 	if err != nil {
@@ -220,7 +242,7 @@ func (r *run) upAgain(ctx context.Context) (note string, err error) {
 }
 
 // programSum returns the SHA-256 of the program that the nodes run.
-func (r *run) programSum() ([sha256.Size]byte, error) {
+func (r *members) programSum() ([sha256.Size]byte, error) {
 	text, err := os.ReadFile(filepath.Join(r.cfg.Dir, "cluster", "carillon"))
 	if err != nil {
 		return [sha256.Size]byte{}, fmt.Errorf("look at the nodes' program: %w", err)
@@ -228,48 +250,28 @@ func (r *run) programSum() ([sha256.Size]byte, error) {
 	return sha256.Sum256(text), nil
 }
 
-// play is the run from the idle cluster to the last arrival.
-func (r *run) play(ctx context.Context) error {
-	cfg := r.cfg
-	begin, start, t0, err := r.idle(ctx)
-	if err != nil {
-		return err
-	}
-	g, gctx := errgroup.WithContext(ctx)
-	for _, c := range schedule(cfg.Scenario, cfg.Cluster.Cassandra, cfg.Cluster.NATS, cfg.Cluster.Nodes, cfg.Span) {
-		g.Go(func() error { return r.take(gctx, t0, c) })
-	}
-	g.Go(func() error { return r.lateImports(gctx, t0, portionPlan(cfg.Scenario, cfg.Span)) })
-	var imported mark
-	g.Go(func() error {
-		res, err := r.importJobs(gctx, r.mainPart(t0))
-		r.keepImport(res)
-		if err != nil {
-			return err
-		}
-		imported = r.mark()
-		return r.afterImport(gctx, t0)
-	})
-	if err := g.Wait(); err != nil {
-		return err
-	}
+// finish waits for the last arrival and keeps the phases of a run with one import.
+func (r *run) finish(ctx context.Context, begin, start, imported mark) error {
 	if err := r.untilQuiet(ctx); err != nil {
 		return err
 	}
-	over := r.mark()
-	r.report.Phases = []Phase{
-		phase("idle", begin, start), phase("main import", start, imported), phase("runs", imported, over),
-	}
+	r.keepPhases(begin, start, imported)
 	return nil
 }
 
-// idle is the time in which nothing happens, from begin to start. t0 is when the first job will be due.
+func (r *run) keepPhases(begin, start, imported mark) {
+	r.report.Phases = []Phase{
+		phase("idle", begin, start), phase("main import", start, imported), phase("runs", imported, r.mark()),
+	}
+}
+
+// idle measures the idle cluster, from begin to start. t0 is the first due instant.
 func (r *run) idle(ctx context.Context) (begin, start mark, t0 time.Time, err error) {
 	if err := r.describeStream(ctx); err != nil {
 		return begin, start, t0, err
 	}
 	begin = r.mark()
-	if err := sleepUntil(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
+	if err := wait.Until(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
 		return begin, start, t0, err
 	}
 	start = r.mark()
@@ -279,73 +281,16 @@ func (r *run) idle(ctx context.Context) (begin, start mark, t0 time.Time, err er
 	return begin, start, t0, nil
 }
 
-// afterImport is what needs the answers of the main import: changes, and the blackout.
-func (r *run) afterImport(ctx context.Context, t0 time.Time) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return r.makeChanges(ctx, t0) })
-	if r.cfg.Scenario == Blackout {
-		g.Go(func() error { return r.blackout(ctx) })
-	}
-	return g.Wait()
-}
-
-// makeChanges cancels and reschedules runs of the main import.
-func (r *run) makeChanges(ctx context.Context, t0 time.Time) (err error) {
-	f, err := os.OpenFile(r.changesFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return fmt.Errorf("make changes: %w", err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	asks, err := readFile(r.askedFile("main"), func(f io.Reader) ([]check.Ask, error) { return journal.ReadAsked(f, "main") })
-	if err != nil {
-		return err
-	}
-	acks, err := readFile(r.acksFile("main"), journal.ReadAcks)
-	if err != nil {
-		return err
-	}
-	from := latest(t0.Add(-changesFrom), time.Now())
-	span := t0.Add(time.Duration(changesUntil * float64(r.cfg.Span))).Sub(from)
-	rng := rand.New(rand.NewPCG(r.cfg.Seed, 1)) // #nosec G404 -- a repeatable choice, no secret
-	plan := planChanges(known(asks, acks), r.cfg.Changes, from, max(span, 0), rng)
-	for _, p := range plan {
-		r.keepDue(p.due)
-	}
-	c := &changer{urls: r.client.URLs, http: r.http, out: f}
-	count, err := c.run(ctx, plan)
-	r.mu.Lock()
-	r.report.Changes = count
-	r.mu.Unlock()
-	if err != nil {
-		return fmt.Errorf("make changes: %w", err)
-	}
-	r.log.Info("changes are over", "cancels", count.Cancels, "reschedules", count.Reschedules, "refused", count.Refused, "unknown", count.Unknown)
-	return nil
-}
-
-// blackout imports the late part as one portion and kills everything after its summary.
-func (r *run) blackout(ctx context.Context) error {
-	if err := sleepUntil(ctx, portionAt(time.Now())); err != nil {
-		return err
-	}
-	res, err := r.importJobs(ctx, r.latePart(1, 1, time.Now()))
-	r.keepImport(res)
-	if err != nil {
-		return err
-	}
-	summary := time.Now()
-	return r.take(ctx, summary, chain{{blackoutAfter, ActKillAll, ""}, {blackoutAfter, ActStartAll, ""}})
-}
-
 // take takes the steps of a chain and writes them down.
 func (r *run) take(ctx context.Context, t0 time.Time, c chain) error {
 	var froze time.Time
 	for i, s := range c {
 		at := t0.Add(s.at)
-		if s.act == ActThaw && i > 0 { // a freeze of this chain lasts as long as it was to, also when it came late
+		// a freeze of this chain lasts as long as it was to, also when it came late
+		if s.act == ActThaw && i > 0 {
 			at = latest(at, froze.Add(s.at-c[i-1].at))
 		}
-		if err := sleepUntil(ctx, at); err != nil {
+		if err := wait.Until(ctx, at); err != nil {
 			return err
 		}
 		e := Event{Act: s.act, Member: s.member, Began: time.Now().UTC()}
@@ -358,14 +303,12 @@ func (r *run) take(ctx context.Context, t0 time.Time, c chain) error {
 		e.AfterFirstDue = e.Began.Sub(r.report.FirstDue).Seconds()
 		r.log.Info("fault", "act", s.act, "member", s.member, "after_first_due_s", e.AfterFirstDue,
 			"took", e.Ended.Sub(e.Began).Round(time.Millisecond), "note", note)
-		r.mu.Lock()
-		r.report.Events = append(r.report.Events, e)
-		r.mu.Unlock()
+		r.record(func(rep *Report) { rep.Events = append(rep.Events, e) })
 	}
 	return nil
 }
 
-// act does one step. The note says what there is to say about it.
+// act does one step. The note goes into the report.
 func (r *run) act(ctx context.Context, s step) (note string, err error) {
 	c := r.cluster()
 	if s.member == streamLeader {
@@ -392,7 +335,7 @@ func (r *run) act(ctx context.Context, s step) (note string, err error) {
 	case ActThaw:
 		return note, c.Thaw(ctx, s.member)
 	case ActStream:
-		gone, err := deleteStreams(ctx, c.NATSURLs()[0])
+		gone, err := nats.DeleteStreams(ctx, c.NATSURLs()[0])
 		var notes []string
 		for _, g := range gone {
 			notes = append(notes, fmt.Sprintf("%s with %d messages", g.Name, g.Messages))
@@ -419,108 +362,73 @@ func (r *run) act(ctx context.Context, s step) (note string, err error) {
 	}
 }
 
-// untilQuiet waits until the last due instant has passed and no sink sees anything new, at most Config.Wait.
+// untilQuiet waits until the last due instant has passed and no sink sees a new call, at most
+// Config.Wait.
 func (r *run) untilQuiet(ctx context.Context) error {
-	if err := sleepUntil(ctx, r.lastDue); err != nil {
+	if err := wait.Until(ctx, r.lastDue); err != nil {
 		return err
 	}
-	limit := time.Now().Add(r.cfg.Wait)
 	seen, since := int64(-1), time.Now()
-	for time.Now().Before(limit) {
+	ok, err := wait.Poll(ctx, quietPoll, time.Now().Add(r.cfg.Wait), func() (bool, error) {
 		n := int64(0)
 		for _, sink := range r.sinks() {
-			seen, err := r.sinkSeen(ctx, sink)
+			stats, err := process.AskSink(ctx, r.http, sink.URL)
 			if err != nil {
-				return err
+				return false, err
 			}
-			n += seen
+			n += stats.Seen
 		}
 		if n != seen {
 			seen, since = n, time.Now()
 		}
-		if time.Since(since) >= quietFor {
-			return nil
-		}
-		if err := sleepUntil(ctx, time.Now().Add(500*time.Millisecond)); err != nil {
-			return err
-		}
+		return time.Since(since) >= quietFor, nil
+	})
+	if err == nil && !ok {
+		r.log.Warn("arrivals go on, and the wait is over", "seen", seen)
 	}
-	r.log.Warn("arrivals go on, and the wait is over", "seen", seen)
-	return nil
+	return err
 }
 
 // sinks returns all that receive calls.
-func (r *run) sinks() []*process.Sink {
+func (r *members) sinks() []*process.Sink {
 	if r.limited == nil {
 		return []*process.Sink{r.sink}
 	}
 	return []*process.Sink{r.sink, r.limited}
 }
 
-func (r *run) sinkSeen(ctx context.Context, sink *process.Sink) (int64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, sink.URL+"/stats", http.NoBody)
-	if err != nil {
-		return 0, fmt.Errorf("ask the sink: %w", err)
-	}
-	resp, err := r.http.Do(req)
-	if err != nil {
-		return 0, fmt.Errorf("ask the sink: %w", err)
-	}
-	defer func() { _ = resp.Body.Close() }() // read to its end
-	var stats struct {
-		Seen int64 `json:"seen"`
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&stats); err != nil {
-		return 0, fmt.Errorf("ask the sink: %w", err)
-	}
-	return stats.Seen, nil
-}
-
 func (r *run) changesFile() string { return filepath.Join(r.cfg.Dir, "changes.ndjson") }
 
-func (r *run) keepSource(source string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *recorder) keepSource(source string) {
+	r.recording.Lock()
+	defer r.recording.Unlock()
 	r.asked = append(r.asked, source)
 }
 
-func (r *run) sources() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *recorder) sources() []string {
+	r.recording.Lock()
+	defer r.recording.Unlock()
 	return slices.Clone(r.asked)
 }
 
 // keepDue notes that something is due at t.
-func (r *run) keepDue(t time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *recorder) keepDue(t time.Time) {
+	r.recording.Lock()
+	defer r.recording.Unlock()
 	r.lastDue = latest(r.lastDue, t)
 }
 
 // cluster returns the cluster as it was brought up last.
-func (r *run) cluster() *cluster.Cluster {
+func (r *members) cluster() *cluster.Cluster {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.clusters[len(r.clusters)-1]
 }
 
-func (r *run) keepImport(res ImportResult) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *recorder) keepImport(res ImportResult) {
+	r.recording.Lock()
+	defer r.recording.Unlock()
 	if res.Source != "" {
 		r.report.Imports = append(r.report.Imports, res)
 	}
-}
-
-func readFile[T any](path string, read func(io.Reader) ([]T, error)) ([]T, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	ts, err := read(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
-	}
-	return ts, nil
 }

@@ -55,7 +55,8 @@ func playEndToEnd(t *testing.T, cfg Config) *Report {
 	return rep
 }
 
-// The main job, small: a Cassandra, a NATS server, two nodes of which one is killed -9 and comes back.
+// The main job, small: a Cassandra, a NATS server, two nodes of which one is killed -9 and comes
+// back.
 func TestEndToEnd(t *testing.T) {
 	cluster.Require(t)
 	cfg := endToEnd(t, Kill)

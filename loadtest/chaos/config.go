@@ -12,88 +12,102 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// A Scenario says what happens to the cluster while jobs run.
+// A Scenario names what happens to the cluster while jobs run.
 type Scenario string
 
 // The scenarios with a course of their own. Those with a steady load are named beside their plans.
 const (
-	// Faults kills a Carillon node, a Cassandra node and a NATS server, and freezes another Carillon node.
+	// Faults kills a Carillon node, a Cassandra node and a NATS server, and freezes another
+	// Carillon node.
 	Faults Scenario = "faults"
 	// Calm is the same without faults.
 	Calm Scenario = "calm"
-	// Stream is Faults and, in the middle, the deletion of every JetStream stream of Carillon's by hand.
+	// Stream is Faults, and all JetStream streams of Carillon are deleted in the middle.
 	Stream Scenario = "stream"
-	// Blackout kills every process of the cluster at once, a second after the summary of the last import, and starts all again.
+	// Blackout kills every process of the cluster a second after the summary of the last import,
+	// and starts all again.
 	Blackout Scenario = "blackout"
 	// Kill kills one Carillon node and starts it again: for small clusters and short runs.
 	Kill Scenario = "kill"
-	// Recurring is of recurring jobs with a start and an end: one Carillon node is killed after a third of the span and started again after half of it.
+	// Recurring has recurring jobs with a start and an end. A Carillon node is killed after a third
+	// of the span and started again after half of it.
 	Recurring Scenario = "recurring"
-	// Pause is of recurring jobs that are paused, resumed, updated and cancelled at random instants.
+	// Pause has recurring jobs that are paused, resumed, updated and cancelled at random instants.
 	Pause Scenario = "pause"
-	// Stopped is of recurring jobs with every misfire policy: all Carillon nodes are killed and started again Config.Stop later.
+	// Stopped has recurring jobs of every misfire policy. All Carillon nodes are killed and started
+	// again Config.Stop later.
 	Stopped Scenario = "stopped"
-	// Guarantees is of jobs under all three guarantees, run by executors that are nodes of their own: each Config.KillEvery one of them is
-	// killed, and started again a few seconds later.
+	// Guarantees has jobs under all three guarantees, run by nodes that only execute. Each
+	// Config.KillEvery one of these is killed, and started again some seconds later.
 	Guarantees Scenario = "guarantees"
-	// Frozen is of such jobs too: an executor is frozen past its session while it has runs of each in its hands, others finish them, it
-	// thaws, and what was read before is compared with what is read after.
+	// Frozen has such jobs too. An executor is frozen past its session while it holds runs of each
+	// guarantee; others finish them; it thaws. What was read before is compared with what is read
+	// after.
 	Frozen Scenario = "frozen"
-	// Limits is of tasks with rates or with bounds on their runs at once, and of recurring jobs with limits on their runs at once, more of each than may run; one Carillon node is killed after a third of
-	// the span and started again after half of it.
+	// Limits has tasks with a rate or max_concurrent, and recurring jobs with a concurrency limit,
+	// more of each than may run. A Carillon node is killed after a third of the span and started
+	// again after half of it.
 	Limits Scenario = "limits"
 )
 
 // Config describes one run. The zero value of a field is its default, where one is named.
 type Config struct {
 	Scenario Scenario // default Faults
-	Jobs     int      // in all; default 100,000, at least 200; recurring ones 50,000, Pause 1,000, Stopped 600, at least 20; Limits 6,000 and a 40th as many recurring ones, at least 400
+	// in all; default 100,000, at least 200; recurring ones 50,000, Pause 1,000, Stopped 600, at
+	// least 20; Limits 6,000 and a 40th as many recurring ones, at least 400
+	Jobs int
 	// Lead is from the start of the main import to the first due instant; default 20 s.
 	Lead time.Duration
-	// Warm is for how long runs go without a fault before the first due instant, half as many a second in Guarantees, 50 in Limits: a Cassandra node that has just
-	// been started needs four times the processor time for a conditional write. Default 90 s, Limits a minute; negative = not at all.
+	// Warm is how long runs go without a fault before the first due instant: half the rate in
+	// Guarantees, 50 a second in Limits. A new Cassandra node needs four times the CPU for a
+	// conditional write. Default 90 s, Limits a minute; negative = not at all.
 	Warm time.Duration
-	// Span is what the due instants of the main import are spread over; default a minute, negative = all at T0 (Calm only). Those of
-	// Recurring run for it, default 5 min; in Pause and Stopped it is the time from the last creation to the end of the observation, without Stop; default 2 min.
+	// Span spreads the due instants of the main import. Default a minute; negative = all at T0
+	// (Calm only). Jobs of Recurring run for it, default 5 min. In Pause and Stopped it lasts from
+	// the last creation to the end of the observation, without Stop; default 2 min.
 	Span time.Duration
-	// Changes is how many runs are cancelled or rescheduled, half each; default 300 or a tenth of the jobs, negative = none.
+	// Changes is how many runs are cancelled or rescheduled, half each. Default 300 or a tenth of
+	// the jobs; negative = none.
 	Changes int
-	// Unkeyed imports the main part without idempotency keys. A cut of it then leaves lines of unknown outcome.
+	// Unkeyed imports the main part without idempotency keys. If that is cut, lines have unknown
+	// outcomes.
 	Unkeyed bool
 	Payload int // bytes of each payload; 0 = the least
 	Seed    uint64
 
 	// Every is the distance of two runs of a recurring job; default 30 s, Pause 2 s, Stopped 10 s.
 	Every time.Duration
-	// Create is how long the creation of all jobs of Recurring may take: their start is so much later than that of the creation. Default as long as
-	// it takes at 125 a second, at least 5 s.
+	// Create lies between the start of the creation of Recurring's jobs and the start that they
+	// state. Default as long as it takes at 125 a second, at least 5 s.
 	Create time.Duration
-	// Rate is how many runs of a steady load fall due a second; default as its plan says.
+	// Rate is the runs a second of a steady load. Default as the plan says.
 	Rate int
 	// Older is the commit of the older build in TwoBuilds; default as olderCommit says.
 	Older string
 	// KillEvery is the time between two kills of executors in Guarantees; default 10 s.
 	KillEvery time.Duration
-	// Mix is how many of the jobs of Guarantees, or of a steady load, are under which guarantee; default 10, 6 and 4 of 20, or as
-	// the plan says.
+	// Mix divides the jobs of Guarantees, or of a steady load, by guarantee. Default 10, 6 and 4 of
+	// 20, or as the plan says.
 	Mix Mix
-	// Away is for how long a killed executor of Guarantees is not started again; default at random from 0.5 to 4 s.
+	// Away is how long a killed executor of Guarantees stays away. Default at random from 0.5 to 4
+	// s.
 	Away time.Duration
-	// Stop is for how long no node runs in Stopped; default 3 min.
+	// Stop is how long no node runs in Stopped. Default 3 min.
 	Stop time.Duration
 	// Concurrency bounds the requests under way that create and cancel recurring jobs; default 128.
 	Concurrency int
 
 	Cluster cluster.Spec
 
-	// Dir holds everything: members' data and logs, jobs, answers, the sink's record, the report. It must be empty or missing.
+	// Dir holds members' data and logs, jobs, answers, sinks' records and the report. It must be
+	// empty or missing.
 	Dir string
 	// Program is the path of carillon-load, which is run as sink and as judge.
 	Program string
 	// Command is how the run was started, for the report.
 	Command string
 
-	// Late is how late runs may start; default what the scenario may cost, see latenessBound.
+	// Late is how late runs may start. Default as latenessBound says.
 	Late check.LatenessBound
 	// Wait is how long after the last due instant runs may take to end; default 2 min.
 	Wait time.Duration
@@ -126,7 +140,7 @@ const (
 	minRecurring       = 20
 	createRate         = 125 // jobs a second, on a small machine
 	leastCreate        = 5 * time.Second
-	minGuarded         = 60
+	minGuarantees      = 60
 )
 
 // recurringDefaults are those of the scenarios with recurring jobs.
@@ -139,7 +153,7 @@ var recurringDefaults = map[Scenario]struct {
 	Stopped:   {600, 10 * time.Second, 2 * time.Minute},
 }
 
-// withDefaults returns c with the defaults filled in; what is negative for "none" becomes 0.
+// withDefaults returns c with the defaults filled in. A negative value that means "none" becomes 0.
 func (c Config) withDefaults() Config {
 	if c.Scenario == "" {
 		c.Scenario = Faults
@@ -151,7 +165,7 @@ func (c Config) withDefaults() Config {
 			c.Create = cmp.Or(c.Create, max(leastCreate, time.Duration(c.Jobs)*time.Second/createRate))
 		}
 	}
-	if d, ok := guardedDefaults[c.Scenario]; ok {
+	if d, ok := guaranteeDefaults[c.Scenario]; ok {
 		c.Jobs, c.Lead, c.Span = cmp.Or(c.Jobs, d.jobs), cmp.Or(c.Lead, d.lead), cmp.Or(c.Span, d.span)
 		c.Warm = max(cmp.Or(c.Warm, d.warm), 0)
 		c.KillEvery = cmp.Or(c.KillEvery, defaultKillEvery)
@@ -220,7 +234,7 @@ func (c Config) Validate() error {
 		fault("mix is %d, %d, %d, want each from 1 to %d", m.AtLeastOnce, m.EffectivelyOnce, m.AtMostOnce, maxParts)
 	}
 	if c.Scenario.Guards() {
-		least = minGuarded
+		least = minGuarantees
 		if c.KillEvery < leastKillEvery {
 			fault("kill every is %s, want at least %s: an executor needs some seconds to come back", c.KillEvery, leastKillEvery)
 		}
@@ -285,7 +299,7 @@ func (c Config) Validate() error {
 	return errors.Join(append(faults, c.Cluster.Validate())...)
 }
 
-// faultsOfRecurring reports what is wrong with the fields that only recurring jobs have.
+// faultsOfRecurring reports faults in the fields of recurring jobs.
 func (c Config) faultsOfRecurring(fault func(format string, args ...any)) {
 	if c.Every < time.Second || c.Every%time.Millisecond != 0 {
 		fault("every is %s, want at least a second and whole milliseconds", c.Every)

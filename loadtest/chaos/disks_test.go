@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/nats"
 	"carillon.dev/carillon/loadtest/process"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
-// The acts on power and disks, on a real NATS: a stream that was not synced is as it was at its last
-// sync after a power cut. Then its disk is full and frozen for a moment.
+// The acts on power and disks, on a real NATS: a stream that was not synced is as it was at its
+// last sync after a power cut. Then its disk is full and frozen for a moment.
 func TestActsOnDisks(t *testing.T) {
 	if err := cluster.DisksAvailable(); err != nil {
 		t.Skipf("SKIPPED, members can have no disks here: %v", err)
@@ -25,16 +27,19 @@ func TestActsOnDisks(t *testing.T) {
 	c := cluster.Start(t, cluster.Spec{NATS: 1, Disks: true, NATSSync: time.Hour})
 	ctx := t.Context()
 	r := &run{
-		clusters: []*cluster.Cluster{c}, report: &Report{}, meter: process.NewMeter(process.CPU), sink: &process.Sink{Child: &process.Child{}},
-		log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		recorder: recorder{report: &Report{}},
+		members: members{
+			clusters: []*cluster.Cluster{c}, meter: process.NewMeter(process.CPU),
+			sink: &process.Sink{Server: &process.Server{Child: &process.Child{}}}, log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		},
 	}
 	request := func(subject, payload string) error {
-		n, err := dialNATS(ctx, c.NATSURLs()[0])
+		n, err := nats.Dial(ctx, c.NATSURLs()[0])
 		if err != nil {
 			return err
 		}
-		defer func() { _ = n.close() }() // what was asked is answered
-		return n.request(subject, payload, nil)
+		defer func() { _ = n.Close() }() // what was asked is answered
+		return n.Request(subject, payload, nil)
 	}
 	if err := request("$JS.API.STREAM.CREATE.carillon_runs_0", `{"name":"carillon_runs_0","subjects":["carillon_runs_0.>"],"storage":"file"}`); err != nil {
 		t.Fatal(err)
@@ -103,27 +108,31 @@ func TestASpoiledServerStartsAgain(t *testing.T) {
 		}
 	})
 	r := &run{
-		cfg: Config{Dir: dir}, clusters: []*cluster.Cluster{c}, report: &Report{}, meter: process.NewMeter(process.CPU),
-		sink: &process.Sink{Child: &process.Child{}}, log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		recorder: recorder{report: &Report{}},
+		members: members{
+			cfg: Config{Dir: dir}, clusters: []*cluster.Cluster{c}, meter: process.NewMeter(process.CPU),
+			sink: &process.Sink{Server: &process.Server{Child: &process.Child{}}}, log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		},
 	}
 	const makeStream = "$JS.API.STREAM.CREATE.carillon_runs_0"
 	const stream = `{"name":"carillon_runs_0","subjects":["carillon_runs_0.>"],"storage":"file"}`
-	n, err := dialNATS(ctx, c.NATSURLs()[0])
+	n, err := nats.Dial(ctx, c.NATSURLs()[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(n.request(makeStream, stream, nil), n.request("carillon_runs_0.a", "{}", nil), n.close()); err != nil {
+	if err := errors.Join(n.Request(makeStream, stream, nil), n.Request("carillon_runs_0.a", "{}", nil), n.Close()); err != nil {
 		t.Fatal(err)
 	}
-	// A server is not healthy as long as a stream of its is lost: as Carillon's nodes do, one makes it again.
+	// A server is not healthy as long as a stream of its is lost: as Carillon's nodes do, one makes
+	// it again.
 	made := make(chan struct{})
 	go func() {
 		defer close(made)
 		for len(r.events()) < 2 && ctx.Err() == nil {
-			if n, err := dialNATS(ctx, c.NATSURLs()[0]); err == nil {
-				_ = errors.Join(n.request(makeStream, stream, nil), n.close()) // is tried again
+			if n, err := nats.Dial(ctx, c.NATSURLs()[0]); err == nil {
+				_ = errors.Join(n.Request(makeStream, stream, nil), n.Close()) // is tried again
 			}
-			_ = sleepUntil(ctx, time.Now().Add(agreePoll))
+			_ = wait.For(ctx, agreePoll)
 		}
 	}()
 	defer func() { stop(); <-made }()
@@ -140,24 +149,25 @@ func TestASpoiledServerStartsAgain(t *testing.T) {
 
 // events returns what was done so far.
 func (r *run) events() []Event {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.recording.Lock()
+	defer r.recording.Unlock()
 	return slices.Clone(r.report.Events)
 }
 
-// Only what a periodic commit log had not synced is forgiven, and only after a power cut of Cassandra.
+// Only what a periodic commit log had not synced is forgiven, and only after a power cut of
+// Cassandra.
 func TestOnlyAPeriodicCommitLogMayLose(t *testing.T) {
 	cut := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	r := &run{report: &Report{Events: []Event{
+	r := &run{recorder: recorder{report: &Report{Events: []Event{
 		{Act: ActPowerOff, Member: "nats-1", Began: cut, Ended: cut},
 		{Act: ActPowerOff, Member: "cassandra-1, nats-1", Began: cut, Ended: cut.Add(time.Second)},
-	}}}
+	}}}}
 	r.cfg.Cluster.CommitLog = cluster.CommitLogPeriodic
-	if got, want := r.lostArgs(), []string{"--lost", "2026-01-01T11:59:50Z,2026-01-01T12:00:01Z"}; !slices.Equal(got, want) {
+	if got, want := (judging{r}).lostArgs(), []string{"--lost", "2026-01-01T11:59:50Z,2026-01-01T12:00:01Z"}; !slices.Equal(got, want) {
 		t.Errorf("lostArgs = %q, want %q", got, want)
 	}
 	r.cfg.Cluster.CommitLog = cluster.CommitLogGroup
-	if got := r.lostArgs(); got != nil {
+	if got := (judging{r}).lostArgs(); got != nil {
 		t.Errorf("with the commit log group lostArgs = %q, want none", got)
 	}
 }

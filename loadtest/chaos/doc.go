@@ -1,50 +1,64 @@
-// Package chaos runs the main job for real: it starts a cluster of Cassandra, NATS and Carillon processes, imports
-// jobs over HTTP, kills and freezes processes while they run, and has everything judged by package check.
+// Package chaos runs jobs on a real cluster and breaks it meanwhile. It starts Cassandra, NATS and
+// Carillon, imports jobs over HTTP, injects the faults of a scenario, and has package check judge
+// the result.
 //
-// # The instants
+// # Map
 //
-// All instants are counted from T0, the first due instant, which lies Config.Lead after the start of the main import:
+//	chaos.go       a run: start, play, judge, stop; mainjob.go: the main job
+//	config.go      settings and defaults
+//	plan.go        what a scenario declares; plans_*.go: the scenarios by family of faults
+//	schedule.go    acts, steps, and the faults of the main job
+//	steady.go      a steady load, and waiting until nodes agree
+//	load_counted.go load_soak.go  much or long load, judged by a tally; load_cuts.go: killed imports
+//	recurring.go   recurring jobs; guarantees.go: guarantees; limits.go: rates and limits
+//	imports.go ask.go changes.go  imports, requests about jobs, cancels and reschedules
+//	links.go resources.go watch.go  cuts and the stream's leader; what members use; states of runs
+//	judge.go lateness.go tally.go   verdicts and their bounds
+//	report.go markdown.go           reports
+//
+// The package has more than 25 files because a family of scenarios is a file of plans and a file for its
+// course, and all share the acts on one cluster.
+//
+// # The main job
+//
+// All instants count from T0, the first due instant, Config.Lead after the start of the main
+// import:
 //
 //	start … T0          the main import (94.5 % of the jobs), due over Config.Span from T0 on
-//	from T0 on          the late imports: five portions of jobs that are due within the very minute of their import, and
-//	                    of immediate ones (5 % and 0.5 % of the jobs)
-//	T0 … T0 + 0.8 span  cancels and reschedules, each of a run that is due soon
-//	T0 …                the faults of the scenario; the offsets are made for a span of a minute and shrink with it
+//	from T0 on          five late imports: jobs due within the minute of their import (5 %), and
+//	                    immediate ones (0.5 %)
+//	T0 … T0 + 0.8 span  cancels and reschedules of runs that are due soon
+//	T0 …                the faults, at offsets for a span of a minute that shrink with the span
 //
-// Scenarios with recurring jobs have no imports: jobs are created over HTTP one by one. Those of Recurring state a start, T0, which lies Config.Create after
-// that of the creation, so that none runs while others are created, and an end Config.Span after it, so that they finish by themselves. In Pause and
-// Stopped T0 is when the last one was created, the observation ends Config.Span after it (and the stop of all nodes, if there is one), and then all jobs
-// are cancelled. So the judge reads histories to which nothing is added any more.
+// # Other courses
 //
-// Scenarios with guarantees import jobs of all three at once and have no changes and no late imports. One node takes jobs in and dispatches, the others
-// execute and are what is killed or frozen. In Frozen the executor thaws between the two reads of the judge, which says when the first is over.
+//	recurring   jobs are created one by one and state a start (T0) and an end; nothing is cancelled
+//	pause,      T0 is when the last job was created; the observation ends Config.Span later (and
+//	  stopped   after the stop of all nodes); then all jobs are cancelled, so histories stay as they are
+//	guarantees, one import of jobs under all three guarantees, no changes; one node takes jobs in and
+//	  frozen    dispatches, the others execute and are killed or frozen; in frozen the executor thaws
+//	            between the judge's two reads
+//	limits      recurring jobs with limits and one-off jobs of tasks with limits, of two tenants with
+//	            a sink and a judge each, since calls of a task name no job
+//	steady      a steady load of all guarantees; everything else stands in the scenario's Plan
+//	load        the Course of the Plan: herd-million, tombstones, soak, import-cuts
 //
-// In Limits recurring jobs with limits on their runs at once and one-off jobs of tasks with limits (a rate, or max_concurrent) run side by side, most of them due more often than
-// they may run. The two are of two tenants with a sink and a judge each, since calls of a task name no job. Tasks are made first, then the jobs; all are due from T0 on.
+// To add a scenario with a steady load, write its Plan into the file of its family and its new acts
+// into the acts of the family. run.broken notes what this program itself sees broken.
 //
-// # States
+// A sample of each import's runs is read from the import until the judge is done (watch.go). So an
+// end that does not last is seen even if both readings of the judge agree.
 //
-// A sample of each import's runs is looked at in turn, from the import on until the judge is done (watch.go). So an end that
-// does not last is seen, also if both readings of the judge show the same.
-//
-// # Lateness
-//
-// Each scenario bounds how late runs may start (lateness.go): by what its faults cost, from detection to
-// take-over, and by its backlog where more falls due than a small machine starts. The judge fails the run beyond it.
-//
-// # Declared scenarios
-//
-// The other scenarios have a steady load of all guarantees and declare everything else in a Plan: the
-// members wanted, the faults with their offsets from T0, and how late a run may start. To add one,
-// write its Plan into the file of its family (plans_network.go, plans_process.go, …) and, for new
-// acts, functions into the acts of the family. What the program itself sees broken it notes with run.broken.
+// Each scenario bounds how late runs may start (lateness.go), by what its faults and its backlog
+// cost.
 //
 // # Invariants
 //
-//  1. What was started is stopped, whatever happens: members of the cluster and the sink die with this program.
-//  2. What is asked, answered and changed is written down as it happens, in the files that `carillon-load check` reads;
-//     the judge is a process of its own that reads those files and the API, and nothing else.
-//  3. Faults are real: signals to processes, packets that are dropped between namespaces of this run,
-//     and requests to NATS as an operator's tool would send them. Nothing of the
-//     product is linked in.
+//  1. What was started is stopped: members and sinks die with this program.
+//  2. What is asked, answered and changed is recorded as it happens, in the files that
+//     `carillon-load check` reads. The judge is a process that reads these files and the API alone.
+//  3. Faults are real: signals to processes, packets dropped between namespaces, requests to NATS
+//     as an operator's tool sends them. Only constants of the product are linked in (lateness.go).
+//
+// After a crash Config.Dir has all records, and the next start removes namespaces and disks.
 package chaos

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FAULTS.md has a row for each fault, in order, and names scenarios that there are; each scenario of
-// a steady load is in it.
+// FAULTS.md has a row for each fault, in order, and names scenarios that there are; each scenario
+// of a steady load is in it.
 func TestFaultsAreInTheTable(t *testing.T) {
 	text, err := os.ReadFile("../FAULTS.md")
 	if err != nil {

@@ -5,18 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"carillon.dev/carillon/loadtest/api"
+	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/journal"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
-// An ImportResult tells how one import went.
+// An ImportResult is the counts of one import.
 type ImportResult struct {
 	Source string    `json:"source"`
 	Began  time.Time `json:"began"`
@@ -27,7 +27,7 @@ type ImportResult struct {
 	Refused  int `json:"refused"`
 	Unknown  int `json:"unknown"`
 	Unsent   int `json:"unsent"`
-	// Sends is how often the file was sent, in whole or in part; above 1 something was cut or refused for a while.
+	// Sends is how often the file was sent, in whole or in part. Above 1 a send was cut or refused.
 	Sends   int     `json:"sends"`
 	Seconds float64 `json:"seconds"`
 }
@@ -40,8 +40,7 @@ func (r ImportResult) Rate() float64 {
 	return float64(r.Created+r.Existing) / r.Seconds
 }
 
-// fault says in words what is wrong with the import; empty if every line has its answer and none was refused. keyed
-// lines have no excuse for an unknown outcome.
+// fault says what is wrong with the import; "" if every line was accepted.
 func (r ImportResult) fault() string {
 	if r.Refused+r.Unknown+r.Unsent == 0 {
 		return ""
@@ -53,23 +52,30 @@ func (r *run) askedFile(source string) string { return filepath.Join(r.cfg.Dir, 
 
 func (r *run) acksFile(source string) string { return filepath.Join(r.cfg.Dir, source+".acks.ndjson") }
 
-// importJobs makes the jobs of spec, imports them and returns how that went. It fails only if nothing more can be done.
-func (r *run) importJobs(ctx context.Context, spec workload.Spec) (res ImportResult, err error) {
+// importJobs makes the jobs of spec and imports them. It fails only if nothing more can be done.
+func (r *run) importJobs(ctx context.Context, spec workload.Spec) error {
+	if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
+		return fmt.Errorf("import %s: %w", spec.Source, err)
+	}
+	_, err := r.importFile(ctx, spec)
+	return err
+}
+
+// readAsked reads the jobs of a source.
+func (r *run) readAsked(source string) ([]check.Ask, error) {
+	return journal.ReadFile(r.askedFile(source), func(f io.Reader) ([]check.Ask, error) { return journal.ReadAsked(f, source) })
+}
+
+// importFile imports jobs whose file is written, and keeps in the report how that went.
+func (r *run) importFile(ctx context.Context, spec workload.Spec) (res ImportResult, err error) {
 	defer func() {
+		r.keepImport(res)
 		if err != nil {
 			err = fmt.Errorf("import %s: %w", spec.Source, err)
 		}
 	}()
-	if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
-		return res, err
-	}
-	return r.importFile(ctx, spec)
-}
-
-// importFile imports jobs whose file is written.
-func (r *run) importFile(ctx context.Context, spec workload.Spec) (res ImportResult, err error) {
 	asked := r.askedFile(spec.Source)
-	f, err := os.OpenFile(r.acksFile(spec.Source), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := createNew(r.acksFile(spec.Source))
 	if err != nil {
 		return res, err
 	}
@@ -93,7 +99,7 @@ func (r *run) importFile(ctx context.Context, spec workload.Spec) (res ImportRes
 	if err != nil {
 		return res, err
 	}
-	if err := errors.Join(acks.Flush(), r.watchImport(spec.Source)); err != nil {
+	if err := errors.Join(acks.Flush(), (watching{r}).add(spec.Source)); err != nil {
 		return res, err
 	}
 	r.log.Info("imported", "jobs", spec.Source, "lines", s.Lines, "created", s.Created, "existing", s.Existing,
@@ -102,7 +108,7 @@ func (r *run) importFile(ctx context.Context, spec workload.Spec) (res ImportRes
 }
 
 func writeJobs(path string, spec workload.Spec) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := createNew(path)
 	if err != nil {
 		return err
 	}
@@ -110,39 +116,13 @@ func writeJobs(path string, spec workload.Spec) error {
 	return errors.Join(spec.Write(w), w.Flush(), f.Close())
 }
 
-// mainPart describes the jobs of the main import.
-func (r *run) mainPart(t0 time.Time) workload.Spec {
-	n, _, _ := counts(r.cfg.Jobs)
-	return workload.Spec{
-		N: n, From: t0, Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: "main",
-		Target: r.sink.URL, Keyed: !r.cfg.Unkeyed,
+// createNew makes a file, which must not exist: evidence is not overwritten.
+func createNew(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("write evidence: %w", err)
 	}
-}
-
-// latePart describes the jobs of late import number n (from 1) of of, imported at t.
-func (r *run) latePart(n, of int, t time.Time) workload.Spec {
-	_, near, immediate := counts(r.cfg.Jobs)
-	from, spread := portionDue(t)
-	return workload.Spec{
-		N: (near + immediate) / of, Immediate: immediate / of, From: from, Spread: spread, PayloadBytes: r.cfg.Payload,
-		Seed: r.cfg.Seed + uint64(n), Source: fmt.Sprintf("late-%d", n), Target: r.sink.URL, Keyed: true, // #nosec G115 -- small
-	}
-}
-
-// lateImports imports the portions, each at its instant: one that takes long does not hold up the next.
-func (r *run) lateImports(ctx context.Context, t0 time.Time, plan []time.Duration) error {
-	g, ctx := errgroup.WithContext(ctx)
-	for i, at := range plan {
-		g.Go(func() error {
-			if err := sleepUntil(ctx, portionAt(t0.Add(at))); err != nil {
-				return err
-			}
-			res, err := r.importJobs(ctx, r.latePart(i+1, len(plan), time.Now()))
-			r.keepImport(res)
-			return err
-		})
-	}
-	return g.Wait()
+	return f, nil
 }
 
 func latest(a, b time.Time) time.Time {
@@ -150,16 +130,4 @@ func latest(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// sleepUntil returns at t, or with the error of ctx.
-func sleepUntil(ctx context.Context, t time.Time) error {
-	timer := time.NewTimer(time.Until(t))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -14,19 +14,22 @@ import (
 	"carillon.dev/carillon/loadtest/process"
 )
 
-// readersAtOnce bounds the requests of a judge of recurring jobs, each of which is read by itself. Nothing else is asked for meanwhile.
+// readersAtOnce bounds the requests of a judge of recurring jobs, which reads each job by itself.
 const readersAtOnce = 16
 
-// judge runs the judge over everything that was written down, and keeps its report. out gets its table.
-func (r *run) judge(ctx context.Context, out io.Writer) error {
+// judging runs the judge of a run.
+type judging struct{ *run }
+
+// judge runs the judge over all that was recorded and keeps its report. out gets its table.
+func (r judging) judge(ctx context.Context, out io.Writer) error {
 	var args []string
 	switch {
 	case r.cfg.Scenario == Limits:
-		return r.judgeLimits(ctx, out)
+		return limitsCourse(r).judge(ctx, out)
 	case r.cfg.Scenario.Recurs():
-		return r.judgeBy(ctx, "check", r.sink, r.recurringArgs(), out, &r.report.Recurring.Check)
+		return r.by(ctx, "check", r.sink, r.recurringArgs(), out, &r.report.Recurring.Check)
 	case r.tally != nil:
-		return r.judgeCounted(r.tally, out)
+		return r.counted(r.tally, out)
 	case r.cfg.Scenario.course() == nil && !r.cfg.Scenario.Guards() && !r.cfg.Scenario.Steady():
 		args = append(args, "--changes", r.changesFile())
 	}
@@ -36,13 +39,13 @@ func (r *run) judge(ctx context.Context, out io.Writer) error {
 		args = append(args, "--asked", r.askedFile(source), "--acks", r.acksFile(source))
 	}
 	if r.cfg.Scenario == Frozen {
-		return r.judgeAcrossThaw(ctx, args, out, &r.report.Check)
+		return guaranteesCourse(r).judge(ctx, args, out, &r.report.Check)
 	}
-	return r.judgeBy(ctx, "check", r.sink, args, out, &r.report.Check)
+	return r.by(ctx, "check", r.sink, args, out, &r.report.Check)
 }
 
-// recurringArgs say what a judge of recurring jobs is to look at.
-func (r *run) recurringArgs() []string {
+// recurringArgs are the arguments of a judge of recurring jobs.
+func (r judging) recurringArgs() []string {
 	args := []string{
 		"--events", r.eventsFile(), "--end", r.lastDue.Format(time.RFC3339Nano), "--concurrency", fmt.Sprint(min(r.cfg.Concurrency, readersAtOnce)),
 	}
@@ -57,9 +60,9 @@ func (r *run) recurringArgs() []string {
 	return args
 }
 
-// judgeBy runs the judge with the arguments that say what it is to look at beside the record of a sink, and reads its report into `into`. The report and
-// the log are files of that name.
-func (r *run) judgeBy(ctx context.Context, name string, sink *process.Sink, what []string, out io.Writer, into any) error {
+// by runs the judge with the record of a sink and the arguments `what`, and reads its report
+// into `into`. name is that of the files of the report and the log.
+func (r judging) by(ctx context.Context, name string, sink *process.Sink, what []string, out io.Writer, into any) error {
 	file := filepath.Join(r.cfg.Dir, name+".json")
 	args := append([]string{
 		"check", "--out", file, "--sink", sink.Record, "--wait", r.cfg.Wait.String(), "--apart", r.cfg.Apart.String(),

@@ -7,22 +7,24 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// What a fault may cost a run, at most (DESIGN sections 5, 7 and 8).
+// The most that a fault costs a run (DESIGN sections 5, 7 and 8).
 const (
-	noticed      = 3 * time.Second                      // until the ring notices a death
-	sessionFalls = 10*time.Second + schema.SessionGrace // until the session of a dead executor is declared dead
-	nextLook     = 15 * time.Second                     // until an entry is looked at again that nobody has finished
-	deathCosts   = noticed + sessionFalls + nextLook
+	noticed = 3 * time.Second // until the ring notices a death
+	// until the session of a dead executor is declared dead
+	sessionDies = 10*time.Second + schema.SessionGrace
+	// until an entry is looked at again that nobody has finished
+	nextInspection = 15 * time.Second
+	deathCosts     = noticed + sessionDies + nextInspection
 
-	// sustained is how many runs a second the smallest machine starts that the scenarios are for.
-	// What falls due faster than that waits in a backlog.
+	// sustained is the throughput of the smallest machine that the scenarios are for, in runs a
+	// second. What is due faster than that waits in a backlog.
 	sustained = 500
-	// What the only node of a kind costs beside what its absence does, from its kill until it serves again.
+	// The additional cost where a kind has one member only, from its kill until it serves again.
 	onlyCassandra = 90 * time.Second
 	onlyNATS      = 30 * time.Second
 )
 
-// latenessBounds has how late runs may start in each scenario with a course of its own, without a
+// latenessBounds are how late runs may start in the scenarios with a course of their own, without a
 // backlog. Plans state the bound of the others.
 var latenessBounds = map[Scenario]check.LatenessBound{
 	Calm: {Max: 10 * time.Second, P99: 2 * time.Second},
@@ -31,18 +33,19 @@ var latenessBounds = map[Scenario]check.LatenessBound{
 	Faults:   {Max: 2 * deathCosts},
 	Stream:   {Max: 2 * deathCosts},
 	Blackout: {Max: 150 * time.Second}, // everything starts again, Cassandra first
-	// What is not published 60 s after it was due is given to the misfire policy.
+	// The misfire policy decides on what is not published 60 s after it was due.
 	Recurring: {Max: time.Minute + deathCosts},
 	Pause:     {Max: deathCosts},
 	Stopped:   {Max: time.Minute + deathCosts}, // and the stop itself
-	// Executors are killed in turn: a run may meet two of the deaths.
+	// Executors are killed one after the other: two deaths may delay one run.
 	Guarantees: {Max: 2 * deathCosts},
 	Frozen:     {Max: deathCosts + frozenWork},
 	Limits:     {Max: 2 * deathCosts}, // and what waits for its limit
 }
 
-// latenessBound returns how late runs of c may start, defaults filled in: what the scenario costs,
-// what the absence of the only Cassandra or NATS costs, and what its backlog costs.
+// latenessBound returns how late runs of c may start:
+//
+//	cost of the scenario + cost of the absence of the only Cassandra or NATS + backlog
 func latenessBound(c Config) check.LatenessBound {
 	if l := c.Scenario.plan().Load; l != nil {
 		return check.LatenessBound{Max: l.MaxLateness}
@@ -75,10 +78,10 @@ func latenessBound(c Config) check.LatenessBound {
 	return bound
 }
 
-// backlog returns how long the smallest machine takes for what it cannot start within the span.
+// backlog returns how long the smallest machine needs after the span for the runs of c.
 func (c Config) backlog() time.Duration {
 	return max(0, time.Duration(c.Jobs)*time.Second/sustained-c.Span)
 }
 
-// calm reports whether nothing goes wrong: no fault, and no backlog, in which messages are redelivered that nobody had time for.
+// calm reports whether nothing goes wrong: no fault, and no backlog, which causes redeliveries.
 func (c Config) calm() bool { return c.Scenario == Calm && c.backlog() == 0 }

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,26 +14,26 @@ import (
 	"strings"
 	"time"
 
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/process"
+	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
 const (
-	// limitedTenant and limitedSource have the jobs with limits; the jobs of tasks are the default tenant's, so that each judge has everything of a tenant.
+	// limitedTenant has the jobs with limits, the default tenant those of tasks. So each judge sees
+	// a whole tenant.
 	limitedTenant = "limited"
 	limitedSource = "limited"
-	// limitedPart is how many of the jobs are recurring ones with a limit: one of so many.
+	// One of limitedPart jobs is a recurring one with a limit.
 	limitedPart = 40
 	minLimited  = 400
-	// tasksLead is how long before the first due instant the tasks are to be there: dispatchers look for rates every 5 s.
+	// tasksLead is how long before the first due instant the tasks must exist: dispatchers look for
+	// rates every 5 s.
 	tasksLead = 8 * time.Second
-	// putOffsLead is how long before a node is killed it is asked what it has put off so far.
-	putOffsLead = 200 * time.Millisecond
-	// mostMetrics bounds what is read of a node's metrics, bytes.
-	mostMetrics = 8 << 20
-	// taskTries bounds how often the request for a task is made.
-	taskTries = 5
+	// deferralsLead is how long before its kill a node is asked for its deferrals.
+	deferralsLead = 200 * time.Millisecond
 )
 
 // limitsDefaults are those of Limits.
@@ -42,12 +41,13 @@ const (
 	limitsJobs = 6000
 	limitsSpan = 90 * time.Second
 	limitsWarm = time.Minute
-	// warmRate is how many runs of all guarantees go a second meanwhile.
+	// warmRate is the runs a second that warm the cluster up.
 	warmRate = 50
 )
 
-// limitedShapes are the jobs with limits: of each way of dealing with more some that are due more often than they may run, and one that never is. The receiver
-// works for less than check.SlotHeld, so that its work is over before the slot of an executor that died is free.
+// limitedShapes are the jobs with limits. Of each on_limit some are due more often than they may
+// run, and one is not. The receiver works for less than check.SlotHeld, so that its work ends
+// before the slot of a dead executor is free.
 func limitedShapes() []workload.LimitedShape {
 	const second = time.Second
 	shapes := []workload.LimitedShape{
@@ -71,7 +71,10 @@ func limitedShapes() []workload.LimitedShape {
 	return all
 }
 
-// A limitedTask is a task with a rate, or with a bound on its runs at once, and how many runs of it fall due, over how much of the span.
+// A limitsCourse is the course of Limits.
+type limitsCourse struct{ *run }
+
+// A limitedTask is a task with a rate or max_concurrent, and its runs: how many, over which span.
 type limitedTask struct {
 	name   string
 	rate   string // "" = none
@@ -84,7 +87,7 @@ type limitedTask struct {
 // source names the jobs of the task.
 func (t limitedTask) source() string { return "task-" + t.name }
 
-// body is what is asked for with PUT.
+// body is the body of the task's PUT.
 func (t limitedTask) body(target string) []byte {
 	if t.manner != "" {
 		target += "/" + t.manner
@@ -100,18 +103,23 @@ func (t limitedTask) body(target string) []byte {
 }
 
 const (
-	// crewWork and pairWork are how long the receiver works on a call of a task with a bound on its runs at once: less than check.SlotHeld, so that its work is
-	// over before the slot of an executor that died is free.
+	// crewWork and pairWork are how long the receiver works on calls of tasks with max_concurrent:
+	// less than check.SlotHeld, so that the work ends before the slot of a dead executor is free.
 	crewWork, pairWork = 600 * time.Millisecond, 300 * time.Millisecond
-	// pairMost is less than there are executors in a cluster of three, and shared out evenly in one of two.
+	// pairMost is below the number of executors in a cluster of three, and divides evenly by two.
 	pairMost = 2
 )
 
-// limitedTasks divides jobs. Of tasks with rates: more than may start for most of the span, as many at one instant, some that all fail once (so that each takes
-// two starts), and some of which the rate is never reached. Of tasks of which only so many runs may be under way at once: one with a limit so low that it takes half of the span
-// to work off what falls due in the first third, at the end of which a node is killed, and one with a limit of two, whose runs come three times as fast as they may go.
+// limitedTasks divides jobs among tasks:
+//
+//	brisk  rate             more than may start, for most of the span
+//	herd   rate             all at one instant
+//	shaky  rate             all fail once, so each takes two reservations
+//	ample  rate             never reached
+//	crew   max_concurrent   takes half of the span for what is due in its first third
+//	pair   max_concurrent   2, and runs come three times as fast as they may start
 func limitedTasks(jobs int, span time.Duration) []limitedTask {
-	// within returns the rate at which so many starts take a part of the span.
+	// within returns the rate at which these starts take a part of the span.
 	within := func(starts int, part float64, unit string, per time.Duration) string {
 		return fmt.Sprintf("%d/%s", max(int(float64(starts)*per.Seconds()/(part*span.Seconds())), 1), unit)
 	}
@@ -131,14 +139,13 @@ func limitedTasks(jobs int, span time.Duration) []limitedTask {
 	}
 }
 
-func (r *run) tasksFile() string { return filepath.Join(r.cfg.Dir, "tasks.ndjson") }
+func (r limitsCourse) tasksFile() string { return filepath.Join(r.cfg.Dir, "tasks.ndjson") }
 
-// playLimits is a run of Limits, from the idle cluster to the last arrival: recurring jobs with limits and one-off jobs of tasks with limits, side by side, while a
-// node is killed and started again.
-func (r *run) playLimits(ctx context.Context) (err error) {
-	events, err := os.OpenFile(r.eventsFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+// play is a run of Limits, from the idle cluster to the last arrival.
+func (r limitsCourse) play(ctx context.Context) (err error) {
+	events, err := createNew(r.eventsFile())
 	if err != nil {
-		return fmt.Errorf("write events: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, events.Close()) }()
 
@@ -156,7 +163,7 @@ func (r *run) playLimits(ctx context.Context) (err error) {
 	if known.After(t0.Add(-tasksLead)) {
 		return fmt.Errorf("tasks were made %s before the first due instant, want at least %s: a longer lead is needed", t0.Sub(known), tasksLead)
 	}
-	if err := r.warm(ctx, t0, guardedKinds(defaultMix), warmRate); err != nil {
+	if err := r.warm(ctx, t0, guaranteeKinds(defaultMix), warmRate); err != nil {
 		return err
 	}
 	res := &RecurringResult{Start: t0, End: end}
@@ -164,15 +171,14 @@ func (r *run) playLimits(ctx context.Context) (err error) {
 	shapes := limitedShapes()
 	spec := workload.Limited{N: r.cfg.Jobs / limitedPart, Start: t0, End: end, Shapes: shapes, Source: limitedSource, Target: r.limited.URL}
 	a := &asker{urls: r.client.URLs, http: r.http, out: events, tenant: limitedTenant}
-	if _, err := r.create(ctx, a, spec.Source, spec.N, spec.Body, &res.Creating); err != nil {
+	if _, err := recurringCourse(r).create(ctx, a, spec.Source, spec.N, spec.Body, &res.Creating); err != nil {
 		return err
 	}
 	for _, t := range tasks {
-		imported, err := r.importJobs(ctx, workload.Spec{
+		err := r.importJobs(ctx, workload.Spec{
 			N: t.jobs, From: t0, Spread: t.over, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: t.source(), Target: r.sink.URL, Keyed: true,
 			Kinds: []workload.Kind{{Task: t.name}},
 		})
-		r.keepImport(imported)
 		if err != nil {
 			return err
 		}
@@ -183,29 +189,29 @@ func (r *run) playLimits(ctx context.Context) (err error) {
 		r.log.Warn("not all jobs were there at the first due instant", "late", late)
 	}
 	part := func(of float64) time.Duration { return time.Duration(of * float64(r.cfg.Span)) }
-	if err := sleepUntil(ctx, t0.Add(part(killAfter)-putOffsLead)); err != nil {
+	if err := wait.Until(ctx, t0.Add(part(killAfter)-deferralsLead)); err != nil {
 		return err
 	}
-	r.keepPutOffs(ctx, "carillon-1") // they end with its process
+	r.keepDeferrals(ctx, "carillon-1") // they end with its process
 	if err := r.take(ctx, t0, chain{{part(killAfter), ActKill, "carillon-1"}, {part(backAfter), ActStart, "carillon-1"}}); err != nil {
 		return err
 	}
-	if err := sleepUntil(ctx, end); err != nil {
+	if err := wait.Until(ctx, end); err != nil {
 		return err
 	}
 	ran := r.mark()
 	if err := r.untilQuiet(ctx); err != nil {
 		return err
 	}
-	r.keepPutOffs(ctx, "")
+	r.keepDeferrals(ctx, "")
 	r.report.Phases = []Phase{
 		phase("idle", begin, start), phase("intake", start, ready), phase("runs", ready, ran), phase("end", ran, r.mark()),
 	}
 	return nil
 }
 
-// startLimitedSink starts the sink of the jobs with limits, which the caller must end.
-func (r *run) startLimitedSink(ctx context.Context) (err error) {
+// startSink starts the sink of the jobs with limits, which the caller must end.
+func (r limitsCourse) startSink(ctx context.Context) (err error) {
 	folder := filepath.Join(r.cfg.Dir, limitedSource)
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return fmt.Errorf("make folder: %w", err)
@@ -215,10 +221,10 @@ func (r *run) startLimitedSink(ctx context.Context) (err error) {
 }
 
 // putTasks makes the tasks and writes down how the API shows them.
-func (r *run) putTasks(ctx context.Context, tasks []limitedTask) (err error) {
-	f, err := os.OpenFile(r.tasksFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+func (r limitsCourse) putTasks(ctx context.Context, tasks []limitedTask) (err error) {
+	f, err := createNew(r.tasksFile())
 	if err != nil {
-		return fmt.Errorf("write tasks: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	for _, t := range tasks {
@@ -240,83 +246,54 @@ func (r *run) putTasks(ctx context.Context, tasks []limitedTask) (err error) {
 	return nil
 }
 
-// putTask makes a task, which may be asked for again.
-func (r *run) putTask(ctx context.Context, t limitedTask) (shown check.Task, err error) {
-	body := t.body(r.sink.URL)
-	for try := range taskTries {
-		if try > 0 {
-			if err := sleepUntil(ctx, time.Now().Add(askPause)); err != nil {
-				return shown, err
-			}
-		}
-		var status int
-		var text []byte
-		if status, text, err = r.putOnce(ctx, r.client.URLs[try%len(r.client.URLs)]+"/v1/tasks/"+url.PathEscape(t.name), body); err != nil {
-			continue
-		}
-		if status/100 == 2 {
-			err = json.Unmarshal(text, &shown)
-			return shown, err
-		}
-		if err = fmt.Errorf("answered %d %.300s", status, text); status/100 == 4 {
-			break
-		}
+// putTask makes a task and returns how the API shows it.
+func (r limitsCourse) putTask(ctx context.Context, t limitedTask) (shown check.Task, err error) {
+	o, err := askUntil(ctx, r.http, r.client.URLs, api.Request{
+		Method: http.MethodPut, URL: "/v1/tasks/" + url.PathEscape(t.name), Type: "application/json", Body: t.body(r.sink.URL), Timeout: askTimeout,
+	}, 0, askPatient)
+	if err == nil && o.acked.IsZero() {
+		err = errors.New("no node has said that it is there")
 	}
+	if err != nil {
+		return shown, err
+	}
+	err = json.Unmarshal(o.body, &shown)
 	return shown, err
 }
 
-func (r *run) putOnce(ctx context.Context, url string, body []byte) (status int, text []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := r.http.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer func() { _ = resp.Body.Close() }() // read to its end, or given up
-	text, err = io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
-	return resp.StatusCode, text, err
-}
+// deferralCounter counts the starts that a node has deferred because a task's limit was reached.
+const deferralCounter = `carillon_executor_put_off_total{reason="limit"}`
 
-// putOffCounter counts the starts that a node has put off because the limit of a task was reached.
-const putOffCounter = `carillon_executor_put_off_total{reason="limit"}`
-
-// keepPutOffs adds to the report how many starts a node, "" for all, has put off since it was started because the limit of a task was reached. One that does not
-// answer is left out: the figure is shown, and nothing rests on it.
-func (r *run) keepPutOffs(ctx context.Context, member string) {
+// keepDeferrals adds a node's deferrals ("" = all nodes') to the report. It leaves out a node that
+// does not answer: no verdict needs the figure.
+func (r limitsCourse) keepDeferrals(ctx context.Context, member string) {
 	for _, n := range r.cluster().Status().Carillon {
 		if member != "" && n.Name != member {
 			continue
 		}
-		count, err := r.counter(ctx, n.API, putOffCounter)
+		count, err := r.counter(ctx, n.API, deferralCounter)
 		if err != nil {
-			r.log.Warn("a node did not tell what it has put off", "node", n.Name, "err", err)
+			r.log.Warn("the deferrals of a node are not known", "node", n.Name, "err", err)
 			continue
 		}
-		r.mu.Lock()
-		r.report.PutOffs += count
-		r.mu.Unlock()
+		r.record(func(rep *Report) { rep.Deferrals += int(count) })
 	}
 }
 
-// judgeLimits has both parts judged, each by a judge that sees its tenant and its sink alone.
-func (r *run) judgeLimits(ctx context.Context, out io.Writer) error {
+// judge has both parts judged, each by a judge that sees its tenant and its sink alone.
+func (r limitsCourse) judge(ctx context.Context, out io.Writer) error {
 	args := []string{"--tasks", r.tasksFile(), "--states", r.statesFile()}
 	for _, source := range r.sources() {
 		args = append(args, "--asked", r.askedFile(source), "--acks", r.acksFile(source))
 	}
-	if err := r.judgeBy(ctx, "check", r.sink, args, out, &r.report.Check); err != nil {
+	if err := judging(r).by(ctx, "check", r.sink, args, out, &r.report.Check); err != nil {
 		return err
 	}
-	args = append(r.recurringArgs(), "--tenant", limitedTenant)
-	return r.judgeBy(ctx, "check-limited", r.limited, args, out, &r.report.Recurring.Check)
+	args = append(judging(r).recurringArgs(), "--tenant", limitedTenant)
+	return judging(r).by(ctx, "check-limited", r.limited, args, out, &r.report.Recurring.Check)
 }
 
-// limitsFaults says what of Limits did not happen that has to, for its verdict to mean something.
+// limitsFaults names what must have happened in Limits, and did not.
 func (r *Report) limitsFaults() []string {
 	if r.Scenario != Limits || !r.Judged {
 		return nil
@@ -337,7 +314,7 @@ func (r *Report) limitsFaults() []string {
 	for _, n := range []struct {
 		n    int
 		what string
-	}{{deferred, "was put off by a rate"}, {stood, "waited for others of its task"}, {waited, "waited for a slot"}, {skipped, "was skipped"}, {cancelled, "was cancelled by a limit"}} {
+	}{{deferred, "was deferred by a rate"}, {stood, "waited for others of its task"}, {waited, "waited for a slot"}, {skipped, "was skipped"}, {cancelled, "was cancelled by a limit"}} {
 		if n.n == 0 {
 			faults = append(faults, "no run "+n.what)
 		}
@@ -358,7 +335,7 @@ var limitsRows = []row{
 		c := &r.Check
 		return fmt.Sprintf("%d, %d, %d; %d, %d, %d", c.Asked, c.Acknowledged, c.Done, c.Missed, c.Early, c.Unexpected)
 	}},
-	{"starts by rate: runs, starts, put off; starts a second, fullest span above the rate; beyond the rate", func(r *Report) string {
+	{"starts by rate: runs, starts, deferred; starts a second, fullest span above the rate; beyond the rate", func(r *Report) string {
 		return lines(r.Check.Rates, func(c check.RateCount) string {
 			return fmt.Sprintf("%s %s: %d, %d, %d; %.1f, %.1f; %d", c.Task, c.Rate, c.Runs, c.Starts, c.Deferred, c.PerSecond(), c.Burst, c.Over)
 		})
@@ -368,7 +345,7 @@ var limitsRows = []row{
 			return fmt.Sprintf("%s %d: %d, %d (%d, %d), %d; %d; %d", c.Of, c.Limit, c.Runs, c.Calls, c.Doubled, c.Outlived, c.Most, c.Waited, c.Over)
 		})
 	}},
-	{"starts put off by max_concurrent", func(r *Report) string { return fmt.Sprint(r.PutOffs) }},
+	{"starts deferred by max_concurrent", func(r *Report) string { return fmt.Sprint(r.Deferrals) }},
 	{"limits: targets, done, given up by policy; missed, early, unexpected", of(func(_ *Report, res *RecurringResult) string {
 		c := &res.Check
 		return fmt.Sprintf("%d, %d, %d (%s); %d, %d, %d", c.Targets, c.Done, c.MissedByPolicy, c.Reasons(), c.Missed, c.Early, c.Unexpected)

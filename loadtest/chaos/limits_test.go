@@ -8,17 +8,20 @@ import (
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/metrics"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
-// Rates and limits, small: a Cassandra, a NATS server, two nodes of which one is killed -9 and comes back.
+// Rates and limits, small: a Cassandra, a NATS server, two nodes of which one is killed -9 and
+// comes back.
 func TestLimitsEndToEnd(t *testing.T) {
 	cluster.Require(t)
 	cfg := endToEnd(t, Limits)
 	cfg.Jobs, cfg.Lead, cfg.Span, cfg.Warm = 800, 20*time.Second, 24*time.Second, -1
 	rep := playEndToEnd(t, cfg)
 
-	// That the judges are content says little if nothing happened; that runs waited, and were put off, skipped and cancelled, the report asks for itself.
+	// That the judges are content says little if nothing happened; that runs waited, and were put
+	// off, skipped and cancelled, the report asks for itself.
 	c, res := rep.Check, rep.Recurring
 	if c.Acknowledged != cfg.Jobs || c.Done != cfg.Jobs || !c.SeenAll || len(c.Rates) != 4 || len(c.Limits) != 2 {
 		t.Errorf("check = %+v, want %d jobs acknowledged and done, by a complete record, of 4 tasks with rates and 2 with limits", c, cfg.Jobs)
@@ -33,8 +36,8 @@ func TestLimitsEndToEnd(t *testing.T) {
 			t.Errorf("limit = %+v, want calls of all its runs, several at once, of which some waited", limit)
 		}
 	}
-	if rep.PutOffs == 0 {
-		t.Error("no node says that it has put off a run of a task that was at its limit")
+	if rep.Deferrals == 0 {
+		t.Error("no node says that it has deferred a run of a task that was at its limit")
 	}
 	if l := res.Check; l.JobsAcknowledged != cfg.Jobs/limitedPart || l.Targets == 0 || l.Done+l.MissedByPolicy != l.Targets || !l.SeenAll || len(l.Limits) < 5 {
 		t.Errorf("check of limits = %+v, want %d jobs, all targets done or given up by policy, by a complete record", l, cfg.Jobs/limitedPart)
@@ -97,13 +100,12 @@ func TestLimitedTasksAreAskedFor(t *testing.T) {
 func TestReadPutOffs(t *testing.T) {
 	const text = "# TYPE carillon_executor_put_off_total counter\ncarillon_executor_put_off_total{reason=\"breaker\"} 7\n" +
 		"carillon_executor_put_off_total{reason=\"limit\"} 1.2e+03\ncarillon_executor_put_off_total{reason=\"rate\"} 8\n"
-	if n, err := readCounter(strings.NewReader(text), putOffCounter); n != 1200 || err != nil {
-		t.Errorf("readCounter = %d, %v, want 1200", n, err)
+	v, err := metrics.Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"nothing": "", "no number": "carillon_executor_put_off_total{reason=\"limit\"} many\n"} {
-		if n, err := readCounter(strings.NewReader(text), putOffCounter); err == nil {
-			t.Errorf("readCounter of %s = %d, want an error", name, n)
-		}
+	if n, err := v.Value(deferralCounter); n != 1200 || err != nil {
+		t.Errorf("%s = %g, %v, want 1200", deferralCounter, n, err)
 	}
 }
 
@@ -142,7 +144,7 @@ func limitsReport() *Report {
 	r.Scenario, r.Settings.Jobs, r.Settings.SpanSeconds = Limits, limitsJobs, 90
 	r.Check.Rates = []check.RateCount{{Task: "herd", Rate: check.Rate{Count: 888, Per: time.Minute}, Runs: 1200, Starts: 1201, Deferred: 1100, Seconds: 80, Burst: 2.5}}
 	r.Check.Limits = []check.SlotCount{{Of: "crew", Limit: 20, Runs: 1500, Calls: 1510, Most: 20, Waited: 1400, Doubled: 3, Outlived: 2}}
-	r.PutOffs = 2700
+	r.Deferrals = 2700
 	r.Recurring = &RecurringResult{Start: noon, End: noon.Add(90 * time.Second), Check: check.RecurringReport{
 		Targets: 4000, Done: 3000, MissedByPolicy: 1000, MissedReasons: map[string]int{"skipped": 1000},
 		Limits: []check.SlotCount{
@@ -166,7 +168,7 @@ func TestLimitsReport(t *testing.T) {
 		{"nothing waited", func(r *Report) { r.Recurring.Check.Limits[1].Waited = 0 }, "no run waited for a slot"},
 		{"nothing was skipped", func(r *Report) { r.Recurring.Check.Limits[2].Skipped = 0 }, "no run was skipped"},
 		{"nothing was cancelled", func(r *Report) { r.Recurring.Check.Limits[0].Cancelled = 0 }, "no run was cancelled by a limit"},
-		{"nothing was put off", func(r *Report) { r.Check.Rates[0].Deferred = 0 }, "no run was put off by a rate"},
+		{"nothing was deferred", func(r *Report) { r.Check.Rates[0].Deferred = 0 }, "no run was deferred by a rate"},
 		{"nobody was killed", func(r *Report) { r.Events = nil }, "no node was killed"},
 		{"a limit was broken", func(r *Report) { r.Recurring.Check.Limits[1].Over = 7 }, "queue 2: calls beyond the limit 7"},
 		{"a run beside itself", func(r *Report) { r.Recurring.Check.Limits[1].Twice = 7 }, "runs beside themselves 7"},
@@ -197,7 +199,7 @@ func TestMarkdownOfLimits(t *testing.T) {
 		"| jobs | 6000 one-off jobs of tasks with limits, 150 recurring jobs with limits; for 90 s |  |",
 		"herd 888/m: 1200, 1201, 1100; 15.0, 2.5; 0 |  |",
 		"| crew 20: 1500, 1510 (3, 2), 20; 1400; 0 |  |",
-		"| starts put off by max_concurrent | 2700 |  |",
+		"| starts deferred by max_concurrent | 2700 |  |",
 		"| cancel_oldest 1: 900, 900, 1; 0, 0, 800, 0; 0, 0<br>queue 2: 800, 801, 2; 600, 0, 0, 3; 0, 0<br>skip 1: 900, 500, 1; 0, 400, 0, 0; 0, 0 |  |",
 		"| asked, acknowledged, done |  | 100000, 100000, 100000",
 	} {

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/nats"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
-// The acts on links. What they are done to is written "a and b" (both directions) or "a to b". Each
-// side is a member, or "cassandra", "nats" or "carillon": all members of that kind but the other side.
+// The acts on links. A step names links as "a and b" (both directions) or "a to b". Each side is a
+// member, or a kind: all members of it but the other side.
 const (
 	ActCut  Act = "cut"
 	ActHeal Act = "heal"
@@ -28,7 +31,7 @@ func toward(a, b string) string  { return a + toWord + b }
 
 // outage cuts links for a while.
 func outage(links string, from, to seconds) chain {
-	return chain{{from.span(), ActCut, links}, {to.span(), ActHeal, links}}
+	return chain{do(from, ActCut, links), do(to, ActHeal, links)}
 }
 
 // A link is one direction between two members.
@@ -72,8 +75,8 @@ func sideOf(name string, members []string) []string {
 	return side
 }
 
-// actOnLinks cuts or heals. The note of a heal says how many packets were dropped meanwhile: if none
-// was, nothing was tested.
+// actOnLinks cuts or heals. The note of a heal is the number of dropped packets: if it is 0,
+// nothing was tested.
 func (r *run) actOnLinks(ctx context.Context, s step) (note string, err error) {
 	c := r.cluster()
 	links, err := linksOf(s.member, memberNames(c))
@@ -95,15 +98,15 @@ func (r *run) actOnLinks(ctx context.Context, s step) (note string, err error) {
 	if err != nil {
 		return "", err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	note = fmt.Sprintf("%d packets dropped", total-r.report.DroppedPackets)
-	r.report.DroppedPackets = total
+	r.record(func(rep *Report) {
+		note = fmt.Sprintf("%d packets dropped", total-rep.DroppedPackets)
+		rep.DroppedPackets = total
+	})
 	return note, nil
 }
 
 // droppedPackets is how many packets cuts have dropped so far.
-func (r *run) droppedPackets(ctx context.Context) (int, error) {
+func (r *members) droppedPackets(ctx context.Context) (int, error) {
 	c, total := r.cluster(), 0
 	for _, member := range memberNames(c) {
 		n, err := c.Dropped(ctx, member)
@@ -123,4 +126,37 @@ func memberNames(c *cluster.Cluster) []string {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// streamLeader, as the member of a step, is the NATS server that leads a stream of Carillon's. A
+// step that mends uses the server of the step that broke.
+const streamLeader = "nats leader"
+
+// leaderLimit bounds the wait for a leader: after a kill there is none for some seconds.
+const leaderLimit = 20 * time.Second
+
+// leader returns the server that streamLeader means in a step.
+func (r *members) leader(ctx context.Context, act Act) (name string, err error) {
+	if act == ActThaw || act == ActStart || act == ActLoosen {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.led, nil
+	}
+	for limit := time.Now().Add(leaderLimit); ; {
+		for _, url := range r.cluster().NATSURLs() { // some may be away
+			all, err := nats.Streams(ctx, url)
+			if i := slices.IndexFunc(all, func(s nats.Stream) bool { return s.Leader != "" }); err == nil && i >= 0 {
+				r.mu.Lock()
+				r.led = all[i].Leader
+				r.mu.Unlock()
+				return all[i].Leader, nil
+			}
+		}
+		if time.Now().After(limit) {
+			return "", fmt.Errorf("%w: no server leads a stream %s…", nats.ErrNATS, nats.StreamPrefix)
+		}
+		if err := wait.For(ctx, agreePoll); err != nil {
+			return "", err
+		}
+	}
 }

@@ -16,20 +16,21 @@ import (
 
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/journal"
+	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
 const (
-	// importRate is how many lines a second the smallest machine takes in: what is due at one instant
-	// must be imported before it.
+	// importRate is how many lines a second the smallest machine takes in. A herd must be imported
+	// before it is due.
 	importRate = 4000
-	// cancelRate is how many jobs a second are cancelled one by one, by cancelsAtOnce requests at once.
+	// cancelRate jobs a second are cancelled one by one, by cancelsAtOnce requests at once.
 	cancelRate    = 300
 	cancelsAtOnce = 32
-	// keptOf: one of so many jobs of Tombstones is not cancelled.
+	// One of keptOf jobs of Tombstones is not cancelled.
 	keptOf = 10
-	// slowScan is the bound on reads of a bucket, in seconds, as its metric writes it.
-	slowScan = "1.024"
+	// slowScan bounds the reads of a bucket, in seconds: the bound of a bucket of its histogram.
+	slowScan = 1.024
 	// curveEvery is the distance of two points of a lag curve.
 	curveEvery = 10 * time.Second
 	// countEvery is how often the sink's record is read.
@@ -38,8 +39,11 @@ const (
 	heldMost = 2048
 )
 
-// watchCounts counts what the sink writes until ctx ends, and calls each once a second.
-func (r *run) watchCounts(ctx context.Context, t *tally, each func(now time.Time)) error {
+// A countedCourse is the course of scenarios that a tally judges.
+type countedCourse struct{ *run }
+
+// watchCounts counts what the sink records until ctx ends, and calls each once a second.
+func (r countedCourse) watchCounts(ctx context.Context, t *tally, each func(now time.Time)) error {
 	f, err := journal.Follow(r.sink.Record)
 	if err != nil {
 		return err
@@ -50,30 +54,28 @@ func (r *run) watchCounts(ctx context.Context, t *tally, each func(now time.Time
 			return err
 		}
 		each(time.Now())
-		_ = sleepUntil(ctx, time.Now().Add(countEvery)) // at its end what is left is read
+		_ = wait.For(ctx, countEvery) // at its end what is left is read
 	}
 	return f.Next(t.see)
 }
 
-// untilCounted waits until everything that is due has been seen, at most Config.Wait and the bound on
+// untilCounted waits until all that is due has been seen, at most Config.Wait + the bound on
 // lateness.
-func (r *run) untilCounted(ctx context.Context, t *tally) error {
-	if err := sleepUntil(ctx, r.lastDue); err != nil {
+func (r countedCourse) untilCounted(ctx context.Context, t *tally) error {
+	if err := wait.Until(ctx, r.lastDue); err != nil {
 		return err
 	}
-	for limit := time.Now().Add(r.cfg.Wait + r.cfg.Late.Max); time.Now().Before(limit); {
-		if t.missing(time.Now()) == 0 {
-			return sleepUntil(ctx, time.Now().Add(quietFor)) // for what comes twice
-		}
-		if err := sleepUntil(ctx, time.Now().Add(countEvery)); err != nil {
-			return err
-		}
+	all, err := wait.Poll(ctx, countEvery, time.Now().Add(r.cfg.Wait+r.cfg.Late.Max), func() (bool, error) {
+		return t.missing(time.Now()) == 0, nil
+	})
+	if err != nil || !all {
+		return err
 	}
-	return nil
+	return wait.For(ctx, quietFor) // for what comes twice
 }
 
-// judgeCounted makes the verdict of what was counted.
-func (r *run) judgeCounted(t *tally, out io.Writer) error {
+// counted makes a verdict from the tally.
+func (r judging) counted(t *tally, out io.Writer) error {
 	accepted := 0
 	for _, i := range r.report.Imports {
 		accepted += i.Created + i.Existing
@@ -83,7 +85,7 @@ func (r *run) judgeCounted(t *tally, out io.Writer) error {
 }
 
 // playHerd has all jobs due at one instant.
-func (r *run) playHerd(ctx context.Context) error {
+func (r countedCourse) playHerd(ctx context.Context) error {
 	begin, start, t0, err := r.idleFor(ctx, time.Duration(r.cfg.Jobs)*time.Second/importRate)
 	if err != nil {
 		return err
@@ -95,10 +97,9 @@ func (r *run) playHerd(ctx context.Context) error {
 	}
 	t.ask("herd", due)
 	before := r.resources(ctx)
-	res, err := r.importJobs(ctx, workload.Spec{
+	err = r.importJobs(ctx, workload.Spec{
 		N: r.cfg.Jobs, From: t0, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: "herd", Target: r.sink.URL, Keyed: true,
 	})
-	r.keepImport(res)
 	if err != nil {
 		return err
 	}
@@ -131,12 +132,12 @@ func (r *run) playHerd(ctx context.Context) error {
 			r.broken("%s took %.0f MiB, of %d that it may", member, mib, heldMost)
 		}
 	}
-	r.report.Phases = []Phase{phase("idle", begin, start), phase("main import", start, imported), phase("runs", imported, r.mark())}
+	r.keepPhases(begin, start, imported)
 	r.tally = t
 	return nil
 }
 
-// memory tells the resident memory of members.
+// memory returns the resident memory of members.
 func memory(of map[string]Resources) peaks {
 	p := peaks{}
 	p.add(of)
@@ -144,7 +145,7 @@ func memory(of map[string]Resources) peaks {
 }
 
 // counting counts until all has been seen.
-func (r *run) counting(ctx context.Context, t *tally, each func(now time.Time)) error {
+func (r countedCourse) counting(ctx context.Context, t *tally, each func(now time.Time)) error {
 	cctx, done := context.WithCancel(ctx)
 	defer done()
 	var g errgroup.Group
@@ -154,9 +155,9 @@ func (r *run) counting(ctx context.Context, t *tally, each func(now time.Time)) 
 	return errors.Join(err, g.Wait())
 }
 
-// playTombstones cancels most jobs of one minute and shard before they are due, those first that are
-// due first: what is left lies behind all their tombstones.
-func (r *run) playTombstones(ctx context.Context) error {
+// playTombstones cancels most jobs of one minute and shard before they are due, the earliest first.
+// The rest lies behind their tombstones.
+func (r countedCourse) playTombstones(ctx context.Context) error {
 	lead := time.Duration(r.cfg.Jobs)*time.Second/importRate + time.Duration(r.cfg.Jobs)*time.Second/cancelRate
 	begin, start, t0, err := r.idleFor(ctx, lead)
 	if err != nil {
@@ -168,9 +169,7 @@ func (r *run) playTombstones(ctx context.Context) error {
 	spec := workload.Spec{
 		N: r.cfg.Jobs, From: t0, Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: "wide", Target: r.sink.URL, Keyed: true,
 	}
-	res, err := r.importJobs(ctx, spec)
-	r.keepImport(res)
-	if err != nil {
+	if err := r.importJobs(ctx, spec); err != nil {
 		return err
 	}
 	imported := r.mark()
@@ -189,14 +188,14 @@ func (r *run) playTombstones(ctx context.Context) error {
 	if err := r.counting(ctx, t, func(time.Time) {}); err != nil {
 		return err
 	}
-	r.report.Phases = []Phase{phase("idle", begin, start), phase("main import", start, imported), phase("runs", imported, r.mark())}
+	r.keepPhases(begin, start, imported)
 	r.tally = t
 	return r.lookAtScans(ctx)
 }
 
 // cancelFirst cancels all jobs but one of keptOf, those that are due first.
-func (r *run) cancelFirst(ctx context.Context, t *tally, source string) error {
-	acks, err := readFile(r.acksFile(source), journal.ReadAcks)
+func (r countedCourse) cancelFirst(ctx context.Context, t *tally, source string) error {
+	acks, err := journal.ReadFile(r.acksFile(source), journal.ReadAcks)
 	if err != nil {
 		return err
 	}
@@ -234,28 +233,28 @@ func (r *run) cancelFirst(ctx context.Context, t *tally, source string) error {
 		return fmt.Errorf("cancel jobs: %w", err)
 	}
 	took := time.Since(began)
-	r.mu.Lock()
-	r.report.Changes.Cancels = len(lines)
-	r.mu.Unlock()
+	r.record(func(rep *Report) { rep.Changes.Cancels = len(lines) })
 	r.figure("cancels", "%d in %.0f s: %.0f a second", len(lines), took.Seconds(), float64(len(lines))/took.Seconds())
 	r.log.Info("cancelled", "jobs", len(lines), "took", took)
 	return nil
 }
 
-// lookAtScans judges how long reads of buckets took, and what Cassandra says of tombstones.
-func (r *run) lookAtScans(ctx context.Context) error {
+// lookAtScans judges how long reads of buckets took, and counts Cassandra's warnings about
+// tombstones.
+func (r countedCourse) lookAtScans(ctx context.Context) error {
 	for _, n := range r.cluster().Status().Carillon {
-		text, err := r.metrics(ctx, n.API)
+		v, err := r.metrics(ctx, n.API)
 		if err != nil {
 			return err
 		}
-		above, all, err := slower(text, "carillon_dispatcher_scan_seconds", slowScan)
+		scans := v.Histogram("carillon_dispatcher_scan_seconds")
+		above, err := scans.Above(slowScan)
 		if err != nil {
-			return err
+			return fmt.Errorf("reads of buckets by %s: %w", n.Name, err)
 		}
-		r.figure("reads of buckets by "+n.Name+", above 1 s", "%d, %d", all, above)
+		r.figure("reads of buckets by "+n.Name+", above 1 s", "%.0f, %d", scans.Count(), above)
 		if above > 0 {
-			r.broken("%d of %d reads of buckets by %s took more than 1 s", above, all, n.Name)
+			r.broken("%d of %.0f reads of buckets by %s took more than 1 s", above, scans.Count(), n.Name)
 		}
 	}
 	warned, failed := 0, 0
@@ -282,7 +281,7 @@ func (r *run) idleFor(ctx context.Context, lead time.Duration) (begin, start mar
 
 // statesSum counts the states of a sample of runs, and says it as a figure. Those that have not
 // succeeded break a promise.
-func (r *run) statesSum(ctx context.Context) error {
+func (r countedCourse) statesSum(ctx context.Context) error {
 	counts := map[check.State]int{}
 	total := 0
 	for reader := range watchersAtOnce {

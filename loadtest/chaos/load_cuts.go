@@ -11,41 +11,44 @@ import (
 	"strings"
 	"time"
 
-	"carillon.dev/carillon/loadtest/journal"
 	"carillon.dev/carillon/loadtest/process"
+	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
 const (
-	// cutFiles is how many files are imported, one after the other, and cutsPerFile how often each
-	// import is killed before it is let through. A file is to be larger than bucketer.MaxChunk lines:
-	// what a node has read of a smaller one it writes to its end, whoever gives up.
+	// cutFiles files are imported one after the other. Each import is killed cutsPerFile times
+	// before it may end. A file must have more than bucketer.MaxChunk lines: a node writes a
+	// smaller one to its end even if the client dies.
 	cutFiles    = 10
 	cutsPerFile = 100
-	// cutSoon is how long after the first cut of a file its jobs begin to be due: some run between cuts.
+	// The jobs of a file begin to be due cutSoon after its first cut: some run between cuts.
 	cutSoon = time.Second
-	// afterCut is how long after a kill it is counted what it left: nodes finish what they had begun.
+	// afterCut lies between a kill and the count: nodes finish what they have begun.
 	afterCut = 50 * time.Millisecond
 	// leastCut bounds the time that an import is given at most before it is killed.
 	leastCut = 50 * time.Millisecond
 )
 
-// playImportCuts imports files, kills each import at random points, and then lets it through.
-func (r *run) playImportCuts(ctx context.Context) error {
+// A cutsCourse is the course of ImportCuts.
+type cutsCourse struct{ *run }
+
+// play imports files, kills each import at random points, and then lets it through.
+func (r cutsCourse) play(ctx context.Context) error {
 	begin, start, _, err := r.idle(ctx)
 	if err != nil {
 		return err
 	}
 	rng := rand.New(rand.NewPCG(r.cfg.Seed, 2)) // #nosec G404 -- a repeatable choice, no secret
 	n := r.cfg.Jobs / cutFiles
-	// An import that is let through tells how long the others may be given.
+	// An import that is not killed tells how long the others may last.
 	longest, err := r.uncut(ctx, n)
 	if err != nil {
 		return err
 	}
 	killed, ended, partial, existing := 0, 0, 0, 0
 	for i := range cutFiles {
-		spec := r.cutPart(fmt.Sprintf("cut-%d", i+1), n, time.Now().Add(cutSoon))
+		spec := r.part(fmt.Sprintf("cut-%d", i+1), n, time.Now().Add(cutSoon))
 		if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
 			return err
 		}
@@ -61,15 +64,14 @@ func (r *run) playImportCuts(ctx context.Context) error {
 				continue
 			}
 			killed++
-			if err := sleepUntil(ctx, time.Now().Add(afterCut)); err != nil {
+			if err := wait.For(ctx, afterCut); err != nil {
 				return err
 			}
 			if after := r.linesCreated(ctx); after > before && after-first < n {
 				partial++
 			}
 		}
-		res, err := r.importWritten(ctx, spec)
-		r.keepImport(res)
+		res, err := r.importFile(ctx, spec)
 		if err != nil {
 			return err
 		}
@@ -84,25 +86,21 @@ func (r *run) playImportCuts(ctx context.Context) error {
 		r.broken("no import was killed in its middle: nothing was tested")
 	}
 	imported := r.mark()
-	if err := r.untilQuiet(ctx); err != nil {
-		return err
-	}
-	r.report.Phases = []Phase{phase("idle", begin, start), phase("main import", start, imported), phase("runs", imported, r.mark())}
-	return nil
+	return r.finish(ctx, begin, start, imported)
 }
 
-// cutPart describes the jobs of one file.
-func (r *run) cutPart(source string, n int, from time.Time) workload.Spec {
+// part describes the jobs of one file.
+func (r cutsCourse) part(source string, n int, from time.Time) workload.Spec {
 	return workload.Spec{
 		N: n, From: from.Truncate(time.Millisecond), Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: source,
 		Target: r.sink.URL, Keyed: true,
 	}
 }
 
-// uncut imports a file as the others are, without a kill, until a time finds all its lines there, and
-// returns how long that took. It is the shortest of all: others create lines, and are killed before their end.
-func (r *run) uncut(ctx context.Context, n int) (took time.Duration, err error) {
-	spec := r.cutPart("uncut", n, time.Now().Add(cutSoon))
+// uncut imports a file without a kill until a try finds all lines there, and returns how long that
+// try took. It is the shortest of all: the others create lines.
+func (r cutsCourse) uncut(ctx context.Context, n int) (took time.Duration, err error) {
+	spec := r.part("uncut", n, time.Now().Add(cutSoon))
 	if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
 		return 0, err
 	}
@@ -114,21 +112,21 @@ func (r *run) uncut(ctx context.Context, n int) (took time.Duration, err error) 
 			return 0, errors.Join(err, errors.New("an import that nobody cut did not end"))
 		}
 	}
-	res, err := r.importWritten(ctx, spec)
-	r.keepImport(res)
+	_, err = r.importFile(ctx, spec)
 	return max(took, leastCut), err
 }
 
-// cutImport runs `carillon-load import` as a process of its own and kills it after a while. killed is
-// false if it had ended by then.
-func (r *run) cutImport(ctx context.Context, source string, number int, after time.Duration) (killed bool, err error) {
+// cutImport runs `carillon-load import` as a process and kills it after a while. killed is false if
+// it had ended by then.
+func (r cutsCourse) cutImport(ctx context.Context, source string, number int, after time.Duration) (killed bool, err error) {
 	acks := filepath.Join(r.cfg.Dir, fmt.Sprintf("%s.%d.cut", source, number))
 	args := []string{"import", r.askedFile(source), "--acks", acks, "--api", strings.Join(r.client.URLs, ",")}
 	c, err := process.Start(ctx, r.cfg.Program, args, io.Discard, io.Discard)
 	if err != nil {
 		return false, err
 	}
-	p, err := os.FindProcess(c.PID) // holds this very process, also when its number is given to another
+	// holds this very process, also when its number is given to another
+	p, err := os.FindProcess(c.PID)
 	if err != nil {
 		return false, fmt.Errorf("find the import: %w", err)
 	}
@@ -148,37 +146,23 @@ func (r *run) cutImport(ctx context.Context, source string, number int, after ti
 	return killed, ctx.Err()
 }
 
-// linesCreated is how many jobs all nodes have created so far. Lines whose answers nobody read count too.
-// A node that does not answer counts none.
-func (r *run) linesCreated(ctx context.Context) int {
-	total := 0
+// linesCreated is how many jobs all nodes have created so far, also those whose answers were not
+// read. A node that does not answer counts none.
+func (r cutsCourse) linesCreated(ctx context.Context) int {
+	total := 0.0
 	for _, url := range r.client.URLs {
 		if n, err := r.counter(ctx, url, `carillon_entries_written_total{kind="run"}`); err == nil {
 			total += n
 		}
 	}
-	return total
-}
-
-// importWritten imports jobs whose file is written already.
-func (r *run) importWritten(ctx context.Context, spec workload.Spec) (ImportResult, error) {
-	res, err := r.importFile(ctx, spec)
-	if err != nil {
-		err = fmt.Errorf("import %s: %w", spec.Source, err)
-	}
-	return res, err
+	return int(total)
 }
 
 // dues returns the due instants of a file of jobs, in ms of Unix time, by line.
 func (r *run) dues(source string) ([]int64, error) {
-	f, err := os.Open(r.askedFile(source))
+	asks, err := r.readAsked(source)
 	if err != nil {
-		return nil, fmt.Errorf("read jobs: %w", err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	asks, err := journal.ReadAsked(f, source)
-	if err != nil {
-		return nil, fmt.Errorf("read jobs: %w", err)
+		return nil, err
 	}
 	due := make([]int64, len(asks))
 	for i := range asks {

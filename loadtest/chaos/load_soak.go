@@ -17,17 +17,17 @@ import (
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
 const (
-	// soakPart is the time that the jobs of one import of a soak are due in. It is imported one such
-	// time before.
+	// soakPart is the span of the jobs of one import of a soak, which is imported that long before.
 	soakPart = 30 * time.Second
 	// soakLine is the distance of two lines of a soak's record; shorter in a short one.
 	soakLine  = time.Minute
 	soakLines = 20
-	// soakFault is about how often something is broken, and soakCalm how long before the end nothing is.
+	// A fault comes about each soakFault, and none in the last soakCalm.
 	soakFault = time.Minute
 	soakCalm  = 75 * time.Second
 	// soakWarm is the part of the span that does not count for flatness: caches and heaps fill.
@@ -36,43 +36,46 @@ const (
 	leastLines = 6
 )
 
+// A soakCourse is the course of Soak.
+type soakCourse struct{ countedCourse }
+
 // A SoakLine is one line of a soak's record.
 type SoakLine struct {
 	At      time.Time `json:"at"`
 	Seconds float64   `json:"after_first_due_s"`
-	// Arrivals and what follows are of the time since the line before; Missing is how many of all that
-	// were due a bound on lateness ago have not been seen.
+	// Arrivals, Duplicates, Early and Late count since the line before. Missing counts all that
+	// were due the bound on lateness ago and have not been seen.
 	Arrivals   int            `json:"arrivals"`
 	Duplicates int            `json:"duplicates"`
 	Early      int            `json:"early"`
 	Missing    int            `json:"missing"`
 	Late       check.Lateness `json:"lateness"`
 	Queued     string         `json:"queued"`
-	// Members are what each uses; one that was killed and started again has another pid.
+	// Members are the resources of each. A restart changes the pid.
 	Members map[string]Resources `json:"members"`
 }
 
-func (r *run) soakFile() string { return filepath.Join(r.cfg.Dir, "soak.ndjson") }
+func (r soakCourse) file() string { return filepath.Join(r.cfg.Dir, "soak.ndjson") }
 
-// playSoak keeps up a load and breaks something now and then. What it sees it writes down at once.
-func (r *run) playSoak(ctx context.Context) error {
+// play keeps up a load with occasional faults, and records what it sees at once.
+func (r soakCourse) play(ctx context.Context) error {
 	begin, start, t0, err := r.idleFor(ctx, soakPart)
 	if err != nil {
 		return err
 	}
 	t := newTally()
-	f, err := os.OpenFile(r.soakFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	f, err := createNew(r.file())
 	if err != nil {
-		return fmt.Errorf("make the soak's record: %w", err)
+		return err
 	}
 	defer func() { _ = f.Close() }() // each line is written at once
-	r.log.Info("soaking", "span", r.cfg.Span, "rate", r.cfg.Rate, "record", r.soakFile())
+	r.log.Info("soaking", "span", r.cfg.Span, "rate", r.cfg.Rate, "record", r.file())
 
 	parts := int(r.cfg.Span / soakPart)
 	r.keepDue(t0.Add(time.Duration(parts) * soakPart))
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return r.importSoak(gctx, t, t0, parts) })
-	g.Go(func() error { return r.breakSoak(gctx, t0) })
+	g.Go(func() error { return r.importParts(gctx, t, t0, parts) })
+	g.Go(func() error { return r.breakOften(gctx, t0) })
 	var lines []SoakLine
 	every := min(soakLine, r.cfg.Span/soakLines)
 	next := t0.Add(every)
@@ -82,7 +85,7 @@ func (r *run) playSoak(ctx context.Context) error {
 				return
 			}
 			next = now.Add(every)
-			line := r.soakLine(gctx, t, now)
+			line := r.line(gctx, t, now)
 			lines = append(lines, line)
 			if err := json.NewEncoder(f).Encode(line); err != nil {
 				r.broken("a line was not written: %v", err)
@@ -95,17 +98,17 @@ func (r *run) playSoak(ctx context.Context) error {
 		return err
 	}
 	r.tally = t
-	r.judgeSoak(lines)
+	r.judge(lines)
 	r.report.Phases = []Phase{phase("idle", begin, start), phase("runs", start, r.mark())}
 	return nil
 }
 
-// importSoak imports the parts of the load, each before it is due.
-func (r *run) importSoak(ctx context.Context, t *tally, t0 time.Time, parts int) error {
+// importParts imports the parts of the load, each before it is due.
+func (r soakCourse) importParts(ctx context.Context, t *tally, t0 time.Time, parts int) error {
 	n := int(float64(r.cfg.Rate) * soakPart.Seconds())
 	for i := range parts {
 		from := t0.Add(time.Duration(i) * soakPart)
-		if err := sleepUntil(ctx, from.Add(-soakPart)); err != nil {
+		if err := wait.Until(ctx, from.Add(-soakPart)); err != nil {
 			return err
 		}
 		spec := workload.Spec{
@@ -120,9 +123,7 @@ func (r *run) importSoak(ctx context.Context, t *tally, t0 time.Time, parts int)
 			return err
 		}
 		t.ask(spec.Source, due)
-		res, err := r.importFile(ctx, spec)
-		r.keepImport(res)
-		if err != nil {
+		if _, err := r.importFile(ctx, spec); err != nil {
 			return err
 		}
 		// Hours of files would fill the disk.
@@ -133,8 +134,8 @@ func (r *run) importSoak(ctx context.Context, t *tally, t0 time.Time, parts int)
 	return nil
 }
 
-// soakFaults are what a soak does to a cluster, at second 0 of each. The first member of each kind is
-// left alone: what it uses is what must stay flat.
+// soakFaults are the faults of a soak, from second 0. They leave the first member of each kind
+// alone, whose resources must stay flat.
 func soakFaults(m cluster.Spec) []chain {
 	var all []chain
 	if m.Nodes > 1 {
@@ -152,8 +153,8 @@ func soakFaults(m cluster.Spec) []chain {
 	return all
 }
 
-// breakSoak breaks something about each soakFault, one at a time, and lets it be calm at the end.
-func (r *run) breakSoak(ctx context.Context, t0 time.Time) error {
+// breakOften breaks something about each soakFault, one at a time, and lets it be calm at the end.
+func (r soakCourse) breakOften(ctx context.Context, t0 time.Time) error {
 	faults := soakFaults(r.cfg.Cluster)
 	if len(faults) == 0 {
 		return nil
@@ -169,7 +170,7 @@ func (r *run) breakSoak(ctx context.Context, t0 time.Time) error {
 	return nil
 }
 
-func (r *run) soakLine(ctx context.Context, t *tally, now time.Time) SoakLine {
+func (r soakCourse) line(ctx context.Context, t *tally, now time.Time) SoakLine {
 	c := t.take()
 	return SoakLine{
 		At: now.UTC(), Seconds: now.Sub(r.report.FirstDue).Seconds(), Arrivals: c.arrivals, Duplicates: c.duplicates, Early: c.early,
@@ -189,8 +190,8 @@ type series struct {
 // growthMost is by how much of its mean a figure may grow over the time that is looked at.
 const growthMost = 0.25
 
-// flatSeries are the figures that must stay flat, of members that no fault touches. Cassandra's memory
-// is bounded by its settings, and its heap grows to them in any case: only its files and threads count.
+// flatSeries are the figures that must stay flat, of members without faults. Cassandra's heap grows
+// to its settings in any case, so only its files and threads count.
 func flatSeries(m cluster.Spec) []series {
 	all := []series{
 		{"carillon-1", "resident memory, MiB", func(u Resources) float64 { return u.MiB }, 96},
@@ -218,7 +219,7 @@ func growth(seconds, values []float64) (rise, mean float64) {
 	return slope * (seconds[len(seconds)-1] - seconds[0]), sy / n
 }
 
-// flatness judges lines: what grew, and what it was. Too few lines are no evidence.
+// flatness returns the figures of lines and those that grew. Too few lines are no evidence.
 func flatness(lines []SoakLine, all []series, span time.Duration) (figures []Figure, grew []string) {
 	var warm []SoakLine
 	for _, l := range lines {
@@ -251,12 +252,10 @@ func flatness(lines []SoakLine, all []series, span time.Duration) (figures []Fig
 	return figures, grew
 }
 
-// judgeSoak judges what was written down.
-func (r *run) judgeSoak(lines []SoakLine) {
+// judge judges the lines of a soak.
+func (r soakCourse) judge(lines []SoakLine) {
 	figures, grew := flatness(lines, flatSeries(r.cfg.Cluster), r.cfg.Span)
-	r.mu.Lock()
-	r.report.Figures = append(r.report.Figures, figures...)
-	r.mu.Unlock()
+	r.record(func(rep *Report) { rep.Figures = append(rep.Figures, figures...) })
 	for _, text := range grew {
 		r.broken("not flat: %s", text)
 	}

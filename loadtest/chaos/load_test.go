@@ -68,20 +68,6 @@ func TestResourcesOfAProcess(t *testing.T) {
 	}
 }
 
-func TestSlowerThanABound(t *testing.T) {
-	const text = `x_bucket{le="0.512"} 5
-x_bucket{le="1.024"} 8
-x_bucket{le="+Inf"} 10
-x_count 10
-`
-	if above, all, err := slower(text, "x", "1.024"); above != 2 || all != 10 || err != nil {
-		t.Errorf("slower = %d of %d, %v, want 2 of 10", above, all, err)
-	}
-	if _, _, err := slower(text, "x", "3"); err == nil {
-		t.Error("a bound that is no bucket is taken")
-	}
-}
-
 func TestCoursesFollowTheirPlan(t *testing.T) {
 	for _, p := range loadPlans {
 		cfg := Config{Scenario: p.Name, Cluster: p.Members, Dir: "d", Program: "p"}

@@ -12,14 +12,14 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// A row is one line of the table: a name, and what it is for one report.
+// A row is a line of the table: a name, and a cell for each report.
 type row struct {
 	name string
 	cell func(*Report) string
 }
 
-// WriteMarkdown writes the block of RESULTS.md about the reports: one table with a column for each, then what was done
-// to the cluster. They should be of one machine and one commit; that they are not is shown, not hidden.
+// WriteMarkdown writes a block for RESULTS.md: a table with a column for each report, then what was
+// done to the cluster. It shows machine and commit of each.
 func WriteMarkdown(w io.Writer, reports ...*Report) error {
 	var b strings.Builder
 	names := make([]string, len(reports))
@@ -59,7 +59,7 @@ func WriteMarkdown(w io.Writer, reports ...*Report) error {
 	return nil
 }
 
-// String says what was done, and how long it took where that means something.
+// String names the act, and how long a start took.
 func (e Event) String() string {
 	s := strings.TrimSpace(string(e.Act) + " " + e.Member)
 	if e.Act == ActStart || e.Act == ActStartAll {
@@ -79,7 +79,7 @@ func cells(texts []string) string {
 	return b.String()
 }
 
-// rowsOf returns the rows that say something about any of the reports. Of others their cells are empty.
+// rowsOf returns the rows of any of the reports. Cells of the other reports are empty.
 func rowsOf(reports []*Report) []row {
 	rows := slices.Clone(commonRows)
 	recurs := func(r *Report) bool { return r.Recurring != nil && r.Scenario != Limits }
@@ -88,7 +88,7 @@ func rowsOf(reports []*Report) []row {
 		rows []row
 		is   func(*Report) bool
 	}{
-		{guardedRows, func(r *Report) bool { return r.Scenario.Guards() || r.Scenario.Steady() }},
+		{guaranteeRows, func(r *Report) bool { return r.Scenario.Guards() || r.Scenario.Steady() }},
 		{oneOffRows, func(r *Report) bool { return !recurs(r) && !limits(r) }},
 		{recurringRows, recurs},
 		{limitsRows, limits},
@@ -181,7 +181,7 @@ var oneOffRows = []row{
 	{"too late (bound)", func(r *Report) string { return fmt.Sprintf("%d (%s)", r.Check.TooLate, r.Check.Bound) }},
 	{"main import", func(r *Report) string {
 		for _, i := range r.Imports {
-			if i.Source == "main" || i.Source == guardedSource || i.Source == steadySource {
+			if i.Source == "main" || i.Source == guaranteesSource || i.Source == steadySource {
 				return fmt.Sprintf("%d lines in %.1f s: %.0f lines/s (%d sends)", i.Lines, i.Seconds, i.Rate(), i.Sends)
 			}
 		}
@@ -247,4 +247,134 @@ func cpuText(r *Report, phase string, by func(Phase) float64, scale float64, dig
 		return strings.Join(parts, ", ") + fmt.Sprintf(" (over %.0f s)", p.Seconds)
 	}
 	return "not measured"
+}
+
+// recurringRows are the rows of scenarios with recurring jobs.
+var recurringRows = []row{
+	{"recurring jobs", of(func(r *Report, res *RecurringResult) string {
+		text := fmt.Sprintf("%d, every %g s", r.Settings.Jobs, res.EverySeconds)
+		for _, s := range res.Stops {
+			text += fmt.Sprintf("; no node for %.0f s", s.To.Sub(s.From).Seconds())
+		}
+		if !res.End.IsZero() {
+			text += fmt.Sprintf("; from a start to an end that they state, %.0f s", res.End.Sub(res.Start).Seconds())
+			if res.LateSeconds > 0 {
+				text += fmt.Sprintf(" (the last was created %.0f s after the start)", res.LateSeconds)
+			}
+			return text
+		}
+		return text + fmt.Sprintf("; observed for %.0f s from the last creation", res.Check.End.Sub(r.FirstDue).Seconds())
+	})},
+	{"targets, done", of(func(_ *Report, res *RecurringResult) string {
+		return fmt.Sprintf("%d, %d", res.Check.Targets, res.Check.Done)
+	})},
+	{"recorded as missed by policy", of(func(_ *Report, res *RecurringResult) string {
+		return fmt.Sprintf("%d (%s)", res.Check.MissedByPolicy, res.Check.Reasons())
+	})},
+	{"**missed, early, unexpected**", of(func(_ *Report, res *RecurringResult) string {
+		return fmt.Sprintf("**%d, %d, %d**", res.Check.Missed, res.Check.Early, res.Check.Unexpected)
+	})},
+	{"**ghosts after change, duplicate outcomes**", of(func(_ *Report, res *RecurringResult) string {
+		return fmt.Sprintf("**%d, %d**", res.Check.Ghosts, res.Check.DuplicateOutcomes)
+	})},
+	{"unfinished, unreadable", of(func(_ *Report, res *RecurringResult) string {
+		return fmt.Sprintf("%d, %d", res.Check.Unfinished, res.Check.Unreadable)
+	})},
+	{"duplicate executions, late successes", of(func(_ *Report, res *RecurringResult) string {
+		return fmt.Sprintf("%d, %d", res.Check.DuplicateExecutions, res.Check.LateSuccesses)
+	})},
+	{"changes acknowledged", of(func(_ *Report, res *RecurringResult) string {
+		c := res.Check.Changes
+		return fmt.Sprintf("%d updates, %d pauses, %d resumes, %d cancels (refused %d, unknown %d)", c.Updated, c.Paused, c.Resumed, c.Cancelled, c.Refused, c.Unknown)
+	})},
+	{"after the stop, by policy", of(func(_ *Report, res *RecurringResult) string {
+		var lines []string
+		for _, c := range res.Check.Policies {
+			lines = append(lines, policyText(c))
+		}
+		if len(lines) == 0 {
+			return "no stop"
+		}
+		return strings.Join(lines, "<br>")
+	})},
+	{"lateness as reported, ms: p50 / p90 / p99 / p99.9 / max", of(func(_ *Report, res *RecurringResult) string { return latenessText(res.Check.Reported) })},
+	{"lateness as seen by the sink, ms", of(func(_ *Report, res *RecurringResult) string { return latenessText(res.Check.Seen) })},
+	{"too late (bound)", of(func(_ *Report, res *RecurringResult) string {
+		return fmt.Sprintf("%d (%s)", res.Check.TooLate, res.Check.Bound)
+	})},
+	{"created, cancelled", of(func(_ *Report, res *RecurringResult) string {
+		if res.Ending.Requests == 0 {
+			return fmt.Sprintf("%.0f/s, none", res.Creating.PerSecond())
+		}
+		return fmt.Sprintf("%.0f/s, %.0f/s", res.Creating.PerSecond(), res.Ending.PerSecond())
+	})},
+	{"arrivals: mean, peak second", of(func(r *Report, _ *RecurringResult) string {
+		return fmt.Sprintf("%.0f/s, %d/s", r.Rates.Mean, r.Rates.Peak)
+	})},
+	{"CPU idle, s/s", of(func(r *Report, _ *RecurringResult) string {
+		return cpuText(r, "idle", func(p Phase) float64 { return p.Seconds }, 1, 3)
+	})},
+	{"CPU of the creation, µs/job", of(func(r *Report, res *RecurringResult) string {
+		return cpuText(r, "creation", func(Phase) float64 { return float64(res.Creating.Requests) }, 1e6, 0)
+	})},
+	{"CPU while they run, s/s", of(func(r *Report, _ *RecurringResult) string {
+		return cpuText(r, "runs", func(p Phase) float64 { return p.Seconds }, 1, 3)
+	})},
+}
+
+// of makes a cell that is empty in reports without recurring jobs.
+func of(cell func(*Report, *RecurringResult) string) func(*Report) string {
+	return func(r *Report) string {
+		if r.Recurring == nil {
+			return ""
+		}
+		return cell(r, r.Recurring)
+	}
+}
+
+func policyText(c check.PolicyCount) string {
+	name, computed := c.Policy, fmt.Sprint(c.RunMin)
+	if c.Deadline > 0 {
+		name += " " + time.Duration(c.Deadline).String()
+	}
+	if c.RunMin != c.RunMax {
+		computed += fmt.Sprintf("–%d", c.RunMax)
+	}
+	return fmt.Sprintf("%s: of %d computed %s, ran %d, missed %d", name, c.Targets, computed, c.Ran, c.Missed)
+}
+
+// WriteSummary writes a row for each report, as the list of runs in FAULTS.md has them.
+func WriteSummary(w io.Writer, reports ...*Report) error {
+	_, err := io.WriteString(w, "| scenario | verdict | commit, date | jobs | missed / early / duplicate outcomes | "+
+		"duplicate executions | worst lateness (bound) |\n|---|---|---|---|---|---|---|\n")
+	if err != nil {
+		return fmt.Errorf("write summary: %w", err)
+	}
+	for _, r := range reports {
+		if _, err := fmt.Fprintln(w, summaryRow(r)); err != nil {
+			return fmt.Errorf("write summary: %w", err)
+		}
+	}
+	return nil
+}
+
+func summaryRow(r *Report) string {
+	verdict := "ok"
+	if r.Failed() {
+		verdict = "**failed**"
+	}
+	c := &r.Check
+	missed, early, doubled, surplus, late, bound := c.Missed, c.Early, c.DuplicateOutcomes, c.DuplicateExecutions, c.Seen, c.Bound
+	if r.Recurring != nil { // Limits has both
+		c := &r.Recurring.Check
+		missed, early, doubled, surplus = missed+c.Missed, early+c.Early, doubled+c.DuplicateOutcomes, surplus+c.DuplicateExecutions
+		if c.Seen.Max > late.Max {
+			late, bound = c.Seen, c.Bound
+		}
+	}
+	if !r.Judged {
+		return fmt.Sprintf("| %s | %s: not judged | %s, %s | %d | | | |", r.Scenario, verdict, r.Commit, r.Began.UTC().Format(time.DateOnly), r.Settings.Jobs)
+	}
+	return fmt.Sprintf("| %s | %s | %s, %s | %d | %d / %d / %d | %d | %.1f s (%s) |", r.Scenario, verdict, r.Commit, r.Began.UTC().Format(time.DateOnly),
+		r.Settings.Jobs, missed, early, doubled, surplus, late.Max/1000, bound)
 }

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// node answers requests in turn, and shows the same to all; an answer of 0 hangs up after the request has been read.
+// node answers requests in turn, and shows the same to all; an answer of 0 hangs up after the
+// request has been read.
 type node struct {
 	mu      sync.Mutex
 	answers []int

@@ -12,12 +12,12 @@ import (
 	"carillon.dev/carillon/deploy/local/cluster"
 )
 
-// A Plan declares a scenario: what is done, what holds nevertheless, and which members it wants. The
-// plans of one family of faults lie in one file; Plans lists the families.
+// A Plan declares a scenario. The plans of one family of faults are in one file; Plans lists the
+// families.
 type Plan struct {
 	Name Scenario
-	// Does and Promises are one line each: what is done to the cluster, and what holds meanwhile and
-	// afterwards, beside the promises that the judge checks in every scenario.
+	// Does and Promises are one line each: what is done to the cluster, and what holds beside the
+	// promises that the judge checks in every scenario.
 	Does, Promises string
 	// Takes is about how long a run takes, from the start of the cluster to the verdict.
 	Takes time.Duration
@@ -25,22 +25,21 @@ type Plan struct {
 	Members cluster.Spec
 	// Load is the load and its faults; nil in scenarios that have a course of their own.
 	Load *Load
-	// Course is what a scenario of much or long load states; nil in all others.
+	// Course is set in scenarios of much or long load; nil in all others.
 	Course *Course
 }
 
 // A Load stays the same while faults come and go.
 type Load struct {
-	// Rate is how many runs fall due each second, for Span from T0 on. Four of five are imported
-	// before T0, the rest while the others run.
+	// Rate runs fall due each second, for Span from T0 on. Four of five are imported before T0, the
+	// rest while the others run.
 	Rate int
 	Span time.Duration
 	// Mix is how many of the jobs are under which guarantee.
 	Mix Mix
-	// Faults are what is done to a cluster of these members, counted from T0. All is mended, within
-	// the span.
+	// Faults are the faults of a cluster of these members, from T0. All are mended within the span.
 	Faults func(members cluster.Spec) []chain
-	// MaxLateness is how late a run may start: what the faults cost, derived where they are stated.
+	// MaxLateness is how late a run may start: what the faults cost.
 	MaxLateness time.Duration
 }
 
@@ -109,7 +108,7 @@ func (s Scenario) plan() Plan {
 	return Plan{}
 }
 
-// Plan returns what the scenario declares; ok is false if there is no such scenario.
+// Plan returns the plan of a scenario; ok is false if there is no such scenario.
 func (s Scenario) Plan() (p Plan, ok bool) {
 	p = s.plan()
 	return p, p.Name != ""
@@ -118,7 +117,7 @@ func (s Scenario) Plan() (p Plan, ok bool) {
 // Steady reports whether the scenario is of a steady load, with faults that its plan states.
 func (s Scenario) Steady() bool { return s.plan().Load != nil }
 
-// course returns what the scenario states as one of much or long load; nil if it is none.
+// course returns the Course of a scenario; nil if it has none.
 func (s Scenario) course() *Course { return s.plan().Course }
 
 // WritePlans lists all scenarios for people.
@@ -180,7 +179,7 @@ var classicPlans = []Plan{
 	{
 		Name: Guarantees, Takes: 10 * time.Minute, Members: cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 3},
 		Does:     "every 10 s an executor is killed -9 in the middle of its jobs",
-		Promises: "each guarantee holds; attempts are told truly",
+		Promises: "each guarantee holds; the reported attempts are the true ones",
 	},
 	{
 		Name: Frozen, Takes: 4 * time.Minute, Members: cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 3},

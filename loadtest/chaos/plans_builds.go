@@ -16,8 +16,7 @@ import (
 // TwoBuilds rolls a cluster from an older build of Carillon to this one, and back.
 const TwoBuilds Scenario = "two-builds"
 
-// The acts of a rolling upgrade. The migration is this build's, and the older one runs on what it
-// leaves.
+// The acts of a rolling upgrade. The newer build migrates, and the older one runs on the result.
 const (
 	ActMigrate    Act = "migrate with the newer build"
 	ActStartNewer Act = "start the newer build of"
@@ -28,25 +27,22 @@ var buildPlans = []Plan{{
 	Name: TwoBuilds, Takes: 6 * time.Minute, Members: three,
 	Does:     "an older build, rolled up to this one and down again, side by side (F33)",
 	Promises: "nothing missed; both work on the newer layout of the keyspace",
-	Load: &Load{
-		Rate: steadyRate, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: deathCosts,
-		Faults: func(m cluster.Spec) []chain {
-			c := chain{{seconds(15).span(), ActMigrate, ""}}
-			for i := range m.Nodes {
-				c = append(c, rebuilt(ActStartNewer, numbered("carillon", i+1), seconds(25+20*i))...)
-			}
-			c = append(c, agree(85))
-			for i := range m.Nodes {
-				c = append(c, rebuilt(ActStartOlder, numbered("carillon", i+1), seconds(95+20*i))...)
-			}
-			return []chain{append(c, agree(155))}
-		},
-	},
+	Load: steady(3*time.Minute, deathCosts, func(m cluster.Spec) []chain {
+		c := chain{do(15, ActMigrate, "")}
+		for i := range m.Nodes {
+			c = append(c, rebuilt(ActStartNewer, numbered("carillon", i+1), seconds(25+20*i))...)
+		}
+		c = append(c, agree(85))
+		for i := range m.Nodes {
+			c = append(c, rebuilt(ActStartOlder, numbered("carillon", i+1), seconds(95+20*i))...)
+		}
+		return []chain{append(c, agree(155))}
+	}),
 }}
 
 // rebuilt stops a node and starts another build of it.
 func rebuilt(start Act, member string, at seconds) chain {
-	return chain{{at.span(), ActStop, member}, {at.span(), start, member}}
+	return chain{do(at, ActStop, member), do(at, start, member)}
 }
 
 // migrationsDir is where the layout of the keyspace is written, one file a migration.
@@ -82,8 +78,11 @@ func olderCommit(ctx context.Context, top string) (string, error) {
 	}
 }
 
-// buildTwo builds the older program and this one, and has the cluster start with the older.
-func (r *run) buildTwo(ctx context.Context) error {
+// twoBuilds is the preparation of TwoBuilds.
+type twoBuilds struct{ *run }
+
+// build builds the older program and this one, and has the cluster start with the older.
+func (r twoBuilds) build(ctx context.Context) error {
 	top, err := output(ctx, ".", "git", "rev-parse", "--show-toplevel")
 	if err != nil {
 		return fmt.Errorf("find the repository: %w", err)
@@ -111,18 +110,18 @@ func (r *run) buildTwo(ctx context.Context) error {
 			return fmt.Errorf("unpack %s: %w", commit, err)
 		}
 	}
-	if r.older, err = r.build(ctx, source, "older"); err != nil {
+	if r.older, err = r.buildOne(ctx, source, "older"); err != nil {
 		return err
 	}
-	if r.newer, err = r.build(ctx, top, "newer"); err != nil {
+	if r.newer, err = r.buildOne(ctx, top, "newer"); err != nil {
 		return err
 	}
 	r.cfg.Cluster.Program = r.older
 	return errors.Join(os.RemoveAll(source), os.Remove(archive))
 }
 
-// build builds carillon from a source tree; its version is its name.
-func (r *run) build(ctx context.Context, source, name string) (string, error) {
+// buildOne builds carillon from a source tree; its version is its name.
+func (r twoBuilds) buildOne(ctx context.Context, source, name string) (string, error) {
 	path := filepath.Join(r.cfg.Dir, "carillon-"+name)
 	r.log.Info("building", "program", name)
 	_, err := output(ctx, source, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-X main.version="+name, "-o", path, "./cmd/carillon")
@@ -146,7 +145,7 @@ func output(ctx context.Context, dir, program string, args ...string) (string, e
 	return strings.TrimSpace(string(out)), nil
 }
 
-// startBuild starts a stopped node as another program, and tells which versions run then.
+// startBuild starts a stopped node as another program. The note names the versions that run then.
 func startBuild(program func(*run) string) func(ctx context.Context, r *run, member string) (string, error) {
 	return func(ctx context.Context, r *run, member string) (string, error) {
 		c := r.cluster()

@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/nats"
 )
 
-// Scenarios in which members lose their power, or their disks fail. Each Cassandra and NATS has a disk
-// of its own.
+// Scenarios in which members lose power, or disks fail. Each Cassandra and NATS has a disk of its
+// own.
 const (
 	PowerCassandra   Scenario = "power-cassandra"
 	PowerNATS        Scenario = "power-nats"
@@ -34,8 +35,8 @@ const (
 	ActEmpty    Act = "make room on the disk of"
 	ActStick    Act = "freeze the disk of"
 	ActLoosen   Act = "thaw the disk of"
-	// ActCorrupt kills servers and spoils what they have stored of streams; ActSpoilMeta what streams are.
-	// Both start them again.
+	// ActCorrupt kills servers and spoils stored messages; ActSpoilMeta spoils the descriptions of
+	// streams. Both start the servers again.
 	ActCorrupt   Act = "flip bytes in the blocks of"
 	ActSpoilMeta Act = "flip bytes in the descriptions of"
 	// ActReplace kills a Cassandra and has one without data take its place.
@@ -66,8 +67,8 @@ func allOf(members cluster.Spec, kinds ...string) string {
 const (
 	// powerFor is how long a power cut lasts.
 	powerFor = 5
-	// dark is how late runs may be for a power cut of all of Cassandra: until it serves again, and
-	// until what fell due meanwhile has run.
+	// dark is how late runs may be after a power cut of all of Cassandra: until it serves again,
+	// and the backlog is done.
 	dark = powerFor*time.Second + startsAgain + recovers
 )
 
@@ -78,7 +79,7 @@ func withDisks(s cluster.Spec) cluster.Spec {
 
 // powerCut declares that members lose their power and get it back.
 func powerCut(members string, at seconds) chain {
-	return chain{{at.span(), ActPowerOff, members}, {(at + powerFor).span(), ActPowerOn, members}}
+	return chain{do(at, ActPowerOff, members), do(at+powerFor, ActPowerOn, members)}
 }
 
 var diskPlans = []Plan{
@@ -86,125 +87,101 @@ var diskPlans = []Plan{
 		Name: PowerCassandra, Takes: 6 * time.Minute, Members: withDisks(three),
 		Does:     "all Cassandra lose their power at once: only what was synced is left (F20)",
 		Promises: "commit log group: nothing acknowledged is lost; periodic: at most what its sync period covers",
-		Load: &Load{
-			Rate: steadyRate, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: dark,
-			Faults: func(m cluster.Spec) []chain {
-				return []chain{append(powerCut(allOf(m, "cassandra"), 40), agree(50))}
-			},
-		},
+		Load: steady(3*time.Minute, dark, func(m cluster.Spec) []chain {
+			return []chain{append(powerCut(allOf(m, "cassandra"), 40), agree(50))}
+		}),
 	},
 	{
 		Name: PowerNATS, Takes: 7 * time.Minute, Members: withDisks(three),
 		Does:     "one NATS loses its power, then two of three, then all (F12)",
 		Promises: "nothing missed: what the queue lost is published again",
-		Load: &Load{
-			Rate: steadyRate, Span: 4 * time.Minute, Mix: steadyMix, MaxLateness: 30*time.Second + 2*deathCosts,
-			Faults: func(m cluster.Spec) []chain {
-				var c chain
-				for i := range m.NATS {
-					var names []string
-					for j := range i + 1 {
-						names = append(names, numbered("nats", m.NATS-j))
-					}
-					at := seconds(20 + 70*i)
-					c = append(append(c, powerCut(together(names...), at)...), agree(at+powerFor))
+		Load: steady(4*time.Minute, 30*time.Second+2*deathCosts, func(m cluster.Spec) []chain {
+			var c chain
+			for i := range m.NATS {
+				var names []string
+				for j := range i + 1 {
+					names = append(names, numbered("nats", m.NATS-j))
 				}
-				return []chain{c}
-			},
-		},
+				at := seconds(20 + 70*i)
+				c = append(append(c, powerCut(together(names...), at)...), agree(at+powerFor))
+			}
+			return []chain{c}
+		}),
 	},
 	{
 		Name: PowerAll, Takes: 6 * time.Minute, Members: withDisks(three),
 		Does:     "every machine loses its power at once (F12, F20)",
 		Promises: "commit log group: every acknowledged job runs",
-		Load: &Load{
-			Rate: steadyRate, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: dark + deathCosts,
-			Faults: func(m cluster.Spec) []chain {
-				return []chain{append(powerCut(allOf(m, "cassandra", "nats", "carillon"), 40), agree(50))}
-			},
-		},
+		Load: steady(3*time.Minute, dark+deathCosts, func(m cluster.Spec) []chain {
+			return []chain{append(powerCut(allOf(m, "cassandra", "nats", "carillon"), 40), agree(50))}
+		}),
 	},
 	{
 		Name: FullNATS, Takes: 5 * time.Minute, Members: withDisks(three),
 		Does:     "the disks of all NATS are full for 40 s; then room is made, and they start again (F15)",
 		Promises: "nothing missed: no server takes messages meanwhile, nor by itself when there is room",
-		Load: &Load{
-			Rate: steadyRate, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: 40*time.Second + recovers + deathCosts,
-			Faults: func(m cluster.Spec) []chain {
-				// A server that meets a full disk switches its JetStream off until it is started again.
-				all := allOf(m, "nats")
-				return []chain{{
-					{seconds(30).span(), ActFill, all},
-					{seconds(70).span(), ActEmpty, all},
-					{seconds(70).span(), ActRestart, all},
-					agree(80),
-				}}
-			},
-		},
+		Load: steady(3*time.Minute, 40*time.Second+recovers+deathCosts, func(m cluster.Spec) []chain {
+			// A server whose disk is full switches JetStream off until it starts again.
+			all := allOf(m, "nats")
+			return []chain{{
+				do(30, ActFill, all),
+				do(70, ActEmpty, all),
+				do(70, ActRestart, all),
+				agree(80),
+			}}
+		}),
 	},
 	{
 		Name: FullCassandra, Takes: 6 * time.Minute, Members: withDisks(three),
 		Does:     "the disks of all Cassandra are full for 40 s; then room is made, and they start again (F17)",
 		Promises: "nothing that was acknowledged is lost",
-		Load: &Load{
-			Rate: steadyRate, Span: 4 * time.Minute, Mix: steadyMix, MaxLateness: 40*time.Second + dark,
-			Faults: func(m cluster.Spec) []chain {
-				all := allOf(m, "cassandra")
-				return []chain{{
-					{seconds(30).span(), ActFill, all},
-					{seconds(70).span(), ActEmpty, all},
-					{seconds(70).span(), ActRestart, all},
-					agree(80),
-				}}
-			},
-		},
+		Load: steady(4*time.Minute, 40*time.Second+dark, func(m cluster.Spec) []chain {
+			all := allOf(m, "cassandra")
+			return []chain{{
+				do(30, ActFill, all),
+				do(70, ActEmpty, all),
+				do(70, ActRestart, all),
+				agree(80),
+			}}
+		}),
 	},
 	{
 		Name: StuckNATS, Takes: 5 * time.Minute, Members: withDisks(three),
 		Does:     "the disk of the NATS that leads the stream answers nobody for 10 s, later those of all (F15)",
 		Promises: "nothing missed; what timed out and was stored starts once",
-		Load: &Load{
-			Rate: steadyRate, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: 10*time.Second + 2*deathCosts,
-			Faults: func(m cluster.Spec) []chain {
-				all := allOf(m, "nats")
-				return []chain{{
-					{seconds(20).span(), ActStick, streamLeader},
-					{seconds(30).span(), ActLoosen, streamLeader},
-					{seconds(80).span(), ActStick, all},
-					{seconds(90).span(), ActLoosen, all},
-					agree(100),
-				}}
-			},
-		},
+		Load: steady(3*time.Minute, 10*time.Second+2*deathCosts, func(m cluster.Spec) []chain {
+			all := allOf(m, "nats")
+			return []chain{{
+				do(20, ActStick, streamLeader),
+				do(30, ActLoosen, streamLeader),
+				do(80, ActStick, all),
+				do(90, ActLoosen, all),
+				agree(100),
+			}}
+		}),
 	},
 	{
 		Name: CorruptNATS, Takes: 6 * time.Minute, Members: three,
 		Does:     "blocks, then descriptions of streams are spoiled: of one NATS, then of all (F13)",
 		Promises: "nothing missed: streams that cannot be read are made again, and filled again",
-		Load: &Load{
-			Rate: steadyRate, Span: 4 * time.Minute, Mix: steadyMix, MaxLateness: 30*time.Second + 2*deathCosts,
-			Faults: func(m cluster.Spec) []chain {
-				one, all := numbered("nats", m.NATS), allOf(m, "nats")
-				return []chain{{
-					{seconds(20).span(), ActCorrupt, one},
-					{seconds(60).span(), ActSpoilMeta, one},
-					{seconds(100).span(), ActCorrupt, all},
-					{seconds(150).span(), ActSpoilMeta, all},
-					agree(170),
-				}}
-			},
-		},
+		Load: steady(4*time.Minute, 30*time.Second+2*deathCosts, func(m cluster.Spec) []chain {
+			one, all := numbered("nats", m.NATS), allOf(m, "nats")
+			return []chain{{
+				do(20, ActCorrupt, one),
+				do(60, ActSpoilMeta, one),
+				do(100, ActCorrupt, all),
+				do(150, ActSpoilMeta, all),
+				agree(170),
+			}}
+		}),
 	},
 	{
 		Name: ReplaceCassandra, Takes: 6 * time.Minute, Members: three,
 		Does:     "one Cassandra of three is killed and its data wiped; an empty one takes its place (F17)",
 		Promises: "nothing missed",
-		Load: &Load{
-			Rate: steadyRate, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: deathCosts + recovers,
-			Faults: func(m cluster.Spec) []chain {
-				return []chain{{{seconds(30).span(), ActReplace, numbered("cassandra", m.Cassandra)}, agree(100)}}
-			},
-		},
+		Load: steady(3*time.Minute, deathCosts+recovers, func(m cluster.Spec) []chain {
+			return []chain{{do(30, ActReplace, numbered("cassandra", m.Cassandra)), agree(100)}}
+		}),
 	},
 }
 
@@ -254,7 +231,8 @@ func onDisks(do func(*cluster.Cluster, string) error) func(context.Context, *run
 	}
 }
 
-// spoil kills servers, spoils those of the files of their streams that are meant, and starts them again.
+// spoil kills servers, spoils the files of their streams that meant names, and starts the servers
+// again.
 func spoil(meant func(name string) bool) func(context.Context, *run, string) (string, error) {
 	return func(ctx context.Context, r *run, members string) (string, error) {
 		r.sample()
@@ -268,7 +246,7 @@ func spoil(meant func(name string) bool) func(context.Context, *run, string) (st
 		}
 		for _, name := range names {
 			n, err := flipBytes(filepath.Join(r.cfg.Dir, "cluster", name, "data"), func(path string) bool {
-				return strings.Contains(path, streamPrefix) && meant(filepath.Base(path))
+				return strings.Contains(path, nats.StreamPrefix) && meant(filepath.Base(path))
 			})
 			if err != nil {
 				return "", err
@@ -286,7 +264,7 @@ func spoil(meant func(name string) bool) func(context.Context, *run, string) (st
 // flipEvery is the distance of two bytes that are flipped in a file.
 const flipEvery = 61
 
-// flipBytes inverts bytes of the files below a folder that are meant, and returns how many files that were.
+// flipBytes inverts bytes of the meant files below a folder, and returns the number of files.
 func flipBytes(dir string, meant func(path string) bool) (n int, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !meant(path) {
@@ -308,9 +286,9 @@ func flipBytes(dir string, meant func(path string) bool) (n int, err error) {
 	return n, nil
 }
 
-// lostArgs say which writes a power cut may have taken from Cassandra: with a periodic commit log those
-// of its last sync period.
-func (r *run) lostArgs() []string {
+// lostArgs name the spans whose writes a power cut may have taken: with a periodic commit log the
+// last sync period.
+func (r judging) lostArgs() []string {
 	if r.cfg.Cluster.CommitLog != cluster.CommitLogPeriodic {
 		return nil
 	}
@@ -324,12 +302,12 @@ func (r *run) lostArgs() []string {
 	return args
 }
 
-// queued tells how many messages the stream of runs has, as the first server says that answers.
-func (r *run) queued(ctx context.Context) string {
+// queued returns how many messages the streams hold, by the first server that answers.
+func (r *members) queued(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, queuedLimit)
 	defer cancel()
 	for _, url := range r.cluster().NATSURLs() {
-		all, err := streamsOf(ctx, url)
+		all, err := nats.Streams(ctx, url)
 		if err != nil {
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 	"carillon.dev/carillon/deploy/local/cluster"
 )
 
-// Scenarios of much load, or of load that lasts. Each has a course of its own.
+// Scenarios of much load, or of long load. Each has a course of its own.
 const (
 	ImportCuts  Scenario = "import-cuts"
 	HerdMillion Scenario = "herd-million"
@@ -18,7 +18,7 @@ const (
 	Soak        Scenario = "soak"
 )
 
-// A Course is what a scenario of load states where nothing else is stated.
+// A Course is the defaults of a scenario of load.
 type Course struct {
 	// Jobs is how many jobs there are in all; 0 = as many as Rate and Span make.
 	Jobs int
@@ -26,8 +26,7 @@ type Course struct {
 	Span time.Duration
 	// Late is how late a run of c may start.
 	Late func(c Config) time.Duration
-	// Counted: there are too many runs for the judge. What was asked is compared with what the
-	// receiver saw (tally.go).
+	// Counted: there are too many runs for the judge. A tally compares jobs with calls (tally.go).
 	Counted bool
 }
 
@@ -83,24 +82,22 @@ type Figure struct {
 	Value string `json:"value"`
 }
 
-// figure notes what was measured.
-func (r *run) figure(name, format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.report.Figures = append(r.report.Figures, Figure{name, fmt.Sprintf(format, args...)})
+// figure adds a figure to the report.
+func (r *recorder) figure(name, format string, args ...any) {
+	r.record(func(rep *Report) { rep.Figures = append(rep.Figures, Figure{name, fmt.Sprintf(format, args...)}) })
 }
 
 // playCourse plays the course of a scenario of load.
 func (r *run) playCourse(ctx context.Context) error {
 	switch r.cfg.Scenario {
 	case ImportCuts:
-		return r.playImportCuts(ctx)
+		return cutsCourse{r}.play(ctx)
 	case HerdMillion:
-		return r.playHerd(ctx)
+		return countedCourse{r}.playHerd(ctx)
 	case Tombstones:
-		return r.playTombstones(ctx)
+		return countedCourse{r}.playTombstones(ctx)
 	case Soak:
-		return r.playSoak(ctx)
+		return soakCourse{countedCourse{r}}.play(ctx)
 	default:
 		return fmt.Errorf("%s has no course", r.cfg.Scenario)
 	}
@@ -115,7 +112,7 @@ func (p peaks) add(resources map[string]Resources) {
 	}
 }
 
-// String tells them in the order of their names.
+// String lists the peaks in the order of the members' names.
 func (p peaks) String() string {
 	var names []string
 	for member := range p {

@@ -7,7 +7,7 @@ import (
 	"carillon.dev/carillon/deploy/local/cluster"
 )
 
-// Scenarios in which links between members are cut. Each member has a network namespace of its own.
+// Scenarios in which links are cut. Each member has a network namespace.
 const (
 	CutStore    Scenario = "cut-store"
 	CutQueue    Scenario = "cut-queue"
@@ -18,8 +18,8 @@ const (
 )
 
 const (
-	// cutRests is how late the runs of a dispatcher may be that is cut from its store or queue: it
-	// gives up its shards after about 10 s, another one notices and reads them.
+	// cutRests is how late runs may be whose dispatcher is cut from its store or queue. It gives up
+	// its shards after about 10 s; another one notices and reads them.
 	cutRests = 10*time.Second + noticed + 7*time.Second
 )
 
@@ -27,8 +27,8 @@ const (
 var three = cluster.Spec{Cassandra: 3, NATS: 3, Nodes: 3}
 
 const (
-	// steadyRate is how many runs a second fall due in a steady load: what two cores carry with three
-	// replicas of everything, and room to catch up.
+	// steadyRate is the runs a second of a steady load: what two cores carry with three replicas of
+	// everything, and room to catch up.
 	steadyRate = 150
 	// mostSteady bounds the jobs of a steady load: the judge reads each of them twice.
 	mostSteady = 40_000
@@ -80,36 +80,30 @@ var networkPlans = []Plan{
 		Name: CutOneWay, Takes: 6 * time.Minute, Members: namespaced(three),
 		Does:     "one direction only, 40 s each: node to Cassandra, NATS to node, node to gossip (F6)",
 		Promises: "as if both directions were cut",
-		Load: &Load{
-			Rate: steadyRate, Span: 4 * time.Minute, Mix: steadyMix, MaxLateness: cutRests + deathCosts,
-			Faults: func(cluster.Spec) []chain {
-				var c chain
-				for i, links := range []string{
-					toward("carillon-2", "cassandra"), toward("nats", "carillon-2"), toward("carillon-2", "carillon"),
-				} {
-					at := seconds(20 + 70*i)
-					c = append(c, outage(links, at, at+40)...)
-					c = append(c, agree(at+40))
-				}
-				return []chain{c}
-			},
-		},
+		Load: steady(4*time.Minute, cutRests+deathCosts, func(cluster.Spec) []chain {
+			var c chain
+			for i, links := range []string{
+				toward("carillon-2", "cassandra"), toward("nats", "carillon-2"), toward("carillon-2", "carillon"),
+			} {
+				at := seconds(20 + 70*i)
+				c = append(c, outage(links, at, at+40)...)
+				c = append(c, agree(at+40))
+			}
+			return []chain{c}
+		}),
 	},
 	{
 		Name: CutFlap, Takes: 5 * time.Minute, Members: namespaced(three),
 		Does:     "one node is cut from gossip and Cassandra, 1 s on and 1 s off for 2 min (F6)",
 		Promises: "no storm of ring changes; views are equal 60 s after the last heal",
-		Load: &Load{
-			Rate: steadyRate, Span: 3 * time.Minute, Mix: steadyMix, MaxLateness: cutRests + deathCosts,
-			Faults: func(cluster.Spec) []chain {
-				var gossip, store chain
-				for at := seconds(20); at < 140; at += 2 {
-					gossip = append(gossip, outage(between("carillon-2", "carillon"), at, at+1)...)
-					store = append(store, outage(between("carillon-2", "cassandra"), at, at+1)...)
-				}
-				return []chain{append(gossip, agree(141)), store}
-			},
-		},
+		Load: steady(3*time.Minute, cutRests+deathCosts, func(cluster.Spec) []chain {
+			var gossip, store chain
+			for at := seconds(20); at < 140; at += 2 {
+				gossip = append(gossip, outage(between("carillon-2", "carillon"), at, at+1)...)
+				store = append(store, outage(between("carillon-2", "cassandra"), at, at+1)...)
+			}
+			return []chain{append(gossip, agree(141)), store}
+		}),
 	},
 	{
 		Name: CutExecutor, Takes: 6 * time.Minute, Members: executing(namespaced(three)),

@@ -5,30 +5,32 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
 const (
 	// recurringSource names the recurring jobs.
 	recurringSource = "recurring"
-	// settleFor lies between the end of the observation and the first request that ends a job, so that no run that was asked for is held
-	// up to then and dropped because of it.
+	// settleFor lies between the end of the observation and the first cancel. A run of the
+	// observation that is late must not be dropped by the cancel.
 	settleFor = 5 * time.Second
-	// mostJitter is more than anything is moved by: the widest window that a job gets which states none.
+	// mostJitter is the widest jitter of a job that states none.
 	mostJitter = 10 * time.Second
-	// killAfter and backAfter are the parts of the span of Recurring that come before the kill and the start of a node.
+	// killAfter and backAfter are the parts of Recurring's span before the kill and the start of a
+	// node.
 	killAfter, backAfter = 1.0 / 3, 1.0 / 2
-	// pauseFor is how long a job stays paused at least; cancels and pauses come in the middle of the span, from changesBegin on up to
-	// changesUntil of it.
+	// pauseFor is how long a job stays paused at least. Changes come in the part of the span from
+	// changesBegin to changesUntil.
 	pauseFor     = 6 * time.Second
 	changesBegin = 0.1
 	// stopAfter is how much of the span comes before the stop of all nodes.
@@ -42,13 +44,17 @@ var recurringScenarios = []Scenario{Recurring, Pause, Stopped}
 // Recurs reports whether the scenario is of recurring jobs.
 func (s Scenario) Recurs() bool { return slices.Contains(recurringScenarios, s) }
 
-// A RecurringResult is what came of a scenario with recurring jobs.
+// A recurringCourse is the course of scenarios with recurring jobs.
+type recurringCourse struct{ *run }
+
+// A RecurringResult is the part of the report about recurring jobs.
 type RecurringResult struct {
 	EverySeconds float64 `json:"every_s"`
-	// Start and End are what the jobs state; zero: they state neither.
+	// Start and End are those of the jobs; zero: they state none.
 	Start time.Time `json:"start,omitzero"`
 	End   time.Time `json:"end,omitzero"`
-	// Creating and Ending tell how long it took to create and to cancel all jobs. Those with an end are not cancelled.
+	// Creating and Ending are the rates of creation and cancellation. Jobs with an end are not
+	// cancelled.
 	Creating AskRate `json:"creating"`
 	Ending   AskRate `json:"ending"`
 	// LateSeconds is by how much the last creation came after Start; such jobs have fewer targets.
@@ -58,7 +64,7 @@ type RecurringResult struct {
 	Check check.RecurringReport `json:"check"`
 }
 
-// An AskRate tells how fast requests were answered.
+// An AskRate says how fast requests were answered.
 type AskRate struct {
 	Requests int     `json:"requests"`
 	Seconds  float64 `json:"seconds"`
@@ -74,21 +80,21 @@ func (r AskRate) PerSecond() float64 {
 
 func (r *run) eventsFile() string { return filepath.Join(r.cfg.Dir, "events.ndjson") }
 
-// playRecurring is a run with recurring jobs, from the idle cluster to the last arrival.
-func (r *run) playRecurring(ctx context.Context) (err error) {
+// play is a run with recurring jobs, from the idle cluster to the last arrival.
+func (r recurringCourse) play(ctx context.Context) (err error) {
 	if err := r.describeStream(ctx); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(r.eventsFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := createNew(r.eventsFile())
 	if err != nil {
-		return fmt.Errorf("write events: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	a := &asker{urls: r.client.URLs, http: r.http, out: f}
 	r.report.Recurring = &RecurringResult{EverySeconds: r.cfg.Every.Seconds()}
 
 	begin := r.mark()
-	if err := sleepUntil(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
+	if err := wait.Until(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
 		return err
 	}
 	start := r.mark()
@@ -107,9 +113,9 @@ func (r *run) playRecurring(ctx context.Context) (err error) {
 	return nil
 }
 
-// playBounded creates jobs that state when their times begin, which is when all of them are to be there, and when they end: nothing runs before,
-// and nothing has to be cancelled afterwards.
-func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring, start mark) ([]Phase, error) {
+// playBounded creates jobs that state a start and an end. None runs before all should exist, and
+// none has to be cancelled.
+func (r recurringCourse) playBounded(ctx context.Context, a *asker, spec workload.Recurring, start mark) ([]Phase, error) {
 	cfg, res := r.cfg, r.report.Recurring
 	t0 := start.at.Add(cfg.Create).UTC().Truncate(time.Millisecond)
 	spec.Start, spec.End = t0, t0.Add(cfg.Span)
@@ -117,7 +123,7 @@ func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring
 	r.report.FirstDue = t0
 	r.keepDue(spec.End.Add(mostJitter))
 
-	// What is created late is created while the others run, and while a node is killed; but there must be something left for it to run.
+	// A late creation overlaps with runs and the kill, but must leave time for a run.
 	cctx, cancel := context.WithDeadlineCause(ctx, spec.End.Add(-cfg.Every), fmt.Errorf("creation took longer than %s and the span: state how long it takes", cfg.Create))
 	defer cancel()
 	var created, ready mark
@@ -134,7 +140,7 @@ func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring
 		return nil
 	})
 	g.Go(func() error {
-		if err := sleepUntil(gctx, t0); err != nil {
+		if err := wait.Until(gctx, t0); err != nil {
 			return err
 		}
 		ready = r.mark()
@@ -147,7 +153,7 @@ func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring
 		}
 		return nil, err
 	}
-	if err := sleepUntil(ctx, spec.End); err != nil {
+	if err := wait.Until(ctx, spec.End); err != nil {
 		return nil, err
 	}
 	ran := r.mark()
@@ -157,9 +163,9 @@ func (r *run) playBounded(ctx context.Context, a *asker, spec workload.Recurring
 	return []Phase{phase("creation", start, created), phase("runs", ready, ran), phase("end", ran, r.mark())}, nil
 }
 
-// playCancelled creates jobs that run from then on, does to them what the scenario says, and cancels them. The first due instant (T0) of the report
-// is when all jobs were created.
-func (r *run) playCancelled(ctx context.Context, a *asker, spec workload.Recurring, start mark) ([]Phase, error) {
+// playCancelled creates jobs that run at once, changes or stops them as the scenario says, and
+// cancels them. T0 is when all jobs exist.
+func (r recurringCourse) playCancelled(ctx context.Context, a *asker, spec workload.Recurring, start mark) ([]Phase, error) {
 	cfg, res := r.cfg, r.report.Recurring
 	jobs, err := r.create(ctx, a, spec.Source, spec.N, spec.Body, &res.Creating)
 	if err != nil {
@@ -179,7 +185,7 @@ func (r *run) playCancelled(ctx context.Context, a *asker, spec workload.Recurri
 	}
 	end := latest(t0.Add(cfg.Span), time.Now().UTC())
 	r.keepDue(end)
-	if err := sleepUntil(ctx, end.Add(settleFor)); err != nil {
+	if err := wait.Until(ctx, end.Add(settleFor)); err != nil {
 		return nil, err
 	}
 	ran := r.mark()
@@ -192,7 +198,7 @@ func (r *run) playCancelled(ctx context.Context, a *asker, spec workload.Recurri
 	return []Phase{phase("creation", start, created), phase("runs", created, ran), phase("end", ran, r.mark())}, nil
 }
 
-// misfires returns the policies of the jobs of a scenario, in turn.
+// misfires returns the policies of a scenario's jobs, which rotate.
 func misfires(cfg Config) []workload.Misfire {
 	if cfg.Scenario != Stopped {
 		return nil
@@ -214,8 +220,9 @@ type liveJob struct {
 	id  string
 }
 
-// create creates n jobs of a source, with the bodies that bodyOf returns for 1 to n. One that the answer shows otherwise than it was asked for is an error.
-func (r *run) create(ctx context.Context, a *asker, source string, n int, bodyOf func(n int) ([]byte, error), rate *AskRate) ([]liveJob, error) {
+// create creates n jobs of a source; bodyOf returns the body of each, from 1. An answer that shows
+// another job than was asked for is an error.
+func (r recurringCourse) create(ctx context.Context, a *asker, source string, n int, bodyOf func(n int) ([]byte, error), rate *AskRate) ([]liveJob, error) {
 	jobs := make([]liveJob, n)
 	err := r.askAll(ctx, "jobs created", n, rate, func(ctx context.Context, i int) error {
 		body, err := bodyOf(i + 1)
@@ -237,44 +244,34 @@ func (r *run) create(ctx context.Context, a *asker, source string, n int, bodyOf
 }
 
 // endJobs cancels all jobs. Those that were cancelled before answer the same again.
-func (r *run) endJobs(ctx context.Context, a *asker, jobs []liveJob, rate *AskRate) error {
+func (r recurringCourse) endJobs(ctx context.Context, a *asker, jobs []liveJob, rate *AskRate) error {
 	return r.askAll(ctx, "jobs cancelled", len(jobs), rate, func(ctx context.Context, i int) error {
 		_, err := a.ask(ctx, jobRequest{ref: jobs[i].ref, kind: check.JobCancelled, id: jobs[i].id}, i)
 		return err
 	})
 }
 
-// askAll calls ask for 0 … n-1, Config.Concurrency at a time, and says how far it is.
-func (r *run) askAll(ctx context.Context, what string, n int, rate *AskRate, ask func(ctx context.Context, i int) error) error {
+// askAll calls ask for 0 … n-1, Config.Concurrency at a time, and logs its progress.
+func (r recurringCourse) askAll(ctx context.Context, what string, n int, rate *AskRate, ask func(ctx context.Context, i int) error) error {
 	began := time.Now()
-	var mu sync.Mutex // guards what follows
-	done, said := 0, began
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(r.cfg.Concurrency)
-	for i := range n {
-		if gctx.Err() != nil {
-			break
+	var done atomic.Int64
+	stop := wait.Every(ctx, askSaid, func(context.Context) { r.log.Info("asking", "what", what, "done", done.Load(), "of", n) })
+	err := api.Each(ctx, n, r.cfg.Concurrency, func(ctx context.Context, i int) error {
+		err := ask(ctx, i)
+		if err == nil {
+			done.Add(1)
 		}
-		g.Go(func() error {
-			if err := ask(gctx, i); err != nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if done++; time.Since(said) > askSaid || done == n {
-				said = time.Now()
-				r.log.Info("asking", "what", what, "done", done, "of", n, "per_s", int(float64(done)/time.Since(began).Seconds()))
-			}
-			return nil
-		})
-	}
-	err := g.Wait()
-	*rate = AskRate{Requests: done, Seconds: time.Since(began).Seconds()}
-	return errors.Join(err, ctx.Err())
+		return err
+	})
+	stop()
+	*rate = AskRate{Requests: int(done.Load()), Seconds: time.Since(began).Seconds()}
+	r.log.Info("asked", "what", what, "done", rate.Requests, "of", n, "per_s", int(rate.PerSecond()))
+	return err
 }
 
-// stopAll kills every node after a part of the span, starts all of them again Config.Stop later, and leaves them the rest of the span.
-func (r *run) stopAll(ctx context.Context, t0 time.Time, res *RecurringResult) error {
+// stopAll kills every node after a part of the span, starts all again Config.Stop later, and waits
+// for the rest of the span.
+func (r recurringCourse) stopAll(ctx context.Context, t0 time.Time, res *RecurringResult) error {
 	at := time.Duration(stopAfter * float64(r.cfg.Span)).Truncate(time.Millisecond)
 	var kills, starts chain
 	for n := 1; n <= r.cfg.Cluster.Nodes; n++ {
@@ -286,7 +283,7 @@ func (r *run) stopAll(ctx context.Context, t0 time.Time, res *RecurringResult) e
 		return err
 	}
 	stop := check.Stop{From: time.Now().UTC()}
-	if err := sleepUntil(ctx, t0.Add(at+r.cfg.Stop)); err != nil {
+	if err := wait.Until(ctx, t0.Add(at+r.cfg.Stop)); err != nil {
 		return err
 	}
 	stop.To = time.Now().UTC()
@@ -294,10 +291,10 @@ func (r *run) stopAll(ctx context.Context, t0 time.Time, res *RecurringResult) e
 	if err := r.take(ctx, t0, starts); err != nil {
 		return err
 	}
-	return sleepUntil(ctx, latest(t0.Add(r.cfg.Span+r.cfg.Stop), time.Now().Add(r.cfg.Span-at)))
+	return wait.Until(ctx, latest(t0.Add(r.cfg.Span+r.cfg.Stop), time.Now().Add(r.cfg.Span-at)))
 }
 
-// A jobPlan is what is to be asked for about a job, in order.
+// A jobPlan is the changes of a job, in order.
 type jobPlan struct {
 	job   liveJob
 	steps []jobStep
@@ -309,8 +306,8 @@ type jobStep struct {
 	body []byte
 }
 
-// planJobs gives each job one change at a random instant of the span: of five two are paused (and of these one is resumed later), two
-// updated, one cancelled.
+// planJobs gives each job changes at random instants of the span. Of five, two are paused (one of
+// these is resumed), two updated, one cancelled.
 func planJobs(jobs []liveJob, every, span time.Duration, rng *rand.Rand) []jobPlan {
 	plans := make([]jobPlan, len(jobs))
 	from, until := time.Duration(changesBegin*float64(span)), time.Duration(changesUntil*float64(span))
@@ -335,13 +332,13 @@ func planJobs(jobs []liveJob, every, span time.Duration, rng *rand.Rand) []jobPl
 }
 
 // changeJobs makes all changes at their instants.
-func (r *run) changeJobs(ctx context.Context, a *asker, jobs []liveJob, t0 time.Time) error {
+func (r recurringCourse) changeJobs(ctx context.Context, a *asker, jobs []liveJob, t0 time.Time) error {
 	rng := rand.New(rand.NewPCG(r.cfg.Seed, 2)) // #nosec G404 -- a repeatable choice, no secret
 	g, ctx := errgroup.WithContext(ctx)
 	for i, p := range planJobs(jobs, r.cfg.Every, r.cfg.Span, rng) {
 		g.Go(func() error {
 			for _, s := range p.steps {
-				if err := sleepUntil(ctx, t0.Add(s.at)); err != nil {
+				if err := wait.Until(ctx, t0.Add(s.at)); err != nil {
 					return err
 				}
 				if _, err := a.ask(ctx, jobRequest{ref: p.job.ref, kind: s.kind, id: p.job.id, body: s.body}, i); err != nil {

@@ -4,28 +4,29 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/journal"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
-// Recurring jobs, small: a Cassandra, a NATS server, two nodes of which one is killed -9 and comes back.
+// Recurring jobs, small: a Cassandra, a NATS server, two nodes of which one is killed -9 and comes
+// back.
 func TestRecurringJobsEndToEnd(t *testing.T) {
 	cluster.Require(t)
 	cfg := endToEnd(t, Recurring)
 	cfg.Jobs, cfg.Every, cfg.Span, cfg.Create = 200, 3*time.Second, 18*time.Second, 10*time.Second
 	rep := playEndToEnd(t, cfg)
 
-	// That the judge is content says little if nothing happened. Each job has as many times as there are between start and end, unless it was created late.
+	// That the judge is content says little if nothing happened. Each job has as many times as
+	// there are between start and end, unless it was created late.
 	res, want := rep.Recurring, cfg.Jobs*6
 	if c := res.Check; c.JobsAcknowledged != cfg.Jobs || c.Targets != want && res.LateSeconds == 0 || c.Targets < want/2 || c.Done != c.Targets || !c.SeenAll {
 		t.Errorf("check = %+v, want %d jobs, %d targets, all done, by a complete record; the last job was created %g s late", c, cfg.Jobs, want, res.LateSeconds)
@@ -82,7 +83,7 @@ func TestRequestsAboutJobsAreWrittenDownAsTheyWereAnswered(t *testing.T) {
 			if got := n.asked[len(n.asked)-1]; got != row.asked {
 				t.Errorf("ask(%v) asked %q, want %q at last", row.request, n.asked, row.asked)
 			}
-			events, err := ReadEvents(&out)
+			events, err := journal.ReadEvents(&out)
 			if err != nil || len(events) != 1 && !row.fails {
 				t.Fatalf("ReadEvents = %v, %v, want one", events, err)
 			}
@@ -125,72 +126,6 @@ func TestAnswersThatShowAnotherJobAreFound(t *testing.T) {
 			}
 			if what, err := differs([]byte(row.asked), &v); err != nil || (what == "") != row.same {
 				t.Errorf("differs(%s, %s) = %q, %v, want the same: %t", row.asked, row.shown, what, err, row.same)
-			}
-		})
-	}
-}
-
-// history answers with pages of one run each; busy is answered 503 first.
-type history struct {
-	mu   sync.Mutex
-	busy int
-	runs map[string]int // by job
-	down bool
-}
-
-func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	id := strings.Split(r.URL.Path, "/")[3]
-	n, ok := h.runs[id]
-	var page int
-	_, _ = fmt.Sscan(r.URL.Query().Get("cursor"), &page) // none: the first page
-	switch {
-	case h.down:
-		w.WriteHeader(http.StatusInternalServerError)
-	case h.busy > 0:
-		h.busy--
-		w.WriteHeader(http.StatusServiceUnavailable)
-	case !ok:
-		w.WriteHeader(http.StatusNotFound)
-	default:
-		next := ""
-		if page < n-1 {
-			next = fmt.Sprintf(`,"next_cursor":"%d"`, page+1)
-		}
-		_, _ = fmt.Fprintf(w, `{"items":[{"id":"%s-%d","state":"succeeded"}]%s}`, id, page, next)
-	}
-}
-
-func TestHistoriesAreReadToTheirEndOrNotAtAll(t *testing.T) {
-	rows := []struct {
-		name string
-		api  *history
-		want string
-	}{
-		{"three pages", &history{runs: map[string]int{"j1": 3}}, "found 3"},
-		{"busy at first", &history{runs: map[string]int{"j1": 2}, busy: 2}, "found 2"},
-		{"no such job", &history{}, "absent 0"},
-		{"nobody tells", &history{down: true}, "unreadable 0"},
-	}
-	for _, row := range rows {
-		t.Run(row.name, func(t *testing.T) {
-			srv := httptest.NewServer(row.api)
-			defer srv.Close()
-			o := &Histories{URLs: []string{srv.URL, srv.URL}, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, Log: slog.New(slog.DiscardHandler)}
-			h := check.RecurringHistory{End: noon, Events: []check.JobEvent{{Kind: check.JobCreated, Requested: noon, Acked: noon}}}
-			h.Events[0].Job.ID, h.Events[0].Job.Schedule.Every = "j1", check.Span(time.Second)
-			if err := o.Read(t.Context(), &h); err != nil {
-				t.Fatalf("Read = %v", err)
-			}
-			if len(h.Jobs) != 1 {
-				t.Fatalf("Read brought %d jobs, want 1", len(h.Jobs))
-			}
-			name := map[check.ReadStatus]string{check.Found: "found", check.Absent: "absent", check.Unreadable: "unreadable"}
-			for _, r := range []check.JobReading{h.Jobs[0].First, h.Jobs[0].Second} {
-				if got := fmt.Sprint(name[r.Status], " ", len(r.Runs)); got != row.want {
-					t.Errorf("Read = %s, want %s", got, row.want)
-				}
 			}
 		})
 	}

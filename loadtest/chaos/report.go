@@ -16,6 +16,7 @@ import (
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/journal"
+	"carillon.dev/carillon/loadtest/nats"
 	"carillon.dev/carillon/loadtest/process"
 )
 
@@ -30,7 +31,7 @@ type Event struct {
 	AfterFirstDue float64   `json:"after_first_due_s"`
 }
 
-// Rates tells how fast runs were started, as the sink saw it.
+// Rates are the rates of calls, by the sink.
 type Rates struct {
 	// Peak is the most arrivals in one second, by the sink's clock.
 	Peak int `json:"peak_per_s"`
@@ -53,7 +54,7 @@ type Settings struct {
 	Seed           uint64       `json:"seed"`
 }
 
-// A Report is what came of a run.
+// A Report is the result of a run.
 type Report struct {
 	Scenario Scenario          `json:"scenario"`
 	Command  string            `json:"command"`
@@ -70,18 +71,18 @@ type Report struct {
 	Phases   []Phase        `json:"phases"`
 	Rates    Rates          `json:"rates"`
 
-	// PutOffs is how often a run of a task was put off since as many were under way as may, as far as nodes told: what one counted from shortly before it was killed
-	// on is left out. Only in Limits.
-	PutOffs int `json:"put_offs,omitempty"`
+	// Deferrals is how often a run of a task was deferred because of its limit, as far as nodes
+	// answered. It lacks what a node counted just before its kill. Only in Limits.
+	Deferrals int `json:"put_offs,omitempty"`
 
-	// Recurring is what came of recurring jobs; nil in scenarios without them.
+	// Recurring is the part about recurring jobs; nil without them.
 	Recurring *RecurringResult `json:"recurring,omitempty"`
 
 	// DroppedPackets is how many packets cuts of links have dropped.
 	DroppedPackets int `json:"dropped_packets,omitempty"`
 	// Older is the commit of the older build; only in TwoBuilds.
 	Older string `json:"older,omitempty"`
-	// Figures are what a scenario of much or long load measured.
+	// Figures are what a scenario of load measured.
 	Figures []Figure `json:"figures,omitempty"`
 	// Broken are promises that this program itself saw broken, in words.
 	Broken []string `json:"broken,omitempty"`
@@ -100,7 +101,7 @@ func (r *Report) Faults() []string {
 		faults = append(faults, r.verdicts()...)
 	}
 	faults = append(faults, r.limitsFaults()...)
-	faults = append(faults, r.guardedFaults()...)
+	faults = append(faults, r.guaranteeFaults()...)
 	faults = append(faults, r.steadyFaults()...)
 	for _, i := range r.Imports {
 		if f := i.fault(); f != "" {
@@ -113,7 +114,7 @@ func (r *Report) Faults() []string {
 	return faults
 }
 
-// verdicts says in words what the judges found.
+// verdicts returns what the judges found, in words.
 func (r *Report) verdicts() []string {
 	var faults []string
 	if r.Recurring != nil && r.Recurring.Check.Failed() {
@@ -125,9 +126,9 @@ func (r *Report) verdicts() []string {
 	if c := &r.Check; c.Failed() {
 		faults = append(faults, fmt.Sprintf("missed %d, early %d, unexpected %d, ghosts after cancel %d, duplicate outcomes %d, reversed ends %d, too late %d, unfinished %d, unreadable %d; %s",
 			c.Missed, c.Early, c.Unexpected, c.Ghosts, c.DuplicateOutcomes, c.Reversed, c.TooLate, c.Unfinished, c.Unreadable+c.UnreadableOthers+c.Unlisted, c.Answers))
-		if c.Unburied+c.Risen+c.ExcessAttempts+c.EarlyRetries > 0 {
+		if c.NoDeadLetter+c.SurplusDeadLetters+c.ExcessAttempts+c.EarlyRetries > 0 {
 			faults = append(faults, fmt.Sprintf("failed without a dead letter %d, dead letters too many %d, attempts beyond the bound %d, retries too soon %d",
-				c.Unburied, c.Risen, c.ExcessAttempts, c.EarlyRetries))
+				c.NoDeadLetter, c.SurplusDeadLetters, c.ExcessAttempts, c.EarlyRetries))
 		}
 		for _, g := range c.Guarantees {
 			if broken := g.Broken(); broken > 0 {
@@ -160,20 +161,14 @@ func (r *Report) Failed() bool { return len(r.Faults()) > 0 }
 
 // WriteJSON writes r for machines and for keeping.
 func (r *Report) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(struct {
+	return check.WriteJSON(w, struct {
 		*Report
 		Failed bool     `json:"failed"`
 		Faults []string `json:"faults,omitempty"`
-	}{r, r.Failed(), r.Faults()}); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	}{r, r.Failed(), r.Faults()})
 }
 
-// ReadReport reads what WriteJSON wrote.
+// ReadReport reads the output of WriteJSON.
 func ReadReport(r io.Reader) (*Report, error) {
 	var rep Report
 	if err := json.NewDecoder(r).Decode(&rep); err != nil {
@@ -182,7 +177,7 @@ func ReadReport(r io.Reader) (*Report, error) {
 	return &rep, nil
 }
 
-// describe fills in what is known before anything runs. What cannot be found out is said so.
+// describe fills in what is known before the run. What it cannot find out is "unknown".
 func (r *Report) describe(ctx context.Context, cfg Config) {
 	r.Settings = Settings{
 		Cluster: cfg.Cluster, Replication: min(cfg.Cluster.Cassandra, 3), Jobs: cfg.Jobs, LeadSeconds: (cfg.Lead + cfg.Warm).Seconds(),
@@ -198,15 +193,15 @@ func (r *Report) describe(ctx context.Context, cfg Config) {
 	}
 }
 
-// describeStream fills in what NATS tells.
+// describeStream fills in the version of NATS and the replicas of the stream.
 func (r *run) describeStream(ctx context.Context) (err error) {
-	n, err := dialNATS(ctx, r.cluster().NATSURLs()[0])
+	n, err := nats.Dial(ctx, r.cluster().NATSURLs()[0])
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, n.close()) }()
-	r.report.Versions["nats"] = n.version
-	all, err := n.streams()
+	defer func() { err = errors.Join(err, n.Close()) }()
+	r.report.Versions["nats"] = n.Version
+	all, err := n.Streams()
 	if err != nil {
 		return err
 	}
@@ -232,10 +227,7 @@ func javaVersion(ctx context.Context) string {
 
 // rates reads the sink's record.
 func (r *run) rates() (Rates, error) {
-	seen, err := readFile(r.sink.Record, func(f io.Reader) ([]check.Sighting, error) {
-		seen, _, err := journal.ReadSeen(f)
-		return seen, err
-	})
+	seen, _, err := journal.ReadSeenFile(r.sink.Record)
 	if err != nil {
 		return Rates{}, err
 	}

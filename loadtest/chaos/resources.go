@@ -1,16 +1,17 @@
 package chaos
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
+
+	"carillon.dev/carillon/loadtest/metrics"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 // Resources are what a member uses at one instant.
@@ -30,8 +31,8 @@ const (
 	bytesPerKiB = 1 << 10
 )
 
-// resources returns what each member that runs uses now, and this program and the receiver.
-func (r *run) resources(ctx context.Context) map[string]Resources {
+// resources returns what each running member uses, with this program and the sink.
+func (r *members) resources(ctx context.Context) map[string]Resources {
 	all := map[string]Resources{}
 	c := r.cluster()
 	pids := c.Status().PIDs()
@@ -58,7 +59,7 @@ func (r *run) resources(ctx context.Context) map[string]Resources {
 	return all
 }
 
-// resourcesOf reads what a process uses from /proc (proc(5)).
+// resourcesOf reads the resources of a process from /proc (proc(5)).
 func resourcesOf(proc fs.FS, pid int) (of Resources, err error) {
 	dir := strconv.Itoa(pid)
 	text, err := fs.ReadFile(proc, dir+"/status")
@@ -89,40 +90,33 @@ func resourcesOf(proc fs.FS, pid int) (of Resources, err error) {
 }
 
 // goResources asks a node for its goroutines and its heap; zeros if it does not answer.
-func (r *run) goResources(ctx context.Context, api string) (goroutines int, heapMiB float64) {
-	text, err := r.metrics(ctx, api)
+func (r *members) goResources(ctx context.Context, node string) (goroutines int, heapMiB float64) {
+	v, err := r.metrics(ctx, node)
 	if err != nil {
 		return 0, 0
 	}
-	goroutines, _ = readCounter(strings.NewReader(text), "go_goroutines")
-	heap, _ := readCounter(strings.NewReader(text), "go_memstats_heap_inuse_bytes")
-	return goroutines, float64(heap) / mib
+	return int(v["go_goroutines"]), v["go_memstats_heap_inuse_bytes"] / mib
 }
 
-// metrics returns the text of a node's metrics.
-func (r *run) metrics(ctx context.Context, api string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, api+"/metrics", http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	resp, err := r.http.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = resp.Body.Close() }() // read to its end, or given up
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("its metrics: answered %d", resp.StatusCode)
-	}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, mostMetrics))
-	return string(text), err
+// metrics returns the metrics of a node.
+func (r *members) metrics(ctx context.Context, node string) (metrics.Values, error) {
+	return metrics.Read(ctx, r.http, node+"/metrics", askTimeout)
 }
 
-// bytesBelow is how many bytes the files below a folder have. What vanishes meanwhile does not count.
+// counter returns one counter of a node, by name and labels.
+func (r *members) counter(ctx context.Context, node, name string) (float64, error) {
+	v, err := r.metrics(ctx, node)
+	if err != nil {
+		return 0, err
+	}
+	return v.Value(name)
+}
+
+// bytesBelow returns the size of all files below a folder.
 func bytesBelow(dir string) float64 {
 	total := int64(0)
-	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error { // never fails: see above
+	// never fails: see above
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return nil
 		}
@@ -134,27 +128,54 @@ func bytesBelow(dir string) float64 {
 	return float64(total)
 }
 
-// slower is how many observations of a histogram are above a bound, of how many; the bound must be one
-// of its buckets.
-func slower(text, name, bound string) (above, all int, err error) {
-	var below int
-	found := 0
-	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
-		for prefix, into := range map[string]*int{name + `_bucket{le="` + bound + `"} `: &below, name + "_count ": &all} {
-			value, ok := strings.CutPrefix(lines.Text(), prefix)
-			if !ok {
-				continue
-			}
-			n, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				return 0, 0, fmt.Errorf("%s: %w", name, err)
-			}
-			*into = int(n)
-			found++
+// A Phase is a part of the run with the CPU seconds of each member. "sink" is the receiver, "load"
+// this program.
+type Phase struct {
+	Name    string             `json:"name"`
+	Seconds float64            `json:"seconds"`
+	CPU     map[string]float64 `json:"cpu_seconds"`
+}
+
+// Of returns the CPU seconds of all members of a kind ("cassandra", "nats", "carillon", "sink",
+// "load").
+func (p Phase) Of(kind string) float64 {
+	sum := 0.0
+	for member, s := range p.CPU {
+		if member == kind || strings.HasPrefix(member, kind+"-") {
+			sum += s
 		}
 	}
-	if found < 2 {
-		return 0, 0, fmt.Errorf("no histogram %s with a bucket of %s", name, bound)
+	return sum
+}
+
+// A mark is the CPU of every member up to an instant.
+type mark struct {
+	at  time.Time
+	cpu map[string]time.Duration
+}
+
+// phase returns the CPU between two marks.
+func phase(name string, from, to mark) Phase {
+	p := Phase{Name: name, Seconds: to.at.Sub(from.at).Seconds(), CPU: map[string]float64{}}
+	for member, t := range to.cpu {
+		p.CPU[member] = (t - from.cpu[member]).Seconds()
 	}
-	return all - below, all, nil
+	return p
+}
+
+// sample reads the CPU times of everything.
+func (r *members) sample() map[string]time.Duration {
+	all := r.cluster().Status().PIDs()
+	all["sink"], all["load"] = r.sink.PID, os.Getpid()
+	if r.limited != nil {
+		all["sink-2"] = r.limited.PID
+	}
+	return r.meter.Sample(all)
+}
+
+func (r *members) mark() mark { return mark{time.Now(), r.sample()} }
+
+// sampleAlways samples until it is stopped, so that the CPU of a member is known before it dies.
+func (r *members) sampleAlways() (stop func()) {
+	return wait.Every(context.Background(), sampleEvery, func(context.Context) { r.sample() })
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// An Act is what is done to the cluster.
+// An Act is one thing done to the cluster.
 type Act string
 
 // The acts.
@@ -20,8 +20,8 @@ const (
 	ActStartAll Act = "start all"
 )
 
-// acts are what a family of plans can do beside the acts above, to the member that a step names. The
-// note says what there is to say.
+// acts are the acts of a family of plans, done to the member of a step. The note goes into the
+// report.
 type acts map[Act]func(ctx context.Context, r *run, member string) (note string, err error)
 
 // A step is one act at an instant counted from T0.
@@ -31,20 +31,23 @@ type step struct {
 	member string // empty for acts on all
 }
 
-// A chain is steps that are taken one after the other, none before its instant: a step waits until the one before is
-// done. Chains run side by side.
+// A chain is steps one after the other: each waits for its instant and for the step before. Chains
+// run side by side.
 type chain []step
 
 // fullSpan is the span that the offsets below are made for.
 const fullSpan = time.Minute
 
-// schedule returns the faults of a scenario on a cluster with so many nodes of each sort.
+// schedule returns the faults of a scenario on a cluster of these sizes:
 //
-// The first Carillon node is killed at 10 s and started again at 20 s; the last one is frozen for 12 s at 25 s, and not
-// before the first is ready again. A Cassandra node is killed at 28 s, while the last Carillon node is frozen, and
-// started at 48 s; a NATS server is killed at 38 s, while the Cassandra node is away, and started at 46 s (before that
-// node: members start one at a time, and Cassandra takes long). Streams are deleted at 30 s: with one dispatcher frozen,
-// which finds out when it comes back, and a Cassandra node away.
+//	10 s  kill the first Carillon node
+//	20 s  start it
+//	25 s  freeze the last one for 12 s, and not before the first is ready again
+//	28 s  kill a Cassandra node
+//	30 s  delete the streams: a dispatcher is frozen, a Cassandra node away
+//	38 s  kill a NATS server
+//	46 s  start it: members start one at a time, and Cassandra takes long
+//	48 s  start the Cassandra node
 func schedule(s Scenario, cassandra, nats, nodes int, span time.Duration) []chain {
 	at := func(seconds float64) time.Duration {
 		d := time.Duration(seconds * float64(time.Second))
@@ -83,8 +86,8 @@ const minuteRest = 10 * time.Second
 // portionSpan bounds the span that a portion's jobs are due in.
 const portionSpan = 20 * time.Second
 
-// portionAt returns when a portion that is planned for t is imported: at t, or at the start of the next minute if less
-// than minuteRest is left of this one.
+// portionAt returns when a portion planned for t is imported: at t, or at the start of the next
+// minute if less than minuteRest is left of this one.
 func portionAt(t time.Time) time.Time {
 	next := t.Truncate(time.Minute).Add(time.Minute)
 	if next.Sub(t) < minuteRest {
@@ -93,8 +96,8 @@ func portionAt(t time.Time) time.Time {
 	return t
 }
 
-// portionDue returns the span of due instants of a portion imported at t: from soon after it to the end of its minute, and
-// no longer than portionSpan.
+// portionDue returns the span of due instants of a portion imported at t: from soon after t to the
+// end of its minute, at most portionSpan.
 func portionDue(t time.Time) (from time.Time, spread time.Duration) {
 	const soon = 500 * time.Millisecond
 	from = t.Add(soon).Truncate(time.Millisecond)
@@ -105,16 +108,16 @@ func portionDue(t time.Time) (from time.Time, spread time.Duration) {
 // portions is how many late imports there are, spread over the span.
 const portions = 5
 
-// counts divides jobs: 5 % due within the minute of their own import, 0.5 % immediate, the rest due over the span.
-// The portions are equal, so the last two are multiples of their number.
+// counts divides jobs: 5 % due within the minute of their import, 0.5 % immediate, the rest over
+// the span. The first two are multiples of portions.
 func counts(jobs int) (main, near, immediate int) {
 	near = jobs * 5 / 100 / portions * portions
 	immediate = max(jobs*5/1000/portions, 1) * portions
 	return jobs - near - immediate, near, immediate
 }
 
-// portionPlan returns when the late imports happen, counted from T0: in a blackout all at once, right after the main one,
-// so that the kill finds them as fresh as can be.
+// portionPlan returns when the late imports happen, from T0. A blackout has none: its late import
+// follows the main one at once, so that the kill finds new rows.
 func portionPlan(s Scenario, span time.Duration) []time.Duration {
 	if s == Blackout {
 		return nil

@@ -49,7 +49,8 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// Whatever is broken is mended, within the span, and a quorum of each sort stays up in a full cluster.
+// Whatever is broken is mended, within the span, and a quorum of each sort stays up in a full
+// cluster.
 func TestScheduleMendsWhatItBreaks(t *testing.T) {
 	for _, s := range Scenarios {
 		for _, span := range []time.Duration{5 * time.Second, time.Minute} {

@@ -2,10 +2,7 @@ package chaos
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +10,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
@@ -25,15 +24,16 @@ const (
 	lateSoon     = 500 * time.Millisecond
 	immediateOf  = 10
 	steadySource = "steady"
-	// steadySends bounds how often a portion is sent: clients are patient while nobody answers.
+	// steadySends bounds how often a portion is sent: clients wait while nobody answers.
 	steadySends = 400
 	// agreeWithin is how long after the end of a fault all nodes may take to see the same cluster.
 	agreeWithin = 60 * time.Second
 	agreePoll   = 500 * time.Millisecond
+	viewTimeout = 5 * time.Second
 )
 
-// More acts. ActStop asks a member to stop (SIGTERM) and waits until it has. ActAgree waits until all
-// running nodes tell of the same members and owners of shards.
+// More acts. ActStop stops a member (SIGTERM) and waits for its end. ActAgree waits until all
+// running nodes show the same members and owners of shards.
 const (
 	ActStop  Act = "stop"
 	ActAgree Act = "wait until views agree"
@@ -44,39 +44,48 @@ type seconds float64
 
 func (s seconds) span() time.Duration { return time.Duration(float64(s) * float64(time.Second)) }
 
+// A steadyCourse is the course of scenarios with a steady load.
+type steadyCourse struct{ *run }
+
+// do is an act at an instant.
+func do(at seconds, act Act, member string) step { return step{at.span(), act, member} }
+
+// steady returns a load of the usual rate and mix.
+func steady(span, maxLateness time.Duration, faults func(members cluster.Spec) []chain) *Load {
+	return &Load{Rate: steadyRate, Span: span, Mix: steadyMix, MaxLateness: maxLateness, Faults: faults}
+}
+
 // away is a member that is killed (or stopped) and started again, or frozen and thawed.
 func away(act Act, member string, from, to seconds) chain {
 	back := ActStart
 	if act == ActFreeze {
 		back = ActThaw
 	}
-	return chain{{from.span(), act, member}, {to.span(), back, member}}
+	return chain{do(from, act, member), do(to, back, member)}
 }
 
 // agree waits from an instant on until all nodes agree.
-func agree(at seconds) step { return step{at.span(), ActAgree, ""} }
+func agree(at seconds) step { return do(at, ActAgree, "") }
 
 // steadyKinds are the jobs of a steady load: quick ones and some of up to 2 s, of which some fail.
-func steadyKinds(mix Mix) []workload.Kind { return guardedKinds(mix) }
+func steadyKinds(mix Mix) []workload.Kind { return guaranteeKinds(mix) }
 
-// steadyPart describes jobs of a steady load.
-func (r *run) steadyPart(source string, n int, from time.Time, spread time.Duration) workload.Spec {
+// part describes jobs of a steady load.
+func (r steadyCourse) part(source string, n int, from time.Time, spread time.Duration) workload.Spec {
 	return workload.Spec{
 		N: n, From: from.Truncate(time.Millisecond), Spread: spread, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: source,
 		Target: r.sink.URL, Keyed: true, Kinds: steadyKinds(r.cfg.Mix),
 	}
 }
 
-// playSteady is a run with a steady load, from the idle cluster to the last arrival.
-func (r *run) playSteady(ctx context.Context) error {
+// play is a run with a steady load, from the idle cluster to the last arrival.
+func (r steadyCourse) play(ctx context.Context) error {
 	cfg := r.cfg
 	begin, start, t0, err := r.idle(ctx)
 	if err != nil {
 		return err
 	}
-	res, err := r.importJobs(ctx, r.steadyPart(steadySource, cfg.Jobs-cfg.Jobs/lateOf, t0, cfg.Span))
-	r.keepImport(res)
-	if err != nil {
+	if err := r.importJobs(ctx, r.part(steadySource, cfg.Jobs-cfg.Jobs/lateOf, t0, cfg.Span)); err != nil {
 		return err
 	}
 	imported := r.mark()
@@ -91,18 +100,12 @@ func (r *run) playSteady(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	if err := r.untilQuiet(ctx); err != nil {
-		return err
-	}
-	r.report.Phases = []Phase{
-		phase("idle", begin, start), phase("main import", start, imported), phase("runs", imported, r.mark()),
-	}
-	return nil
+	return r.finish(ctx, begin, start, imported)
 }
 
-// importLate imports the rest of a steady load in portions, each due soon after its import. One that
-// is not taken holds up no other.
-func (r *run) importLate(ctx context.Context, t0 time.Time) error {
+// importLate imports the rest of a steady load in portions, each due soon after its import. A
+// portion that no node takes does not delay the next.
+func (r steadyCourse) importLate(ctx context.Context, t0 time.Time) error {
 	count := int(r.cfg.Span / lateEvery)
 	n := r.cfg.Jobs / lateOf / max(count, 1)
 	if n == 0 {
@@ -111,20 +114,18 @@ func (r *run) importLate(ctx context.Context, t0 time.Time) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range count {
 		g.Go(func() error {
-			if err := sleepUntil(ctx, t0.Add(time.Duration(i)*lateEvery)); err != nil {
+			if err := wait.Until(ctx, t0.Add(time.Duration(i)*lateEvery)); err != nil {
 				return err
 			}
-			spec := r.steadyPart(fmt.Sprintf("late-%d", i+1), n, time.Now().Add(lateSoon), lateEvery)
+			spec := r.part(fmt.Sprintf("late-%d", i+1), n, time.Now().Add(lateSoon), lateEvery)
 			spec.Immediate, spec.Seed = n/immediateOf, spec.Seed+uint64(i)+1 // #nosec G115 -- small
-			res, err := r.importJobs(ctx, spec)
-			r.keepImport(res)
-			return err
+			return r.importJobs(ctx, spec)
 		})
 	}
 	return g.Wait()
 }
 
-// A view is what a node tells of the cluster.
+// A view is a node's view of the cluster.
 type view struct {
 	Version string `json:"version"`
 	Members []struct {
@@ -191,55 +192,38 @@ func (r *run) awaitAgreement(ctx context.Context) (note string, err error) {
 			r.broken("views did not agree within %s: %s", agreeWithin, why)
 			return why, nil
 		}
-		if err := sleepUntil(ctx, time.Now().Add(agreePoll)); err != nil {
+		if err := wait.For(ctx, agreePoll); err != nil {
 			return "", err
 		}
 	}
 }
 
-// ringChanges tells how often each node has changed its ring since it was started.
-func (r *run) ringChanges(ctx context.Context) string {
+// ringChanges lists how often each node has changed its ring since its start.
+func (r *members) ringChanges(ctx context.Context) string {
 	var texts []string
 	for _, n := range r.cluster().Status().Carillon {
 		text := "no answer"
 		if count, err := r.counter(ctx, n.API, "carillon_ring_rebuilds_total"); err == nil {
-			text = fmt.Sprint(count)
+			text = fmt.Sprintf("%.0f", count)
 		}
 		texts = append(texts, n.Name+" "+text)
 	}
 	return "rings changed: " + strings.Join(texts, ", ")
 }
 
-func (r *run) askView(ctx context.Context, api string) (v view, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, api+"/v1/cluster", http.NoBody)
-	if err != nil {
-		return v, fmt.Errorf("ask for the cluster: %w", err)
-	}
-	resp, err := r.http.Do(req)
-	if err != nil {
-		return v, fmt.Errorf("ask for the cluster: %w", err)
-	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	if resp.StatusCode != http.StatusOK {
-		return v, fmt.Errorf("ask for the cluster: %s", resp.Status)
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&v); err != nil {
+func (r *members) askView(ctx context.Context, node string) (v view, err error) {
+	if err := api.AskJSON(ctx, r.http, api.Request{URL: node + "/v1/cluster", Timeout: viewTimeout}, &v); err != nil {
 		return v, fmt.Errorf("ask for the cluster: %w", err)
 	}
 	return v, nil
 }
 
 // broken notes a promise that this program itself saw broken.
-func (r *run) broken(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.report.Broken = append(r.report.Broken, fmt.Sprintf(format, args...))
+func (r *recorder) broken(format string, args ...any) {
+	r.record(func(rep *Report) { rep.Broken = append(rep.Broken, fmt.Sprintf(format, args...)) })
 }
 
-// steadyFaults says what of a scenario with a steady load did not happen that has to, for its verdict
-// to mean something.
+// steadyFaults names what must have happened under a steady load, and did not.
 func (r *Report) steadyFaults() []string {
 	faults := slices.Clone(r.Broken) // of every scenario
 	if !r.Scenario.Steady() || !r.Judged {

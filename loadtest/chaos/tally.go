@@ -9,9 +9,9 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// A tally compares what was asked for with what the receiver saw, line by line. It is for loads that
-// are too large for the judge, which reads every run twice: it knows nothing of states, and of each
-// run only whether, when and how often it was called. Its methods may be called from several goroutines.
+// A tally compares jobs with the calls of the sink, line by line. It is for loads that are too
+// large for the judge, which reads every run twice. It knows no states: only whether, when and how
+// often a run was called. Its methods may be called from several goroutines.
 type tally struct {
 	mu      sync.Mutex // guards what follows
 	sources map[string]*asked
@@ -122,7 +122,7 @@ func (c counted) lateness() check.Lateness {
 	}
 }
 
-// report tells the figures as a judge would. acknowledged are the jobs that were accepted.
+// report makes a judge's report from the tally. acknowledged is the number of accepted jobs.
 func (t *tally) report(acknowledged int, bound check.LatenessBound, now time.Time) check.Report {
 	missed := t.missing(now)
 	t.mu.Lock()

@@ -3,9 +3,7 @@ package chaos
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -17,14 +15,18 @@ import (
 )
 
 const (
-	// watchRate is how many runs a second are looked at, by watchersAtOnce readers, from their import on until the judge is done.
+	// watchRate is how many runs a second are read by watchersAtOnce readers, until the judge is
+	// done.
 	watchRate      = 40
 	watchersAtOnce = 4
-	// watchMost is how many runs of one import are looked at in turn, evenly spread over its lines.
+	// watchMost runs of one import are read in rotation, evenly spread over its lines.
 	watchMost = 1000
 )
 
-// watched are the runs that are looked at. Each belongs to one reader, which so sees its states in their order.
+// watching reads the states of a sample of runs.
+type watching struct{ *run }
+
+// watched are the runs that are read. One reader has a run, and so sees its states in order.
 type watched struct {
 	mu   sync.Mutex // guards what follows
 	runs [watchersAtOnce][]string
@@ -58,9 +60,9 @@ func (w *watched) at(reader, turn int) string {
 
 func (r *run) statesFile() string { return filepath.Join(r.cfg.Dir, "states.ndjson") }
 
-// watchImport has a sample of an import's runs looked at from now on.
-func (r *run) watchImport(source string) error {
-	acks, err := readFile(r.acksFile(source), journal.ReadAcks)
+// add has a sample of an import's runs looked at from now on.
+func (r watching) add(source string) error {
+	acks, err := journal.ReadFile(r.acksFile(source), journal.ReadAcks)
 	if err != nil {
 		return err
 	}
@@ -73,16 +75,16 @@ func (r *run) watchImport(source string) error {
 	return nil
 }
 
-// watchAlways looks at runs until the function returned is called, and writes down each change of a state as it is seen.
-func (r *run) watchAlways(ctx context.Context) (stop func() error, err error) {
-	f, err := os.OpenFile(r.statesFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+// always reads runs until it is stopped, and records each change of a state.
+func (r watching) always(ctx context.Context) (stop func() error, err error) {
+	f, err := createNew(r.statesFile())
 	if err != nil {
-		return nil, fmt.Errorf("watch states: %w", err)
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var g errgroup.Group
 	for reader := range watchersAtOnce {
-		g.Go(func() error { return r.watchOne(ctx, f, reader) })
+		g.Go(func() error { return r.one(ctx, f, reader) })
 	}
 	return func() error {
 		cancel()
@@ -90,8 +92,8 @@ func (r *run) watchAlways(ctx context.Context) (stop func() error, err error) {
 	}, nil
 }
 
-// watchOne is one reader. What cannot be read is looked at again in its next turn.
-func (r *run) watchOne(ctx context.Context, out io.Writer, reader int) error {
+// one is one reader. It reads again in the next round what it could not read.
+func (r watching) one(ctx context.Context, out io.Writer, reader int) error {
 	states := make(map[string]check.State)
 	tick := time.NewTicker(watchersAtOnce * time.Second / watchRate)
 	defer tick.Stop()

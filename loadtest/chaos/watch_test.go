@@ -23,7 +23,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A reader looks at its runs in turn and writes each state down once, and what is no answer not at all.
+// A reader looks at its runs in turn and writes each state down once, and what is no answer not at
+// all.
 func TestStatesAreWrittenDownAsTheyChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := map[string]int{}
@@ -45,7 +46,7 @@ func TestStatesAreWrittenDownAsTheyChange(t *testing.T) {
 		var out bytes.Buffer
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		if err := r.watchOne(ctx, &out, 0); err != nil {
+		if err := (watching{r}).one(ctx, &out, 0); err != nil {
 			t.Fatal(err)
 		}
 		got, err := journal.ReadWatched(&out)

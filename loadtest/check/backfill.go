@@ -8,17 +8,19 @@ import (
 	"time"
 )
 
-// DefaultMaxConcurrent is how many runs of a backfill that states nothing are unfinished at a time (the API's default).
+// DefaultMaxConcurrent bounds the unfinished runs of a backfill that states nothing (the API's
+// default).
 const DefaultMaxConcurrent = 5
 
-// BackfillGrace is how long after the acknowledgement of its cancel a backfill may still ask for runs: it goes no further than the step that is
-// under way, and half a minute is how long a node works at one before it is decided anew who does.
+// BackfillGrace is how long after the acknowledgement of its cancel a backfill may still ask for
+// runs. The step under way is completed, and a node works at one for half a minute at most.
 const BackfillGrace = 30 * time.Second
 
 // FaultCrowded: more runs of backfills were unfinished at a time than they may have together.
 const FaultCrowded Kind = "crowded"
 
-// Backfill is one request to run a stretch of a job's past again, tried under one key until it was answered or given up.
+// Backfill is one request to run a stretch of a job's past again, repeated under one key until it
+// was answered or abandoned.
 type Backfill struct {
 	Ref Ref `json:"ref"` // of the job
 	// From ≤ nominal time < To, as it was asked for; To is stated, and has passed by Requested.
@@ -30,14 +32,15 @@ type Backfill struct {
 	Requested time.Time `json:"requested"`
 	Acked     time.Time `json:"acked,omitzero"`
 	Refused   bool      `json:"refused,omitempty"`
-	// CancelRequested and CancelAcked tell of its cancel; zero = nobody asked for that, or it was not answered.
+	// CancelRequested and CancelAcked are those of its cancel; zero = none was asked for, or not
+	// answered.
 	CancelRequested time.Time `json:"cancel_requested,omitzero"`
 	CancelAcked     time.Time `json:"cancel_acked,omitzero"`
 	// Read is the operation as it was read last; nil = it could not be read.
 	Read *BackfillView `json:"read,omitempty"`
 }
 
-// BackfillView is what the judge needs of the operation; its JSON is that of the API.
+// BackfillView is the part of the operation that is judged; its JSON is that of the API.
 type BackfillView struct {
 	ID      string `json:"id"`
 	State   string `json:"state"` // running, done or cancelled
@@ -46,11 +49,14 @@ type BackfillView struct {
 	Failed  int    `json:"failed"`
 }
 
-// BackfillReport is the judgement on backfills. A target is a nominal time for which a backfill had to ask for a run: each of a backfill that
-// went on to its end, and of one that was cut short by a cancel, of it or of its job, as many as the operation says that it asked for.
+// BackfillReport is the judgement on backfills. A target is a nominal time for which a backfill had
+// to ask for a run: all of a complete backfill; of one that a cancel (its own or the job's) cut
+// short, as many as the operation says.
 //
-// Targets = Done + Missed + Unfinished + Unreadable, always. Runs besides them that are none of a backfill cut short, or of one that may have been
-// begun, are counted as unexpected in [RecurringReport], with early ones and ghosts.
+//	Targets = Done + Missed + Unfinished + Unreadable, always
+//
+// Other runs of a backfill that was not cut short are unexpected in [RecurringReport], which also
+// counts early ones and ghosts.
 type BackfillReport struct {
 	Asked        int `json:"asked"`
 	Acknowledged int `json:"acknowledged"`
@@ -58,7 +64,8 @@ type BackfillReport struct {
 	Cancelled    int `json:"cancelled"` // their cancel was acknowledged
 
 	Targets int `json:"targets"`
-	// Done: started, and ended in succeeded or failed (DoneFailed), or was cancelled with its job once under way.
+	// Done: started and ended in succeeded or failed (DoneFailed), or cancelled with its job while
+	// under way.
 	Done       int `json:"done"`
 	DoneFailed int `json:"done_failed"`
 	Missed     int `json:"missed"`
@@ -66,10 +73,11 @@ type BackfillReport struct {
 	Unreadable int `json:"unreadable"`
 	// Besides are runs that need not have been.
 	Besides int `json:"besides"`
-	// Crowded counts the jobs of which more runs were unfinished at a time than their backfills may have together; Most is the most that there were.
+	// Crowded counts jobs with more unfinished runs at a time than their backfills may have
+	// together; Most is the highest number.
 	Crowded int `json:"crowded"`
 	Most    int `json:"most"`
-	// Untrue counts the operations that say of themselves what is not so.
+	// Untrue counts operations whose own account is wrong.
 	Untrue int `json:"untrue"`
 }
 
@@ -87,7 +95,8 @@ type filled struct {
 // limit returns how many of its runs may be unfinished at a time.
 func (f *filled) limit() int { return cmp.Or(f.MaxConcurrent, DefaultMaxConcurrent) }
 
-// filledOf returns what is known of a backfill of the job: whose schedule may have been in force, and whether it was cut short.
+// filledOf returns what is known of a backfill: whose schedule may have been in force, and whether
+// it was cut short.
 func (j *recurringJob) filledOf(b *Backfill) filled {
 	f := filled{Backfill: b}
 	answered := b.Acked
@@ -118,7 +127,8 @@ func (j *recurringJob) filledOf(b *Backfill) filled {
 	return f
 }
 
-// names reports whether the nominal time may be one of its own, and whether it surely is one of its stretch.
+// names reports whether a nominal time may be of the backfill, and whether it surely lies in its
+// stretch.
 func (f *filled) names(nominal int64) (may, surely bool) {
 	if f.Refused || nominal < ceilMS(f.From) || nominal >= ceilMS(f.To) {
 		return false, false
@@ -205,7 +215,8 @@ func (j *recurringJudge) backfills(job *recurringJob, runs []*recurringRun, unre
 	j.crowd(job, all, runs)
 }
 
-// filling puts a target of a backfill into exactly one of the classes of [BackfillReport]; r is its run, nil if there is none.
+// filling puts a target into exactly one class of [BackfillReport]; r is its run, nil if there is
+// none.
 func (j *recurringJudge) filling(job *recurringJob, nominal int64, r *recurringRun, unreadable bool) {
 	of := stamp(time.UnixMilli(nominal))
 	missed := func(run, reason string) {
@@ -231,16 +242,17 @@ func (j *recurringJudge) filling(job *recurringJob, nominal int64, r *recurringR
 	}
 }
 
-// cancelAsked reports whether somebody asked for the end of the job.
+// cancelAsked reports whether the cancel of the job was requested.
 func (j *recurringJob) cancelAsked() bool {
 	return slices.ContainsFunc(j.events, func(e *JobEvent) bool { return e.Kind == JobCancelled && !e.Refused })
 }
 
-// fill judges one run of a backfill by itself: its executions and ends, and when it started.
+// fill judges one run of a backfill: its executions, its ends, and its start.
 func (j *recurringJudge) fill(job *recurringJob, r *recurringRun, all []filled) {
 	j.attempts(job, r)
 	due := time.UnixMilli(r.due)
-	// It is due when it is asked for: not before the first of those that name it was, nor long after the cancel of the last.
+	// It is due when it is asked for: not before the first backfill that names it, nor long after
+	// the cancel of the last.
 	var from, until time.Time
 	open := false
 	for i := range all {
@@ -280,7 +292,7 @@ func (j *recurringJudge) fill(job *recurringJob, r *recurringRun, all []filled) 
 	}
 }
 
-// crowd counts the runs that were unfinished at a time, from when they were due to when they had ended.
+// crowd counts the unfinished runs at a time, each from its due time to its end.
 func (j *recurringJudge) crowd(job *recurringJob, all []filled, runs []*recurringRun) {
 	type turn struct {
 		at    int64
@@ -317,7 +329,7 @@ func (j *recurringJudge) crowd(job *recurringJob, all []filled, runs []*recurrin
 	}
 }
 
-// truth counts a backfill, and judges what its operation says.
+// truth counts a backfill and judges its operation's account.
 func (j *recurringJudge) truth(job *recurringJob, f *filled) {
 	j.fills.Asked++
 	switch {

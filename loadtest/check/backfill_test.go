@@ -13,7 +13,8 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// fillsAt is when the backfills of a clean world begin, after its stop; runs of them are due a second apart, two at a time.
+// fillsAt is when the backfills of a clean world begin, after its stop; runs of them are due a
+// second apart, two at a time.
 const fillsAt = 240_000
 
 // fid is the id of a run of a backfill.
@@ -32,7 +33,8 @@ func (w *recurringWorld) fill(line, nominal, due int) {
 	}})
 }
 
-// unfill takes a run of a backfill out of both readings and the sink's record, and returns when it was due.
+// unfill takes a run of a backfill out of both readings and the sink's record, and returns when it
+// was due.
 func (w *recurringWorld) unfill(line, nominal int) (due int) {
 	h := w.of(line)
 	is := func(r check.JobRun) bool { return r.Trigger == "backfill" && r.NominalAt.Equal(at(nominal)) }
@@ -71,8 +73,9 @@ func upTo(from, to int) (nominals []int) {
 	return nominals
 }
 
-// cleanBackfills is a clean world with backfills: of times before the job was made and after, of two that overlap, of a paused job that was cancelled
-// meanwhile, of what a job said before it was changed, and one that was cancelled.
+// cleanBackfills is a clean world with backfills: of times before the job was made and after, of
+// two that overlap, of a paused job that was cancelled meanwhile, of what a job said before it was
+// changed, and one that was cancelled.
 func cleanBackfills() *recurringWorld {
 	w := cleanRecurring()
 	w.backfill(steady, fillsAt, -55_000, 40_000, upTo(-50_000, 40_000)...)
@@ -82,7 +85,8 @@ func cleanBackfills() *recurringWorld {
 	cut := w.backfill(latest, fillsAt, 0, 200_000, upTo(0, 60_000)...)
 	cut.Read.Matched, cut.Read.State = 20, "cancelled"
 	cut.CancelRequested, cut.CancelAcked = at(fillsAt+2500), at(fillsAt+2600)
-	with := w.backfill(pausing, 60_000, -200_000, 0, upTo(-200_000, -100_000)...) // while it was paused
+	// while it was paused
+	with := w.backfill(pausing, 60_000, -200_000, 0, upTo(-200_000, -100_000)...)
 	with.Read.Matched = 20
 	w.backfill(updating, 5_000, -30_000, 0, upTo(-30_000, 0)...)
 	w.backfill(ending, 64_000, 0, 50_000).Refused = true

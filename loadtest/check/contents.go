@@ -2,7 +2,8 @@ package check
 
 import "slices"
 
-// This file judges what calls carry: the payload and the headers that were asked for, and those that name the run.
+// This file judges what calls carry: payload and headers as asked for, and headers that name the
+// run.
 
 // A Hash is FNV-1a of 64 bits. The zero Hash is that of nothing.
 type Hash uint64
@@ -12,7 +13,7 @@ const (
 	hashPrime = 1099511628211
 )
 
-// Add returns the hash of what h is the hash of, followed by b.
+// Add returns the hash of more: of what h stands for, followed by b.
 func (h Hash) Add(b []byte) Hash {
 	if len(b) == 0 {
 		return h
@@ -26,7 +27,7 @@ func (h Hash) Add(b []byte) Hash {
 	return h
 }
 
-// AddHeader returns the hash of a set of headers with one more, whatever their order.
+// AddHeader returns the hash of a set of headers with one more, in any order.
 func (h Hash) AddHeader(name, value string) Hash {
 	return h + Hash(0).Add([]byte(name)).Add([]byte{0}).Add([]byte(value))
 }
@@ -34,7 +35,7 @@ func (h Hash) AddHeader(name, value string) Hash {
 // JSONType is the content type of a payload.
 const JSONType = "application/json"
 
-// Sent is what a call carried, as the sink recorded it.
+// Sent is the content of a call, as the sink recorded it.
 type Sent struct {
 	Key  string // Idempotency-Key
 	Job  string // Carillon-Job-Id
@@ -43,7 +44,8 @@ type Sent struct {
 	Body, Custom Hash
 }
 
-// contents finds a call that does not carry what was asked for. jobID is the job that its runs name; "" for the run itself.
+// contents finds a call with other content than was asked for. jobID is the job that the calls
+// name; "" for the run itself.
 func (j *judge) contents(r *run, jobID string) {
 	if r.job == nil {
 		return

@@ -7,13 +7,15 @@ import (
 	"time"
 )
 
-// cron is an expression as the judge reads it: it looks at every second by itself and knows nothing of how the system computes times.
-// It understands numbers, lists, ranges, steps and wildcards, and of zones with changing offsets only what follows elapsed time. The rest
-// is refused: a history with it cannot be judged.
+// cron is an expression as the judge reads it. It looks at every second by itself and shares no
+// code with the system. It understands numbers, lists, ranges, steps and wildcards; in zones with
+// changing offsets only expressions that follow elapsed time. A history with any other cannot be
+// judged.
 type cron struct {
 	second, minute, hour, day, month, weekday uint64 // a bit for each value
-	eitherDay                                 bool   // day or weekday is enough: neither is a wildcard
-	zone                                      *time.Location
+	// day or weekday is enough: neither is a wildcard
+	eitherDay bool
+	zone      *time.Location
 }
 
 // cronFields are the fields with their bounds, in order.
@@ -107,7 +109,8 @@ func (c *cron) matches(t time.Time) bool {
 	return day && weekday
 }
 
-// each calls visit for every time that the expression names in [from, to), both in ms since the Unix epoch.
+// each calls visit for every time in [from, to) that the expression names, in ms since the Unix
+// epoch.
 func (c *cron) each(from, to int64, visit func(ms int64)) {
 	for s := (from + 999) / 1000; s*1000 < to; s++ {
 		if c.matches(time.Unix(s, 0)) {

@@ -19,10 +19,13 @@ func TestCronNamesItsTimes(t *testing.T) {
 		{"45/5 * * * * *", "UTC", saturday.Add(500 * time.Millisecond), time.Minute, []string{"21T10:00:45", "21T10:00:50", "21T10:00:55"}},
 		{"*/30 * * * *", "", saturday, time.Hour, []string{"21T10:00:00", "21T10:30:00"}},
 		{"0 12 * * 7", "", saturday, 48 * time.Hour, []string{"22T12:00:00"}},
-		{"0 12 23 * 0", "", saturday, 72 * time.Hour, []string{"22T12:00:00", "23T12:00:00"}}, // either day
-		{"0 12 */2 * 6", "", saturday, 24 * time.Hour, []string{"21T12:00:00"}},               // both: a step is a wildcard
+		// either day
+		{"0 12 23 * 0", "", saturday, 72 * time.Hour, []string{"22T12:00:00", "23T12:00:00"}},
+		// both: a step is a wildcard
+		{"0 12 */2 * 6", "", saturday, 24 * time.Hour, []string{"21T12:00:00"}},
 		{"0 12 */2 * 0", "", saturday, 72 * time.Hour, nil},
-		{"0 15 */1 * * *", "Asia/Kathmandu", saturday, time.Hour, []string{"21T10:30:00"}}, // 5 h 45 min ahead
+		// 5 h 45 min ahead
+		{"0 15 */1 * * *", "Asia/Kathmandu", saturday, time.Hour, []string{"21T10:30:00"}},
 		{"0 * * 12 *", "", saturday, 24 * time.Hour, nil},
 	}
 	for _, row := range rows {

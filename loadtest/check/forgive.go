@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Loss is what a power cut may have taken from a store that acknowledges before it has synced: what
-// it acknowledged from From on until the cut.
+// A Loss is a span before a power cut. A store that acknowledges before it syncs may have lost what
+// it acknowledged from From until Cut.
 type Loss struct{ From, Cut time.Time }
 
 func (l Loss) holds(t time.Time) bool { return !t.Before(l.From) && !t.After(l.Cut) }
@@ -15,36 +15,38 @@ func (l Loss) holds(t time.Time) bool { return !t.Before(l.From) && !t.After(l.C
 // store answers.
 const recordedWithin = time.Second
 
-// meets reports whether what was written because of a call may have been acknowledged within the
-// loss: from its arrival to its record. A call of which no end is known went on.
+// meets reports whether a write that a call caused may have been acknowledged within the loss: from
+// the arrival to the record. A call without a known end went on.
 func (l Loss) meets(s *Sighting) bool {
 	end := latestOf(s.End, s.Gone)
 	return !s.At.After(l.Cut) && (end.IsZero() || !end.Add(recordedWithin).Before(l.From))
 }
 
-// Forgiven tells what a [Loss] took, and what is not judged because of it.
+// Forgiven counts what a [Loss] took, and what is not judged because of it.
 type Forgiven struct {
-	// Acknowledged are the jobs that were acknowledged within the span only. Lost are those of them of
-	// which there is no run and no call; Oldest is how long before the cut the first was acknowledged.
+	// Acknowledged are the jobs acknowledged within the span only. Lost are those of them without a
+	// run and without a call; Oldest is how long before the cut the first of these was
+	// acknowledged.
 	Acknowledged int     `json:"acknowledged"`
 	Lost         int     `json:"lost"`
 	Oldest       float64 `json:"oldest_lost_s"`
-	// Repeatable are the runs that were acknowledged before the span, and had calls under way in it:
-	// their records may be lost, so that they run again under any guarantee. Repeated are those that did.
+	// Repeatable are runs that were acknowledged before the span and had calls under way in it.
+	// Their records may be lost, so they may run again under any guarantee. Repeated are those that
+	// did.
 	Repeatable int `json:"repeatable"`
 	Repeated   int `json:"repeated"`
-	// Unended are those that had not ended when they were read last, or were not there: their end, or
-	// the entry of their next attempt, was lost after the dispatcher had passed them.
+	// Unended are those of them without an end at the last read, or without a row: the write was
+	// lost after the dispatcher's cursor had passed it.
 	Unended int `json:"unended"`
 }
 
-// Forgive takes out of the history what losses excuse, and tells what it took out. What is left is
-// judged as ever.
+// Forgive removes from the history what losses excuse, and counts it.
 //
-//   - An acknowledgement within a loss counts as no answer if the run is not there at the second read:
-//     the job may have run, or not. A run that is there was not lost, and is owed all that was promised.
-//   - A run with a call under way within a loss may have been forgotten, wholly or in part. It is told
-//     whether it was called again and whether it ended; nothing of it is judged.
+//   - An acknowledgement within a loss counts as no answer if the run is not there at the second
+//     read: the job may have run, or not. A run that is there was not lost, and is owed every
+//     promise.
+//   - A run with a call under way within a loss is not judged: its records may be lost. It is
+//     counted whether it was called again and whether it ended.
 //
 // The slices of the history are replaced, not changed.
 func (h *History) Forgive(losses []Loss) Forgiven {
@@ -117,8 +119,8 @@ func (h *History) Forgive(losses []Loss) Forgiven {
 	return f
 }
 
-// takeOut replaces the slices by ones without the lines of out. Of acknowledgements that are lost, and of
-// their runs, nothing is left but that the job was sent.
+// takeOut removes the lines of out from all slices. Of lost acknowledgements it leaves that the job
+// was sent.
 func (h *History) takeOut(out map[Ref]bool, ids map[Ref]string, lost func(a *Ack) bool) {
 	outRuns := map[string]bool{}
 	for ref := range out {

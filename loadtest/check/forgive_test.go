@@ -8,9 +8,9 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// A history of a power cut: of five jobs one was acknowledged long before it and ran after it, one ran
-// in the last seconds before it and again afterwards, one was acknowledged in the last seconds and is
-// gone, one was acknowledged then and is there, and one, acknowledged long before, is gone.
+// A history of a power cut: of five jobs one was acknowledged long before it and ran after it, one
+// ran in the last seconds before it and again afterwards, one was acknowledged in the last seconds
+// and is gone, one was acknowledged then and is there, and one, acknowledged long before, is gone.
 func TestForgiveOnlyWhatALossExplains(t *testing.T) {
 	cut := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	loss := check.Loss{From: cut.Add(-10 * time.Second), Cut: cut}
@@ -49,7 +49,8 @@ func TestForgiveOnlyWhatALossExplains(t *testing.T) {
 	}
 }
 
-// powerCut is a history of one job, due 30 s after a power cut that may have taken the 10 s before it.
+// powerCut is a history of one job, due 30 s after a power cut that may have taken the 10 s before
+// it.
 type powerCut struct {
 	check.History
 	loss check.Loss
@@ -57,8 +58,8 @@ type powerCut struct {
 
 var cutRef = check.Ref{Source: "s", Line: 1}
 
-// cutOff is such a history: the job was acknowledged so long after the cut (before it, if negative), and
-// was found then in that state.
+// cutOff is such a history: the job was acknowledged so long after the cut (before it, if
+// negative), and was found then in that state.
 func cutOff(acked time.Duration, state check.State) *powerCut {
 	cut := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	found := check.Reading{Status: check.Found, At: cut.Add(10 * time.Minute), Run: check.Run{ID: "run", State: state}}

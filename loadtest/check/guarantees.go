@@ -5,45 +5,50 @@ import (
 	"slices"
 )
 
-// This file judges what the guarantees say about executions. Its witness is the sink alone, except for second starts, of which the API
-// tells too.
+// This file judges executions by their guarantee. The sink is the only witness; of second starts
+// the API is one too.
 //
 // # Overlap
 //
-// The receiver's work on a call goes from its arrival to the end that the sink noted, and the sink of a guarantee's test works to the end
-// whether or not its caller is still there (package sink, "work"). So two calls of one run overlap exactly if one arrived while the work
-// on the other was not over. That is the strictest reading of "executions do not overlap", and it needs nothing that the system says: no session,
-// no record, no clock but the sink's. A receiver with such work needs no lock and no transaction of its own.
+// The work on a call lasts from its arrival to the end that the sink noted. The sink of such a test
+// works to the end even if the caller has gone (package sink, "work"). So two calls of a run
+// overlap if one arrived before the work on the other was over. That needs nothing that the system
+// says.
 //
-// Carillon can keep it as long as the work is shorter than what is left of a session when its holder dies: a claim passes to somebody else
-// only when the session was declared dead, 2 s after it ran out; it is good for 10 s and renewed every 3 s; so at least 9 s lie between the
-// last sign of life and the next start. Longer work may overlap, and then the receiver must look at the fence.
+// Carillon keeps this as long as the work is shorter than the rest of the session when its holder
+// dies:
 //
-// One thing no sender can exclude: a holder that is frozen after it last looked at its clock and before the request is on the wire sends
-// it when it thaws, however long that was. Such a call carries a fence below one that the receiver has seen, so the receiver knows it and can refuse it.
-// It is counted as stale, shown, and is no overlap. A system whose fences do not grow cannot hide behind that: fences are judged by
-// the number of the attempt, see fences.
+//	session renewed every 3 s, valid for 10 s, declared dead 2 s after its end
+//	→ at least 9 s between the last sign of life and the next start
+//
+// Longer work may overlap; then the receiver must look at the fence.
+//
+// No sender can exclude one case. A holder is frozen after its last look at the clock and before
+// the request is sent, and sends it when it thaws. Such a call has a fence below one that the
+// receiver has seen, so the receiver can refuse it. It counts as stale, not as an overlap. Fences
+// that do not grow are a fault of their own: see fences.
 
-// A GuaranteeCount sums up the acknowledged runs (those of acknowledged jobs, where they recur) of one guarantee, and what the sink saw of them.
+// A GuaranteeCount sums up the acknowledged runs of one guarantee (of recurring jobs: those of
+// acknowledged jobs), and their calls.
 type GuaranteeCount struct {
 	Guarantee Guarantee `json:"guarantee"`
 	Runs      int       `json:"runs"`
 	Succeeded int       `json:"succeeded"`
 	Failed    int       `json:"failed"`
-	// Calls of the sink; Repeated are those beyond the first of each run, of which Duplicate came while an earlier one had not ended in failure
-	// or with its caller gone.
+	// Calls are those of the sink. Repeated are all but the first of each run. Duplicate of these
+	// came before an earlier one had ended in failure or lost its caller.
 	Calls     int `json:"calls"`
 	Repeated  int `json:"repeated"`
 	Duplicate int `json:"duplicate"`
 	// Abandoned calls lost their caller before they were answered.
 	Abandoned int `json:"abandoned"`
-	// Lost and Superseded attempts, as the API tells of them; MostAttempts is the highest number of any attempt.
+	// Lost and Superseded attempts, by the API. MostAttempts is the highest number of any attempt.
 	Lost         int `json:"lost_attempts"`
 	Superseded   int `json:"superseded_attempts"`
 	MostAttempts int `json:"most_attempts"`
 
-	// Overlaps, Stale calls and bad Fences are of effectively_once, SecondStarts of at_most_once, Rewritten records of both, Untrue
-	// outcomes of all.
+	// Overlaps, Stale and Fences are of effectively_once, SecondStarts of at_most_once, Rewritten
+	// of both, Untrue of all.
 	Overlaps     int `json:"overlaps"`
 	SecondStarts int `json:"second_starts"`
 	Fences       int `json:"bad_fences"`
@@ -78,7 +83,7 @@ func (j *judge) of(g Guarantee) *GuaranteeCount {
 	return &j.rep.Guarantees[i]
 }
 
-// guarantee judges a run by what was asked for it. Its arrivals are in order of time.
+// guarantee judges a run by its guarantee. Its arrivals are in order of time.
 func (j *judge) guarantee(r *run) {
 	if r.job == nil {
 		return
@@ -98,8 +103,9 @@ func (j *judge) guarantee(r *run) {
 	}
 }
 
-// rewritten compares the two readings: a record that the first one shows of a run that had ended stands in the second, unless it is called superseded there.
-// What comes too late may be recorded beside it, and must not take its place.
+// rewritten compares the two readings of a run that had ended at the first. Each record of the
+// first must stand in the second, or be superseded there. A late outcome may stand beside it, not
+// replace it.
 func (j *judge) rewritten(c *GuaranteeCount, r *run) {
 	found := r.found()
 	if len(found) < 2 || !found[0].Run.State.Terminal() {
@@ -169,7 +175,8 @@ func (j *judge) count(c *GuaranteeCount, r *run) {
 	c.Lost += lost
 }
 
-// overlaps counts calls that arrived while the receiver was at work on another one of the run. Work of which no end is known goes on.
+// overlaps counts calls that arrived during the work on another call of the run. Work without a
+// known end goes on.
 func (j *judge) overlaps(c *GuaranteeCount, r *run) {
 	highest := int64(0)
 	for i, s := range r.seen {
@@ -196,7 +203,7 @@ func endOf(s *Sighting) string {
 	return stamp(s.End)
 }
 
-// goneAt tells when the caller went away, if it did.
+// goneAt says when the caller went away, if it did.
 func goneAt(s *Sighting) string {
 	if s.Gone.IsZero() {
 		return ""
@@ -204,7 +211,8 @@ func goneAt(s *Sighting) string {
 	return ", its caller had gone " + stamp(s.Gone)
 }
 
-// fences judges the fences of the calls: there is one, a claim is called under once, and a later attempt has the higher one.
+// fences judges the fences of calls: each has one, no two share one, and a later attempt has a
+// higher one.
 func (j *judge) fences(c *GuaranteeCount, r *run) {
 	calls := slices.Clone(r.seen)
 	slices.SortStableFunc(calls, func(a, b *Sighting) int { return cmp.Compare(a.Attempt, b.Attempt) })
@@ -220,7 +228,7 @@ func (j *judge) fences(c *GuaranteeCount, r *run) {
 	}
 }
 
-// secondStart counts a run that was called, or is said to have been started, under more than one attempt, or called twice.
+// secondStart counts a run that was called twice, or started under more than one attempt.
 func (j *judge) secondStart(c *GuaranteeCount, r *run) {
 	if len(r.seen) > 1 {
 		c.SecondStarts++
@@ -245,12 +253,13 @@ func (j *judge) secondStart(c *GuaranteeCount, r *run) {
 	}
 }
 
-// claimLost reports whether r is an at_most_once run whose attempt is recorded as lost: it was claimed, and nobody knows whether it was started.
+// claimLost reports whether r is an at_most_once run whose attempt is lost. It was claimed; whether
+// it started is not known.
 func (r *run) claimLost() bool {
 	return r.job != nil && r.job.Guarantee == AtMostOnce && r.lost()
 }
 
-// lost reports whether an attempt of r is recorded as lost: its executor died after it had claimed it.
+// lost reports whether an attempt of r is recorded as lost: its executor died after the claim.
 func (r *run) lost() bool {
 	for _, reading := range r.found() {
 		if slices.ContainsFunc(reading.Run.Attempts, func(a Attempt) bool { return a.Outcome == OutcomeLost }) {

@@ -6,48 +6,48 @@ import (
 	"time"
 )
 
-// ChangeGrace is how long after the acknowledgement of a cancel or a reschedule a start on the old terms is
-// still allowed (DESIGN section 12, promise 5).
+// ChangeGrace is how long after the acknowledgement of a cancel or a reschedule a start on the old
+// terms is allowed (DESIGN section 12, promise 5).
 const ChangeGrace = 2 * time.Second
 
 // DefaultMaxAttempts is the number of attempts of a job that states none (the API's default).
 const DefaultMaxAttempts = 5
 
-// History is everything [Judge] looks at. The slices may be in any order; Judge does not change them.
+// History is the input of [Judge], which does not change it. The slices may be in any order.
 type History struct {
 	Asked   []Ask
 	Acks    []Ack
 	Changes []Change
-	// Seen is what the sink recorded.
+	// Seen is the record of the sink.
 	Seen []Sighting
-	// SeenAll says that the record of the sink has no gap: it was never killed with arrivals unwritten. Only then is
-	// a run that claims success without having been seen missed; otherwise it is counted as unseen.
+	// SeenAll: the record has no gap. Only then a run that claims success and was not seen is
+	// missed; otherwise it counts as unseen.
 	SeenAll bool
-	// Runs holds every run that was listed by the API and every acknowledged id that was asked for by id.
+	// Runs holds every run that the API listed, and every acknowledged id, read by id.
 	Runs []Observation
 	// States are looks at the states of some runs, all along.
 	States []Watched
 	// Tasks are those with limits that jobs name.
 	Tasks []Task
-	// Settled are the runs whose dead letters somebody replayed or discarded, or tried to.
+	// Settled are the runs whose dead letters were replayed or discarded, or tried to be.
 	Settled []string
 	// Unlisted counts the windows of time whose list of runs could not be read to its end.
 	Unlisted int
 	// Late is how late runs may start. Its zero value bounds nothing.
 	Late LatenessBound
-	// Off is by how much the clocks of executors may differ from true time. A call may come that much before its instant, if it is not early by
-	// the caller's own clock.
+	// Off bounds the error of executors' clocks. A call may come that much before its instant,
+	// unless it is early by the caller's own clock.
 	Off time.Duration
 	// Kills are the deaths of processes that ran attempts.
 	Kills []Kill
 	// Calm: nothing went wrong, so nothing may be executed twice.
 	Calm bool
-	// Doubles: the queue was made to pass messages on twice, as if each were the first. Nothing tells such an execution from the one before
-	// it, so duplicates need no explanation.
+	// Doubles: the queue delivered messages twice, each as if it were the first. Then duplicates
+	// need no explanation.
 	Doubles bool
 }
 
-// Kill is the death of a process: of what it had under way it recorded nothing after that.
+// Kill is the death of a process. It recorded nothing more of what it had under way.
 type Kill struct {
 	At time.Time
 	// Caller is its name as in [Sighting]; "" = it is not known which process died.
@@ -71,8 +71,8 @@ func (r Ref) String() string {
 	return r.Source + "/" + strconv.Itoa(r.Line)
 }
 
-// ParseRef reads the last two segments of a path as a Ref, such as "/hook/s1/42". It reports false if there is no such
-// pair or the line is not a positive number.
+// ParseRef reads the last two segments of a path as a Ref, such as "/hook/s1/42". It reports false
+// if they are none.
 func ParseRef(path string) (Ref, bool) {
 	rest, last, ok := cutLast(path)
 	if !ok {
@@ -100,7 +100,7 @@ func cutLast(path string) (before, after string, ok bool) {
 	return path[:i], path[i+1:], true
 }
 
-// Guarantee is what a job asked for in case of faults. The empty one is [AtLeastOnce].
+// Guarantee is the guarantee that a job asks for; "" is [AtLeastOnce].
 type Guarantee string
 
 // The guarantees of the API.
@@ -113,7 +113,7 @@ const (
 // Ask is one job as it was asked for.
 type Ask struct {
 	Ref Ref
-	// Key is the idempotency key of the job, if it had one: such a job has one run however often it was sent.
+	// Key is the idempotency key; "" = none. A job with a key has one run however often it is sent.
 	Key string
 	// Task is the task that it names, if it names one.
 	Task string
@@ -123,15 +123,16 @@ type Ask struct {
 	MaxAttempts int // 0 = DefaultMaxAttempts
 	Retry       Retry
 	Misfire     Misfire
-	// Body and Custom are what its calls are to carry, as in [Sent]; not Known: they may carry anything.
+	// Body and Custom are the content of its calls, as in [Sent]. Not Known: any content.
 	Known        bool
 	Body, Custom Hash
 }
 
 // Misfire is the part of a job that lets a run be recorded as missed.
 type Misfire struct {
-	Policy   string        // "skip" allows it; "", "run_all" and "run_latest" do not, for a single run
-	Deadline time.Duration // > 0 allows it from this long after the requested instant (or the acceptance, if later)
+	Policy string // "skip" allows it; "", "run_all" and "run_latest" do not, for a single run
+	// > 0 allows it from this long after the requested instant (or the acceptance, if later)
+	Deadline time.Duration
 }
 
 // Ack is one answer to one job.
@@ -145,7 +146,7 @@ type Ack struct {
 	At time.Time
 }
 
-// ChangeKind says what a [Change] asked for.
+// ChangeKind is the kind of a [Change].
 type ChangeKind string
 
 // The kinds of change.
@@ -154,38 +155,43 @@ const (
 	Reschedule ChangeKind = "reschedule"
 )
 
-// Change is a cancel or a reschedule of a run. Changes that were refused (409, 412, …) are left out of a History.
+// Change is a cancel or a reschedule of a run. A History has no changes that were refused (409,
+// 412, …).
 type Change struct {
-	Run  string
-	Kind ChangeKind
+	Run  string     `json:"run"`
+	Kind ChangeKind `json:"kind"`
 	// Due is the new instant of a reschedule.
-	Due time.Time
-	// Requested is when the request was sent, Acked when its answer had been read. Zero Acked = outcome unknown.
-	Requested, Acked time.Time
+	Due time.Time `json:"due,omitzero"`
+	// Requested is when the request was sent, Acked when its answer was read; zero = outcome
+	// unknown.
+	Requested time.Time `json:"requested"`
+	Acked     time.Time `json:"acked,omitzero"`
 }
 
 // Sighting is one arrival at the sink.
 type Sighting struct {
 	Run string
-	// Ref is what the address called says about which job this is; zero if it says nothing.
+	// Ref is the job that the address names; zero if it names none.
 	Ref     Ref
 	Attempt int
 	Fence   int64
-	// Caller is the process that called, one name for each life of it; "" if the sink does not know.
+	// Caller is the process that called: a name for each of its lives; "" if the sink does not
+	// know.
 	Caller string
-	// Due is what the caller said the due time is. It is recorded and not believed.
+	// Due is the due time that the caller stated. It is not believed.
 	Due time.Time
-	// At is the arrival, by true time. End is when the answer was written, or the work was over if there was nobody left to answer; zero if that is not known.
+	// At is the arrival, by true time. End is when the answer was written or, without a caller, the
+	// work was over; zero if that is not known.
 	At, End time.Time
 	// Clock is the arrival by the caller's own clock, if the sink knows it; zero: it does not.
 	Clock time.Time
 	// Gone is when the caller went away before it was answered; zero if it did not.
 	Gone time.Time
-	// Status is what was answered; 0 if the caller hung up first.
+	// Status is the answer's; 0 if the caller hung up first.
 	Status int
-	// RetryAfter is for how long the answer asked not to be called again.
+	// RetryAfter is the wait that the answer asked for.
 	RetryAfter time.Duration
-	// Sent is what the call carried; nil: it was not recorded.
+	// Sent is the content of the call; nil: not recorded.
 	Sent *Sent
 }
 
@@ -196,7 +202,7 @@ func (s *Sighting) failedBy(t time.Time) bool {
 // ReadStatus says how reading a run went.
 type ReadStatus uint8
 
-// The ways reading a run can go. The zero value is Unreadable: what nobody read is not known.
+// The results of reading a run. The zero value is Unreadable.
 const (
 	Unreadable ReadStatus = iota // no node gave an answer within the reader's bounds
 	Absent                       // the API answered that there is no such run
@@ -213,7 +219,7 @@ type Reading struct {
 // Observation is a run as read twice. First must have been taken before Second.
 type Observation struct {
 	ID string
-	// Ref is what the run's payload says about which job it is; zero if it says nothing.
+	// Ref is the job that the run's payload names; zero if it names none.
 	Ref           Ref
 	First, Second Reading
 }
@@ -237,7 +243,7 @@ func (s State) Terminal() bool {
 	return s == Succeeded || s == Failed || s == Cancelled || s == Missed
 }
 
-// Run is what the judge needs of a run; its JSON is that of the API.
+// Run is the part of a run that is judged; its JSON is that of the API.
 type Run struct {
 	ID         string    `json:"id"`
 	State      State     `json:"state"`
@@ -246,9 +252,9 @@ type Run struct {
 	FinishedAt time.Time `json:"finished_at"`
 	LatenessMS *float64  `json:"lateness_ms"`
 	Attempts   []Attempt `json:"attempts"`
-	// DeadLetter: it has a dead letter that waits.
+	// DeadLetter: it has a dead letter without a resolution.
 	DeadLetter bool `json:"dead_letter"`
-	// CancelReason is why it was cancelled if nobody asked for that.
+	// CancelReason is why it was cancelled without a request.
 	CancelReason string `json:"cancel_reason"`
 }
 
@@ -265,7 +271,7 @@ const (
 	OutcomeSuperseded Outcome = "superseded"
 )
 
-// Attempt is one execution of a run as the API tells it.
+// Attempt is one execution of a run, by the API.
 type Attempt struct {
 	Number     int       `json:"number"`
 	StartedAt  time.Time `json:"started_at"`
@@ -277,7 +283,7 @@ type Attempt struct {
 	Redispatched bool `json:"redispatched"`
 }
 
-// started returns the earliest start that the API tells of, and false if there is none.
+// started returns the earliest start by the API, and false if there is none.
 func (r *Run) started() (time.Time, bool) {
 	first := r.StartedAt
 	for i := range r.Attempts {

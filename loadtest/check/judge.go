@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// ErrHistory is returned for a history that contradicts itself: the fault is then in the test, not in the system.
+// ErrHistory: the history contradicts itself. That is a fault of the test, not of the system.
 var ErrHistory = errors.New("history contradicts itself")
 
-// Judge judges h by the rules of the package comment. It reads nothing but h and the same h gives the same report.
-// The error is ErrHistory: two jobs or tasks under one name, an answer to a job that was not asked for, or one run observed twice.
+// Judge judges h by the rules of the package comment. It is a pure function of h. The error is
+// ErrHistory: two jobs or tasks under one name, an answer to a job that was not asked for, or a run
+// observed twice.
 func Judge(h History) (Report, error) {
 	j := judge{
 		h: h, bound: h.Late, jobs: make(map[Ref]*job, len(h.Asked)), runs: make(map[string]*run, len(h.Asked)),
@@ -36,7 +37,7 @@ func Judge(h History) (Report, error) {
 		j.retries(r)
 		j.outcome(r)
 		j.watch(r)
-		j.letters(r)
+		j.deadLetters(r)
 		if r.acked() {
 			j.verdict(r)
 		}
@@ -45,7 +46,7 @@ func Judge(h History) (Report, error) {
 	return j.sum(), nil
 }
 
-// job is one asked job with what was answered to it.
+// job is one asked job with its answers.
 type job struct {
 	*Ask
 	acked, maybe, refused bool
@@ -53,7 +54,7 @@ type job struct {
 	answers               int
 }
 
-// run is everything the history tells about one run.
+// run is everything in the history about one run.
 type run struct {
 	id      string
 	job     *job      // nil: nothing explains this run
@@ -113,6 +114,7 @@ func (r *run) started() bool {
 	return false
 }
 
+// A judge has a method for each rule, so more than 25: each adds to one report, and reads one history.
 type judge struct {
 	h              History
 	jobs           map[Ref]*job
@@ -184,8 +186,8 @@ func (j *judge) gather() error {
 	return nil
 }
 
-// gatherAcks ties runs to jobs. A keyed job has one run however often it is answered: the first acknowledgement names
-// it, and another id stays without a job. An unkeyed one has a run for each acknowledgement.
+// gatherAcks ties runs to jobs. A job with a key has one run: the first acknowledgement names it,
+// and a run under another id has no job. A job without a key has a run for each acknowledgement.
 func (j *judge) gatherAcks() error {
 	acks := make([]*Ack, len(j.h.Acks))
 	for i := range j.h.Acks {
@@ -220,8 +222,8 @@ func (j *judge) gatherAcks() error {
 	return nil
 }
 
-// explain gives each run without an acknowledgement to a job of unknown outcome, if there is one, and counts the rest as
-// unexpected. Runs that name their job go first; those that do not may use up what remains.
+// explain ties each run without an acknowledgement to a job of unknown outcome, and counts the rest
+// as unexpected. Runs that name their job come first.
 func (j *judge) explain() {
 	unknown := 0
 	for _, jb := range j.jobs {
@@ -313,7 +315,7 @@ func (j *judge) sum() Report {
 	rep.Faults = []Fault{}
 	for _, k := range []Kind{
 		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultReversed, FaultOverlap, FaultSecondStart, FaultFence,
-		FaultUntrue, FaultEarlyEnd, FaultFinalRetried, FaultUnrecorded, FaultUnexplained, FaultCalledTwice, FaultAltered, FaultRewritten, FaultUnburied, FaultRisen, FaultExcessAttempt, FaultEarlyRetry, FaultOver, FaultTwice, FaultRate, FaultTooLate, FaultUnreadable, FaultUnfinished,
+		FaultUntrue, FaultEarlyEnd, FaultFinalRetried, FaultUnrecorded, FaultUnexplained, FaultCalledTwice, FaultAltered, FaultRewritten, FaultNoDeadLetter, FaultSurplusDeadLetter, FaultExcessAttempt, FaultEarlyRetry, FaultOver, FaultTwice, FaultRate, FaultTooLate, FaultUnreadable, FaultUnfinished,
 		FaultUnseen, FaultDuplicateExecution,
 	} {
 		rep.Faults = append(rep.Faults, j.faults[k]...)

@@ -24,7 +24,8 @@ func judge(t *testing.T, h check.History) check.Report {
 	return rep
 }
 
-// compared judges the history of w and compares the report with that of the clean one, as want changes it (nil: not at all).
+// compared judges the history of w and compares the report with that of the clean one, as want
+// changes it (nil: not at all).
 func compared(t *testing.T, w *world, want func(*check.Report)) check.Report {
 	t.Helper()
 	rep, expected := judge(t, w.History), cleanReport()
@@ -53,7 +54,8 @@ func TestEmptyHistoryPasses(t *testing.T) {
 	}
 }
 
-// Each row breaks the clean history as little as can be. want turns the clean report into the one expected.
+// Each row breaks the clean history as little as can be. want turns the clean report into the one
+// expected.
 func TestEveryFaultIsFound(t *testing.T) {
 	rows := []struct {
 		name   string
@@ -192,7 +194,8 @@ func TestEveryFaultIsFound(t *testing.T) {
 		{
 			name: "unexpected: a run seen that names no job", fault: check.FaultUnexpected,
 			forge: func(w *world) {
-				w.Acks = append(w.Acks, check.Ack{Ref: ref(unknownSilent), Status: 422, At: at(200)}) // still unknown: first answer was none
+				// still unknown: first answer was none
+				w.Acks = append(w.Acks, check.Ack{Ref: ref(unknownSilent), Status: 422, At: at(200)})
 				for _, run := range []string{"a", "b"} {
 					w.Seen = append(w.Seen, check.Sighting{Run: run, At: at(20_000), End: at(20_001), Status: 200})
 				}

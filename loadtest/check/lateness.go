@@ -7,11 +7,14 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Lateness sums up start of the first attempt − max(due time, time of acceptance), in milliseconds.
+// Lateness sums up the start of the first attempt − max(due time, time of acceptance), in
+// milliseconds.
 //
-// "As reported" is the run's own lateness_ms or, without one, its first start against the asked instant. "As seen" is
-// the first arrival at the sink against the asked instant. The time of acceptance is when the asker had read the
-// acknowledgement; a job that started before that counts as 0. Early starts are not in it: they are counted as early.
+//	as reported  lateness_ms of the run or, without it, its first start − the asked instant
+//	as seen      first arrival at the sink − the asked instant
+//
+// The time of acceptance is when the asker had read the acknowledgement; a job that started before
+// counts as 0. Early starts count as early, not here.
 type Lateness struct {
 	Count int64   `json:"count"`
 	P50   float64 `json:"p50_ms"`
@@ -21,7 +24,8 @@ type Lateness struct {
 	Max   float64 `json:"max_ms"`
 }
 
-// LatenessBound says how late runs may start, as the sink sees it and as the system reports it. A zero field bounds nothing.
+// LatenessBound bounds how late runs may start, by the sink and by the API. A zero field bounds
+// nothing.
 type LatenessBound struct {
 	Max time.Duration `json:"max_ns,omitempty"` // no run starts later
 	P99 time.Duration `json:"p99_ns,omitempty"` // 99 of 100 runs start no later
@@ -120,8 +124,9 @@ func terms(asked time.Time, acked time.Time, changes []Change) []term {
 	return ts
 }
 
-// base returns the instant that a start at s is to be measured from: the latest of ts that was in force and had come,
-// or its acceptance if that was later; due times are cut to whole milliseconds, as the API cuts s. It reports false if none had come, which means that the start was early.
+// base returns the instant from which a start at s is measured: the latest of ts that was in force
+// and had come, or its acceptance if that was later. Due times are cut to milliseconds, as the API
+// cuts s. false: none had come, so the start was early.
 func base(ts []term, s time.Time) (time.Time, bool) {
 	var best *term
 	for i := range ts {

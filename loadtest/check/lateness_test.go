@@ -9,7 +9,8 @@ import (
 
 func TestBoundsOnLateness(t *testing.T) {
 	const ms = time.Millisecond
-	// The latest run of the clean history comes 2 ms after its instant, or 5 ms as the sink sees it.
+	// The latest run of the clean history comes 2 ms after its instant, or 5 ms as the sink sees
+	// it.
 	for _, row := range []struct {
 		name  string
 		bound check.LatenessBound

@@ -13,34 +13,43 @@ import (
 	"time"
 )
 
-// This file judges limits: how many runs of a job or a task are under way at once, and how many of a task start in a span. Its witness is the sink alone.
+// This file judges limits: how many runs of a job or task are under way at once, and how many of a
+// task start in a span. The sink is the only witness.
 //
 // # At once
 //
-// A call counts from its arrival to the end that the sink noted, which it notes before it answers. A slot is left only after the answer, so there is no
-// tolerance: two calls under a limit of one that overlap by a microsecond are one too many. Nor may two calls of one run of a job with a limit overlap, since such a run has one
-// slot at most. Those of a task have a slot for each execution: where one is executed twice, as at_least_once allows, both calls count, and that they overlap is told and no fault.
+// A call counts from its arrival to the end that the sink noted, which precedes the answer. A slot
+// is released after the answer, so there is no tolerance. Two calls of one run of a job may not
+// overlap: such a run has one slot. A task has a slot for each execution: two calls of one run,
+// which at_least_once allows, both count, and their overlap is no fault.
 //
-// Where the caller hung up the slot is free before the work is over (DESIGN section 7, "Runs at once"). If the attempt was recorded by its executor (cancelled, timed out,
-// failed), that was when it hung up, and the call counts up to [HangUp] before the sink saw that. Otherwise the executor died: its slot stands until its session is declared
-// dead, so the call counts for [SlotHeld] at least. Work beyond that is counted as outlived, and is no fault.
+// Where the caller hung up, the slot is free before the work is over (DESIGN section 7, "Runs at
+// once"):
+//
+//	the executor recorded the attempt  the call counts up to HangUp before the sink saw the hang-up
+//	it did not: it died                the slot stands until its session is declared dead, so the call
+//	                                   counts for SlotHeld at least; longer work is outlived, no fault
 //
 // # Rates
 //
-// In any span start at most what the rate allows in it and in [RateSlack] more, plus one (DESIGN section 7, "Rates"). Every arrival is a start: later attempts take starts too. All spans
-// from one arrival to another are looked at: with k(i) = i − rate · t(i), arrivals i to j are too many if k(j) − k(i) is more than rate · slack, and so the least k(i) before j is
-// enough to know.
+// In a span start at most what the rate allows in the span + [RateSlack], plus one (DESIGN section
+// 7, "Rates"). Every arrival is a start, of later attempts too. All spans between two arrivals are
+// judged:
+//
+//	k(i) = i − rate · t(i)
+//	arrivals i … j are too many if k(j) − k(i) > rate · slack
+//
+// So the least k(i) before j is enough to know.
 
 const (
 	// HangUp is how long after its caller had hung up a sink may see it at most.
 	HangUp = 100 * time.Millisecond
-	// SlotHeld is how long after its arrival a call still has its slot whose executor died: it began with at least 6 s left of the session, a session is
-	// declared dead 2 s after it ran out, and the call was at most a second on its way.
+	// SlotHeld is how long after its arrival a call keeps the slot if its executor died: at least 6
+	// s left of the session + 2 s until it is declared dead − at most 1 s on the way.
 	SlotHeld = 7 * time.Second
-	// RateSlack is for how much longer than a span the rate may have been good for the starts in it: how far a start may lie from the time that was
-	// given for it.
+	// RateSlack bounds the distance between a start and its reservation.
 	RateSlack = 6 * time.Second
-	// DeferredAfter is how late a run of a task with a rate starts that was put off.
+	// DeferredAfter is the least lateness of a run that a rate has deferred.
 	DeferredAfter = 100 * time.Millisecond
 	// WaitedAfter is how late a run starts that has waited for a slot.
 	WaitedAfter = time.Second
@@ -53,7 +62,8 @@ const (
 	FaultRate  Kind = "beyond the rate"
 )
 
-// Rate is how many runs may start in a span; its JSON is that of the API: "100/s", "10/m", "1000/h". The zero Rate is none.
+// Rate is how many runs may start in a span; its JSON is that of the API: "100/s", "10/m",
+// "1000/h". The zero Rate is none.
 type Rate struct {
 	Count int
 	Per   time.Duration
@@ -73,7 +83,7 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes what UnmarshalText reads; the error is nil.
+// MarshalText writes the input of UnmarshalText; the error is nil.
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // String returns r as the API writes it, "" for none.
@@ -89,7 +99,7 @@ func (r Rate) String() string {
 // perSecond returns the starts a second.
 func (r Rate) perSecond() float64 { return float64(r.Count) / r.Per.Seconds() }
 
-// Task is a task with its limits, as they were from before its first run on; its JSON is that of the API.
+// Task is a task with limits that did not change after its first run; its JSON is that of the API.
 type Task struct {
 	Name string `json:"name"`
 	Rate Rate   `json:"rate,omitzero"`
@@ -97,7 +107,8 @@ type Task struct {
 	MaxConcurrent int `json:"max_concurrent,omitempty"`
 }
 
-// A SlotCount sums up what may only be under way so many times at once: the jobs with one limit and one way of dealing with more, or a task.
+// A SlotCount sums up what shares a limit on runs at once: the jobs with one limit and on_limit, or
+// a task.
 type SlotCount struct {
 	// Of is "queue", "skip" or "cancel_oldest", or the name of a task.
 	Of    string `json:"of"`
@@ -107,16 +118,18 @@ type SlotCount struct {
 	Calls int    `json:"calls"`
 	// Most is the most calls at once, of one job.
 	Most int `json:"most_at_once"`
-	// Waited runs first started at least WaitedAfter after their due time. Skipped and Cancelled ones were given up because of the limit.
+	// Waited runs first started at least WaitedAfter late. Skipped and Cancelled are so because of
+	// the limit.
 	Waited    int `json:"waited"`
 	Skipped   int `json:"skipped"`
 	Cancelled int `json:"cancelled_by_limit"`
-	// Outlived calls: the receiver still worked on them when their slot was free, since their executor had died.
+	// Outlived calls: the receiver worked on after the slot was free, since the executor had died.
 	Outlived int `json:"outlived_calls"`
 	// Doubled calls, of a task, came while another one of the same run was under way.
 	Doubled int `json:"doubled_calls"`
 
-	// Over counts calls that came while as many were under way as may; Twice those, of jobs, that came while another one of the same run was.
+	// Over counts calls that came while the limit was reached. Twice counts calls, of jobs, that
+	// came during another call of the same run.
 	Over  int `json:"beyond_the_limit"`
 	Twice int `json:"calls_of_one_run_at_once"`
 }
@@ -134,7 +147,7 @@ type RateCount struct {
 	Deferred int `json:"deferred"`
 	// Seconds lie between the first start and the last.
 	Seconds float64 `json:"seconds"`
-	// Burst is by how many starts the fullest span was above what the rate says of it, the first start apart.
+	// Burst is by how many starts the fullest span exceeded its rate, without the first start.
 	Burst float64 `json:"burst"`
 
 	// Over counts starts that came too soon after those before them.
@@ -167,7 +180,8 @@ func (r *run) holds(all bool) []held {
 	return calls
 }
 
-// slotUntil returns until when call number i of the run has its slot at least, and whether its executor died before it was over.
+// slotUntil returns until when call number i has its slot at least, and whether its executor died
+// before.
 func (r *run) slotUntil(i int, all bool) (until time.Time, died bool) {
 	s := r.seen[i]
 	end := s.End
@@ -198,7 +212,8 @@ func latestOf(a, b time.Time) time.Time {
 	return b
 }
 
-// recorded reports whether the executor that made call number i told how the attempt ended. Where a number was called twice the record is of the last call.
+// recorded reports whether the executor of call number i recorded the attempt. Of two calls under
+// one number the record is the last one's.
 func (r *run) recorded(i int) bool {
 	number := r.seen[i].Attempt
 	if slices.ContainsFunc(r.seen[i+1:], func(s *Sighting) bool { return s.Attempt == number }) {
@@ -249,7 +264,8 @@ func untilText(t time.Time) string {
 	return stamp(t)
 }
 
-// judge counts the starts, in any order, and calls fault for each that came too soon. Such a start is not held against those after it.
+// judge counts the starts, in any order, and calls fault for each that came too soon. Later starts
+// are not judged against it.
 func (c *RateCount) judge(starts []held, fault faultFunc) {
 	slices.SortStableFunc(starts, func(a, b held) int { return a.At.Compare(b.At) })
 	c.Starts = len(starts)
@@ -322,7 +338,7 @@ func compareSlots(a, b SlotCount) int {
 	return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Limit, b.Limit))
 }
 
-// faultsOfTasks reports what contradicts itself about tasks.
+// faultsOfTasks reports contradictions about tasks.
 func (h *History) faultsOfTasks() error {
 	var faults []error
 	known := make(map[string]bool)
@@ -349,8 +365,7 @@ func brokenLimits(limits []SlotCount, rates []RateCount) int {
 
 // writeLimits writes a table of limits and one of rates, each if there are any.
 func writeLimits(w io.Writer, limits []SlotCount, rates []RateCount) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) } // Flush tells of errors
+	p, flush := newTable(w, tabwriter.AlignRight)
 	if len(limits) > 0 {
 		p("\nat once\tlimit\tjobs\truns\tcalls\tmost\twaited\tskipped\tcancelled\toutlived\tdoubled\tbeyond\ttwice\t")
 	}
@@ -366,8 +381,5 @@ func writeLimits(w io.Writer, limits []SlotCount, rates []RateCount) error {
 		c := &rates[i]
 		p("%s\t%s\t%d\t%d\t%d\t%.1f\t%.1f\t%.1f\t%d\t", c.Task, c.Rate, c.Runs, c.Starts, c.Deferred, c.Seconds, c.PerSecond(), c.Burst, c.Over)
 	}
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	return flush()
 }

@@ -7,24 +7,26 @@ import (
 	"time"
 )
 
-// This file judges what a job's concurrency did to its runs: who was given up needs a reason in what else was under way or due.
+// This file judges what the concurrency of a job did to its runs. A skipped or cancelled run needs
+// a reason: other runs under way or due.
 
 const (
-	// slotSlack is how much longer than its attempts a run may have its slot: it takes it before it starts, and leaves it after it has ended, by conditional
-	// writes of which either may take its time.
+	// slotSlack is how much longer than its attempts a run may have its slot. It takes and releases
+	// the slot by conditional writes, which may be slow.
 	slotSlack = 3 * time.Second
-	// slotLost is how long after a node was killed slots may be taken of which no call tells: those of runs that it had not called yet, up to when
-	// its session is declared dead and that has been noticed.
+	// slotLost is how long after the kill of a node slots may be taken without a call: by runs that
+	// it had not called yet, until others notice that its session is dead.
 	slotLost = 30 * time.Second
 )
 
-// Concurrency is how many runs of a job may be under way at once, and what becomes of the next; its JSON is that of the API.
+// Concurrency is how many runs of a job may be under way at once, and what happens to the next; its
+// JSON is that of the API.
 type Concurrency struct {
 	Limit   int    `json:"limit"`
 	OnLimit string `json:"on_limit,omitempty"` // queue, skip or cancel_oldest
 }
 
-// What the API says of runs that were given up because of a limit, up to the colon.
+// The reasons that the API gives for a limit, up to the colon.
 const (
 	skippedByLimit   = "skipped"
 	cancelledByLimit = "cancel_oldest"
@@ -36,7 +38,7 @@ type occupation struct {
 	from, to time.Time
 }
 
-// limit returns the limit that was in force for as long as the job was there; nil if there was none, or not always the same.
+// limit returns the limit of a job; nil if it had none, or not always the same.
 func (j *recurringJob) limit() *Concurrency {
 	var is *Concurrency
 	for _, e := range j.events {
@@ -62,7 +64,7 @@ func (j *recurringJob) occupy(runs []*recurringRun) {
 	}
 }
 
-// lastEnd returns when the last of what is known of the run was over.
+// lastEnd returns the last end that is known of the run.
 func (r *recurringRun) lastEnd() time.Time {
 	var last time.Time
 	for _, s := range r.seen {
@@ -101,7 +103,8 @@ func (j *recurringJob) skipped(r *recurringRun) string {
 	return ""
 }
 
-// cancelled says why a run may not have been cancelled; "" if it may: somebody asked for that, or its limit did and as many later ones were due.
+// cancelled says why a run may not have been cancelled; "" if it may: by request, or because its
+// limit says so and as many later runs were due.
 func (j *recurringJob) cancelled(r *recurringRun, runs []*recurringRun) string {
 	at := r.shown.FinishedAt
 	if !r.byLimit() {

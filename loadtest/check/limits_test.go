@@ -16,7 +16,8 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// paced is a history of n runs of one task, due at 10 s and started at the instants given, in ms, of which each takes took.
+// paced is a history of n runs of one task, due at 10 s and started at the instants given, in ms,
+// of which each takes took.
 func paced(t *testing.T, task string, took int, starts ...int) *world {
 	t.Helper()
 	var limits check.Task
@@ -46,7 +47,8 @@ func evenly(n, apart int) []int {
 // times returns n times the same instant.
 func times(n, at int) []int { return slices.Repeat([]int{at}, n) }
 
-const slow = `{"name":"slow","rate":"2/s","kind":"http"}` // so 12 starts fall within the slack, and one more
+// so 12 starts fall within the slack, and one more
+const slow = `{"name":"slow","rate":"2/s","kind":"http"}`
 
 func TestRatesAreJudged(t *testing.T) {
 	rows := []struct {
@@ -127,7 +129,8 @@ func TestWhatCountsAsAStart(t *testing.T) {
 }
 
 func TestRatesAreSummedUp(t *testing.T) {
-	starts := append(evenly(10, 500_000), 10_099, 10_100) // of which one was put off by less than a tenth of a second
+	// of which one was deferred by less than a tenth of a second
+	starts := append(evenly(10, 500_000), 10_099, 10_100)
 	rep := judge(t, paced(t, slow, 1, starts...).History)
 	want := []check.RateCount{{
 		Task: "slow", Rate: check.Rate{Count: 2, Per: time.Second}, Runs: 12, Starts: 12, Deferred: 10, Seconds: 4.5, Burst: 2,
@@ -227,8 +230,9 @@ func TestRunsAtOnceAreJudged(t *testing.T) {
 	}
 }
 
-// TestAnExecutorWithHalfOfTheSlotsIsKilled: 20 runs of a task may be under way. Ten lines are those of an executor that is killed at 10.3 s, whose calls the receiver works on for 9 s; the
-// other one begins ten each second, and more from a given instant on.
+// TestAnExecutorWithHalfOfTheSlotsIsKilled: 20 runs of a task may be under way. Ten lines are those
+// of an executor that is killed at 10.3 s, whose calls the receiver works on for 9 s; the other one
+// begins ten each second, and more from a given instant on.
 func TestAnExecutorWithHalfOfTheSlotsIsKilled(t *testing.T) {
 	rows := []struct {
 		name       string

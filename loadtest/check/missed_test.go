@@ -44,7 +44,8 @@ func TestAMissedRunThatWasCalled(t *testing.T) {
 	}
 }
 
-// A run that is recorded as missed was never called, unless its executor died before the store knew.
+// A run that is recorded as missed was never called, unless its executor died before the store
+// knew.
 func TestAMissedRunOfAJobThatWasCalled(t *testing.T) {
 	const (
 		due  = 60_000

@@ -5,18 +5,22 @@ import (
 	"time"
 )
 
-// This file decides whether a run ended twice, differently. What DESIGN section 3 allows:
+// This file decides whether a run ended twice, differently. DESIGN section 3 allows:
 //
-//   - For at_least_once a late success of an attempt already under way may turn failed, missed or cancelled into
-//     succeeded, between the two reads or within the records of one read. Never the reverse, and for no other guarantee.
+//   - Under at_least_once a late success of an attempt under way may turn failed, missed or
+//     cancelled into succeeded, between two reads or within the records of one. Never the reverse,
+//     and under no other guarantee.
 //   - A record marked superseded is no outcome.
 //
-// The API does not say which record ended the run, so that is worked out from the job: a success and a cancelled do;
-// a failure does if it used up the attempts or if its status code is final (4xx other than 408, 425, 429). A failure that is
-// followed by a retry is thus no outcome of the run. An outcome `lost` says that nobody knows: it counts as a failure
-// only when it used up the attempts.
+// The API does not say which record ended the run, so the job decides:
+//
+//	record               ends the run
+//	succeeded, cancelled yes
+//	failed, timed out    if it used up the attempts, or its status is final (4xx but 408, 425, 429)
+//	lost                 if it used up the attempts
+//	superseded           no
 
-// policy is what of a job bears on its outcome.
+// policy is the part of a job that decides what ends a run.
 type policy struct {
 	guarantee   Guarantee
 	maxAttempts int
@@ -39,7 +43,7 @@ func policyOf(a *Ask) policy {
 	return p
 }
 
-// ends returns the state that record a puts the run in for good, and false if it does not end the run.
+// ends returns the state in which record a ends the run, and false if it does not end it.
 func (p policy) ends(a *Attempt) (State, bool) {
 	switch a.Outcome {
 	case OutcomeSucceeded:
@@ -59,11 +63,12 @@ func finalStatus(code int) bool {
 	return code >= 400 && code < 500 && code != 408 && code != 425 && code != 429
 }
 
-// Contradiction returns why one reading of a run tells of two different ends; empty if it does not. What was asked for decides what an end is, nil means the defaults.
+// Contradiction says how one reading of a run shows two different ends; "" if it does not. asked
+// decides what an end is; nil means the defaults.
 func Contradiction(r *Run, asked *Ask) string { return policyOf(asked).contradiction(r) }
 
-// doubleOutcome looks at the readings of one run. reason is empty if there is no duplicate outcome; late says that a
-// success came late between the reads, as the guarantee allows.
+// doubleOutcome compares the readings of a run. reason is "" without a duplicate outcome; late: a
+// success came between the reads, as the guarantee allows.
 func (p policy) doubleOutcome(o *Observation) (reason string, late bool) {
 	for _, r := range []*Reading{&o.First, &o.Second} {
 		if r.Status != Found {
@@ -106,7 +111,8 @@ func (p policy) contradiction(r *Run) string {
 			return fmt.Sprintf("attempt %d ended %s and attempt %d ended %s, neither superseded",
 				other.Number, other.Outcome, a.Number, a.Outcome)
 		default:
-			if other == nil || a.FinishedAt.After(other.FinishedAt) { // the latest: the one that may follow a success
+			// the latest: the one that may follow a success
+			if other == nil || a.FinishedAt.After(other.FinishedAt) {
 				other, otherState = a, state
 			}
 		}

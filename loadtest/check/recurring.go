@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// RecurringHistory is everything [JudgeRecurring] looks at. The slices may be in any order; JudgeRecurring does not change them.
+// RecurringHistory is the input of [JudgeRecurring], which does not change it. The slices may be in
+// any order.
 type RecurringHistory struct {
 	// Events are the creations and changes of recurring jobs.
 	Events []JobEvent
@@ -14,11 +15,11 @@ type RecurringHistory struct {
 	Backfills []Backfill
 	// Jobs holds every job that was acknowledged, as its history was read.
 	Jobs []JobHistory
-	// Seen is what the sink recorded, and SeenAll says that it has no gap, as in [History].
+	// Seen is the record of the sink; SeenAll: it has no gap, as in [History].
 	Seen    []Sighting
 	SeenAll bool
-	// End is the end of the observation: no target is asked for that is due at it or later. It must lie before the first reading by as
-	// long as runs may take to end.
+	// End is the end of the observation: no target is due at it or later. It must precede the first
+	// reading by as long as runs may take to end.
 	End time.Time
 	// Late is how late runs may start. Its zero value bounds nothing.
 	Late LatenessBound
@@ -27,19 +28,18 @@ type RecurringHistory struct {
 	// Stops are the spans in which no node ran, Kills the deaths of nodes while others went on.
 	Stops []Stop
 	Kills []Kill
-	// Off is by how much the clocks of executors may be off: starts are told by them, and everything else by the right time. So a call may come
-	// that much before its due time. Around a
-	// change both what was before it and what came after it may then run a nominal time.
+	// Off bounds the error of executors' clocks, which tell starts. So a call may come that much
+	// before its due time. Around a change both sides of it may then run a nominal time.
 	Off time.Duration
 }
 
-// Stop is a span in which no node ran: from when the last one had ended to when the first one was started again.
+// Stop is a span in which no node ran: from the end of the last one to the start of the first.
 type Stop struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
 }
 
-// JobEventKind says what was asked for about a recurring job.
+// JobEventKind is the kind of a [JobEvent].
 type JobEventKind string
 
 // The kinds of event.
@@ -56,7 +56,8 @@ type JobEvent struct {
 	// Ref names the job. Its runs call an address that ends in it.
 	Ref  Ref          `json:"ref"`
 	Kind JobEventKind `json:"kind"`
-	// Requested is when the first try was sent, Acked when an answer of 2xx had been read. Zero Acked = outcome unknown, unless Refused.
+	// Requested is when the first try was sent, Acked when a 2xx had been read; zero = outcome
+	// unknown, unless Refused.
 	Requested time.Time `json:"requested"`
 	Acked     time.Time `json:"acked,omitzero"`
 	// Refused: every try was answered, and the last one said that nothing was done.
@@ -65,7 +66,7 @@ type JobEvent struct {
 	Job JobView `json:"job,omitzero"`
 }
 
-// JobView is what the judge needs of a recurring job; its JSON is that of the API.
+// JobView is the part of a recurring job that is judged; its JSON is that of the API.
 type JobView struct {
 	ID         string `json:"id"`
 	State      string `json:"state"` // active, paused, cancelled or finished
@@ -106,7 +107,7 @@ type Span time.Duration
 // MarshalJSON writes s as the API does.
 func (s Span) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).String()) }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (s *Span) UnmarshalJSON(text []byte) error {
 	var written string
 	if err := json.Unmarshal(text, &written); err != nil {
@@ -120,7 +121,7 @@ func (s *Span) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// JobHistory is what the API told about the runs of a job that have ended, read twice. First must have been taken before Second.
+// JobHistory is the ended runs of a job by the API, read twice. First precedes Second.
 type JobHistory struct {
 	ID            string
 	First, Second JobReading
@@ -141,7 +142,8 @@ type JobRun struct {
 	Missed    *Stretch  `json:"missed"`
 }
 
-// Stretch is a stretch of nominal times for which one run was recorded as missed. From and To are its first and last.
+// Stretch is nominal times that one record says were missed. From and To are the first and the
+// last.
 type Stretch struct {
 	From   time.Time `json:"from"`
 	To     time.Time `json:"to"`

@@ -6,8 +6,9 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// TestNominalTimesComeAfterTheCreation: a job is changed at once after its creation to a schedule that would have named an instant before it, moved by its jitter to long
-// after the change. It was asked for, and nobody had run it.
+// TestNominalTimesComeAfterTheCreation: a job is changed at once after its creation to a schedule
+// that would have named an instant before it, moved by its jitter to long after the change. It was
+// asked for, and nobody had run it.
 func TestNominalTimesComeAfterTheCreation(t *testing.T) {
 	const line, offset, end = 1, 4_000, 20_000
 	for _, c := range []struct {

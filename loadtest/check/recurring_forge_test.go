@@ -23,7 +23,8 @@ const (
 	deadlined            // every 10 s, run_all with a deadline of 40 s
 	skipping             // every 10 s, skip
 	bounded              // every 10 s from 20 s up to 85 s, moved by 9 s
-	fenced               // a cron every 15 s from 30 s up to 90 s, which it would name, moved by 1 s
+	// a cron every 15 s from 30 s up to 90 s, which it would name, moved by 1 s
+	fenced
 	recurring = fenced
 )
 
@@ -37,7 +38,8 @@ const (
 	createdAt = 1_000
 )
 
-// rid is the id of a run of a line that is due at ms after t0, a UUID of version 8 with its time in front.
+// rid is the id of a run of a line that is due at ms after t0, a UUID of version 8 with its time in
+// front.
 func rid(line, due int) string {
 	h := fmt.Sprintf("%012x", at(due).UnixMilli())
 	return fmt.Sprintf("%s-%s-8%03x-8000-%012x", h[:8], h[8:], line, line)
@@ -57,7 +59,8 @@ func within(v check.JobView, start, end int) check.JobView {
 	return v
 }
 
-// view is a job as the API shows it, from the fields that differ; it is read from JSON, so that is tested too.
+// view is a job as the API shows it, from the fields that differ; it is read from JSON, so that is
+// tested too.
 func view(line, generation int, state, schedule, jitter, misfire string, next ...int) check.JobView {
 	text := fmt.Sprintf(`{"id":%q,"tenant":"default","state":%q,"generation":%d,"schedule":%s,"jitter":%q,"misfire":%s`,
 		jobID(line), state, generation, schedule, jitter, misfire)
@@ -146,7 +149,8 @@ func (w *recurringWorld) dropped(line, due int) {
 	})
 }
 
-// droppedLost is dropped of a run that was claimed at once, lost with its executor, and recorded then.
+// droppedLost is dropped of a run that was claimed at once, lost with its executor, and recorded
+// then.
 func (w *recurringWorld) droppedLost(line, due, recorded int) {
 	w.dropped(line, due)
 	w.both(line, due, func(r *check.JobRun) {
@@ -154,7 +158,8 @@ func (w *recurringWorld) droppedLost(line, due, recorded int) {
 	})
 }
 
-// twice runs a nominal time of the job `latest` a second time, due at 60 s, beside a change that says the same again.
+// twice runs a nominal time of the job `latest` a second time, due at 60 s, beside a change that
+// says the same again.
 func (w *recurringWorld) twice(requested, acked int) {
 	w.event(latest, check.JobUpdated, requested, acked, view(latest, 2, "active", every("10s"), "0s", byDefault))
 	w.ran(latest, 60_000, 60_000, 60_010)
@@ -164,7 +169,8 @@ func (w *recurringWorld) twice(requested, acked int) {
 	w.Seen[len(w.Seen)-1].Run += "0"
 }
 
-// missedBefore has the job `updating` changed to every 5 s with a jitter of 300 ms, acknowledged then, and the run of 50 s given up that was planned before.
+// missedBefore has the job `updating` changed to every 5 s with a jitter of 300 ms, acknowledged
+// then, and the run of 50 s given up that was planned before.
 func (w *recurringWorld) missedBefore(acked int) {
 	for i := range w.Events {
 		if e := &w.Events[i]; e.Ref == ref(updating) && e.Kind != check.JobCreated {
@@ -187,7 +193,8 @@ func (w *recurringWorld) missedBefore(acked int) {
 	}
 }
 
-// guarantee has the job of a line ask for a guarantee in every answer; its calls carry fences that grow.
+// guarantee has the job of a line ask for a guarantee in every answer; its calls carry fences that
+// grow.
 func (w *recurringWorld) guarantee(line int, g check.Guarantee) {
 	for i := range w.Events {
 		if w.Events[i].Ref == ref(line) {
@@ -213,7 +220,8 @@ func (w *recurringWorld) call(line, due int) *check.Sighting {
 
 const byDefault = `{"policy":"run_latest"}`
 
-// cleanRecurring is a history without a fault: jobs of every kind, a stop of all nodes, runs up to 20 s after the end.
+// cleanRecurring is a history without a fault: jobs of every kind, a stop of all nodes, runs up to
+// 20 s after the end.
 func cleanRecurring() *recurringWorld {
 	w := &recurringWorld{check.RecurringHistory{
 		SeenAll: true, End: at(rEnd), Stops: []check.Stop{{From: at(stopFrom), To: at(stopTo)}},

@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// SkipAfter is how late a run may be at most whose job says "skip" and no shorter deadline (DESIGN section 5).
+// SkipAfter is how late a run of a job with the policy skip may be, without a shorter deadline
+// (DESIGN section 5).
 const SkipAfter = time.Minute
 
-// JudgeRecurring judges what became of recurring jobs by the rules of the package comment. It reads nothing but h and the same h gives the same
-// report. The error is ErrHistory: a job created twice, or one with a schedule that the judge cannot compute.
+// JudgeRecurring judges recurring jobs by the rules of the package comment. It is a pure function
+// of h. The error is ErrHistory: a job created twice, or a schedule that the judge cannot compute.
 func JudgeRecurring(h RecurringHistory) (RecurringReport, error) {
 	j := newRecurringJudge(h)
 	jobs, err := j.gather()
@@ -26,8 +27,8 @@ func JudgeRecurring(h RecurringHistory) (RecurringReport, error) {
 	return j.sum(), nil
 }
 
-// Unsettled returns the ids of those acknowledged jobs of which a target has no verdict yet, or a bad one that time may mend: they are worth
-// reading again. Errors as those of JudgeRecurring.
+// Unsettled returns the ids of acknowledged jobs with a target without a verdict, or with one that
+// time may mend. They are worth reading again. Errors are those of JudgeRecurring.
 func Unsettled(h RecurringHistory) ([]string, error) {
 	j := newRecurringJudge(h)
 	jobs, err := j.gather()
@@ -79,7 +80,8 @@ func (j *recurringJudge) fault(kind Kind, of *recurringJob, id, format string, a
 	j.base.fault(kind, &run{id: id, job: &job{Ask: &Ask{Ref: of.ref}}}, format, args...)
 }
 
-// gather sorts the history by job. Events of jobs that were never acknowledged leave no job; what they ran is nobody's fault.
+// gather sorts the history by job. Jobs that were never acknowledged are left out; their runs are
+// no fault.
 func (j *recurringJudge) gather() ([]*recurringJob, error) {
 	jobs := make(map[Ref]*recurringJob)
 	ids := make(map[string]*recurringJob)
@@ -191,13 +193,14 @@ func (j *recurringJudge) job(job *recurringJob) {
 	}
 }
 
-// bySchedule is the trigger of runs that a schedule names, byBackfill that of those that a backfill asked for.
+// The triggers of runs: a schedule names them, or a backfill asked for them.
 const (
 	bySchedule = "schedule"
 	byBackfill = "backfill"
 )
 
-// backfilled reports whether a run came of a backfill: its history says so, or it is not in there and no schedule names it.
+// backfilled reports whether a run is of a backfill: its history says so, or it has none and no
+// schedule names it.
 func (j *recurringJob) backfilled(r *recurringRun) bool {
 	if r.shown == nil {
 		return len(j.asked) > 0 && len(r.phases) == 0
@@ -252,8 +255,9 @@ func (j *recurringJob) runs() []*recurringRun {
 	return runs
 }
 
-// claimedDue returns the due time that the run claims to have: that in its id, which it keeps for life; or else what the API says; or else
-// what it told the sink. A claim that no target bears out makes the run unexpected, so it need not be believed.
+// claimedDue returns the due time that the run states: in its id, which never changes; else by the
+// API; else to the sink. A due time that no target has makes the run unexpected, so it need not be
+// believed.
 func (r *recurringRun) claimedDue() int64 {
 	if ms, ok := idTime(r.id); ok {
 		return ms
@@ -264,7 +268,8 @@ func (r *recurringRun) claimedDue() int64 {
 	return r.seen[0].Due.UnixMilli()
 }
 
-// idTime returns the time in the id of a run (DESIGN section 2): the first 48 bits of a UUID of version 8, in ms.
+// idTime returns the time in a run's id (DESIGN section 2): the first 48 bits of a version 8 UUID,
+// in ms.
 func idTime(id string) (int64, bool) {
 	if len(id) != 36 || id[8] != '-' || id[14] != '8' {
 		return 0, false
@@ -280,7 +285,7 @@ func idTime(id string) (int64, bool) {
 	return ms, true
 }
 
-// firstStart returns when the run first started as far as anybody saw it; false if it never did.
+// firstStart returns the first start by any witness; false if there was none.
 func (r *recurringRun) firstStart() (time.Time, bool) {
 	var first time.Time
 	note := func(at time.Time) {
@@ -299,7 +304,7 @@ func (r *recurringRun) firstStart() (time.Time, bool) {
 	return first, !first.IsZero()
 }
 
-// attempts judges what a run is judged for whatever asked for it: its calls, its ends, and its guarantee.
+// attempts judges a run's calls, ends and guarantee, whatever asked for it.
 func (j *recurringJudge) attempts(job *recurringJob, r *recurringRun) {
 	j.base.executions(&r.run)
 	j.base.outcome(&r.run)
@@ -307,7 +312,8 @@ func (j *recurringJudge) attempts(job *recurringJob, r *recurringRun) {
 	j.base.contents(&r.run, job.id)
 }
 
-// run judges one run by itself; started holds the runs of the job that were judged before and have started.
+// run judges one run by itself; started holds the runs of the job that were judged before and have
+// started.
 func (j *recurringJudge) run(job *recurringJob, r *recurringRun, started map[int64]*recurringRun) {
 	first, began := r.firstStart()
 	unexpected := func(format string, args ...any) {
@@ -328,7 +334,8 @@ func (j *recurringJudge) run(job *recurringJob, r *recurringRun, started map[int
 	j.attempts(job, r)
 	switch {
 	case len(r.phases) == 0 && !began && r.shown != nil && r.shown.State == Cancelled:
-		j.rep.Dropped++ // planned for a schedule that is none any more, or never was: nothing came of it
+		// planned for a schedule that is none any more, or never was: nothing came of it
+		j.rep.Dropped++
 		return
 	case len(r.phases) == 0:
 		unexpected("due %s, which its schedule does not name", stamp(time.UnixMilli(r.due)))
@@ -369,7 +376,8 @@ func (j *recurringJudge) run(job *recurringJob, r *recurringRun, started map[int
 	}
 }
 
-// early returns the first start before due: of a call by more than clocks may be off, or by its caller's own clock; or as the API tells it.
+// early returns the first start before due: a call by more than clocks may be off, a call by its
+// caller's own clock, or a start by the API.
 func (j *recurringJudge) early(r *recurringRun, due time.Time) (time.Time, bool) {
 	for _, s := range r.seen {
 		switch {
@@ -390,16 +398,17 @@ func (j *recurringJudge) early(r *recurringRun, due time.Time) (time.Time, bool)
 }
 
 const (
-	// madeAgainAfter is how long a change takes at least whose commit was known so late that it was made again: one that was not is answered within half a second of its
-	// last try.
+	// madeAgainAfter is the least duration of a change that was repeated because its commit was
+	// known too late. Others are answered within half a second of the last try.
 	madeAgainAfter = time.Second
-	// madeAgainFor is for how long after the answer to such a change the side before it may start: 1.9 s after a commit that was tried again half a second before the
-	// answer, or sooner.
+	// madeAgainFor is how long after the answer to such a change its old side may start runs: 1.9 s
+	// after a commit that was retried at least half a second before the answer.
 	madeAgainFor = 1400 * time.Millisecond
 )
 
-// nearChange reports whether a run is due so near to a change that both sides of it may run one nominal time: the commit was known so late that
-// the change was made again before it was answered, or clocks are off. Of two runs the one that is due first counts.
+// nearChange reports whether both sides of a change may run one nominal time: the change was
+// repeated because its commit was known too late, or clocks are off. dueAt is the earlier of the
+// two due times.
 func (j *recurringJudge) nearChange(of *recurringJob, dueAt int64) bool {
 	due := time.UnixMilli(dueAt)
 	return slices.ContainsFunc(of.events, func(e *JobEvent) bool {
@@ -421,7 +430,8 @@ func (r *recurringRun) reportedStart() (time.Time, bool) {
 	return r.shown.started()
 }
 
-// ghost judges the first start against the change that ended the phases of the run, and after a cancel every later one as well.
+// ghost judges the first start against the change that ended the run's phases, and after a cancel
+// every later start too.
 func (j *recurringJudge) ghost(job *recurringJob, r *recurringRun, first time.Time) {
 	until, over := int64(0), int64(0)
 	for _, p := range r.phases {

@@ -6,18 +6,18 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
-// FaultPolicy: after a stop, more or fewer runs of a job than its misfire policy says. It is also a counter of [RecurringReport].
+// FaultPolicy: after a stop a job ran more or less than its misfire policy says. It is also a
+// counter of [RecurringReport].
 const FaultPolicy Kind = "policy"
 
-// RecurringReport is the judgement on recurring jobs. A target is a nominal time for which a run was asked for and had to be: from when the
-// job's creation was acknowledged (or [ChangeGrace] after a change of it was) to when its next change was requested, or the end
-// of the observation.
+// RecurringReport is the judgement on recurring jobs. A target is a nominal time that had to run:
+// from the acknowledgement of the job's creation ([ChangeGrace] after that of a change) to the
+// request of the next change, or the end of the observation.
 //
-// Targets = Done + MissedByPolicy + Missed + Unfinished + Unreadable, always.
+//	Targets = Done + MissedByPolicy + Missed + Unfinished + Unreadable, always
 type RecurringReport struct {
 	Jobs             int         `json:"jobs"`
 	JobsAcknowledged int         `json:"jobs_acknowledged"`
@@ -29,8 +29,9 @@ type RecurringReport struct {
 	Done int `json:"done"`
 	// DoneFailed is the part of Done that ended in failed.
 	DoneFailed int `json:"done_failed"`
-	// MissedByPolicy: recorded as missed, for a reason that the job's policy (or its limit, or a change of the job) bears out; or cancelled unstarted because of
-	// its limit. MissedReasons divides them by the words of the API before the colon.
+	// MissedByPolicy: recorded as missed for a reason that the policy, the limit or a change of the
+	// job bears out; or cancelled unstarted because of the limit. MissedReasons counts them by the
+	// API's reason, up to the colon.
 	MissedByPolicy int            `json:"missed_by_policy"`
 	MissedReasons  map[string]int `json:"missed_reasons,omitempty"`
 	// Missed: neither started nor recorded, or recorded for no good reason.
@@ -42,11 +43,12 @@ type RecurringReport struct {
 	// Unseen: ended says the API, but an incomplete record of the sink does not show it.
 	Unseen int `json:"unseen"`
 
-	// The rest counts runs. Dropped ones were planned and not started because their job was changed.
+	// The rest counts runs. Dropped runs were planned and not started, since their job was changed.
 	Dropped    int `json:"dropped"`
 	Early      int `json:"early"`
 	Unexpected int `json:"unexpected"`
-	// Ghosts: started more than ChangeGrace after the change was acknowledged that ended what they were planned from.
+	// Ghosts started more than ChangeGrace after the acknowledgement of the change that ended their
+	// plan.
 	Ghosts int `json:"ghosts_after_change"`
 	// DuplicateExecutions counts surplus executions.
 	DuplicateExecutions int `json:"duplicate_executions"`
@@ -54,14 +56,15 @@ type RecurringReport struct {
 	LateSuccesses       int `json:"late_successes"`
 	Answers
 
-	// Guarantees sums up the runs that jobs asked for under each guarantee, in the order of their names.
+	// Guarantees sums up runs by guarantee, in the order of their names.
 	Guarantees []GuaranteeCount `json:"guarantees,omitempty"`
 
-	// PolicyBroken counts jobs whose runs after a stop are not those that their policy says; Policies has the counts.
+	// PolicyBroken counts jobs whose runs after a stop differ from their policy; Policies has the
+	// counts.
 	PolicyBroken int           `json:"policy_broken"`
 	Policies     []PolicyCount `json:"policies,omitempty"`
 
-	// Limits has the counts of jobs with a limit, by what they do about it.
+	// Limits sums up jobs with a limit, by on_limit.
 	Limits []SlotCount `json:"limits,omitempty"`
 
 	// Backfills is the judgement on backfills; nil: none was asked for.
@@ -106,7 +109,7 @@ func (c *EventCounts) count(kind JobEventKind) {
 	}
 }
 
-// addReason counts a target that was missed for a reason, by what stands before the colon.
+// addReason counts a missed target by its reason, up to the colon.
 func (r *RecurringReport) addReason(reason string) {
 	if r.MissedReasons == nil {
 		r.MissedReasons = map[string]int{}
@@ -115,7 +118,7 @@ func (r *RecurringReport) addReason(reason string) {
 	r.MissedReasons[cause]++
 }
 
-// Failed reports whether a promise was broken, or whether so much is unknown that none can be confirmed.
+// Failed reports whether a promise was broken, or too much is unknown to confirm it.
 func (r *RecurringReport) Failed() bool {
 	broken := r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.PolicyBroken + r.TooLate + r.broken() +
 		brokenGuarantees(r.Guarantees) + brokenLimits(r.Limits, nil)
@@ -124,13 +127,13 @@ func (r *RecurringReport) Failed() bool {
 
 // WriteJSON writes r as indented JSON, for machines and for keeping.
 func (r *RecurringReport) WriteJSON(w io.Writer) error {
-	return writeJSON(w, struct {
+	return WriteJSON(w, struct {
 		*RecurringReport
 		Failed bool `json:"failed"`
 	}{r, r.Failed()})
 }
 
-// Reasons tells the recorded reasons in a line: "deadline 3, run_latest 4"; "none" if there are none.
+// Reasons lists the reasons: "deadline 3, run_latest 4"; "none" if there are none.
 func (r *RecurringReport) Reasons() string {
 	var parts []string
 	for _, reason := range slices.Sorted(maps.Keys(r.MissedReasons)) {
@@ -144,8 +147,7 @@ func (r *RecurringReport) Reasons() string {
 
 // WriteText writes r as a table, for people.
 func (r *RecurringReport) WriteText(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) } // Flush tells of errors
+	p, flush := newTable(w, 0)
 	c := &r.Changes
 	p("jobs\t%d\t(acknowledged %d; updated %d, paused %d, resumed %d, cancelled %d; refused %d, unknown %d)",
 		r.Jobs, r.JobsAcknowledged, c.Updated, c.Paused, c.Resumed, c.Cancelled, c.Refused, c.Unknown)
@@ -174,8 +176,8 @@ func (r *RecurringReport) WriteText(w io.Writer) error {
 	for _, c := range r.Policies {
 		p("  %s", c)
 	}
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("write report: %w", err)
+	if err := flush(); err != nil {
+		return err
 	}
 	if err := writeGuarantees(w, r.Guarantees); err != nil {
 		return err

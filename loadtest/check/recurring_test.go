@@ -17,7 +17,8 @@ import (
 
 // cleanRecurringReport is what JudgeRecurring says of cleanRecurring, lateness and texts aside.
 func cleanRecurringReport() check.RecurringReport {
-	// By line: 29 (10 … 290 s); 19 (15 … 285 s); 3 + 4; 4 + 9; 6; 29 each of the four policies; 20 … 80 s, and 30 … 75 s.
+	// By line: 29 (10 … 290 s); 19 (15 … 285 s); 3 + 4; 4 + 9; 6; 29 each of the four policies; 20
+	// … 80 s, and 30 … 75 s.
 	const targets = 29 + 19 + (3 + 4) + (4 + 9) + 6 + 4*29 + 7 + 4
 	const missed = 10 + 10 + 7 + 5
 	return check.RecurringReport{
@@ -47,7 +48,8 @@ func TestARecurringHistoryWithoutFaults(t *testing.T) {
 	if rep.Failed() || len(rep.Faults) > 0 {
 		t.Errorf("Failed = %t, faults %v, want neither", rep.Failed(), rep.Faults)
 	}
-	if l := rep.Reported; l.Count == 0 || l.P50 > 5 || l.Max < 100_000 { // all's first run after the stop waited for 106 s
+	// all's first run after the stop waited for 106 s
+	if l := rep.Reported; l.Count == 0 || l.P50 > 5 || l.Max < 100_000 {
 		t.Errorf("Reported = %+v, want a p50 of 4 ms and a max of 106 s", l)
 	}
 }
@@ -292,7 +294,8 @@ func TestFaultsOfRecurringJobsAreFound(t *testing.T) {
 		{name: "a retry after an update, before the cancel", forge: func(w *recurringWorld) {
 			w.event(ending, check.JobUpdated, 40_500, 40_520, view(ending, 7, "active", every("10s"), "0s", byDefault))
 			w.arrive(ending, 30_000, 2, 55_000)
-			w.both(ending, 30_000, func(r *check.JobRun) { r.Attempts = append(r.Attempts, attempt(2, 54_980, 54_990, "succeeded")) }) // by a clock that is slow
+			// by a clock that is slow
+			w.both(ending, 30_000, func(r *check.JobRun) { r.Attempts = append(r.Attempts, attempt(2, 54_980, 54_990, "succeeded")) })
 		}, ok: true},
 		{name: "a retry after an update and the cancel", forge: func(w *recurringWorld) {
 			w.event(ending, check.JobUpdated, 40_500, 40_520, view(ending, 7, "active", every("10s"), "0s", byDefault))

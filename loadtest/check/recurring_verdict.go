@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// stretch notes which targets a run stands for that was recorded as missed, and whether their number is right.
+// stretch marks the targets that a missed record covers, and judges their number.
 func (j *recurringJudge) stretch(job *recurringJob, r *recurringRun, targets []*target) {
 	m := Stretch{From: r.shown.NominalAt, To: r.shown.NominalAt, Count: 1}
 	if r.shown.Missed != nil {
@@ -30,7 +30,7 @@ func (j *recurringJudge) stretch(job *recurringJob, r *recurringRun, targets []*
 	}
 }
 
-// verdict puts a target into exactly one of the classes of [RecurringReport]. runs are all of the job.
+// verdict puts a target into exactly one class of [RecurringReport]. runs are all of the job.
 func (j *recurringJudge) verdict(job *recurringJob, t *target, runs []*recurringRun, unreadable bool) {
 	j.rep.Targets++
 	due := stamp(time.UnixMilli(t.due))
@@ -53,7 +53,8 @@ func (j *recurringJudge) verdict(job *recurringJob, t *target, runs []*recurring
 			missed(r.id, "reported as succeeded, and the sink never saw it")
 			return
 		case r.shown.State == Succeeded || r.shown.State == Failed && (r.started() || r.claimLost()):
-			if len(r.seen) == 0 && !r.claimLost() { // its executor may have died between the claim and the call
+			// its executor may have died between the claim and the call
+			if len(r.seen) == 0 && !r.claimLost() {
 				j.rep.Unseen++
 				j.fault(FaultUnseen, job, r.id, "reported as %s, and the incomplete record of the sink does not show it", r.shown.State)
 			}
@@ -64,7 +65,7 @@ func (j *recurringJudge) verdict(job *recurringJob, t *target, runs []*recurring
 		}
 	}
 	switch {
-	// Without a limit none waits that is due, but for a retry of what was lost.
+	// Without a limit no due run waits, except a retry of a lost attempt.
 	case cancelled != nil && (len(cancelled.seen) > 0 || cancelled.lost() || cancelled.byLimit() || job.limit() != nil):
 		switch why := job.cancelled(cancelled, runs); {
 		case why != "":
@@ -114,7 +115,9 @@ func (j *recurringJob) allows(t *target, r *recurringRun) string {
 	limit, limited := t.misfire.limit()
 	cause, _, _ := strings.Cut(r.reason(), ":")
 	switch cause {
-	case "changed": // what it was planned from counts: the other side of the change may name a later instant for its nominal time
+	case "changed":
+		// what it was planned from counts: the other side of the change may name a later instant
+		// for its nominal time
 		due, latest := min(t.due, r.due), at+j.off.Milliseconds()
 		for _, e := range j.events {
 			if e.Kind != JobCreated && !e.Refused && e.Requested.UnixMilli() <= latest && (e.Acked.IsZero() || due < e.Acked.Add(ChangeGrace).UnixMilli()) {

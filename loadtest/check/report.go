@@ -40,8 +40,8 @@ const (
 	FaultExcessAttempt      Kind = "attempt beyond the bound"
 	FaultEarlyRetry         Kind = "retry too soon"
 	FaultTooLate            Kind = "too late"
-	FaultUnburied           Kind = "failed without a dead letter"
-	FaultRisen              Kind = "dead letter of a run that should have none"
+	FaultNoDeadLetter       Kind = "failed without a dead letter"
+	FaultSurplusDeadLetter  Kind = "dead letter of a run that should have none"
 )
 
 // Fault is one thing found, in words for a person.
@@ -54,10 +54,10 @@ type Fault struct {
 
 // Report is the judgement. Counters count runs unless they say otherwise.
 //
-// Acknowledged = Done + Cancelled + MissedByPolicy + Missed + Unfinished + NotDue + Unreadable, always.
+//	Acknowledged = Done + Cancelled + MissedByPolicy + Missed + Unfinished + NotDue + Unreadable
 type Report struct {
-	// Asked = Acknowledged + Refused + Unknown, in jobs (an unkeyed job that was acknowledged twice adds a run to
-	// Acknowledged, and to this sum).
+	// Asked = Acknowledged + Refused + Unknown, in jobs. A job without a key that was acknowledged
+	// twice adds a run to Acknowledged, and to this sum.
 	Asked        int `json:"asked"`
 	Acknowledged int `json:"acknowledged"`
 	Refused      int `json:"refused"`
@@ -75,7 +75,8 @@ type Report struct {
 	MissedByPolicy int `json:"missed_by_policy"`
 	// Missed: due, never started or without any trace, and nothing that was asked explains it.
 	Missed int `json:"missed"`
-	// Unfinished: started (or cancelled) and not at an end at the last read. No verdict is possible, so it fails.
+	// Unfinished: started or cancelled, and without an end at the last read. It fails: there is no
+	// verdict.
 	Unfinished int `json:"unfinished"`
 	// NotDue: pending, and due after the last read. No verdict yet.
 	NotDue int `json:"not_due"`
@@ -94,52 +95,56 @@ type Report struct {
 	// DuplicateExecutions counts surplus executions, not runs.
 	DuplicateExecutions int `json:"duplicate_executions"`
 	DuplicateOutcomes   int `json:"duplicate_outcomes"`
-	// LateSuccesses: failed, missed or cancelled at the first read, succeeded at the second, as at_least_once allows.
+	// LateSuccesses: failed, missed or cancelled at the first read, succeeded at the second, as
+	// at_least_once allows.
 	LateSuccesses int `json:"late_successes"`
-	// Reversed are runs that were seen at an end and later in another state, of the Watched ones: those that were looked at all along.
+	// Reversed runs were seen at an end and later in another state. Watched runs were read all
+	// along.
 	Reversed int `json:"reversed_ends"`
 	Watched  int `json:"watched"`
 
-	// DeadLetters wait, each of a run that has failed for good. Unburied runs have failed, and none waits though nobody replayed or discarded it; Risen
-	// are dead letters of runs that should have none.
-	DeadLetters int `json:"dead_letters"`
-	Unburied    int `json:"failed_without_dead_letter"`
-	Risen       int `json:"dead_letters_too_many"`
-	// ExcessAttempts: a number above the bound. EarlyRetries: before the wait was over that the policy or the receiver asked for. AskedToWait counts the
-	// calls, heeding or not, that followed an answer with Retry-After: where there was none, it is not known that it is heeded.
+	// DeadLetters have no resolution yet. NoDeadLetter runs have failed without a dead letter or a
+	// resolution. SurplusDeadLetters are of runs that should have none.
+	DeadLetters        int `json:"dead_letters"`
+	NoDeadLetter       int `json:"failed_without_dead_letter"`
+	SurplusDeadLetters int `json:"dead_letters_too_many"`
+	// ExcessAttempts have a number above the bound. EarlyRetries came before the wait that the
+	// policy or the receiver asked for was over. AskedToWait counts the calls after an answer with
+	// Retry-After: without any, nothing shows that it is obeyed.
 	ExcessAttempts int `json:"excess_attempts"`
 	EarlyRetries   int `json:"early_retries"`
 	AskedToWait    int `json:"asked_to_wait"`
 
 	Answers
 
-	// Guarantees sums up what was asked for under each guarantee, in the order of their names.
+	// Guarantees sums up runs by guarantee, in the order of their names.
 	Guarantees []GuaranteeCount `json:"guarantees"`
 
 	// Limits and Rates are those of tasks.
 	Limits []SlotCount `json:"limits,omitempty"`
 	Rates  []RateCount `json:"rates,omitempty"`
 
-	// Forgiven is what a power cut took that the store was allowed to lose; nil = none was stated.
+	// Forgiven is what a power cut may have taken; nil = no cut was stated.
 	Forgiven *Forgiven `json:"forgiven,omitempty"`
 
 	// SeenAll is [History.SeenAll]; Sightings is the number of arrivals at the sink.
 	SeenAll   bool `json:"seen_all"`
 	Sightings int  `json:"sightings"`
 
-	// Reported is lateness as the system tells it, Seen as the sink saw it, both of acknowledged runs.
+	// Reported is lateness by the API, Seen by the sink, both of acknowledged runs.
 	Reported Lateness `json:"lateness_reported"`
 	Seen     Lateness `json:"lateness_seen"`
-	// Bound is [History.Late]. TooLate counts the runs beyond its maximum, and one for each quantile beyond its own.
+	// Bound is [History.Late]. TooLate counts runs beyond its maximum, and one for each quantile
+	// beyond it.
 	Bound   LatenessBound `json:"lateness_bound,omitzero"`
 	TooLate int           `json:"too_late"`
 
 	Faults []Fault `json:"faults"`
 }
 
-// Failed reports whether a promise was broken, or whether so much is unknown that none can be confirmed.
+// Failed reports whether a promise was broken, or too much is unknown to confirm it.
 func (r *Report) Failed() bool {
-	broken := r.Reversed + r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.Unburied + r.Risen + r.ExcessAttempts + r.EarlyRetries + r.TooLate +
+	broken := r.Reversed + r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.NoDeadLetter + r.SurplusDeadLetters + r.ExcessAttempts + r.EarlyRetries + r.TooLate +
 		r.broken()
 	broken += brokenGuarantees(r.Guarantees) + brokenLimits(r.Limits, r.Rates)
 	unknown := r.Unreadable + r.UnreadableOthers + r.Unlisted + r.Unfinished
@@ -148,13 +153,14 @@ func (r *Report) Failed() bool {
 
 // WriteJSON writes r as indented JSON, for machines and for keeping.
 func (r *Report) WriteJSON(w io.Writer) error {
-	return writeJSON(w, struct {
+	return WriteJSON(w, struct {
 		*Report
 		Failed bool `json:"failed"`
 	}{r, r.Failed()})
 }
 
-func writeJSON(w io.Writer, report any) error {
+// WriteJSON writes a report as indented JSON.
+func WriteJSON(w io.Writer, report any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
@@ -164,10 +170,21 @@ func writeJSON(w io.Writer, report any) error {
 	return nil
 }
 
+// newTable returns a func that adds a row to a table in w, cells apart by tabs, and one that writes it.
+func newTable(w io.Writer, flags uint) (row func(format string, args ...any), flush func() error) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', flags)
+	row = func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) } // Flush has its errors
+	return row, func() error {
+		if err := tw.Flush(); err != nil {
+			return fmt.Errorf("write report: %w", err)
+		}
+		return nil
+	}
+}
+
 // WriteText writes r as a table, for people.
 func (r *Report) WriteText(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) } // Flush tells of errors
+	p, flush := newTable(w, 0)
 	p("asked\t%d\t", r.Asked)
 	p("acknowledged\t%d\t(refused %d, unknown %d of which %d ran)", r.Acknowledged, r.Refused, r.Unknown, r.UnknownRan)
 	p("done\t%d\t(of which failed %d; cancelled unstarted %d, missed by policy %d, not due %d)",
@@ -181,7 +198,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	p("reversed ends\t%d\t(of %d runs that were looked at all along)", r.Reversed, r.Watched)
 	p("retries\t\t(attempts beyond the bound %d, too soon %d; asked by Retry-After to wait %d)", r.ExcessAttempts, r.EarlyRetries, r.AskedToWait)
 	p("answers\t\t%s", r.Answers)
-	p("dead letters\t%d\t(failed without one %d, of runs that should have none %d)", r.DeadLetters, r.Unburied, r.Risen)
+	p("dead letters\t%d\t(failed without one %d, of runs that should have none %d)", r.DeadLetters, r.NoDeadLetter, r.SurplusDeadLetters)
 	if f := r.Forgiven; f != nil {
 		p("acknowledged and lost\t%d\t(of %d that a power cut may take; the oldest %.1f s before it)", f.Lost, f.Acknowledged, f.Oldest)
 		p("called before the cut\t%d\t(not judged; called again %d, not ended %d)", f.Repeatable, f.Repeated, f.Unended)
@@ -190,8 +207,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	p("unreadable\t%d\t(runs not acknowledged %d, windows not listed %d)", r.Unreadable, r.UnreadableOthers, r.Unlisted)
 	p("too late\t%d\t(bound: %s)", r.TooLate, r.Bound)
 	p("sink saw\t%d\t(record complete: %t; succeeded but unseen %d)", r.Sightings, r.SeenAll, r.Unseen)
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("write report: %w", err)
+	if err := flush(); err != nil {
+		return err
 	}
 	if err := writeGuarantees(w, r.Guarantees); err != nil {
 		return err
@@ -202,29 +219,24 @@ func (r *Report) WriteText(w io.Writer) error {
 	return writeTail(w, r.Reported, r.Seen, r.Faults, r.Failed())
 }
 
-// writeGuarantees writes a table of the guarantees, if another one than at_least_once was asked for.
+// writeGuarantees writes a table of guarantees, unless all are at_least_once.
 func writeGuarantees(w io.Writer, counts []GuaranteeCount) error {
 	if !slices.ContainsFunc(counts, func(g GuaranteeCount) bool { return g.Guarantee != AtLeastOnce }) {
 		return nil
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) } // Flush tells of errors
+	p, flush := newTable(w, tabwriter.AlignRight)
 	p("\n\truns\tsucceeded\tfailed\tcalls\trepeated\tduplicate\tabandoned\tlost\tsuperseded\tmost attempts\toverlaps\tsecond starts\tbad fences\tuntrue\trewritten\tstale\t")
 	for i := range counts {
 		g := &counts[i]
 		p("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t", g.Guarantee, g.Runs, g.Succeeded, g.Failed, g.Calls, g.Repeated,
 			g.Duplicate, g.Abandoned, g.Lost, g.Superseded, g.MostAttempts, g.Overlaps, g.SecondStarts, g.Fences, g.Untrue, g.Rewritten, g.Stale)
 	}
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	return flush()
 }
 
-// writeTail writes what both reports end with: lateness, faults and verdict.
+// writeTail writes the end of both reports: lateness, faults and verdict.
 func writeTail(w io.Writer, reported, seen Lateness, faults []Fault, failed bool) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	p := func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) } // Flush tells of errors
+	p, flush := newTable(w, tabwriter.AlignRight)
 	p("\nlateness, ms\tp50\tp90\tp99\tp99.9\tmax\truns\t")
 	for _, l := range []struct {
 		name string
@@ -243,10 +255,7 @@ func writeTail(w io.Writer, reported, seen Lateness, faults []Fault, failed bool
 		verdict = "FAILED"
 	}
 	p("\n%s", verdict)
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	return flush()
 }
 
 func or(s, otherwise string) string {

@@ -96,8 +96,8 @@ func TestLatenessIsMeasuredFromTheInstantInForce(t *testing.T) {
 // ms is the arrival of the only sighting, in ms after t0.
 func (w *world) ms() int { return int(w.Seen[0].At.Sub(t0).Milliseconds()) }
 
-// Whatever is thrown at the judge, each acknowledged run is in one class, the order does not matter, and what is
-// spelled out agrees with what is counted.
+// Whatever is thrown at the judge, each acknowledged run is in one class, the order does not
+// matter, and what is spelled out agrees with what is counted.
 func TestAccountsAddUp(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -6,10 +6,12 @@ import (
 	"time"
 )
 
-// This file judges retries and dead letters. The bound on attempts and the waits between them are judged by what the sink saw and by what the API tells
-// of attempts; a wait is judged from what was answered, or recorded, to the next start under a higher number.
+// This file judges retries and dead letters. Sink and API both tell of the number of attempts and
+// the waits between them. A wait lasts from the answer, or the record, to the next start under a
+// higher number.
 
-// Retry is the part of a job's retry policy that bounds waits from below. The zero Retry bounds nothing: its jitter is drawn from 0 on.
+// Retry is the part of a retry policy that bounds waits from below. The zero Retry bounds nothing,
+// since its jitter starts at 0.
 type Retry struct {
 	Initial time.Duration
 	Factor  float64
@@ -26,7 +28,7 @@ func (r Retry) wait(n int) time.Duration {
 	return time.Duration(min(d, float64(r.Max)))
 }
 
-// maxRetryAfter is what a receiver may ask for at most (the API's).
+// maxRetryAfter bounds the wait that a receiver may ask for (the API's).
 const maxRetryAfter = 24 * time.Hour
 
 // asked returns for how long the receiver asked not to be called again: only 429 and 503 may.
@@ -46,7 +48,8 @@ func (j *judge) retries(r *run) {
 	j.tooSoon(r)
 }
 
-// tooMany finds an attempt under a number above the bound. Executions under one number are counted as duplicates, not here.
+// tooMany finds an attempt number above the bound. Two executions under one number are duplicates,
+// not this.
 func (j *judge) tooMany(r *run) {
 	bound := policyOf(r.job.Ask).maxAttempts
 	most := 0
@@ -64,19 +67,20 @@ func (j *judge) tooMany(r *run) {
 	}
 }
 
-// tooSoon finds an attempt that came before the wait was over which followed the failure before it. Of what was executed twice under one number one wait
-// counts; and what the system had not heard of when it went on, since the attempt was lost, it cannot wait for, also if it is told of it in the end, by an
-// executor that was frozen.
+// tooSoon finds an attempt that came before the wait after the failure before it was over. Of two
+// executions under one number either wait is enough. Nothing waits for an attempt that was lost
+// when the system went on, even if a frozen executor tells of its end later.
 func (j *judge) tooSoon(r *run) {
 	for i, s := range r.seen {
-		var worst *Sighting // of the attempt before: the one after which the wait was shortest by most
+		// of the attempt before: the one after which the wait was shortest by most
+		var worst *Sighting
 		var short time.Duration
 		asked := false
 		for _, before := range r.seen[:i] {
 			if s.Attempt != before.Attempt+1 || !before.failedBy(s.At) {
 				continue
 			}
-			// The policy's wait counts from when the answer was read, which is later than when it was written.
+			// The policy's wait counts from when the answer was read, after it was written.
 			asked = asked || before.asked() > 0
 			wait := max(before.asked(), r.job.Retry.wait(before.Attempt))
 			if worst, short = before, wait-s.At.Sub(before.End); short <= 0 {
@@ -113,8 +117,9 @@ func (j *judge) tooSoon(r *run) {
 	}
 }
 
-// followed returns the failure before attempt `is` after which its wait was shortest by least, or nil if there is none, or one after which it has waited long enough: of what was
-// executed twice under one number, either may be the one that it follows.
+// followed returns the failure before attempt `is` whose wait was violated least; nil if there is
+// none, or if the wait of one of them was long enough: either execution of a number may be the one
+// before.
 func (r *run) followed(attempts []Attempt, is *Attempt) (last *Attempt) {
 	var short time.Duration
 	for i := range attempts {
@@ -122,7 +127,8 @@ func (r *run) followed(attempts []Attempt, is *Attempt) (last *Attempt) {
 		if is.Number != was.Number+1 || was.FinishedAt.IsZero() || is.StartedAt.IsZero() || was.Outcome != OutcomeFailed && was.Outcome != OutcomeTimedOut {
 			continue
 		}
-		by := r.job.Retry.wait(was.Number).Truncate(time.Millisecond) - time.Millisecond - is.StartedAt.Sub(was.FinishedAt) // each is cut to the ms
+		// each is cut to the ms
+		by := r.job.Retry.wait(was.Number).Truncate(time.Millisecond) - time.Millisecond - is.StartedAt.Sub(was.FinishedAt)
 		if by <= 0 {
 			return nil
 		}
@@ -133,14 +139,15 @@ func (r *run) followed(attempts []Attempt, is *Attempt) (last *Attempt) {
 	return last
 }
 
-// lostAt reports whether attempt number n was taken for lost when the system went on: it is recorded as lost, in any reading; or the next one began before it ended, and no sooner
-// than a session may fall under which it ran. What it came to is told in the end by its executor, which was cut off or frozen.
+// lostAt reports whether attempt number n counted as lost when the system went on: it is recorded
+// as lost in a reading, or the next one began before its end and no sooner than its session may
+// have ended. Its executor, which was cut off or frozen, may record the end later.
 func (r *run) lostAt(n int) bool {
 	for _, reading := range r.found() {
 		attempts := reading.Run.Attempts
 		for i := range attempts {
 			was := &attempts[i]
-			if was.Number == n && (was.Outcome == OutcomeLost || slices.ContainsFunc(attempts, was.overtakenBy)) {
+			if was.Number == n && (was.Outcome == OutcomeLost || slices.ContainsFunc(attempts, was.replacedBy)) {
 				return true
 			}
 		}
@@ -148,8 +155,8 @@ func (r *run) lostAt(n int) bool {
 	return false
 }
 
-// overtakenBy reports whether next began while the attempt went on, after so long that its session may have fallen.
-func (a *Attempt) overtakenBy(next Attempt) bool {
+// replacedBy reports whether next began during the attempt, after its session may have ended.
+func (a *Attempt) replacedBy(next Attempt) bool {
 	return next.Number == a.Number+1 && !next.StartedAt.IsZero() && next.StartedAt.Before(a.FinishedAt) && next.StartedAt.Sub(a.StartedAt) >= SlotHeld
 }
 
@@ -165,9 +172,9 @@ func (r *run) failedAt(n int) bool {
 	return false
 }
 
-// letters judges the dead letter of a run by the second reading: what follows from a record comes after it. A run that has failed has one that waits, unless
-// somebody replayed or discarded it; no other run has.
-func (j *judge) letters(r *run) {
+// deadLetters judges the dead letter of a run by the second reading. A failed run has one, unless
+// it was replayed or discarded; no other run has one.
+func (j *judge) deadLetters(r *run) {
 	if r.obs == nil || r.obs.Second.Status != Found {
 		return
 	}
@@ -175,14 +182,14 @@ func (j *judge) letters(r *run) {
 	_, settled := j.settled[r.id]
 	switch {
 	case run.State == Failed && !run.DeadLetter && !settled:
-		j.rep.Unburied++
-		j.fault(FaultUnburied, r, "failed, and no dead letter waits")
+		j.rep.NoDeadLetter++
+		j.fault(FaultNoDeadLetter, r, "failed, and no dead letter waits")
 	case run.State == Failed && run.DeadLetter && settled:
-		j.rep.Risen++
-		j.fault(FaultRisen, r, "its dead letter was replayed or discarded, and waits again")
+		j.rep.SurplusDeadLetters++
+		j.fault(FaultSurplusDeadLetter, r, "its dead letter was replayed or discarded, and waits again")
 	case run.State != Failed && run.DeadLetter:
-		j.rep.Risen++
-		j.fault(FaultRisen, r, "a dead letter waits, and the run is %s", run.State)
+		j.rep.SurplusDeadLetters++
+		j.fault(FaultSurplusDeadLetter, r, "a dead letter waits, and the run is %s", run.State)
 	}
 	if run.State == Failed && run.DeadLetter {
 		j.rep.DeadLetters++

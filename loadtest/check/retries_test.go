@@ -8,7 +8,8 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// twice makes line a run whose first attempt was answered with that status and Retry-After, and which succeeded with the second that many ms later.
+// twice makes line a run whose first attempt was answered with that status and Retry-After, and
+// which succeeded with the second that many ms later.
 func (w *world) twice(line, status int, retryAfter time.Duration, later int) {
 	w.unsee(line)
 	w.unobserve(line)
@@ -33,9 +34,9 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 		fault check.Kind
 	}{
 		{
-			name: "failed without a dead letter", fault: check.FaultUnburied,
+			name: "failed without a dead letter", fault: check.FaultNoDeadLetter,
 			forge: func(w *world) { w.obs(failedForGood).Second.Run.DeadLetter = false },
-			want:  func(r *check.Report) { r.DeadLetters--; r.Unburied++ },
+			want:  func(r *check.Report) { r.DeadLetters--; r.NoDeadLetter++ },
 		},
 		{
 			name:  "its letter was not there at the first read",
@@ -50,14 +51,14 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 			want: func(r *check.Report) { r.DeadLetters-- },
 		},
 		{
-			name: "what was discarded rose", fault: check.FaultRisen,
+			name: "what was discarded rose", fault: check.FaultSurplusDeadLetter,
 			forge: func(w *world) { w.Settled = []string{id(failedForGood)} },
-			want:  func(r *check.Report) { r.Risen++ },
+			want:  func(r *check.Report) { r.SurplusDeadLetters++ },
 		},
 		{
-			name: "a letter of a run that succeeded late", fault: check.FaultRisen,
+			name: "a letter of a run that succeeded late", fault: check.FaultSurplusDeadLetter,
 			forge: func(w *world) { w.obs(lateSuccess).Second.Run.DeadLetter = true },
-			want:  func(r *check.Report) { r.Risen++ },
+			want:  func(r *check.Report) { r.SurplusDeadLetters++ },
 		},
 		{
 			name:  "a letter of a run that came to succeed between the reads",

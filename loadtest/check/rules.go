@@ -38,8 +38,8 @@ func (j *judge) times(r *run) {
 	}
 }
 
-// early judges the first attempt's starts. What comes after it goes on with a run that has started, at an instant that the end of the attempt before it set,
-// whatever was asked of the run since.
+// early judges the first attempt's starts. Later attempts go on with a run that has started: the
+// end of the attempt before decides when.
 func (j *judge) early(r *run, ts []term) bool {
 	first := r.first()
 	tooSoon := func(who string, number int, at time.Time) bool {
@@ -71,7 +71,8 @@ func (j *judge) early(r *run, ts []term) bool {
 	return false
 }
 
-// tooEarly reports whether a call came before every instant in force, by the caller's clock or by more than clocks may be off.
+// tooEarly reports whether a call came before every instant in force, by the caller's clock or by
+// more than clocks may be off.
 func (j *judge) tooEarly(ts []term, s *Sighting) bool {
 	if _, ok := base(ts, s.At.Add(j.h.Off)); !ok {
 		return true
@@ -80,7 +81,7 @@ func (j *judge) tooEarly(ts []term, s *Sighting) bool {
 	return !s.Clock.IsZero() && !ok
 }
 
-// byClock tells what the caller's own clock showed, if the sink knows.
+// byClock names the time of the caller's own clock, if the sink knows it.
 func byClock(s *Sighting) string {
 	if s.Clock.IsZero() {
 		return ""
@@ -88,7 +89,7 @@ func byClock(s *Sighting) string {
 	return " (by its caller's clock " + stamp(s.Clock) + ")"
 }
 
-// first returns the lowest number of the attempts that were started, as the sink and the API tell of them; 0: nobody tells of one.
+// first returns the lowest number of a started attempt, by sink and API; 0: none has started.
 func (r *run) first() int {
 	first := 0
 	started := func(number int) {
@@ -109,7 +110,7 @@ func (r *run) first() int {
 	return first
 }
 
-// starts returns every start that a reading tells of.
+// starts returns every start in a reading.
 func starts(r *Run) []time.Time {
 	var all []time.Time
 	if !r.StartedAt.IsZero() {
@@ -154,8 +155,8 @@ func (j *judge) ghost(r *run) {
 	}
 }
 
-// underWay reports whether the attempt that s belongs to is recorded as started and not finished before s arrived. That it
-// started in time has been judged before.
+// underWay reports whether the attempt of s is recorded as started and not finished before s
+// arrived.
 func (r *run) underWay(s *Sighting) bool {
 	for _, reading := range r.found() {
 		for i := range reading.Run.Attempts {
@@ -186,7 +187,7 @@ func (j *judge) executions(r *run) {
 	}
 }
 
-// outcome judges the ends of a run, and what of a run nobody acknowledged could not be read.
+// outcome judges the ends of a run, and finds unreadable runs that nobody acknowledged.
 func (j *judge) outcome(r *run) {
 	if r.obs == nil {
 		return
@@ -306,8 +307,8 @@ func (r *run) dueAfter(t time.Time) bool {
 	return false
 }
 
-// missedByPolicy reports whether the job allows the run to be given up, and it was given up no sooner than that.
-// at is when the API says it was; zero if it does not say.
+// missedByPolicy reports whether the policy allows the run to be missed at that time. at is when
+// the API says it was; zero if it does not say.
 func (r *run) missedByPolicy(at time.Time) bool {
 	m := r.job.Misfire
 	if m.Policy != "skip" && m.Deadline <= 0 {

@@ -9,27 +9,30 @@ import (
 )
 
 const (
-	// stopSlack is how long the system may take from deciding that a target is in time to starting it.
+	// stopSlack is how long the system may take from the decision that a target is in time to its
+	// start.
 	stopSlack = time.Second
-	// stopPatience is how long it may take, from the instant at which it looked at a job again, to decide on what the stop left behind of
-	// that job: catching up is rate limited, and yields to work on time. What was in time then is to run.
+	// stopPatience is how long the system may take to decide on what a stop left of a job, from its
+	// first look at it: catch-up is rate limited and yields to work that is on time. A target in
+	// time at the end of it must run.
 	stopPatience = 30 * time.Second
-	// stopAhead is how long before its due time a target may have been given away: it runs after the stop, whatever was decided on the others.
+	// stopAhead is how long before its due time a target may have been handed to an executor. Such
+	// a target runs after the stop in any case.
 	stopAhead = 5 * time.Second
 )
 
-// PolicyCount tells, of the jobs of one misfire policy, what became of the targets that were due while no node ran and up to the instant
-// at which their job was looked at again. Counters but Jobs count targets.
+// PolicyCount counts the targets of the jobs of one misfire policy that were due while no node ran,
+// or up to the instant at which their job was looked at again.
 type PolicyCount struct {
 	Policy   string `json:"policy"`
 	Deadline Span   `json:"deadline,omitempty"`
 	Jobs     int    `json:"jobs"`
 	Targets  int    `json:"targets"`
-	// RunMin to RunMax are how many were to run by the policy, computed; they differ by those on the boundary. The others are to be
-	// recorded as missed.
+	// RunMin to RunMax of them must run by the policy; they differ by those on the boundary. The
+	// others must be recorded as missed.
 	RunMin int `json:"run_min"`
 	RunMax int `json:"run_max"`
-	// Ran and Missed (as recorded, and as the policy allows) are what was seen.
+	// Ran and Missed are what was seen; Missed are recorded, as the policy allows.
 	Ran    int `json:"ran"`
 	Missed int `json:"missed"`
 	// Broken counts jobs of which more or fewer ran than computed.
@@ -41,7 +44,7 @@ type policyKey struct {
 	deadline time.Duration
 }
 
-// stopJudge compares what ran after stops with what the policies say, job by job.
+// stopJudge compares the runs after stops with the policies, job by job.
 type stopJudge struct {
 	stops  []Stop
 	counts map[policyKey]*PolicyCount
@@ -117,8 +120,9 @@ func (s *stopJudge) compare(j *recurringJudge, of *recurringJob, due []*target, 
 	}
 }
 
-// survivors computes how many of the targets are to run (DESIGN section 5): those that were no later than the limit allows at the instant at
-// which each was started or given up. broken says what contradicts the policy though the number may be right.
+// survivors computes how many of the targets must run (DESIGN section 5): those within the limit
+// when they were started or missed. broken says what contradicts the policy although the number may
+// be right.
 func survivors(due []*target, _ Stop, looked int64) (least, most int, broken string) {
 	limit, limited := due[0].misfire.limit()
 	for _, t := range due {
@@ -139,9 +143,10 @@ func survivors(due []*target, _ Stop, looked int64) (least, most int, broken str
 	return least, most, broken
 }
 
-// latest computes how many of the targets of an overdue job are to run that says "run_latest" (DESIGN section 5): somebody decided, when the
-// stop had ended, that all that were due by then are given up but the last; that one runs unless it is later than the limit, and those after it
-// run by themselves. When that was decided is not seen: it lies between the end of the stop and the first trace of it, looked.
+// latest computes how many targets of an overdue job with run_latest must run (DESIGN section 5).
+// After the stop all targets due by then are missed but the last. That one runs unless it is later
+// than the limit, and those after it run by themselves. The instant of the decision is not seen: it
+// lies between the end of the stop and looked.
 func latest(due []*target, stop Stop, looked int64) (least, most int, broken string) {
 	for len(due) > 1 && due[0].ran() && due[0].due < stop.From.Add(stopAhead).UnixMilli() {
 		due = due[1:] // given away before the stop
@@ -213,7 +218,7 @@ func (s *stopJudge) sum() []PolicyCount {
 	return all
 }
 
-// String says what c holds in a line.
+// String returns c in a line.
 func (c PolicyCount) String() string {
 	name := c.Policy
 	if c.Deadline > 0 {

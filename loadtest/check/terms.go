@@ -7,10 +7,13 @@ import (
 	"time"
 )
 
-// A phase is what a job was from one of its changes on. All instants are ms since the Unix epoch; never = for ever.
+// A phase is a job between two of its changes. All instants are ms since the Unix epoch; never =
+// for ever.
 type phase struct {
-	active  bool
-	unknown bool // of a change of unknown outcome, or with an offset that nobody told: nothing can be said against its runs
+	active bool
+	// of a change of unknown outcome, or with an unknown offset: nothing can be said
+	// against its runs
+	unknown bool
 	times   times
 	offset  int64
 	told    bool // the offset is known
@@ -18,18 +21,22 @@ type phase struct {
 
 	from     int64 // a run of it may be due from here
 	required int64 // … and must be, from here
-	until    int64 // … up to, not including, here: the request of the next change, or the end of the observation
-	starts   int64 // a run of it may start up to here: the next change was acknowledged, and ChangeGrace and what clocks are off have passed
-	over     int64 // … and any attempt of a run of it up to here: the same of a cancel of the job
+	// … up to, not including, here: the request of the next change, or the end of the observation
+	until int64
+	// a run of it may start up to here: the next change was acknowledged, and ChangeGrace and what
+	// clocks are off have passed
+	starts int64
+	over   int64 // … and any attempt of a run of it up to here: the same of a cancel of the job
 
 	asked, acked time.Time // the change that began it; zero acked = of unknown outcome
 	cancels      bool      // that was a cancel
-	ask          *Ask      // what it asked of its runs; nil: of unknown outcome, and it may have asked for something else
+	// what it asked of its runs; nil: of unknown outcome, and it may have asked for something else
+	ask *Ask
 }
 
 const never = int64(1) << 60
 
-// recurringJob is one job with everything that the history tells about it.
+// recurringJob is everything in the history about one job.
 type recurringJob struct {
 	ref    Ref
 	id     string
@@ -79,7 +86,8 @@ func (j *recurringJob) plan(end time.Time) error {
 				return fmt.Errorf("%w: job %s: %w", ErrHistory, e.Ref, err)
 			}
 			j.learnOffset(&p, e, last)
-			if e.Kind == JobCreated { // the first nominal time comes after the creation; that of a change, its due time
+			// the first nominal time comes after the creation; that of a change, its due time
+			if e.Kind == JobCreated {
 				p.from, p.required = p.from+p.offset, p.required+p.offset
 			} else if p.required != never { // whatever it is due after
 				p.required = max(p.required, j.acked.UnixMilli()+1+p.offset)
@@ -105,9 +113,9 @@ func (j *recurringJob) plan(end time.Time) error {
 	return nil
 }
 
-// askOf returns what bears on the outcome of a run: what the job said in those of its phases that may have
-// planned it, and that had not ended when it first started. Without any it may be any phase of the job.
-// Where they name different guarantees it may have had the least, and of the rest the last counts.
+// askOf returns the terms of a run: those of the phases that may have planned it and had not ended
+// when it first started; without any, those of all phases. Where they name different guarantees the
+// run has the least; otherwise the last phase counts.
 func (j *recurringJob) askOf(r *recurringRun) *Ask {
 	phases := r.phases
 	if first, began := r.firstStart(); began {
@@ -134,9 +142,10 @@ func (j *recurringJob) askOf(r *recurringRun) *Ask {
 	return &is
 }
 
-// learnOffset finds out by how much the job's jitter moves its runs in a phase that began with e. One window gives one offset for the
-// life of the job. Otherwise the next run that the answer shows tells it, unless that may be one of before the change; then the first run that
-// is surely of after it and of before the next one.
+// learnOffset finds by how much the jitter moves the runs of a phase that began with e. A jitter
+// has one offset for the life of the job. Otherwise the next run in the answer shows it, unless
+// that may have been planned before the change; else the first run that was surely planned after it
+// and before the next one.
 func (j *recurringJob) learnOffset(p *phase, e, last *JobEvent) {
 	window := time.Duration(e.Job.Jitter).Milliseconds()
 	sure := e.Acked.Add(ChangeGrace)
@@ -151,7 +160,8 @@ func (j *recurringJob) learnOffset(p *phase, e, last *JobEvent) {
 	case j.read != nil:
 		until := j.changedAfter(e)
 		for _, r := range slices.Concat(j.read.First.Runs, j.read.Second.Runs) {
-			if _, ran := r.started(); ran && (r.Trigger == "" || r.Trigger == bySchedule) && r.DueAt.After(sure) && r.DueAt.Before(until) { // what did not may be of before
+			// what did not may be of before
+			if _, ran := r.started(); ran && (r.Trigger == "" || r.Trigger == bySchedule) && r.DueAt.After(sure) && r.DueAt.Before(until) {
 				p.told, p.offset = true, r.DueAt.Sub(r.NominalAt).Milliseconds()
 				until = r.DueAt
 			}
@@ -176,8 +186,8 @@ func (j *recurringJob) changedAfter(e *JobEvent) time.Time {
 	return time.UnixMilli(never)
 }
 
-// naming returns the phases in which a run due at due may have been planned, and its nominal time; none if no phase has it. Two phases
-// with different offsets may name two times that are due at once: then it is what the API shows, 0 for nothing.
+// naming returns the phases that may have planned a run due at due, and its nominal time. Phases
+// with different offsets may name two times with one due time: then the API's counts, 0 for none.
 func (j *recurringJob) naming(due, shown int64) (nominal int64, phases []*phase) {
 	for i := range j.phases {
 		p := &j.phases[i]
@@ -209,8 +219,8 @@ type target struct {
 	missed       *recurringRun // what says that it was missed
 }
 
-// targets returns what was asked for, in order of due times. While a change was under way nothing is asked for that only what was
-// before it or only what came after it names.
+// targets returns what was asked for, in order of due times. While a change was under way only what
+// both sides of it name is asked for.
 func (j *recurringJob) targets() []*target {
 	var all []*target
 	for i := range j.phases {

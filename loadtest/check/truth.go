@@ -6,10 +6,12 @@ import (
 	"time"
 )
 
-// This file compares what the API says of attempts and ends with what the receiver saw and answered. The receiver is believed.
+// This file compares attempts and ends by the API with the calls and answers of the sink, which is
+// believed.
 //
-// Only an attempt that is recorded as lost, timed out, cancelled or superseded, or as failed without a status code, may differ
-// from the answer: its executor did not hear it, or heard it too late.
+// An attempt may differ from the answer only if it is recorded as lost, timed out, cancelled or
+// superseded, or as failed without a status: its executor did not read the answer, or read it too
+// late.
 
 // RestartLeast is how long it takes at least until a process that was killed starts attempts again.
 const RestartLeast = time.Second
@@ -17,18 +19,19 @@ const RestartLeast = time.Second
 // lateAfter is how long after its instant a row counts as late (DESIGN section 4).
 const lateAfter = 5 * time.Second
 
-// Answers counts contradictions between what the system says and what the sink answered, in runs unless it says otherwise.
+// Answers counts contradictions between API and sink, in runs unless it says otherwise.
 type Answers struct {
 	// Untrue outcomes: attempts, of all guarantees.
 	Untrue int `json:"untrue_outcomes"`
-	// EarlyEnds failed for good though every answer allowed another attempt, and attempts were left.
+	// EarlyEnds failed for good although attempts were left and every answer allowed another.
 	EarlyEnds int `json:"early_ends"`
 	// FinalRetried: a final answer was followed by another attempt.
 	FinalRetried int `json:"final_answers_retried"`
-	// Unrecorded: the run has ended, and the API leaves out an attempt that the sink was called for; or the
-	// run is recorded as missed, and the sink was called.
+	// Unrecorded: the run has ended, and the API lacks an attempt that the sink saw; or it is
+	// recorded as missed, and the sink saw a call.
 	Unrecorded int `json:"unrecorded_calls"`
-	// Unexplained counts attempts that were executed more often than redispatches, redeliveries and deaths explain.
+	// Unexplained counts attempts with more executions than redispatches, redeliveries and deaths
+	// explain.
 	Unexplained int `json:"unexplained_duplicates"`
 	// Needless counts the duplicate executions where nothing went wrong.
 	Needless int `json:"needless_duplicates"`
@@ -42,7 +45,7 @@ func (a Answers) broken() int {
 	return a.Untrue + a.EarlyEnds + a.FinalRetried + a.Unrecorded + a.Unexplained + a.Needless + a.CalledTwice + a.Altered
 }
 
-// String tells all counts in a line.
+// String lists all counts.
 func (a Answers) String() string {
 	return fmt.Sprintf("untrue outcomes %d, failed for good too soon %d, final answers retried %d, calls without a record %d, "+
 		"unexplained duplicates %d, needless ones %d, called twice by one process %d, altered calls %d",
@@ -66,10 +69,12 @@ func (r *run) last() *Run {
 	return &found[len(found)-1].Run
 }
 
-// truth compares recorded outcomes with answers. Each record needs a call of its own number that was answered so.
+// truth compares recorded outcomes with answers. Each record needs a call of its number with that
+// answer.
 func (j *judge) truth(c *GuaranteeCount, r *run) {
 	last := r.last()
-	if !j.h.SeenAll || last == nil || len(r.seen) == 0 && last.State == Succeeded { // that is missed
+	// that is missed
+	if !j.h.SeenAll || last == nil || len(r.seen) == 0 && last.State == Succeeded {
 		return
 	}
 	left := slices.Clone(r.seen) // the calls that explain no record yet
@@ -114,7 +119,7 @@ func (j *judge) truth(c *GuaranteeCount, r *run) {
 // success reports whether a status says that the receiver has done the work.
 func success(status int) bool { return status >= 200 && status <= 299 }
 
-// ends judges whether the end of a run, and what followed each answer, is what the answers lead to.
+// ends judges whether the end of a run, and what followed each answer, agree with the answers.
 func (j *judge) ends(r *run) {
 	last := r.last()
 	if !j.h.SeenAll || last == nil {
@@ -161,7 +166,7 @@ func (r *run) callsOf(n int) int {
 	return calls
 }
 
-// unrecorded finds a call of an attempt that the API does not tell of, though the run has ended by itself.
+// unrecorded finds a call of an attempt that the API lacks, of a run that has ended by itself.
 func (j *judge) unrecorded(r *run) {
 	last := r.last()
 	if last != nil && last.State == Missed {
@@ -194,12 +199,13 @@ func (j *judge) missedThoughCalled(r *run) {
 	}
 }
 
-// keptFor is how long after its end a call may be known to its executor alone: the store did not answer.
+// keptFor is how long after its end only the executor may know of a call, while the store does not
+// answer.
 const keptFor = 30 * time.Second
 
-// diedWith reports whether the executor of call number i may have died before the store had any trace of
-// the call. Only under at_least_once does a call leave its first trace after it has begun: that of a
-// guarded run follows a claim, which is found and recorded as lost.
+// diedWith reports whether the executor of call number i may have died before the store had a trace
+// of the call. That is so under at_least_once alone: under the other guarantees a claim precedes
+// the call, and is found and recorded as lost.
 func (j *judge) diedWith(r *run, i int) bool {
 	s := r.seen[i]
 	if policyOf(r.asked()).guarantee != AtLeastOnce || r.recorded(i) {
@@ -216,8 +222,9 @@ func (j *judge) diedWith(r *run, i int) bool {
 	})
 }
 
-// surplus judges the calls beyond the first under one number (DESIGN section 12, promise 9). Each follows a redispatch or a redelivery, and
-// leaves a record that says so; or it took the place of an executor that died before it could record anything.
+// surplus judges the calls beyond the first under one number (DESIGN section 12, promise 9). Each
+// follows a redispatch or redelivery and leaves a record that says so, or replaces an executor that
+// died before it could record anything.
 func (j *judge) surplus(r *run) {
 	j.sameProcess(r)
 	last := r.last()
@@ -243,9 +250,9 @@ func (j *judge) surplus(r *run) {
 	}
 }
 
-// movedAfter reports whether the run was moved to another instant after call number i. Its executor died before it could record
-// that: else the move would have been refused. Nobody knew of the call, and it is made again at the new instant.
-// So it is where the call came after the move, within the grace, and its executor died.
+// movedAfter reports whether the run was rescheduled after call number i, or within the grace
+// before it. The executor died before it recorded the call: else the change would have been
+// refused. The call is repeated at the new instant.
 func (j *judge) movedAfter(r *run, i int) bool {
 	call := r.seen[i].At
 	return slices.ContainsFunc(r.changes, func(c Change) bool {
@@ -256,14 +263,15 @@ func (j *judge) movedAfter(r *run, i int) bool {
 	})
 }
 
-// enteredAgain reports whether a later entry may stand beside the run's own row: its job was sent more than once, or its acceptance came
-// lateAfter its instant (DESIGN section 4, the late rule). Both may start, each as if it were the first.
+// enteredAgain reports whether a later entry may stand beside the run's own row: its job was sent
+// twice, or accepted lateAfter its instant (DESIGN section 4, the late rule). Either may start as
+// if it were the first.
 func (r *run) enteredAgain() bool {
 	return r.job != nil && (r.job.answers > 1 || !r.job.At.IsZero() && r.ackedAt.Sub(r.job.At) >= lateAfter)
 }
 
-// sameProcess finds two starts of one attempt by one process: the sink knows the process, or the API tells of two starts by one
-// executor within less time than it takes to start it anew.
+// sameProcess finds two starts of one attempt by one process: by the sink's callers, or by two
+// starts of one executor in the API within less time than its restart takes.
 func (j *judge) sameProcess(r *run) {
 	for i, s := range r.seen {
 		for _, before := range r.seen[:i] {

@@ -14,8 +14,9 @@ type Watched struct {
 	At    time.Time `json:"at"`
 }
 
-// ended judges the states of a run in the order in which they were seen, the two readings last: a run that has ended stays so. What DESIGN
-// section 3 allows is that failed, missed or cancelled becomes succeeded under at_least_once.
+// ended judges the states of a run in the order of reading, the two readings last. A run that has
+// ended stays so, except that failed, missed or cancelled may become succeeded under at_least_once
+// (DESIGN section 3).
 func (p policy) ended(seen []Watched) (reason string) {
 	for i := 1; i < len(seen); i++ {
 		was, is := seen[i-1], seen[i]
@@ -27,7 +28,7 @@ func (p policy) ended(seen []Watched) (reason string) {
 	return ""
 }
 
-// watch judges what was seen of a run's state all along.
+// watch judges all states that were read of a run.
 func (j *judge) watch(r *run) {
 	if len(r.watched) == 0 {
 		return

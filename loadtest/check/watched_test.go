@@ -6,7 +6,8 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// What was seen of a run between its start and the readings. It succeeded, or else failed for good, at both readings.
+// What was seen of a run between its start and the readings. It succeeded, or else failed for good,
+// at both readings.
 func TestStatesAreJudgedAllAlong(t *testing.T) {
 	type look struct {
 		at    int

@@ -21,20 +21,20 @@ const (
 	leastPart = 0.002
 )
 
-// node is a function in the place where its callers have it.
+// node is a function below its callers.
 type node struct {
 	name     string
 	samples  int64 // CPU ns of it and of what it called
 	children map[string]*node
 }
 
-// owner is whom a function belongs to.
+// owner is the part of the program that a function belongs to.
 type owner struct {
 	name, color string
 	prefixes    []string
 }
 
-// owners in order of precedence; the last one takes what is left.
+// owners in order of precedence; the last one takes the rest.
 var owners = []owner{
 	{"intake (bucketer)", "#7fb3d5", []string{"carillon.dev/carillon/bucketer"}},
 	{"dispatcher", "#f0b27a", []string{"carillon.dev/carillon/dispatcher"}},
@@ -49,7 +49,7 @@ var owners = []owner{
 	{"Go scheduler, other", "#e5e7e9", []string{""}},
 }
 
-// ownerOf returns whom the function of that name belongs to.
+// ownerOf returns the owner of a function.
 func ownerOf(name string) owner {
 	for _, o := range owners {
 		for _, p := range o.prefixes {
@@ -61,8 +61,8 @@ func ownerOf(name string) owner {
 	return owners[len(owners)-1]
 }
 
-// Draw reads a CPU profile as net/http/pprof serves it, and writes its flame graph as SVG. Functions with less than 0.2 % of the samples are left
-// out.
+// Draw reads a CPU profile as net/http/pprof serves it, and writes its flame graph as SVG.
+// Functions with less than 0.2 % of the samples are left out.
 func Draw(w io.Writer, cpu io.Reader, title string) error {
 	p, err := profile.Parse(cpu)
 	if err != nil {
@@ -90,7 +90,8 @@ func tree(p *profile.Profile) (*node, error) {
 		root.samples += v
 		at := root
 		for _, location := range slices.Backward(s.Location) {
-			for _, line := range slices.Backward(location.Line) { // the last one is the caller of those inlined into it
+			// the last one is the caller of those inlined into it
+			for _, line := range slices.Backward(location.Line) {
 				at = at.child(line.Function.Name)
 				at.samples += v
 			}
@@ -114,7 +115,7 @@ func (n *node) child(name string) *node {
 	return c
 }
 
-// shown returns the children that are wide enough, in order of owner, then of name: so that what belongs together stands together.
+// shown returns the children that are wide enough, in order of owner, then of name.
 func (n *node) shown(least int64) []*node {
 	return slices.SortedFunc(func(yield func(*node) bool) {
 		for c := range maps.Values(n.children) {
@@ -125,7 +126,7 @@ func (n *node) shown(least int64) []*node {
 	}, func(a, b *node) int { return cmp.Compare(a.name, b.name) })
 }
 
-// depth returns how many rows n and what is shown of it take.
+// depth returns how many rows n and its shown children take.
 func (n *node) depth(least int64) int {
 	deepest := 0
 	for _, c := range n.shown(least) {
@@ -151,7 +152,7 @@ func draw(root *node, title string) []byte {
 	return b.Bytes()
 }
 
-// draw writes n at x samples from the left, in the row of that level, and what is below it.
+// draw writes n, x samples from the left in the row of that level, and its children.
 func (n *node) draw(b *bytes.Buffer, x int64, level int, least int64, all float64) {
 	left, wide, top := width*float64(x)/all, width*float64(n.samples)/all, head+row*level
 	fmt.Fprintf(b, `<g><title>%s: %.1f %%</title><rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`,

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// calibrateFor is how long the calibration loop runs each time: about as long as one run of a benchmark, so that what other
-// processes take is taken from both alike.
+// calibrateFor is how long the calibration loop runs: about as long as one run of a benchmark, so
+// that other processes slow both down alike.
 const calibrateFor = 30 * time.Millisecond
 
 // sample is what the calibration loop encodes and decodes.
@@ -19,8 +19,8 @@ type sample struct {
 	Labels map[string]string `json:"labels"`
 }
 
-// turn is one turn of the loop: JSON both ways, a map and a little hashing, in about the shares that the hot paths have. Whoever changes
-// it measures every figure anew.
+// turn is one turn of the loop: JSON both ways, a map and a little hashing, in about the shares of
+// the hot paths. After a change of it all figures must be measured anew.
 func turn() int {
 	in := sample{Name: "calibration", At: time.UnixMilli(1_767_225_600_000).UTC(), Counts: []int{1, 20, 300, 4000}, Labels: map[string]string{"a": "b", "team": "billing"}}
 	text, err := json.Marshal(&in)

@@ -13,13 +13,13 @@ type Case struct {
 // Name names the case in figures and tables.
 func (c Case) Name() string { return c.Package + " " + strings.TrimPrefix(c.Bench, "Benchmark") }
 
-// Suite is a test that tells how many statements something costs.
+// Suite is a test that counts the statements of some operations.
 type Suite struct {
 	Package string
 	Test    string
 }
 
-// Cases are the hot paths, in the order in which a job takes them. One run takes 10 to 300 ms.
+// Cases are the hot paths, in the order of a job's life. One run takes 10 to 300 ms.
 var Cases = []Case{
 	{Package: "schema", Bench: "BenchmarkEntryID", N: 100_000},
 	{Package: "schema", Bench: "BenchmarkNewEntry", N: 10_000},
@@ -42,7 +42,7 @@ var Cases = []Case{
 	{Package: "executor", Bench: "BenchmarkRecord/shards=64", N: 19_200},
 }
 
-// Suites are what tells of statements.
+// Suites count statements.
 var Suites = []Suite{
 	{Package: "bucketer", Test: "TestStatementsOfIntake"},
 	{Package: "executor", Test: "TestStatementsOfRuns"},

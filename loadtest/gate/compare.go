@@ -17,7 +17,7 @@ const (
 	timeFactor  = 2.0
 )
 
-// Verdict is what a comparison says.
+// Verdict is the result of a comparison.
 type Verdict string
 
 // The verdicts. OK and Improved pass.
@@ -30,7 +30,7 @@ const (
 	Gone     Verdict = "NOT MEASURED"
 )
 
-// Passes reports whether v lets the gate stay open.
+// Passes reports whether v is no fault.
 func (v Verdict) Passes() bool { return v == OK || v == Improved }
 
 // Row is one comparison.
@@ -42,8 +42,8 @@ type Row struct {
 	Verdict   Verdict
 }
 
-// Compare judges now by what was committed: a row for each thing of either, by name. Cases say which benchmarks have
-// goroutines that meet.
+// Compare compares now with committed: a row for each figure of either, by name. Cases say which
+// benchmarks have several goroutines.
 func Compare(cases []Case, committed, now Figures) []Row {
 	meets := make(map[string]bool)
 	for _, c := range cases {
@@ -115,7 +115,7 @@ func names[V any](a, b map[string]V) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// Count returns how many of the rows have a verdict that say accepts.
+// Count returns how many rows have a verdict for which `is` holds.
 func Count(rows []Row, say func(Verdict) bool) int {
 	n := 0
 	for _, r := range rows {

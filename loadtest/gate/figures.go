@@ -8,10 +8,11 @@ import (
 	"os"
 )
 
-// Figure is what a benchmark takes.
+// Figure is the cost of an operation.
 type Figure struct {
-	Allocs int64   `json:"allocs"` // an operation
-	Ratio  float64 `json:"ratio"`  // time of an operation / time of one turn of the calibration loop
+	Allocs int64 `json:"allocs"` // an operation
+	// time of an operation / time of one turn of the calibration loop
+	Ratio float64 `json:"ratio"`
 }
 
 // best returns the lower of each.
@@ -19,7 +20,7 @@ func (f Figure) best(g Figure) Figure {
 	return Figure{Allocs: min(f.Allocs, g.Allocs), Ratio: min(f.Ratio, g.Ratio)}
 }
 
-// Figures are everything that is compared.
+// Figures are all figures that are compared.
 type Figures struct {
 	Go         string            `json:"go"` // the version that they were measured with
 	Benchmarks map[string]Figure `json:"benchmarks"`
@@ -53,7 +54,7 @@ func (f Figures) Save(path string) error {
 	return nil
 }
 
-// clone returns a copy that shares nothing.
+// clone returns a deep copy.
 func (f Figures) clone() Figures {
 	f.Benchmarks, f.Statements = maps.Clone(f.Benchmarks), maps.Clone(f.Statements)
 	return f

@@ -46,9 +46,10 @@ func Build(ctx context.Context, root, folder string) (*Bench, error) {
 	return &Bench{root: root, binaries: folder}, nil
 }
 
-// run runs the test binary of a package on one processor and returns what it printed.
+// run runs the test binary of a package on one processor and returns its output.
 func (b *Bench) run(ctx context.Context, pkg string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, runTimeout+10*time.Second) // the test's own time-out tells more
+	// the test's own time-out tells more
+	ctx, cancel := context.WithTimeout(ctx, runTimeout+10*time.Second)
 	defer cancel()
 	args = append([]string{"-test.cpu=1", "-test.timeout=" + runTimeout.String()}, args...)
 	cmd := exec.CommandContext(ctx, filepath.Join(b.binaries, filepath.Base(pkg)+".test"), args...) // #nosec G204 -- built by us
@@ -65,7 +66,7 @@ func (b *Bench) run(ctx context.Context, pkg string, args ...string) (string, er
 	return string(out), nil
 }
 
-// Figure measures a case in so many rounds and returns the best.
+// Figure measures a case in several rounds and returns the best.
 func (b *Bench) Figure(ctx context.Context, c Case, rounds int) (Figure, error) {
 	parts := strings.Split(c.Bench, "/")
 	for i, p := range parts {
@@ -89,7 +90,7 @@ func (b *Bench) Figure(ctx context.Context, c Case, rounds int) (Figure, error) 
 	return Figure{Allocs: best.allocs, Ratio: rounded(best.ns / loop)}, nil
 }
 
-// Statements runs a suite and returns what it told.
+// Statements runs a suite and returns its counts.
 func (b *Bench) Statements(ctx context.Context, s Suite) (map[string]int, error) {
 	out, err := b.run(ctx, s.Package, "-test.run=^"+s.Test+"$", "-test.v", "-test.count=1")
 	if err != nil {
@@ -124,8 +125,8 @@ func (b *Bench) All(ctx context.Context, rounds int) (Figures, error) {
 	return all, nil
 }
 
-// Again measures the benchmarks that are worse than committed once more, up to so many times, and returns now with the best of
-// each. Statements are counted, so they are not asked again.
+// Again measures the benchmarks that are worse than committed up to `times` times more, and returns
+// now with the best of each. Counts of statements do not vary, so they are not repeated.
 func (b *Bench) Again(ctx context.Context, committed, now Figures, times, rounds int) (Figures, error) {
 	now = now.clone()
 	for range times {
@@ -153,11 +154,11 @@ type result struct {
 	allocs int64
 }
 
-// errNoResult: a benchmark printed nothing that can be compared.
+// errNoResult: a benchmark printed no result.
 var errNoResult = errors.New("the benchmark printed no time or no allocations")
 
-// parseBenchmark reads the result of one benchmark from what Go printed. Where a benchmark took away the time of an
-// operation, the first other time counts.
+// parseBenchmark reads the result of one benchmark. If it reports another time than that of an
+// operation, the first one counts.
 func parseBenchmark(out, bench string) (result, error) {
 	sc := bufio.NewScanner(strings.NewReader(out))
 	for sc.Scan() {
@@ -186,10 +187,10 @@ func parseBenchmark(out, bench string) (result, error) {
 	return result{}, errNoResult
 }
 
-// errNoStatements: a suite told of nothing.
+// errNoStatements: a suite printed no counts.
 var errNoStatements = errors.New("the test told of no statements")
 
-// parseStatements reads the attributes of a suite from what Go printed.
+// parseStatements reads the counts of a suite.
 func parseStatements(out string, s Suite) (map[string]int, error) {
 	found := make(map[string]int)
 	sc := bufio.NewScanner(strings.NewReader(out))

@@ -29,7 +29,8 @@ type AckWriter struct {
 	b []byte
 }
 
-// NewAckWriter returns a writer of the answers to one source, whose head it has put into its buffer.
+// NewAckWriter returns a writer of the answers to one source, whose head it has put into its
+// buffer.
 func NewAckWriter(w io.Writer, source string) (*AckWriter, error) {
 	a := &AckWriter{w: bufio.NewWriterSize(w, 256<<10)}
 	head, err := json.Marshal(ackHead{source})
@@ -61,7 +62,7 @@ func (a *AckWriter) Write(line int, id string, status int, at time.Time) error {
 	return nil
 }
 
-// Flush hands what is buffered to the underlying writer.
+// Flush writes the buffer to the underlying writer.
 func (a *AckWriter) Flush() error {
 	if err := a.w.Flush(); err != nil {
 		return fmt.Errorf("write acks: %w", err)
@@ -69,7 +70,7 @@ func (a *AckWriter) Flush() error {
 	return nil
 }
 
-// ReadAcks reads what an AckWriter wrote, in that order.
+// ReadAcks reads the output of an AckWriter, in order.
 func ReadAcks(r io.Reader) ([]check.Ack, error) {
 	var head ackHead
 	var acks []check.Ack
@@ -102,20 +103,14 @@ func ReadAcks(r io.Reader) ([]check.Ack, error) {
 func ReadChanges(r io.Reader) ([]check.Change, error) {
 	var changes []check.Change
 	err := eachLine(r, func(_ int, b []byte) error {
-		var l struct {
-			Run       string           `json:"run"`
-			Kind      check.ChangeKind `json:"kind"`
-			Due       time.Time        `json:"due"`
-			Requested time.Time        `json:"requested"`
-			Acked     time.Time        `json:"acked"`
-		}
-		if err := json.Unmarshal(b, &l); err != nil {
+		var c check.Change
+		if err := json.Unmarshal(b, &c); err != nil {
 			return err
 		}
-		if l.Kind != check.Cancel && l.Kind != check.Reschedule {
-			return fmt.Errorf("unknown kind of change %q", l.Kind)
+		if c.Kind != check.Cancel && c.Kind != check.Reschedule {
+			return fmt.Errorf("unknown kind of change %q", c.Kind)
 		}
-		changes = append(changes, check.Change(l))
+		changes = append(changes, c)
 		return nil
 	}, nil)
 	if err != nil {
@@ -124,8 +119,8 @@ func ReadChanges(r io.Reader) ([]check.Change, error) {
 	return changes, nil
 }
 
-// eachLine calls visit for each line, numbered from 1. A line that visit refuses is forgiven if it is the last one and has no end,
-// or if torn says so of the line after it.
+// eachLine calls visit for each line, numbered from 1. It ignores an error of visit for a last line
+// without an end, and for a line of which torn says that the line after it repairs it.
 func eachLine(r io.Reader, visit func(n int, b []byte) error, torn func(next []byte) bool) error {
 	br := bufio.NewReaderSize(r, MaxLine)
 	var bad error

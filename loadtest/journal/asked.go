@@ -16,7 +16,8 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// MaxLine bounds a line of any journal, in bytes. It is above the limit of an import line (the API's).
+// MaxLine bounds a line of any journal, in bytes. It is above the limit of an import line (the
+// API's).
 const MaxLine = 512 << 10
 
 // Payload is the payload of a job made by this load test: it says which job it is.
@@ -35,7 +36,7 @@ func RefOfPayload(payload []byte) check.Ref {
 	return ref
 }
 
-// askedLine is what of a job bears on the judgement.
+// askedLine is the part of a job that is judged.
 type askedLine struct {
 	Key  string `json:"key"`
 	Task string `json:"task"`
@@ -63,7 +64,7 @@ type askedLine struct {
 	} `json:"misfire"`
 }
 
-// ReadAsked reads jobs, one a line, in order of lines. Only one-off jobs can be judged so far; others are an error.
+// ReadAsked reads one-off jobs, one a line, in order. A recurring job is an error.
 func ReadAsked(r io.Reader, source string) ([]check.Ask, error) {
 	var asks []check.Ask
 	sc := scanner(r)
@@ -103,7 +104,8 @@ func parseAsked(b []byte) (check.Ask, error) {
 		a.At = s.At
 	}
 	if l.Retry.Jitter == "none" { // with jitter the policy bounds no wait from below
-		a.Retry = check.Retry{Initial: time.Second, Factor: 2, Max: 10 * time.Minute, Exact: true} // the defaults of the API
+		// the defaults of the API
+		a.Retry = check.Retry{Initial: time.Second, Factor: 2, Max: 10 * time.Minute, Exact: true}
 		if l.Retry.Factor > 0 {
 			a.Retry.Factor = l.Retry.Factor
 		}
@@ -131,7 +133,7 @@ func parseAsked(b []byte) (check.Ask, error) {
 	return a, nil
 }
 
-// asCarried notes what calls of the job are to carry. Headers of a job of a task are the task's.
+// asCarried notes the content of the job's calls. A job of a task has the headers of the task.
 func asCarried(a *check.Ask, l *askedLine) error {
 	if l.Task != "" || len(l.Payload) == 0 {
 		return nil
@@ -152,7 +154,8 @@ func asCarried(a *check.Ask, l *askedLine) error {
 // IsCustom reports whether a header, by its canonical name, is the job's own and not Carillon's.
 func IsCustom(name string) bool { return strings.HasPrefix(name, "X-") && name != "X-Idempotency-Key" }
 
-// SourceOf returns the source of a file of jobs; see the package comment. It reads the first line only.
+// SourceOf returns the source of a file of jobs; see the package comment. It reads the first line
+// only.
 func SourceOf(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -183,20 +186,43 @@ func SourceOf(path string) (string, error) {
 }
 
 // ReadTasks reads tasks as the API shows them, one a line.
-func ReadTasks(r io.Reader) ([]check.Task, error) {
-	var tasks []check.Task
+func ReadTasks(r io.Reader) ([]check.Task, error) { return readAll[check.Task](r, "tasks") }
+
+// ReadEvents reads requests about recurring jobs with their answers, one a line.
+func ReadEvents(r io.Reader) ([]check.JobEvent, error) {
+	return readAll[check.JobEvent](r, "events")
+}
+
+// readAll reads a document a line.
+func readAll[T any](r io.Reader, what string) ([]T, error) {
+	var all []T
 	sc := scanner(r)
 	for line := 1; sc.Scan(); line++ {
-		var t check.Task
+		var t T
 		if err := json.Unmarshal(sc.Bytes(), &t); err != nil {
-			return nil, fmt.Errorf("read tasks, line %d: %w", line, err)
+			return nil, fmt.Errorf("read %s, line %d: %w", what, line, err)
 		}
-		tasks = append(tasks, t)
+		all = append(all, t)
 	}
 	if err := sc.Err(); err != nil {
-		return nil, fmt.Errorf("read tasks: %w", err)
+		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
-	return tasks, nil
+	return all, nil
+}
+
+// ReadFile reads a file by one of the functions of this package.
+func ReadFile[T any](path string, read func(io.Reader) (T, error)) (T, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("open evidence: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	t, err := read(f)
+	if err != nil {
+		return t, fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	return t, nil
 }
 
 func scanner(r io.Reader) *bufio.Scanner {

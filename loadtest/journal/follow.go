@@ -11,8 +11,8 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// A Follower reads a sink's record while the sink still writes it. It keeps nothing of what it has
-// read, so it is for loads of many hours, where ReadSeen would need all their memory.
+// A Follower reads a sink's record while it grows. It keeps nothing that it has read: ReadSeen
+// would need too much memory for loads of many hours.
 type Follower struct {
 	f    *os.File
 	rest []byte // the begin of a line whose end is not written yet
@@ -30,8 +30,8 @@ func Follow(path string) (*Follower, error) {
 // Close closes the record.
 func (f *Follower) Close() error { return f.f.Close() }
 
-// Next visits the arrivals whose lines have been written since it was called last. Ends that were
-// written later than their arrivals are left out.
+// Next visits the arrivals recorded since the last call. It leaves out ends that were recorded
+// later than their arrivals.
 func (f *Follower) Next(visit func(s *check.Sighting)) error {
 	buf := make([]byte, 256<<10)
 	for {

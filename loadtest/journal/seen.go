@@ -10,19 +10,21 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// SeenWriter makes the lines of a sink's record. It does no I/O: the sink decides when bytes go to the file.
+// SeenWriter makes the lines of a sink's record. It does no I/O: the sink decides when bytes go to the
+// file.
 //
-//	{"start":NS}                        the sink started; arrivals are counted from 1 again
+//	{"start":NS}                         the sink started; arrivals count from 1 again
 //	{"n":1,"run":…,"path":…,"attempt":1,"fence":…,"due":…,"at":NS,"end":NS,"status":200}
-//	{"n":1,"end":NS,"status":200}       the end of an arrival that was written without one
-//	{"n":1,"end":NS,"status":0,"gone":NS} the same; its caller went away at that time
-//	{"n":1,"end":NS,"status":429,"retry_after":3} the same; it was asked not to call again for so many seconds
-//	{"n":1,"run":…,…,"body":HASH}       what the call carried: see check.Sent. Beside the hash of the body only what is unusual is written:
-//	                                    "key" and "job" if they are not the run's id, "type" if it is not JSON, "custom" if there are such headers
-//	{"mark":N}                          everything up to arrival N is in the file, and nothing more has come for a while
-//	{"close":N}                         the sink stopped in order after N arrivals
+//	{"n":1,"end":NS,"status":200}        the end of an arrival that was written without one
+//	{"n":1,"end":NS,"status":0,"gone":NS}  the same; its caller went away at that time
+//	{"n":1,"end":NS,"status":429,"retry_after":3}  the same; the answer asked for a wait, in seconds
+//	{"n":1,"run":…,…,"body":HASH}        its content, see check.Sent; and only where they are unusual:
+//	                                     "key" and "job" (the run's id), "type" (JSON), "custom" (none)
+//	{"mark":N}                           all up to arrival N is in the file, and no more has come
+//	{"close":N}                          the sink stopped in order after N arrivals
 //
-// A record is complete if every start is followed by its close, or, for the last start, by a mark of all its arrivals.
+// A record is complete if every start is followed by its close or, the last one, by a mark of all its
+// arrivals.
 type SeenWriter struct{}
 
 // Arrival is one call of the sink, as it stood in the request.
@@ -40,7 +42,7 @@ type Arrival struct {
 // Start adds the line of a start.
 func (SeenWriter) Start(b []byte, at time.Time) []byte { return number(b, `{"start":`, at.UnixNano()) }
 
-// Mark adds the line that says that n arrivals are in the file.
+// Mark adds a line: n arrivals are in the file.
 func (SeenWriter) Mark(b []byte, n int64) []byte { return number(b, `{"mark":`, n) }
 
 // Close adds the line of an orderly stop.
@@ -142,7 +144,7 @@ type seenLine struct {
 	Type   *string     `json:"type"`
 }
 
-// sent returns what the call carried; nil if the line does not say.
+// sent returns the content of the call; nil if the line does not say.
 func (l *seenLine) sent() *check.Sent {
 	if l.Body == nil {
 		return nil
@@ -166,7 +168,7 @@ func (l *seenLine) gone() time.Time {
 	return time.Unix(0, l.Gone).UTC()
 }
 
-// ended tells what the line says of an arrival's end into g.
+// ended copies the end of an arrival into g.
 func (l *seenLine) ended(g *check.Sighting) {
 	g.Status, g.Gone, g.RetryAfter = l.Status, l.gone(), time.Duration(l.After)*time.Second
 	if l.End != 0 {
@@ -180,15 +182,16 @@ type seenReader struct {
 	open map[int64]int // arrivals of this start without an end → index in seen
 	n    int64         // arrivals since the start
 	all  bool          // no earlier start left a gap
-	// closed and marked tell how the present start stands.
+	// closed and marked are the state of the present start.
 	started, closed, marked bool
 }
 
-// ReadSeen reads a sink's record: the arrivals, in the order of the file, and whether it is complete.
-// An empty record is not complete: there was no sink.
+// ReadSeen reads a sink's record: the arrivals, in the order of the file, and whether it is
+// complete. An empty record is not complete: there was no sink.
 func ReadSeen(r io.Reader) (seen []check.Sighting, all bool, err error) {
 	s := seenReader{open: map[int64]int{}, all: true}
-	torn := func(next []byte) bool { // a sink that starts again after a kill finds half a line and ends it
+	// a sink that starts again after a kill finds half a line and ends it
+	torn := func(next []byte) bool {
 		var l seenLine
 		return json.Unmarshal(next, &l) == nil && l.Start != 0
 	}
@@ -196,6 +199,16 @@ func ReadSeen(r io.Reader) (seen []check.Sighting, all bool, err error) {
 		return nil, false, fmt.Errorf("read what the sink saw: %w", err)
 	}
 	return s.seen, s.all && s.started && (s.closed || s.marked), nil
+}
+
+// ReadSeenFile reads a sink's record.
+func ReadSeenFile(path string) (seen []check.Sighting, all bool, err error) {
+	seen, err = ReadFile(path, func(r io.Reader) ([]check.Sighting, error) {
+		seen, whole, err := ReadSeen(r)
+		all = whole
+		return seen, err
+	})
+	return seen, all, err
 }
 
 func (s *seenReader) line(_ int, b []byte) error {

@@ -21,7 +21,8 @@ func WriteWatched(w io.Writer, look check.Watched) error {
 	return nil
 }
 
-// ReadWatched reads what WriteWatched wrote. The file may still be written to: half a line at its end is left out.
+// ReadWatched reads the output of WriteWatched. The file may still grow: half a line at its end is
+// left out.
 func ReadWatched(r io.Reader) ([]check.Watched, error) {
 	var looks []check.Watched
 	br := bufio.NewReader(r)

@@ -14,12 +14,13 @@ type testCase struct {
 	env    []string // settings of the script
 }
 
-// cases are all, those that take longest first. Latency is looked at as the caller sees it, so a stub that is too slow
-// for its generator is too slow for the bounds as well, where these are narrow.
+// cases are all, those that take longest first. Latency is looked at as the caller sees it, so a
+// stub that is too slow for its generator is too slow for the bounds as well, where these are
+// narrow.
 func cases() []testCase {
 	all := []testCase{
-		// 50 creations a second, and 50 VUs at hand, are more than enough for answers within 1 s and not for 2.5 s. There
-		// is nothing to drop but beside the herd.
+		// 50 creations a second, and 50 VUs at hand, are more than enough for answers within 1 s
+		// and not for 2.5 s. There is nothing to drop but beside the herd.
 		{
 			"herd.js", "creations beside it are slow",
 			faults{slow: slow("create", 2500)},
@@ -27,8 +28,8 @@ func cases() []testCase {
 			[]string{"PROFILE=spike"},
 		},
 
-		// With 50 VUs for 30 iterations a second, mostly creations at first, and 15 that may be dropped: a VU in addition
-		// costs one of them. At 5 s it takes over 100 VUs.
+		// With 50 VUs for 30 iterations a second, mostly creations at first, and 15 that may be
+		// dropped: a VU in addition costs one of them. At 5 s it takes over 100 VUs.
 		{"mixed.js", "creations are too slow for the generator", faults{slow: slow("create", 5000)}, []string{"create p(95)", "create p(99)", "dropped_iterations"}, nil},
 		{"mixed.js", "creations are slow", faults{slow: slow("create", 1300)}, slowOf("create"), nil},
 		{"mixed.js", "keyed creations are slow", faults{slow: slow("create keyed", 2600)}, slowOf("create keyed"), nil},
@@ -56,8 +57,8 @@ func cases() []testCase {
 		{"herd.js", "imports are slow", faults{slow: slow("import", 5000)}, []string{"import p(95)"}, nil},
 		{"herd.js", "imports are very slow", faults{slow: slow("import", 8500)}, slowOf("import"), nil},
 
-		// 20 a second, 50 VUs and 10 that may be dropped: 50 are started in the second half of these 5 s, and at most every
-		// second finds the VU that the one before has cost.
+		// 20 a second, 50 VUs and 10 that may be dropped: 50 are started in the second half of
+		// these 5 s, and at most every second finds the VU that the one before has cost.
 		{"jobs.js", "too slow for the generator", faults{slow: slow("create", 5000)}, []string{"create p(95)", "create p(99)", "dropped_iterations"}, nil},
 		{"jobs.js", "slow", faults{slow: slow("create", 1500)}, slowOf("create"), nil},
 		{"jobs.js", "429 is no error", faults{refuse: true}, []string{"back_pressure"}, nil},
@@ -66,7 +67,8 @@ func cases() []testCase {
 		{"jobs.js", "an answer that is not JSON", faults{garble: true}, []string{"iterations_broken"}, nil},
 		{"jobs.js", "another instant", faults{move: true}, []string{"checks"}, nil},
 
-		// 4 in 10 s, 3 VUs and none that may be dropped: all three are under way when the fourth should start.
+		// 4 in 10 s, 3 VUs and none that may be dropped: all three are under way when the fourth
+		// should start.
 		{"import.js", "too slow for the generator", faults{slow: slow("import", 9000)}, []string{"dropped_iterations"}, nil},
 		{"import.js", "slow", faults{slow: slow("import", 11000)}, []string{"import p(95)"}, []string{"RATE=2"}},
 		{"import.js", "very slow", faults{slow: slow("import", 20500)}, slowOf("import"), []string{"RATE=2"}},
@@ -113,7 +115,8 @@ func cases() []testCase {
 	return all
 }
 
-// length says which cases take longer: mixed.js waits till its last job is due, and what is missing is waited for.
+// length says which cases take longer: mixed.js waits till its last job is due, and what is missing
+// is waited for.
 func (c testCase) length() int {
 	switch {
 	case slices.Contains(c.env, "PROFILE=spike"):

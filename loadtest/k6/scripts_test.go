@@ -1,5 +1,6 @@
-// Package k6_test runs the k6 scripts against a stub that does one thing wrong, and looks at which thresholds fail: a
-// load test that cannot fail shows nothing. What the scripts find on a real cluster is shown by `make k6`.
+// Package k6_test runs the k6 scripts against a stub that does one thing wrong, and looks at which
+// thresholds fail: a load test that cannot fail shows nothing. What the scripts find on a real
+// cluster is shown by `make k6`.
 package k6_test
 
 import (
@@ -16,14 +17,17 @@ import (
 	"testing"
 )
 
-// k6Env names the program k6. It takes minutes to build, so only `make k6-check`, which builds it, sets this.
+// k6Env names the program k6. It takes minutes to build, so only `make k6-check`, which builds it,
+// sets this.
 const k6Env = "CARILLON_K6"
 
-// settings of the scripts in the smoke profile: enough that every kind of call is made, and every branch taken.
+// settings of the scripts in the smoke profile: enough that every kind of call is made, and every
+// branch taken.
 var settings = map[string][]string{
 	"jobs.js":   nil,
 	"import.js": nil,
-	"mixed.js":  {"RATE=300"},  // or a run may have no cancel, of which one in ten is planned, if there is something to cancel
+	// or a run may have no cancel, of which one in ten is planned, if there is something to cancel
+	"mixed.js":  {"RATE=300"},
 	"herd.js":   {"JOBS=1500"}, // two imports, the second a rest
 	"k6-10k.js": {"AHEAD=6s"},
 }
@@ -89,8 +93,8 @@ func needK6(t *testing.T) string {
 	return k6
 }
 
-// run runs a script with the smoke profile, if env has no other, and returns the thresholds that failed, sorted, and the
-// exit code.
+// run runs a script with the smoke profile, if env has no other, and returns the thresholds that
+// failed, sorted, and the exit code.
 func run(t *testing.T, k6, script, api string, env []string) (failed []string, code int) {
 	t.Helper()
 	summary := filepath.Join(t.TempDir(), "summary.json")
@@ -113,7 +117,8 @@ func run(t *testing.T, k6, script, api string, env []string) (failed []string, c
 	return failed, cmd.ProcessState.ExitCode()
 }
 
-// failedThresholds returns the failed thresholds in k6's export, by their names, sorted. There, true means failed.
+// failedThresholds returns the failed thresholds in k6's export, by their names, sorted. There,
+// true means failed.
 func failedThresholds(summary string) ([]string, error) {
 	text, err := os.ReadFile(summary)
 	if err != nil {
@@ -144,7 +149,8 @@ var (
 	quantile   = regexp.MustCompile(`p\(\d+\)`)
 )
 
-// nameOf names a threshold: after its metric, which is enough but for the latency of a kind of call, "create p(95)".
+// nameOf names a threshold: after its metric, which is enough but for the latency of a kind of
+// call, "create p(95)".
 func nameOf(metric, expression string) string {
 	if kind := kindOfCall.FindStringSubmatch(metric); kind != nil {
 		return kind[1] + " " + quantile.FindString(expression)

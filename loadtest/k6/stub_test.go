@@ -31,7 +31,8 @@ type faults struct {
 	cut       bool // every second import is answered without summary
 	lineFails bool // every tenth line without key is answered 422
 	lineWaits bool // every tenth line without key is answered 429
-	forget    bool // keyed lines and jobs sent again are made again; of a job it is said that it was not
+	// keyed lines and jobs sent again are made again; of a job it is said that it was not
+	forget    bool
 	unsaid    bool // a keyed job sent again is not said to be replayed
 	mute      bool // a cancelled run does not say so
 	stick     bool // a rescheduled job is answered with its old instant
@@ -40,7 +41,8 @@ type faults struct {
 	overshoot bool // lists have what is due after their window
 	skip      bool // lists lack the first run
 
-	slow map[string]time.Duration // how much later than it could a kind of call is answered, by the scripts' names of them
+	// how much later than it could a kind of call is answered, by the scripts' names of them
+	slow map[string]time.Duration
 }
 
 // A job is kept with what is told of its run.
@@ -52,8 +54,8 @@ type job struct {
 	cancelled bool
 }
 
-// A stub answers as the one node of a cluster in which every job has started and succeeded as soon as it is
-// acknowledged, and can be changed all the same.
+// A stub answers as the one node of a cluster in which every job has started and succeeded as soon
+// as it is acknowledged, and can be changed all the same.
 type stub struct {
 	faults
 
@@ -132,8 +134,9 @@ func (s *stub) answer(w http.ResponseWriter, r *http.Request) (kind string) {
 	return kind
 }
 
-// metrics writes what the nodes of a real cluster have under these names. A rename there must be followed here and in
-// lib/cluster.js: it shows when `make k6` says that no node has the metrics of an executor.
+// metrics writes what the nodes of a real cluster have under these names. A rename there must be
+// followed here and in lib/cluster.js: it shows when `make k6` says that no node has the metrics of
+// an executor.
 func (s *stub) metrics(w http.ResponseWriter) {
 	n := len(s.made)
 	if s.lose {
@@ -171,7 +174,8 @@ carillon_executor_lateness_seconds_count %[7]d
 `, before+jobs, len(s.made)-s.posted, before+n-failed, failed, early, before+onTime, before+n)
 }
 
-// refused counts a creation or an import, answers one that does not get through, and reports whether it was one.
+// refused counts a creation or an import, answers one that does not get through, and reports
+// whether it was one.
 func (s *stub) refused(w http.ResponseWriter) bool {
 	s.calls++
 	switch {
@@ -285,7 +289,8 @@ func (s *stub) run(j *job) map[string]any {
 	return run
 }
 
-// list answers a page of runs. A cursor is where the page before ended, so it stays right when jobs are made and moved.
+// list answers a page of runs. A cursor is where the page before ended, so it stays right when jobs
+// are made and moved.
 func (s *stub) list(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	limit, err := strconv.Atoi(query.Get("limit"))

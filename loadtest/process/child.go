@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"carillon.dev/carillon/loadtest/api"
 )
 
 const (
@@ -23,8 +26,8 @@ const (
 	childEnd  = 15 * time.Second // for a child to end when it is told to
 )
 
-// A Child is a process of ours. It gets SIGTERM when the context ends that it was started with, SIGKILL when it has not
-// ended 15 s later, and dies with this program.
+// A Child is a process that dies with this program. When the context of its start ends it gets
+// SIGTERM, and SIGKILL 15 s later.
 type Child struct {
 	PID  int
 	Done chan struct{} // closed when it has ended
@@ -60,78 +63,110 @@ func Start(ctx context.Context, program string, args []string, out, log io.Write
 	return c, nil
 }
 
-// A Sink is `carillon-load sink` as a process.
-type Sink struct {
+// A Server is a child that has reported that it is ready.
+type Server struct {
 	*Child
-	URL    string   // of the first address
-	URLs   []string // of all
-	Record string   // the file in which it writes down what arrives
+	Said string // the first submatch of what it said
 
 	log  *os.File
 	stop context.CancelFunc
 }
 
-var sinkListens = regexp.MustCompile(`(?m)^sink listens on (\S+)$`)
-
-// StartSink starts a sink on a free port, from program (carillon-load), and returns when it listens. Its record is
-// dir/seen.ndjson. Further arguments are for the program; a "--listen" among them takes the place of the free port. The caller must end it.
-func StartSink(ctx context.Context, program, dir string, more ...string) (*Sink, error) {
-	log, err := os.Create(filepath.Join(dir, "sink.log"))
+// StartServer starts program and returns when its output matches says, at most within. All that it
+// writes goes into the file log. It outlives ctx: the caller must end it, after the members that
+// use it.
+func StartServer(ctx context.Context, program string, args []string, log string, says *regexp.Regexp, within time.Duration) (*Server, error) {
+	f, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("start sink: %w", err)
+		return nil, fmt.Errorf("start %s: %w", args[0], err)
 	}
-	// It outlives ctx, so that an interrupted run does not lose arrivals before its members are stopped.
-	sctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := &Sink{Record: filepath.Join(dir, "seen.ndjson"), log: log, stop: stop}
-	heard := Await(log, sinkListens)
-	args := []string{"sink", "--out", s.Record}
-	if !slices.Contains(more, "--listen") {
-		args = append(args, "--listen", "127.0.0.1:0")
-	}
-	s.Child, err = Start(sctx, program, append(args, more...), log, heard)
-	if err != nil {
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s := &Server{log: f, stop: stop}
+	heard := Await(f, says)
+	if s.Child, err = Start(life, program, args, heard, heard); err != nil {
 		stop()
-		return nil, errors.Join(err, log.Close())
+		return nil, errors.Join(err, f.Close())
 	}
-	ctx, cancel := context.WithTimeout(ctx, sinkStart)
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	select {
-	case addresses := <-heard.Found:
-		scheme := "http://"
-		if slices.Contains(more, "--tls-cert") {
-			scheme = "https://"
-		}
-		for addr := range strings.SplitSeq(addresses, ",") {
-			s.URLs = append(s.URLs, scheme+addr)
-		}
-		s.URL = s.URLs[0]
+	case s.Said = <-heard.Found:
 		return s, nil
 	case <-s.Done:
-		err = fmt.Errorf("start sink: it ended at once: %w", errors.Join(s.Err, errors.New("see sink.log")))
+		err = fmt.Errorf("start %s: it ended at once (see %s): %w", args[0], log, s.Err)
 	case <-ctx.Done():
-		err = fmt.Errorf("start sink: %w", ctx.Err())
+		err = fmt.Errorf("start %s: it does not say that it is ready: %w", args[0], ctx.Err())
 	}
 	return nil, errors.Join(err, s.End())
 }
 
-// End stops the sink and waits for it. It may be called again.
-func (s *Sink) End() error {
+// End stops the server and waits for it. It may be called again.
+func (s *Server) End() error {
 	s.stop()
 	<-s.Done
 	err := s.Err
-	if errors.Is(err, context.Canceled) { // told to, and ended in order
+	if errors.Is(err, context.Canceled) { // the caller asked for the end
 		err = nil
 	}
-	if cerr := s.log.Close(); err == nil && cerr != nil && !errors.Is(cerr, os.ErrClosed) {
+	if cerr := s.log.Close(); err == nil && !errors.Is(cerr, os.ErrClosed) {
 		err = cerr
 	}
 	if err != nil {
-		return fmt.Errorf("stop sink: %w", err)
+		return fmt.Errorf("stop %s: %w", filepath.Base(s.log.Name()), err)
 	}
 	return nil
 }
 
-// An Awaited passes on what is written and reports the first match, once.
+// A Sink is `carillon-load sink` as a process.
+type Sink struct {
+	*Server
+	URL    string   // of the first address
+	URLs   []string // of all
+	Record string   // the file in which it writes down what arrives
+}
+
+var sinkListens = regexp.MustCompile(`(?m)^sink listens on (\S+)$`)
+
+// StartSink starts a sink on a free port, from program (carillon-load), and returns when it
+// listens. Its record is dir/seen.ndjson. Further arguments are for the program; a "--listen" among
+// them takes the place of the free port. The caller must end it.
+func StartSink(ctx context.Context, program, dir string, more ...string) (*Sink, error) {
+	s := &Sink{Record: filepath.Join(dir, "seen.ndjson")}
+	args := []string{"sink", "--out", s.Record}
+	if !slices.Contains(more, "--listen") {
+		args = append(args, "--listen", "127.0.0.1:0")
+	}
+	var err error
+	s.Server, err = StartServer(ctx, program, append(args, more...), filepath.Join(dir, "sink.log"), sinkListens, sinkStart)
+	if err != nil {
+		return nil, err
+	}
+	scheme := "http://"
+	if slices.Contains(more, "--tls-cert") {
+		scheme = "https://"
+	}
+	for addr := range strings.SplitSeq(s.Said, ",") {
+		s.URLs = append(s.URLs, scheme+addr)
+	}
+	s.URL = s.URLs[0]
+	return s, nil
+}
+
+// SinkStats counts the calls that a sink has seen, and their runs.
+type SinkStats struct {
+	Seen int64 `json:"seen"`
+	Runs int64 `json:"runs"`
+}
+
+// AskSink asks the sink at url for its counts.
+func AskSink(ctx context.Context, client *http.Client, url string) (stats SinkStats, err error) {
+	if err := api.AskJSON(ctx, client, api.Request{URL: url + "/stats"}, &stats); err != nil {
+		return stats, fmt.Errorf("ask the sink: %w", err)
+	}
+	return stats, nil
+}
+
+// An Awaited forwards what is written and reports the first match, once.
 type Awaited struct {
 	Found chan string // gets the first submatch
 
@@ -143,7 +178,7 @@ type Awaited struct {
 	silent bool
 }
 
-// Await returns an Awaited that passes on to to and looks for want in whole lines.
+// Await returns an Awaited that forwards to `to` and looks for want in whole lines.
 func Await(to io.Writer, want *regexp.Regexp) *Awaited {
 	return &Awaited{Found: make(chan string, 1), to: to, want: want}
 }

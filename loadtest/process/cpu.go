@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,10 +23,11 @@ func CPU(pid int) (time.Duration, error) {
 	return parseCPU(string(text))
 }
 
-// parseCPU reads utime and stime from a line of /proc/<pid>/stat (proc(5)). The name in the second field may hold
-// anything, so fields are counted from the last closing parenthesis.
+// parseCPU reads utime and stime from a line of /proc/<pid>/stat (proc(5)). The name in the second
+// field may hold anything, so fields are counted from the last closing parenthesis.
 func parseCPU(stat string) (time.Duration, error) {
-	const utime, stime = 11, 12 // 14 and 15 of proc(5), less the three before the parenthesis' end and one for counting from 0
+	// 14 and 15 of proc(5), less the three before the parenthesis' end and one for counting from 0
+	const utime, stime = 11, 12
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) <= stime {
 		return 0, fmt.Errorf("read cpu time: unreadable line %.200q", stat)
@@ -41,8 +43,8 @@ func parseCPU(stat string) (time.Duration, error) {
 	return sum, nil
 }
 
-// A Meter adds up the CPU time of members over all their processes. A member that is killed keeps what was read last, so
-// read shortly before a kill. It is safe for concurrent use.
+// A Meter adds up the CPU time of members over all their processes. A member that is killed keeps
+// what was read last, so read shortly before a kill. It is safe for concurrent use.
 type Meter struct {
 	read func(pid int) (time.Duration, error)
 
@@ -55,7 +57,8 @@ func NewMeter(read func(pid int) (time.Duration, error)) *Meter {
 	return &Meter{read: read, used: map[string]map[int]time.Duration{}}
 }
 
-// Sample reads every process of pids (by member; 0 = there is none now) and returns the sums so far.
+// Sample reads every process of pids (by member; 0 = there is none now) and returns the sums so
+// far.
 func (m *Meter) Sample(pids map[string]int) map[string]time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,4 +80,30 @@ func (m *Meter) Sample(pids map[string]int) map[string]time.Duration {
 		}
 	}
 	return sums
+}
+
+// Resident returns the resident memory of a process, in bytes.
+func Resident(pid int) (float64, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	if err != nil {
+		return 0, fmt.Errorf("read memory: %w", err)
+	}
+	return parseResident(string(text))
+}
+
+// parseResident reads VmRSS from the text of /proc/<pid>/status, whose kB are KiB (proc(5)).
+func parseResident(status string) (float64, error) {
+	for line := range strings.Lines(status) {
+		rest, ok := strings.CutPrefix(line, "VmRSS:")
+		if !ok {
+			continue
+		}
+		kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 64)
+		if err != nil {
+			return 0, fmt.Errorf("read memory: %w", err)
+		}
+		return kib * 1024, nil
+	}
+	// it has ended, and nobody has waited for it
+	return 0, errors.New("read memory: the process has none")
 }

@@ -1,3 +1,3 @@
-// Package process starts and measures processes for load tests: carillon-load itself as a sink or a judge, and the CPU
-// time that any process has used.
+// Package process starts processes for load tests, waits until they are ready, stops them, and
+// measures the CPU time and memory of any process.
 package process

@@ -25,3 +25,18 @@ func TestParseCPU(t *testing.T) {
 		t.Errorf("CPU of this process = %s, %v", got, err)
 	}
 }
+
+func TestParseResident(t *testing.T) {
+	got, err := parseResident("Name:\tVmRSS: 7 kB\nVmHWM:\t  9000 kB\nVmRSS:\t   1536 kB\nRssAnon:\t 1 kB\n")
+	if err != nil || got != 1536*1024 {
+		t.Errorf("parseResident = %g, %v, want 1.5 MiB", got, err)
+	}
+	for _, bad := range []string{"", "Name:\tcarillon\nState:\tZ (zombie)\n", "VmRSS:\tmuch kB\n"} {
+		if got, err := parseResident(bad); err == nil {
+			t.Errorf("parseResident(%q) = %g, want an error", bad, got)
+		}
+	}
+	if got, err := Resident(os.Getpid()); err != nil || got < 1<<20 {
+		t.Errorf("Resident of this process = %g, %v, want a few MiB", got, err)
+	}
+}

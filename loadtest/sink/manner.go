@@ -8,26 +8,26 @@ import (
 )
 
 const (
-	// MaxHold bounds how long a call is worked on, left hanging or dripped to.
+	// MaxHold bounds how long a call is worked on, left without an answer, or dripped to.
 	MaxHold = 10 * time.Minute
 	// DripEvery is the time between two bytes of a dripped answer.
 	DripEvery = 100 * time.Millisecond
-	// MaxRetryAfter bounds what a call may be asked to wait: callers of Carillon heed no more (the API's).
+	// MaxRetryAfter bounds a Retry-After (the API's bound).
 	MaxRetryAfter = 24 * time.Hour
 	// always is more attempts than any run has.
 	always = 1 << 30
 )
 
-// A manner is how one call is answered. An address asks for one by segments before the last two of its path, which name the job:
-// "/work-500ms/fail-2/s1/17". Segments that are none of these mean nothing.
+// A manner is how one call is answered. An address asks for it by segments before the last two of its
+// path, which name the job: "/work-500ms/fail-2/s1/17". Other segments mean nothing.
 //
-//	work-500ms   work on it for so long before it is answered, to the end whatever becomes of the caller
-//	fail, fail-2 answer with Config.FailStatus: each attempt, or the first two of each run
-//	status-404   answer so, and not with 200; beside fail-2 it is the failure: the first two attempts of each run are answered so, and others with 200
-//	after-3s     ask by Retry-After not to be called again for so long (whole seconds, rounded up), with each answer that is a failure
-//	hang         never answer
-//	drip         answer with 200 and a body that grows by a byte every DripEvery and never ends
-//	cut          close the connection instead of answering; cut-2 does so to the first two attempts
+//	work-500ms    work for so long before the answer, to the end even if the caller goes away
+//	fail, fail-2  answer 500: each attempt, or the first two of each run
+//	status-404    answer so instead of 200; beside fail-2 this is the status of the failures
+//	after-3s      add Retry-After to each failure (whole seconds, rounded up)
+//	hang          never answer
+//	drip          answer 200 with a body that grows by a byte every DripEvery and never ends
+//	cut, cut-2    close the connection instead of answering: each attempt, or the first two
 //
 // What hangs or drips ends when the caller goes away.
 type manner struct {
@@ -90,13 +90,15 @@ func upTo(n int64, err error, stated bool) int64 {
 	}
 }
 
-// upToAttempt reports whether what is asked of attempts up to last is asked of this one; 0 = it names no number, and counts as the first.
+// upToAttempt reports whether an attempt is among the first `last`; 0 = it has no number and counts
+// as the first.
 func upToAttempt(last, attempt int64) bool { return last > 0 && attempt <= last }
 
-// answers returns the status of the answer to an attempt, and how long it asks not to be called again. fails says that the sink fails the attempt
-// in any case, and failure with what; 0 = the connection is to be closed.
-func (m manner) answers(attempt int64, fails bool, failure int) (status int, after time.Duration, failed bool) {
-	status, failed = http.StatusOK, fails || upToAttempt(m.fail, attempt)
+// answers returns the status of the answer to an attempt, and its Retry-After; status 0 = close the
+// connection.
+func (m manner) answers(attempt int64) (status int, after time.Duration, failed bool) {
+	status, failed = http.StatusOK, upToAttempt(m.fail, attempt)
+	failure := http.StatusInternalServerError
 	switch {
 	case upToAttempt(m.cut, attempt):
 		return 0, 0, failed
@@ -114,10 +116,10 @@ func (m manner) answers(attempt int64, fails bool, failure int) (status int, aft
 	return status, after, failed
 }
 
-// held reports whether a call takes longer than it takes to answer.
+// held reports whether the answer is delayed.
 func (m manner) held() bool { return m.work > 0 || m.hang || m.drip }
 
-// hold does what takes long. It returns when the caller went away; zero if it is still there.
+// hold works, hangs or drips. It returns when the caller went away; zero if it is still there.
 func (m manner) hold(w http.ResponseWriter, r *http.Request) (gone time.Time) {
 	left := r.Context().Done()
 	if m.work > 0 {

@@ -17,7 +17,8 @@ import (
 	"carillon.dev/carillon/loadtest/sink"
 )
 
-// callAt calls an address of the sink and returns the status; 0 if the connection was closed instead.
+// callAt calls an address of the sink and returns the status; 0 if the connection was closed
+// instead.
 func callAt(ctx context.Context, s http.Handler, path string, attempt int) (status int) {
 	status, _ = answered(ctx, s, path, attempt)
 	return status
@@ -50,11 +51,11 @@ func TestAddressesSayHowTheyAreAnswered(t *testing.T) {
 	}{
 		{"/s1/5", []int{200, 200, 200}},
 		{"/hook/s1/5", []int{200, 200, 200}},
-		{"/fail/s1/5", []int{503, 503, 503}},
-		{"/fail-2/s1/5", []int{503, 503, 200}},
+		{"/fail/s1/5", []int{500, 500, 500}},
+		{"/fail-2/s1/5", []int{500, 500, 200}},
 		{"/fail-x/s1/5", []int{200, 200, 200}},
 		{"/status-404/s1/5", []int{404, 404, 404}},
-		{"/status-204/fail-1/s1/5", []int{503, 204, 204}},
+		{"/status-204/fail-1/s1/5", []int{500, 204, 204}},
 		{"/status-42/s1/5", []int{200, 200, 200}},
 		{"/fail-2/status-429/s1/5", []int{429, 429, 200}},
 		{"/status-404/fail-1/s1/5", []int{404, 200, 200}},
@@ -65,7 +66,7 @@ func TestAddressesSayHowTheyAreAnswered(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.path, func(t *testing.T) {
-			s := sink.New(sink.Config{FailStatus: 503}, &bytes.Buffer{})
+			s := sink.New(&bytes.Buffer{})
 			if got := callAt(t.Context(), s, row.path, 0); got != row.answers[0] {
 				t.Errorf("a call without an attempt's number at %s = %d, want %d", row.path, got, row.answers[0])
 			}
@@ -78,7 +79,8 @@ func TestAddressesSayHowTheyAreAnswered(t *testing.T) {
 	}
 }
 
-// TestFailuresAskToWait: what a failure asks for by Retry-After is what the record tells; what nobody was told is not in it.
+// TestFailuresAskToWait: what a failure asks for by Retry-After is what the record tells; what
+// nobody was told is not in it.
 func TestFailuresAskToWait(t *testing.T) {
 	rows := []struct {
 		path    string
@@ -91,18 +93,18 @@ func TestFailuresAskToWait(t *testing.T) {
 		{"/fail-1/status-429/after-1m/s1/3", 1, "60", time.Minute},
 		{"/fail-1/status-429/after-1m/s1/4", 2, "", 0},
 		{"/fail/after-2s/s1/5", 1, "2", 2 * time.Second},
-		{"/work-1s/status-503/after-2s/s1/6", 1, "2", 2 * time.Second},
-		{"/status-503/after-1001ms/s1/7", 1, "2", 2 * time.Second},
-		{"/status-503/after-1000h/s1/8", 1, "86400", sink.MaxRetryAfter},
-		{"/status-503/after--3s/s1/9", 1, "", 0},
-		{"/status-503/after-soon/s1/10", 1, "", 0},
+		{"/work-1s/status-500/after-2s/s1/6", 1, "2", 2 * time.Second},
+		{"/status-500/after-1001ms/s1/7", 1, "2", 2 * time.Second},
+		{"/status-500/after-1000h/s1/8", 1, "86400", sink.MaxRetryAfter},
+		{"/status-500/after--3s/s1/9", 1, "", 0},
+		{"/status-500/after-soon/s1/10", 1, "", 0},
 		{"/status-204/after-3s/s1/11", 1, "", 0},
-		{"/work-5s/status-503/after-2s/s1/12", 1, "", 0}, // its caller goes away
-		{"/status-503/after-2s/cut/s1/13", 1, "", 0},
+		{"/work-5s/status-500/after-2s/s1/12", 1, "", 0}, // its caller goes away
+		{"/status-500/after-2s/cut/s1/13", 1, "", 0},
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var out file
-		s := sink.New(sink.Config{}, &out)
+		s := sink.New(&out)
 		stop := run(t, s)
 		for _, row := range rows {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -127,7 +129,7 @@ func TestFailuresAskToWait(t *testing.T) {
 func TestWorkIsDoneToItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out file
-		s := sink.New(sink.Config{}, &out)
+		s := sink.New(&out)
 		stop := run(t, s)
 		at := time.Now().UTC()
 		hungUp, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -163,7 +165,7 @@ func TestWorkIsDoneToItsEnd(t *testing.T) {
 
 func TestWhatHangsEndsWithItsCallerOrAtTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := sink.New(sink.Config{}, &bytes.Buffer{})
+		s := sink.New(&bytes.Buffer{})
 		at := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -177,10 +179,11 @@ func TestWhatHangsEndsWithItsCallerOrAtTheBound(t *testing.T) {
 	})
 }
 
-// Over a real connection: the caller's going away is seen, a cut call has no answer, and a dripped answer flows.
+// Over a real connection: the caller's going away is seen, a cut call has no answer, and a dripped
+// answer flows.
 func TestMannersOverAConnection(t *testing.T) {
 	var out file
-	s := sink.New(sink.Config{}, &out)
+	s := sink.New(&out)
 	stop := run(t, s)
 	srv := httptest.NewServer(s)
 	client := srv.Client()

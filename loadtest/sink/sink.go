@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"hash/maphash"
 	"io"
 	"net/http"
@@ -22,7 +21,8 @@ import (
 const (
 	// FlushEvery is how long an arrival stays in memory only.
 	FlushEvery = 100 * time.Millisecond
-	// MaxBuffered bounds the bytes in memory. Calls beyond it are answered 503, and the record tells of the gap.
+	// MaxBuffered bounds the bytes in memory. Calls beyond it are answered 503, and the record has
+	// a gap.
 	MaxBuffered = 64 << 20
 	// MaxBody bounds how much of a body is read, so that connections are used again.
 	MaxBody = 1 << 20
@@ -31,33 +31,21 @@ const (
 	bodyBuffer    = 8 << 10
 )
 
-// Config says how a sink answers. Its zero value answers 200 at once.
-type Config struct {
-	// Delay is how long each answer takes.
-	Delay time.Duration
-	// FailRate is the share of attempts, 0 to 1, that are answered with FailStatus (0 = 500). Which ones follows from Seed, run id
-	// and attempt, so a retry has its own luck and a redelivery the same.
-	FailRate   float64
-	FailStatus int
-	Seed       uint64
-}
-
-// seed is of the hashes of run ids.
+// seed is that of the hashes of run ids.
 var seed = maphash.MakeSeed()
 
-// Stats is what GET /stats answers.
+// Stats is the answer to GET /stats.
 type Stats struct {
 	Seen     int64 `json:"seen"`
 	Runs     int64 `json:"runs"`     // of those seen, with different run ids
 	Open     int64 `json:"open"`     // of those seen, still to be answered
-	Failed   int64 `json:"failed"`   // answered with FailStatus
+	Failed   int64 `json:"failed"`   // failed on purpose
 	Dropped  int64 `json:"dropped"`  // answered 503, not recorded
 	Buffered int   `json:"buffered"` // bytes not yet in the file
 }
 
-// Sink is an http.Handler. GET /stats tells its counters; every other request is an arrival.
+// Sink is an http.Handler. GET /stats returns its counters; every other request is an arrival.
 type Sink struct {
-	cfg Config
 	out io.Writer
 
 	failed, dropped, open atomic.Int64
@@ -66,19 +54,17 @@ type Sink struct {
 	buf   []byte
 	spare []byte
 	seen  int64
-	runs  map[uint64]struct{} // hashes of the run ids seen: two of a million are the same once in forty million sinks
+	// hashes of the run ids seen: two of a million are the same once in forty million sinks
+	runs map[uint64]struct{}
 }
 
-// New returns a sink that writes to out, which Run does.
-func New(cfg Config, out io.Writer) *Sink {
-	if cfg.FailStatus == 0 {
-		cfg.FailStatus = http.StatusInternalServerError
-	}
-	return &Sink{cfg: cfg, out: out, buf: make([]byte, 0, initialBuffer), spare: make([]byte, 0, initialBuffer), runs: make(map[uint64]struct{})}
+// New returns a sink whose Run writes to out.
+func New(out io.Writer) *Sink {
+	return &Sink{out: out, buf: make([]byte, 0, initialBuffer), spare: make([]byte, 0, initialBuffer), runs: make(map[uint64]struct{})}
 }
 
-// Run writes the record until ctx is done, and then closes it. The server must have stopped by then, or late arrivals are lost.
-// It returns nil when told to stop, and an error if the record could not be written.
+// Run writes the record until ctx ends, and closes it. The server must have stopped by then, or
+// late arrivals are lost. An error means that the record could not be written.
 func (s *Sink) Run(ctx context.Context) error {
 	var w journal.SeenWriter
 	if _, err := s.out.Write(w.Start(nil, time.Now())); err != nil {
@@ -111,7 +97,8 @@ func (s *Sink) Run(ctx context.Context) error {
 	}
 }
 
-// flush writes the buffer out. It returns the number of arrivals that are in the file now, and whether any byte was written.
+// flush writes the buffer. It returns the number of arrivals in the file, and whether it wrote a
+// byte.
 func (s *Sink) flush() (n int64, wrote bool, err error) {
 	s.mu.Lock()
 	full := s.buf
@@ -163,10 +150,10 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	m := mannerOf(a.Path)
 	var failed bool
-	if a.Status, a.RetryAfter, failed = m.answers(a.Attempt, s.fails(a.Run, a.Attempt), s.cfg.FailStatus); failed {
+	if a.Status, a.RetryAfter, failed = m.answers(a.Attempt); failed {
 		s.failed.Add(1)
 	}
-	if s.cfg.Delay <= 0 && !m.held() {
+	if !m.held() {
 		a.End = time.Now()
 		if !s.add(&a) {
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -182,13 +169,11 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.open.Add(1)
 	defer s.open.Add(-1)
-	if s.cfg.Delay > 0 && !s.delay(r) {
-		a.Gone, a.Status = time.Now(), 0
-	} else if a.Gone = m.hold(w, r); !a.Gone.IsZero() || m.hang || m.drip {
+	if a.Gone = m.hold(w, r); !a.Gone.IsZero() || m.hang || m.drip {
 		a.Status = 0
 	}
 	if a.Status == 0 {
-		a.RetryAfter = 0 // nobody was told
+		a.RetryAfter = 0 // the caller got no answer
 	}
 	a.End = time.Now()
 	s.mu.Lock()
@@ -199,10 +184,11 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// buffers are what bodies are read through.
+// buffers are for reading bodies.
 var buffers = sync.Pool{New: func() any { return new([bodyBuffer]byte) }}
 
-// hashBody reads a body and returns its hash. It is not whole if it was cut short, or is longer than MaxBody.
+// hashBody reads a body and returns its hash. It is not whole if it was cut short, or is longer
+// than MaxBody.
 func hashBody(body io.Reader) (h check.Hash, whole bool) {
 	buffer, _ := buffers.Get().(*[bodyBuffer]byte)
 	defer buffers.Put(buffer)
@@ -216,19 +202,8 @@ func hashBody(body io.Reader) (h check.Hash, whole bool) {
 	return h, false
 }
 
-// delay waits for Config.Delay, and reports false if the caller goes away before.
-func (s *Sink) delay(r *http.Request) bool {
-	timer := time.NewTimer(s.cfg.Delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-r.Context().Done():
-		return false
-	}
-}
-
-// answer answers with a status, and with Retry-After unless after is 0; status 0 = the connection is closed without an answer.
+// answer answers with a status, and with Retry-After unless after is 0. Status 0 closes the
+// connection.
 func answer(w http.ResponseWriter, status int, after time.Duration) {
 	if status == 0 {
 		panic(http.ErrAbortHandler) // how net/http is told to do so
@@ -252,18 +227,6 @@ func (s *Sink) add(a *journal.Arrival) bool {
 	a.N = s.seen
 	s.buf = journal.SeenWriter{}.Arrival(s.buf, a)
 	return true
-}
-
-func (s *Sink) fails(run string, attempt int64) bool {
-	if s.cfg.FailRate <= 0 {
-		return false
-	}
-	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%d/%s/%d", s.cfg.Seed, run, attempt) // a hash takes everything
-	x := h.Sum64()
-	x ^= x >> 32 // FNV's high bits alone are uneven for short inputs
-	x *= 0x9e3779b97f4a7c15
-	return float64(x>>11)/(1<<53) < s.cfg.FailRate
 }
 
 func headerInt(r *http.Request, name string) int64 {

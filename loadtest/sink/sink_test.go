@@ -78,7 +78,7 @@ func read(t *testing.T, b []byte) ([]check.Sighting, bool) {
 func TestEveryCallIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out file
-		s := sink.New(sink.Config{}, &out)
+		s := sink.New(&out)
 		stop := run(t, s)
 		var wg sync.WaitGroup
 		for n := range 500 {
@@ -119,7 +119,7 @@ func (b brokenBody) Read(p []byte) (int, error) {
 
 func TestWhatCallsCarryIsRecorded(t *testing.T) {
 	var out file
-	s := sink.New(sink.Config{}, &out)
+	s := sink.New(&out)
 	stop := run(t, s)
 	large := strings.Repeat("x", 100_000)
 	for _, body := range []io.Reader{strings.NewReader(large), brokenBody{strings.NewReader("ab")}} {
@@ -142,7 +142,7 @@ func TestWhatCallsCarryIsRecorded(t *testing.T) {
 func TestArrivalsAreInTheFileSoonAndMarkedWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out file
-		s := sink.New(sink.Config{}, &out)
+		s := sink.New(&out)
 		stop := run(t, s)
 		defer stop()
 		call(t.Context(), s, "r1", 1)
@@ -165,67 +165,9 @@ func TestArrivalsAreInTheFileSoonAndMarkedWhenIdle(t *testing.T) {
 	})
 }
 
-func TestDelayTellsArrivalAndEndApart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out file
-		s := sink.New(sink.Config{Delay: time.Second}, &out)
-		stop := run(t, s)
-		at := time.Now()
-		hungUp, cancel := context.WithTimeout(t.Context(), time.Second/2)
-		defer cancel()
-		var wg sync.WaitGroup
-		wg.Go(func() { call(t.Context(), s, "r1", 1) })
-		wg.Go(func() { call(hungUp, s, "r2", 1) })
-		time.Sleep(300 * time.Millisecond)
-		synctest.Wait()
-		seen, _ := read(t, out.Bytes())
-		if len(seen) != 2 || !seen[0].End.IsZero() {
-			t.Errorf("while under way: %+v, want two arrivals without an end", seen)
-		}
-		wg.Wait()
-		stop()
-		seen, _ = read(t, out.Bytes())
-		for _, got := range seen {
-			end, status := at.Add(time.Second), 200
-			if got.Run == "r2" {
-				end, status = at.Add(time.Second/2), 0
-			}
-			if !got.At.Equal(at) || !got.End.Equal(end) || got.Status != status {
-				t.Errorf("%s = %s to %s, %d, want %s to %s, %d", got.Run, got.At, got.End, got.Status, at, end, status)
-			}
-		}
-	})
-}
-
-func TestFailuresFollowTheSeed(t *testing.T) {
-	fails := func(seed uint64) (codes []int, failed int) {
-		s := sink.New(sink.Config{FailRate: 0.3, FailStatus: 503, Seed: seed}, &bytes.Buffer{})
-		for n := range 2000 {
-			code := call(t.Context(), s, fmt.Sprint("run-", n/2), 1+n%2)
-			codes = append(codes, code)
-			if code == 503 {
-				failed++
-			}
-		}
-		return codes, failed
-	}
-	a, failed := fails(1)
-	b, _ := fails(1)
-	c, _ := fails(2)
-	if fmt.Sprint(a) != fmt.Sprint(b) {
-		t.Error("two sinks of one seed fail differently")
-	}
-	if fmt.Sprint(a) == fmt.Sprint(c) {
-		t.Error("two seeds fail alike")
-	}
-	if failed < 500 || failed > 700 { // 5 σ about 600
-		t.Errorf("%d of 2000 attempts failed, want about 600", failed)
-	}
-}
-
 func TestStats(t *testing.T) {
-	s := sink.New(sink.Config{FailRate: 1}, &bytes.Buffer{})
-	call(t.Context(), s, "r1", 1)
+	s := sink.New(&bytes.Buffer{})
+	callAt(t.Context(), s, "/fail/s1/5", 1)
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/stats", nil))
 	var got sink.Stats
@@ -245,13 +187,13 @@ var errFull = errors.New("no space")
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
 func TestRunEndsWhenTheRecordCannotBeWritten(t *testing.T) {
-	if err := sink.New(sink.Config{}, full{}).Run(t.Context()); !errors.Is(err, errFull) {
+	if err := sink.New(full{}).Run(t.Context()); !errors.Is(err, errFull) {
 		t.Errorf("Run = %v, want %v", err, errFull)
 	}
 }
 
 func BenchmarkSinkOverLoopback(b *testing.B) {
-	s := sink.New(sink.Config{}, &bytes.Buffer{})
+	s := sink.New(&bytes.Buffer{})
 	srv := httptest.NewServer(s)
 	defer srv.Close()
 	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}

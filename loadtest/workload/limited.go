@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Limited says which recurring jobs with a limit on their runs at once to make: job n is of shape n, in turn. All run from Start up to End and miss nothing
-// (run_all). The same Limited makes the same jobs.
+// Limited describes recurring jobs with a limit on their runs at once. Shapes rotate over the jobs.
+// All run from Start up to End and miss nothing (run_all). The same Limited makes the same jobs.
 type Limited struct {
 	N          int
 	Start, End time.Time
@@ -16,12 +16,13 @@ type Limited struct {
 	Source, Target string
 }
 
-// A LimitedShape is what jobs with a limit differ in.
+// A LimitedShape is the differences between jobs with a limit.
 type LimitedShape struct {
 	Every time.Duration
 	// Work is how long the receiver works on each call; 0 = it answers at once.
 	Work time.Duration
-	// Limit and OnLimit are the job's concurrency, Guarantee its guarantee, in the words of the API.
+	// Limit and OnLimit are the job's concurrency, Guarantee its guarantee, in the words of the
+	// API.
 	Limit     int
 	OnLimit   string
 	Guarantee string

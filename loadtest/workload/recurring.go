@@ -15,20 +15,25 @@ type Misfire struct {
 	Deadline string `json:"deadline,omitempty"`
 }
 
-// Recurring says which recurring jobs to make. The same Recurring makes the same jobs.
+// Recurring describes recurring jobs. The same Recurring makes the same jobs.
 //
-// Three quarters are plain intervals that leave the jitter to the system; the others state what can be stated: a tenth intervals with a
-// jitter of their own, a tenth cron expressions with seconds, and a twentieth such expressions in zones whose clocks are an odd
-// half of an hour off. Every second interval states its anchor, at a random phase.
+//	75 %  intervals that leave the jitter to the system
+//	10 %  intervals with a jitter of their own
+//	10 %  cron expressions with seconds
+//	 5 %  such expressions in zones that are an odd half hour off
+//
+// Every second interval states an anchor, at a random phase.
 type Recurring struct {
 	N int
-	// Every is the distance of two runs of each job. Cron expressions are made only if it is whole seconds of which a minute is a multiple.
+	// Every is the distance of two runs of each job. Cron expressions are made only if it is whole
+	// seconds of which a minute is a multiple.
 	Every time.Duration
 	// From is what anchors are counted from; an instant shortly before the jobs are made.
 	From time.Time
-	// Start and End bound the nominal times of all jobs: at or after Start, and before End. Zero = not stated.
+	// Start and End bound the nominal times of all jobs: at or after Start, and before End. Zero =
+	// not stated.
 	Start, End time.Time
-	// Misfires are given to the jobs in turn; none = nothing is stated.
+	// Misfires rotate over the jobs; none = nothing is stated.
 	Misfires []Misfire
 	Seed     uint64
 	// Source and Target are those of [Spec]: job n calls "<target>/<source>/<n>".

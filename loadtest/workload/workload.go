@@ -16,11 +16,12 @@ import (
 // MaxPayload is the limit of a payload (the API's), in bytes.
 const MaxPayload = 64 << 10
 
-// Spec says which jobs to make.
+// Spec describes jobs.
 type Spec struct {
 	// N is the number of jobs, of which Immediate, at random lines, state no time.
 	N, Immediate int
-	// From is the first due instant. The others lie in [From, From+Spread), in whole milliseconds, uniformly; Spread 0 = all at From.
+	// From is the first due instant. The others lie in [From, From+Spread), in whole milliseconds,
+	// uniformly; Spread 0 = all at From.
 	From   time.Time
 	Spread time.Duration
 	// PayloadBytes is the size of each payload; 0 = as small as can be.
@@ -32,15 +33,16 @@ type Spec struct {
 	Target string
 	// Keyed gives each job the idempotency key "<source>-<line>".
 	Keyed bool
-	// Kinds are given to the jobs in turn; none = nothing is stated but where to call.
+	// Kinds rotate over the jobs; none = only the address is stated.
 	Kinds []Kind
 }
 
-// A Kind is what jobs may state besides where to call and when.
+// A Kind is the fields of a job besides address and time.
 type Kind struct {
-	// Manner is how the sink is to answer, as the segments of an address that package sink explains: "work-500ms/fail-1".
+	// Manner is how the sink answers, as segments of an address (package sink):
+	// "work-500ms/fail-1".
 	Manner string
-	// Task is the task that they name, instead of stating where to call.
+	// Task is the task that they name instead of an address.
 	Task string
 	// The rest is in the words of the API; empty = not stated.
 	Guarantee string
@@ -161,7 +163,8 @@ func (s Spec) Write(w io.Writer) error {
 			b = fmt.Appendf(b, `/%s/%d"},`, s.Source, line)
 		}
 		b = kind.appendTo(b)
-		// Each line left is immediate with the same chance, so that exactly s.Immediate of them are.
+		// Each line left is immediate with the same chance, so that exactly s.Immediate of them
+		// are.
 		if rng.IntN(s.N-line+1) < immediate {
 			immediate--
 		} else {

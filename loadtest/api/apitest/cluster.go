@@ -22,25 +22,28 @@ const (
 	timeFormat  = "2006-01-02T15:04:05.000Z07:00"
 )
 
-// Fault is what goes wrong with one import. The zero Fault is none.
+// Fault is a fault of one import. The zero Fault is none.
 type Fault struct {
 	// Status, if not 0, is answered instead of reading the body.
 	Status int
-	// Cut ends the answer after After answered lines, with Swallow more lines accepted and not answered.
+	// Cut ends the answer after After answered lines, with Swallow more lines accepted and not
+	// answered.
 	Cut            bool
 	After, Swallow int
-	// Hang does the same, but leaves the connection open until the client goes away. Hung, if not nil, is called then.
+	// Hang does the same, but leaves the connection open until the client goes away. Hung, if not
+	// nil, is called then.
 	Hang bool
 	Hung func()
 	// Line, if not nil, gives the status of a line in place of accepting it; 0 = accept.
 	Line func(line int) int
 }
 
-// Cluster holds the runs; each URL from Serve is a node over them. Fields are set before the first request.
+// Cluster holds the runs; each URL from Serve is a node over them. Fields are set before the first
+// request.
 type Cluster struct {
-	// Import tells the fault of the n-th import of all nodes, from 1.
+	// Import returns the fault of the n-th import of all nodes, from 1.
 	Import func(n int) Fault
-	// Read gives the status of a GET in place of its answer; 0 = answer.
+	// Read returns the status of a GET in place of its answer; 0 = answer.
 	Read func(r *http.Request) int
 	// PageSize bounds a page; 0 = as asked. Bare lists runs without their attempts.
 	PageSize int
@@ -176,7 +179,9 @@ func (c *Cluster) serveImport(w http.ResponseWriter, r *http.Request) {
 			f.Hung()
 		}
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
-			return // the server notices a client that goes away only while it reads, or after it has read everything
+			// the server notices a client that goes away only while it reads, or after it has read
+			// everything
+			return
 		}
 		select {
 		case <-r.Context().Done():

@@ -1,6 +1,6 @@
-// Command bench-gate compares the benchmarks of the hot paths with the committed figures; package gate has the rules.
-// It is run from the top of the repository. Exit status: 0 = as good as committed; 1 = something is worse or differs; 2 = it could
-// not be measured.
+// Command bench-gate compares the benchmarks of the hot paths with the committed figures; package
+// gate has the rules. It is run from the top of the repository. Exit status: 0 = as good as
+// committed; 1 = something is worse or differs; 2 = it could not be measured.
 package main
 
 import (
@@ -23,7 +23,7 @@ const (
 	timesIfSlow = 3  // what is worse is measured so many times more
 )
 
-// errShut: the gate does not open.
+// errShut: a benchmark got worse.
 var errShut = errors.New("worse than committed, or different: mend it, or say in the commit why it must be and run make bench-gate UPDATE=1")
 
 func main() {

@@ -13,7 +13,7 @@ import (
 	"carillon.dev/carillon/loadtest/bench"
 )
 
-// benchFlags are what bench and suite have in common.
+// benchFlags are the flags that bench, suite and fair share.
 type benchFlags struct {
 	cfg                bench.Config
 	commitLog, profile string
@@ -69,7 +69,7 @@ func (b *benchFlags) prepare(cmd *cobra.Command) (err error) {
 	return nil
 }
 
-// keepProgram copies the program that is measured, so that all parts of a suite measure the same one, whatever is built meanwhile.
+// keepProgram copies the measured program, so that a build meanwhile does not change it.
 func (b *benchFlags) keepProgram() error {
 	c := &b.cfg
 	program, err := os.ReadFile(c.Carillon)
@@ -90,7 +90,7 @@ func (b *benchFlags) keepProgram() error {
 	return nil
 }
 
-// tidy removes what nobody needs after a run that ended with err.
+// tidy removes the temporary folder after a good run.
 func (b *benchFlags) tidy(cmd *cobra.Command, err error) error {
 	if !b.temporary || b.keep || err != nil {
 		cmd.PrintErrln("what is left of this run is in", b.cfg.Dir)
@@ -104,20 +104,24 @@ func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench PROTOCOL…",
 		Short: "Measure speed on a real cluster of its own, or on carillon dev",
-		Long: `Start what is to be measured, measure it by the protocols named, and stop it.
+		Long: `Start a system, measure it by the protocols named, and stop it.
 
-  A       burn-down: --n runs that are all due when the first executor starts (targets noop, nats); with --outage
-          also where nothing was dispatched before either: the take-over of a backlog, looked at row by row
+  A       burn-down: --n runs that are all due when the first executor starts (targets noop, nats);
+          with --outage also --n that are overdue when the first dispatcher starts
   B       --n runs at one instant (targets http, nats, noop)
   C       runs at each of --rates a second over --span, calling a sink
-  D       C at the first rate and B, with each of --resident rows of later hours in the store; with several, a plot of
-          how memory, scans and lateness depend on them
-  E       C at the first rate, with a dispatcher killed -9 in the middle: one of its own, and a node of all roles
-  R       recurring jobs, one run each --every, of which the first rate of runs falls due over --span; and C at that rate
-  F       --n runs in flight at once on one executor: calls held for --hold that begin over --ramp (targets http, h2, nats; over HTTP/1.1 as
-          many as a process may have files open); memory of each, session writes, and --beside new runs, with and without them
-  H       C at the first rate for one tenant, alone and beside --harm-rate runs a second of another one whose target fails, hangs or drips
-  import  --n jobs by bulk import while nothing runs: unkeyed due within 10 minutes, within 24 hours, keyed
+  D       B, and C at the first rate, with each of --resident rows of later hours in the store; with
+          several, a plot of how memory, scans and lateness depend on them
+  E       C at the first rate, with a dispatcher killed -9 in the middle: one that is a node of its own,
+          then a node of all roles
+  R       recurring jobs, one run each --every, at the first rate over --span; and C at that rate
+  F       --n runs in flight at once on one executor: calls held for --hold that begin over --ramp
+          (targets http, h2, nats; over HTTP/1.1 as many as a process may open files); memory of each,
+          session writes, and --beside new runs, with and without them
+  H       C at the first rate for one tenant, alone and beside --harm-rate runs a second of another one
+          whose target fails, hangs or drips
+  import  --n jobs by bulk import while nothing runs: unkeyed due within 10 minutes, within 24 hours,
+          keyed
   api     single creations, 500 a second
 
 Writes each result as JSON, with a plot, into --out; with --flames also a flame graph of each node.`,
@@ -168,12 +172,16 @@ func newSuite() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "suite small|full",
 		Short: "Measure by every protocol, and print the goals with a verdict for each",
-		Long: `Measure by every protocol, on clusters of its own and on carillon dev, and print the goals with a verdict for each: small takes
-half an hour, full takes hours. Small leaves out what has no goal: A with NATS workers and after an outage, F over HTTP/2 and NATS, H beside targets that fail or
-drip, the higher rates of C on carillon dev. Exit status 1 if something could not be measured; a goal that is not met is no failure.
+		Long: `Measure by every protocol, on clusters of its own and on carillon dev, and print the goals with a
+verdict for each. small takes half an hour, full takes hours. small leaves out what has no goal: A with
+NATS workers and after an outage, F over HTTP/2 and NATS, H beside targets that fail or drip, the higher
+rates of C on carillon dev. Exit status 1 if something could not be measured; a goal that is not met is
+no failure.
 
-The parts, which --parts measures one by one (goals prints the table of them all from what they left in --out): 1 A · 2 B, C and D · 3 E · 4 R · 5 F · 6 H ·
-7 import and api · 8 burn-down of carillon dev · 9 B, C and D on carillon dev.`,
+--parts measures parts one by one; goals then prints the table of all results in --out.
+
+  1 A    2 B, C and D    3 E    4 R    5 F    6 H    7 import and api
+  8 burn-down of carillon dev    9 B, C and D on carillon dev`,
 		Example:   "  suite small\n  suite full --rounds 5\n  suite full --parts 1,2 && suite full --parts 3,4,5,6,7,8,9 && goals .local/bench/*.json",
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: []string{bench.Small, bench.Full},
@@ -241,8 +249,6 @@ as a table.`,
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "SVG file (required)")
-	if err := cmd.MarkFlagRequired("out"); err != nil { // only if there is no such flag
-		panic(err)
-	}
+	required(cmd, "out")
 	return cmd
 }

@@ -8,7 +8,8 @@ import (
 	"carillon.dev/carillon/loadtest/bench"
 )
 
-// TestBenchRecurringOnDev measures R in small on a real process: one-off runs, and then as many of recurring jobs, each on its nominal time and none besides.
+// TestBenchRecurringOnDev measures R in small on a real process: one-off runs, and then as many of
+// recurring jobs, each on its nominal time and none besides.
 func TestBenchRecurringOnDev(t *testing.T) {
 	dir := t.TempDir()
 	program, results := buildCarillon(t, dir), filepath.Join(dir, "results")

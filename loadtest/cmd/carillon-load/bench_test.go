@@ -23,7 +23,8 @@ func buildCarillon(t *testing.T, dir string) (program string) {
 	return program
 }
 
-// TestBenchOnDev measures a real process in small: a burn-down over a restart, and a stream that calls a sink.
+// TestBenchOnDev measures a real process in small: a burn-down over a restart, and a stream that
+// calls a sink.
 func TestBenchOnDev(t *testing.T) {
 	dir := t.TempDir()
 	program := buildCarillon(t, dir)
@@ -60,7 +61,8 @@ func TestBenchOnDev(t *testing.T) {
 	}
 }
 
-// growsOnDev measures D in small: what is resident is written and does not run, and every figure of growth is there.
+// growsOnDev measures D in small: what is resident is written and does not run, and every figure of
+// growth is there.
 func growsOnDev(t *testing.T, program, results string) {
 	t.Helper()
 	out, err := load(t, "bench", "D", "--system", "dev", "--carillon", program, "--n", "200", "--rates", "100", "--span", "1s", "--resident", "0,3000",
@@ -134,8 +136,8 @@ func TestBenchRefusesWhatItCannotMeasure(t *testing.T) {
 	}
 }
 
-// TestBenchFlightAndHarmOnDev measures F and H in small on a real process: calls that are held over HTTP/2 with new runs beside, and a
-// tenant beside another one whose target drips.
+// TestBenchFlightAndHarmOnDev measures F and H in small on a real process: calls that are held over
+// HTTP/2 with new runs beside, and a tenant beside another one whose target drips.
 func TestBenchFlightAndHarmOnDev(t *testing.T) {
 	dir := t.TempDir()
 	program := buildCarillon(t, dir)
@@ -185,8 +187,8 @@ func TestBenchFlightAndHarmOnDev(t *testing.T) {
 	t.Logf("\n%s\n%s\n%s", out, out2, table)
 }
 
-// TestFairOnDev measures fairness in small on a real process: every run begins, and every figure is there. Whether a goal is met says nothing on a machine that does
-// other things meanwhile.
+// TestFairOnDev measures fairness in small on a real process: every run begins, and every figure is
+// there. Whether a goal is met says nothing on a machine that does other things meanwhile.
 func TestFairOnDev(t *testing.T) {
 	dir := t.TempDir()
 	program, results := buildCarillon(t, dir), filepath.Join(dir, "results")

@@ -13,6 +13,7 @@ import (
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/chaos"
+	"carillon.dev/carillon/loadtest/journal"
 )
 
 func newChaos() *cobra.Command {
@@ -26,16 +27,17 @@ func newChaos() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chaos",
 		Short: "Run jobs on a real cluster of its own, break it meanwhile, and judge",
-		Long: `Start Cassandra, NATS and Carillon on addresses of their own, import jobs, break the cluster as the scenario says
-while they run, and judge everything with check. Works beside other clusters; stops all that it started. --list shows the scenarios.
+		Long: `Start Cassandra, NATS and Carillon on addresses of their own, import jobs, break the cluster as the
+scenario says while they run, and judge everything with check. Works beside other clusters; stops all
+that it started. --list shows the scenarios.
 
-Scenarios that cut links between members (cut-…) give each member a network namespace on a bridge 10.77.x.1. They need root and the
-programs ip and nft. The namespaces are removed at the end, and at the next start if this program was killed.
-Scenarios that cut power or fill disks (power-…, full-…, stuck-…) give each Cassandra and NATS an ext4 image on a loop device, need root too,
-and remove it in the same way.
+Scenarios that cut links (cut-…) give each member a network namespace on a bridge 10.77.x.1. They need
+root and the programs ip and nft. Scenarios that cut power or fill disks (power-…, full-…, stuck-…) give
+each Cassandra and NATS an ext4 image on a loop device, and need root too. Namespaces and devices are
+removed at the end, or at the next start if this program was killed.
 
-Writes its report as JSON and as a block of markdown into --out. Exit status 1 if a promise was broken; the folder with
-all logs, jobs, answers and arrivals is kept then, and named.`,
+Writes its report as JSON and as a block of markdown into --out. Exit status 1 if a promise was broken;
+then the folder with all logs, jobs, answers and arrivals is kept, and named.`,
 		Example: "  chaos --scenario kill --jobs 2000 --rate-span 20s --cassandra 1 --nats 1\n  chaos --scenario cut-store --rate 50\n  chaos --summary .local/chaos/*.json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if summary {
@@ -60,32 +62,12 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 		if cfg.Span == 0 {
 			cfg.Span = -1 // all at one instant
 		}
-		if cfg.Scenario.Recurs() {
-			recurringFlags(&cfg, span, cmd.Flags().Changed)
-			if !cmd.Flags().Changed("timeout") {
-				timeout = recurringTimeout
-			}
-		} else if cfg.Scenario == chaos.Limits {
-			limitsFlags(&cfg, cmd.Flags().Changed)
-		} else if cfg.Scenario.Guards() {
-			guardedFlags(&cfg, cmd.Flags().Changed)
-			if !cmd.Flags().Changed("timeout") {
-				timeout = recurringTimeout
-			}
-		} else if plan, ok := cfg.Scenario.Plan(); ok && cfg.Scenario.Steady() {
-			if err := steadyFlags(&cfg, plan, cmd.Flags().Changed); err != nil {
-				return err
-			}
-			if !cmd.Flags().Changed("timeout") {
-				timeout = recurringTimeout
-			}
-		} else if ok && plan.Course != nil {
-			courseFlags(&cfg, plan, span, cmd.Flags().Changed)
-			if !cmd.Flags().Changed("timeout") {
-				timeout = recurringTimeout + cfg.Span
-			}
-		} else if span != 0 {
-			return errors.New("--span is of recurring jobs; one-off jobs have --rate-span")
+		long, err := planFlags(&cfg, span, cmd.Flags().Changed)
+		if err != nil {
+			return err
+		}
+		if long > 0 && !cmd.Flags().Changed("timeout") {
+			timeout = long
 		}
 		if cfg.Mix, err = mixOf(mix); err != nil {
 			return err
@@ -135,10 +117,10 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	f.BoolVar(&summary, "summary", false, "show a row of FAULTS.md for each of the reports (JSON) that are named")
 	f.StringVar(&cfg.Older, "older", "", "two-builds: commit of the older build (default the one before the newest migration, if that one only adds)")
 	f.IntVar(&cfg.Rate, "rate", 0, "scenarios with a steady load, and soak: runs due a second (default as the scenario says)")
-	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate; recurring ones as said above")
+	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate; recurring ones as the scenario says")
 	f.DurationVar(&span, "span", 0, "recurring: from the start that the jobs state to their end (default 5m); pause and stopped: from the last creation to the end of the observation, without --stop (default 2m); soak: of the load (default 2h)")
 	f.DurationVar(&cfg.Create, "create", 0, "recurring: how long the creation of all jobs may take, before they start (default as at 125 jobs a second)")
-	f.DurationVar(&cfg.Every, "every", 0, "recurring jobs: distance of two runs of a job (default as said above)")
+	f.DurationVar(&cfg.Every, "every", 0, "recurring jobs: distance of two runs of a job (default as the scenario says)")
 	f.DurationVar(&cfg.Stop, "stop", 3*time.Minute, "stopped: how long no node runs")
 	f.DurationVar(&cfg.KillEvery, "kill-every", 0, "guarantees: time between two kills (default 10s)")
 	f.IntSliceVar(&mix, "mix", nil, "guarantees, steady loads: parts of the jobs that are at_least_once, effectively_once and at_most_once (default 10,6,4, or as the scenario says)")
@@ -168,29 +150,52 @@ all logs, jobs, answers and arrivals is kept then, and named.`,
 	return cmd
 }
 
-// recurringTimeout bounds a run with recurring jobs whose bound is not stated: each job is created and read twice by itself.
-const recurringTimeout = time.Hour
+// longTimeout bounds runs whose jobs are created or read one by one, if no bound is stated.
+const longTimeout = time.Hour
 
-// recurringFlags leaves to the scenario what the flags did not state.
-func recurringFlags(cfg *chaos.Config, span time.Duration, stated func(name string) bool) {
-	cfg.Span = span
-	unless(stated, "jobs", &cfg.Jobs, 0)
-	unless(stated, "cassandra", &cfg.Cluster.Cassandra, 1)
-	unless(stated, "nats", &cfg.Cluster.NATS, 1)
-}
-
-// steadyFlags takes from the plan what the flags did not state, and refuses what the plan decides. It
-// says what this machine lacks for the scenario.
-func steadyFlags(cfg *chaos.Config, plan chaos.Plan, stated func(name string) bool) error {
-	for _, name := range []string{"jobs", "span", "rate-span", "changes"} {
-		if stated(name) {
-			return fmt.Errorf("--%s is not of %q: its plan decides that", name, plan.Name)
-		}
+// planFlags fills in from the scenario's plan what the flags do not state, and refuses flags that
+// the plan decides. It returns the bound of the run; 0 = that of the flag. It fails if this machine
+// lacks what the plan needs.
+func planFlags(cfg *chaos.Config, span time.Duration, stated func(name string) bool) (timeout time.Duration, err error) {
+	plan, ok := cfg.Scenario.Plan()
+	if !ok {
+		return 0, nil // Validate says so
 	}
-	cfg.Jobs, cfg.Span = 0, 0
 	unless(stated, "cassandra", &cfg.Cluster.Cassandra, plan.Members.Cassandra)
 	unless(stated, "nats", &cfg.Cluster.NATS, plan.Members.NATS)
 	unless(stated, "nodes", &cfg.Cluster.Nodes, plan.Members.Nodes)
+	switch s := cfg.Scenario; {
+	case s.Steady():
+		for _, name := range []string{"jobs", "span", "rate-span", "changes"} {
+			if stated(name) {
+				return 0, fmt.Errorf("--%s is not of %q: its plan decides that", name, plan.Name)
+			}
+		}
+		cfg.Jobs, cfg.Span = 0, 0
+		return longTimeout, available(plan)
+	case s.Recurs() || plan.Course != nil:
+		cfg.Span = span
+		unless(stated, "jobs", &cfg.Jobs, 0)
+		if s.Recurs() {
+			return longTimeout, nil
+		}
+		return longTimeout + span, nil
+	case s.Guards():
+		timeout = longTimeout
+		unless(stated, "lead", &cfg.Lead, 0)
+		fallthrough
+	case s == chaos.Limits:
+		unless(stated, "jobs", &cfg.Jobs, 0)
+		unless(stated, "rate-span", &cfg.Span, 0)
+		return timeout, nil
+	case span != 0:
+		return 0, errors.New("--span is of recurring jobs; one-off jobs have --rate-span")
+	}
+	return 0, nil
+}
+
+// available reports what this machine lacks for a plan.
+func available(plan chaos.Plan) error {
 	var missing []error
 	if plan.Members.Namespaces {
 		missing = append(missing, cluster.NamespacesAvailable())
@@ -204,34 +209,7 @@ func steadyFlags(cfg *chaos.Config, plan chaos.Plan, stated func(name string) bo
 	return nil
 }
 
-// courseFlags leaves to the plan what the flags did not state.
-func courseFlags(cfg *chaos.Config, plan chaos.Plan, span time.Duration, stated func(name string) bool) {
-	cfg.Span = span
-	unless(stated, "jobs", &cfg.Jobs, 0)
-	unless(stated, "cassandra", &cfg.Cluster.Cassandra, plan.Members.Cassandra)
-	unless(stated, "nats", &cfg.Cluster.NATS, plan.Members.NATS)
-	unless(stated, "nodes", &cfg.Cluster.Nodes, plan.Members.Nodes)
-}
-
-// limitsFlags leaves to the scenario what the flags did not state.
-func limitsFlags(cfg *chaos.Config, stated func(name string) bool) {
-	unless(stated, "jobs", &cfg.Jobs, 0)
-	unless(stated, "rate-span", &cfg.Span, 0)
-	unless(stated, "cassandra", &cfg.Cluster.Cassandra, 1)
-	unless(stated, "nats", &cfg.Cluster.NATS, 1)
-}
-
-// guardedFlags leaves to the scenario what the flags did not state.
-func guardedFlags(cfg *chaos.Config, stated func(name string) bool) {
-	unless(stated, "jobs", &cfg.Jobs, 0)
-	unless(stated, "lead", &cfg.Lead, 0)
-	unless(stated, "rate-span", &cfg.Span, 0)
-	unless(stated, "cassandra", &cfg.Cluster.Cassandra, 1)
-	unless(stated, "nats", &cfg.Cluster.NATS, 1)
-	unless(stated, "nodes", &cfg.Cluster.Nodes, 3)
-}
-
-// mixOf makes the stated parts a mix; none = the default.
+// mixOf reads a mix; none = the default.
 func mixOf(parts []int) (chaos.Mix, error) {
 	switch len(parts) {
 	case 0:
@@ -250,7 +228,7 @@ func unless[T any](stated func(name string) bool, flag string, field *T, value T
 	}
 }
 
-// commandLine is how the program was called, without the way to it.
+// commandLine returns the program and its arguments, without its folder.
 func commandLine(args []string) string {
 	words := append([]string{filepath.Base(args[0])}, args[1:]...)
 	for i, w := range words {
@@ -264,41 +242,27 @@ func commandLine(args []string) string {
 func readReports(paths []string) ([]*chaos.Report, error) {
 	var reports []*chaos.Report
 	for _, path := range paths {
-		f, err := os.Open(path)
+		rep, err := journal.ReadFile(path, chaos.ReadReport)
 		if err != nil {
-			return nil, fmt.Errorf("open report: %w", err)
-		}
-		rep, err := chaos.ReadReport(f)
-		if err := errors.Join(err, f.Close()); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, err
 		}
 		reports = append(reports, rep)
 	}
 	return reports, nil
 }
 
-// writeChaos writes the report into the folder and its markdown, beside that of others, to w too.
+// writeChaos writes the report and its markdown, beside that of others, into the folder, and the
+// markdown to w.
 func writeChaos(rep *chaos.Report, others []*chaos.Report, folder string, w io.Writer) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	all := append([]*chaos.Report{rep}, others...)
 	base := filepath.Join(folder, string(rep.Scenario))
-	for _, part := range []struct {
-		path  string
-		write func(io.Writer) error
-	}{
-		{base + ".json", rep.WriteJSON},
-		{base + ".md", func(w io.Writer) error { return chaos.WriteMarkdown(w, all...) }},
-	} {
-		f, err := os.Create(part.path)
-		if err != nil {
-			return fmt.Errorf("write report: %w", err)
-		}
-		if err := errors.Join(part.write(f), f.Close()); err != nil {
-			return fmt.Errorf("write report: %w", err)
-		}
+	markdown := func(w io.Writer) error { return chaos.WriteMarkdown(w, all...) }
+	if err := errors.Join(writeTo(base+".json", rep.WriteJSON), writeTo(base+".md", markdown)); err != nil {
+		return err
 	}
 	_, _ = fmt.Fprintln(w)
-	return chaos.WriteMarkdown(w, all...)
+	return markdown(w)
 }

@@ -66,9 +66,11 @@ func TestChaosRefusesBadFlags(t *testing.T) {
 func TestRecurringScenariosHaveDefaultsOfTheirOwn(t *testing.T) {
 	cfg := chaos.Config{Scenario: chaos.Recurring, Jobs: 100_000}
 	cfg.Cluster.Cassandra, cfg.Cluster.NATS = 3, 3
-	recurringFlags(&cfg, 0, func(name string) bool { return name == "nats" })
+	if _, err := planFlags(&cfg, 0, func(name string) bool { return name == "nats" }); err != nil {
+		t.Fatal(err)
+	}
 	if cfg.Jobs != 0 || cfg.Span != 0 || cfg.Cluster.Cassandra != 1 || cfg.Cluster.NATS != 3 {
-		t.Errorf("recurringFlags = %+v, want what was stated (3 NATS), and the scenario's defaults else", cfg)
+		t.Errorf("planFlags = %+v, want what was stated (3 NATS), and the scenario's defaults else", cfg)
 	}
 	if _, err := load(t, "chaos", "--scenario", "faults", "--span", "5s", "--dir", t.TempDir(), "--out", t.TempDir()); err == nil {
 		t.Error("chaos --scenario faults --span = nil, want an error")
@@ -78,9 +80,11 @@ func TestRecurringScenariosHaveDefaultsOfTheirOwn(t *testing.T) {
 func TestGuardedScenariosHaveDefaultsOfTheirOwn(t *testing.T) {
 	cfg := chaos.Config{Scenario: chaos.Guarantees, Jobs: 100_000, Lead: time.Second, Span: time.Minute}
 	cfg.Cluster.Cassandra, cfg.Cluster.NATS, cfg.Cluster.Nodes = 3, 3, 4
-	guardedFlags(&cfg, func(name string) bool { return name == "nodes" || name == "rate-span" })
+	if _, err := planFlags(&cfg, 0, func(name string) bool { return name == "nodes" || name == "rate-span" }); err != nil {
+		t.Fatal(err)
+	}
 	if c := cfg.Cluster; cfg.Jobs != 0 || cfg.Lead != 0 || cfg.Span != time.Minute || c.Cassandra != 1 || c.NATS != 1 || c.Nodes != 4 {
-		t.Errorf("guardedFlags = %+v, want what was stated (4 nodes, a minute), and the scenario's defaults else", cfg)
+		t.Errorf("planFlags = %+v, want what was stated (4 nodes, a minute), and the scenario's defaults else", cfg)
 	}
 	_, err := load(t, "chaos", "--scenario", "guarantees", "--nodes", "2", "--kill-every", "1s", "--mix", "8,0,1", "--dir", t.TempDir(), "--out", t.TempDir())
 	for _, fault := range []string{"needs at least 3", "kill every is 1s", "mix is 8, 0, 1"} {
@@ -99,9 +103,11 @@ func TestGuardedScenariosHaveDefaultsOfTheirOwn(t *testing.T) {
 func TestLimitsHaveDefaultsOfTheirOwn(t *testing.T) {
 	cfg := chaos.Config{Scenario: chaos.Limits, Jobs: 100_000, Span: time.Minute}
 	cfg.Cluster.Cassandra, cfg.Cluster.NATS = 3, 3
-	limitsFlags(&cfg, func(name string) bool { return name == "cassandra" })
+	if _, err := planFlags(&cfg, 0, func(name string) bool { return name == "cassandra" }); err != nil {
+		t.Fatal(err)
+	}
 	if c := cfg.Cluster; cfg.Jobs != 0 || cfg.Span != 0 || c.Cassandra != 3 || c.NATS != 1 {
-		t.Errorf("limitsFlags = %+v, want what was stated (3 Cassandra), and the scenario's defaults else", cfg)
+		t.Errorf("planFlags = %+v, want what was stated (3 Cassandra), and the scenario's defaults else", cfg)
 	}
 }
 
@@ -185,12 +191,11 @@ func TestSteadyScenariosFollowTheirPlan(t *testing.T) {
 			t.Errorf("chaos --scenario freeze %s = %v, want it refused", flag, err)
 		}
 	}
-	cfg := chaos.Config{Jobs: 100_000, Span: time.Minute}
+	cfg := chaos.Config{Scenario: chaos.Freeze, Jobs: 100_000, Span: time.Minute}
 	cfg.Cluster.Cassandra, cfg.Cluster.NATS, cfg.Cluster.Nodes = 1, 3, 2
-	plan, _ := chaos.Freeze.Plan()
-	err := steadyFlags(&cfg, plan, func(name string) bool { return name == "cassandra" })
+	_, err := planFlags(&cfg, 0, func(name string) bool { return name == "cassandra" })
 	if c := cfg.Cluster; err != nil || cfg.Jobs != 0 || cfg.Span != 0 || c.Cassandra != 1 || c.NATS != 3 || c.Nodes != 3 {
-		t.Errorf("steadyFlags = %+v, %v, want what was stated (1 Cassandra), and what the plan says else", cfg, err)
+		t.Errorf("planFlags = %+v, %v, want what was stated (1 Cassandra), and what the plan says else", cfg, err)
 	}
 }
 

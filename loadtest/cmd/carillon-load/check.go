@@ -18,10 +18,11 @@ import (
 	"carillon.dev/carillon/loadtest/journal"
 )
 
-// farAhead is how far ahead a due instant may lie for a check to wait for it. Later runs are reported as not due.
+// farAhead bounds how far ahead a run may be due for a check to wait for it. Later runs are not
+// due.
 const farAhead = time.Hour
 
-// evidence says where a check finds what it judges.
+// evidence is the files that a check reads.
 type evidence struct {
 	asked, acks, seen, changes, tasks, states, lost []string
 	recurringEvidence
@@ -29,7 +30,7 @@ type evidence struct {
 	calm bool
 }
 
-// bounds say how long a check waits, and how hard it reads.
+// bounds are those of a check.
 type bounds struct {
 	wait, apart, timeout time.Duration
 	concurrency          int
@@ -43,9 +44,11 @@ func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Judge what came of a load test",
-		Long: `Read what was asked, what was acknowledged and what the sink saw; read every run through the API, wait for open ones to end,
-and read everything again --apart later; print the report. The tenant must be the test's own: a run that was not asked for in the files
-given is unexpected. With --events recurring jobs are judged instead, by the histories of their runs. Exit status 1 if a promise was broken or something could not be read.`,
+		Long: `Read what was asked, what was acknowledged and what the sink saw. Read every run through the API,
+wait for open ones to end, and read everything again --apart later. Print the report. The tenant must be
+the test's own: a run that the files do not ask for is unexpected. With --events recurring jobs are judged
+instead, by the histories of their runs. Exit status 1 if a promise was broken or something could not be
+read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := ev.complete(); err != nil {
@@ -76,16 +79,12 @@ given is unexpected. With --events recurring jobs are judged instead, by the his
 			if h.Runs, h.Unlisted, err = o.Observe(ctx); err != nil {
 				return err
 			}
-			// The sink saw more while we waited. Its record is read again now that everything has ended.
+			// The sink saw more meanwhile. Its record is read again after the last end.
 			if h.Seen, h.SeenAll, err = ev.readSeen(); err != nil {
 				return err
 			}
-			for _, path := range ev.states {
-				looks, err := readFile(path, journal.ReadWatched)
-				if err != nil {
-					return err
-				}
-				h.States = append(h.States, looks...)
+			if h.States, err = readFiles(ev.states, journal.ReadWatched); err != nil {
+				return err
 			}
 			losses, err := lossesOf(ev.lost)
 			if err != nil {
@@ -126,9 +125,7 @@ given is unexpected. With --events recurring jobs are judged instead, by the his
 	f.IntVar(&b.concurrency, "concurrency", 4, "requests under way at once")
 	f.StringVar(&between, "between", "", "file that is made when the first read is over; the second waits until somebody removes it")
 	f.StringVar(&out, "out", "", "file for the report as JSON")
-	if err := cmd.MarkFlagRequired("sink"); err != nil { // only if there is no such flag
-		panic(err)
-	}
+	required(cmd, "sink")
 	return cmd
 }
 
@@ -136,20 +133,27 @@ given is unexpected. With --events recurring jobs are judged instead, by the his
 func lossesOf(texts []string) ([]check.Loss, error) {
 	var losses []check.Loss
 	for _, text := range texts {
-		from, cut, _ := strings.Cut(text, ",")
-		var l check.Loss
-		var err, cutErr error
-		l.From, err = time.Parse(time.RFC3339Nano, from)
-		l.Cut, cutErr = time.Parse(time.RFC3339Nano, cut)
-		if err := errors.Join(err, cutErr); err != nil {
-			return nil, fmt.Errorf("--lost %q: %w", text, err)
+		from, cut, err := spanOf("--lost", text)
+		if err != nil {
+			return nil, err
 		}
-		losses = append(losses, l)
+		losses = append(losses, check.Loss{From: from, Cut: cut})
 	}
 	return losses, nil
 }
 
-// removedPoll is how often it is looked whether a file is still there.
+// spanOf reads "FROM,TO", two instants in RFC 3339.
+func spanOf(flag, text string) (from, to time.Time, err error) {
+	first, last, _ := strings.Cut(text, ",")
+	from, err = time.Parse(time.RFC3339Nano, first)
+	to, lastErr := time.Parse(time.RFC3339Nano, last)
+	if err := errors.Join(err, lastErr); err != nil {
+		return from, to, fmt.Errorf("%s %q is not FROM,TO: %w", flag, text, err)
+	}
+	return from, to, nil
+}
+
+// removedPoll is how often waitRemoved looks for the file.
 const removedPoll = 100 * time.Millisecond
 
 // waitRemoved makes a file, which must not exist, and returns when it has been removed.
@@ -178,7 +182,7 @@ func waitRemoved(ctx context.Context, path string) error {
 	}
 }
 
-// complete reports what is missing.
+// complete reports missing flags.
 func (ev *evidence) complete() error {
 	oneOff := len(ev.asked) + len(ev.acks) + len(ev.changes) + len(ev.tasks)
 	switch {
@@ -193,76 +197,60 @@ func (ev *evidence) complete() error {
 }
 
 // read reads all files.
-func (ev *evidence) read() (check.History, error) {
-	h := check.History{Late: ev.late, Calm: ev.calm}
+func (ev *evidence) read() (h check.History, err error) {
+	h = check.History{Late: ev.late, Calm: ev.calm}
 	for _, path := range ev.asked {
 		source, err := journal.SourceOf(path)
 		if err != nil {
 			return h, err
 		}
-		asks, err := readFile(path, func(r io.Reader) ([]check.Ask, error) { return journal.ReadAsked(r, source) })
+		asks, err := journal.ReadFile(path, func(r io.Reader) ([]check.Ask, error) { return journal.ReadAsked(r, source) })
 		if err != nil {
 			return h, err
 		}
 		h.Asked = append(h.Asked, asks...)
 	}
-	for _, path := range ev.acks {
-		acks, err := readFile(path, journal.ReadAcks)
-		if err != nil {
-			return h, err
-		}
-		h.Acks = append(h.Acks, acks...)
+	if h.Acks, err = readFiles(ev.acks, journal.ReadAcks); err != nil {
+		return h, err
 	}
-	for _, path := range ev.changes {
-		changes, err := readFile(path, journal.ReadChanges)
-		if err != nil {
-			return h, err
-		}
-		h.Changes = append(h.Changes, changes...)
+	if h.Changes, err = readFiles(ev.changes, journal.ReadChanges); err != nil {
+		return h, err
 	}
-	for _, path := range ev.tasks {
-		tasks, err := readFile(path, journal.ReadTasks)
-		if err != nil {
-			return h, err
-		}
-		h.Tasks = append(h.Tasks, tasks...)
+	if h.Tasks, err = readFiles(ev.tasks, journal.ReadTasks); err != nil {
+		return h, err
 	}
-	var err error
 	h.Seen, h.SeenAll, err = ev.readSeen()
 	return h, err
+}
+
+// readFiles reads all files of a kind.
+func readFiles[T any](paths []string, read func(io.Reader) ([]T, error)) ([]T, error) {
+	var all []T
+	for _, path := range paths {
+		more, err := journal.ReadFile(path, read)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	return all, nil
 }
 
 // readSeen reads the sinks' records; they are complete if each is.
 func (ev *evidence) readSeen() (seen []check.Sighting, all bool, err error) {
 	all = true
 	for _, path := range ev.seen {
-		more, err := readFile(path, func(r io.Reader) ([]check.Sighting, error) {
-			more, complete, err := journal.ReadSeen(r)
-			all = all && complete
-			return more, err
-		})
+		more, complete, err := journal.ReadSeenFile(path)
 		if err != nil {
 			return nil, false, err
 		}
-		seen = append(seen, more...)
+		seen, all = append(seen, more...), all && complete
 	}
 	return seen, all, nil
 }
 
-func readFile[T any](path string, read func(io.Reader) ([]T, error)) ([]T, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("open evidence: %w", err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	ts, err := read(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return ts, nil
-}
-
-// scope returns the runs to be looked at, every time at which something was asked or happened, and the last due instant before limit.
+// scope returns the runs to read, all instants of the history, and the last due instant before
+// limit.
 func scope(h *check.History, limit time.Time) (ids []string, times []time.Time, last time.Time) {
 	for i := range h.Asked {
 		times = append(times, h.Asked[i].At)
@@ -305,22 +293,30 @@ type verdict interface {
 	Failed() bool
 }
 
-// report prints rep, keeps it if it is to be kept, and turns a bad one into errVerdict.
+// report prints rep, writes it into out unless that is "", and turns a bad one into errVerdict.
 func report(rep verdict, w io.Writer, out string) error {
 	if err := rep.WriteText(w); err != nil {
 		return err
 	}
 	if out != "" {
-		f, err := os.Create(out)
-		if err != nil {
-			return fmt.Errorf("write report: %w", err)
-		}
-		if err := errors.Join(rep.WriteJSON(f), f.Close()); err != nil {
-			return fmt.Errorf("write report: %w", err)
+		if err := writeTo(out, rep.WriteJSON); err != nil {
+			return err
 		}
 	}
 	if rep.Failed() {
 		return fmt.Errorf("check: %w", errVerdict)
+	}
+	return nil
+}
+
+// writeTo writes a report into a file.
+func writeTo(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return fmt.Errorf("write report: %w", err)
 	}
 	return nil
 }

@@ -5,14 +5,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"time"
 
-	"carillon.dev/carillon/loadtest/chaos"
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/journal"
 )
 
-// recurringEvidence says where a check finds what it judges of recurring jobs.
+// historyTimeout bounds the reading of one page of a history.
+const historyTimeout = 30 * time.Second
+
+// recurringEvidence is what a check of recurring jobs reads.
 type recurringEvidence struct {
 	events, end  string
 	stops, kills []string
@@ -31,14 +34,14 @@ func checkRecurring(ctx context.Context, to *target, ev *evidence, b bounds, log
 	log.Info("evidence read", "events", len(h.Events), "arrivals", len(h.Seen))
 	client, done := to.client(log)
 	defer done()
-	o := &chaos.Histories{
-		URLs: client.URLs, Token: client.Token, Tenant: client.Tenant, HTTP: client.HTTP, WaitUntil: later(time.Now(), h.End).Add(b.wait),
-		Apart: b.apart, Concurrency: b.concurrency, Log: log,
+	client.Timeout = historyTimeout
+	o := &api.Histories{
+		Client: client, WaitUntil: later(time.Now(), h.End).Add(b.wait), Apart: b.apart, Concurrency: b.concurrency, Log: log,
 	}
 	if err := o.Read(ctx, &h); err != nil {
 		return err
 	}
-	// The sink saw more while we waited. Its record is read again now that everything has ended.
+	// The sink saw more meanwhile. Its record is read again after the last end.
 	if h.Seen, h.SeenAll, err = ev.readSeen(); err != nil {
 		return err
 	}
@@ -49,24 +52,17 @@ func checkRecurring(ctx context.Context, to *target, ev *evidence, b bounds, log
 	return report(&rep, w, out)
 }
 
-// readRecurring reads the events, and what the flags say.
+// readRecurring reads the events, and the spans and instants of the flags.
 func (ev *recurringEvidence) readRecurring() (h check.RecurringHistory, err error) {
 	if h.End, err = time.Parse(time.RFC3339Nano, ev.end); err != nil {
 		return h, fmt.Errorf("read --end: %w", err)
 	}
 	for _, text := range ev.stops {
-		var s check.Stop
-		from, to, ok := strings.Cut(text, ",")
-		if !ok {
-			return h, fmt.Errorf("read --stop: %q is not FROM,TO", text)
+		from, to, err := spanOf("--stop", text)
+		if err != nil {
+			return h, err
 		}
-		if s.From, err = time.Parse(time.RFC3339Nano, from); err != nil {
-			return h, fmt.Errorf("read --stop: %w", err)
-		}
-		if s.To, err = time.Parse(time.RFC3339Nano, to); err != nil {
-			return h, fmt.Errorf("read --stop: %w", err)
-		}
-		h.Stops = append(h.Stops, s)
+		h.Stops = append(h.Stops, check.Stop{From: from, To: to})
 	}
 	for _, text := range ev.kills {
 		at, err := time.Parse(time.RFC3339Nano, text)
@@ -75,6 +71,6 @@ func (ev *recurringEvidence) readRecurring() (h check.RecurringHistory, err erro
 		}
 		h.Kills = append(h.Kills, check.Kill{At: at})
 	}
-	h.Events, err = readFile(ev.events, chaos.ReadEvents)
+	h.Events, err = journal.ReadFile(ev.events, journal.ReadEvents)
 	return h, err
 }

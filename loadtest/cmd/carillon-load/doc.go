@@ -11,8 +11,8 @@
 //	carillon-load goals  .local/bench/*.json
 //	carillon-load growth .local/bench/D-carillon-[BC]-*.json --out growth.svg
 //
-// chaos does all of it on a cluster that it starts, breaks and stops; bench and suite measure systems of their own; the others work on any
-// cluster.
-// Results go to standard output and to files, progress to standard error. Exit status: 0 = fine; 1 = a promise was broken, or an
-// import was left incomplete; 2 = the command itself could not do its work.
+// chaos does all of it on a cluster that it starts, breaks and stops; bench and suite measure
+// systems of their own; the others work on any cluster. Results go to standard output and to files,
+// progress to standard error. Exit status: 0 = fine; 1 = a promise was broken, or an import was
+// left incomplete; 2 = the command itself could not do its work.
 package main

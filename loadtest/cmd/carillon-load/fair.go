@@ -19,17 +19,20 @@ func newFair() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fair [beside|weights|critical|backlog…]",
 		Short: "Measure fairness between tenants and priorities on a real cluster of its own, or on carillon dev",
-		Long: `Start what is to be measured, measure how fair it is, and stop it. Without parts the first three:
+		Long: `Start a system, measure how fair it is, and stop it. Without parts the first three:
 
-  beside    --pairs times in turn: a tenant with --rate runs a second over --span alone, and beside another one with a hundred times as many.
-            Its p99 lateness may move by max(20 %, 20 ms), in the median
-  weights   tenants of weights 1, 2 and 4 with --backlog runs together, all due at once: the shares of what begins meanwhile, to a tenth
-  critical  --backlog runs of priority low due at once, and 100 critical ones 3 s later: all begin within 2 s
-  backlog   only if it is named: a tenant with --rate runs a second over --span alone, and while another one has --backlog runs that are due. Its p99 lateness may
-            move as much as beside, and the heap of all nodes may grow by 128 MiB
+  beside    --pairs times: a tenant with --rate runs a second over --span alone, then beside another one
+            with a hundred times as many. Its p99 lateness may move by max(20 %, 20 ms), in the median
+  weights   tenants of weights 1, 2 and 4 with --backlog runs together, all due at once: their shares of
+            the starts, to a tenth
+  critical  --backlog runs of priority low due at once, and 100 critical ones 3 s later, which all begin
+            within 2 s
+  backlog   a tenant with --rate runs a second over --span alone, then while another one has --backlog
+            due runs. Its p99 lateness may move as in beside, and the heap of all nodes grow by 128 MiB
 
-What executors can do is bounded by --slots and --work, so that it is they who are short and not the machine: of 64 slots with calls of 50 ms each node
-starts 1,280 runs a second. Writes a result as JSON, with plots, into --out. Exit status 1 if a goal was missed.`,
+--slots and --work bound the throughput of executors, so that they are short and not the machine: with
+64 slots and calls of 50 ms each node starts 1,280 runs a second. Writes a result as JSON, with plots,
+into --out. Exit status 1 if a goal was missed.`,
 		Example: "  fair --system dev --rate 5 --span 20s --pairs 2 --backlog 20000\n  fair beside --nodes 2 --cassandra 3\n  fair backlog --backlog 1000000 --slots 200 --wait 15m",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Parts = args
@@ -42,7 +45,8 @@ starts 1,280 runs a second. Writes a result as JSON, with plots, into --out. Exi
 			if err := errors.Join(f.Validate(), b.keepProgram()); err != nil {
 				return b.tidy(cmd, err)
 			}
-			if err := os.Setenv("CARILLON_EXECUTOR_SLOTS", strconv.Itoa(slots)); err != nil { // the nodes inherit it
+			// the nodes inherit it
+			if err := os.Setenv("CARILLON_EXECUTOR_SLOTS", strconv.Itoa(slots)); err != nil {
 				return b.tidy(cmd, err)
 			}
 			ctx, cancel := withTimeout(cmd.Context(), b.timeout)

@@ -19,8 +19,9 @@ func newGen() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gen",
 		Short: "Make NDJSON of one-off jobs that call a sink",
-		Long: `Make NDJSON of one-off jobs, one a line, as POST /v1/imports takes them. The same flags (with an absolute --from) make the
-same bytes. Job n calls <target>/<source>/<n>, so the file is also the record of what was asked: give it to check --asked.`,
+		Long: `Make NDJSON of one-off jobs, one a line, as POST /v1/imports takes them. The same flags, with an
+absolute --from, make the same bytes. Job n calls <target>/<source>/<n>, so the file is also the record
+of what was asked: give it to check --asked.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if spec.From, err = instant(from, time.Now()); err != nil {
@@ -41,11 +42,7 @@ same bytes. Job n calls <target>/<source>/<n>, so the file is also the record of
 				if err != nil {
 					return err
 				}
-				defer func() { // the only place that tells of a late write error
-					if cerr := f.Close(); err == nil && cerr != nil {
-						err = fmt.Errorf("close output: %w", cerr)
-					}
-				}()
+				defer func() { err = errors.Join(err, f.Close()) }()
 				w = f
 			}
 			return spec.Write(w)
@@ -63,9 +60,7 @@ same bytes. Job n calls <target>/<source>/<n>, so the file is also the record of
 	f.StringVar(&spec.Target, "target", "", "base URL of the sink (required)")
 	f.BoolVar(&spec.Keyed, "keyed", false, "give each job an idempotency key")
 	f.StringVar(&out, "out", "", "file to write, which must not exist; default: standard output")
-	if err := cmd.MarkFlagRequired("target"); err != nil { // only if there is no such flag
-		panic(err)
-	}
+	required(cmd, "target")
 	return cmd
 }
 

@@ -19,8 +19,9 @@ func newImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Import a file of jobs and record when each was acknowledged",
-		Long: `Import a file of jobs through POST /v1/imports and record each answer line with the time it was read. What was cut or answered
-503 is sent again, to the next node, if the job has a key; if it has none its outcome stays unknown. Exit status 1 if any did.`,
+		Long: `Import a file of jobs through POST /v1/imports and record each answer line with the time it was
+read. A line that was cut or answered 503 is sent again, to the next node, if the job has a key. Without
+a key its outcome stays unknown. Exit status 1 if one did.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			source, err := journal.SourceOf(args[0])
@@ -31,11 +32,7 @@ func newImport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer func() { // the only place that tells of a late write error
-				if cerr := f.Close(); cerr != nil {
-					err = errors.Join(err, fmt.Errorf("close acks: %w", cerr))
-				}
-			}()
+			defer func() { err = errors.Join(err, f.Close()) }()
 			w, err := journal.NewAckWriter(f, source)
 			if err != nil {
 				return err
@@ -63,8 +60,6 @@ func newImport() *cobra.Command {
 	f.IntVar(&sends, "max-sends", api.DefaultMaxSends, "how often to send at most, whole or in part")
 	f.DurationVar(&idle, "idle", api.DefaultIdle, "an import that neither takes nor answers anything for so long is cut")
 	f.DurationVar(&timeout, "timeout", 0, "bound of the whole; 0 = only --max-sends")
-	if err := cmd.MarkFlagRequired("acks"); err != nil { // only if there is no such flag
-		panic(err)
-	}
+	required(cmd, "acks")
 	return cmd
 }

@@ -21,7 +21,8 @@ import (
 	"carillon.dev/carillon/loadtest/sink"
 )
 
-// asProgram in the environment makes the test binary carillon-load itself, for tests that start it as a process.
+// asProgram in the environment makes the test binary carillon-load itself, for tests that start it
+// as a process.
 const asProgram = "CARILLON_LOAD_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -54,7 +55,7 @@ func mustLoad(t *testing.T, args ...string) string {
 }
 
 // startSink starts a sink that writes to path, and returns its URL and what stops it.
-func startSink(t *testing.T, cfg sink.Config, path string) (url string, stop func()) {
+func startSink(t *testing.T, path string) (url string, stop func()) {
 	t.Helper()
 	f, err := appendTo(path)
 	if err != nil {
@@ -66,7 +67,7 @@ func startSink(t *testing.T, cfg sink.Config, path string) (url string, stop fun
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- serveSink(ctx, sink.New(cfg, f), []net.Listener{ln}, t.Output()) }()
+	go func() { done <- serveSink(ctx, sink.New(f), []net.Listener{ln}, t.Output()) }()
 	stopped := false
 	stop = func() {
 		t.Helper()
@@ -83,7 +84,8 @@ func startSink(t *testing.T, cfg sink.Config, path string) (url string, stop fun
 	return "http://" + ln.Addr().String(), stop
 }
 
-// The four commands together against a Carillon in memory: an import that is cut, a sink that fails a tenth.
+// The four commands together against a Carillon in memory: an import that is cut, a sink that fails
+// the first attempt of each run.
 func TestFromJobsToVerdict(t *testing.T) {
 	dir := t.TempDir()
 	jobs, acks, seen, out := filepath.Join(dir, "jobs"), filepath.Join(dir, "acks"), filepath.Join(dir, "seen"), filepath.Join(dir, "report")
@@ -96,9 +98,9 @@ func TestFromJobsToVerdict(t *testing.T) {
 		return apitest.Fault{}
 	}
 	nodes := cluster.Serve(t) + "," + cluster.Serve(t)
-	target, stopSink := startSink(t, sink.Config{FailRate: 0.1, Seed: 1}, seen)
+	target, stopSink := startSink(t, seen)
 
-	mustLoad(t, "gen", "--n", "300", "--immediate", "20", "--from", "+500ms", "--spread", "1s", "--target", target+"/hook",
+	mustLoad(t, "gen", "--n", "300", "--immediate", "20", "--from", "+500ms", "--spread", "1s", "--target", target+"/fail-1/hook",
 		"--keyed", "--out", jobs)
 	if got := mustLoad(t, "import", "--api", nodes, "--acks", acks, jobs); !strings.Contains(got, "lines 300, created 280, existing 20,") {
 		t.Errorf("import says %q, want 300 lines, 280 created, 20 existing", got)
@@ -171,7 +173,7 @@ func TestASinkThatWasKilledGoesOn(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"start":1}`+"\n"+`{"n":1,"run":"r`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	url, stop := startSink(t, sink.Config{}, path)
+	url, stop := startSink(t, path)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/s1/1", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +228,7 @@ func TestATokenIsNotShown(t *testing.T) {
 
 // A client may open a connection and never ask anything on it, since another became free meanwhile.
 func TestASinkStopsBeforeConnectionsThatAreNotUsed(t *testing.T) {
-	url, stop := startSink(t, sink.Config{}, filepath.Join(t.TempDir(), "seen.ndjson"))
+	url, stop := startSink(t, filepath.Join(t.TempDir(), "seen.ndjson"))
 	unused, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
 		t.Fatal(err)

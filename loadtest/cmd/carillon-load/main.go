@@ -18,7 +18,7 @@ import (
 	"carillon.dev/carillon/loadtest/api"
 )
 
-// errVerdict says that the command did its work and the answer is bad.
+// errVerdict says that the command worked and its verdict is bad.
 var errVerdict = errors.New("failed")
 
 func main() {
@@ -47,7 +47,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// target is how to reach the API; its flags are shared.
+// target is the flags for reaching the API.
 type target struct {
 	urls          []string
 	token, tenant string
@@ -57,19 +57,25 @@ func (t *target) flags(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&t.urls, "api", nil, "base URLs of the nodes, comma separated (required)")
 	cmd.Flags().StringVar(&t.token, "token", os.Getenv("CARILLON_TOKEN"), "API key; default: $CARILLON_TOKEN")
 	cmd.Flags().StringVar(&t.tenant, "tenant", "", "tenant, where the API works without keys")
-	if err := cmd.MarkFlagRequired("api"); err != nil { // only if there is no such flag
-		panic(err)
-	}
+	required(cmd, "api")
 	cmd.Flags().Lookup("token").DefValue = "" // a secret is not shown by --help
 }
 
-// client returns a client, and what closes its connections.
+// required marks a flag of cmd as required.
+func required(cmd *cobra.Command, flag string) {
+	if err := cmd.MarkFlagRequired(flag); err != nil { // there is no such flag
+		panic(err)
+	}
+}
+
+// client returns a client, and a func that closes its connections.
 func (t *target) client(log *slog.Logger) (*api.Client, func()) {
 	tr := &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: 3 * time.Second}).DialContext,
-		MaxIdleConnsPerHost:   64,
-		IdleConnTimeout:       30 * time.Second,
-		ResponseHeaderTimeout: 0, // an import answers when it likes; reads have a time-out of their own
+		DialContext:         (&net.Dialer{Timeout: 3 * time.Second}).DialContext,
+		MaxIdleConnsPerHost: 64,
+		IdleConnTimeout:     30 * time.Second,
+		// an import answers when it likes; reads have a time-out of their own
+		ResponseHeaderTimeout: 0,
 	}
 	return &api.Client{URLs: t.urls, Token: t.token, Tenant: t.tenant, HTTP: &http.Client{Transport: tr}, Log: log}, tr.CloseIdleConnections
 }

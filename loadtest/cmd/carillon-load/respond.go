@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"carillon.dev/carillon/loadtest/bench"
+	"carillon.dev/carillon/loadtest/nats"
 )
 
 func newRespond() *cobra.Command {
@@ -17,7 +17,7 @@ func newRespond() *cobra.Command {
 		Short: "Answer NATS requests with nothing, as the quickest of workers, or later",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return bench.Respond(cmd.Context(), url, subject, delay, func() {
+			return nats.Respond(cmd.Context(), url, subject, delay, func() {
 				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "worker listens on %s\n", subject)
 			})
 		},

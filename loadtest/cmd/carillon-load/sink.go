@@ -19,38 +19,40 @@ import (
 	"carillon.dev/carillon/loadtest/sink"
 )
 
-// drainTimeout bounds how long a sink that was told to stop waits for calls under way.
+// drainTimeout bounds how long a stopping sink waits for calls under way.
 const drainTimeout = 5 * time.Second
 
 func newSink() *cobra.Command {
-	var cfg sink.Config
 	var listen []string
 	var certificate, key, out string
 	cmd := &cobra.Command{
 		Use:   "sink",
-		Short: "Receive calls over HTTP and write down each of them",
-		Long: `Receive calls over HTTP and write down each of them. --out is appended to, so a sink may be killed and started again; its
-record tells of the gap. GET /stats tells the counters. Stop it with SIGTERM or SIGINT.
+		Short: "Receive calls over HTTP and record each",
+		Long: `Receive calls over HTTP and record each. --out is appended to, so a sink may be killed and started
+again; its record then has a gap. GET /stats returns the counters. Stop it with SIGTERM or SIGINT.
 
-An address says how its calls are answered, by segments before the last two of its path: work-500ms (take so long, to the end even if the caller has gone),
-fail or fail-2 (all attempts, or the first two), status-404, after-3s (failures
-ask to wait, by Retry-After), hang, drip, cut or cut-1 (no answer). With --tls-cert it speaks TLS and HTTP/2.`,
+An address says how its calls are answered, by segments before the last two of its path:
+
+  work-500ms    after so long, to the end even if the caller has gone
+  fail, fail-2  with 500: all attempts, or the first two
+  status-404    with that status; beside fail it is the failure's
+  after-3s      failures have Retry-After
+  hang, drip    never, or without end
+  cut, cut-1    not at all: all attempts, or the first
+
+With --tls-cert it speaks TLS and HTTP/2.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			f, err := appendTo(out)
 			if err != nil {
 				return err
 			}
-			defer func() { // the only place that tells of a late write error
-				if cerr := f.Close(); err == nil && cerr != nil {
-					err = fmt.Errorf("close record: %w", cerr)
-				}
-			}()
+			defer func() { err = errors.Join(err, f.Close()) }()
 			lns, err := listenAll(listen, certificate, key)
 			if err != nil {
 				return err
 			}
-			return serveSink(cmd.Context(), sink.New(cfg, f), lns, cmd.ErrOrStderr())
+			return serveSink(cmd.Context(), sink.New(f), lns, cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
@@ -59,13 +61,7 @@ ask to wait, by Retry-After), hang, drip, cut or cut-1 (no answer). With --tls-c
 	f.StringVar(&key, "tls-key", "", "file of its key")
 	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	f.StringVar(&out, "out", "", "record, appended to (required)")
-	f.DurationVar(&cfg.Delay, "delay", 0, "how long each answer takes")
-	f.Float64Var(&cfg.FailRate, "fail-rate", 0, "share of attempts that fail, 0 to 1")
-	f.IntVar(&cfg.FailStatus, "status", http.StatusInternalServerError, "what a failing attempt is answered")
-	f.Uint64Var(&cfg.Seed, "seed", 1, "decides which attempts fail")
-	if err := cmd.MarkFlagRequired("out"); err != nil { // only if there is no such flag
-		panic(err)
-	}
+	required(cmd, "out")
 	return cmd
 }
 
@@ -129,14 +125,14 @@ func endLine(f *os.File) error {
 	return err
 }
 
-// newConns are the connections on which nothing was asked yet. After close there are none any more.
+// newConns are the connections without a request so far.
 type newConns struct {
 	mu     sync.Mutex // guards what follows
 	conns  map[net.Conn]bool
 	closed bool
 }
 
-// note is what http.Server.ConnState is for.
+// note is an http.Server.ConnState.
 func (n *newConns) note(c net.Conn, state http.ConnState) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -207,7 +203,8 @@ func serveSink(ctx context.Context, s *sink.Sink, lns []net.Listener, progress i
 	}
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
-	// Shutdown gives a connection on which nothing was asked yet 5 s and more, which is longer than we wait.
+	// Shutdown waits at least 5 s for a connection without a request, which is longer than
+	// drainTimeout.
 	unused.close()
 	if err := srv.Shutdown(drain); err != nil {
 		errs = append(errs, fmt.Errorf("stop serving: %w", err), srv.Close())

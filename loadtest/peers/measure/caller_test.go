@@ -39,7 +39,7 @@ func (f *fakeCaller) startSink(ctx context.Context, dir string) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := sink.New(sink.Config{}, file)
+	s := sink.New(file)
 	f.sink = s
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)

@@ -95,7 +95,7 @@ func TestCallsOfRunsAreFoundInTheSinksRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := sink.New(sink.Config{}, file)
+	s := sink.New(file)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- s.Run(ctx) }()

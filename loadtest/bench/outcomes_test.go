@@ -7,13 +7,14 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// TestWhatTheAPITells: of six runs that were asked for one is not listed, one is still under way, one never began, one failed and one ended twice; a listed run that comes again counts once.
+// TestWhatTheAPITells: of six runs that were asked for one is not listed, one is still under way,
+// one never began, one failed and one ended twice; a listed run that comes again counts once.
 func TestWhatTheAPITells(t *testing.T) {
 	at := time.Date(2027, 1, 1, 12, 0, 0, 0, time.UTC)
 	ended := func(number int, after time.Duration, o check.Outcome) check.Attempt {
 		return check.Attempt{Number: number, StartedAt: at.Add(after), FinishedAt: at.Add(after + time.Second), Outcome: o}
 	}
-	became := &told{runs: make(map[string]bool)}
+	became := &outcomes{runs: make(map[string]bool)}
 	for _, r := range []check.Run{
 		{ID: "good", State: check.Succeeded, StartedAt: at, Attempts: []check.Attempt{ended(1, 0, check.OutcomeSucceeded)}},
 		{ID: "good", State: check.Succeeded, StartedAt: at, Attempts: []check.Attempt{ended(1, 0, check.OutcomeSucceeded)}},

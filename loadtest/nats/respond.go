@@ -1,4 +1,4 @@
-package bench
+package nats
 
 import (
 	"bufio"
@@ -7,15 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
-// Respond answers every NATS request on subject with nothing, at once or after a delay, until ctx ends; listening is called when it listens. url is
-// nats://host:port. It speaks the few words of the protocol that this needs, so that the worker costs little beside what
-// is measured.
+// Respond answers every NATS request on subject with an empty message, at once or after a delay,
+// until ctx ends. It calls listening when it listens. url is nats://host:port. It speaks the few
+// verbs that it needs itself, so that the worker uses little CPU.
 func Respond(ctx context.Context, url, subject string, delay time.Duration, listening func()) (err error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", strings.TrimPrefix(url, "nats://"))
@@ -31,9 +30,7 @@ func Respond(ctx context.Context, url, subject string, delay time.Duration, list
 			err = nil
 		}
 	}()
-	hello := `CONNECT {"verbose":false,"pedantic":false,"headers":true,"name":"carillon-load","lang":"go","protocol":1}` +
-		"\r\nSUB " + subject + " carillon-load 1\r\nPING\r\n"
-	if _, err := io.WriteString(conn, hello); err != nil {
+	if _, err := io.WriteString(conn, greeting(subject+" carillon-load 1", true)); err != nil {
 		return fmt.Errorf("subscribe: %w", err)
 	}
 	in := bufio.NewReaderSize(conn, 256<<10)
@@ -67,7 +64,7 @@ type answerDue struct {
 	reply string
 }
 
-// laterEvery is how often later looks what is due.
+// laterEvery is how often later looks for answers that are due.
 const laterEvery = 5 * time.Millisecond
 
 // Write implements io.Writer.
@@ -83,7 +80,7 @@ func (l *later) add(reply string) {
 	l.queue = append(l.queue, answerDue{time.Now().Add(l.delay), reply})
 }
 
-// run writes what is due until ctx ends.
+// run writes due answers until ctx ends.
 func (l *later) run(ctx context.Context) error {
 	tick := time.NewTicker(laterEvery)
 	defer tick.Stop()
@@ -104,7 +101,7 @@ func (l *later) run(ctx context.Context) error {
 	}
 }
 
-// due takes out of the queue what is due, as text.
+// due takes due answers out of the queue, as text.
 func (l *later) due(out []byte, now time.Time) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,8 +114,8 @@ func (l *later) due(out []byte, now time.Time) []byte {
 	return out
 }
 
-// answerAll reads what the server says and answers requests, or hands what they ask for as reply to held, if that is not nil. Answers are written when
-// there is nothing left to read.
+// answerAll reads messages and answers requests, or passes their reply subjects to held if that is
+// not nil. It writes answers when there is nothing left to read.
 func answerAll(r *bufio.Reader, w io.Writer, listening func(), held func(reply string)) error {
 	var out []byte
 	for {
@@ -143,7 +140,7 @@ func answerAll(r *bufio.Reader, w io.Writer, listening func(), held func(reply s
 		case fields[0] == "-ERR":
 			return fmt.Errorf("nats: %s", strings.TrimSpace(line))
 		case fields[0] == "MSG" || fields[0] == "HMSG":
-			reply, size, err := request(fields)
+			reply, size, err := message(fields)
 			if err != nil {
 				return err
 			}
@@ -159,22 +156,4 @@ func answerAll(r *bufio.Reader, w io.Writer, listening func(), held func(reply s
 			}
 		}
 	}
-}
-
-// request reads "MSG subject sid [reply] size" or "HMSG subject sid [reply] header-size size".
-func request(fields []string) (reply string, size int, err error) {
-	least := 4
-	if fields[0] == "HMSG" {
-		least = 5
-	}
-	if len(fields) != least && len(fields) != least+1 {
-		return "", 0, fmt.Errorf("nats: a message of %d words", len(fields))
-	}
-	if len(fields) == least+1 {
-		reply = fields[3]
-	}
-	if size, err = strconv.Atoi(fields[len(fields)-1]); err != nil || size < 0 {
-		return "", 0, fmt.Errorf("nats: a message of %q bytes", fields[len(fields)-1])
-	}
-	return reply, size, nil
 }

@@ -47,7 +47,7 @@ func TestExecutorsAreAwayAsLongAsStated(t *testing.T) {
 }
 
 func TestGuardedKindsAreOfAllGuarantees(t *testing.T) {
-	for name, kinds := range map[string][]workload.Kind{"guarantees": guardedKinds(defaultMix), "seldom claimed": guardedKinds(Mix{8, 1, 1}), "frozen": frozenKinds()} {
+	for name, kinds := range map[string][]workload.Kind{"guarantees": guaranteeKinds(defaultMix), "seldom claimed": guaranteeKinds(Mix{8, 1, 1}), "frozen": frozenKinds()} {
 		of := map[string]int{}
 		for _, k := range kinds {
 			of[k.Guarantee]++
@@ -66,7 +66,8 @@ func TestGuardedKindsAreOfAllGuarantees(t *testing.T) {
 			t.Errorf("%s: kinds by guarantee are %v, want all three in the parts %+v", name, of, parts)
 		}
 	}
-	// The judge's rule about overlaps holds for work shorter than what is left of a session at a crash, see check.
+	// The judge's rule about overlaps holds for work shorter than what is left of a session at a
+	// crash, see check.
 	const least = 9 * time.Second
 	if frozenWork >= least || sink.MaxHold < frozenWork {
 		t.Errorf("the receiver works for %s, want less than %s", frozenWork, least)
@@ -96,7 +97,7 @@ func TestGuardedReportFails(t *testing.T) {
 		{"a good one with a thaw", Frozen, func(*Report) {}, ""},
 		{"an overlap", Guarantees, func(r *Report) { r.Check.Guarantees[2].Overlaps = 2 }, "effectively_once broken 2 times"},
 		{"a second start", Frozen, func(r *Report) { r.Check.Guarantees[1].SecondStarts = 1 }, "at_most_once broken 1 times"},
-		{"a run without its dead letter", Guarantees, func(r *Report) { r.Check.Unburied = 1 }, "failed without a dead letter 1"},
+		{"a run without its dead letter", Guarantees, func(r *Report) { r.Check.NoDeadLetter = 1 }, "failed without a dead letter 1"},
 		{"a guarantee that nothing was run under", Guarantees, func(r *Report) { r.Check.Guarantees = r.Check.Guarantees[:2] }, "nothing was run under effectively_once"},
 		{"a freeze that hit nothing", Frozen, func(r *Report) { r.Check.Guarantees[0].Lost = 0 }, "had nothing under at_least_once"},
 		{"kills need not hit everything", Guarantees, func(r *Report) { r.Check.Guarantees[0].Lost = 0 }, ""},
@@ -167,7 +168,8 @@ func TestGuaranteesEndToEnd(t *testing.T) {
 	}
 }
 
-// An executor is frozen with runs of all guarantees in its hands, and thaws when others have finished them.
+// An executor is frozen with runs of all guarantees in its hands, and thaws when others have
+// finished them.
 func TestFrozenEndToEnd(t *testing.T) {
 	cluster.Require(t)
 	cfg := endToEnd(t, Frozen)

@@ -9,11 +9,12 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// asked are the protocols after which the API is asked what became of the runs.
+// asked are the protocols after which the API is asked for outcomes.
 var asked = []string{"A", "B", "C", "D", "E", "F", "H", "R"}
 
-// told is what the API says of the runs of a wave when all is over. Of a run that is listed twice the first reading counts.
-type told struct {
+// outcomes is what the API says of the runs of a batch at the end. Of a run that is listed twice
+// the first reading counts.
+type outcomes struct {
 	runs    map[string]bool
 	started int
 	ended   int
@@ -22,7 +23,7 @@ type told struct {
 	first   string
 }
 
-func (t *told) visit(r *check.Run) {
+func (t *outcomes) visit(r *check.Run) {
 	if t.runs[r.ID] {
 		return
 	}
@@ -43,8 +44,9 @@ func (t *told) visit(r *check.Run) {
 	}
 }
 
-// fill notes in r, of n runs that were asked for, how many the API does not say ended, and how many ended twice; where nobody was called also how many never began, or failed.
-func (t *told) fill(r *Result, n int, called bool) {
+// fill notes how many of n runs have no end and how many ended twice. Where nothing was called it
+// also notes how many never began, or failed.
+func (t *outcomes) fill(r *Result, n int, called bool) {
 	r.Unended = max(0, n-t.ended)
 	r.DuplicateOutcomes = t.twice
 	if t.first != "" {
@@ -59,16 +61,17 @@ func (t *told) fill(r *Result, n int, called bool) {
 	}
 }
 
-// ask reads all runs of a tenant that were due from from on, for span; "" = the default one. What an import took in after that is due when it did.
-func (b *bench) ask(ctx context.Context, sys system, tenant string, from time.Time, span time.Duration, load *Load) (*told, error) {
-	to := from.Add(span)
+// outcomes reads all runs of a tenant ("" = the default one) due between two instants. A job that
+// came later was due when it came.
+func (b *bench) outcomes(ctx context.Context, sys system, tenant string, from, to time.Time, load *Load) (*outcomes, error) {
 	if load.Ended.After(to) {
 		to = load.Ended
 	}
-	t := &told{runs: make(map[string]bool)}
+	t := &outcomes{runs: make(map[string]bool)}
 	c := &api.Client{URLs: sys.intake(), Tenant: tenant, HTTP: b.client, Log: b.cfg.Log}
 	began := time.Now()
-	if err := c.List(ctx, api.Window{From: from, To: to.Add(time.Millisecond)}, func(r *api.Run) { t.visit(&r.Run) }); err != nil {
+	w := api.Window{From: from, To: to.Add(time.Millisecond)}
+	if err := c.List(ctx, w, func(r *api.Run) { t.visit(&r.Run) }); err != nil {
 		return nil, fmt.Errorf("ask what became of the runs: %w", err)
 	}
 	b.cfg.Log.Info("asked what became of the runs", "runs", len(t.runs), "took", time.Since(began).Round(time.Millisecond))

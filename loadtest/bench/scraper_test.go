@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -29,50 +28,6 @@ carillon_executor_lateness_seconds_sum 1.5
 carillon_executor_lateness_seconds_count 40
 go_memstats_mallocs_total 1.5e+06
 `
-
-func TestParseMetrics(t *testing.T) {
-	v, err := parseMetrics(strings.NewReader(exposition))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]float64{
-		metricHeld: 3, metricMallocs: 1.5e6, metricAttempts + `{outcome="lost"}`: 2, `odd{text="a } b \" c"}`: 5,
-	} {
-		if got, ok := v[name]; !ok || got != want {
-			t.Errorf("%s = %g (%t), want %g", name, got, ok, want)
-		}
-	}
-	if got := v.sum(metricAttempts); got != 42 {
-		t.Errorf("sum of attempts = %g, want 42: labels count, longer names do not", got)
-	}
-	for _, bad := range []string{"alone", "a{b=\"c\"}", "a{b=\"c\" 1", "a many", "a{} "} {
-		if v, err := parseMetrics(strings.NewReader(bad)); err == nil {
-			t.Errorf("parseMetrics(%q) = %v, want an error", bad, v)
-		}
-	}
-}
-
-func TestQuantilesOfAHistogram(t *testing.T) {
-	v, err := parseMetrics(strings.NewReader(exposition))
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps := v.histogram(metricLateness)
-	if len(steps) != 4 || !math.IsInf(steps[3].le, 1) {
-		t.Fatalf("histogram = %v, want four steps in order, the last one +Inf", steps)
-	}
-	for q, want := range map[float64]float64{0: 0.001, 0.25: 0.001, 0.26: 0.01, 0.75: 0.01, 0.975: 10, 1: 10} {
-		if got := quantile(steps, q); got != want {
-			t.Errorf("quantile %g = %g, want %g", q, got, want)
-		}
-	}
-	if got := quantile(nil, 0.5); got != 0 {
-		t.Errorf("quantile of nothing = %g, want 0", got)
-	}
-	if got := bounded(v.less(v).histogram(metricLateness)); got != nil {
-		t.Errorf("lateness of nothing = %+v, want none", got)
-	}
-}
 
 // A process that was killed keeps what it had counted, and holds nothing.
 func TestScraperAddsUpLives(t *testing.T) {
@@ -133,7 +88,8 @@ func TestBurnIsFromTheLastRestToTheLastRecord(t *testing.T) {
 		base,
 		{at: at(100), started: 100, ended: 100},
 		{at: at(200), started: 140, ended: 120, held: 50},
-		{at: at(300), started: 150, ended: 150, held: 20}, // every outcome is known, not every one recorded
+		// every outcome is known, not every one recorded
+		{at: at(300), started: 150, ended: 150, held: 20},
 		{at: at(400), started: 150, ended: 150},
 		{at: at(500), started: 150, ended: 150},
 	}
@@ -149,7 +105,8 @@ func TestBurnIsFromTheLastRestToTheLastRecord(t *testing.T) {
 	}
 }
 
-// TestReadingsAskForLittle: between two marks only what a reading is made of is asked for, and what else is known of a node stays.
+// TestReadingsAskForLittle: between two marks only what a reading is made of is asked for, and what
+// else is known of a node stays.
 func TestReadingsAskForLittle(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	held := prometheus.NewGauge(prometheus.GaugeOpts{Name: metricHeld})

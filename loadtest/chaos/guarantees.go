@@ -16,36 +16,40 @@ import (
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
 )
 
 const (
-	// guardedSource names the jobs of scenarios with guarantees.
-	guardedSource = "guarded"
-	// warmSource names those that run before, and warmLead is how long before the first of them their import begins.
+	// guaranteesSource names the jobs of scenarios with guarantees.
+	guaranteesSource = "guarded"
+	// warmSource names the jobs that warm the cluster up. Their import begins warmLead before the
+	// first is due.
 	warmSource = "warm"
 	warmLead   = 5 * time.Second
-	// A killed executor is started again between restartLeast and restartMost after, at random, so that some come back long before their
-	// session has run out and some after others have noticed.
+	// A killed executor starts again between restartLeast and restartMost later, at random: some
+	// return long before their session ends, some after others have noticed.
 	restartLeast = 500 * time.Millisecond
 	restartMost  = 4 * time.Second
-	// frozenWork is how long the receiver works on the calls of Frozen: longer than all fall due, shorter than a session.
+	// frozenWork is how long the receiver works on calls of Frozen: longer than the span, shorter
+	// than a session.
 	frozenWork = 4 * time.Second
-	// thawFor is how long the thawed executor has, before everything is read again, to do what it likes with what it holds: its calls have their
-	// answers, and outcomes that could not be recorded are tried again within seconds.
+	// thawFor is how long the thawed executor may act before the second read. It has the answers to
+	// its calls, and repeats writes that failed within seconds.
 	thawFor = 15 * time.Second
 	// heldPoll is how often the judge's mark is looked for.
 	heldPoll = 200 * time.Millisecond
 )
 
-// guardedScenarios are those with guarantees.
-var guardedScenarios = []Scenario{Guarantees, Frozen}
+// guaranteeScenarios are those with guarantees.
+var guaranteeScenarios = []Scenario{Guarantees, Frozen}
 
-// Guards reports whether the scenario is of guarantees: of jobs under all three, run by executors that are nodes of their own.
-func (s Scenario) Guards() bool { return slices.Contains(guardedScenarios, s) }
+// Guards reports whether the scenario is of guarantees: jobs under all three, and nodes that only
+// execute.
+func (s Scenario) Guards() bool { return slices.Contains(guaranteeScenarios, s) }
 
-// guardedDefaults are those of the scenarios with guarantees.
-var guardedDefaults = map[Scenario]struct {
+// guaranteeDefaults are those of the scenarios with guarantees.
+var guaranteeDefaults = map[Scenario]struct {
 	jobs             int
 	lead, span, warm time.Duration
 }{
@@ -53,7 +57,8 @@ var guardedDefaults = map[Scenario]struct {
 	Frozen:     {900, 10 * time.Second, 3 * time.Second, 0},
 }
 
-// executorRoles are those of a cluster of which all nodes but the first can be killed without anything else being hurt.
+// executorRoles gives all nodes but the first the role of an executor alone. These can be killed
+// without harm to intake and dispatch.
 func executorRoles(nodes int) [][]string {
 	roles := [][]string{{"bucketer", "dispatcher"}}
 	for range nodes - 1 {
@@ -62,7 +67,7 @@ func executorRoles(nodes int) [][]string {
 	return roles
 }
 
-// intakeURLs are the APIs of the nodes that take jobs in and tell of runs. They are never killed or frozen where others are.
+// intakeURLs are the APIs of the nodes that take jobs in.
 func intakeURLs(c *cluster.Cluster) []string {
 	var urls []string
 	for _, n := range c.Status().Carillon {
@@ -73,15 +78,18 @@ func intakeURLs(c *cluster.Cluster) []string {
 	return urls
 }
 
+// A guaranteesCourse is the course of scenarios with guarantees.
+type guaranteesCourse struct{ *run }
+
 // Mix is how many parts of the jobs of Guarantees are under which guarantee.
 type Mix struct{ AtLeastOnce, EffectivelyOnce, AtMostOnce int }
 
 // defaultMix has half of the runs claimed.
 var defaultMix = Mix{10, 6, 4}
 
-// guardedKinds are the jobs of Guarantees. The receiver works up to 2 s on most of them, three in ten fail and are retried, some of these no sooner than
-// their receiver asks for, and three of twenty fail for good.
-func guardedKinds(mix Mix) []workload.Kind {
+// guaranteeKinds are the jobs of Guarantees. The receiver works up to 2 s on most. Three in ten
+// fail and are retried, some after Retry-After; three of twenty fail for good.
+func guaranteeKinds(mix Mix) []workload.Kind {
 	kind := func(g check.Guarantee, manner string, attempts int) workload.Kind {
 		return workload.Kind{
 			Manner: manner, Guarantee: string(g), Timeout: "10s",
@@ -113,7 +121,8 @@ func guardedKinds(mix Mix) []workload.Kind {
 		if g.failing != "" {
 			of = append(of, kind(g.guarantee, g.failing, 2))
 		}
-		const each = 60 // a multiple of the kinds of every guarantee, so that there are equally many of each
+		// a multiple of the kinds of every guarantee, so that there are equally many of each
+		const each = 60
 		for i := range each * g.parts {
 			kinds = append(kinds, of[i%len(of)])
 		}
@@ -121,8 +130,8 @@ func guardedKinds(mix Mix) []workload.Kind {
 	return mixed(kinds)
 }
 
-// frozenKinds are the jobs of Frozen, equally many of each guarantee: nearly all are in the hands of an executor when it is frozen. What it finds
-// when it thaws is a success, a failure, or a time-out.
+// frozenKinds are the jobs of Frozen, equally many of each guarantee. An executor holds nearly all
+// of them when it is frozen. When it thaws it finds successes, failures and time-outs.
 func frozenKinds() []workload.Kind {
 	var kinds []workload.Kind
 	for _, g := range []check.Guarantee{check.AtLeastOnce, check.AtMostOnce, check.EffectivelyOnce} {
@@ -146,44 +155,42 @@ func frozenKinds() []workload.Kind {
 	return mixed(kinds)
 }
 
-// mixed puts kinds into an order in which those of one guarantee do not follow each other in blocks. It is the same each time.
+// mixed shuffles kinds, the same way each time, so that guarantees do not come in blocks.
 func mixed(kinds []workload.Kind) []workload.Kind {
 	rng := rand.New(rand.NewPCG(7, 7)) // #nosec G404 -- a repeatable choice, no secret
 	rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	return kinds
 }
 
-// guardedPart describes the jobs.
-func (r *run) guardedPart(t0 time.Time) workload.Spec {
-	kinds := guardedKinds(r.cfg.Mix)
+// guaranteePart describes the jobs.
+func (r *run) guaranteePart(t0 time.Time) workload.Spec {
+	kinds := guaranteeKinds(r.cfg.Mix)
 	if r.cfg.Scenario == Frozen {
 		kinds = frozenKinds()
 	}
 	return workload.Spec{
-		N: r.cfg.Jobs, From: t0, Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: guardedSource,
+		N: r.cfg.Jobs, From: t0, Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: guaranteesSource,
 		Target: r.sink.URL, Keyed: !r.cfg.Unkeyed, Kinds: kinds,
 	}
 }
 
-// warm imports what runs before the first due instant: kinds of jobs, so many a second.
+// warm imports jobs of these kinds, rate a second, that run before the first due instant.
 func (r *run) warm(ctx context.Context, t0 time.Time, kinds []workload.Kind, rate float64) error {
 	if r.cfg.Warm <= 0 {
 		return nil
 	}
-	spec := r.guardedPart(time.Now().Add(warmLead).UTC().Truncate(time.Millisecond))
+	spec := r.guaranteePart(time.Now().Add(warmLead).UTC().Truncate(time.Millisecond))
 	spec.Spread, spec.Kinds = t0.Sub(spec.From), kinds
 	if spec.N = int(rate * spec.Spread.Seconds()); spec.N < 1 {
 		r.log.Warn("the import took all the time to warm up")
 		return nil
 	}
 	spec.Source, spec.Seed = warmSource, spec.Seed+1
-	res, err := r.importJobs(ctx, spec)
-	r.keepImport(res)
-	return err
+	return r.importJobs(ctx, spec)
 }
 
-// executorKills kills one executor after the other, every so often, and starts it again a while later. The last one is killed early
-// enough that all are up again when the span ends. away is how long it is away; 0 = as long as chance has it.
+// executorKills kills one executor after the other, each `every`, and starts it again after away; 0
+// = at random. All are up again when the span ends.
 func executorKills(executors []string, every, away, span time.Duration, rng *rand.Rand) chain {
 	var c chain
 	for k := 1; time.Duration(k)*every+every/2 <= span; k++ {
@@ -206,20 +213,18 @@ func executors(nodes int) []string {
 	return names
 }
 
-// playGuarded is a run of a scenario with guarantees, from the idle cluster to the last arrival. In Frozen the frozen executor is left so: it thaws
-// between the judge's two reads.
-func (r *run) playGuarded(ctx context.Context) error {
+// play is a run of a scenario with guarantees, from the idle cluster to the last arrival.
+// In Frozen the executor stays frozen: it thaws between the judge's two reads.
+func (r guaranteesCourse) play(ctx context.Context) error {
 	cfg := r.cfg
 	begin, start, t0, err := r.idle(ctx)
 	if err != nil {
 		return err
 	}
-	res, err := r.importJobs(ctx, r.guardedPart(t0))
-	r.keepImport(res)
-	if err != nil {
+	if err := r.importJobs(ctx, r.guaranteePart(t0)); err != nil {
 		return err
 	}
-	if err := r.warm(ctx, t0, r.guardedPart(t0).Kinds, float64(r.cfg.Jobs)/2/r.cfg.Span.Seconds()); err != nil {
+	if err := r.warm(ctx, t0, r.guaranteePart(t0).Kinds, float64(r.cfg.Jobs)/2/r.cfg.Span.Seconds()); err != nil {
 		return err
 	}
 	imported := r.mark()
@@ -236,21 +241,15 @@ func (r *run) playGuarded(ctx context.Context) error {
 	if err := r.take(ctx, t0, c); err != nil {
 		return err
 	}
-	if err := r.untilQuiet(ctx); err != nil {
-		return err
-	}
-	r.report.Phases = []Phase{
-		phase("idle", begin, start), phase("main import", start, imported), phase("runs", imported, r.mark()),
-	}
-	return nil
+	return r.finish(ctx, begin, start, imported)
 }
 
 // victim is the executor that Frozen freezes.
-func (r *run) victim() string { return executors(r.cfg.Cluster.Nodes)[0] }
+func (r guaranteesCourse) victim() string { return executors(r.cfg.Cluster.Nodes)[0] }
 
-// thawBetween thaws the frozen executor when the judge has made its mark, a file that says that its first read is over, gives it thawFor, and lets the
-// judge go on by removing the file.
-func (r *run) thawBetween(ctx context.Context, mark string) error {
+// thawBetween waits for the judge's mark, a file that says that its first read is over. It thaws
+// the executor, waits thawFor, and removes the file so that the judge goes on.
+func (r guaranteesCourse) thawBetween(ctx context.Context, mark string) error {
 	for {
 		_, err := os.Stat(mark)
 		if err == nil {
@@ -259,14 +258,14 @@ func (r *run) thawBetween(ctx context.Context, mark string) error {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("look for the judge's mark: %w", err)
 		}
-		if err := sleepUntil(ctx, time.Now().Add(heldPoll)); err != nil {
+		if err := wait.For(ctx, heldPoll); err != nil {
 			return err
 		}
 	}
 	if err := r.take(ctx, time.Now(), chain{{0, ActThaw, r.victim()}}); err != nil {
 		return err
 	}
-	if err := sleepUntil(ctx, time.Now().Add(thawFor)); err != nil {
+	if err := wait.For(ctx, thawFor); err != nil {
 		return err
 	}
 	if err := os.Remove(mark); err != nil {
@@ -275,18 +274,18 @@ func (r *run) thawBetween(ctx context.Context, mark string) error {
 	return nil
 }
 
-// judgeAcrossThaw runs the judge with the thaw between its two reads.
-func (r *run) judgeAcrossThaw(ctx context.Context, what []string, out io.Writer, into any) error {
+// judge runs the judge with the thaw between its two reads.
+func (r guaranteesCourse) judge(ctx context.Context, what []string, out io.Writer, into any) error {
 	mark := filepath.Join(r.cfg.Dir, "first-read")
 	ctx, judged := context.WithCancel(ctx)
 	defer judged()
 	g, gctx := errgroup.WithContext(ctx)
 	over := errors.New("the judge is done")
 	g.Go(func() error {
-		if err := r.judgeBy(gctx, "check", r.sink, append(what, "--between", mark), out, into); err != nil {
+		if err := judging(r).by(gctx, "check", r.sink, append(what, "--between", mark), out, into); err != nil {
 			return err
 		}
-		return over // whoever still waits for its mark need not
+		return over // ends the waits for a mark
 	})
 	g.Go(func() error { return r.thawBetween(gctx, mark) })
 	if err := g.Wait(); !errors.Is(err, over) {
@@ -295,8 +294,8 @@ func (r *run) judgeAcrossThaw(ctx context.Context, what []string, out io.Writer,
 	return nil
 }
 
-// guardedFaults says what of a scenario with guarantees did not happen that has to, for its verdict to mean something.
-func (r *Report) guardedFaults() []string {
+// guaranteeFaults names what must have happened in a scenario with guarantees, and did not.
+func (r *Report) guaranteeFaults() []string {
 	if !r.Scenario.Guards() || !r.Judged {
 		return nil
 	}
@@ -320,8 +319,8 @@ func (r *Report) guardedFaults() []string {
 	return faults
 }
 
-// guardedRows are of scenarios with guarantees.
-var guardedRows = []row{
+// guaranteeRows are of scenarios with guarantees.
+var guaranteeRows = []row{
 	{"duplicate outcomes, overlaps, second starts, bad fences, untrue outcomes, rewritten records", func(r *Report) string {
 		var sum check.GuaranteeCount
 		for _, g := range r.Check.Guarantees {
