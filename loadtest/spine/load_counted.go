@@ -24,7 +24,7 @@ const (
 	// must be imported before it.
 	importRate = 4000
 	// cancelRate is how many jobs a second are cancelled one by one, by cancelsAtOnce requests at once.
-	cancelRate    = 300
+	cancelRate    = 150
 	cancelsAtOnce = 32
 	// keptOf: one of so many jobs of Tombstones is not cancelled.
 	keptOf = 10
