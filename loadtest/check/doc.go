@@ -21,7 +21,8 @@
 //     The sink and the asker must share one clock. Where clocks of executors may be off ([History].Off), an arrival may come so much before its
 //     instant by true time, and never before it by the caller's own clock.
 //  4. An asked instant is in force until [ChangeGrace] after a reschedule was acknowledged; the new one from when
-//     the reschedule was requested. A reschedule of unknown outcome leaves both in force.
+//     the reschedule was requested. A reschedule of unknown outcome leaves both in force. Where clocks may be off
+//     ([History].Off), here and in rule 5 the grace is longer by that: what an executor goes by was read by another node's clock.
 //  5. Ghost: a start, or an arrival at the sink, more than [ChangeGrace] after a cancel was acknowledged. An arrival
 //     whose attempt is recorded as started in time and not finished before it arrived is no ghost (it was under way).
 //  6. Unexpected: a run that no acknowledged or unknown job explains.
