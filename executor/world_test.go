@@ -47,7 +47,7 @@ type world struct {
 	stops  []func()
 
 	nodes     []*node
-	published map[schema.EntryID]bool // by dispatch
+	published map[schema.EntryID]schema.Entry // by dispatch
 }
 
 // start is one call of the callee.
@@ -60,7 +60,7 @@ type start struct {
 func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, published: make(map[schema.EntryID]bool)}
+		w := &world{t: t, published: make(map[schema.EntryID]schema.Entry)}
 		var err error
 		if w.inner, err = embedded.Open(embedded.Config{Shards: 1}); err != nil {
 			t.Fatalf("open the store: %v", err)

@@ -100,6 +100,12 @@ func TestImport(t *testing.T) {
 			}(),
 		},
 		{
+			name: "ended by a node that stops, with keys: the rest is sent again", keyed: true,
+			fault: once(apitest.Fault{Stop: true, After: n - 3, Swallow: 3}),
+			want:  api.Summary{Lines: n, Created: n - 3, Existing: 3, Sends: 2}, runs: n,
+			answer: map[int][]int{38: {0, 200}, 39: {0, 200}, 40: {0, 200}},
+		},
+		{
 			name:  "cut, without keys: unknown, not sent again",
 			fault: once(apitest.Fault{Cut: true, After: n - 3, Swallow: 3}),
 			want:  api.Summary{Lines: n, Created: n - 3, Unknown: 3, Sends: 1}, runs: n,

@@ -319,6 +319,10 @@ func (im *Import) record(body io.Reader, feed *feed, answers *atomic.Int64) (saw
 		if a.Summary != nil {
 			return true, nil
 		}
+		if a.Line == 0 && a.Error != nil { // the node ends the import, as it is told to stop
+			im.Log.Warn("the node ended the import", "err", firstBytes(a.Error))
+			return false, nil
+		}
 		line, ok := feed.line(a.Line)
 		if !ok {
 			return false, fmt.Errorf("%w: an answer to line %d, which was not sent", ErrRefused, a.Line)

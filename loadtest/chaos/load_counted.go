@@ -25,7 +25,7 @@ const (
 	// before it is due.
 	importRate = 4000
 	// cancelRate jobs a second are cancelled one by one, by cancelsAtOnce requests at once.
-	cancelRate    = 300
+	cancelRate    = 150
 	cancelsAtOnce = 32
 	// One of keptOf jobs of Tombstones is not cancelled.
 	keptOf = 10

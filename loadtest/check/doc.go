@@ -35,6 +35,8 @@
 //     instant by true time, and never by the caller's own clock.
 //  4. An asked instant is in force until [ChangeGrace] after a reschedule was acknowledged; the new
 //     one from the request on. A reschedule of unknown outcome leaves both in force.
+//     Where clocks may be off ([History].Off), here and in rule 5 the grace is longer by that: an
+//     executor goes by what another node's clock stamped.
 //  5. Ghost: a start, or an arrival, more than [ChangeGrace] after a cancel was acknowledged. An
 //     arrival whose attempt started in time and was under way is none.
 //  6. Unexpected: a run that no acknowledged or unknown job explains.

@@ -446,6 +446,35 @@ func TestHistoryThatContradictsItselfIsRefused(t *testing.T) {
 	}
 }
 
+// What an executor goes by was read by another node's clock, so after a change it may start for as much longer as clocks are off, and no longer.
+func TestGracesWhereClocksAreOff(t *testing.T) {
+	for _, row := range []struct {
+		off           time.Duration
+		late          int // ms after the change was acknowledged
+		early, ghosts int
+	}{
+		{0, 2_002, 1, 1}, {time.Second, 2_002, 0, 0}, {time.Second, 2_999, 0, 0}, {time.Second, 3_002, 1, 1},
+	} {
+		moved := clean()
+		moved.Off = row.off
+		moved.Changes[1].Acked = at(10_000 - row.late)
+		moved.Changes[1].Requested = moved.Changes[1].Acked
+		moved.sighting(rescheduled).At = at(10_000)
+		if rep := judge(t, moved.History); rep.Early != row.early {
+			t.Errorf("moved, clocks off by %v, started %d ms after: early %d, want %d; faults: %+v", row.off, row.late, rep.Early, row.early, rep.Faults)
+		}
+
+		ended := clean()
+		ended.Off = row.off
+		ended.Changes[0].Acked = at(10_000 - row.late)
+		ended.Changes[0].Requested = ended.Changes[0].Acked
+		ended.see(cancelled, 1, 10_000, 200)
+		if rep := judge(t, ended.History); rep.Ghosts != row.ghosts {
+			t.Errorf("cancelled, clocks off by %v, started %d ms after: ghosts %d, want %d; faults: %+v", row.off, row.late, rep.Ghosts, row.ghosts, rep.Faults)
+		}
+	}
+}
+
 // Executors start by their own clocks, which may be off by so much. Both clocks are judged.
 func TestEarlyStartsWhereClocksAreOff(t *testing.T) {
 	for _, row := range []struct {

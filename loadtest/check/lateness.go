@@ -104,15 +104,15 @@ type term struct {
 	accepted time.Time // when it was acknowledged; zero: not known
 }
 
-// terms lists the instants that were ever in force for a run. changes must be in order of request.
-func terms(asked time.Time, acked time.Time, changes []Change) []term {
+// terms lists the instants that were ever in force for a run. changes must be in order of request; clocks may be off by so much.
+func terms(asked time.Time, acked time.Time, changes []Change, off time.Duration) []term {
 	ts := []term{{due: asked, accepted: acked}}
 	for _, c := range changes {
 		if c.Kind != Reschedule {
 			continue
 		}
 		if !c.Acked.IsZero() {
-			end := c.Acked.Add(ChangeGrace)
+			end := c.Acked.Add(ChangeGrace + off)
 			for i := range ts {
 				if ts[i].until.IsZero() || ts[i].until.After(end) {
 					ts[i].until = end

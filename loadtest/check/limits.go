@@ -311,7 +311,7 @@ func (j *judge) limits() {
 			if len(r.seen) == 0 {
 				continue
 			}
-			if from, ok := base(terms(r.job.At, r.ackedAt, r.changes), r.seen[0].At); ok {
+			if from, ok := base(terms(r.job.At, r.ackedAt, r.changes, j.h.Off), r.seen[0].At); ok {
 				if wait := r.seen[0].At.Sub(from); wait >= WaitedAfter {
 					late, deferred = late+1, deferred+1
 				} else if wait >= DeferredAfter {

@@ -4,7 +4,7 @@ import "time"
 
 // times judges early starts and ghosts, and records lateness. Each run counts once under each.
 func (j *judge) times(r *run) {
-	ts := terms(r.job.At, r.ackedAt, r.changes)
+	ts := terms(r.job.At, r.ackedAt, r.changes, j.h.Off)
 	early := j.early(r, ts)
 	j.ghost(r)
 	if early || !r.acked() {
@@ -74,10 +74,11 @@ func (j *judge) early(r *run, ts []term) bool {
 // tooEarly reports whether a call came before every instant in force, by the caller's clock or by
 // more than clocks may be off.
 func (j *judge) tooEarly(ts []term, s *Sighting) bool {
-	if _, ok := base(ts, s.At.Add(j.h.Off)); !ok {
+	_, ok := base(ts, s.At)
+	if _, ahead := base(ts, s.At.Add(j.h.Off)); !ok && !ahead {
 		return true
 	}
-	_, ok := base(ts, s.Clock)
+	_, ok = base(ts, s.Clock)
 	return !s.Clock.IsZero() && !ok
 }
 
@@ -129,7 +130,7 @@ func (j *judge) ghost(r *run) {
 	var end time.Time
 	for _, c := range r.changes {
 		if c.Kind == Cancel && !c.Acked.IsZero() {
-			if at := c.Acked.Add(ChangeGrace); end.IsZero() || at.Before(end) {
+			if at := c.Acked.Add(ChangeGrace + j.h.Off); end.IsZero() || at.Before(end) {
 				end = at
 			}
 		}
@@ -141,7 +142,7 @@ func (j *judge) ghost(r *run) {
 		for _, at := range starts(&reading.Run) {
 			if at.After(end) {
 				j.rep.Ghosts++
-				j.fault(FaultGhost, r, "started %s, cancel acknowledged %s", stamp(at), stamp(end.Add(-ChangeGrace)))
+				j.fault(FaultGhost, r, "started %s, cancel acknowledged %s", stamp(at), stamp(end.Add(-ChangeGrace-j.h.Off)))
 				return
 			}
 		}
@@ -149,7 +150,7 @@ func (j *judge) ghost(r *run) {
 	for _, s := range r.seen {
 		if s.At.After(end) && !r.underWay(s) {
 			j.rep.Ghosts++
-			j.fault(FaultGhost, r, "arrived at the sink %s, cancel acknowledged %s", stamp(s.At), stamp(end.Add(-ChangeGrace)))
+			j.fault(FaultGhost, r, "arrived at the sink %s, cancel acknowledged %s", stamp(s.At), stamp(end.Add(-ChangeGrace-j.h.Off)))
 			return
 		}
 	}
@@ -299,7 +300,7 @@ func (r *run) cancelAsked() bool {
 
 // dueAfter reports whether an instant in force at t still lay ahead of it.
 func (r *run) dueAfter(t time.Time) bool {
-	for _, tm := range terms(r.job.At, r.ackedAt, r.changes) {
+	for _, tm := range terms(r.job.At, r.ackedAt, r.changes, 0) {
 		if tm.due.After(t) && (tm.until.IsZero() || tm.until.After(t)) {
 			return true
 		}
@@ -317,7 +318,7 @@ func (r *run) missedByPolicy(at time.Time) bool {
 	if at.IsZero() {
 		return true
 	}
-	from, ok := base(terms(r.job.At, r.ackedAt, r.changes), at)
+	from, ok := base(terms(r.job.At, r.ackedAt, r.changes, 0), at)
 	if !ok {
 		return false
 	}

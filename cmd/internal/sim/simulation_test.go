@@ -114,7 +114,7 @@ var scenarios = []struct {
 		Span: 3 * time.Minute, Shards: 6, Cuts: Cuts{Links: []link{toStore, toQueue, toRing}, Count: 1, Each: 2 * time.Minute, Flap: time.Second}, Promise: Promise{Lateness: lateByCut},
 	}, nil},
 	{"links of all nodes are cut", 6, Scenario{
-		Span: 3 * time.Minute, Shards: 6, Cuts: Cuts{Links: []link{toStore, toQueue}, Count: 1, Each: time.Minute, All: true}, Promise: Promise{Lateness: time.Minute + 10*time.Second},
+		Span: 3 * time.Minute, Shards: 6, Cuts: Cuts{Links: []link{toStore, toQueue}, Count: 1, Each: time.Minute, All: true}, Promise: Promise{Lateness: time.Minute + 5*time.Second},
 	}, nil},
 	{"writes come minutes late, and nodes are killed", 20, Scenario{
 		Kills: 8, Jobs: 300, LateBy: 4 * time.Minute, Faults: Faults{Store: 0.03},

@@ -30,6 +30,8 @@ type Fault struct {
 	// answered.
 	Cut            bool
 	After, Swallow int
+	// Stop ends the answer in the same way, and says so: as a node does that is told to stop.
+	Stop bool
 	// Hang does the same, but leaves the connection open until the client goes away. Hung, if not
 	// nil, is called then.
 	Hang bool
@@ -156,7 +158,7 @@ func (c *Cluster) serveImport(w http.ResponseWriter, r *http.Request) {
 	sc := bufio.NewScanner(r.Body)
 	sc.Buffer(nil, 1<<20)
 	for line := 1; sc.Scan(); line++ {
-		quiet := (f.Cut || f.Hang) && line > f.After
+		quiet := (f.Cut || f.Stop || f.Hang) && line > f.After
 		if quiet && line > f.After+f.Swallow {
 			break
 		}
@@ -187,6 +189,8 @@ func (c *Cluster) serveImport(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 		case <-c.ctx.Done():
 		}
+	case f.Stop:
+		_, _ = fmt.Fprintln(w, `{"error":{"title":"Not ready","status":503}}`)
 	case f.Cut:
 		panic(http.ErrAbortHandler)
 	default:
