@@ -9,7 +9,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// maxAdvice is how many bytes of hints or notices travel in one message, unless a single one is larger.
+// maxAdvice is how many bytes of hints or notices travel in one message, unless a single one is
+// larger.
 const maxAdvice = 256 << 10
 
 // The wire form of notices, version 1, integers big-endian: 1 version, then for each
@@ -98,8 +99,9 @@ func ParseNotices(b []byte) ([]schema.Notice, error) {
 	return notices, nil
 }
 
-// CheckHeaders returns an error if a request cannot carry these headers: a name is empty, is not made of visible
-// ASCII without colon, or begins with the reserved "Nats-"; or a value holds a line break.
+// CheckHeaders returns an error if a request cannot carry these headers: a name is empty, is not
+// made of visible ASCII without colon, or begins with the reserved "Nats-"; or a value holds a line
+// break.
 func CheckHeaders(headers map[string]string) error {
 	for name, value := range headers {
 		odd := strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' })

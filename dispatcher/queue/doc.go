@@ -3,13 +3,13 @@
 //
 // # What is authoritative
 //
-// Nothing here. The stream is a shallow wake-up call: it may be deleted at any instant, deliver twice, or
-// forget what it knew of duplicates. The store says what is due and what is done.
+// Nothing here. The stream is a shallow wake-up call: it may be deleted at any instant, deliver
+// twice, or forget what it knew of duplicates. The store says what is due and what is done.
 //
 // # Invariants
 //
 //  1. A message is delivered until somebody acknowledges it, for as long as its stream lives.
-//  2. Within one incarnation of a stream a subject's sequence numbers grow, and Front never reports one
-//     higher than that of an unacknowledged message.
+//  2. Within one incarnation of a stream a subject's sequence numbers grow, and Front never reports
+//     one higher than that of an unacknowledged message.
 //  3. An envelope carries the entry's text byte for byte.
 package queue

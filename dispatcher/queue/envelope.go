@@ -13,9 +13,9 @@ import (
 // Envelope is an entry on its way to an executor.
 type Envelope struct {
 	Entry schema.Entry
-	// CheckedAt is the start of the read that saw the entry's row, to the µs. For a row that was not
-	// read back but written it is the instant from which the row was known to be held. Zero is long ago:
-	// the executor looks before it starts.
+	// CheckedAt is the start of the read that saw the entry's row, to the µs. For a row that was
+	// not read back but written it is the instant from which the row was known to be held. Zero is
+	// long ago: the executor looks before it starts.
 	CheckedAt time.Time
 	// Redispatch: the entry may have been published before. The executor looks before it starts.
 	Redispatch bool
@@ -34,7 +34,8 @@ const (
 	envelopeHead    = 1 + 1 + 16 + 8
 )
 
-// MaxEnvelope bounds the wire form, bytes: an inline payload, and a spec as large as an import line.
+// MaxEnvelope bounds the wire form, bytes: an inline payload, and a spec as large as an import
+// line.
 const MaxEnvelope = 512 << 10
 
 // maxDispatch bounds Envelope.Dispatch, bytes.

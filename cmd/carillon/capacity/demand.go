@@ -21,7 +21,8 @@ const (
 
 // A Demand is a load and what it is to be carried by. There are no defaults: every field counts.
 type Demand struct {
-	Rate     float64       `json:"rate"`        // runs due a second, of all regions, kept up for hours
+	// runs due a second, of all regions, kept up for hours
+	Rate     float64       `json:"rate"`
 	Duration time.Duration `json:"duration_ns"` // of a run, the mean
 	Kind     Kind          `json:"kind"`
 	Payload  int           `json:"payload_bytes"`
@@ -71,7 +72,8 @@ func (d Demand) Validate() error {
 	return errors.Join(faults...)
 }
 
-// carried is the rate that one region must be able to carry: its own share, or what is left to it when one of several is lost.
+// carried is the rate that one region must be able to carry: its own share, or what is left to it
+// when one of several is lost.
 func (d Demand) carried() float64 {
 	return d.Rate / float64(max(d.Regions-1, 1))
 }
@@ -87,7 +89,8 @@ func (d Demand) executeCPU() float64 {
 	return executeHTTP.v()
 }
 
-// natsCPU is the CPU of one replica of a stream for one run, µs; a run that is a request costs its two messages more.
+// natsCPU is the CPU of one replica of a stream for one run, µs; a run that is a request costs its
+// two messages more.
 func (d Demand) natsCPU() float64 {
 	if d.Kind == NATS {
 		return natsHTTP.v() + natsNoop.v()

@@ -17,7 +17,8 @@ type Limit struct {
 	Ceiling bool `json:"ceiling"`
 }
 
-// FirstLimits returns the limits that are used up below so many times the rate, or the nearest one if there is none.
+// FirstLimits returns the limits that are used up below so many times the rate, or the nearest one
+// if there is none.
 func (p *Plan) FirstLimits(times float64) []Limit {
 	n := 0
 	for n < len(p.Limits) && p.Limits[n].Times < times {
@@ -26,7 +27,9 @@ func (p *Plan) FirstLimits(times float64) []Limit {
 	return p.Limits[:max(n, 1)]
 }
 
-// limits: that dispatchers hold only so many runs is none, beyond it they read closer to the instant. CPU is used up at all cores, disks at all bytes, slots when all are taken, while the region carries what it must.
+// limits: that dispatchers hold only so many runs is none, beyond it they read closer to the
+// instant. CPU is used up at all cores, disks at all bytes, slots when all are taken, while the
+// region carries what it must.
 func (p *Plan) limits() []Limit {
 	d := p.Demand
 	all := func(m Machines) float64 { return float64(m.Count * d.Cores) }
@@ -51,8 +54,9 @@ func (p *Plan) limits() []Limit {
 	return limits
 }
 
-// KeyedRate is how many keyed runs of one tenant may fall due each second: they share few shards, of which each has its rate and
-// its bytes. No machine lifts it; more tenants, lines without keys, or more ways in code do.
+// KeyedRate is how many keyed runs of one tenant may fall due each second: they share few shards,
+// of which each has its rate and its bytes. No machine lifts it; more tenants, lines without keys,
+// or more ways in code do.
 func KeyedRate(payload int) float64 {
 	byBytes := partitionBytes.v() / (Demand{Payload: payload}).rawRow() / schema.BucketSpan.Seconds()
 	return keyedWays.v() * min(shardMeasured.v(), byBytes)

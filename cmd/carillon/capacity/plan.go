@@ -6,11 +6,12 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A Plan is what a demand needs. Machines, slots and bytes are those of one region, unless a field says otherwise; every
-// region needs the same.
+// A Plan is what a demand needs. Machines, slots and bytes are those of one region, unless a field
+// says otherwise; every region needs the same.
 type Plan struct {
-	Demand  Demand  `json:"demand"`
-	Carried float64 `json:"carried"` // runs/s that a region must carry: more than its share, if another may be lost
+	Demand Demand `json:"demand"`
+	// runs/s that a region must carry: more than its share, if another may be lost
+	Carried float64 `json:"carried"`
 
 	Shards         int     `json:"shards"` // of all regions
 	RunsAShard     float64 `json:"runs_a_shard"`
@@ -31,7 +32,8 @@ type Plan struct {
 	BytesStore float64  `json:"bytes_store"`  // on disk, all replicas
 	BytesANode float64  `json:"bytes_a_node"` //
 	NodesFor   string   `json:"nodes_for"`    // what decides their number: replicas, cpu or disk
-	Idle       float64  `json:"idle"`         // statements a second when nothing is due, of all regions
+	// statements a second when nothing is due, of all regions
+	Idle float64 `json:"idle"`
 
 	NATS         Machines `json:"nats"`
 	Lanes        int      `json:"lanes"`
@@ -39,12 +41,15 @@ type Plan struct {
 	StreamBytes  float64  `json:"stream_bytes"`  // at an even rate, all replicas
 	StreamMost   float64  `json:"stream_most"`   // what the streams may grow to, all replicas
 	StreamWrite  float64  `json:"stream_write"`  // bytes a second, all replicas
-	Readings     float64  `json:"readings"`      // of streams by dispatchers, a second, if all four priorities are busy
+	// of streams by dispatchers, a second, if all four priorities are busy
+	Readings float64 `json:"readings"`
 
-	KeyedRate float64 `json:"keyed_rate"` // keyed runs/s of one tenant that fit its shards, whatever the machines
+	// keyed runs/s of one tenant that fit its shards, whatever the machines
+	KeyedRate float64 `json:"keyed_rate"`
 
 	Network Network `json:"network"`
-	Limits  []Limit `json:"limits"` // what gives out at which multiple of the rate, the first one first
+	// what gives out at which multiple of the rate, the first one first
+	Limits []Limit `json:"limits"`
 }
 
 // Machines are those of one part, in one region.
@@ -82,8 +87,8 @@ func Make(d Demand) (Plan, error) {
 // leastShards lets a few dispatchers have a few each.
 const leastShards = 16
 
-// placement decides the shards: a power of two that keeps to the advised rate and fills partitions at most by half. Fewer is better than
-// more, since outcomes are written in batches of one shard.
+// placement decides the shards: a power of two that keeps to the advised rate and fills partitions
+// at most by half. Fewer is better than more, since outcomes are written in batches of one shard.
 func (p *Plan) placement() {
 	d := p.Demand
 	most := int(maxShards.v())
@@ -128,7 +133,8 @@ func (p *Plan) executors() {
 	p.SlotsMemory = float64(p.SlotsEach) * slotBytes.v()
 }
 
-// dispatchers: one more than needed. Each costs CPU by run and by shard, and holds runs between scan and publication.
+// dispatchers: one more than needed. Each costs CPU by run and by shard, and holds runs between
+// scan and publication.
 func (p *Plan) dispatchers() {
 	p.Idle = idleStatements.v() * float64(p.Shards)
 	p.Dispatchers.Busy = p.dispatcherCores(p.Carried)
@@ -167,7 +173,8 @@ func (p *Plan) cassandra() {
 			nodes, p.NodesFor = by.nodes, by.what
 		}
 	}
-	p.Cassandra.Count = ceilDiv(float64(nodes), float64(d.Replication)) * d.Replication // as many in each rack
+	// as many in each rack
+	p.Cassandra.Count = ceilDiv(float64(nodes), float64(d.Replication)) * d.Replication
 	p.BytesANode = p.BytesStore / float64(p.Cassandra.Count)
 }
 
@@ -176,7 +183,8 @@ func (d Demand) rowBytes(rows float64) float64 {
 	return rowFixed.v() + rowByte.v()*float64(d.Payload) + partitionCost.v()/max(rows, 1)
 }
 
-// storeBytes is what lies on the disks of a region: what ran and is retained, and what is yet to run.
+// storeBytes is what lies on the disks of a region: what ran and is retained, and what is yet to
+// run.
 func (p *Plan) storeBytes(rate float64) (retained, resident float64) {
 	d := p.Demand
 	replicas := float64(d.Replication)
@@ -185,15 +193,16 @@ func (p *Plan) storeBytes(rate float64) (retained, resident float64) {
 	return retained, d.Resident * d.rowBytes(ahead) * replicas
 }
 
-// batchRows is how many outcomes a batch holds. One is written for each executor and shard every recordSpan, if there is
-// anything to write: of arrivals at random that is λ÷(1−e^−λ) rows, at least 1. A region has its part of the runs and of the shards.
+// batchRows is how many outcomes a batch holds. One is written for each executor and shard every
+// recordSpan, if there is anything to write: of arrivals at random that is λ÷(1−e^−λ) rows, at
+// least 1. A region has its part of the runs and of the shards.
 func (p *Plan) batchRows(rate float64) float64 {
 	lambda := rate * recordSpan.v() / float64(p.Executors.Count*p.Shards)
 	return min(lambda/-math.Expm1(-lambda), recordRows.v())
 }
 
-// batchCost is the CPU of a row in a batch of so many, µs: between what was measured it is linear in 1/rows, as a cost for
-// each statement is.
+// batchCost is the CPU of a row in a batch of so many, µs: between what was measured it is linear
+// in 1/rows, as a cost for each statement is.
 func batchCost(rows float64) float64 {
 	points := []struct{ rows, cost float64 }{
 		{100, batchOf100.v()}, {20, batchOf20.v()}, {10, batchOf10.v()}, {1, batchOf1.v()},
@@ -209,8 +218,8 @@ func batchCost(rows float64) float64 {
 	}
 }
 
-// attemptRows is how many rows a run writes in batches: its outcome, and its session if it takes longer than cellAfter. All runs are
-// taken to be as long as the mean.
+// attemptRows is how many rows a run writes in batches: its outcome, and its session if it takes
+// longer than cellAfter. All runs are taken to be as long as the mean.
 func (d Demand) attemptRows() float64 {
 	if d.Duration.Seconds() > cellAfter.v() {
 		return 2
@@ -218,12 +227,15 @@ func (d Demand) attemptRows() float64 {
 	return 1
 }
 
-// cassandraCores is what a region's nodes are busy with at a rate of all regions. What a row in a batch costs was measured with
-// its client and is counted to Cassandra alone, so executors are planned with none of what emptier batches cost them. Every replica is
-// counted as if it had been sent everything. What a run costs besides was measured at one rate, and is more at lower ones (lowRates).
+// cassandraCores is what a region's nodes are busy with at a rate of all regions. What a row in a
+// batch costs was measured with its client and is counted to Cassandra alone, so executors are
+// planned with none of what emptier batches cost them. Every replica is counted as if it had been
+// sent everything. What a run costs besides was measured at one rate, and is more at lower ones
+// (lowRates).
 func (p *Plan) cassandraCores(rate float64) float64 {
 	d := p.Demand
-	// Sessions go into partitions and instants of their own, so they fill batches as outcomes do, and not each other's.
+	// Sessions go into partitions and instants of their own, so they fill batches as outcomes do,
+	// and not each other's.
 	micros := runCassandra.v() + d.attemptRows()*batchCost(p.batchRows(rate)) - batchCost(runFill.v()) + importCassandra.v()
 	quorum := float64(d.Replication/2 + 1)
 	return float64(d.Replication)*cores(rate, micros) + quorum*cores(p.Idle, idleCassandra.v())
@@ -249,7 +261,8 @@ func (p *Plan) nats() {
 // streamReplicas: the program asks for three at most.
 func (p *Plan) streamReplicas() float64 { return float64(min(p.Demand.Replication, 3)) }
 
-// network: a region reads and writes for what it carries, and its nodes copy the rows of all regions to each other.
+// network: a region reads and writes for what it carries, and its nodes copy the rows of all
+// regions to each other.
 func (p *Plan) network() {
 	d := p.Demand
 	written := importWire.v() + float64(d.Payload) + d.attemptRows()*recordWire.v()

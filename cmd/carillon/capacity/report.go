@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Rows returns plans as a table, one column a plan after the first, which says what a row is. The first row is the head.
+// Rows returns plans as a table, one column a plan after the first, which says what a row is. The
+// first row is the head.
 func Rows(plans []Plan) [][]string {
 	var rows [][]string
 	add := func(what string, of func(p *Plan) string) {

@@ -19,7 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server is a server elsewhere, whose clock is ahead of the true time, takes its time to answer, or does not.
+// server is a server elsewhere, whose clock is ahead of the true time, takes its time to answer, or
+// does not.
 type server struct {
 	host         string
 	ahead, takes time.Duration

@@ -11,7 +11,8 @@ const (
 	s  = time.Second
 )
 
-// hosts makes one reading for each letter: = agrees, + and - differ by 9 s, ? is silent, o is our own host.
+// hosts makes one reading for each letter: = agrees, + and - differ by 9 s, ? is silent, o is our
+// own host.
 func hosts(letters string) []reading {
 	var readings []reading
 	for i, l := range letters {
@@ -101,8 +102,9 @@ func TestAReadingThatIsTooCoarseIsNoVote(t *testing.T) {
 	}
 }
 
-// Whatever the clocks of the hosts say: nodes whose clocks are right by majorities of the same hosts differ by at most
-// twice the offset. With n hosts of which a minority is wrong, a clock that is right is near those that are right.
+// Whatever the clocks of the hosts say: nodes whose clocks are right by majorities of the same
+// hosts differ by at most twice the offset. With n hosts of which a minority is wrong, a clock that
+// is right is near those that are right.
 func TestTwoClocksThatAreRightAreNearEachOther(t *testing.T) {
 	const limit = s // schema.MaxClockOffset
 	clocks := []time.Duration{-9 * s, -2 * s, -900 * ms, 0, 900 * ms, 2 * s, 9 * s}

@@ -1,8 +1,9 @@
-// Package config is what an operator can set: the file, the environment and the flags of a node, and every fault
-// of them at once.
+// Package config is what an operator can set: the file, the environment and the flags of a node,
+// and every fault of them at once.
 //
-// The order of force is file < environment < flags. A key a.b_c of the file is CARILLON_A_B_C in the environment;
-// lists are separated by commas there. deploy/carillon.yaml names and explains every key.
+// The order of force is file < environment < flags. A key a.b_c of the file is CARILLON_A_B_C in
+// the environment; lists are separated by commas there. deploy/carillon.yaml names and explains
+// every key.
 package config
 
 import (
@@ -23,29 +24,32 @@ import (
 
 // Config is the configuration of a node. Default has the values of what is not set.
 type Config struct {
-	Node      Node      `koanf:"node"`
-	Roles     []string  `koanf:"roles"` // bucketer, dispatcher, executor
-	API       API       `koanf:"api"`
-	Admin     Admin     `koanf:"admin"`
-	Ring      Ring      `koanf:"ring"`
-	Cassandra Cassandra `koanf:"cassandra"`
-	NATS      NATS      `koanf:"nats"`
-	Clock     Clock     `koanf:"clock"`
-	Executor  Executor  `koanf:"executor"`
-	Letters   Letters   `koanf:"dead_letters"`
-	Secrets   Secrets   `koanf:"secrets"`
-	Log       Log       `koanf:"log"`
+	Node        Node        `koanf:"node"`
+	Roles       []string    `koanf:"roles"` // bucketer, dispatcher, executor
+	API         API         `koanf:"api"`
+	Admin       Admin       `koanf:"admin"`
+	Ring        Ring        `koanf:"ring"`
+	Cassandra   Cassandra   `koanf:"cassandra"`
+	NATS        NATS        `koanf:"nats"`
+	Clock       Clock       `koanf:"clock"`
+	Executor    Executor    `koanf:"executor"`
+	DeadLetters DeadLetters `koanf:"dead_letters"`
+	Secrets     Secrets     `koanf:"secrets"`
+	Log         Log         `koanf:"log"`
 }
 
 // Node says who the process is.
 type Node struct {
-	Name   string `koanf:"name"` // unique in the cluster, the same after a restart; default: the host's name
-	Host   string `koanf:"host"` // the machine, as Clock.Hosts names it; default: the one that has our addresses
+	// unique in the cluster, the same after a restart; default: the host's name
+	Name string `koanf:"name"`
+	// the machine, as Clock.Hosts names it; default: the one that has our addresses
+	Host   string `koanf:"host"`
 	Zone   string `koanf:"zone"`
 	Region string `koanf:"region"`
 }
 
-// API is the HTTP interface. Every node listens, whatever its roles: for health, metrics and the cluster's state.
+// API is the HTTP interface. Every node listens, whatever its roles: for health, metrics and the
+// cluster's state.
 type API struct {
 	Listen    string `koanf:"listen"`     // host:port
 	Advertise string `koanf:"advertise"`  // base URL told to the others; default: http://<listen>
@@ -74,12 +78,13 @@ func (a API) Open() bool { return !a.AuthRequired() && !loopback(a.Listen) }
 // Admin is a listener for whoever runs the node: profiles under /debug/pprof/.
 type Admin struct {
 	Listen string `koanf:"listen"` // host:port of the loopback interface; empty = none
-	// AllowRemote takes other addresses too. Profiles show what the process has in memory: something else must guard it then.
+	// AllowRemote takes other addresses too. Profiles show what the process has in memory:
+	// something else must guard it then.
 	AllowRemote bool `koanf:"allow_remote"`
 }
 
-// Remote reports whether others than this machine may reach the listener. A name other than localhost counts as one they do:
-// what it resolves to may change.
+// Remote reports whether others than this machine may reach the listener. A name other than
+// localhost counts as one they do: what it resolves to may change.
 func (a Admin) Remote() bool { return a.Listen != "" && !loopback(a.Listen) }
 
 // Validate reports what is wrong with the address.
@@ -117,7 +122,8 @@ type Ring struct {
 	Key       string   `koanf:"key"` // base64 of 16, 24 or 32 bytes
 }
 
-// Exposed reports whether gossip crosses a network without a key: whoever reaches the port can join, and read.
+// Exposed reports whether gossip crosses a network without a key: whoever reaches the port can
+// join, and read.
 func (r Ring) Exposed() bool { return r.Key == "" && !loopback(r.Listen) }
 
 // Cassandra is the store of a cluster.
@@ -151,7 +157,8 @@ type NATS struct {
 
 // Clock says which servers share a clock.
 type Clock struct {
-	// Hosts are "address=host": the server at an address or DNS name is on a host. Default: each address is one.
+	// Hosts are "address=host": the server at an address or DNS name is on a host. Default: each
+	// address is one.
 	Hosts []string `koanf:"hosts"`
 }
 
@@ -192,24 +199,28 @@ func isAddressOrName(s string) bool {
 
 // Executor says what may be run here.
 type Executor struct {
-	Slots        int           `koanf:"slots"`       // attempts under way at once
-	AllowCIDRs   []string      `koanf:"allow_cidrs"` // targets that are not public and may be called all the same
-	DenyCIDRs    []string      `koanf:"deny_cidrs"`  // targets that may not be called, though public or allowed
+	Slots int `koanf:"slots"` // attempts under way at once
+	// targets that are not public and may be called all the same
+	AllowCIDRs []string `koanf:"allow_cidrs"`
+	// targets that may not be called, though public or allowed
+	DenyCIDRs    []string      `koanf:"deny_cidrs"`
 	DrainTimeout time.Duration `koanf:"drain_timeout"`
 	// MaxOutput is how much of an attempt's output is kept, bytes.
 	MaxOutput int `koanf:"max_output"`
-	// Scripts names the file of the commands that jobs may run (LoadScripts); empty: none. Bucketers read it too, to refuse others.
+	// Scripts names the file of the commands that jobs may run (LoadScripts); empty: none.
+	// Bucketers read it too, to refuse others.
 	Scripts string `koanf:"scripts"`
 	// Noop is for measurements only: every run succeeds at once, and nothing is called.
 	Noop bool `koanf:"noop"`
 }
 
-// Letters says how runs that failed for good are kept.
-type Letters struct {
+// DeadLetters says how runs that failed for good are kept.
+type DeadLetters struct {
 	Retention time.Duration `koanf:"retention"` // after the end of the run; the same on every node
 }
 
-// What Letters.Retention may be. More than a year would outlive every other trace of a run by far.
+// What DeadLetters.Retention may be. More than a year would outlive every other trace of a run by
+// far.
 const (
 	minLetters = time.Hour
 	maxLetters = 400 * 24 * time.Hour
@@ -236,14 +247,14 @@ const (
 // Default returns the configuration in force where nothing is set.
 func Default() Config {
 	return Config{
-		Roles:     []string{Bucketer, Dispatcher, ExecutorR},
-		API:       API{Listen: "127.0.0.1:8080", Auth: AuthAuto},
-		Ring:      Ring{Listen: "127.0.0.1:7946"},
-		Cassandra: Cassandra{Keyspace: "carillon", Datacenter: "dc1"},
-		NATS:      NATS{Lanes: 1},
-		Executor:  Executor{Slots: 2048, DrainTimeout: 30 * time.Second, MaxOutput: target.DefaultMaxOutput},
-		Letters:   Letters{Retention: 30 * 24 * time.Hour},
-		Log:       Log{Level: "info", Format: "text"},
+		Roles:       []string{Bucketer, Dispatcher, ExecutorR},
+		API:         API{Listen: "127.0.0.1:8080", Auth: AuthAuto},
+		Ring:        Ring{Listen: "127.0.0.1:7946"},
+		Cassandra:   Cassandra{Keyspace: "carillon", Datacenter: "dc1"},
+		NATS:        NATS{Lanes: 1},
+		Executor:    Executor{Slots: 2048, DrainTimeout: 30 * time.Second, MaxOutput: target.DefaultMaxOutput},
+		DeadLetters: DeadLetters{Retention: 30 * 24 * time.Hour},
+		Log:         Log{Level: "info", Format: "text"},
 	}
 }
 
@@ -322,7 +333,8 @@ func (c Config) Validate() error {
 		cidrs []string
 	}{{"executor.allow_cidrs", c.Executor.AllowCIDRs}, {"executor.deny_cidrs", c.Executor.DenyCIDRs}} {
 		for _, cidr := range list.cidrs {
-			if p, err := netip.ParsePrefix(cidr); err != nil || p.Addr().Is4In6() { // the guard sees no such address
+			// the guard sees no such address
+			if p, err := netip.ParsePrefix(cidr); err != nil || p.Addr().Is4In6() {
 				fault(list.key, "%q is not a range of addresses such as 10.0.0.0/8", cidr)
 			}
 		}
@@ -335,7 +347,7 @@ func (c Config) Validate() error {
 			fault("executor.scripts", "%v", err)
 		}
 	}
-	if r := c.Letters.Retention; r < minLetters || r > maxLetters {
+	if r := c.DeadLetters.Retention; r < minLetters || r > maxLetters {
 		fault("dead_letters.retention", "%s is not between %s and %s", r, minLetters, maxLetters)
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
@@ -350,7 +362,8 @@ func (c Config) Validate() error {
 // Has reports whether the node has a role.
 func (c Config) Has(role string) bool { return slices.Contains(c.Roles, role) }
 
-// Prefixes returns the ranges that the executor may call though they are not public, and those that it may not. Validate has parsed them before.
+// Prefixes returns the ranges that the executor may call though they are not public, and those that
+// it may not. Validate has parsed them before.
 func (e Executor) Prefixes() (allow, deny []netip.Prefix) {
 	return prefixes(e.AllowCIDRs), prefixes(e.DenyCIDRs)
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// convert returns value, which YAML, the environment or a flag has given, with the type of like. Nil means that
-// nothing is given: no value in the file, or an empty text for what is not a text. An error repeats no text, which may be a secret
-// in the wrong place.
+// convert returns value, which YAML, the environment or a flag has given, with the type of like.
+// Nil means that nothing is given: no value in the file, or an empty text for what is not a text.
+// An error repeats no text, which may be a secret in the wrong place.
 func convert(value, like any) (any, error) {
 	if value == nil {
 		return nil, nil

@@ -19,9 +19,10 @@ import (
 // envPrefix is before every key in the environment.
 const envPrefix = "CARILLON_"
 
-// Load reads the configuration: defaults, then the file (if path is not empty), then the environment, then set,
-// which maps keys to values as flags give them. It reports every fault at once, and what was read; keys that do not
-// exist are faults in a file, and passed over in the environment. A key without a value has its default.
+// Load reads the configuration: defaults, then the file (if path is not empty), then the
+// environment, then set, which maps keys to values as flags give them. It reports every fault at
+// once, and what was read; keys that do not exist are faults in a file, and passed over in the
+// environment. A key without a value has its default.
 func Load(path string, environ []string, set map[string]any) (Config, error) {
 	c := Default()
 	if host, err := os.Hostname(); err == nil {
@@ -74,7 +75,8 @@ func (l *loader) load(c Config, path string, environ []string, set map[string]an
 	return loaded, fmt.Errorf("%w\n%s", faults, read)
 }
 
-// loader puts values of several sources over each other. Of what it cannot take it keeps the fault and leaves in force what was.
+// loader puts values of several sources over each other. Of what it cannot take it keeps the fault
+// and leaves in force what was.
 type loader struct {
 	k        *koanf.Koanf
 	defaults map[string]any // by key; a value has the type of its key

@@ -17,8 +17,9 @@ import (
 // maxScripts bounds the file of scripts, bytes.
 const maxScripts = 1 << 20
 
-// LoadScripts reads the operator's allow list of commands and checks it, that neither the list nor a command can be written by others than
-// its owner, and that no command is set-uid or set-gid. deploy/scripts.yaml is an example that explains every key. The error names every fault.
+// LoadScripts reads the operator's allow list of commands and checks it, that neither the list nor
+// a command can be written by others than its owner, and that no command is set-uid or set-gid.
+// deploy/scripts.yaml is an example that explains every key. The error names every fault.
 func LoadScripts(path string) (map[string]target.ScriptCommand, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -55,8 +56,8 @@ func LoadScripts(path string) (map[string]target.ScriptCommand, error) {
 	return list.Commands, errors.Join(append(faults, err)...)
 }
 
-// foreign reports that others than its owner may write a file: whoever can, can have the node run what they like. A command that is not there (yet)
-// is found to be missing when it is run.
+// foreign reports that others than its owner may write a file: whoever can, can have the node run
+// what they like. A command that is not there (yet) is found to be missing when it is run.
 func foreign(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -72,8 +73,9 @@ func foreign(path string) error {
 	return nil
 }
 
-// changing reports that a command is set-uid or set-gid. The node might not be allowed to end what has become another user's, the kernel would not end it with the
-// node, and the list says whose a command is. What cannot be looked at is foreign's matter.
+// changing reports that a command is set-uid or set-gid. The node might not be allowed to end what
+// has become another user's, the kernel would not end it with the node, and the list says whose a
+// command is. What cannot be looked at is foreign's matter.
 func changing(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Mode()&(os.ModeSetuid|os.ModeSetgid) == 0 {

@@ -1,4 +1,5 @@
-// Package layout checks DESIGN 11: where packages lie and which way they import. It holds tests only.
+// Package layout checks DESIGN 11: where packages lie and which way they import. It holds tests
+// only.
 package layout
 
 import (
@@ -29,8 +30,8 @@ var topLevel = []string{
 	"Makefile", "go.mod", "go.sum", "README.md", "DESIGN.md", "CHANGELOG.md",
 }
 
-// A layer says what the packages of a folder and below may import of ours, besides one another. In the lists "x" is
-// the package x alone and "x/..." also what lies below it.
+// A layer says what the packages of a folder and below may import of ours, besides one another. In
+// the lists "x" is the package x alone and "x/..." also what lies below it.
 type layer struct {
 	folder  string
 	imports []string
@@ -43,8 +44,8 @@ var fakes = []string{"schema/embedded", "schema/schematest", "dispatcher/queue/i
 // What is wired: the parts and their adapters.
 var parts = []string{"schema/...", "bucketer/...", "ring/...", "dispatcher/...", "executor/..."}
 
-// layers has one row for every folder that may hold packages; the longest folder that matches counts. A row is not
-// given what its parent folder may do.
+// layers has one row for every folder that may hold packages; the longest folder that matches
+// counts. A row is not given what its parent folder may do.
 var layers = []layer{
 	{folder: "schema", tests: []string{"schema/schematest"}},
 	{folder: "schema/damage"},
@@ -68,15 +69,18 @@ var layers = []layer{
 	{folder: "cmd/carillon", imports: append([]string{"cmd/internal/..."}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
 	{folder: "cmd/internal/clockcheck", imports: []string{"schema"}},
 	{folder: "cmd/internal/node", imports: append([]string{"cmd/internal/config", "cmd/internal/clockcheck"}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
-	{folder: "cmd/internal/config", imports: parts},                                                              // for their Config types
-	{folder: "cmd/internal/sim", imports: append([]string{"loadtest/...", "cmd/internal/clockcheck"}, parts...)}, // wires the fakes, judged by the checker
+	// for their Config types
+	{folder: "cmd/internal/config", imports: parts},
+	// wires the fakes, judged by the checker
+	{folder: "cmd/internal/sim", imports: append([]string{"loadtest/...", "cmd/internal/clockcheck"}, parts...)},
 	{folder: "cmd/internal/layout"},
 
 	{folder: "loadtest", imports: []string{"schema", "bucketer/httpapi", "bucketer/schedule", "deploy/local/cluster"}},
 	{folder: "deploy", imports: nil},
 }
 
-// A library is a dependency that one package speaks to, so that it can be changed for another in one place.
+// A library is a dependency that one package speaks to, so that it can be changed for another in
+// one place.
 type library struct {
 	name     string
 	prefixes []string // import paths, and what lies below them
@@ -111,10 +115,12 @@ var libraries = []library{
 		name:     "nats.go",
 		prefixes: []string{"github.com/nats-io/nats.go"},
 		owner:    "dispatcher/queue/jetstream",
-		also:     []string{"executor/worker"}, // the SDK speaks to NATS for programs that are not ours
+		// the SDK speaks to NATS for programs that are not ours
+		also: []string{"executor/worker"},
 		alsoTest: []string{
 			"deploy/local/cluster", // asks the servers it started for a stream
-			"cmd/internal/node",    // runs a worker beside its nodes, as a program that is not ours does
+			// runs a worker beside its nodes, as a program that is not ours does
+			"cmd/internal/node",
 		},
 	},
 	{
@@ -281,7 +287,8 @@ func ours(imported string) (string, bool) {
 	return strings.CutPrefix(imported, modulePath+"/")
 }
 
-// standard reports whether an import path is one of the standard library: its first element has no dot.
+// standard reports whether an import path is one of the standard library: its first element has no
+// dot.
 func standard(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	return !strings.Contains(first, ".")

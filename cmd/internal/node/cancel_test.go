@@ -27,15 +27,15 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// endless is work that goes on until it is told to stop. Both wait: until an attempt of the run is under way, and until whatever it started
-// has ended.
+// endless is work that goes on until it is told to stop. Both wait: until an attempt of the run is
+// under way, and until whatever it started has ended.
 type endless struct {
 	work         schema.Work
 	begun, ended func(run schema.RunID)
 }
 
-// Nobody asks the store whether an attempt that is under way was cancelled: the executor hears it from the node that took the cancel in, and
-// ends what it has called, whatever that is.
+// Nobody asks the store whether an attempt that is under way was cancelled: the executor hears it
+// from the node that took the cancel in, and ends what it has called, whatever that is.
 func TestCancelEndsWhatAnotherNodeExecutes(t *testing.T) {
 	w := newWorld(t, "api", "x")
 	w.members[0].Roles, w.members[1].Roles = []string{config.Bucketer, config.Dispatcher}, []string{config.ExecutorR}
@@ -67,7 +67,8 @@ func TestCancelEndsWhatAnotherNodeExecutes(t *testing.T) {
 	}
 }
 
-// cancelled returns the run of endless work that was cancelled while it was under way, once its one attempt is recorded as that.
+// cancelled returns the run of endless work that was cancelled while it was under way, once its one
+// attempt is recorded as that.
 func (r *running) cancelled(e endless) (run httpapi.Run) {
 	r.t.Helper()
 	job := r.ask(bucketer.JobRequest{Work: e.work})
@@ -86,7 +87,8 @@ func (r *running) cancelled(e endless) (run httpapi.Run) {
 	return run
 }
 
-// ask makes a job. What it says of its attempts' time is longer than any test waits, so that nothing but a cancel ends one.
+// ask makes a job. What it says of its attempts' time is longer than any test waits, so that
+// nothing but a cancel ends one.
 func (r *running) ask(job bucketer.JobRequest) httpapi.Job {
 	r.t.Helper()
 	job.Key, job.Work.Timeout = uuid.NewString(), schema.Duration(time.Hour)
@@ -119,12 +121,14 @@ func pass[T any](t *testing.T, what string, event <-chan T) (v T) {
 	return v
 }
 
-// endlessCall is a call that is not answered: its receiver sees that nobody waits for the answer any more.
+// endlessCall is a call that is not answered: its receiver sees that nobody waits for the answer
+// any more.
 func endlessCall(t *testing.T) endless {
 	t.Helper()
 	begun, gone, over := make(chan struct{}, 8), make(chan struct{}, 8), make(chan struct{})
 	url := sink(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // the end of a request is seen only once its body was read
+		// the end of a request is seen only once its body was read
+		_, _ = io.Copy(io.Discard, r.Body)
 		begun <- struct{}{}
 		select {
 		case <-r.Context().Done():
@@ -140,8 +144,8 @@ func endlessCall(t *testing.T) endless {
 	}
 }
 
-// endlessHandler is a handler that a worker runs. Only one that has said a word can be told why it is to end: it counts as begun once api
-// shows its first line.
+// endlessHandler is a handler that a worker runs. Only one that has said a word can be told why it
+// is to end: it counts as begun once api shows its first line.
 func endlessHandler(t *testing.T, server *embedded.Server, api *running) endless {
 	t.Helper()
 	const subject = "work.endless"
@@ -209,8 +213,9 @@ func (r *running) firstLine(run schema.RunID) httpapi.LogLine {
 
 const sleep, shell = "/bin/sleep", "/bin/sh"
 
-// commands writes the list of scripts of a node: endless sleeps for longer than any test, deaf does that in two processes that do not hear
-// SIGTERM, and speak says what it was given, on both of its outputs, and ends with the code that is its argument.
+// commands writes the list of scripts of a node: endless sleeps for longer than any test, deaf does
+// that in two processes that do not hear SIGTERM, and speak says what it was given, on both of its
+// outputs, and ends with the code that is its argument.
 func commands(t *testing.T) (file string) {
 	t.Helper()
 	user := ""

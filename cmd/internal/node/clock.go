@@ -18,25 +18,26 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// newClock returns what compares the node's clock with those of Cassandra's hosts and of the NATS servers.
+// newClock returns what compares the node's clock with those of Cassandra's hosts and of the NATS
+// servers.
 func (n *Node) newClock() (*clockcheck.Clock, error) {
 	began := time.Now()
 	return clockcheck.New(clockcheck.Config{
 		Sources: func() []schema.HostClock { return slices.Concat(n.store.Clocks(), n.queue.Clocks()) },
-		HostOf:  machines(n.cfg, net.InterfaceAddrs, net.DefaultResolver.LookupNetIP),
+		HostOf:  hostResolver(n.cfg, net.InterfaceAddrs, net.DefaultResolver.LookupNetIP),
 		Read: func() (time.Time, time.Duration) {
 			now := time.Now()
 			return now, now.Sub(began)
 		},
-		Set: n.halt.Subscribe(), Changed: n.rest, Logger: n.log, Registerer: n.reg,
+		Set: n.halt.Subscribe(), Changed: n.suspendDispatch, Logger: n.log, Registerer: n.reg,
 	})
 }
 
-// machines returns the host of a server: what clock.hosts calls its name or its address, else its address. It is "" if
-// the server is in this process, or on our machine: at an address of one of the machine's interfaces, at the one that the
-// node tells others, or on the host that node.host names. The host is the server's name, with an error, if that cannot be
-// resolved.
-func machines(c config.Config, interfaces func() ([]net.Addr, error), lookUp lookUp) func(context.Context, schema.HostClock) (string, error) {
+// machines returns the host of a server: what clock.hosts calls its name or its address, else its
+// address. It is "" if the server is in this process, or on our machine: at an address of one of
+// the machine's interfaces, at the one that the node tells others, or on the host that node.host
+// names. The host is the server's name, with an error, if that cannot be resolved.
+func hostResolver(c config.Config, interfaces func() ([]net.Addr, error), lookUp lookUp) func(context.Context, schema.HostClock) (string, error) {
 	hosts := c.Clock.Names()
 	advertised := advertisedHosts(c)
 	names := &addresses{lookUp: lookUp, known: make(map[string]string)}
@@ -96,9 +97,10 @@ type addresses struct {
 	known map[string]string // by name: what was found last
 }
 
-// of returns the address of a host, which may be an address already. Of several it is the first in order (IPv4 before
-// IPv6), so that all nodes take the same. If the name cannot be resolved it is the one found last; if there is none, the
-// name itself, and an error. The context bounds the look-up.
+// of returns the address of a host, which may be an address already. Of several it is the first in
+// order (IPv4 before IPv6), so that all nodes take the same. If the name cannot be resolved it is
+// the one found last; if there is none, the name itself, and an error. The context bounds the
+// look-up.
 func (a *addresses) of(ctx context.Context, host string) (string, error) {
 	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" {
 		return host, nil

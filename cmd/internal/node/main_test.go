@@ -108,7 +108,7 @@ func (w *world) opener(name string) Opener {
 		},
 		Ring: func(shards int, _ string) (Ring, error) {
 			r, err := ring.Static(w.members, shards)
-			return fixed{r}, err
+			return fixedRing{r}, err
 		},
 	}
 }
@@ -232,8 +232,8 @@ func await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// client returns a client of the node that tries again what was refused for now: a machine under load looks like one that was
-// stopped.
+// client returns a client of the node that tries again what was refused for now: a machine under
+// load looks like one that was stopped.
 func (r *running) client() *httpapi.Client {
 	r.t.Helper()
 	return r.clientOf(httpapi.ClientConfig{Retries: 100, MaxWait: 500 * time.Millisecond})

@@ -39,11 +39,12 @@ type Queue interface {
 type Ring interface {
 	dispatcher.Ring
 	Ready() error
-	Rest(rest bool) error
+	SuspendDispatch(rest bool) error
 	Run(ctx context.Context) error
 }
 
-// Opener opens what a node stands on. Each blocks until it can, or until ctx ends; the node closes what it was given.
+// Opener opens what a node stands on. Each blocks until it can, or until ctx ends; the node closes
+// what it was given.
 type Opener struct {
 	Store func(ctx context.Context) (schema.Store, error)
 	Queue func(ctx context.Context) (Queue, error)
@@ -70,7 +71,7 @@ type Node struct {
 	opts Options
 	log  *slog.Logger
 	reg  *prometheus.Registry
-	gate gate
+	gate startupServer
 
 	store schema.Store
 	queue Queue
@@ -82,14 +83,14 @@ type Node struct {
 
 	stopping atomic.Bool // told to stop: our shards are others' from then on
 
-	bucketer   *bucketer.Bucketer
-	dispatcher *dispatcher.Dispatcher
-	executor   *executor.Executor
-	operations *bucketer.Operations
-	scripts    *target.Script // nil: not enabled
-	office     *office
-	api        *httpapi.Server
-	host       func(string) bool // what requests to the API may name
+	bucketer       *bucketer.Bucketer
+	dispatcher     *dispatcher.Dispatcher
+	executor       *executor.Executor
+	operations     *bucketer.Operations
+	scripts        *target.Script // nil: not enabled
+	administration *administration
+	api            *httpapi.Server
+	host           func(string) bool // what requests to the API may name
 }
 
 // New returns a node that does nothing until Run. The configuration must be valid.
@@ -104,8 +105,8 @@ func New(cfg config.Config, opts Options) *Node {
 	return &Node{cfg: cfg, opts: opts, log: opts.Logger, reg: opts.Registry}
 }
 
-// Run starts the node, serves until ctx ends, and stops it. It returns nil when it was told to stop, and an error if it
-// could not start.
+// Run starts the node, serves until ctx ends, and stops it. It returns nil when it was told to
+// stop, and an error if it could not start.
 func (n *Node) Run(ctx context.Context) error {
 	l := n.opts.Listener
 	if l == nil {
@@ -117,8 +118,8 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	n.host = hosts(l.Addr(), n.cfg.API.Advertise)
 	base := "http://" + l.Addr().String()
-	n.warn()
-	_, stopAdmin, err := n.admin(ctx)
+	n.warnOfOpenSettings()
+	_, stopAdmin, err := n.serveProfiles(ctx)
 	if err != nil {
 		_ = l.Close()
 		return err
@@ -201,19 +202,19 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}
 	n.halt.Also(n.clock.Off)
 	n.bucketer, err = bucketer.New(bucketer.Config{
-		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.unwilling, Hearers: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
-		DeadLetterRetention: n.cfg.Letters.Retention, Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
+		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.refusesJobs, Hearers: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
+		DeadLetterRetention: n.cfg.DeadLetters.Retention, Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
 	})
 	if err != nil {
 		return err
 	}
-	if n.office, err = n.openOffice(now); err != nil {
+	if n.administration, err = n.openAdministration(now); err != nil {
 		return err
 	}
 	if n.cfg.Has(config.Dispatcher) {
 		n.dispatcher, err = dispatcher.New(dispatcher.Config{
 			Name: n.cfg.Node.Name, Incarnation: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36), Lanes: n.cfg.NATS.Lanes,
-			Store: n.store, Queue: n.queue, Ring: n.ring, Writer: n.bucketer, Tenants: n.office.tenants, Rates: n.bucketer, Halt: n.halt,
+			Store: n.store, Queue: n.queue, Ring: n.ring, Writer: n.bucketer, Tenants: n.administration.tenants, Rates: n.bucketer, Halt: n.halt,
 			Logger: n.log.With("part", "dispatcher"), Registerer: n.reg,
 		})
 		if err != nil {
@@ -230,14 +231,14 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 			return err
 		}
 	}
-	n.operations = bucketer.NewOperations(n.bucketer, n.store, n.office.tenants, n.cfg.Node.Name+"-"+strconv.FormatInt(now().UnixMilli(), 36))
+	n.operations = bucketer.NewOperations(n.bucketer, n.store, n.administration.tenants, n.cfg.Node.Name+"-"+strconv.FormatInt(now().UnixMilli(), 36))
 	n.api, err = httpapi.New(httpapi.Config{
 		Rules: rules, Auth: n.cfg.API.AuthRequired(), ProtectMetrics: n.cfg.API.ProtectMetrics,
 		Version: n.opts.Version, Host: n.host, CursorKey: []byte(n.cfg.API.CursorKey), Logger: n.log.With("part", "api"), Registerer: n.reg,
 	}, httpapi.Deps{
 		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer, Operations: n.operations, DeadLetters: n.bucketer,
 		Ready: n.ready, Cluster: n.cluster, Gatherer: n.reg,
-		Keys: n.office.keys, Signing: n.office.signing, Tenants: n.office.tenants, Quotas: n.office.tenants, Targets: n.targets(), Audit: n.office.audit, Stats: n.office.stats,
+		Keys: n.administration.keys, Signing: n.administration.signing, Tenants: n.administration.tenants, Quotas: n.administration.tenants, Targets: n.targets(), Audit: n.administration.audit, Stats: n.administration.stats,
 	})
 	return err
 }
@@ -247,8 +248,9 @@ func (n *Node) httpConfig(room *target.ByteBudget) target.HTTPConfig {
 	allow, never := n.cfg.Executor.Prefixes()
 	c := target.HTTPConfig{
 		AllowPrefixes: allow, DenyPrefixes: never, MaxOutput: n.cfg.Executor.MaxOutput, Budget: room, Logger: n.log.With("part", "executor"),
-		// What is under way at once is bounded by the slots. Were there fewer connections to a host than may be wanted, attempts would wait for one
-		// until their time is up, and be held against the host.
+		// What is under way at once is bounded by the slots. Were there fewer connections to a host
+		// than may be wanted, attempts would wait for one until their time is up, and be held
+		// against the host.
 		MaxConnsPerHost: n.cfg.Executor.Slots + target.MaxOrphanedDials,
 	}
 	if n.profiles.IsValid() {
@@ -281,31 +283,31 @@ func (n *Node) assembleExecutor(stops *cleanups, room *target.ByteBudget) error 
 	n.executor, err = executor.New(executor.Config{
 		Name: n.cfg.Node.Name, Region: n.cfg.Node.Region, Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,
 		Store: n.store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Queue: n.queue, Notices: n.queue, Signals: n.queue,
-		Targets: targets, Signer: n.office.signing, Halt: n.halt, MaxOutput: n.cfg.Executor.MaxOutput,
+		Targets: targets, Signer: n.administration.signing, Halt: n.halt, MaxOutput: n.cfg.Executor.MaxOutput,
 		DrainTimeout: n.cfg.Executor.DrainTimeout,
 		Logger:       n.log.With("part", "executor"), Registerer: n.reg,
 	})
 	return err
 }
 
-// unwilling reports that no job is taken in: the process was stopped, its clock is off, or NATS is out of reach, so that a job due
-// soon would wait for a sweep.
-func (n *Node) unwilling() bool { return n.halt.Halted() || n.queue.Ready() != nil }
+// unwilling reports that no job is taken in: the process was stopped, its clock is off, or NATS is
+// out of reach, so that a job due soon would wait for a sweep.
+func (n *Node) refusesJobs() bool { return n.halt.Halted() || n.queue.Ready() != nil }
 
 // rest hands our shards to others while the clock is off: it, and only it, must not dispatch.
-func (n *Node) rest(off bool) {
+func (n *Node) suspendDispatch(off bool) {
 	off = off || n.stopping.Load() // a clock that is right again gives us nothing back then
-	if err := n.ring.Rest(off); err != nil {
+	if err := n.ring.SuspendDispatch(off); err != nil {
 		n.log.Warn("the ring could not be told", "resting", off, "err", err)
 	}
 }
 
-// depart hands our shards to others before anything stops: the dispatcher stops first and the ring last, and in between the
-// executor may drain for a long time.
-func (n *Node) depart() {
+// depart hands our shards to others before anything stops: the dispatcher stops first and the ring
+// last, and in between the executor may drain for a long time.
+func (n *Node) releaseShards() {
 	n.stopping.Store(true)
 	if n.dispatcher != nil {
-		n.rest(true)
+		n.suspendDispatch(true)
 	}
 }
 
@@ -314,9 +316,10 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 	life := context.WithoutCancel(ctx)
 	var g stages
 	defer g.stop(n.log)
-	defer n.depart()
-	n.clock.Compare(ctx)                  // before anybody is told that the node is up
-	g.start(life, "office", n.office.run) // before the API, so that what that did last is still written
+	defer n.releaseShards()
+	n.clock.Compare(ctx) // before anybody is told that the node is up
+	// before the API, so that what that did last is still written
+	g.start(life, "administration", n.administration.run)
 	g.start(life, "api", func(ctx context.Context) error { return n.api.Run(ctx, l) })
 	g.start(life, "ring", n.ring.Run)
 	g.start(life, "watch", func(ctx context.Context) error {
@@ -337,7 +340,7 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 	}
 	defer unsubscribe()
 	if n.executor != nil {
-		g.startPatiently(life, "executor", n.cfg.Executor.DrainTimeout, n.executor.Run)
+		g.startDraining(life, "executor", n.cfg.Executor.DrainTimeout, n.executor.Run)
 	}
 	if n.dispatcher != nil {
 		g.start(life, "dispatcher", n.dispatcher.Run)
@@ -355,7 +358,8 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 	}
 }
 
-// expirer is a store that wants to be told when to give space back; Cassandra needs nobody for that.
+// expirer is a store that wants to be told when to give space back; Cassandra needs nobody for
+// that.
 type expirer interface {
 	Expire(ctx context.Context, now time.Time) (buckets int, err error)
 }
@@ -393,7 +397,7 @@ func (n *Node) listen() (cancel func(), err error) {
 		tasks()
 		return nil, fmt.Errorf("listen for questions about tasks: %w", err)
 	}
-	office, err := n.office.listen(n.queue)
+	office, err := n.administration.listen(n.queue)
 	if err != nil {
 		tasks()
 		asked()
@@ -428,7 +432,8 @@ func (n *Node) listen() (cancel func(), err error) {
 	return func() { heard(); cancels(); slots(); targets() }, nil
 }
 
-// readyTimeout bounds the question to the store behind /readyz: who asks for it seldom waits longer.
+// readyTimeout bounds the question to the store behind /readyz: who asks for it seldom waits
+// longer.
 const readyTimeout = 2 * time.Second
 
 // ready tells how everything stands that the node needs.

@@ -71,7 +71,9 @@ func TestTwoNodesInOneProcessShareTheWork(t *testing.T) {
 			once.Do(func() { close(both) })
 		}
 		mu.Unlock()
-		<-both // nothing ends before more are under way than one node can have, and one cannot hold all the rest either
+		// nothing ends before more are under way than one node can have, and one cannot hold all
+		// the rest either
+		<-both
 	})
 	var jobs []httpapi.Job
 	for i := range 40 {

@@ -98,20 +98,20 @@ func Cluster(c config.Config, version string, log *slog.Logger, reg prometheus.R
 }
 
 // fixed is a ring of one, which need not run.
-type fixed struct{ *ring.Fixed }
+type fixedRing struct{ *ring.Fixed }
 
-func (fixed) Run(ctx context.Context) error {
+func (fixedRing) Run(ctx context.Context) error {
 	<-ctx.Done()
 	return nil
 }
 
 // owned is a queue with the server that it is connected to.
-type owned struct {
+type ownedQueue struct {
 	Queue
 	server *embedded.Server
 }
 
-func (o owned) Close() error {
+func (o ownedQueue) Close() error {
 	err := o.Queue.Close()
 	o.server.Close()
 	return err
@@ -120,7 +120,8 @@ func (o owned) Close() error {
 // Place says where a node is that is the whole system.
 type Place struct {
 	Dir string // the store and NATS lie below it
-	// NATS, if it is not nil, has NATS listen on the loopback interface, at NATSPort or at any free one if that is 0, and is told where.
+	// NATS, if it is not nil, has NATS listen on the loopback interface, at NATSPort or at any free
+	// one if that is 0, and is told where.
 	NATS     func(url string)
 	NATSPort int
 }
@@ -152,17 +153,18 @@ func Embedded(c config.Config, at Place, version string, log *slog.Logger, reg p
 				server.Close()
 				return nil, err
 			}
-			return owned{q, server}, nil
+			return ownedQueue{q, server}, nil
 		},
 		Ring: func(shards int, api string) (Ring, error) {
 			r, err := ring.Static([]ring.Member{{Name: c.Node.Name, Incarnation: 1, API: api, Roles: c.Roles, Version: version}}, shards)
 			if err != nil {
 				return nil, err
 			}
-			return fixed{r}, nil
+			return fixedRing{r}, nil
 		},
 	}
 }
 
-// devShards is S of a store that carillon dev makes: a single process fills its batches better with few.
+// devShards is S of a store that carillon dev makes: a single process fills its batches better with
+// few.
 const devShards = 16

@@ -60,7 +60,8 @@ func TestReadyzAnswersWhileTheStoreHangs(t *testing.T) {
 	await(t, "the node is ready again", func() bool { status, _ := get(t, r.url+"/readyz"); return status == http.StatusOK })
 }
 
-// The bound of /readyz holds to the instant, whoever else reads clocks that hang, and each reading of a clock has its own.
+// The bound of /readyz holds to the instant, whoever else reads clocks that hang, and each reading
+// of a clock has its own.
 func TestReadyIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open, silent := silenced(newWorld(t, "a").opener("a"))

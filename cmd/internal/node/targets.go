@@ -19,19 +19,22 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Circuit breakers lie in the memory of executors. Who is asked about targets sends a signal to all of them, which names a topic of its own for the answers.
+// Circuit breakers lie in the memory of executors. Who is asked about targets sends a signal to all
+// of them, which names a topic of its own for the answers.
 const (
-	// targetsWithin bounds how long answers are waited for.
-	targetsWithin = time.Second
-	// maxTargetsTold bounds the targets of one answer: about 400 KiB, well below what a message may have.
-	maxTargetsTold = 2000
+	// targetsTimeout bounds how long answers are waited for.
+	targetsTimeout = time.Second
+	// maxTargets bounds the targets of one answer: about 400 KiB, well below what a message may
+	// have.
+	maxTargets = 2000
 )
 
-// targetsAsk is the body of queue.TopicTargets.
-type targetsAsk struct {
+// targetsRequest is the body of queue.TopicTargets.
+type targetsRequest struct {
 	Tenant string `json:"tenant"`
-	Reply  string `json:"reply"`           // the topic of the answers
-	Reset  string `json:"reset,omitempty"` // the target whose circuit is to be closed before the answer
+	Reply  string `json:"reply"` // the topic of the answers
+	// the target whose circuit is to be closed before the answer
+	Reset string `json:"reset,omitempty"`
 }
 
 // targetsAnswer is what an executor answers.
@@ -52,16 +55,16 @@ type targets struct {
 
 // Targets implements httpapi.Targets.
 func (t *targets) Targets(ctx context.Context, tenant string) (known []httpapi.NodeTarget, missing []string, err error) {
-	return t.ask(ctx, targetsAsk{Tenant: tenant})
+	return t.ask(ctx, targetsRequest{Tenant: tenant})
 }
 
 // ResetTarget implements httpapi.Targets.
 func (t *targets) ResetTarget(ctx context.Context, tenant, target string) (known []httpapi.NodeTarget, missing []string, err error) {
-	return t.ask(ctx, targetsAsk{Tenant: tenant, Reset: target})
+	return t.ask(ctx, targetsRequest{Tenant: tenant, Reset: target})
 }
 
 // ask asks all executors. Reset and question are one signal: two would be heard in any order.
-func (t *targets) ask(ctx context.Context, ask targetsAsk) (known []httpapi.NodeTarget, missing []string, err error) {
+func (t *targets) ask(ctx context.Context, ask targetsRequest) (known []httpapi.NodeTarget, missing []string, err error) {
 	ask.Reply = queue.TopicTargets + "." + strings.ToLower(rand.Text())
 	heard := make(chan targetsAnswer, 64)
 	stop := make(chan struct{})
@@ -88,7 +91,7 @@ func (t *targets) ask(ctx context.Context, ask targetsAsk) (known []httpapi.Node
 	t.queue.Signal(queue.TopicTargets, body)
 	missing = t.executors()
 	answered := make(map[string]bool)
-	late := time.NewTimer(targetsWithin)
+	late := time.NewTimer(targetsTimeout)
 	defer late.Stop()
 	for len(missing) > 0 {
 		select {
@@ -123,7 +126,7 @@ func nodeTarget(node string, s admission.TargetState) httpapi.NodeTarget {
 // answer has x answer what others ask, and do what they tell, until cancel is called.
 func (t *targets) answer(node string, x *executor.Executor) (cancel func(), err error) {
 	asked, err := t.queue.SubscribeSignal(queue.TopicTargets, func(body []byte) {
-		var ask targetsAsk
+		var ask targetsRequest
 		if err := json.Unmarshal(body, &ask); err != nil || !replyTopic.MatchString(ask.Reply) {
 			t.log.Warn("a question about targets cannot be read", "err", err)
 			return
@@ -132,7 +135,7 @@ func (t *targets) answer(node string, x *executor.Executor) (cancel func(), err 
 			x.ResetTarget(ask.Tenant, ask.Reset)
 		}
 		states := x.TargetStates(ask.Tenant)
-		text, err := json.Marshal(targetsAnswer{node, states[:min(len(states), maxTargetsTold)]})
+		text, err := json.Marshal(targetsAnswer{node, states[:min(len(states), maxTargets)]})
 		if err != nil {
 			t.log.Error("what is known of targets cannot be told", "err", err)
 			return

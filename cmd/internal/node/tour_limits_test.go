@@ -25,8 +25,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// What holds runs back, and who comes first, is the cluster's affair: one node is told, another dispatches, and others execute. A dispatcher
-// knows the rates of tasks when it starts, and of those that are put later within seconds.
+// What holds runs back, and who comes first, is the cluster's affair: one node is told, another
+// dispatches, and others execute. A dispatcher knows the rates of tasks when it starts, and of
+// those that are put later within seconds.
 func TestTourLimits(t *testing.T) {
 	onBothGrounds(t, func(t *testing.T, g ground) {
 		log := logOfTour(t)
@@ -58,7 +59,8 @@ func TestTourLimits(t *testing.T) {
 			x := begin(t, members[2], many)
 			t.Run("a circuit is closed by request", func(t *testing.T) { api.in(t).showReset(x) })
 			t.Run("a task starts so often", func(t *testing.T) { t.Parallel(); api.in(t).showRate(rate) })
-			t.Run("what fails again and again is put off", func(t *testing.T) { t.Parallel(); api.in(t).showBreaker(x) }) // by each executor
+			// by each executor
+			t.Run("what fails again and again is put off", func(t *testing.T) { t.Parallel(); api.in(t).showBreaker(x) })
 		})
 		t.Run("critical runs come before low ones", func(t *testing.T) {
 			api.in(t).showPriorities(d, func() { begin(t, members[2], 2) })
@@ -78,12 +80,14 @@ type calls struct {
 	most int // at once
 }
 
-// receive notes every call before answer says, by its number from 1 on, with which status it is answered.
+// receive notes every call before answer says, by its number from 1 on, with which status it is
+// answered.
 func receive(t *testing.T, answer func(r *http.Request, number int) (status int)) (*calls, string) {
 	t.Helper()
 	c := &calls{}
 	return c, sink(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // the end of a request is seen only once its body was read
+		// the end of a request is seen only once its body was read
+		_, _ = io.Copy(io.Discard, r.Body)
 		attempt, err := strconv.Atoi(r.Header.Get("Carillon-Attempt"))
 		if err != nil {
 			t.Errorf("a call of attempt %q", r.Header.Get("Carillon-Attempt"))
@@ -134,7 +138,8 @@ func (r *running) task(name string, task bucketer.TaskRequest) {
 	}
 }
 
-// batch makes n jobs that are alike, but that each is due a step after the one before, and returns their runs.
+// batch makes n jobs that are alike, but that each is due a step after the one before, and returns
+// their runs.
 func (r *running) batch(n int, job bucketer.JobRequest, step time.Duration) []schema.RunID {
 	r.t.Helper()
 	job.Payload = json.RawMessage(`1`)
@@ -179,7 +184,8 @@ func (r *running) metric(series string) (n float64) {
 	return n
 }
 
-// judge fails the test unless the checker finds nothing wrong with runs of a task that were due when they were made, and have all ended.
+// judge fails the test unless the checker finds nothing wrong with runs of a task that were due
+// when they were made, and have all ended.
 func (r *running) judge(task check.Task, c *calls, ids []schema.RunID, acked time.Time) check.Report {
 	r.t.Helper()
 	h := check.History{SeenAll: true, Tasks: []check.Task{task}}
@@ -245,7 +251,8 @@ func (r *running) showMaxConcurrent(executors ...*running) {
 
 func (r *running) showRate(rate string) {
 	t := r.t
-	const n, again = 28, 4 // at once they would be three more than what the rate is good for in RateSlack, and one
+	// at once they would be three more than what the rate is good for in RateSlack, and one
+	const n, again = 28, 4
 	c, url := receive(t, func(_ *http.Request, number int) int {
 		if number <= again {
 			return http.StatusInternalServerError // another attempt is another start
@@ -265,7 +272,8 @@ func (r *running) showRate(rate string) {
 	}
 }
 
-// repeated is a job whose runs are called for by hand, one after the other, and whose calls are answered when the test says so.
+// repeated is a job whose runs are called for by hand, one after the other, and whose calls are
+// answered when the test says so.
 type repeated struct {
 	*running
 	job    httpapi.Job
@@ -412,7 +420,9 @@ func (r *running) showCancelOldest() {
 func (r *running) showBreaker(executor *running) {
 	t := r.t
 	executor = executor.in(t)
-	const n, most = 10, 40 // failures: 20, of each run but one a call that was under way then, and what probes find should the test be slow
+	// failures: 20, of each run but one a call that was under way then, and what probes find should
+	// the test be slow
+	const n, most = 10, 40
 	var well atomic.Bool
 	c, url := receive(t, func(*http.Request, int) int {
 		if !well.Load() {
@@ -428,7 +438,8 @@ func (r *running) showBreaker(executor *running) {
 	late := r.batch(n, ill, 0)
 	stranger := r.in(t)
 	stranger.tenant = "t" + uuid.NewString()
-	for _, who := range []*running{r, stranger} { // another target of the tenant, and another tenant
+	// another target of the tenant, and another tenant
+	for _, who := range []*running{r, stranger} {
 		for _, id := range who.batch(n, bucketer.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: otherURL}}}, 0) {
 			who.awaitState(schema.JobID(id), schema.StateSucceeded)
 		}

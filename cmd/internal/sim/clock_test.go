@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	// trusted is how far off a clock can be at most before its node knows: what was in order at the last comparison, and
-	// what a step or a slew may add without being noticed.
+	// trusted is how far off a clock can be at most before its node knows: what was in order at the
+	// last comparison, and what a step or a slew may add without being noticed.
 	trusted = schema.MaxClockError
 	// slewRate is how fast a clock is slewed at most, as chrony does it: 83,333 ppm.
 	slewRate = 1.0 / 12
 )
 
-// machine is the clock of a node's machine, which outlives the node's process. A step moves the wall clock alone; a slew makes wall and
-// monotonic clock go faster or slower until an offset is worked off, so nothing within the machine shows it.
+// machine is the clock of a node's machine, which outlives the node's process. A step moves the
+// wall clock alone; a slew makes wall and monotonic clock go faster or slower until an offset is
+// worked off, so nothing within the machine shows it.
 type machine struct {
 	began   time.Time     // the monotonic clock's zero
 	stepped time.Duration // by which the wall clock was set
@@ -54,7 +55,8 @@ func (m *machine) correct(t time.Time) {
 	m.target, m.stepped = m.slewed, -m.slewed
 }
 
-// read returns what a process on the machine reads at t, as time.Now tells it outside of a bubble: with a monotonic reading.
+// read returns what a process on the machine reads at t, as time.Now tells it outside of a bubble:
+// with a monotonic reading.
 func (m *machine) read(t time.Time) time.Time {
 	return withMonotonic(t.Add(m.offset(t)), time.Hour+t.Sub(m.began)+m.slew(t))
 }
@@ -68,18 +70,21 @@ type instant struct {
 
 var year1885 = time.Date(1885, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// withMonotonic returns wall with a monotonic reading. In a bubble time.Now has none, and no function of package time
-// makes one, so it is written where it lies; a test of this package fails if a release of Go moves it.
+// withMonotonic returns wall with a monotonic reading. In a bubble time.Now has none, and no
+// function of package time makes one, so it is written where it lies; a test of this package fails
+// if a release of Go moves it.
 func withMonotonic(wall time.Time, mono time.Duration) time.Time {
 	seconds := wall.Unix() - year1885.Unix()
 	raw := instant{wall: 1<<63 | uint64(seconds)<<30 | uint64(wall.Nanosecond()), ext: int64(mono), loc: time.UTC} //nolint:gosec // both are positive
 	return *(*time.Time)(unsafe.Pointer(&raw))                                                                     //nolint:gosec // see above
 }
 
-// references is how many hosts serve the store and the queue, where that is not the nodes' own machines.
+// references is how many hosts serve the store and the queue, where that is not the nodes' own
+// machines.
 const references = 3
 
-// clocks returns the clocks of the hosts that serve the store and the queue, of each both, as the node can ask them.
+// clocks returns the clocks of the hosts that serve the store and the queue, of each both, as the
+// node can ask them.
 func (n *Node) clocks(store schema.Store, conn interface {
 	Time(context.Context) (time.Time, error)
 },
@@ -122,7 +127,7 @@ func (n *Node) newClock(l *life, store schema.Store, set <-chan struct{}) (*cloc
 			now := n.now(l.dead)
 			return now, now.Sub(withMonotonic(n.machine.began, 0))
 		},
-		Set: set, Changed: func(off bool) { n.rest(l, off) }, Logger: n.c.log.With("node", n.name, "life", l.number),
+		Set: set, Changed: func(off bool) { n.suspendDispatch(l, off) }, Logger: n.c.log.With("node", n.name, "life", l.number),
 	})
 }
 

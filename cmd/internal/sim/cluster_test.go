@@ -27,7 +27,7 @@ const (
 	// detection is how long the ring takes to notice that a member is gone.
 	detection = 2500 * time.Millisecond
 	// gossip is how long it takes until all have heard what a member tells.
-	gossip = 200 * time.Millisecond
+	gossipDelay = 200 * time.Millisecond
 )
 
 // Faults says how likely what goes wrong is, of one call or one message.
@@ -35,16 +35,18 @@ type Faults struct {
 	Store   float64 // each of: fail, lose the answer, apply late, delay
 	Message float64 // each of: drop, double, delay
 	Target  float64 // the callee answers with an error
-	Crash   float64 // each of: the node dies before, or right after, a step of an attempt; it comes back
+	// each of: the node dies before, or right after, a step of an attempt; it comes back
+	Crash float64
 }
 
 // Cluster is a few nodes over one store and one broker.
 type Cluster struct {
-	shards    int
-	works     time.Duration // how long a call takes at most; 0 = some 30 ms
-	away      time.Duration // how long a node that was killed or crashed is away at most
-	lateBy    time.Duration // how late a write may come that is said to have failed
-	coLocated bool          // the machines of the nodes are the hosts that serve the store and the queue
+	shards int
+	works  time.Duration // how long a call takes at most; 0 = some 30 ms
+	away   time.Duration // how long a node that was killed or crashed is away at most
+	lateBy time.Duration // how late a write may come that is said to have failed
+	// the machines of the nodes are the hosts that serve the store and the queue
+	coLocated bool
 	store     *embedded.Store
 	broker    *inproc.Broker
 	log       *slog.Logger
@@ -63,7 +65,8 @@ type Cluster struct {
 	crashes sync.WaitGroup // nodes that are on their way down and up again
 }
 
-// New makes a cluster of n nodes, none of which runs, whose rows stay for the retention (0: as ever). It must be closed in the bubble in which it was made.
+// New makes a cluster of n nodes, none of which runs, whose rows stay for the retention (0: as
+// ever). It must be closed in the bubble in which it was made.
 func New(seed uint64, n, shards int, retention time.Duration, log *slog.Logger) (*Cluster, error) {
 	store, err := embedded.Open(embedded.Config{Shards: shards, Retention: retention})
 	if err != nil {
@@ -160,7 +163,8 @@ func (c *Cluster) members() []ring.Member {
 	return ms
 }
 
-// counted returns the sum of a counter over all lives so far, of those of its labels that have the value, if one is given.
+// counted returns the sum of a counter over all lives so far, of those of its labels that have the
+// value, if one is given.
 func (c *Cluster) counted(name, value string) (sum float64, err error) {
 	c.mu.Lock()
 	lives := slices.Clone(c.counts)
@@ -190,14 +194,15 @@ func (c *Cluster) counted(name, value string) (sum float64, err error) {
 }
 
 // broken notes what no node may do, and one did.
-func (c *Cluster) broken(format string, args ...any) {
+func (c *Cluster) fault(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wrong = append(c.wrong, fmt.Sprintf(format, args...))
 }
 
-// spread tells the members that can hear it who is there, after the time that takes. Frozen ones keep their view.
-func (c *Cluster) spread(after time.Duration) {
+// spread tells the members that can hear it who is there, after the time that takes. Frozen ones
+// keep their view.
+func (c *Cluster) gossip(after time.Duration) {
 	time.AfterFunc(after, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -225,8 +230,9 @@ func (c *Cluster) node(name string) *Node {
 	return nil
 }
 
-// TestAProcessMayStartWhileItsPredecessorEnds: what is left of a process that was killed takes a second to end here, since an attempt was under
-// way. A process that began meanwhile was waited for in its place, and so for ever.
+// TestAProcessMayStartWhileItsPredecessorEnds: what is left of a process that was killed takes a
+// second to end here, since an attempt was under way. A process that began meanwhile was waited for
+// in its place, and so for ever.
 func TestAProcessMayStartWhileItsPredecessorEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := New(1, 1, 1, 0, slog.New(slog.DiscardHandler))
@@ -239,7 +245,8 @@ func TestAProcessMayStartWhileItsPredecessorEnds(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		job := bucketer.Job{Tenant: "default", BodyHash: "1", Work: &schema.Work{
-			HTTP: &schema.HTTPTarget{URL: "http://sink/sim/1"}, Timeout: schema.Duration(1000 * time.Hour), // it lasts
+			// it lasts
+			HTTP: &schema.HTTPTarget{URL: "http://sink/sim/1"}, Timeout: schema.Duration(1000 * time.Hour),
 		}}
 		if _, err := n.bucketer.Submit(context.Background(), job); err != nil {
 			t.Fatal(err)

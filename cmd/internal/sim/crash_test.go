@@ -11,8 +11,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// step is one of those that an attempt takes. A node may crash before it, so that nothing of it was done, or right after it, so that nothing that
-// follows was.
+// step is one of those that an attempt takes. A node may crash before it, so that nothing of it was
+// done, or right after it, so that nothing that follows was.
 type step string
 
 const (
@@ -40,12 +40,14 @@ const (
 	stepStarts   step = "starts"   // of a task's rate are taken
 
 	// Rare ones: a scenario need not have seen the last two.
-	stepCancel step = "cancel" // of a run: the mark of one that is the oldest, or that was asked for
+	// of a run: the mark of one that is the oldest, or that was asked for
+	stepCancel step = "cancel"
 	stepFate   step = "fate"   // of a dead letter that a late success has overtaken
 	stepUnmark step = "unmark" // of a limit for which nobody waits any more
 )
 
-// The steps that are taken wherever runs are executed; for runs of jobs and of tasks with a limit; and where runs last for minutes.
+// The steps that are taken wherever runs are executed; for runs of jobs and of tasks with a limit;
+// and where runs last for minutes.
 var (
 	attemptSteps = []step{stepClaim, stepCall, stepEnd, stepCell, stepOutput, stepRecord, stepFollowUp, stepNotice, stepAck, stepSession}
 	limitSteps   = []step{stepSeat, stepWait, stepEndWait, stepTurn, stepLine, stepCancel}
@@ -74,7 +76,8 @@ func crashCounter(s step, after bool) string {
 	return "crash before " + string(s)
 }
 
-// crashes does a step, and draws whether the process of l crashes before or after it. It reports whether it is gone before: then the step is not done.
+// crashes does a step, and draws whether the process of l crashes before or after it. It reports
+// whether it is gone before: then the step is not done.
 func (n *Node) crashes(l *life, s step, do func()) (before bool) {
 	kind, draw := n.c.chance(func(f Faults) float64 {
 		return f.Crash * max(likelier[s], 1)
@@ -99,7 +102,8 @@ type crashing struct {
 	l *life
 }
 
-// around does the step, and crashes before or after it, if that is drawn. Whoever crashed is told nothing.
+// around does the step, and crashes before or after it, if that is drawn. Whoever crashed is told
+// nothing.
 func (s crashing) around(step step, do func() error) error {
 	var err error
 	if s.n.crashes(s.l, step, func() { err = do() }) {
@@ -108,7 +112,8 @@ func (s crashing) around(step step, do func() error) error {
 	return err
 }
 
-// SwapLease is a claim, or its end; or it changes who has the slots of a limit, or the starts of a rate.
+// SwapLease is a claim, or its end; or it changes who has the slots of a limit, or the starts of a
+// rate.
 func (s crashing) SwapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (stands schema.Lease, err error) {
 	err = s.around(leaseStep(is), func() (err error) {
 		stands, err = s.FaultyStore.SwapLease(ctx, was, is, expires)
@@ -186,7 +191,8 @@ func (s crashing) PutAttempts(ctx context.Context, rows []schema.Attempt) error 
 	return s.around(step, func() error { return s.FaultyStore.PutAttempts(ctx, rows) })
 }
 
-// entrySteps are the steps that write entries of these kinds: retries that records name, and what stands in for a start.
+// entrySteps are the steps that write entries of these kinds: retries that records name, and what
+// stands in for a start.
 var entrySteps = map[schema.Kind]step{
 	schema.KindRetry: stepFollowUp, schema.KindFromWaitList: stepTurn, schema.KindDeferral: stepDeferral, schema.KindWatch: stepWatch,
 }
@@ -207,8 +213,8 @@ func (s crashing) PutDeadLetters(ctx context.Context, letters []schema.DeadLette
 	return s.around(stepFollowUp, func() error { return s.FaultyStore.PutDeadLetters(ctx, letters) })
 }
 
-// crashAround has the node crash that sends a notice or an acknowledgement, before it is sent or right after. It reports whether it never goes out, as nothing
-// of a process does that is gone.
+// crashAround has the node crash that sends a notice or an acknowledgement, before it is sent or
+// right after. It reports whether it never goes out, as nothing of a process does that is gone.
 func (c *Cluster) crashAround(e inproc.Event) (lost bool) {
 	c.mu.Lock()
 	n := c.node(e.Conn)

@@ -22,7 +22,8 @@ const (
 	catching = 10 * time.Minute
 )
 
-// injected is a bug that is put in on purpose: a patch, with what it breaks and which tests catch it above it.
+// injected is a bug that is put in on purpose: a patch, with what it breaks and which tests catch
+// it above it.
 type injected struct {
 	name     string
 	breaks   string   // "Breaks:", in words
@@ -32,7 +33,8 @@ type injected struct {
 	files    map[string][]hunk
 }
 
-// hunk is one change of a file: old stands in it once, and new takes its place. Where that is is not looked at, so that patches live longer.
+// hunk is one change of a file: old stands in it once, and new takes its place. Where that is is
+// not looked at, so that patches live longer.
 type hunk struct{ old, new string }
 
 var errPatch = errors.New("not a patch")
@@ -145,7 +147,8 @@ func allInjected(t *testing.T) []*injected {
 	return all
 }
 
-// TestInjectedBugsApply: the bugs that are kept can still be put in. What they change has changed: so must they, and whether they are caught is to be seen again (make injected).
+// TestInjectedBugsApply: the bugs that are kept can still be put in. What they change has changed:
+// so must they, and whether they are caught is to be seen again (make injected).
 func TestInjectedBugsApply(t *testing.T) {
 	all := allInjected(t)
 	if len(all) < 10 {
@@ -158,7 +161,8 @@ func TestInjectedBugsApply(t *testing.T) {
 	}
 }
 
-// attempt is what tests are asked for: the arguments of go test, and the seeds of each scenario of the simulation; empty: those that it has.
+// attempt is what tests are asked for: the arguments of go test, and the seeds of each scenario of
+// the simulation; empty: those that it has.
 type attempt struct{ args, seeds string }
 
 // ran is how an attempt went.
@@ -219,8 +223,9 @@ func (in *injected) tries(all bool) (tries []attempt) {
 	return tries
 }
 
-// TestInjectedBugsAreCaught puts in one bug after the other and runs the tests that are to catch it: each of them passes without the bug, and fails with it.
-// Minutes; so without CARILLON_INJECTED ("all", or a part of a bug's name) only those are put in that show shortly.
+// TestInjectedBugsAreCaught puts in one bug after the other and runs the tests that are to catch
+// it: each of them passes without the bug, and fails with it. Minutes; so without CARILLON_INJECTED
+// ("all", or a part of a bug's name) only those are put in that show shortly.
 func TestInjectedBugsAreCaught(t *testing.T) {
 	which := os.Getenv("CARILLON_INJECTED")
 	if which == "" && testing.Short() {
@@ -254,7 +259,8 @@ func TestInjectedBugsAreCaught(t *testing.T) {
 	}
 }
 
-// TestWhatCountsAsCaught: tests that fail anyway catch nothing, and neither does a bug that does not build.
+// TestWhatCountsAsCaught: tests that fail anyway catch nothing, and neither does a bug that does
+// not build.
 func TestWhatCountsAsCaught(t *testing.T) {
 	exit := errors.New("exit status 1")
 	green, red, unbuilt := ran{out: []byte("ok\n")}, ran{out: []byte("--- FAIL: TestX\n"), err: exit}, ran{out: []byte("FAIL x [build failed]\n"), err: exit}

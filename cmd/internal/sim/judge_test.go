@@ -27,7 +27,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	if err != nil {
 		return w.out, err
 	}
-	w.judgeSilent(second)
+	w.judgePending(second)
 	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true, Off: w.off(), Late: w.s.bound(w.c.away), Doubles: w.s.doubles()}
 	var ofJobs, ofLimits, ofRates, ofCrowds, ofKept []check.Sighting
 	w.c.mu.Lock()
@@ -41,25 +41,25 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 			ofLimits = append(ofLimits, s)
 			continue
 		}
-		if s.Ref.Source == pacedSource {
+		if s.Ref.Source == ratedSource {
 			ofRates = append(ofRates, s)
 			continue
 		}
-		if s.Ref.Source == crowdedSource {
+		if s.Ref.Source == concurrentSource {
 			ofCrowds = append(ofCrowds, s)
 			continue
 		}
-		if s.Ref.Source == keptSource {
+		if s.Ref.Source == longSource {
 			ofKept = append(ofKept, s)
 			continue
 		}
 		h.Seen = append(h.Seen, s)
 	}
 	w.c.mu.Unlock()
-	if err := w.judgePaced(ctx, reader, ofRates); err != nil {
+	if err := w.judgeRated(ctx, reader, ofRates); err != nil {
 		return w.out, err
 	}
-	if err := w.judgeCrowded(ctx, reader, ofCrowds); err != nil {
+	if err := w.judgeConcurrent(ctx, reader, ofCrowds); err != nil {
 		return w.out, err
 	}
 	if err := w.judgeRecurring(ctx, reader, ofJobs, h.Kills); err != nil {
@@ -68,7 +68,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	if err := w.judgeLimited(ctx, reader, ofLimits); err != nil {
 		return w.out, err
 	}
-	w.judgeKept(ofKept)
+	w.judgeLong(ofKept)
 	if err := w.judgeOutputs(ctx, reader); err != nil {
 		return w.out, err
 	}
@@ -93,22 +93,24 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 		w.out.Counts[name] = float64(n)
 	}
 	w.c.mu.Unlock()
-	// By the counter: the outcome of an attempt that goes on takes the place of the record that calls it lost.
+	// By the counter: the outcome of an attempt that goes on takes the place of the record that
+	// calls it lost.
 	if w.out.Counts["lost"], err = w.c.counted("carillon_executor_attempts_total", string(schema.Lost)); err != nil {
 		return w.out, err
 	}
 	if w.out.Counts[full], err = w.c.counted("carillon_executor_put_off_total", "limit"); err != nil {
 		return w.out, err
 	}
-	w.promised()
+	w.judgePromise()
 	if w.out.Failed() {
-		w.out.Stories = w.stories(ctx)
+		w.out.Traces = w.traces(ctx)
 	}
 	return w.out, nil
 }
 
-// widened returns the changes with the time between request and acknowledgement widened by what clocks may be off: what
-// executors say of their starts is by their clocks, and the rest of the history by the true one.
+// widened returns the changes with the time between request and acknowledgement widened by what
+// clocks may be off: what executors say of their starts is by their clocks, and the rest of the
+// history by the true one.
 func (w *world) widened() []check.Change {
 	off := w.off()
 	changes := slices.Clone(w.changes)
@@ -126,7 +128,7 @@ func (w *world) widened() []check.Change {
 func (w *world) off() time.Duration { return w.s.off() }
 
 // promised judges what this scenario promises besides.
-func (w *world) promised() {
+func (w *world) judgePromise() {
 	p, out := w.s.Promise, &w.out
 	w.c.mu.Lock()
 	out.Wrong = append(out.Wrong, w.c.wrong...)
@@ -164,7 +166,8 @@ func (w *world) watchLag(ctx context.Context, over <-chan struct{}) {
 			return
 		case <-tick.C:
 		}
-		if lag, err := w.lag(ctx); err == nil { // it is read from the store itself, which has no faults
+		// it is read from the store itself, which has no faults
+		if lag, err := w.lag(ctx); err == nil {
 			w.out.WorstLag = max(w.out.WorstLag, lag)
 		}
 	}
@@ -180,7 +183,7 @@ func (w *world) lag(ctx context.Context) (lag int, err error) {
 }
 
 func (w *world) reader(ctx context.Context) (*bucketer.Bucketer, error) {
-	b, err := bucketer.New(bucketer.Config{Store: w.c.store, Hints: deaf{}, Signals: deaf{}})
+	b, err := bucketer.New(bucketer.Config{Store: w.c.store, Hints: noSignals{}, Signals: noSignals{}})
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +205,7 @@ func (w *world) read(ctx context.Context, b *bucketer.Bucketer) (map[string]chec
 				return nil, err
 			}
 			for _, r := range runs {
-				if !r.Entry.Spec.Job.IsZero() || r.Entry.Spec.Task == pacedTask || r.Entry.Spec.Task == crowdedTask || w.waited(r.ID) {
+				if !r.Entry.Spec.Job.IsZero() || r.Entry.Spec.Task == ratedTask || r.Entry.Spec.Task == concurrentTask || w.isLong(r.ID) {
 					continue // judged by others
 				}
 				found[r.ID.String()] = check.Reading{Status: check.Found, At: time.Now(), Run: view(r)}
@@ -224,11 +227,12 @@ func (w *world) read(ctx context.Context, b *bucketer.Bucketer) (map[string]chec
 			found[id.String()] = check.Reading{Status: check.Found, At: time.Now(), Run: view(r)}
 		}
 	}
-	return found, w.buried(ctx, b, found)
+	return found, w.noteDeadLetters(ctx, b, found)
 }
 
-// buried notes which of the runs that were found have a dead letter that waits, whatever their state.
-func (w *world) buried(ctx context.Context, b *bucketer.Bucketer, found map[string]check.Reading) error {
+// buried notes which of the runs that were found have a dead letter that waits, whatever their
+// state.
+func (w *world) noteDeadLetters(ctx context.Context, b *bucketer.Bucketer, found map[string]check.Reading) error {
 	ids := make([]schema.RunID, 0, len(found))
 	for id, r := range found {
 		if r.Status != check.Found {
@@ -283,7 +287,7 @@ func view(r bucketer.Run) check.Run {
 }
 
 // deaf hears no hint and no signal.
-type deaf struct{}
+type noSignals struct{}
 
-func (deaf) Near(schema.Shard, []schema.Entry) {}
-func (deaf) Signal(string, []byte)             {}
+func (noSignals) Near(schema.Shard, []schema.Entry) {}
+func (noSignals) Signal(string, []byte)             {}

@@ -11,11 +11,14 @@ import (
 const (
 	// onTime is how late a run may be where nothing goes wrong.
 	onTime = 10 * time.Millisecond
-	// deathCosts: 3 s until the ring notices, 12 s until a session falls, 15 s until the entry is looked at again (DESIGN sections 5, 7 and 8).
+	// deathCosts: 3 s until the ring notices, 12 s until a session falls, 15 s until the entry is
+	// looked at again (DESIGN sections 5, 7 and 8).
 	deathCosts = 30 * time.Second
-	// lossCosts: what is lost on its way, or was not written as it seemed, is found by the sweep and by settling.
+	// lossCosts: what is lost on its way, or was not written as it seemed, is found by the sweep
+	// and by settling.
 	lossCosts = 30 * time.Second
-	// targetCosts: a target that fails is called again by its circuit breaker's probes, and its runs are put off meanwhile.
+	// targetCosts: a target that fails is called again by its circuit breaker's probes, and its
+	// runs are put off meanwhile.
 	targetCosts = 30 * time.Second
 	// freezeLasts is how long a node is frozen at most.
 	freezeLasts = 20 * time.Second
@@ -23,7 +26,8 @@ const (
 	overdueAfter = time.Minute
 )
 
-// bound returns how late runs may start: what the scenario promises, or else what its faults may cost.
+// bound returns how late runs may start: what the scenario promises, or else what its faults may
+// cost.
 func (s *Scenario) bound(away time.Duration) check.LatenessBound {
 	if s.Promise.Lateness > 0 {
 		return check.LatenessBound{Max: s.Promise.Lateness}
@@ -34,10 +38,11 @@ func (s *Scenario) bound(away time.Duration) check.LatenessBound {
 		is time.Duration
 	}{
 		{s.Kills > 0 || s.Faults.Crash > 0, deathCosts + away},
-		// Around the steps of limits a node crashes every 4 to 5 s, often before it has what its shards hold: until the harm ends.
+		// Around the steps of limits a node crashes every 4 to 5 s, often before it has what its
+		// shards hold: until the harm ends.
 		{s.Limited > 0 && s.Faults.Crash > 0, s.Span},
 		// Around those of a task's blocks every 9 s: a run may meet three deaths.
-		{s.Crowded > 0 && s.Faults.Crash > 0, 2 * deathCosts},
+		{s.Concurrent > 0 && s.Faults.Crash > 0, 2 * deathCosts},
 		{s.Stops > 0, deathCosts + 2*maxDown}, // one after the other, of the only node
 		{s.Freezes > 0, deathCosts + freezeLasts},
 		{s.Steps > 0 || s.Skew > 0, deathCosts + s.off()},
@@ -91,20 +96,23 @@ func TestEveryScenarioBoundsLateness(t *testing.T) {
 	}
 }
 
-// lateCosts is how late a run starts at most whose row comes after its bucket was swept: that is read again five minutes after its end, and
-// what is found there is handed on to an entry that is due within two minutes.
+// lateCosts is how late a run starts at most whose row comes after its bucket was swept: that is
+// read again five minutes after its end, and what is found there is handed on to an entry that is
+// due within two minutes.
 const lateCosts = 9 * time.Minute
 
-// judgeSilent judges that no run lies there as if it were still to start, long after it was due: also none that was never
-// acknowledged, since the write that made it came late and its writer was gone.
-func (w *world) judgeSilent(runs map[string]check.Reading) {
+// judgePending judges that no run lies there as if it were still to start, long after it was due:
+// also none that was never acknowledged, since the write that made it came late and its writer was
+// gone.
+func (w *world) judgePending(runs map[string]check.Reading) {
 	for id, r := range runs {
 		if r.Status == check.Found && r.Run.State == check.Pending && time.Since(r.Run.DueAt) > time.Minute {
-			w.c.broken("run %s was due at %s, and is pending in the end", id, r.Run.DueAt.Format(time.TimeOnly))
+			w.c.fault("run %s was due at %s, and is pending in the end", id, r.Run.DueAt.Format(time.TimeOnly))
 		}
 	}
 }
 
-// doubles reports whether attempts may be executed twice for reasons that the judge cannot see: messages are passed on twice, or an entry
-// stands beside a row that came late, and both start (DESIGN section 4, the late rule).
+// doubles reports whether attempts may be executed twice for reasons that the judge cannot see:
+// messages are passed on twice, or an entry stands beside a row that came late, and both start
+// (DESIGN section 4, the late rule).
 func (s *Scenario) doubles() bool { return s.Faults.Message > 0 || s.LateBy > 0 }

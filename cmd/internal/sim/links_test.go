@@ -33,11 +33,13 @@ const (
 	silent           // nothing comes back, until whoever asks gives up
 	sendsNothing     // what the node sends is lost, and what is sent to it arrives
 	hearsNothing     // what the node sends arrives, and the answers are lost
-	hanging          // calls neither fail nor return, until the link is well again or their time is up
+	// calls neither fail nor return, until the link is well again or their time is up
+	hanging
 )
 
-// cutsOf are the ways in which a link may be cut. That answers of the store are lost is left to Faults.Store: a row that
-// was held without its writer's knowledge and the late entry beside it may both start, which is judged there.
+// cutsOf are the ways in which a link may be cut. That answers of the store are lost is left to
+// Faults.Store: a row that was held without its writer's knowledge and the late entry beside it may
+// both start, which is judged there.
 var cutsOf = [links][]cut{
 	toStore: {refused, silent, hanging},
 	toQueue: {silent, sendsNothing, hearsNothing},
@@ -118,9 +120,9 @@ func (n *Node) setLink(l link, how cut) {
 	case l == toQueue && n.up:
 		n.conn.Heal()
 	case l == toRing && how != uncut:
-		n.c.spread(detection)
+		n.c.gossip(detection)
 	case l == toRing:
-		n.c.spread(rejoin)
+		n.c.gossip(rejoin)
 	}
 }
 
@@ -144,18 +146,21 @@ func (n *Node) storeFault(done <-chan struct{}) schematest.Fault {
 	return n.c.storeFault()
 }
 
-// loses reports whether a link to the queue that is cut one way loses what is sent or delivered. The caller holds mu.
+// loses reports whether a link to the queue that is cut one way loses what is sent or delivered.
+// The caller holds mu.
 func (n *Node) loses(p inproc.Point) bool {
 	switch n.links[toQueue] {
 	case sendsNothing:
 		return slices.Contains([]inproc.Point{inproc.Publish, inproc.Ack, inproc.Hint, inproc.Notice, inproc.Signal}, p)
 	case hearsNothing:
-		return p == inproc.Receipt // a connection over which deliveries are lost is found dead by pings, and ends
+		// a connection over which deliveries are lost is found dead by pings, and ends
+		return p == inproc.Receipt
 	}
 	return false
 }
 
-// linked is the queue as a dispatcher reaches it: over a link that is cut one way nothing is asked either.
+// linked is the queue as a dispatcher reaches it: over a link that is cut one way nothing is asked
+// either.
 type linked struct {
 	*inproc.Conn
 	n *Node
@@ -190,7 +195,7 @@ func (r simRing) ReportHealth(healthy bool) error {
 	defer c.mu.Unlock()
 	if r.n.life == r.l {
 		r.n.unhealthy = !healthy
-		c.spread(gossip)
+		c.gossip(gossipDelay)
 	}
 	return nil
 }
@@ -198,8 +203,8 @@ func (r simRing) ReportHealth(healthy bool) error {
 // known is what the others know of the node, whose process runs. Who rests is no dispatcher.
 func (n *Node) known() ring.Member {
 	m := n.member(n.number)
-	if n.resting || n.stopping || n.unhealthy {
-		m.Roles, m.Unhealthy = nil, !n.resting && !n.stopping
+	if n.suspended || n.stopping || n.unhealthy {
+		m.Roles, m.Unhealthy = nil, !n.suspended && !n.stopping
 	}
 	return m
 }

@@ -31,22 +31,24 @@ type Node struct {
 	name string
 
 	// Guarded by Cluster.mu.
-	up       bool
-	starting bool
-	frozen   chan struct{} // closed at the thaw; nil = not frozen
-	frozenAt time.Time
-	resting  bool // its clock is off, as it found itself
-	stopping bool // it was told to stop, and is on its way
-	machine  machine
+	up        bool
+	starting  bool
+	frozen    chan struct{} // closed at the thaw; nil = not frozen
+	frozenAt  time.Time
+	suspended bool // its clock is off, as it found itself
+	stopping  bool // it was told to stop, and is on its way
+	machine   machine
 
-	unhealthy bool          // it cannot dispatch, as it found itself
-	links     [links]cut    // by which it reaches store, queue and ring
-	healed    chan struct{} // closed when its link to the store hangs no more; nil = it does not hang
+	unhealthy bool       // it cannot dispatch, as it found itself
+	links     [links]cut // by which it reaches store, queue and ring
+	// closed when its link to the store hangs no more; nil = it does not hang
+	healed chan struct{}
 
 	*life // the present one, or the last
 }
 
-// life is a process of a node, from its start to its kill. The next one may begin while what is left of this one ends: nothing of the one is the other's.
+// life is a process of a node, from its start to its kill. The next one may begin while what is
+// left of this one ends: nothing of the one is the other's.
 type life struct {
 	number   int
 	view     *ring.Fixed
@@ -67,7 +69,7 @@ type simRing struct {
 }
 
 func (r simRing) Refresh(context.Context) error {
-	r.n.c.spread(0)
+	r.n.c.gossip(0)
 	return nil
 }
 
@@ -87,7 +89,7 @@ func (n *Node) Start() error {
 		return nil
 	}
 	c.lives++
-	n.starting, n.resting, n.unhealthy = true, false, false
+	n.starting, n.suspended, n.unhealthy = true, false, false
 	l := &life{number: c.lives, dead: make(chan struct{})}
 	reg := prometheus.NewRegistry()
 	c.counts = append(c.counts, reg)
@@ -106,7 +108,7 @@ func (n *Node) Start() error {
 		return err
 	}
 	begin()
-	c.spread(100 * time.Millisecond)
+	c.gossip(100 * time.Millisecond)
 	return nil
 }
 
@@ -195,8 +197,8 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	}, nil
 }
 
-// Stop tells the process to stop (SIGTERM), and returns when it has: its shards go to others at once, and it drains. A process that is frozen stops after
-// the thaw.
+// Stop tells the process to stop (SIGTERM), and returns when it has: its shards go to others at
+// once, and it drains. A process that is frozen stops after the thaw.
 func (n *Node) Stop() {
 	c := n.c
 	c.mu.Lock()
@@ -207,18 +209,19 @@ func (n *Node) Stop() {
 	}
 	n.stopping = true
 	c.mu.Unlock()
-	c.spread(gossip)
+	c.gossip(gossipDelay)
 	l.stop()
 	l.running.Wait()
-	if n.fell(l) {
-		n.bury(l)
+	if n.end(l) {
+		n.awaitEnd(l)
 	}
 	c.mu.Lock()
 	n.stopping = false
 	c.mu.Unlock()
 }
 
-// Kill ends the process at once: from here on it writes and sends nothing. It returns when nothing is left of it, which may be after the next one began.
+// Kill ends the process at once: from here on it writes and sends nothing. It returns when nothing
+// is left of it, which may be after the next one began.
 func (n *Node) Kill() {
 	n.c.mu.Lock()
 	l := n.life
@@ -228,13 +231,13 @@ func (n *Node) Kill() {
 
 // kill ends l, unless it has ended.
 func (n *Node) kill(l *life) {
-	if n.fell(l) {
-		n.bury(l)
+	if n.end(l) {
+		n.awaitEnd(l)
 	}
 }
 
 // fell ends l at once, and reports whether it had not ended before.
-func (n *Node) fell(l *life) bool {
+func (n *Node) end(l *life) bool {
 	c := n.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -255,21 +258,22 @@ func (n *Node) fell(l *life) bool {
 func (n *Node) caller(l *life) string { return fmt.Sprintf("%s, life %d", n.name, l.number) }
 
 // bury waits until nothing is left of l, which has ended.
-func (n *Node) bury(l *life) {
+func (n *Node) awaitEnd(l *life) {
 	l.conn.Cut()
 	l.stop()
-	n.c.spread(detection)
+	n.c.gossip(detection)
 	l.running.Wait()
 	_ = l.conn.Close() // always nil
 }
 
-// crash ends l as Kill does, without waiting for what is left of it, and starts the node again after a while. It reports whether l had not ended before.
+// crash ends l as Kill does, without waiting for what is left of it, and starts the node again
+// after a while. It reports whether l had not ended before.
 func (n *Node) crash(l *life, back time.Duration) bool {
-	if !n.fell(l) {
+	if !n.end(l) {
 		return false
 	}
 	n.c.crashes.Go(func() {
-		n.bury(l)
+		n.awaitEnd(l)
 		time.Sleep(back)
 		if err := n.Start(); err != nil {
 			panic(err)
@@ -285,7 +289,7 @@ func (n *Node) Freeze() {
 	defer c.mu.Unlock()
 	if n.up && n.frozen == nil {
 		n.frozen, n.frozenAt = make(chan struct{}), time.Now()
-		c.spread(detection)
+		c.gossip(detection)
 	}
 }
 
@@ -298,7 +302,7 @@ func (n *Node) Thaw() {
 		close(n.frozen)
 		n.frozen = nil
 		// The others hear of it soon; itself it believes in its old view until it hears from them.
-		c.spread(500 * time.Millisecond)
+		c.gossip(500 * time.Millisecond)
 	}
 }
 
@@ -352,12 +356,13 @@ func (n *Node) offset() time.Duration {
 	return n.machine.offset(time.Now())
 }
 
-// rest takes note that the clock was found to be off, or right again, by the process of l, and tells the others.
-func (n *Node) rest(l *life, off bool) {
+// rest takes note that the clock was found to be off, or right again, by the process of l, and
+// tells the others.
+func (n *Node) suspendDispatch(l *life, off bool) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	if n.life == l {
-		n.resting = off
-		n.c.spread(gossip)
+		n.suspended = off
+		n.c.gossip(gossipDelay)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// One job of a scenario in outputEvery puts something out that does not fit its record, every fourth of these in two parts.
+// One job of a scenario in outputEvery puts something out that does not fit its record, every
+// fourth of these in two parts.
 const outputEvery = 8
 
 // urlOf returns what job number line of a scenario calls.
@@ -38,7 +39,8 @@ func outputOf(url string, line, number int, fence schema.Fence) []byte {
 	return bytes.Repeat(text, size/len(text)+1)
 }
 
-// judgeOutputs reads what the runs put out. It must be that of the attempt that counts, whole; or, where the store fails, as much as the record says.
+// judgeOutputs reads what the runs put out. It must be that of the attempt that counts, whole; or,
+// where the store fails, as much as the record says.
 func (w *world) judgeOutputs(ctx context.Context, b *bucketer.Bucketer) error {
 	for line, id := range w.ids {
 		run, err := b.Run(ctx, "default", id)
@@ -58,12 +60,12 @@ func (w *world) judgeOutputs(ctx context.Context, b *bucketer.Bucketer) error {
 		var got []byte
 		for chunk, err := range out.Chunks {
 			if err != nil {
-				w.c.broken("the output of run %s cannot be read: %v", id, err)
+				w.c.fault("the output of run %s cannot be read: %v", id, err)
 			}
 			got = append(got, chunk...)
 		}
 		if wrong := w.wrongOutput(line, &run, &out, got); wrong != "" {
-			w.c.broken("run %s put out %d bytes (%d of attempt %d, cut: %t), which are %s", id, len(got), out.Size, out.Attempt, out.Cut, wrong)
+			w.c.fault("run %s put out %d bytes (%d of attempt %d, cut: %t), which are %s", id, len(got), out.Size, out.Attempt, out.Cut, wrong)
 		}
 	}
 	return nil

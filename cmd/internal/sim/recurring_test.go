@@ -18,12 +18,14 @@ import (
 const (
 	// recurringSource is the source in the address that recurring jobs call.
 	recurringSource = "recurring"
-	// askTries bounds how often something is asked for about a recurring job, askPause is the time between two tries.
+	// askTries bounds how often something is asked for about a recurring job, askPause is the time
+	// between two tries.
 	askTries = 30
 	askPause = 2 * time.Second
 )
 
-// recurring is a recurring job that was asked for, and what was asked about it. It is the business of one goroutine at a time.
+// recurring is a recurring job that was asked for, and what was asked about it. It is the business
+// of one goroutine at a time.
 type recurring struct {
 	ref    check.Ref
 	spec   schema.JobSpec
@@ -32,7 +34,7 @@ type recurring struct {
 }
 
 // recur creates recurring jobs and changes some of them, for as long as Span.
-func (w *world) recur(ctx context.Context, wg *sync.WaitGroup) {
+func (w *world) askRecurring(ctx context.Context, wg *sync.WaitGroup) {
 	for line := 1; line <= w.s.Recurring; line++ {
 		rng := rand.New(rand.NewPCG(w.s.Seed, uint64(line)<<8|3)) // #nosec G404,G115 -- drawn from the seed, and small
 		r := &recurring{ref: check.Ref{Source: recurringSource, Line: line}, spec: someSpec(line, w.s.Guarantees, rng)}
@@ -60,7 +62,8 @@ var misfires = []*schema.Misfire{
 	{Policy: schema.Skip, Deadline: schema.Duration(10 * time.Second)},
 }
 
-// crons are expressions that jobs say in place of an interval: the judge computes their times by itself (check/cron.go).
+// crons are expressions that jobs say in place of an interval: the judge computes their times by
+// itself (check/cron.go).
 var crons = []struct{ expression, zone string }{
 	{"*/5 * * * * *", ""},
 	{"3-59/9 * * * * *", "Europe/Berlin"},
@@ -95,7 +98,8 @@ func someSpec(line int, guarded bool, rng *rand.Rand) schema.JobSpec {
 	return spec
 }
 
-// createRecurring creates a job, under a key, until it is known to exist; false if that was never known.
+// createRecurring creates a job, under a key, until it is known to exist; false if that was never
+// known.
 func (w *world) createRecurring(ctx context.Context, r *recurring) bool {
 	key := fmt.Sprintf("recurring-%d", r.ref.Line)
 	return w.alter(r, check.JobCreated, func(b *bucketer.Bucketer) (schema.Job, error) {
@@ -136,8 +140,8 @@ func (w *world) pauseRecurring(ctx context.Context, r *recurring) bool {
 	})
 }
 
-// alter asks one node after the other until one answers, notes the event, and reports whether the answer was good. What was tried in
-// vain is asked for again: saying a thing twice is harmless.
+// alter asks one node after the other until one answers, notes the event, and reports whether the
+// answer was good. What was tried in vain is asked for again: saying a thing twice is harmless.
 func (w *world) alter(r *recurring, kind check.JobEventKind, ask func(b *bucketer.Bucketer) (schema.Job, error)) bool {
 	off := w.off()
 	e := check.JobEvent{Ref: r.ref, Kind: kind, Requested: time.Now().Add(-off)}
@@ -184,8 +188,9 @@ func shown(b *bucketer.Bucketer, job *schema.Job) check.JobView {
 	return v
 }
 
-// restRecurring pauses every recurring job once all is well: no more is to run while everything comes to its end.
-func (w *world) restRecurring(ctx context.Context) error {
+// pauseRecurringJobs pauses every recurring job once all is well: no more is to run while
+// everything comes to its end.
+func (w *world) pauseRecurringJobs(ctx context.Context) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var awake []string
@@ -230,7 +235,8 @@ func (w *world) outage(wg *sync.WaitGroup) {
 	})
 }
 
-// judgeRecurring has the judge of load tests judge the recurring jobs. seen is what came to the sink of them.
+// judgeRecurring has the judge of load tests judge the recurring jobs. seen is what came to the
+// sink of them.
 func (w *world) judgeRecurring(ctx context.Context, b *bucketer.Bucketer, seen []check.Sighting, kills []check.Kill) error {
 	if w.s.Recurring == 0 {
 		return nil
@@ -256,7 +262,7 @@ func (w *world) judgeRecurring(ctx context.Context, b *bucketer.Bucketer, seen [
 	w.out.Recurring, err = check.JudgeRecurring(h)
 	for _, r := range w.recurring {
 		if slices.ContainsFunc(w.out.Recurring.Faults, func(f check.Fault) bool { return f.Job == r.ref.String() && f.Kind != check.FaultDuplicateExecution }) {
-			w.c.broken("%v%s", r, w.planStory(ctx, r.id))
+			w.c.fault("%v%s", r, w.planTrace(ctx, r.id))
 		}
 	}
 	return err
@@ -294,7 +300,8 @@ func jobRun(r *bucketer.Run) check.JobRun {
 		if m := rec.Missed; m != nil {
 			missed = check.Stretch{From: m.From, To: m.To, Count: int(m.Count), Reason: m.Reason}
 		}
-		if out.Missed == nil || missed.To.After(out.Missed.To) { // the one that stands for more, if two owners said what became of it
+		// the one that stands for more, if two owners said what became of it
+		if out.Missed == nil || missed.To.After(out.Missed.To) {
 			out.Missed, out.FinishedAt = &missed, rec.Finished
 		}
 	}

@@ -31,12 +31,14 @@ type Scenario struct {
 	Works time.Duration
 	// Away is how long a node that was killed or crashed is away at most; default 30 s.
 	Away time.Duration
-	// Skew is how far the nodes' clocks may be off, each way. With SkewEnds each is off by just that, in turn ahead and behind.
+	// Skew is how far the nodes' clocks may be off, each way. With SkewEnds each is off by just
+	// that, in turn ahead and behind.
 	Skew     time.Duration
 	SkewEnds bool
 	// CoLocated: each node's machine also serves the store and the queue, and they have its clock.
 	CoLocated bool
-	// Steps is how often the clock of a node is set wrong, by 0.3 s to 90 s, and after a while set right again or slewed.
+	// Steps is how often the clock of a node is set wrong, by 0.3 s to 90 s, and after a while set
+	// right again or slewed.
 	Steps int
 	// InTurn: a clock is set wrong only once all are right.
 	InTurn bool
@@ -44,18 +46,23 @@ type Scenario struct {
 	LateBy time.Duration
 	// Cuts are links of nodes that are cut.
 	Cuts Cuts
-	// Aheads is how often the cursor of a shard is moved into the future, by one minute to ten.
-	Aheads int
-	// Changes: some jobs are cancelled or rescheduled; or, if there are recurring ones, those are changed, paused, resumed and cancelled.
+	// CursorsAhead is how often the cursor of a shard is moved into the future, by one minute to
+	// ten.
+	CursorsAhead int
+	// Changes: some jobs are cancelled or rescheduled; or, if there are recurring ones, those are
+	// changed, paused, resumed and cancelled.
 	Changes bool
-	// Recurring is how many recurring jobs there are. They are due every 1 s to 60 s until all is well again, and misfire policies take turns.
+	// Recurring is how many recurring jobs there are. They are due every 1 s to 60 s until all is
+	// well again, and misfire policies take turns.
 	Recurring int
-	// Limited is how many recurring jobs there are of whose runs only a few may be under way at once.
+	// Limited is how many recurring jobs there are of whose runs only a few may be under way at
+	// once.
 	Limited int
-	// Paced is how many runs there are of a task with a rate, all asked for about at once.
-	Paced int
-	// Crowded is how many runs there are of a task of which only so many may be under way at once.
-	Crowded int
+	// Rated is how many runs there are of a task with a rate, all asked for about at once.
+	Rated int
+	// Concurrent is how many runs there are of a task of which only so many may be under way at
+	// once.
+	Concurrent int
 	// Waiting: runs of each kind that waits do so for longer than rows stay (kept.go).
 	Waiting bool
 	// Outage is how long, in the middle, no node runs.
@@ -69,16 +76,19 @@ type Scenario struct {
 	Log     *slog.Logger
 }
 
-// Promise is what can be said of a scenario in which not everything goes wrong. The zero value says nothing.
+// Promise is what can be said of a scenario in which not everything goes wrong. The zero value says
+// nothing.
 type Promise struct {
-	Lateness time.Duration // every run starts within this of its due time or acceptance; 0 = what the faults may cost
-	Once     bool          // nothing is executed or dispatched twice
-	Called   bool          // nothing is executed twice, however often it was dispatched
-	NoneLost bool          // no attempt is recorded as lost, since nobody died
-	Lag      int           // settled is never further behind than this many buckets; 0 = no bound
-	NoneLeft bool          // no nominal time of a recurring job is given up but because its job was changed
-	Paced    bool          // while runs wait for the rate of their task, nine tenths of it are used
-	Policies bool          // each misfire policy has had to say what becomes of something
+	// every run starts within this of its due time or acceptance; 0 = what the faults may cost
+	Lateness time.Duration
+	Once     bool // nothing is executed or dispatched twice
+	Called   bool // nothing is executed twice, however often it was dispatched
+	NoneLost bool // no attempt is recorded as lost, since nobody died
+	Lag      int  // settled is never further behind than this many buckets; 0 = no bound
+	// no nominal time of a recurring job is given up but because its job was changed
+	NoneLeft bool
+	Rated    bool // while runs wait for the rate of their task, nine tenths of it are used
+	Policies bool // each misfire policy has had to say what becomes of something
 }
 
 // Outcome is what came of a scenario.
@@ -86,20 +96,22 @@ type Outcome struct {
 	Report check.Report
 	// Recurring is the judgement on recurring jobs.
 	Recurring check.RecurringReport
-	// SettledLag is how far the slowest shard's settled cursor lies behind at the end, in buckets, and WorstLag how far it ever did.
+	// SettledLag is how far the slowest shard's settled cursor lies behind at the end, in buckets,
+	// and WorstLag how far it ever did.
 	SettledLag, WorstLag int
 	// Ends counts the runs of jobs with a limit, by what they say of it and by their state.
 	Ends map[string]int
-	// MostPaced is how many runs of the task with a rate started at most within pacedWindow.
-	MostPaced int
-	// MostCrowded is how many runs of the task with max_concurrent were under way at once at most.
-	MostCrowded int
+	// MostRated is how many runs of the task with a rate started at most within pacedWindow.
+	MostRated int
+	// MostConcurrent is how many runs of the task with max_concurrent were under way at once at
+	// most.
+	MostConcurrent int
 	// Counts sums the counters named in counted over all lives of all nodes.
 	Counts map[string]float64
 	// Wrong says what was broken that the report does not judge.
 	Wrong []string
-	// Stories tell of some of the runs that the report finds fault with.
-	Stories []string
+	// Traces tell of some of the runs that the report finds fault with.
+	Traces []string
 }
 
 // Failed reports whether a promise was broken.
@@ -121,24 +133,27 @@ const endLag = 4
 // The counters of an [Outcome].
 const (
 	redispatched = "carillon_dispatcher_redispatched_total"
-	handedOn     = "carillon_dispatcher_replaced_total"
+	replaced     = "carillon_dispatcher_replaced_total"
 	halts        = "carillon_dispatcher_halts_total"
 	takeovers    = "carillon_dispatcher_takeovers_total"
 	lateEntries  = "carillon_entries_late_total"
-	turns        = "carillon_limit_turns_total"
+	limitGrants  = "carillon_limit_turns_total"
 	deferred     = "carillon_dispatcher_deferred_total"
-	aheads       = "carillon_dispatcher_cursors_ahead_total"
+	cursorsAhead = "carillon_dispatcher_cursors_ahead_total"
 	lateRows     = "carillon_dispatcher_late_rows_total"
-	full         = "full" // starts that were put off since as many runs of the task were under way as may
+	// starts that were put off since as many runs of the task were under way as may
+	full = "full"
 )
 
-var counted = []string{redispatched, handedOn, halts, takeovers, lateEntries, turns, deferred, aheads, lateRows}
+var counted = []string{redispatched, replaced, halts, takeovers, lateEntries, limitGrants, deferred, cursorsAhead, lateRows}
 
-// settle is how long after the last harm everything may take to come to its end: sessions die after 15 s, looks come
-// every 15 s, retries back off for some seconds, watch entries come after two minutes.
+// settle is how long after the last harm everything may take to come to its end: sessions die after
+// 15 s, looks come every 15 s, retries back off for some seconds, watch entries come after two
+// minutes.
 const settle = 12 * time.Minute
 
-// calm is how long recurring jobs go on once nothing goes wrong any more, besides what catching up takes.
+// calm is how long recurring jobs go on once nothing goes wrong any more, besides what catching up
+// takes.
 const calm = 30 * time.Second
 
 // Run runs s in the bubble of the caller.
@@ -160,7 +175,7 @@ func Run(ctx context.Context, s Scenario) (Outcome, error) {
 	}
 	retention := time.Duration(0)
 	if s.Waiting {
-		retention = keptRetention
+		retention = longRetention
 	}
 	c, err := New(s.Seed, s.Nodes, s.Shards, retention, s.Log)
 	if err != nil {
@@ -197,14 +212,14 @@ type world struct {
 
 	stage atomic.Value // what it is at, a string
 
-	recurring []*recurring
-	limited   []*limited
-	paced     []schema.RunID // acknowledged
-	pacedFrom time.Time
-	crowded   []schema.RunID // acknowledged
-	kept      []*keptRun
-	stops     []check.Stop
-	rested    time.Time // when all recurring jobs were known to be paused
+	recurring  []*recurring
+	limited    []*limited
+	rated      []schema.RunID // acknowledged
+	ratedFrom  time.Time
+	concurrent []schema.RunID // acknowledged
+	long       []*longRun
+	stops      []check.Stop
+	rested     time.Time // when all recurring jobs were known to be paused
 
 	out Outcome
 }
@@ -237,19 +252,20 @@ func (w *world) run(ctx context.Context) (Outcome, error) {
 	return w.judge(ctx)
 }
 
-// live asks and does harm for as long as that is to last, sets everything right, and waits for all that was asked to end.
+// live asks and does harm for as long as that is to last, sets everything right, and waits for all
+// that was asked to end.
 func (w *world) live(ctx context.Context) error {
 	time.Sleep(time.Second)
 	w.c.SetFaults(w.s.Faults)
 	var wg sync.WaitGroup
-	w.harm(&wg)
+	w.planFaults(&wg)
 	w.outage(&wg)
 	w.ask(ctx, &wg)
-	w.recur(ctx, &wg)
-	w.restrain(ctx, &wg)
-	w.pace(ctx, &wg)
-	w.crowd(ctx, &wg)
-	w.wait(ctx, &wg)
+	w.askRecurring(ctx, &wg)
+	w.askLimited(ctx, &wg)
+	w.askRated(ctx, &wg)
+	w.askConcurrent(ctx, &wg)
+	w.askLong(ctx, &wg)
 	w.stage.Store("asking, and doing harm")
 	wg.Wait()
 	w.stage.Store("setting everything right")
@@ -265,19 +281,20 @@ func (w *world) live(ctx context.Context) error {
 	}
 	if w.s.Recurring > 0 {
 		time.Sleep(calm + w.s.Outage/2)
-		if err := w.restRecurring(ctx); err != nil {
+		if err := w.pauseRecurringJobs(ctx); err != nil {
 			return err
 		}
 		w.rested = time.Now()
 	}
-	if err := w.restLimited(ctx); err != nil {
+	if err := w.pauseLimited(ctx); err != nil {
 		return err
 	}
 	time.Sleep(settle + w.s.Lasting)
 	return nil
 }
 
-// ask plans the jobs: immediate, near, and later ones, some by import with keys, sent again when the answer was cut.
+// ask plans the jobs: immediate, near, and later ones, some by import with keys, sent again when
+// the answer was cut.
 func (w *world) ask(ctx context.Context, wg *sync.WaitGroup) {
 	for line := 1; line <= w.s.Jobs; line++ {
 		when := time.Duration(w.rng.Float64() * float64(w.s.Span))
@@ -335,7 +352,8 @@ func (w *world) submit(ctx context.Context, line int, at time.Time, keyed bool) 
 	w.mu.Lock()
 	w.asked = append(w.asked, ask)
 	w.mu.Unlock()
-	// Who is frozen cannot stop what it called: of effectively_once only work within withinSession is sure not to be overtaken then.
+	// Who is frozen cannot stop what it called: of effectively_once only work within withinSession
+	// is sure not to be overtaken then.
 	deaf := job.Work.Guarantee == schema.EffectivelyOnce && w.s.Freezes+w.s.Steps > 0
 	if w.s.Lasting > 0 && line%20 == 0 && !deaf {
 		job.Work.Timeout = schema.Duration(w.s.Lasting + time.Minute)

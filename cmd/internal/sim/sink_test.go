@@ -11,13 +11,15 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// sink is what jobs call: it writes down who came and when, by true time and by the clock of the node that called.
+// sink is what jobs call: it writes down who came and when, by true time and by the clock of the
+// node that called.
 type sink struct {
 	n *Node
 	l *life
 }
 
-// withinSession is how long work of effectively_once lasts at most: what lies between the last sign of life of its executor and the next start.
+// withinSession is how long work of effectively_once lasts at most: what lies between the last sign
+// of life of its executor and the next start.
 const withinSession = executor.CalleeTime
 
 var errRefused = errors.New("the callee refuses")
@@ -26,7 +28,7 @@ var errRefused = errors.New("the callee refuses")
 func (s sink) Run(ctx context.Context, call target.Call) target.Result {
 	c := s.n.c
 	if off := s.n.offset(); off.Abs() > trusted {
-		c.broken("%s started attempt %d of %s while its clock was off by %v", s.n.name, call.Number, call.Run, off)
+		c.fault("%s started attempt %d of %s while its clock was off by %v", s.n.name, call.Number, call.Run, off)
 	}
 	at := s.n.now(s.l.dead).Round(0)
 	select {
@@ -50,14 +52,14 @@ func (s sink) Run(ctx context.Context, call target.Call) target.Result {
 		took = min(took, withinSession)
 	}
 	ref, _ := check.ParseRef(call.Work.HTTP.URL)
-	if ref.Source == limitedSource || ref.Source == crowdedSource {
+	if ref.Source == limitedSource || ref.Source == concurrentSource {
 		took = time.Duration(c.rng.Float64() * float64(limitedTook))
 	}
 	lasts := call.Work.Timeout.Std() - time.Minute
 	if lasts > 0 { // it was asked for as one that lasts
 		took = time.Duration(c.rng.Float64() * float64(lasts))
 	}
-	if ref.Source == keptSource {
+	if ref.Source == longSource {
 		took = max(lasts, time.Millisecond)
 	}
 	c.mu.Unlock()
@@ -71,9 +73,9 @@ func (s sink) Run(ctx context.Context, call target.Call) target.Result {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		if first := ref.Source == keptSource && call.Number == 1; first && ref.Line == keptAgain {
-			saw.Status, res = 503, target.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 503, RetryAfter: keptTook}
-		} else if first && ref.Line == keptRefuse {
+		if first := ref.Source == longSource && call.Number == 1; first && ref.Line == longAgain {
+			saw.Status, res = 503, target.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 503, RetryAfter: longTook}
+		} else if first && ref.Line == longRefuse {
 			saw.Status, res = 400, target.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 400, Final: true}
 		} else if kind == 0 {
 			saw.Status, res = 503, target.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 503}

@@ -13,17 +13,19 @@ var idle = map[string]bool{
 	"LimitsWithWaiters": true, "RatedTasks": true,
 }
 
-// TestStatementsOfJobs tells, as attributes, what a node asks of the store; `make bench-gate` compares it with what was
-// committed. "idle" are the calls a minute of a node of four shards that has nothing to do, "jobs" the rows that 2,000 jobs
-// cost, and the calls for them of anything else that an idle node never asks. How many batches the rows make, and so how many
-// calls, hangs on when shards and executor tick, which is drawn.
+// TestStatementsOfJobs tells, as attributes, what a node asks of the store; `make bench-gate`
+// compares it with what was committed. "idle" are the calls a minute of a node of four shards that
+// has nothing to do, "jobs" the rows that 2,000 jobs cost, and the calls for them of anything else
+// that an idle node never asks. How many batches the rows make, and so how many calls, hangs on
+// when shards and executor tick, which is drawn.
 func TestStatementsOfJobs(t *testing.T) {
 	for name, jobs := range map[string]int{"idle": 0, "jobs": 2000} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, n := lone(t)
 				n.counts.Reset()
-				submit(t, n, jobs, time.Now().Add(10*time.Second+7*time.Millisecond)) // off the instants at which anything ticks
+				// off the instants at which anything ticks
+				submit(t, n, jobs, time.Now().Add(10*time.Second+7*time.Millisecond))
 				time.Sleep(5*time.Minute + 3*time.Millisecond)
 				if got := len(c.seen); got != jobs {
 					t.Errorf("%d jobs ran, want %d", got, jobs)
@@ -43,8 +45,9 @@ func TestStatementsOfJobs(t *testing.T) {
 	}
 }
 
-// TestAOneOffJobCostsTwoRows: one row before it runs, one after, and nothing else: no conditional write, no delete, no read
-// by id. What is read on the way is the scan, the sweep of ids, and the ends of buckets, whatever the number of jobs.
+// TestAOneOffJobCostsTwoRows: one row before it runs, one after, and nothing else: no conditional
+// write, no delete, no read by id. What is read on the way is the scan, the sweep of ids, and the
+// ends of buckets, whatever the number of jobs.
 func TestAOneOffJobCostsTwoRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const jobs = 2000

@@ -82,8 +82,8 @@ func (c *Cluster) diskOf(name string) (*disk.Disk, error) {
 	return d, nil
 }
 
-// PowerOff cuts the power of members, all at one instant: their processes stop in mid-step, and what
-// is not on their disks by then is lost. Carillon nodes have no disk and just end.
+// PowerOff cuts the power of members, all at one instant: their processes stop in mid-step, and
+// what is not on their disks by then is lost. Carillon nodes have no disk and just end.
 func (c *Cluster) PowerOff(ctx context.Context, names ...string) error {
 	ids := make([]identity, len(names))
 	for i, name := range names {
@@ -93,7 +93,8 @@ func (c *Cluster) PowerOff(ctx context.Context, names ...string) error {
 		}
 		ids[i] = id
 	}
-	// Nobody may see the disk of another one without power and still run: that would be no power cut.
+	// Nobody may see the disk of another one without power and still run: that would be no power
+	// cut.
 	for i, name := range names {
 		if err := ids[i].signal(syscall.SIGSTOP); err != nil {
 			return fmt.Errorf("power off %s: %w", name, err)
@@ -120,8 +121,8 @@ func (c *Cluster) PowerOff(ctx context.Context, names ...string) error {
 	return errors.Join(faults...)
 }
 
-// PowerOn gives members their power back, and waits until all are ready: disks as the cut left them,
-// Cassandra and NATS side by side, then the nodes.
+// PowerOn gives members their power back, and waits until all are ready: disks as the cut left
+// them, Cassandra and NATS side by side, then the nodes.
 func (c *Cluster) PowerOn(ctx context.Context, names ...string) error {
 	unlock, err := lock(ctx, filepath.Join(c.dir, lockName))
 	if err != nil {

@@ -50,7 +50,7 @@ func (c *Cluster) makeNetwork(ctx context.Context) error {
 // removeLeftover removes a network whose block nobody holds but this cluster.
 func (c *Cluster) removeLeftover(ctx context.Context, number int) error {
 	if b := block(number); b != c.plan.Block {
-		guard, err := listen(ctx, b.addr(1, claimPort))
+		guard, err := listen(ctx, b.addr(1, reservePort))
 		if errors.Is(err, errBusy) {
 			return nil // somebody uses it
 		}

@@ -34,8 +34,8 @@ const (
 	certificateBefore = time.Hour // for clocks that were set since
 )
 
-// Security returns what a client of the Cassandra node needs; nil if it asks for nothing. The file is there once the
-// cluster is up.
+// Security returns what a client of the Cassandra node needs; nil if it asks for nothing. The file
+// is there once the cluster is up.
 func (c *Cluster) Security() *Security {
 	if !c.plan.Spec.Secure {
 		return nil
@@ -59,8 +59,8 @@ func (c *Cluster) secure(n cassandraNode) error {
 	return writeFile(n.conf(certificateName), server, 0o600)
 }
 
-// newCertificate returns PEM of an authority's certificate, and of a key with a certificate by it for ip and name. Nobody
-// keeps the authority's key.
+// newCertificate returns PEM of an authority's certificate, and of a key with a certificate by it
+// for ip and name. Nobody keeps the authority's key.
 func newCertificate(ip net.IP, name string, now time.Time) (authority, server []byte, err error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"text/tabwriter"
 )
 
-// A Status names every member with its process and addresses. As JSON it is what tools read, so its fields may grow
-// and not change. The pid of a stopped member is 0.
+// A Status names every member with its process and addresses. As JSON it is what tools read, so its
+// fields may grow and not change. The pid of a stopped member is 0.
 type Status struct {
 	Carillon  []CarillonStatus  `json:"carillon"`
 	Cassandra []CassandraStatus `json:"cassandra"`

@@ -29,7 +29,8 @@ func (d *Disk) control(r request) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	flags := withoutFlush                                                                                               // the other requests look at nothing
+	// the other requests look at nothing
+	flags := withoutFlush
 	if _, _, no := syscall.Syscall(syscall.SYS_IOCTL, dir.Fd(), uintptr(r), uintptr(unsafe.Pointer(&flags))); no != 0 { // #nosec G103 -- ioctl takes a pointer
 		return no
 	}

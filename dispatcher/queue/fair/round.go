@@ -1,6 +1,7 @@
 package fair
 
-// Flow is one of those that want something. A flow is in one round at most, and belongs to whoever guards that.
+// Flow is one of those that want something. A flow is in one round at most, and belongs to whoever
+// guards that.
 type Flow[T any] struct {
 	Of T // whose flow it is
 
@@ -15,8 +16,8 @@ func (f *Flow[T]) Weight() int { return max(f.weight, 1) }
 // Waits reports whether the flow is in a round.
 func (f *Flow[T]) Waits() bool { return f.next != nil }
 
-// Round is a ring of flows that wait. The zero value is empty. It is not safe for concurrent use, and costs O(1) a call; Next also
-// what there is to be paid of debts.
+// Round is a ring of flows that wait. The zero value is empty. It is not safe for concurrent use,
+// and costs O(1) a call; Next also what there is to be paid of debts.
 type Round[T any] struct {
 	turn    *Flow[T] // whose turn it is; nil = nobody waits
 	begun   bool     // it has had its quantum of this turn
@@ -65,7 +66,8 @@ func (r *Round[T]) Leave(f *Flow[T]) {
 	f.credit = min(f.credit, 0)
 }
 
-// Weigh sets the weight of a flow, whether it waits or not; a turn that has begun goes on as it was.
+// Weigh sets the weight of a flow, whether it waits or not; a turn that has begun goes on as it
+// was.
 func (r *Round[T]) Weigh(f *Flow[T], weight int) {
 	if f.Waits() {
 		r.weights += max(weight, 1) - f.Weight()

@@ -43,7 +43,8 @@ func (l *load) add(r *Round[*load], n int) {
 	r.Join(&l.flow)
 }
 
-// TestSharesFollowWeights: at every instant, of flows that all wait, what each was served by its weight differs by at most one quantum.
+// TestSharesFollowWeights: at every instant, of flows that all wait, what each was served by its
+// weight differs by at most one quantum.
 func TestSharesFollowWeights(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r Round[*load]
@@ -69,8 +70,8 @@ func TestSharesFollowWeights(t *testing.T) {
 	})
 }
 
-// TestNothingIsLeft: whatever comes and goes, somebody is served as long as somebody waits, everything that came is served once, and
-// the ring knows how many wait and what they weigh.
+// TestNothingIsLeft: whatever comes and goes, somebody is served as long as somebody waits,
+// everything that came is served once, and the ring knows how many wait and what they weigh.
 func TestNothingIsLeft(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r Round[*load]
@@ -122,7 +123,8 @@ func TestNothingIsLeft(t *testing.T) {
 	})
 }
 
-// TestANewcomerWaitsOneRound: who joins is served after at most the sum of the others' weights, and who was away has saved up nothing.
+// TestANewcomerWaitsOneRound: who joins is served after at most the sum of the others' weights, and
+// who was away has saved up nothing.
 func TestANewcomerWaitsOneRound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r Round[*load]

@@ -21,8 +21,9 @@ var ErrNoAnswer = errors.New("no answer")
 
 // Config is how a broker behaves. The zero value is a network without faults.
 type Config struct {
-	MaxBytes      int   // bound of one stream, bytes of envelopes; 0 = DefaultMaxBytes
-	MaxAckPending int   // bound of the deliveries held of a lane and priority; 0 = queue.MaxAckPending
+	MaxBytes int // bound of one stream, bytes of envelopes; 0 = DefaultMaxBytes
+	// bound of the deliveries held of a lane and priority; 0 = queue.MaxAckPending
+	MaxAckPending int
 	Fault         Fault // nil harms nothing
 }
 
@@ -148,7 +149,7 @@ func (b *Broker) stream(lane queue.Lane) *stream {
 }
 
 // judge asks the fault function.
-func (b *Broker) judge(e Event) Verdict {
+func (b *Broker) verdict(e Event) Verdict {
 	if b.cfg.Fault == nil {
 		return Verdict{}
 	}
@@ -180,11 +181,11 @@ func (b *Broker) after(d time.Duration, f func()) {
 }
 
 // tell passes wire on to everybody who listens to ch, as far as the network and the fault allow.
-func (b *Broker) tell(from *Conn, ch channel, wire []byte) {
+func (b *Broker) deliver(from *Conn, ch channel, wire []byte) {
 	if from.down() != nil {
 		return
 	}
-	v := b.judge(Event{Point: ch.point, Conn: from.name, Shard: ch.shard, Topic: ch.topic})
+	v := b.verdict(Event{Point: ch.point, Conn: from.name, Shard: ch.shard, Topic: ch.topic})
 	if v.Drop {
 		return
 	}

@@ -27,8 +27,8 @@ type Conn struct {
 
 var _ queue.Queue = (*Conn)(nil)
 
-// Cut takes the node off the network: what it sends and what is sent to it is lost, and what it holds
-// comes back to others after queue.AckWait.
+// Cut takes the node off the network: what it sends and what is sent to it is lost, and what it
+// holds comes back to others after queue.AckWait.
 func (c *Conn) Cut() { c.setCut(true) }
 
 // Heal ends a Cut.
@@ -45,9 +45,9 @@ func (c *Conn) setCut(cut bool) {
 	c.changed = make(chan struct{})
 }
 
-// Close ends the connection: every publication under way ends with queue.ErrClosed, every subscription ends, and
-// what the node holds comes back to others after queue.AckWait. It waits for callbacks under way,
-// so it must not be called from one. The error is always nil.
+// Close ends the connection: every publication under way ends with queue.ErrClosed, every
+// subscription ends, and what the node holds comes back to others after queue.AckWait. It waits for
+// callbacks under way, so it must not be called from one. The error is always nil.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	first := !c.closed
@@ -176,7 +176,7 @@ func (c *Conn) publish(lane queue.Lane, env *queue.Envelope, wire []byte, done f
 	c.mu.Unlock()
 
 	e := Event{Point: Publish, Conn: c.name, Lane: lane, Priority: env.Entry.Spec.Priority.Or(), Entry: env.Entry.ID}
-	v := c.broker.judge(e)
+	v := c.broker.verdict(e)
 	if cut || v.Drop {
 		return nil // the time-out tells
 	}
@@ -202,7 +202,7 @@ func (c *Conn) store(p *publication, e Event, id string, wire []byte, double boo
 		r, err = queue.Receipt{}, fmt.Errorf("publish %s: %w", e.Entry, err)
 	}
 	e.Point = Receipt
-	v := b.judge(e)
+	v := b.verdict(e)
 	if v.Drop || c.down() != nil {
 		return // the time-out tells
 	}
@@ -235,8 +235,8 @@ func (c *Conn) Load(ctx context.Context, lane queue.Lane, p schema.Priority) (qu
 	return queue.Load{Waiting: s.live - s.held, Held: s.held, Delivered: s.delivered}, nil
 }
 
-// reach fails if the broker cannot be asked: at once if the connection is closed or ctx has ended, and after
-// PublishTimeout if it is cut.
+// reach fails if the broker cannot be asked: at once if the connection is closed or ctx has ended,
+// and after PublishTimeout if it is cut.
 func (c *Conn) reach(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

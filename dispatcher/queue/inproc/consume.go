@@ -76,7 +76,7 @@ func (c *Conn) take(now time.Time, lane queue.Lane, p schema.Priority, limit int
 	deliveries := make([]queue.Delivery, 0, len(taken))
 	for i, m := range taken {
 		e := Event{Point: Delivery, Conn: c.name, Lane: lane, Priority: p, Entry: m.entry}
-		v := b.judge(e)
+		v := b.verdict(e)
 		if v.Drop {
 			continue
 		}
@@ -100,7 +100,8 @@ func (c *Conn) take(now time.Time, lane queue.Lane, p schema.Priority, limit int
 		deliveries = append(deliveries, &delivery{conn: c, m: m, event: e, env: env, redelivered: counts[i] > 1})
 	}
 	if len(taken) > 0 && len(deliveries) == 0 {
-		next = now // look again at once: there may be more, and there are other instants to wait for
+		// look again at once: there may be more, and there are other instants to wait for
+		next = now
 	}
 	return deliveries, next, changed
 }
@@ -145,7 +146,7 @@ func (d *delivery) send(point Point, do func(*message)) {
 	e := d.event
 	e.Point = point
 	b := d.conn.broker
-	v := b.judge(e)
+	v := b.verdict(e)
 	if v.Drop {
 		return
 	}

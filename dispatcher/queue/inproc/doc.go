@@ -1,5 +1,5 @@
-// Package inproc is the queue in memory, for simulation: streams, consumers and bus of one cluster in
-// one process, with one connection per simulated node.
+// Package inproc is the queue in memory, for simulation: streams, consumers and bus of one cluster
+// in one process, with one connection per simulated node.
 //
 // It keeps the same contract as the jetstream adapter (queuetest runs on both) and can be made to
 // break every promise that a network does not make: Config.Fault loses, doubles and delays single

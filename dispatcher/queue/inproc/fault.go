@@ -26,7 +26,8 @@ const (
 // Event is one message at one point.
 type Event struct {
 	Point Point
-	Conn  string // name of the connection that sends it or, for a receipt or a delivery, that it is for
+	// name of the connection that sends it or, for a receipt or a delivery, that it is for
+	Conn string
 
 	Lane     queue.Lane      // of messages of a stream
 	Priority schema.Priority // of messages of a stream
@@ -39,12 +40,12 @@ type Event struct {
 // Verdict says what becomes of a message. The zero value leaves it alone. Drop wins over Double and
 // Delay; Double and Delay may go together.
 type Verdict struct {
-	// Drop loses the message. A lost publish or receipt ends in an error after PublishTimeout; a lost
-	// delivery, ack, hold or return means another delivery after queue.AckWait.
+	// Drop loses the message. A lost publish or receipt ends in an error after PublishTimeout; a
+	// lost delivery, ack, hold or return means another delivery after queue.AckWait.
 	Drop bool
-	// Double passes it on twice: an envelope is stored twice, as if the stream had forgotten what it
-	// knew of duplicates, and a delivery goes out to the next who fetches as well. It means nothing to receipts,
-	// acks, holds and returns.
+	// Double passes it on twice: an envelope is stored twice, as if the stream had forgotten what
+	// it knew of duplicates, and a delivery goes out to the next who fetches as well. It means
+	// nothing to receipts, acks, holds and returns.
 	Double bool
 	// Delay passes it on later. Order is not kept.
 	Delay time.Duration

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// maxPull is how long one pull waits at the server: an idle lane and priority costs one pull in that time,
-	// and a pull that was lost with a server delays messages by no more.
+	// maxPull is how long one pull waits at the server: an idle lane and priority costs one pull in
+	// that time, and a pull that was lost with a server delays messages by no more.
 	maxPull = 2 * time.Second
 	// pullGrace is how long after its end the status of a pull is awaited, and, once there are
 	// messages, how long the rest of them may take.
@@ -28,8 +28,8 @@ const (
 	// Pauses after a pull that failed or was refused.
 	pullPause    = 10 * time.Millisecond
 	pullPauseMax = 250 * time.Millisecond
-	// maxMalformed is how often a message that cannot be read is left for others (a newer version may
-	// understand it) before it is thrown away. The store knows the entry: it is not lost.
+	// maxMalformed is how often a message that cannot be read is left for others (a newer version
+	// may understand it) before it is thrown away. The store knows the entry: it is not lost.
 	maxMalformed = 10
 )
 
@@ -174,7 +174,8 @@ func (q *Queue) status(m *nats.Msg) (ended bool, err error) {
 		if description == "Request Timeout" {
 			return true, nil
 		}
-		return true, fmt.Errorf("pull refused: %s", description) // others wait already, and there is too little
+		// others wait already, and there is too little
+		return true, fmt.Errorf("pull refused: %s", description)
 	case "409":
 		switch description {
 		case "Message Size Exceeds MaxBytes":
@@ -218,14 +219,14 @@ func (q *Queue) keep(l *lane, p schema.Priority, in *puller) {
 	l.pullers[p.Or()] = append(l.pullers[p.Or()], in)
 }
 
-// discard gives an inbox up, whose pull may still be under way, and returns what arrived unasked. What
-// arrives later comes back after queue.AckWait.
+// discard gives an inbox up, whose pull may still be under way, and returns what arrived unasked.
+// What arrives later comes back after queue.AckWait.
 func (q *Queue) discard(in *puller) {
 	n, _, err := in.sub.Pending()
 	for ; err == nil && n > 0; n-- {
 		var m *nats.Msg
 		if m, err = in.sub.NextMsg(time.Millisecond); err == nil && m.Reply != "" {
-			q.tell(m.Reply, nakText)
+			q.respond(m.Reply, nakText)
 		}
 	}
 	if err := in.sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) && !errors.Is(err, nats.ErrBadSubscription) {
@@ -242,7 +243,7 @@ var (
 )
 
 // tell sends word about a message.
-func (q *Queue) tell(reply string, word []byte) {
+func (q *Queue) respond(reply string, word []byte) {
 	if err := q.nc.Publish(reply, word); err != nil {
 		q.metrics.unsent.Inc()
 	}
@@ -273,7 +274,7 @@ func (q *Queue) delivery(m *nats.Msg) (*delivery, bool) {
 		q.metrics.malformed.Inc()
 		q.log.Error("a message cannot be read", "subject", m.Subject, "sequence", meta.Sequence.Stream, "deliveries", meta.NumDelivered, "err", err)
 		if meta.NumDelivered >= maxMalformed {
-			q.tell(m.Reply, termText)
+			q.respond(m.Reply, termText)
 		}
 		return nil, false
 	}
@@ -290,18 +291,18 @@ func (d *delivery) Redelivered() bool { return d.redelivered }
 
 func (d *delivery) Ack() {
 	if !d.ended.Swap(true) {
-		d.q.tell(d.reply, ackText)
+		d.q.respond(d.reply, ackText)
 	}
 }
 
 func (d *delivery) Return() {
 	if !d.ended.Swap(true) {
-		d.q.tell(d.reply, nakText)
+		d.q.respond(d.reply, nakText)
 	}
 }
 
 func (d *delivery) Hold() {
 	if !d.ended.Load() {
-		d.q.tell(d.reply, progressText)
+		d.q.respond(d.reply, progressText)
 	}
 }

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// receiptTimeout is how long a publication waits for its receipt. Publishing the same again after it is
-	// harmless within queue.DuplicateWindow.
+	// receiptTimeout is how long a publication waits for its receipt. Publishing the same again
+	// after it is harmless within queue.DuplicateWindow.
 	receiptTimeout = 3 * time.Second
 	expireInterval = 250 * time.Millisecond
 
@@ -31,7 +31,8 @@ const (
 var errNoReceipt = errors.New("no receipt")
 
 // publisher sends envelopes and matches the receipts. nats.go has such a thing too; this one has no
-// timer, no goroutine and no map entry for each message, and ends every publication when the connection goes.
+// timer, no goroutine and no map entry for each message, and ends every publication when the
+// connection goes.
 type publisher struct {
 	q     *Queue
 	inbox string // receipts go to <inbox>.<slot>.<turn>
@@ -44,7 +45,7 @@ type publisher struct {
 
 // publication is one envelope under way.
 type publication struct {
-	turn        uint64 // tells the users of a slot apart
+	use         uint64 // tells the users of a slot apart
 	done        func(queue.Receipt, error)
 	lane        *lane
 	incarnation string // known before the message was sent
@@ -105,8 +106,8 @@ func (p *publisher) publish(ctx context.Context, n queue.Lane, env *queue.Envelo
 		p.free <- slot
 		return queue.ErrClosed
 	}
-	turn := p.slots[slot].turn + 1
-	pub.turn = turn
+	turn := p.slots[slot].use + 1
+	pub.use = turn
 	p.slots[slot] = pub
 	p.mu.Unlock()
 	p.q.metrics.underWay.Inc()
@@ -118,7 +119,8 @@ func (p *publisher) publish(ctx context.Context, n queue.Lane, env *queue.Envelo
 		Data:    wire,
 	})
 	if err != nil {
-		// Nothing was sent. The envelope counts as not taken, unless the connection's end has ended it meanwhile.
+		// Nothing was sent. The envelope counts as not taken, unless the connection's end has ended
+		// it meanwhile.
 		if _, open := p.take(slot, turn); open {
 			p.release(slot)
 			return err
@@ -127,16 +129,17 @@ func (p *publisher) publish(ctx context.Context, n queue.Lane, env *queue.Envelo
 	return nil
 }
 
-// take ends a publication and returns it, unless it has ended. The caller calls done and then release.
+// take ends a publication and returns it, unless it has ended. The caller calls done and then
+// release.
 func (p *publisher) take(slot int, turn uint64) (publication, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.slots[slot]
-	if s.done == nil || s.turn != turn {
+	if s.done == nil || s.use != turn {
 		return publication{}, false
 	}
 	pub := *s
-	*s = publication{turn: turn}
+	*s = publication{use: turn}
 	return pub, true
 }
 
@@ -181,7 +184,8 @@ func (p *publisher) receive(m *nats.Msg) {
 // read reads what the stream answered.
 func (p *publisher) read(m *nats.Msg, pub publication) (queue.Receipt, error) {
 	if len(m.Data) == 0 {
-		// The status 503: nobody stores messages with this subject. The stream is gone, or has no leader.
+		// The status 503: nobody stores messages with this subject. The stream is gone, or has no
+		// leader.
 		p.q.look()
 		return queue.Receipt{}, fmt.Errorf("%w: no stream answers", errNoReceipt)
 	}
@@ -205,8 +209,8 @@ func (p *publisher) read(m *nats.Msg, pub publication) (queue.Receipt, error) {
 	return queue.Receipt{Stream: pub.incarnation, Sequence: ack.Sequence, Known: ack.Duplicate}, nil
 }
 
-// isFull reports whether the stream, or the servers' storage, has no room. Of a failure to store there is
-// only the text to tell a full stream from others.
+// isFull reports whether the stream, or the servers' storage, has no room. Of a failure to store
+// there is only the text to tell a full stream from others.
 func isFull(e *jetstream.APIError) bool {
 	switch e.ErrorCode {
 	case codeInsufficientBytes, codeInsufficientMemory:
@@ -240,7 +244,7 @@ func (p *publisher) fail(before time.Time, err error) {
 		p.mu.Lock()
 		s := &p.slots[slot]
 		old := s.done != nil && s.since.Before(before)
-		turn := s.turn
+		turn := s.use
 		p.mu.Unlock()
 		if old {
 			p.end(slot, turn, func(publication) (queue.Receipt, error) { return queue.Receipt{}, err })

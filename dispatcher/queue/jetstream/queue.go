@@ -39,13 +39,14 @@ type Queue struct {
 	inbox   *inbox
 	clocks  []*serverClock // one for each URL
 
-	health atomic.Pointer[error] // of the last look at the streams; nil pointer = well
-	kick   chan struct{}         // asks the watch for a look at once
+	health   atomic.Pointer[error] // of the last look at the streams; nil pointer = well
+	checkNow chan struct{}         // asks the watch for a look at once
 
 	ensuring sync.Mutex // one at a time makes streams
 
-	mu       sync.Mutex
-	session  context.Context // ends when the connection is lost or closed: what was asked is not answered any more
+	mu sync.Mutex
+	// ends when the connection is lost or closed: what was asked is not answered any more
+	session  context.Context
 	end      context.CancelFunc
 	closed   bool
 	stopping context.Context // ends with Close
@@ -55,14 +56,15 @@ type Queue struct {
 
 var _ queue.Queue = (*Queue)(nil)
 
-// Connect connects to NATS and makes the streams. While that fails it logs why and tries again, until
-// ctx ends or a server refuses the log-in. Once connected the queue reconnects for ever. The caller must Close it.
+// Connect connects to NATS and makes the streams. While that fails it logs why and tries again,
+// until ctx ends or a server refuses the log-in. Once connected the queue reconnects for ever. The
+// caller must Close it.
 func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	q := &Queue{cfg: cfg, log: cfg.Logger, metrics: newMetrics(), kick: make(chan struct{}, 1)}
+	q := &Queue{cfg: cfg, log: cfg.Logger, metrics: newMetrics(), checkNow: make(chan struct{}, 1)}
 	q.stopping, q.stop = context.WithCancel(context.Background())
 	q.session, q.end = context.WithCancel(q.stopping)
 	q.pub = newPublisher(q)
@@ -103,7 +105,8 @@ func (q *Queue) start(ctx context.Context) error {
 	return nil
 }
 
-// retry calls act until it succeeds, ctx ends, or the server refuses who we are, and says so in the log.
+// retry calls act until it succeeds, ctx ends, or the server refuses who we are, and says so in the
+// log.
 func (q *Queue) retry(ctx context.Context, what string, act func(context.Context) error) error {
 	pause := retryPause
 	for {
@@ -129,19 +132,20 @@ func (q *Queue) retry(ctx context.Context, what string, act func(context.Context
 // options returns what all connections have in common.
 func (q *Queue) options() (nats.Options, error) {
 	opts := nats.Options{
-		Servers:              q.cfg.URLs,
-		Name:                 q.cfg.Name,
-		User:                 q.cfg.User,
-		Password:             q.cfg.Password,
-		Token:                q.cfg.Token,
-		TLSConfig:            q.cfg.TLS,
-		Secure:               q.cfg.TLS != nil,
-		AllowReconnect:       true,
-		MaxReconnect:         -1,
-		ReconnectWait:        reconnectWait,
-		ReconnectJitter:      reconnectWait,
-		ReconnectJitterTLS:   reconnectWait,
-		ReconnectBufSize:     nats.DefaultReconnectBufSize, // for acknowledgements, signals and words to workers; requests are not to wait in it
+		Servers:            q.cfg.URLs,
+		Name:               q.cfg.Name,
+		User:               q.cfg.User,
+		Password:           q.cfg.Password,
+		Token:              q.cfg.Token,
+		TLSConfig:          q.cfg.TLS,
+		Secure:             q.cfg.TLS != nil,
+		AllowReconnect:     true,
+		MaxReconnect:       -1,
+		ReconnectWait:      reconnectWait,
+		ReconnectJitter:    reconnectWait,
+		ReconnectJitterTLS: reconnectWait,
+		// for acknowledgements, signals and words to workers; requests are not to wait in it
+		ReconnectBufSize:     nats.DefaultReconnectBufSize,
 		Timeout:              dialTimeout,
 		DrainTimeout:         nats.DefaultDrainTimeout,
 		PingInterval:         pingInterval,
@@ -182,7 +186,8 @@ func (q *Queue) dial(context.Context) error {
 	return nil
 }
 
-// where names the server of a connection. One in this process has no address, and the client would make one up.
+// where names the server of a connection. One in this process has no address, and the client would
+// make one up.
 func (q *Queue) where(nc *nats.Conn) string {
 	if q.cfg.Server != nil {
 		return "in process"
@@ -227,9 +232,9 @@ func (q *Queue) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	q.log.Warn("nats reports an error", "subject", subject, "err", err)
 }
 
-// Close ends the connection: publications under way end with queue.ErrClosed, subscriptions end, and what this
-// node holds comes back to others after queue.AckWait. Close waits for callbacks under way, so it
-// must not be called from one.
+// Close ends the connection: publications under way end with queue.ErrClosed, subscriptions end,
+// and what this node holds comes back to others after queue.AckWait. Close waits for callbacks
+// under way, so it must not be called from one.
 func (q *Queue) Close() error {
 	q.mu.Lock()
 	first := !q.closed
@@ -272,7 +277,7 @@ func (q *Queue) current() (context.Context, error) {
 }
 
 // goes runs f in a goroutine that Close waits for, and reports whether the queue was still open.
-func (q *Queue) goes(f func()) bool {
+func (q *Queue) spawn(f func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.closed {
@@ -353,7 +358,8 @@ func (q *Queue) front(ctx context.Context, n queue.Lane, p schema.Priority) (que
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	f := queue.Front{}
-	// By the stream's leader, not by a direct get: a replica that lags behind does not know the newest messages.
+	// By the stream's leader, not by a direct get: a replica that lags behind does not know the
+	// newest messages.
 	m, err := l.handle.Load().stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(q.cfg.Names.Run(n, p)))
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):

@@ -13,7 +13,8 @@ import (
 	"carillon.dev/carillon/dispatcher/queue"
 )
 
-// inbox is where replies come to: one subscription for all requests of the connection, which a token in the subject tells apart.
+// inbox is where replies come to: one subscription for all requests of the connection, which a
+// token in the subject tells apart.
 type inbox struct {
 	q      *Queue
 	prefix string
@@ -44,8 +45,8 @@ func newInbox(q *Queue) *inbox {
 	return &inbox{q: q, waiting: make(map[string]*request)}
 }
 
-// open subscribes at the first request. The server keeps the order of what one connection sends: it knows of the inbox before it sees
-// a request.
+// open subscribes at the first request. The server keeps the order of what one connection sends: it
+// knows of the inbox before it sees a request.
 func (b *inbox) open() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,15 +77,18 @@ func (b *inbox) receive(m *nats.Msg) {
 	}
 }
 
-// inboxPrefix begins the subjects on which clients hear answers, also where they have a prefix of their own for each user (_INBOX_name).
+// inboxPrefix begins the subjects on which clients hear answers, also where they have a prefix of
+// their own for each user (_INBOX_name).
 const inboxPrefix = "_INBOX"
 
-// drawInbox names an inbox. Who has seen one cannot guess another, as he could nats.NewInbox's, which count: a worker is told where its result goes, may publish to all
-// inboxes, and must not speak for JetStream in those of pulls and receipts.
+// drawInbox names an inbox. Who has seen one cannot guess another, as he could nats.NewInbox's,
+// which count: a worker is told where its result goes, may publish to all inboxes, and must not
+// speak for JetStream in those of pulls and receipts.
 func drawInbox() string { return inboxPrefix + "." + rand.Text() }
 
-// mayAnswer reports whether a worker is answered on the subject that it names. It is where it hears, and nothing else: what we publish goes out under our permissions, and
-// an empty message on a subject of the JetStream API deletes a stream.
+// mayAnswer reports whether a worker is answered on the subject that it names. It is where it
+// hears, and nothing else: what we publish goes out under our permissions, and an empty message on
+// a subject of the JetStream API deletes a stream.
 func mayAnswer(subject string) bool {
 	return strings.HasPrefix(subject, inboxPrefix)
 }
@@ -171,7 +175,8 @@ func (q *Queue) request(ctx context.Context, subject string, headers map[string]
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// The client would keep it and send it once it is connected again: to a worker, long after its asker has given up.
+	// The client would keep it and send it once it is connected again: to a worker, long after its
+	// asker has given up.
 	if !q.Reachable() {
 		return queue.ErrOffline
 	}

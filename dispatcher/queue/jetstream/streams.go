@@ -16,11 +16,13 @@ import (
 )
 
 const (
-	watchInterval  = time.Second            // between two looks at the streams
-	lookPause      = 200 * time.Millisecond // at least, between two looks that were asked for
-	upgradePeriod  = time.Minute            // between two attempts to have as many replicas as wanted
-	wantedReplicas = 3                      // where Config.Replicas is 0
-	leap           = 1_000_000              // a sequence that jumps by more than this may be of a stream made anew
+	watchInterval = time.Second            // between two looks at the streams
+	checkPause    = 200 * time.Millisecond // at least, between two looks that were asked for
+	// between two attempts to have as many replicas as wanted
+	upgradePeriod  = time.Minute
+	wantedReplicas = 3 // where Config.Replicas is 0
+	// a sequence that jumps by more than this may be of a stream made anew
+	sequenceJump = 1_000_000
 
 	codeReplicasUnsupported = 10074 // a server that is in no cluster
 	codeNoPeers             = 10005 // fewer servers than replicas
@@ -60,8 +62,8 @@ func (l *lane) learn(s jetstream.Stream) (another bool) {
 	if old != nil && old.incarnation == now.incarnation {
 		return false
 	}
-	// Of two that learn at once either may win: the next look settles it, and until then receipts may carry
-	// an incarnation that is too old, never one that is too new.
+	// Of two that learn at once either may win: the next look settles it, and until then receipts
+	// may carry an incarnation that is too old, never one that is too new.
 	l.handle.Store(now)
 	l.last.Store(0)
 	return old != nil
@@ -72,10 +74,10 @@ func (l *lane) odd(sequence uint64) bool {
 	for {
 		last := l.last.Load()
 		if sequence <= last {
-			return last-sequence > leap
+			return last-sequence > sequenceJump
 		}
 		if l.last.CompareAndSwap(last, sequence) {
-			return last != 0 && sequence-last > leap
+			return last != 0 && sequence-last > sequenceJump
 		}
 	}
 }
@@ -204,7 +206,8 @@ func same(a, b jetstream.StreamConfig) bool {
 		a.Duplicates == b.Duplicates && a.AllowDirect == b.AllowDirect && a.Replicas == b.Replicas && a.Storage == b.Storage
 }
 
-// withReplicas does act with as many replicas as the servers allow, where their number was left open.
+// withReplicas does act with as many replicas as the servers allow, where their number was left
+// open.
 func (q *Queue) withReplicas(cfg jetstream.StreamConfig, act func(jetstream.StreamConfig) (jetstream.Stream, error)) (jetstream.Stream, error) {
 	for {
 		s, err := act(cfg)
@@ -228,7 +231,7 @@ func (q *Queue) lookIfGone(err error) {
 // look asks the watch to look at the streams at once. It does not wait.
 func (q *Queue) look() {
 	select {
-	case q.kick <- struct{}{}:
+	case q.checkNow <- struct{}{}:
 	default:
 	}
 }
@@ -244,7 +247,7 @@ func (q *Queue) watch() {
 		case <-q.stopping.Done():
 			return
 		case <-tick.C:
-		case <-q.kick:
+		case <-q.checkNow:
 			asked = true
 		}
 		now := time.Now()
@@ -264,7 +267,7 @@ func (q *Queue) watch() {
 		select { // bounds the rate of looks that are asked for
 		case <-q.stopping.Done():
 			return
-		case <-time.After(lookPause):
+		case <-time.After(checkPause):
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // Exercise runs the suite. Every case opens a rig of its own, with empty streams. around runs the
-// body of a case: synctest.Test for an adapter that lives in a bubble; for one that does not, it may
-// make cases parallel.
+// body of a case: synctest.Test for an adapter that lives in a bubble; for one that does not, it
+// may make cases parallel.
 func Exercise(t *testing.T, open func(t *testing.T) *Rig, around func(t *testing.T, body func(t *testing.T))) {
 	for _, c := range []struct {
 		name string
@@ -256,7 +256,8 @@ func frontAndDepth(t *testing.T, r *Rig) {
 	var rs []queue.Receipt
 	for n := range 4 {
 		rs = append(rs, publish(t, r.Queue, 0, envelope(t, n)))
-		publish(t, r.Queue, 0, &queue.Envelope{Entry: entry(t, 100+n, schema.Low, nil)}) // between them
+		// between them
+		publish(t, r.Queue, 0, &queue.Envelope{Entry: entry(t, 100+n, schema.Low, nil)})
 	}
 	load(t, r.Other, 0, schema.Normal, queue.Load{Waiting: 4})
 	at := func(i int) queue.Front { return queue.Front{Stream: rs[0].Stream, Sequence: rs[i].Sequence} }

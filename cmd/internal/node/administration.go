@@ -1,0 +1,80 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/dispatcher/queue"
+)
+
+// office is what a node knows of those who use it: keys, tenants and their quotas, who changed
+// what, and what was done.
+type administration struct {
+	keys    *bucketer.Keys
+	tenants *bucketer.Tenants
+	signing *bucketer.Signing
+	audit   *bucketer.Audit
+	stats   bucketer.Stats
+	counts  *statsWriter
+}
+
+// openAdministration makes the office. It does no I/O.
+func (n *Node) openAdministration(now func() time.Time) (*administration, error) {
+	log := n.log.With("part", "office")
+	keyring, err := bucketer.ParseKeyring(n.cfg.Secrets.Keys)
+	if err != nil {
+		return nil, fmt.Errorf("secrets.keys: %w", err)
+	}
+	return &administration{
+		keys:    bucketer.NewKeys(n.store, n.queue, now, log),
+		signing: bucketer.NewSigning(n.store, keyring, n.queue, now),
+		tenants: bucketer.NewTenants(n.store, n.queue, now, n.bucketers),
+		audit:   bucketer.NewAudit(n.store, now, log, n.reg),
+		stats:   bucketer.Stats{Store: n.store},
+		counts:  &statsWriter{store: n.store, gather: n.reg, node: n.cfg.Node.Name, now: now, log: log},
+	}, nil
+}
+
+// bucketers returns how many nodes share the quotas: those that take jobs in.
+func (n *Node) bucketers() (count int) {
+	for _, m := range n.ring.Snapshot().Members() {
+		if m.Has(config.Bucketer) {
+			count++
+		}
+	}
+	return count
+}
+
+// run keeps the office until ctx ends, and what it still has to write is written.
+func (o *administration) run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = o.keys.Run(ctx) })  // returns nil
+	wg.Go(func() { _ = o.audit.Run(ctx) }) // returns nil
+	wg.Go(func() { o.counts.run(ctx) })
+	wg.Wait()
+	return nil
+}
+
+// listen hears of keys and tenants that others change.
+func (o *administration) listen(q queue.Signals) (cancel func(), err error) {
+	keys, err := q.SubscribeSignal(queue.TopicKey, o.keys.Changed)
+	if err != nil {
+		return nil, fmt.Errorf("listen for changed keys: %w", err)
+	}
+	tenants, err := q.SubscribeSignal(queue.TopicTenant, o.tenants.Changed)
+	if err != nil {
+		keys()
+		return nil, fmt.Errorf("listen for changed tenants: %w", err)
+	}
+	signing, err := q.SubscribeSignal(queue.TopicSigning, o.signing.Changed)
+	if err != nil {
+		keys()
+		tenants()
+		return nil, fmt.Errorf("listen for changed signing keys: %w", err)
+	}
+	return func() { keys(); tenants(); signing() }, nil
+}
