@@ -123,7 +123,7 @@ func (g *gossip) NotifyLeave(n *memberlist.Node) {
 	signal(g.changed)
 }
 
-// forget moves a member to those gone. Called with mu held.
+// markGone moves a member to those gone. Called with mu held.
 func (g *gossip) markGone(name string, status Status) {
 	delete(g.members, name)
 	g.gone[name] = status
@@ -180,7 +180,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// lines turns memberlist's log lines ("[WARN] memberlist: …") into records. Its errors are our
+// logWriter turns memberlist's log lines ("[WARN] memberlist: …") into records. Its errors are our
 // warnings: gossip lives with them.
 type logWriter struct{ log *slog.Logger }
 

@@ -67,7 +67,8 @@ func (r *Ring) keepJoining(ctx context.Context, s *running) {
 	}
 }
 
-// rest waits for d, or for conflictRetry after our name was found in use. ok is false if ctx ended.
+// waitOrConflict waits for d, or for conflictRetry after our name was found in use. ok is false if
+// ctx ended.
 func (r *Ring) waitOrConflict(ctx context.Context, d time.Duration) (conflict, ok bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

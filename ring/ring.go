@@ -228,7 +228,7 @@ func (r *Ring) follow(ctx context.Context, s *running) {
 	}
 }
 
-// show publishes the view of these members, if it is a new one.
+// publishView publishes the view of these members, if it is a new one.
 func (r *Ring) publishView(members []Member, gone map[string]Status) {
 	fresh, err := r.publish(time.Now().UTC(), members, gone, int(r.shards.Load()))
 	// names are keys of a map and checked on the way in, and so is the number of shards

@@ -136,10 +136,10 @@ type hasher struct{}
 
 func (hasher) Sum64(b []byte) uint64 { return xxhash.Sum64(b) }
 
-// share puts the dispatchers, sorted by name, on the circle, and gives each partition (= shard) to
-// the first of them that follows it there and has room. There is always room: n members may take
-// ⌈Load×shards÷n⌉ ≥ shards÷n each, also where there are more members than shards. So the library's
-// panic on a full circle cannot happen while Load ≥ 1.
+// assignOwners puts the dispatchers, sorted by name, on the circle, and gives each partition (=
+// shard) to the first of them that follows it there and has room. There is always room: n members
+// may take ⌈Load×shards÷n⌉ ≥ shards÷n each, also where there are more members than shards. So the
+// library's panic on a full circle cannot happen while Load ≥ 1.
 func assignOwners(dispatchers []Member, shards int) (owners []int, owned [][]schema.Shard) {
 	if len(dispatchers) == 0 || shards == 0 {
 		return nil, nil // the library takes a count of 0 for its default
@@ -219,7 +219,7 @@ func (s *Snapshot) Status(name string) Status {
 	return s.gone[name]
 }
 
-// same tells whether both say the same, whenever they were made.
+// equal tells whether both say the same, whenever they were made.
 func (s *Snapshot) equal(o *Snapshot) bool {
 	return s.shards == o.shards && slices.EqualFunc(s.members, o.members, Member.equal) && maps.Equal(s.gone, o.gone)
 }

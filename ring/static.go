@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// board shows the newest snapshot and wakes those who wait for the next.
+// publisher shows the newest snapshot and wakes those who wait for the next.
 type publisher struct {
 	mu      sync.Mutex // serialises publish
 	current atomic.Pointer[version]
 }
 
-// notice is a snapshot together with the channel that is closed when it is no longer the newest.
+// version is a snapshot together with the channel that is closed when it is no longer the newest.
 type version struct {
 	snapshot   *Snapshot
 	superseded chan struct{}

@@ -28,8 +28,7 @@ func main() {
 	os.Exit(exitCode(err))
 }
 
-// complaint is what is said of an error. That there is no cluster is an answer rather than a
-// failure.
+// errorText returns the text that is printed for an error.
 func errorText(err error) string {
 	if errors.Is(err, cluster.ErrNoCluster) {
 		return cluster.ErrNoCluster.Error()
@@ -37,12 +36,12 @@ func errorText(err error) string {
 	return "Error: " + err.Error()
 }
 
-// A childError says that the command run for the user has failed.
+// A childError says that the user's command has failed.
 type childError struct{ err *exec.ExitError }
 
 func (e childError) Error() string { return "the command failed: " + e.err.Error() }
 
-// exitCode is that of the command run for the user, if it was that which failed.
+// exitCode returns 0 without an error, the exit code of the user's command if that failed, else 1.
 func exitCode(err error) int {
 	var child childError
 	switch {
@@ -143,7 +142,7 @@ func report(w io.Writer, s cluster.Status) error {
 	return err
 }
 
-// say returns a function that prints a line of progress.
+// progress returns a function that prints a line of progress.
 func progress(cmd *cobra.Command) func(string) {
 	return func(line string) { cmd.PrintErrln(line) }
 }

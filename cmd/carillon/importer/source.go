@@ -148,7 +148,7 @@ const (
 	unknown // sent without a key and not answered: the job may exist
 )
 
-// item is a line of the source.
+// line is a line of the source.
 type line struct {
 	number int64 // from 1
 	text   []byte

@@ -55,7 +55,7 @@ type Clock struct {
 	was bool       // what Changed was last called with
 }
 
-// comparison is what was found out at one time.
+// comparison is the result of reading the clocks once.
 type comparison struct {
 	wall   time.Time     // when it began, by our clock …
 	steady time.Duration // … and by the one that nobody sets
@@ -165,8 +165,8 @@ func (c *Clock) warn(unresolved []string) {
 	}
 }
 
-// tell logs whether the clock is off, and calls Changed, if that is new. A clock that is right from
-// the start is nothing new.
+// tell logs whether the clock is off, and calls Changed, if that has changed. A clock that is right
+// from the start is no change.
 func (c *Clock) tell() {
 	err := c.Err()
 	is := err != nil

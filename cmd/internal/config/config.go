@@ -1,9 +1,13 @@
-// Package config is what an operator can set: the file, the environment and the flags of a node,
-// and every fault of them at once.
+// Package config reads what an operator can set: by file, environment and flags. It reports all
+// faults together. Flags override the environment, which overrides the file, which overrides the
+// defaults. The key a.b_c of the file is CARILLON_A_B_C in the environment, where lists are
+// separated by commas. deploy/carillon.yaml explains every key.
 //
-// The order of force is file < environment < flags. A key a.b_c of the file is CARILLON_A_B_C in
-// the environment; lists are separated by commas there. deploy/carillon.yaml names and explains
-// every key.
+//	config.go   the settings, their defaults and their faults
+//	load.go     reads the sources and puts one over the other
+//	convert.go  turns a value of a source into the type of its key
+//	dev.go      the settings of carillon dev
+//	scripts.go  the operator's allow list of commands
 package config
 
 import (
@@ -72,19 +76,19 @@ func (a API) AuthRequired() bool {
 	return a.Auth == AuthRequired || a.Auth == AuthAuto && !loopback(a.Listen)
 }
 
-// Open reports whether whoever reaches the API over a network may do everything.
+// Open reports whether the API takes requests without a key from other machines.
 func (a API) Open() bool { return !a.AuthRequired() && !loopback(a.Listen) }
 
-// Admin is a listener for whoever runs the node: profiles under /debug/pprof/.
+// Admin is a listener for the operator: profiles under /debug/pprof/.
 type Admin struct {
 	Listen string `koanf:"listen"` // host:port of the loopback interface; empty = none
-	// AllowRemote takes other addresses too. Profiles show what the process has in memory:
-	// something else must guard it then.
+	// AllowRemote accepts other addresses too. Profiles show the memory of the process, so
+	// something else must guard the listener then.
 	AllowRemote bool `koanf:"allow_remote"`
 }
 
-// Remote reports whether others than this machine may reach the listener. A name other than
-// localhost counts as one they do: what it resolves to may change.
+// Remote reports whether other machines may reach the listener. They count as able to if the
+// address has a name other than localhost, because it may resolve to anything later.
 func (a Admin) Remote() bool { return a.Listen != "" && !loopback(a.Listen) }
 
 // Validate reports what is wrong with the address.
@@ -101,7 +105,7 @@ func (a Admin) Validate() error {
 	return nil
 }
 
-// loopback reports whether address, host:port, is surely reached from this machine alone.
+// loopback reports whether only this machine can reach address (host:port).
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -122,8 +126,8 @@ type Ring struct {
 	Key       string   `koanf:"key"` // base64 of 16, 24 or 32 bytes
 }
 
-// Exposed reports whether gossip crosses a network without a key: whoever reaches the port can
-// join, and read.
+// Exposed reports whether gossip crosses a network without a key, so that everybody who reaches the
+// port can join and read.
 func (r Ring) Exposed() bool { return r.Key == "" && !loopback(r.Listen) }
 
 // Cassandra is the store of a cluster.
@@ -197,12 +201,12 @@ func isAddressOrName(s string) bool {
 	return err == nil || len(s) <= 253 && dnsName.MatchString(s)
 }
 
-// Executor says what may be run here.
+// Executor says what this node's executor may run.
 type Executor struct {
 	Slots int `koanf:"slots"` // attempts under way at once
-	// targets that are not public and may be called all the same
+	// targets that may be called although they are not public
 	AllowCIDRs []string `koanf:"allow_cidrs"`
-	// targets that may not be called, though public or allowed
+	// targets that may not be called, even if public or allowed
 	DenyCIDRs    []string      `koanf:"deny_cidrs"`
 	DrainTimeout time.Duration `koanf:"drain_timeout"`
 	// MaxOutput is how much of an attempt's output is kept, bytes.
@@ -226,7 +230,7 @@ const (
 	maxLetters = 400 * 24 * time.Hour
 )
 
-// Secrets says with what secrets of tenants are encrypted that lie in the store.
+// Secrets holds the keys that encrypt the tenants' secrets in the store.
 type Secrets struct {
 	Keys []string `koanf:"keys"` // "name:base64 of 32 bytes"; the first encrypts, all decrypt
 }
@@ -244,7 +248,7 @@ const (
 	ExecutorR  = "executor"
 )
 
-// Default returns the configuration in force where nothing is set.
+// Default returns the configuration without any setting.
 func Default() Config {
 	return Config{
 		Roles:       []string{Bucketer, Dispatcher, ExecutorR},

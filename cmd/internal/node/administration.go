@@ -11,8 +11,8 @@ import (
 	"carillon.dev/carillon/dispatcher/queue"
 )
 
-// office is what a node knows of those who use it: keys, tenants and their quotas, who changed
-// what, and what was done.
+// administration is what a node knows of those who use it: keys, tenants and their quotas, who
+// changed what, and what was done.
 type administration struct {
 	keys    *bucketer.Keys
 	tenants *bucketer.Tenants
@@ -22,9 +22,9 @@ type administration struct {
 	counts  *statsWriter
 }
 
-// openAdministration makes the office. It does no I/O.
+// openAdministration makes the administration. It does no I/O.
 func (n *Node) openAdministration(now func() time.Time) (*administration, error) {
-	log := n.log.With("part", "office")
+	log := n.log.With("part", "administration")
 	keyring, err := bucketer.ParseKeyring(n.cfg.Secrets.Keys)
 	if err != nil {
 		return nil, fmt.Errorf("secrets.keys: %w", err)
@@ -39,7 +39,7 @@ func (n *Node) openAdministration(now func() time.Time) (*administration, error)
 	}, nil
 }
 
-// bucketers returns how many nodes share the quotas: those that take jobs in.
+// bucketers returns how many nodes share the quotas: those with the role of a bucketer.
 func (n *Node) bucketers() (count int) {
 	for _, m := range n.ring.Snapshot().Members() {
 		if m.Has(config.Bucketer) {
@@ -49,7 +49,7 @@ func (n *Node) bucketers() (count int) {
 	return count
 }
 
-// run keeps the office until ctx ends, and what it still has to write is written.
+// run works until ctx ends, and then writes what is still unwritten.
 func (o *administration) run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = o.keys.Run(ctx) })  // returns nil
@@ -59,7 +59,7 @@ func (o *administration) run(ctx context.Context) error {
 	return nil
 }
 
-// listen hears of keys and tenants that others change.
+// listen subscribes to changes of keys, tenants and signing keys by other nodes.
 func (o *administration) listen(q queue.Signals) (cancel func(), err error) {
 	keys, err := q.SubscribeSignal(queue.TopicKey, o.keys.Changed)
 	if err != nil {

@@ -43,8 +43,8 @@ type Ring interface {
 	Run(ctx context.Context) error
 }
 
-// Opener opens what a node stands on. Each blocks until it can, or until ctx ends; the node closes
-// what it was given.
+// Opener opens store, queue and ring of a node. Store and Queue block until they succeed or ctx
+// ends. The node closes what it gets.
 type Opener struct {
 	Store func(ctx context.Context) (schema.Store, error)
 	Queue func(ctx context.Context) (Queue, error)
@@ -65,7 +65,7 @@ type Options struct {
 	Ready func(api string)
 }
 
-// Node is one process's worth of Carillon.
+// Node is a node of Carillon. Several may run in one process.
 type Node struct {
 	cfg  config.Config
 	opts Options
@@ -79,9 +79,9 @@ type Node struct {
 	clock *clockcheck.Clock
 	halt  *bucketer.Halt
 
-	profiles netip.AddrPort // where they are served; not valid: nowhere
+	profiles netip.AddrPort // where they are served; invalid: nowhere
 
-	stopping atomic.Bool // told to stop: our shards are others' from then on
+	stopping atomic.Bool // told to stop: other nodes own our shards
 
 	bucketer       *bucketer.Bucketer
 	dispatcher     *dispatcher.Dispatcher
@@ -138,7 +138,7 @@ func (n *Node) Run(ctx context.Context) error {
 		err = fmt.Errorf("open the API: %w", gerr)
 	}
 	if err != nil {
-		_ = l.Close() // nothing serves on it
+		_ = l.Close()
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -147,7 +147,7 @@ func (n *Node) Run(ctx context.Context) error {
 	return n.serve(ctx, l, base)
 }
 
-// start opens what the node stands on and makes its parts.
+// start opens store, queue and ring, and makes the parts.
 func (n *Node) start(ctx context.Context, base string) (*cleanups, error) {
 	stops := &cleanups{}
 	var err error
@@ -175,7 +175,7 @@ func (n *Node) start(ctx context.Context, base string) (*cleanups, error) {
 	return stops, n.assemble(stops)
 }
 
-// settings reads the settings, and goes on trying.
+// settings reads the settings, and retries until ctx ends.
 func (n *Node) settings(ctx context.Context) (schema.Settings, error) {
 	for {
 		s, err := n.store.Settings(ctx)
@@ -248,9 +248,8 @@ func (n *Node) httpConfig(room *target.ByteBudget) target.HTTPConfig {
 	allow, never := n.cfg.Executor.Prefixes()
 	c := target.HTTPConfig{
 		AllowPrefixes: allow, DenyPrefixes: never, MaxOutput: n.cfg.Executor.MaxOutput, Budget: room, Logger: n.log.With("part", "executor"),
-		// What is under way at once is bounded by the slots. Were there fewer connections to a host
-		// than may be wanted, attempts would wait for one until their time is up, and be held
-		// against the host.
+		// The slots bound the calls under way. With fewer connections than that, attempts would
+		// wait for a connection until they time out, and the circuit breaker would blame the host.
 		MaxConnsPerHost: n.cfg.Executor.Slots + target.MaxOrphanedDials,
 	}
 	if n.profiles.IsValid() {
@@ -290,20 +289,21 @@ func (n *Node) assembleExecutor(stops *cleanups, room *target.ByteBudget) error 
 	return err
 }
 
-// unwilling reports that no job is taken in: the process was stopped, its clock is off, or NATS is
-// out of reach, so that a job due soon would wait for a sweep.
+// refusesJobs reports whether the node refuses new jobs: the process was frozen, its clock is off,
+// or NATS is out of reach, so that a job due soon would wait for a sweep.
 func (n *Node) refusesJobs() bool { return n.halt.Halted() || n.queue.Ready() != nil }
 
-// rest hands our shards to others while the clock is off: it, and only it, must not dispatch.
+// suspendDispatch hands our shards over while the clock is off, since only this node must not
+// dispatch then; with false it takes shards again.
 func (n *Node) suspendDispatch(off bool) {
-	off = off || n.stopping.Load() // a clock that is right again gives us nothing back then
+	off = off || n.stopping.Load() // a node that stops takes no shards again
 	if err := n.ring.SuspendDispatch(off); err != nil {
-		n.log.Warn("the ring could not be told", "resting", off, "err", err)
+		n.log.Warn("suspending dispatch was not announced", "suspended", off, "err", err)
 	}
 }
 
-// depart hands our shards to others before anything stops: the dispatcher stops first and the ring
-// last, and in between the executor may drain for a long time.
+// releaseShards hands our shards over before anything stops. Otherwise they would rest while the
+// executor drains, because the dispatcher stops first and the ring last.
 func (n *Node) releaseShards() {
 	n.stopping.Store(true)
 	if n.dispatcher != nil {
@@ -317,8 +317,8 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 	var g stages
 	defer g.stop(n.log)
 	defer n.releaseShards()
-	n.clock.Compare(ctx) // before anybody is told that the node is up
-	// before the API, so that what that did last is still written
+	n.clock.Compare(ctx) // before the node is announced
+	// started before the API, and so stopped after it: it writes what the API did last
 	g.start(life, "administration", n.administration.run)
 	g.start(life, "api", func(ctx context.Context) error { return n.api.Run(ctx, l) })
 	g.start(life, "ring", n.ring.Run)
@@ -358,13 +358,12 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 	}
 }
 
-// expirer is a store that wants to be told when to give space back; Cassandra needs nobody for
-// that.
+// expirer is a store that must be told to drop expired rows; Cassandra does that by itself.
 type expirer interface {
 	Expire(ctx context.Context, now time.Time) (buckets int, err error)
 }
 
-// expireEvery is how often the embedded store drops what has left.
+// expireEvery is how often the embedded store drops expired rows.
 const expireEvery = time.Minute
 
 func (n *Node) expire(ctx context.Context, e expirer) {
@@ -382,7 +381,7 @@ func (n *Node) expire(ctx context.Context, e expirer) {
 	}
 }
 
-// listen hears what every node should know at once.
+// listen subscribes to the signals that every node gets.
 func (n *Node) listen() (cancel func(), err error) {
 	tasks, err := n.queue.SubscribeSignal(queue.TopicTask, n.bucketer.TaskCache().Changed)
 	if err != nil {
@@ -432,11 +431,10 @@ func (n *Node) listen() (cancel func(), err error) {
 	return func() { heard(); cancels(); slots(); targets() }, nil
 }
 
-// readyTimeout bounds the question to the store behind /readyz: who asks for it seldom waits
-// longer.
+// readyTimeout bounds the read of the store by which /readyz is answered.
 const readyTimeout = 2 * time.Second
 
-// ready tells how everything stands that the node needs.
+// ready returns the state of everything the node depends on.
 func (n *Node) ready(ctx context.Context) []httpapi.Dependency {
 	bounded, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -471,7 +469,7 @@ func (n *Node) ready(ctx context.Context) []httpapi.Dependency {
 	return lines
 }
 
-// members returns the names of all nodes that live, as far as is known.
+// members returns the names of all live nodes in the ring's view.
 func (n *Node) members() []string {
 	all := n.ring.Snapshot().Members()
 	names := make([]string, len(all))

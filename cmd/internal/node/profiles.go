@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// admin serves the profiles of the process under /debug/pprof/ on a listener of its own, until stop
-// is called. It answers whoever reaches it, which is why it is off unless an address is set, never
-// on the API's, and out of reach for jobs. It returns where it listens.
+// serveProfiles serves the profiles of the process under /debug/pprof/ on its own listener, until
+// stop is called. It asks for no key. So it is off unless an address is set, it never listens at
+// the API's address, and jobs cannot call it. It returns where it listens.
 func (n *Node) serveProfiles(ctx context.Context) (at string, stop func(), err error) {
 	if n.cfg.Admin.Listen == "" {
 		return "", func() {}, nil
 	}
-	if err := n.cfg.Admin.Validate(); err != nil { // not everybody who makes a node has
+	if err := n.cfg.Admin.Validate(); err != nil { // a caller of New may not have
 		return "", nil, err
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", n.cfg.Admin.Listen)
@@ -49,8 +49,9 @@ func (n *Node) serveProfiles(ctx context.Context) (at string, stop func(), err e
 	}, nil
 }
 
-// plainHost refuses requests for a host by name, other than localhost. A page in a browser on this
-// machine can have a name of its own resolve to the listener's address, and would read the answers.
+// plainHost refuses requests that name a host other than localhost or an address. Otherwise a web
+// page on this machine could read the answers: its own name may resolve to the listener's address
+// (DNS rebinding).
 func plainHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
@@ -66,7 +67,7 @@ func plainHost(next http.Handler) http.Handler {
 	})
 }
 
-// warn says what the configuration leaves open and Validate lets pass.
+// warnOfOpenSettings logs settings that are valid and leave the node open to others.
 func (n *Node) warnOfOpenSettings() {
 	if n.cfg.Admin.Remote() {
 		n.log.Warn("profiles are served to other machines: whoever reaches admin.listen can read what the process has in memory", "listen", n.cfg.Admin.Listen)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// stopWithin bounds how long one part may take to stop, besides what it may wait for.
+// stopWithin bounds the stop of one part, in addition to the time that the part may drain.
 const stopWithin = 60 * time.Second
 
-// cleanups is a stack of named things to be closed, last in first out.
+// cleanups is a stack of named close functions, run last in, first out.
 type cleanups struct {
 	names []string
 	funcs []func() error
@@ -28,7 +28,7 @@ func (c *cleanups) run(log *slog.Logger) {
 	}
 }
 
-// stages are parts that run, stopped in the opposite order of their start, each before the next.
+// stages are running parts. stop stops them one by one, in the reverse order of their start.
 type stages struct {
 	parts  []stage
 	broken chan error
@@ -38,16 +38,15 @@ type stage struct {
 	name   string
 	stop   context.CancelFunc
 	done   chan struct{}
-	within time.Duration // it takes no longer to stop, or is left behind
+	within time.Duration // the bound of its stop; after that stop goes on without it
 }
 
-// start runs a part until it is stopped. If it ends with an error, failed tells.
+// start runs a part until it is stopped. failed reports an error of it.
 func (s *stages) start(ctx context.Context, name string, run func(ctx context.Context) error) {
 	s.startDraining(ctx, name, 0, run)
 }
 
-// startDraining is start for a part that, when it is stopped, may wait so long for what it has in
-// hand.
+// startDraining is start for a part that may take wait to drain when it is stopped.
 func (s *stages) startDraining(ctx context.Context, name string, wait time.Duration, run func(ctx context.Context) error) {
 	if s.broken == nil {
 		s.broken = make(chan error, 16)

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// gate answers on the API's listener while the node starts: alive, not ready, and nothing else.
-// Connections that came meanwhile stay with it; once the node is up it lets the API answer on them.
+// startupServer answers on the API's listener while the node starts: /healthz is fine, everything
+// else gets 503. Once the node is up, it passes requests on its own connections to the API.
 type startupServer struct {
 	mu      sync.Mutex
-	waiting string       // for what the node waits
-	api     http.Handler // nil while it waits
+	waiting string       // what the node waits for
+	api     http.Handler // nil during the start
 }
 
 func (g *startupServer) waitFor(what string) {
@@ -26,14 +26,14 @@ func (g *startupServer) waitFor(what string) {
 	g.waiting = what
 }
 
-// handOver lets api answer from now on.
+// handOver passes requests to api from now on.
 func (g *startupServer) handOver(api http.Handler) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.api = api
 }
 
-// ServeHTTP answers as the API says (/openapi.json) of a node that cannot promise anything yet.
+// ServeHTTP answers as a node that is not ready, in the form of the API (/openapi.json).
 func (g *startupServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	waiting, api := g.waiting, g.api
@@ -45,7 +45,7 @@ func (g *startupServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.URL.Path {
 	case "/healthz":
-		_, _ = fmt.Fprintln(w, "ok") // the caller went away
+		_, _ = fmt.Fprintln(w, "ok")
 	case "/readyz":
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = fmt.Fprintf(w, "starting: waiting for %s\n", waiting)
@@ -60,13 +60,14 @@ func (g *startupServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// keepOpen is a listener that can be handed on: closing it ends Accept and leaves the socket open.
+// keepOpen is a listener that another server can take over: Close ends Accept and leaves the socket
+// open.
 type keepOpen struct{ *net.TCPListener }
 
 func (l keepOpen) Accept() (net.Conn, error) {
 	c, err := l.TCPListener.Accept()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = net.ErrClosed // a time-out would be tried again
+		err = net.ErrClosed // the server would retry after a time-out
 	}
 	return c, err
 }
@@ -74,19 +75,16 @@ func (l keepOpen) Accept() (net.Conn, error) {
 func (l keepOpen) Close() error { return l.SetDeadline(time.Unix(1, 0)) }
 
 const (
-	// startupReadTimeout bounds how long a caller may take to ask; the API sets its own bounds once
-	// it answers.
+	// startupReadTimeout bounds the read of a request head during the start.
 	startupReadTimeout = 10 * time.Second
-	// startupStopTimeout bounds how long the last answers on connections of the gate may take when
-	// the node stops.
+	// startupStopTimeout bounds the last answers on these connections when the node stops.
 	startupStopTimeout = 2 * time.Second
 )
 
-// serve answers on l. release ends that for new connections and returns when l is free to be served
-// by another; stop ends it for those that there are.
-//
-// http.Server.Shutdown would not do for release: it drops a request that arrives in its instant,
-// and counts a connection on which nothing was asked yet as busy.
+// serve answers on l. release stops accepting and returns when another server may serve l; stop
+// ends the connections that are left. http.Server.Shutdown cannot do what release does: it drops a
+// request that arrives at the same instant, and takes a connection without a request for a busy
+// one.
 func (g *startupServer) serve(l *net.TCPListener) (release, stop func() error) {
 	server := &http.Server{Handler: g, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: startupReadTimeout}
 	served := make(chan error, 1)

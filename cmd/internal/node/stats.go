@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// statsTimeout bounds the writing of a minute's counts; when it fails they are lost.
+	// statsTimeout bounds the write of a minute's counts. Counts whose write fails are lost.
 	statsTimeout = 10 * time.Second
-	// lastStatsTimeout bounds that at the end.
+	// lastStatsTimeout bounds the last write, when the node stops.
 	lastStatsTimeout = 3 * time.Second
 )
 
-// counts writes what this node did in each minute, by the difference that its own metrics have
-// made: nothing is counted twice for it, and nothing on the way of a run.
+// statsWriter writes what this node did in each minute: the difference between two readings of its
+// own metrics. So it costs a run nothing.
 type statsWriter struct {
 	store  schema.StatsStore
 	gather prometheus.Gatherer
@@ -34,18 +34,18 @@ type statsWriter struct {
 	last reading
 }
 
-// reading is what the metrics said at an instant.
+// reading holds the values of the metrics at one instant.
 type reading struct {
 	published, redispatched, retried float64
 	outcomes                         map[string]float64
-	// starts by the upper end of their class, in seconds
+	// starts by the upper bound of their histogram class, in seconds
 	lateness map[float64]uint64
 }
 
-// run writes counts at the end of every minute, and of what there is when ctx ends.
+// run writes the counts at the end of every minute, and once more when ctx ends.
 func (c *statsWriter) run(ctx context.Context) {
 	began := c.now()
-	// a second life within a minute must not replace the first
+	// a process restarted within a minute must not overwrite the counts of the one before
 	node := c.node + "@" + strconv.FormatInt(began.UnixMilli(), 36)
 	c.last = c.read()
 	minute := began.Truncate(time.Minute)
@@ -126,13 +126,13 @@ func labelled(m *dto.Metric, name, value string) bool {
 	return false
 }
 
-// addClasses adds the fine classes of a histogram. What lies at or below its zero threshold is a
-// class of its own.
+// addClasses adds the classes of a native histogram. Values at or below the zero threshold form one
+// class.
 func addClasses(to map[float64]uint64, h *dto.Histogram) {
 	if n := h.GetZeroCount(); n > 0 {
 		to[h.GetZeroThreshold()] += n
 	}
-	// each class ends so many times higher than the one before
+	// the upper bound of a class is base times that of the one before
 	base := math.Exp2(math.Exp2(float64(-h.GetSchema())))
 	index, count, i := int32(0), int64(0), 0
 	for _, span := range h.GetPositiveSpan() {
@@ -146,7 +146,7 @@ func addClasses(to map[float64]uint64, h *dto.Histogram) {
 	}
 }
 
-// since returns what was counted after another reading.
+// since returns the counts between two readings.
 func (r reading) since(before reading) schema.MinuteStats {
 	n := func(is, was float64) int64 { return max(int64(math.Round(is-was)), 0) }
 	m := schema.MinuteStats{

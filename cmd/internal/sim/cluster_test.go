@@ -26,11 +26,11 @@ import (
 const (
 	// detection is how long the ring takes to notice that a member is gone.
 	detection = 2500 * time.Millisecond
-	// gossip is how long it takes until all have heard what a member tells.
+	// gossipDelay is how long news of a member takes to reach all others.
 	gossipDelay = 200 * time.Millisecond
 )
 
-// Faults says how likely what goes wrong is, of one call or one message.
+// Faults are probabilities of faults, of each call or message.
 type Faults struct {
 	Store   float64 // each of: fail, lose the answer, apply late, delay
 	Message float64 // each of: drop, double, delay
@@ -44,7 +44,7 @@ type Cluster struct {
 	shards int
 	works  time.Duration // how long a call takes at most; 0 = some 30 ms
 	away   time.Duration // how long a node that was killed or crashed is away at most
-	lateBy time.Duration // how late a write may come that is said to have failed
+	lateBy time.Duration // how late a write may be applied that was reported as failed
 	// the machines of the nodes are the hosts that serve the store and the queue
 	coLocated bool
 	store     *embedded.Store
@@ -56,17 +56,17 @@ type Cluster struct {
 	faults Faults
 	seen   []check.Sighting
 	kills  []check.Kill
-	wrong  []string // what no node may do, and one did
+	wrong  []string // broken rules
 	nodes  []*Node
 	lives  int
-	counts []*prometheus.Registry // what each life counted
+	counts []*prometheus.Registry // the metrics of each life
 
 	crashed map[string]int // how often nodes crashed around each step
 	crashes sync.WaitGroup // nodes that are on their way down and up again
 }
 
-// New makes a cluster of n nodes, none of which runs, whose rows stay for the retention (0: as
-// ever). It must be closed in the bubble in which it was made.
+// New makes a cluster of n stopped nodes. Rows stay for the retention (0: the default). It must be
+// closed in the bubble in which it was made.
 func New(seed uint64, n, shards int, retention time.Duration, log *slog.Logger) (*Cluster, error) {
 	store, err := embedded.Open(embedded.Config{Shards: shards, Retention: retention})
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *Cluster) storeFault() schematest.Fault {
 	return schematest.Fault{}
 }
 
-// members returns who runs, frozen or not.
+// members returns the running nodes, frozen ones too.
 func (c *Cluster) members() []ring.Member {
 	var ms []ring.Member
 	for _, n := range c.nodes {
@@ -163,8 +163,8 @@ func (c *Cluster) members() []ring.Member {
 	return ms
 }
 
-// counted returns the sum of a counter over all lives so far, of those of its labels that have the
-// value, if one is given.
+// counted returns the sum of a counter over all lives so far; with a value, only of series that
+// have it as a label.
 func (c *Cluster) counted(name, value string) (sum float64, err error) {
 	c.mu.Lock()
 	lives := slices.Clone(c.counts)
@@ -193,15 +193,15 @@ func (c *Cluster) counted(name, value string) (sum float64, err error) {
 	return sum, nil
 }
 
-// broken notes what no node may do, and one did.
+// fault records a broken rule.
 func (c *Cluster) fault(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wrong = append(c.wrong, fmt.Sprintf(format, args...))
 }
 
-// spread tells the members that can hear it who is there, after the time that takes. Frozen ones
-// keep their view.
+// gossip updates the view of every member that can hear it, after a delay. Frozen members keep
+// their view.
 func (c *Cluster) gossip(after time.Duration) {
 	time.AfterFunc(after, func() {
 		c.mu.Lock()
@@ -230,9 +230,9 @@ func (c *Cluster) node(name string) *Node {
 	return nil
 }
 
-// TestAProcessMayStartWhileItsPredecessorEnds: what is left of a process that was killed takes a
-// second to end here, since an attempt was under way. A process that began meanwhile was waited for
-// in its place, and so for ever.
+// TestAProcessMayStartWhileItsPredecessorEnds: an attempt is under way when a process is killed, so
+// its end takes a second. Kill must wait for that process only, and not for one that starts
+// meanwhile.
 func TestAProcessMayStartWhileItsPredecessorEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := New(1, 1, 1, 0, slog.New(slog.DiscardHandler))

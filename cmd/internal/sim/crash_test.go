@@ -11,8 +11,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// step is one of those that an attempt takes. A node may crash before it, so that nothing of it was
-// done, or right after it, so that nothing that follows was.
+// step is a step of an attempt. A node may crash before it, so that it is not done, or right after
+// it, so that nothing after it is done.
 type step string
 
 const (
@@ -26,39 +26,39 @@ const (
 	stepNotice   step = "notice"    // to the dispatcher
 	stepAck      step = "ack"       // of the message
 
-	stepSession step = "session" // one is begun, kept, left or declared dead
+	stepSession step = "session" // begun, kept, left or declared dead
 
-	stepSeat    step = "seat"     // a slot of a job's limit is taken or left
-	stepWait    step = "wait"     // for one is noted
-	stepEndWait step = "end-wait" // the note is taken out
-	stepTurn    step = "turn"     // the entry of a run whose turn has come
+	stepSlot    step = "slot"     // of a job's limit: acquired or released
+	stepWait    step = "wait"     // a waiter for a slot is written
+	stepEndWait step = "end-wait" // the waiter is deleted
+	stepGrant   step = "grant"    // the entry of a run that gets a slot
 	stepLine    step = "line"     // of the job's history
 
-	stepBlock    step = "block"    // slots of a task's limit are taken, kept or left
-	stepDeferral step = "deferral" // the entry of a start that is put off
+	stepBlock    step = "block"    // of slots of a task's limit: taken, kept or released
+	stepDeferral step = "deferral" // the entry of a deferred start
 	stepWatch    step = "watch"    // the entry that looks after a run for the next minutes
-	stepStarts   step = "starts"   // of a task's rate are taken
+	stepReserve  step = "reserve"  // reservations under a task's rate
 
 	// Rare ones: a scenario need not have seen the last two.
 	// of a run: the mark of one that is the oldest, or that was asked for
-	stepCancel step = "cancel"
-	stepFate   step = "fate"   // of a dead letter that a late success has overtaken
-	stepUnmark step = "unmark" // of a limit for which nobody waits any more
+	stepCancel     step = "cancel"
+	stepResolution step = "resolution" // of a dead letter that a late success supersedes
+	stepUnmark     step = "unmark"     // of a limit without waiters
 )
 
 // The steps that are taken wherever runs are executed; for runs of jobs and of tasks with a limit;
 // and where runs last for minutes.
 var (
 	attemptSteps = []step{stepClaim, stepCall, stepEnd, stepCell, stepOutput, stepRecord, stepFollowUp, stepNotice, stepAck, stepSession}
-	limitSteps   = []step{stepSeat, stepWait, stepEndWait, stepTurn, stepLine, stepCancel}
+	limitSteps   = []step{stepSlot, stepWait, stepEndWait, stepGrant, stepLine, stepCancel}
 	crowdSteps   = []step{stepBlock, stepDeferral}
-	paceSteps    = []step{stepStarts}
+	paceSteps    = []step{stepReserve}
 	longSteps    = []step{stepWatch}
 )
 
-// likelier says by how much crashes around steps are likelier that are taken rarely.
+// likelier multiplies the probability of crashes around rare steps.
 var likelier = map[step]float64{
-	stepOutput: 4, stepWait: 2, stepEndWait: 6, stepSeat: 4, stepTurn: 40, stepBlock: 20, stepDeferral: 8, stepWatch: 40, stepStarts: 40, stepFate: 40, stepUnmark: 20, stepCancel: 10,
+	stepOutput: 4, stepWait: 2, stepEndWait: 6, stepSlot: 4, stepGrant: 40, stepBlock: 20, stepDeferral: 8, stepWatch: 40, stepReserve: 40, stepResolution: 40, stepUnmark: 20, stepCancel: 10,
 }
 
 // crashPoints are the counters of crashes before and after each of the steps.
@@ -77,7 +77,7 @@ func crashCounter(s step, after bool) string {
 }
 
 // crashes does a step, and draws whether the process of l crashes before or after it. It reports
-// whether it is gone before: then the step is not done.
+// whether the crash came before: then the step is not done.
 func (n *Node) crashes(l *life, s step, do func()) (before bool) {
 	kind, draw := n.c.chance(func(f Faults) float64 {
 		return f.Crash * max(likelier[s], 1)
@@ -87,7 +87,7 @@ func (n *Node) crashes(l *life, s step, do func()) (before bool) {
 		do()
 	}
 	if kind < 0 || !n.crash(l, time.Duration(draw*float64(n.c.away))) {
-		return before // where it is gone already the step finds that out
+		return before // a step of a process that is gone fails by itself
 	}
 	n.c.mu.Lock()
 	n.c.crashed[crashCounter(s, !before)]++
@@ -102,8 +102,8 @@ type crashing struct {
 	l *life
 }
 
-// around does the step, and crashes before or after it, if that is drawn. Whoever crashed is told
-// nothing.
+// around does the step, and crashes before or after it, if that is drawn. A step that the
+// crash prevents fails with ErrUnavailable.
 func (s crashing) around(step step, do func() error) error {
 	var err error
 	if s.n.crashes(s.l, step, func() { err = do() }) {
@@ -129,9 +129,9 @@ func leaseStep(is schema.Lease) step {
 	case ofLimit && ofTask:
 		return stepBlock
 	case ofLimit:
-		return stepSeat
+		return stepSlot
 	case !strings.HasPrefix(is.Key, "run/"):
-		return stepStarts
+		return stepReserve
 	case is.Holder != nil:
 		return stepClaim
 	}
@@ -169,7 +169,7 @@ func (s crashing) CancelRun(ctx context.Context, id schema.RunID, asRead schema.
 
 // PutResolution says what became of a dead letter.
 func (s crashing) PutResolution(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution, expires time.Time) error {
-	return s.around(stepFate, func() error { return s.FaultyStore.PutResolution(ctx, tenant, run, f, expires) })
+	return s.around(stepResolution, func() error { return s.FaultyStore.PutResolution(ctx, tenant, run, f, expires) })
 }
 
 // PutJobRuns writes lines of history.
@@ -194,7 +194,7 @@ func (s crashing) PutAttempts(ctx context.Context, rows []schema.Attempt) error 
 // entrySteps are the steps that write entries of these kinds: retries that records name, and what
 // stands in for a start.
 var entrySteps = map[schema.Kind]step{
-	schema.KindRetry: stepFollowUp, schema.KindFromWaitList: stepTurn, schema.KindDeferral: stepDeferral, schema.KindWatch: stepWatch,
+	schema.KindRetry: stepFollowUp, schema.KindFromWaitList: stepGrant, schema.KindDeferral: stepDeferral, schema.KindWatch: stepWatch,
 }
 
 // PutEntries may be a step.
@@ -213,8 +213,8 @@ func (s crashing) PutDeadLetters(ctx context.Context, letters []schema.DeadLette
 	return s.around(stepFollowUp, func() error { return s.FaultyStore.PutDeadLetters(ctx, letters) })
 }
 
-// crashAround has the node crash that sends a notice or an acknowledgement, before it is sent or
-// right after. It reports whether it never goes out, as nothing of a process does that is gone.
+// crashAround crashes the node that sends a notice or an acknowledgement, before or right after. It
+// reports whether the message is never sent.
 func (c *Cluster) crashAround(e inproc.Event) (lost bool) {
 	c.mu.Lock()
 	n := c.node(e.Conn)

@@ -16,13 +16,13 @@ const (
 	maxStep = 90 * time.Second
 )
 
-// minDown and maxDown bound for how long a node is away that was told to stop.
+// minDown and maxDown bound how long a stopped node is away.
 const (
 	minDown = 3 * time.Second
 	maxDown = 30 * time.Second
 )
 
-// harm plans kills, stops, freezes and lost streams.
+// planFaults plans kills, stops, freezes and lost streams.
 func (w *world) planFaults(wg *sync.WaitGroup) {
 	at := func() time.Duration { return time.Duration(w.rng.Float64() * float64(w.s.Span)) }
 	for range w.s.Kills {
@@ -97,8 +97,8 @@ func (w *world) steps(wg *sync.WaitGroup, at func() time.Duration) {
 	}
 }
 
-// aheads plans cursors that are moved into the future, as by a machine whose clock is wrong and
-// does not know it.
+// planCursorsAhead plans moves of cursors into the future, as a machine with a wrong clock would
+// make them.
 func (w *world) planCursorsAhead(wg *sync.WaitGroup) {
 	rng := rand.New(rand.NewPCG(w.s.Seed, 7)) // #nosec G404 -- drawn from the seed
 	for range w.s.CursorsAhead {

@@ -24,16 +24,16 @@ const (
 	limitedTook   = 6 * time.Second
 )
 
-// limited is a recurring job of which only so many runs may be under way at once.
+// limited is a recurring job with a concurrency limit.
 type limited struct {
 	line int
 	spec schema.JobSpec
 	id   schema.JobID
-	made time.Time // when it was known to be there, or its creation was given up
+	made time.Time // when its creation was acknowledged or given up
 }
 
-// restrain creates jobs with limits, which are due more often than they may run, and asks for runs
-// of them by hand.
+// askLimited creates jobs with limits that are due more often than they may run, and triggers more
+// runs.
 func (w *world) askLimited(ctx context.Context, wg *sync.WaitGroup) {
 	onLimits := []string{schema.OnLimitQueue, schema.OnLimitSkip, schema.OnLimitCancelOldest}
 	for line := 1; line <= w.s.Limited; line++ {
@@ -69,7 +69,7 @@ func (w *world) askLimited(ctx context.Context, wg *sync.WaitGroup) {
 	}
 }
 
-// insist asks one node after the other until one answers well.
+// retry asks one node after the other until one succeeds.
 func (w *world) retry(ask func(b *bucketer.Bucketer) error) error {
 	err := errors.New("no node runs")
 	for range askTries {
@@ -83,7 +83,7 @@ func (w *world) retry(ask func(b *bucketer.Bucketer) error) error {
 	return err
 }
 
-// pauseLimited pauses the jobs with limits once all is well, so that what waits comes to its end.
+// pauseLimited pauses the jobs with limits after the last fault, so that waiting runs end.
 func (w *world) pauseLimited(ctx context.Context) error {
 	for _, l := range w.limited {
 		if err := w.retry(func(b *bucketer.Bucketer) error {
@@ -104,8 +104,8 @@ func (w *world) pauseLimited(ctx context.Context) error {
 	return nil
 }
 
-// judgeLimited judges what became of jobs with limits: never more runs at once than they say, none
-// waits for ever, nothing starts that was given up.
+// judgeLimited judges the jobs with limits: never more runs at once than the limit, no run waits
+// for ever, and none starts that was given up.
 func (w *world) judgeLimited(ctx context.Context, b *bucketer.Bucketer, seen []check.Sighting) error {
 	if len(w.limited) == 0 {
 		return nil
@@ -130,7 +130,7 @@ func (w *world) judgeLimited(ctx context.Context, b *bucketer.Bucketer, seen []c
 	deadly := w.s.Kills+w.s.Freezes+w.s.Steps > 0 || w.s.Faults.Crash > 0
 	for _, l := range w.limited {
 		if l.id.IsZero() {
-			continue // it was never made, and the runs of no job are those of all others
+			continue // it was never created
 		}
 		var calls []check.Sighting
 		called := make(map[string]bool)
@@ -148,14 +148,14 @@ func (w *world) judgeLimited(ctx context.Context, b *bucketer.Bucketer, seen []c
 			w.out.Ends[l.spec.Concurrency.OnLimit+" "+string(r.State)]++
 			switch {
 			case !r.State.Terminal() && len(r.Attempts) == 0 && r.Entry.Due().Before(l.made):
-				// Of a creation that was not acknowledged then, and written when its sweep was
-				// past: nobody was promised it.
+				// Due before its creation was acknowledged, and written after its sweep: not
+				// promised.
 			case !r.State.Terminal():
 				w.c.fault("run %s of %s is %s for ever:\n%s", r.ID, l.spec.Name, r.State, w.trace(ctx, r.ID))
 			case r.State == schema.StateSucceeded && !called[r.ID.String()]:
 				w.c.fault("run %s of %s has succeeded, and nobody was called", r.ID, l.spec.Name)
 			case r.State == schema.StateMissed && called[r.ID.String()] && !deadly:
-				// of what its executor took with it nobody knows
+				// unless its executor died before it recorded the call
 				w.c.fault("run %s of %s is missed, and somebody was called", r.ID, l.spec.Name)
 			}
 		}
@@ -170,8 +170,8 @@ func (w *world) judgeLimited(ctx context.Context, b *bucketer.Bucketer, seen []c
 	return nil
 }
 
-// crowd tells of the calls that were under way when n runs were called at one time: when each began
-// and ended, and its caller was gone.
+// describeOverlap describes the calls of an instant at which n runs were called: when each began
+// and ended, and when its caller hung up.
 func describeOverlap(calls []check.Sighting, n int) string {
 	var b strings.Builder
 	for _, at := range calls {
@@ -195,8 +195,8 @@ func describeOverlap(calls []check.Sighting, n int) string {
 	return ""
 }
 
-// atOnce returns the most runs that were called at one time. Two calls of one run count as one, and
-// one that was cancelled at the instant at which it began counts for nothing.
+// atOnce returns the most runs that were called at one time. Two calls of one run count as one. A
+// call that ends at the instant at which it began does not count.
 func atOnce(calls []check.Sighting) (most int) {
 	type edge struct {
 		at  time.Time
@@ -220,8 +220,8 @@ func atOnce(calls []check.Sighting) (most int) {
 	return most
 }
 
-// TestAtOnce: in fake time a call may be cancelled at the instant at which it begins. Its end came
-// before its begin, and it counted as one more.
+// TestAtOnce: in fake time a call may be cancelled at the instant at which it begins. It must not
+// count.
 func TestAtOnce(t *testing.T) {
 	call := func(run string, from, to int) check.Sighting {
 		return check.Sighting{Run: run, At: time.Unix(int64(from), 0), End: time.Unix(int64(to), 0)}

@@ -12,7 +12,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// judge reads every run twice and judges.
+// judge reads every run twice and judges them.
 func (w *world) judge(ctx context.Context) (Outcome, error) {
 	reader, err := w.reader(ctx)
 	if err != nil {
@@ -108,9 +108,8 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	return w.out, nil
 }
 
-// widened returns the changes with the time between request and acknowledgement widened by what
-// clocks may be off: what executors say of their starts is by their clocks, and the rest of the
-// history by the true one.
+// widened returns the changes with the span from request to acknowledgement widened by what clocks
+// may be off, because executors record starts by their own clocks.
 func (w *world) widened() []check.Change {
 	off := w.off()
 	changes := slices.Clone(w.changes)
@@ -127,14 +126,14 @@ func (w *world) widened() []check.Change {
 // off returns by how much clocks may be off.
 func (w *world) off() time.Duration { return w.s.off() }
 
-// promised judges what this scenario promises besides.
+// judgePromise judges what this scenario promises in addition.
 func (w *world) judgePromise() {
 	p, out := w.s.Promise, &w.out
 	w.c.mu.Lock()
 	out.Wrong = append(out.Wrong, w.c.wrong...)
 	w.c.mu.Unlock()
 	wrong := func(format string, args ...any) { out.Wrong = append(out.Wrong, fmt.Sprintf(format, args...)) }
-	if n := out.twice(); (p.Once || p.Called) && n > 0 {
+	if n := out.duplicates(); (p.Once || p.CalledOnce) && n > 0 {
 		wrong("%d duplicate executions, promised none", n)
 	}
 	if n := out.Counts[redispatched]; p.Once && n > 0 {
@@ -144,7 +143,7 @@ func (w *world) judgePromise() {
 		wrong("%v attempts were recorded as lost, and nobody died", n)
 	}
 	for cause, n := range out.Recurring.MissedReasons {
-		if p.NoneLeft && cause != "changed" {
+		if p.NoneGivenUp && cause != "changed" {
 			wrong("%d nominal times were given up (%s), promised none", n, cause)
 		}
 	}
@@ -156,7 +155,7 @@ func (w *world) judgePromise() {
 	}
 }
 
-// watchLag notes every minute how far settled lies behind, until over.
+// watchLag records every minute how far settled lies behind, until over.
 func (w *world) watchLag(ctx context.Context, over <-chan struct{}) {
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
@@ -230,8 +229,7 @@ func (w *world) read(ctx context.Context, b *bucketer.Bucketer) (map[string]chec
 	return found, w.noteDeadLetters(ctx, b, found)
 }
 
-// buried notes which of the runs that were found have a dead letter that waits, whatever their
-// state.
+// noteDeadLetters records which of the runs have a dead letter that waits.
 func (w *world) noteDeadLetters(ctx context.Context, b *bucketer.Bucketer, found map[string]check.Reading) error {
 	ids := make([]schema.RunID, 0, len(found))
 	for id, r := range found {
@@ -286,7 +284,7 @@ func view(r bucketer.Run) check.Run {
 	return v
 }
 
-// deaf hears no hint and no signal.
+// noSignals drops hints and signals.
 type noSignals struct{}
 
 func (noSignals) Near(schema.Shard, []schema.Entry) {}

@@ -7,22 +7,21 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 )
 
-// What each kind of fault may cost a run, at most. They come together, so the costs add up.
+// What each kind of fault may cost a run at most. Faults may coincide, so the costs add up.
 const (
 	// onTime is how late a run may be where nothing goes wrong.
 	onTime = 10 * time.Millisecond
-	// deathCosts: 3 s until the ring notices, 12 s until a session falls, 15 s until the entry is
-	// looked at again (DESIGN sections 5, 7 and 8).
+	// deathCosts: 3 s until the ring notices, 12 s until the session expires, 15 s until the entry
+	// is inspected again.
 	deathCosts = 30 * time.Second
-	// lossCosts: what is lost on its way, or was not written as it seemed, is found by the sweep
-	// and by settling.
+	// lossCosts: the sweep and settling find lost messages and writes.
 	lossCosts = 30 * time.Second
-	// targetCosts: a target that fails is called again by its circuit breaker's probes, and its
-	// runs are put off meanwhile.
+	// targetCosts: runs of a failing target are deferred until probes of its circuit breaker
+	// succeed.
 	targetCosts = 30 * time.Second
 	// freezeLasts is how long a node is frozen at most.
 	freezeLasts = 20 * time.Second
-	// overdueAfter is from when on a run is given to its misfire policy, which may start it.
+	// overdueAfter is the lateness from which the misfire policy decides about a run.
 	overdueAfter = time.Minute
 )
 
@@ -38,8 +37,8 @@ func (s *Scenario) bound(away time.Duration) check.LatenessBound {
 		is time.Duration
 	}{
 		{s.Kills > 0 || s.Faults.Crash > 0, deathCosts + away},
-		// Around the steps of limits a node crashes every 4 to 5 s, often before it has what its
-		// shards hold: until the harm ends.
+		// Around the steps of limits a node crashes every 4 to 5 s, often before it has taken over
+		// its shards: until the faults end.
 		{s.Limited > 0 && s.Faults.Crash > 0, s.Span},
 		// Around those of a task's blocks every 9 s: a run may meet three deaths.
 		{s.Concurrent > 0 && s.Faults.Crash > 0, 2 * deathCosts},
@@ -96,14 +95,13 @@ func TestEveryScenarioBoundsLateness(t *testing.T) {
 	}
 }
 
-// lateCosts is how late a run starts at most whose row comes after its bucket was swept: that is
-// read again five minutes after its end, and what is found there is handed on to an entry that is
-// due within two minutes.
+// lateCosts bounds the lateness of a run whose row is written after its bucket was swept. The
+// bucket is read again five minutes after its end, and its rows get entries that are due within two
+// minutes.
 const lateCosts = 9 * time.Minute
 
-// judgePending judges that no run lies there as if it were still to start, long after it was due:
-// also none that was never acknowledged, since the write that made it came late and its writer was
-// gone.
+// judgePending judges that no run is pending long after it was due, not even one that was never
+// acknowledged because its write came late.
 func (w *world) judgePending(runs map[string]check.Reading) {
 	for id, r := range runs {
 		if r.Status == check.Found && r.Run.State == check.Pending && time.Since(r.Run.DueAt) > time.Minute {
@@ -112,7 +110,6 @@ func (w *world) judgePending(runs map[string]check.Reading) {
 	}
 }
 
-// doubles reports whether attempts may be executed twice for reasons that the judge cannot see:
-// messages are passed on twice, or an entry stands beside a row that came late, and both start
-// (DESIGN section 4, the late rule).
+// doubles reports whether attempts may be executed twice for reasons that the judge cannot see: a
+// message is delivered twice, or a late row and its late entry both start.
 func (s *Scenario) doubles() bool { return s.Faults.Message > 0 || s.LateBy > 0 }

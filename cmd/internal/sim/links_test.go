@@ -14,7 +14,7 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// link is one over which a node reaches something.
+// link is a connection of a node.
 type link int
 
 const (
@@ -29,17 +29,17 @@ type cut int
 
 const (
 	uncut        cut = iota
-	refused          // whoever asks is told at once
-	silent           // nothing comes back, until whoever asks gives up
+	refused          // calls fail at once
+	silent           // calls get no answer, and time out
 	sendsNothing     // what the node sends is lost, and what is sent to it arrives
 	hearsNothing     // what the node sends arrives, and the answers are lost
 	// calls neither fail nor return, until the link is well again or their time is up
 	hanging
 )
 
-// cutsOf are the ways in which a link may be cut. That answers of the store are lost is left to
-// Faults.Store: a row that was held without its writer's knowledge and the late entry beside it may
-// both start, which is judged there.
+// cutsOf are the ways in which a link may be cut. Lost answers of the store are left to
+// Faults.Store: there both a row and the late entry that replaces it may start, and the judge knows
+// it.
 var cutsOf = [links][]cut{
 	toStore: {refused, silent, hanging},
 	toQueue: {silent, sendsNothing, hearsNothing},
@@ -49,7 +49,7 @@ var cutsOf = [links][]cut{
 // storeGivesUp is how long a driver waits for an answer.
 const storeGivesUp = 4 * time.Second
 
-// rejoin is how long the ring takes at most to find a member again that was cut off.
+// rejoin bounds the time until the ring finds a member again after a cut.
 const rejoin = 15 * time.Second
 
 // Cuts are links that are cut, of one node at a time, or of all at once.
@@ -61,7 +61,7 @@ type Cuts struct {
 	All   bool          // of all nodes at once
 }
 
-// cuts plans links that are cut. No two nodes are cut at once but where all are.
+// cuts plans cut links: of one node at a time, or of all nodes at once.
 func (w *world) cuts(wg *sync.WaitGroup) {
 	s := w.s.Cuts
 	rng := rand.New(rand.NewPCG(w.s.Seed, 8)) // #nosec G404 -- drawn from the seed
@@ -96,7 +96,7 @@ func (w *world) cuts(wg *sync.WaitGroup) {
 	}
 }
 
-// unhealthyFor is for how long a node may be unhealthy once nothing is wrong with it any more.
+// unhealthyFor bounds how long a node stays unhealthy after its fault has ended.
 const unhealthyFor = 40 * time.Second
 
 // setLink cuts a link of the node, or heals it.
@@ -126,7 +126,7 @@ func (n *Node) setLink(l link, how cut) {
 	}
 }
 
-// storeFault is what befalls a call of the store by the node's process.
+// storeFault returns the fault of one call of the store by the node.
 func (n *Node) storeFault(done <-chan struct{}) schematest.Fault {
 	n.c.mu.Lock()
 	how, healed := n.links[toStore], n.healed
@@ -146,8 +146,8 @@ func (n *Node) storeFault(done <-chan struct{}) schematest.Fault {
 	return n.c.storeFault()
 }
 
-// loses reports whether a link to the queue that is cut one way loses what is sent or delivered.
-// The caller holds mu.
+// loses reports whether a link to the queue that is cut in one direction loses a message at p. The
+// caller holds mu.
 func (n *Node) loses(p inproc.Point) bool {
 	switch n.links[toQueue] {
 	case sendsNothing:
@@ -159,8 +159,8 @@ func (n *Node) loses(p inproc.Point) bool {
 	return false
 }
 
-// linked is the queue as a dispatcher reaches it: over a link that is cut one way nothing is asked
-// either.
+// linked is the queue as a dispatcher reaches it: over a link that is cut in one direction,
+// readings fail too.
 type linked struct {
 	*inproc.Conn
 	n *Node
@@ -188,7 +188,7 @@ func (n *Node) hears(other *Node) bool {
 	return n == other || n.links[toRing] == uncut && other.links[toRing] == uncut
 }
 
-// ReportHealth takes note of whether the process of the node can dispatch, and tells the others.
+// ReportHealth records whether the node can dispatch, and gossips it.
 func (r simRing) ReportHealth(healthy bool) error {
 	c := r.n.c
 	c.mu.Lock()
@@ -200,7 +200,7 @@ func (r simRing) ReportHealth(healthy bool) error {
 	return nil
 }
 
-// known is what the others know of the node, whose process runs. Who rests is no dispatcher.
+// known is the node as the other members know it. A suspended node is no dispatcher.
 func (n *Node) known() ring.Member {
 	m := n.member(n.number)
 	if n.suspended || n.stopping || n.unhealthy {

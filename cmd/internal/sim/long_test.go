@@ -13,8 +13,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// What waits for longer than rows stay calls addresses of longSource; the line says what it does
-// there.
+// Runs that wait for longer than rows stay call addresses of longSource. The line says what happens there.
 const (
 	longSource = "kept"
 	longTask   = "kept"
@@ -37,12 +36,12 @@ type longRun struct {
 	kind  string
 	run   schema.RunID
 	may   []schema.State // what it may end as
-	ended time.Time      // when it was first seen to have ended
+	ended time.Time      // when its end was first seen
 	state schema.State
-	gone  bool // it was not to be found when it should have been
+	gone  bool // it was missing when it should have been there
 }
 
-// longWork is work that does there what line says.
+// longWork is work with an address of longSource.
 func longWork(line int) *schema.Work {
 	w := &schema.Work{HTTP: &schema.HTTPTarget{URL: fmt.Sprintf("http://sink/%s/%d", longSource, line)}, Timeout: schema.Duration(15 * time.Second)}
 	if line == longLasts {
@@ -51,7 +50,7 @@ func longWork(line int) *schema.Work {
 	return w
 }
 
-// wait asks for a run of each kind that waits for longer than its rows stay, looks at each every
+// askLong asks for a run of each kind that waits for longer than its rows stay, looks at each every
 // minute, and returns when all have ended.
 func (w *world) askLong(ctx context.Context, wg *sync.WaitGroup) {
 	if !w.s.Waiting {
@@ -84,12 +83,11 @@ func (w *world) askLong(ctx context.Context, wg *sync.WaitGroup) {
 	})
 }
 
-// longHop is how long at most there is from one entry to the next of a run that is under way: half
-// a retention is left at each.
+// longHop bounds the time between two entries of a run under way, each with half a retention left.
 const longHop = 5 * time.Minute
 
-// check looks what has become of a run, and reports whether it goes on. It must be there until it
-// has ended, and after that for half a retention, but for a hop.
+// check reads a run, and reports whether it has not ended yet. The run must be readable until its
+// end, and half a retention less longHop after that.
 func (w *world) check(ctx context.Context, b *bucketer.Bucketer, k *longRun) (open bool) {
 	run, err := b.Run(ctx, "default", k.run)
 	over := !k.ended.IsZero()
@@ -112,7 +110,7 @@ func (w *world) check(ctx context.Context, b *bucketer.Bucketer, k *longRun) (op
 	return k.ended.IsZero()
 }
 
-// keep notes a run that waits.
+// expectLong notes a run that waits.
 func (w *world) expectLong(kind string, run schema.RunID, may ...schema.State) {
 	w.long = append(w.long, &longRun{kind: kind, run: run, may: append(may, schema.StateSucceeded)})
 }
@@ -123,8 +121,8 @@ func (w *world) submitLong(ctx context.Context) error {
 	if w.s.Kills > 0 {
 		may = append(may, schema.StateFailed)
 	}
-	// Runs of jobs of which one may be under way at once. The first of each lasts for longer than
-	// its rows stay, the others wait for longer.
+	// Runs of jobs with a limit of one. The first lasts for longer than its rows stay, so the
+	// others wait longer than that.
 	for _, name := range []string{"queued", "paused", "guarded"} {
 		spec := schema.JobSpec{Tenant: "default", Name: name, Work: longWork(longLasts), Concurrency: &schema.Concurrency{Limit: 1}}
 		if name == "guarded" {
@@ -161,7 +159,7 @@ func (w *world) submitLong(ctx context.Context) error {
 			}
 		}
 	}
-	// Runs of tasks of which one may start, or be under way, in that time: they are put off,
+	// Runs of tasks of which one may start, or be under way, in that time: they are deferred,
 	// minutes at a time.
 	tasks := []schema.Task{
 		{Tenant: "default", Name: longTask + "-rate", Rate: schema.Rate{Count: 1, Per: time.Hour}.String(), Work: *longWork(longOnce)},
@@ -199,8 +197,7 @@ func (w *world) submitLong(ctx context.Context) error {
 			}
 		}
 	}
-	// Attempts that come long after the one before, and what is asked for again when its rows have
-	// left.
+	// Attempts long after the one before, and requests repeated after the rows have expired.
 	again, err := w.submitLongRun(ctx, bucketer.Job{Tenant: "default", Work: longWork(longAgain)}, "again")
 	if err != nil {
 		return err
@@ -223,7 +220,7 @@ func (w *world) submitLong(ctx context.Context) error {
 	return w.later(ctx, letter, once, keyed)
 }
 
-// later asks again, once the rows of what was asked for have left.
+// later repeats requests after the rows of the first ones have expired.
 func (w *world) later(ctx context.Context, letter, once schema.RunID, keyed bucketer.Job) error {
 	reader, err := w.reader(ctx)
 	if err != nil {
@@ -261,7 +258,7 @@ func (w *world) submitLongRun(ctx context.Context, job bucketer.Job, key string)
 	return id, err
 }
 
-// waited reports whether a run is one of those that wait for longer than rows stay.
+// isLong reports whether a run is one of those that wait for longer than rows stay.
 func (w *world) isLong(id schema.RunID) bool {
 	return slices.ContainsFunc(w.long, func(k *longRun) bool { return k.run == id })
 }

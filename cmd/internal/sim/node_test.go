@@ -20,7 +20,7 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// member is the node, in the given life, as the ring knows it.
+// member returns the node in the given life, as the ring knows it.
 func (n *Node) member(life int) ring.Member {
 	return ring.Member{Name: n.name, Incarnation: uint64(life), Addr: "127.0.0.1:1", Roles: []string{ring.RoleDispatcher}}
 }
@@ -35,11 +35,11 @@ type Node struct {
 	starting  bool
 	frozen    chan struct{} // closed at the thaw; nil = not frozen
 	frozenAt  time.Time
-	suspended bool // its clock is off, as it found itself
-	stopping  bool // it was told to stop, and is on its way
+	suspended bool // it found its clock to be off
+	stopping  bool // it was told to stop, and has not ended yet
 	machine   machine
 
-	unhealthy bool       // it cannot dispatch, as it found itself
+	unhealthy bool       // it reported that it cannot dispatch
 	links     [links]cut // by which it reaches store, queue and ring
 	// closed when its link to the store hangs no more; nil = it does not hang
 	healed chan struct{}
@@ -47,13 +47,13 @@ type Node struct {
 	*life // the present one, or the last
 }
 
-// life is a process of a node, from its start to its kill. The next one may begin while what is
-// left of this one ends: nothing of the one is the other's.
+// life is one process of a node. The next life may begin before the goroutines of this one have
+// ended, so they share nothing.
 type life struct {
 	number   int
 	view     *ring.Fixed
 	conn     *inproc.Conn
-	counts   *schematest.CountingStore // what it asked of the store
+	counts   *schematest.CountingStore // its calls of the store
 	bucketer *bucketer.Bucketer
 	executor *executor.Executor
 	stop     context.CancelFunc
@@ -96,7 +96,7 @@ func (n *Node) Start() error {
 	members := append(c.members(), n.member(l.number))
 	c.mu.Unlock()
 	begin, err := n.wire(l, members, reg)
-	l.running.Add(1) // until it has begun: who kills it waits for that as well
+	l.running.Add(1) // until it has begun; kill waits for that too
 	defer l.running.Done()
 	c.mu.Lock()
 	n.starting, n.up = false, err == nil
@@ -112,7 +112,7 @@ func (n *Node) Start() error {
 	return nil
 }
 
-// wire makes what a process consists of, and returns what begins it.
+// wire makes the parts of a process, and returns the func that starts them.
 func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (begin func(), err error) {
 	c, dead := n.c, l.dead
 	if l.view, err = ring.Static(members, c.shards); err != nil {
@@ -220,8 +220,8 @@ func (n *Node) Stop() {
 	c.mu.Unlock()
 }
 
-// Kill ends the process at once: from here on it writes and sends nothing. It returns when nothing
-// is left of it, which may be after the next one began.
+// Kill ends the process at once: it writes and sends nothing any more. Kill returns when all its
+// goroutines have ended, which may be after the next process began.
 func (n *Node) Kill() {
 	n.c.mu.Lock()
 	l := n.life
@@ -236,7 +236,7 @@ func (n *Node) kill(l *life) {
 	}
 }
 
-// fell ends l at once, and reports whether it had not ended before.
+// end ends l at once, and reports whether it had not ended before.
 func (n *Node) end(l *life) bool {
 	c := n.c
 	c.mu.Lock()
@@ -257,7 +257,7 @@ func (n *Node) end(l *life) bool {
 // caller returns the name of the process as the sink knows it.
 func (n *Node) caller(l *life) string { return fmt.Sprintf("%s, life %d", n.name, l.number) }
 
-// bury waits until nothing is left of l, which has ended.
+// awaitEnd waits until all goroutines of l have ended.
 func (n *Node) awaitEnd(l *life) {
 	l.conn.Cut()
 	l.stop()
@@ -266,8 +266,8 @@ func (n *Node) awaitEnd(l *life) {
 	_ = l.conn.Close() // always nil
 }
 
-// crash ends l as Kill does, without waiting for what is left of it, and starts the node again
-// after a while. It reports whether l had not ended before.
+// crash ends l as Kill does, without waiting for its goroutines, and restarts the node after a
+// while. It reports whether l had not ended before.
 func (n *Node) crash(l *life, back time.Duration) bool {
 	if !n.end(l) {
 		return false
@@ -356,8 +356,7 @@ func (n *Node) offset() time.Duration {
 	return n.machine.offset(time.Now())
 }
 
-// rest takes note that the clock was found to be off, or right again, by the process of l, and
-// tells the others.
+// suspendDispatch records that l found its clock to be off, or right again, and gossips it.
 func (n *Node) suspendDispatch(l *life, off bool) {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()

@@ -26,7 +26,7 @@ func urlOf(line int) string {
 // payloadOf returns the payload of job number line of a scenario.
 func payloadOf(line int) []byte { return fmt.Appendf(nil, `{"line":%d}`, line) }
 
-// outputOf returns what an attempt puts out that calls url. It tells from whom it is, all along.
+// outputOf returns the output of an attempt that calls url. Every line names the attempt.
 func outputOf(url string, line, number int, fence schema.Fence) []byte {
 	if !strings.HasPrefix(url, "http://sink/output/") {
 		return nil
@@ -39,8 +39,8 @@ func outputOf(url string, line, number int, fence schema.Fence) []byte {
 	return bytes.Repeat(text, size/len(text)+1)
 }
 
-// judgeOutputs reads what the runs put out. It must be that of the attempt that counts, whole; or,
-// where the store fails, as much as the record says.
+// judgeOutputs reads the outputs of the runs. Each must be that of the attempt that counts, whole;
+// where the store fails, as much of it as the record says.
 func (w *world) judgeOutputs(ctx context.Context, b *bucketer.Bucketer) error {
 	for line, id := range w.ids {
 		run, err := b.Run(ctx, "default", id)

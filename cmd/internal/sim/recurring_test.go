@@ -24,8 +24,8 @@ const (
 	askPause = 2 * time.Second
 )
 
-// recurring is a recurring job that was asked for, and what was asked about it. It is the business
-// of one goroutine at a time.
+// recurring is a recurring job with the changes that were asked for. One goroutine at a time uses
+// it.
 type recurring struct {
 	ref    check.Ref
 	spec   schema.JobSpec
@@ -33,7 +33,7 @@ type recurring struct {
 	events []check.JobEvent
 }
 
-// recur creates recurring jobs and changes some of them, for as long as Span.
+// askRecurring creates recurring jobs and changes some of them, for as long as Span.
 func (w *world) askRecurring(ctx context.Context, wg *sync.WaitGroup) {
 	for line := 1; line <= w.s.Recurring; line++ {
 		rng := rand.New(rand.NewPCG(w.s.Seed, uint64(line)<<8|3)) // #nosec G404,G115 -- drawn from the seed, and small
@@ -52,7 +52,7 @@ func (w *world) askRecurring(ctx context.Context, wg *sync.WaitGroup) {
 	}
 }
 
-// misfires are the policies that jobs say in turn. The first is the default.
+// misfires are the policies that jobs state in turn. The first is the default.
 var misfires = []*schema.Misfire{
 	nil,
 	{Policy: schema.RunAll},
@@ -62,8 +62,8 @@ var misfires = []*schema.Misfire{
 	{Policy: schema.Skip, Deadline: schema.Duration(10 * time.Second)},
 }
 
-// crons are expressions that jobs say in place of an interval: the judge computes their times by
-// itself (check/cron.go).
+// crons are expressions that some jobs state instead of an interval. The judge computes their times
+// by itself (loadtest/check/cron.go).
 var crons = []struct{ expression, zone string }{
 	{"*/5 * * * * *", ""},
 	{"3-59/9 * * * * *", "Europe/Berlin"},
@@ -74,7 +74,7 @@ var crons = []struct{ expression, zone string }{
 // guarantees are those that jobs ask for in turn.
 var guarantees = []schema.Guarantee{schema.AtLeastOnce, schema.AtMostOnce, schema.EffectivelyOnce}
 
-// someSpec draws what a job says. guarded: it is given one guarantee or another.
+// someSpec draws the spec of a job; if guarded, with one of the guarantees.
 func someSpec(line int, guarded bool, rng *rand.Rand) schema.JobSpec {
 	every := time.Duration(1+rng.IntN(20)) * time.Second
 	rule := &schema.Schedule{Every: schema.Duration(every)}
@@ -98,8 +98,8 @@ func someSpec(line int, guarded bool, rng *rand.Rand) schema.JobSpec {
 	return spec
 }
 
-// createRecurring creates a job, under a key, until it is known to exist; false if that was never
-// known.
+// createRecurring creates a job under a key, and retries until it is acknowledged. It reports
+// whether it was.
 func (w *world) createRecurring(ctx context.Context, r *recurring) bool {
 	key := fmt.Sprintf("recurring-%d", r.ref.Line)
 	return w.alter(r, check.JobCreated, func(b *bucketer.Bucketer) (schema.Job, error) {
@@ -140,13 +140,13 @@ func (w *world) pauseRecurring(ctx context.Context, r *recurring) bool {
 	})
 }
 
-// alter asks one node after the other until one answers, notes the event, and reports whether the
-// answer was good. What was tried in vain is asked for again: saying a thing twice is harmless.
+// alter asks one node after the other until one answers, records the event, and reports whether the
+// answer was good. Asking twice is harmless.
 func (w *world) alter(r *recurring, kind check.JobEventKind, ask func(b *bucketer.Bucketer) (schema.Job, error)) bool {
 	off := w.off()
 	e := check.JobEvent{Ref: r.ref, Kind: kind, Requested: time.Now().Add(-off)}
 	defer func() { r.events = append(r.events, e) }()
-	doubt := false // an earlier try may have been done
+	doubt := false // an earlier try may have been applied
 	for range askTries {
 		if b := w.someNode(); b != nil {
 			job, err := ask(b)
@@ -166,7 +166,7 @@ func (w *world) alter(r *recurring, kind check.JobEventKind, ask func(b *buckete
 	return false
 }
 
-// shown is the job as the API shows it.
+// shown returns the job as the API shows it.
 func shown(b *bucketer.Bucketer, job *schema.Job) check.JobView {
 	s := &job.Current.Spec
 	v := check.JobView{
@@ -188,8 +188,8 @@ func shown(b *bucketer.Bucketer, job *schema.Job) check.JobView {
 	return v
 }
 
-// pauseRecurringJobs pauses every recurring job once all is well: no more is to run while
-// everything comes to its end.
+// pauseRecurringJobs pauses every recurring job after the last fault, so that no new runs start
+// while everything ends.
 func (w *world) pauseRecurringJobs(ctx context.Context) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -235,13 +235,12 @@ func (w *world) outage(wg *sync.WaitGroup) {
 	})
 }
 
-// judgeRecurring has the judge of load tests judge the recurring jobs. seen is what came to the
-// sink of them.
+// judgeRecurring judges the recurring jobs by loadtest/check. seen are their calls.
 func (w *world) judgeRecurring(ctx context.Context, b *bucketer.Bucketer, seen []check.Sighting, kills []check.Kill) error {
 	if w.s.Recurring == 0 {
 		return nil
 	}
-	h := check.RecurringHistory{Seen: seen, SeenAll: true, Late: w.s.bound(w.c.away), Doubles: w.s.doubles(), End: w.rested, Stops: w.stops, Kills: kills, Off: w.off()}
+	h := check.RecurringHistory{Seen: seen, SeenAll: true, Late: w.s.bound(w.c.away), Doubles: w.s.doubles(), End: w.pausedAt, Stops: w.stops, Kills: kills, Off: w.off()}
 	for _, r := range w.recurring {
 		h.Events = append(h.Events, r.events...)
 		if r.id.IsZero() {
@@ -284,7 +283,7 @@ func (w *world) history(ctx context.Context, b *bucketer.Bucketer, id schema.Job
 	return all, nil
 }
 
-// jobRun is the run of a job as the API shows it.
+// jobRun returns the run of a job as the API shows it.
 func jobRun(r *bucketer.Run) check.JobRun {
 	out := check.JobRun{Run: view(*r), NominalAt: r.Entry.Spec.Nominal, Trigger: string(r.Entry.Spec.Trigger)}
 	out.DueAt = r.Entry.Due()

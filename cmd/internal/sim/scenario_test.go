@@ -20,12 +20,12 @@ type Scenario struct {
 	Seed   uint64
 	Nodes  int           // default 3
 	Shards int           // default 2
-	Span   time.Duration // how long jobs are asked for and harm is done; default 3 min
+	Span   time.Duration // how long jobs are asked for and faults injected; default 3 min
 	Jobs   int           // default 150
 	Faults Faults
-	// Kills, Freezes and StreamLosses are about how many of each happen in Span.
+	// Kills, Freezes and StreamLosses are how many of each happen in Span.
 	Kills, Freezes, StreamLosses int
-	// Stops is about how often a node is told to stop, and is back 3 to 30 s later.
+	// Stops is how often a node is told to stop; it restarts 3 to 30 s later.
 	Stops int
 	// Works is how long a call takes at most; 0 = some 30 ms.
 	Works time.Duration
@@ -37,33 +37,31 @@ type Scenario struct {
 	SkewEnds bool
 	// CoLocated: each node's machine also serves the store and the queue, and they have its clock.
 	CoLocated bool
-	// Steps is how often the clock of a node is set wrong, by 0.3 s to 90 s, and after a while set
-	// right again or slewed.
+	// Steps is how often the clock of a node is set wrong, by 0.3 s to 90 s, and later set right or
+	// slewed.
 	Steps int
 	// InTurn: a clock is set wrong only once all are right.
 	InTurn bool
-	// LateBy is how late a write may come that is said to have failed; default 8 s.
+	// LateBy is how late a write may be applied that was reported as failed; default 8 s.
 	LateBy time.Duration
 	// Cuts are links of nodes that are cut.
 	Cuts Cuts
 	// CursorsAhead is how often the cursor of a shard is moved into the future, by one minute to
 	// ten.
 	CursorsAhead int
-	// Changes: some jobs are cancelled or rescheduled; or, if there are recurring ones, those are
-	// changed, paused, resumed and cancelled.
+	// Changes cancels or reschedules some jobs. If there are recurring ones, it changes, pauses,
+	// resumes and cancels those instead.
 	Changes bool
-	// Recurring is how many recurring jobs there are. They are due every 1 s to 60 s until all is
-	// well again, and misfire policies take turns.
+	// Recurring is the number of recurring jobs. They are due every 1 s to 60 s until no fault is
+	// left, and state each misfire policy in turn.
 	Recurring int
-	// Limited is how many recurring jobs there are of whose runs only a few may be under way at
-	// once.
+	// Limited is the number of recurring jobs with a concurrency limit.
 	Limited int
-	// Rated is how many runs there are of a task with a rate, all asked for about at once.
+	// Rated is the number of runs of a task with a rate, asked for at about the same time.
 	Rated int
-	// Concurrent is how many runs there are of a task of which only so many may be under way at
-	// once.
+	// Concurrent is the number of runs of a task with max_concurrent.
 	Concurrent int
-	// Waiting: runs of each kind that waits do so for longer than rows stay (kept.go).
+	// Waiting makes runs wait, for every reason, for longer than rows stay (long_test.go).
 	Waiting bool
 	// Outage is how long, in the middle, no node runs.
 	Outage time.Duration
@@ -71,27 +69,27 @@ type Scenario struct {
 	Guarantees bool
 	// Lasting is how long the longest runs last, of one job in twenty; 0 = none does.
 	Lasting time.Duration
-	// Promise is what is judged besides what always holds.
+	// Promise is judged in addition to what always holds.
 	Promise Promise
 	Log     *slog.Logger
 }
 
-// Promise is what can be said of a scenario in which not everything goes wrong. The zero value says
-// nothing.
+// Promise is what a scenario with few faults promises in addition. The zero value promises nothing.
 type Promise struct {
-	// every run starts within this of its due time or acceptance; 0 = what the faults may cost
-	Lateness time.Duration
-	Once     bool // nothing is executed or dispatched twice
-	Called   bool // nothing is executed twice, however often it was dispatched
-	NoneLost bool // no attempt is recorded as lost, since nobody died
-	Lag      int  // settled is never further behind than this many buckets; 0 = no bound
-	// no nominal time of a recurring job is given up but because its job was changed
-	NoneLeft bool
-	Rated    bool // while runs wait for the rate of their task, nine tenths of it are used
-	Policies bool // each misfire policy has had to say what becomes of something
+	// bounds how late every run starts after its due time or acceptance; 0 = what the faults may
+	// cost
+	Lateness   time.Duration
+	Once       bool // nothing is executed or dispatched twice
+	CalledOnce bool // nothing is executed twice, however often it was dispatched
+	NoneLost   bool // no attempt is recorded as lost
+	Lag        int  // settled is never further behind than this many buckets; 0 = no bound
+	// no nominal time of a recurring job is given up, except after a change of the job
+	NoneGivenUp bool
+	Rated       bool // while runs wait for the rate of their task, nine tenths of it are used
+	Policies    bool // each misfire policy was applied at least once
 }
 
-// Outcome is what came of a scenario.
+// Outcome is the result of a scenario.
 type Outcome struct {
 	Report check.Report
 	// Recurring is the judgement on recurring jobs.
@@ -99,18 +97,17 @@ type Outcome struct {
 	// SettledLag is how far the slowest shard's settled cursor lies behind at the end, in buckets,
 	// and WorstLag how far it ever did.
 	SettledLag, WorstLag int
-	// Ends counts the runs of jobs with a limit, by what they say of it and by their state.
+	// Ends counts the runs of jobs with a limit, by on_limit and final state.
 	Ends map[string]int
-	// MostRated is how many runs of the task with a rate started at most within pacedWindow.
+	// MostRated is the most runs of the task with a rate that started within ratedWindow.
 	MostRated int
-	// MostConcurrent is how many runs of the task with max_concurrent were under way at once at
-	// most.
+	// MostConcurrent is the most runs of the task with max_concurrent that were under way at once.
 	MostConcurrent int
 	// Counts sums the counters named in counted over all lives of all nodes.
 	Counts map[string]float64
-	// Wrong says what was broken that the report does not judge.
+	// Wrong lists broken rules that the report does not judge.
 	Wrong []string
-	// Traces tell of some of the runs that the report finds fault with.
+	// Traces describe some of the runs at fault.
 	Traces []string
 }
 
@@ -119,15 +116,17 @@ func (o *Outcome) Failed() bool {
 	return o.Report.Failed() || o.Recurring.Failed() || o.SettledLag > endLag || len(o.Wrong) > 0
 }
 
-// worst returns by how much the latest run was late, as the callee saw it.
-func (o *Outcome) worst() time.Duration {
+// maxLateness returns by how much the latest run was late, as the callee saw it.
+func (o *Outcome) maxLateness() time.Duration {
 	return time.Duration(max(o.Report.Seen.Max, o.Recurring.Seen.Max) * float64(time.Millisecond)).Round(time.Millisecond)
 }
 
-// twice returns how many executions were too many.
-func (o *Outcome) twice() int { return o.Report.DuplicateExecutions + o.Recurring.DuplicateExecutions }
+// duplicates returns how many executions were too many.
+func (o *Outcome) duplicates() int {
+	return o.Report.DuplicateExecutions + o.Recurring.DuplicateExecutions
+}
 
-// endLag is how far settled may lie behind once all is well again, in buckets.
+// endLag bounds how far settled lies behind at the end, in buckets.
 const endLag = 4
 
 // The counters of an [Outcome].
@@ -141,20 +140,19 @@ const (
 	deferred     = "carillon_dispatcher_deferred_total"
 	cursorsAhead = "carillon_dispatcher_cursors_ahead_total"
 	lateRows     = "carillon_dispatcher_late_rows_total"
-	// starts that were put off since as many runs of the task were under way as may
+	// starts deferred by the max_concurrent of their task
 	full = "full"
 )
 
 var counted = []string{redispatched, replaced, halts, takeovers, lateEntries, limitGrants, deferred, cursorsAhead, lateRows}
 
-// settle is how long after the last harm everything may take to come to its end: sessions die after
-// 15 s, looks come every 15 s, retries back off for some seconds, watch entries come after two
+// settle is how long everything may take to end after the last fault: sessions die after 15 s, runs
+// are inspected every 15 s, retries back off for some seconds, watch entries are due after two
 // minutes.
 const settle = 12 * time.Minute
 
-// calm is how long recurring jobs go on once nothing goes wrong any more, besides what catching up
-// takes.
-const calm = 30 * time.Second
+// afterwards is how long recurring jobs go on after the last fault, in addition to the time for catching up.
+const afterwards = 30 * time.Second
 
 // Run runs s in the bubble of the caller.
 func Run(ctx context.Context, s Scenario) (Outcome, error) {
@@ -190,7 +188,7 @@ func Run(ctx context.Context, s Scenario) (Outcome, error) {
 		c.lateBy = s.LateBy
 	}
 	w := &world{c: c, s: s, rng: rand.New(rand.NewPCG(s.Seed, 2))}
-	// A panic, for what waits cannot be ended from here, and so neither can the bubble.
+	// A panic, because nothing here can end the goroutines that wait, and so the bubble.
 	watch := time.AfterFunc(s.limit(), func() { panic(w.stuck()) })
 	defer watch.Stop()
 	out, err := w.run(ctx)
@@ -210,7 +208,7 @@ type world struct {
 	changes []check.Change
 	ids     map[int]schema.RunID // acknowledged, by line
 
-	stage atomic.Value // what it is at, a string
+	stage atomic.Value // the present stage, a string
 
 	recurring  []*recurring
 	limited    []*limited
@@ -219,7 +217,7 @@ type world struct {
 	concurrent []schema.RunID // acknowledged
 	long       []*longRun
 	stops      []check.Stop
-	rested     time.Time // when all recurring jobs were known to be paused
+	pausedAt   time.Time // when all recurring jobs were known to be paused
 
 	out Outcome
 }
@@ -242,7 +240,7 @@ func (w *world) run(ctx context.Context) (Outcome, error) {
 	over := make(chan struct{})
 	var watch sync.WaitGroup
 	watch.Go(func() { w.watchLag(ctx, over) })
-	err := w.live(ctx)
+	err := w.play(ctx)
 	close(over)
 	watch.Wait()
 	if err != nil {
@@ -252,9 +250,8 @@ func (w *world) run(ctx context.Context) (Outcome, error) {
 	return w.judge(ctx)
 }
 
-// live asks and does harm for as long as that is to last, sets everything right, and waits for all
-// that was asked to end.
-func (w *world) live(ctx context.Context) error {
+// play asks for jobs and injects faults for Span, ends all faults, and waits until all runs have ended.
+func (w *world) play(ctx context.Context) error {
 	time.Sleep(time.Second)
 	w.c.SetFaults(w.s.Faults)
 	var wg sync.WaitGroup
@@ -280,11 +277,11 @@ func (w *world) live(ctx context.Context) error {
 		}
 	}
 	if w.s.Recurring > 0 {
-		time.Sleep(calm + w.s.Outage/2)
+		time.Sleep(afterwards + w.s.Outage/2)
 		if err := w.pauseRecurringJobs(ctx); err != nil {
 			return err
 		}
-		w.rested = time.Now()
+		w.pausedAt = time.Now()
 	}
 	if err := w.pauseLimited(ctx); err != nil {
 		return err
@@ -293,8 +290,8 @@ func (w *world) live(ctx context.Context) error {
 	return nil
 }
 
-// ask plans the jobs: immediate, near, and later ones, some by import with keys, sent again when
-// the answer was cut.
+// ask plans the jobs: immediate, near and later ones. Some have keys, and are sent again if the
+// answer is lost.
 func (w *world) ask(ctx context.Context, wg *sync.WaitGroup) {
 	for line := 1; line <= w.s.Jobs; line++ {
 		when := time.Duration(w.rng.Float64() * float64(w.s.Span))
@@ -329,7 +326,7 @@ func (w *world) ask(ctx context.Context, wg *sync.WaitGroup) {
 	}
 }
 
-// submit asks for one job, and for a keyed one again until it is acknowledged.
+// submit asks for one job; with a key, until it is acknowledged.
 func (w *world) submit(ctx context.Context, line int, at time.Time, keyed bool) {
 	ref := check.Ref{Source: "sim", Line: line}
 	job := bucketer.Job{
@@ -352,8 +349,8 @@ func (w *world) submit(ctx context.Context, line int, at time.Time, keyed bool) 
 	w.mu.Lock()
 	w.asked = append(w.asked, ask)
 	w.mu.Unlock()
-	// Who is frozen cannot stop what it called: of effectively_once only work within withinSession
-	// is sure not to be overtaken then.
+	// A frozen node cannot stop its calls. So only effectively_once work that ends within
+	// withinSession is sure not to overlap.
 	deaf := job.Work.Guarantee == schema.EffectivelyOnce && w.s.Freezes+w.s.Steps > 0
 	if w.s.Lasting > 0 && line%20 == 0 && !deaf {
 		job.Work.Timeout = schema.Duration(w.s.Lasting + time.Minute)

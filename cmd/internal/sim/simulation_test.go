@@ -60,12 +60,12 @@ func number(t *testing.T, variable string) (n int, ok bool) {
 	return n, true
 }
 
-// long reports that the scenario goes on for longer than others.
+// long reports whether the scenario takes longer than others.
 func (s *Scenario) long() bool { return s.Span > 3*time.Minute }
 
 const (
-	// lateByClock is how late a run may be where clocks are set wrong, one at a time: by what a
-	// clock may be off, and by what it takes until others have what the node held that was halted.
+	// lateByClock bounds lateness where clocks are set wrong, one at a time: what a clock may be
+	// off, and the time until others have the shards of the halted node.
 	lateByClock = trusted + queue.AckWait
 	// lateByCut is how late a run may be where a node is cut from store or queue: by what it takes
 	// to count as unhealthy, and others to take over. A run due at once whose hint is lost waits
@@ -73,15 +73,15 @@ const (
 	lateByCut = 21 * time.Second
 )
 
-// atMostOff is how far off clocks are where they are as far off as they may be.
+// atMostOff is the largest offset of a clock that is still right.
 const atMostOff = schema.MaxClockOffset - 100*time.Millisecond
 
 var scenarios = []struct {
 	name  string
 	seeds int
 	Scenario
-	// happens names counters that must not be 0 over all seeds: a scenario in which nothing happens
-	// shows nothing.
+	// happens names counters that must not be 0 over all seeds, so that the scenario tests
+	// something.
 	happens []string
 }{
 	{"nothing goes wrong", 4, Scenario{Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, Lag: 4}}, nil},
@@ -91,10 +91,10 @@ var scenarios = []struct {
 	}, []string{replaced}},
 	{"nodes are killed", 30, Scenario{Kills: 6}, nil},
 	{"nodes are told to stop, and come back", 20, Scenario{
-		Stops: 8, Jobs: 900, Works: 800 * time.Millisecond, Promise: Promise{Called: true, NoneLost: true},
+		Stops: 8, Jobs: 900, Works: 800 * time.Millisecond, Promise: Promise{CalledOnce: true, NoneLost: true},
 	}, []string{redispatched}},
 	{"the only node is told to stop, and comes back", 10, Scenario{
-		Nodes: 1, Stops: 6, Jobs: 600, Works: 800 * time.Millisecond, Promise: Promise{Called: true, NoneLost: true},
+		Nodes: 1, Stops: 6, Jobs: 600, Works: 800 * time.Millisecond, Promise: Promise{CalledOnce: true, NoneLost: true},
 	}, []string{redispatched}},
 	{"nodes freeze", 30, Scenario{Freezes: 6}, []string{halts}},
 	{"messages are lost, doubled and late", 30, Scenario{Faults: Faults{Message: 0.03}}, nil},
@@ -153,9 +153,9 @@ var scenarios = []struct {
 		Changes: true, Kills: 3, Freezes: 2, Faults: Faults{Store: 0.01, Message: 0.01},
 	}, nil},
 	{"jobs recur, and nothing goes wrong", 2, Scenario{
-		Jobs: 20, Recurring: 12, Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, NoneLeft: true, Lag: 4},
+		Jobs: 20, Recurring: 12, Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, NoneGivenUp: true, Lag: 4},
 	}, nil},
-	{"jobs recur and change", 6, Scenario{Jobs: 20, Recurring: 12, Changes: true, Promise: Promise{NoneLost: true, NoneLeft: true}}, nil},
+	{"jobs recur and change", 6, Scenario{Jobs: 20, Recurring: 12, Changes: true, Promise: Promise{NoneLost: true, NoneGivenUp: true}}, nil},
 	{"jobs recur while nodes are killed and freeze", 8, Scenario{Jobs: 20, Recurring: 12, Kills: 4, Freezes: 4, Changes: true}, []string{halts}},
 	{"jobs recur under all guarantees while nodes are killed and freeze", 8, Scenario{
 		Jobs: 20, Recurring: 18, Guarantees: true, Kills: 6, Freezes: 4, Changes: true, Faults: Faults{Target: 0.05, Crash: 0.001},
@@ -269,7 +269,7 @@ func TestSimulation(t *testing.T) {
 						ends[end] += count
 					}
 					paced, crowded = max(paced, out.MostRated), max(crowded, out.MostConcurrent)
-					worst, twice = max(worst, out.worst()), twice+out.twice()
+					worst, twice = max(worst, out.maxLateness()), twice+out.duplicates()
 				})
 				if so := ran.Add(1); so%sayEvery == 0 {
 					t.Logf("%d seeds so far", so)
@@ -317,7 +317,7 @@ func simulate(t *testing.T, seed uint64, s Scenario) (out Outcome) {
 			}
 			say := t.Errorf
 			if !out.Failed() {
-				say = t.Logf // it was asked for alone, to be looked at
+				say = t.Logf // a single seed is run to look at it
 			}
 			say("seed %d (again: CARILLON_SIM_SEED=%d): settled is %d buckets behind; wrong: %s\n%s\n%s\n%s",
 				seed, seed, out.SettledLag, strings.Join(out.Wrong, "; "), &b, strings.Join(out.Traces, "\n"), &logged)

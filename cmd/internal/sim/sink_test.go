@@ -11,15 +11,15 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// sink is what jobs call: it writes down who came and when, by true time and by the clock of the
-// node that called.
+// sink is the callee of all jobs. It records each call, by true time and by the clock of the
+// calling node.
 type sink struct {
 	n *Node
 	l *life
 }
 
-// withinSession is how long work of effectively_once lasts at most: what lies between the last sign
-// of life of its executor and the next start.
+// withinSession bounds effectively_once work: the time between the last sign of life of its
+// executor and the next start.
 const withinSession = executor.CalleeTime
 
 var errRefused = errors.New("the callee refuses")
@@ -56,7 +56,7 @@ func (s sink) Run(ctx context.Context, call target.Call) target.Result {
 		took = time.Duration(c.rng.Float64() * float64(limitedTook))
 	}
 	lasts := call.Work.Timeout.Std() - time.Minute
-	if lasts > 0 { // it was asked for as one that lasts
+	if lasts > 0 { // a job that lasts
 		took = time.Duration(c.rng.Float64() * float64(lasts))
 	}
 	if ref.Source == longSource {

@@ -20,7 +20,8 @@ const (
 	concurrentLimit  = 5
 )
 
-// crowd makes the task, and asks for its runs: at first many more than may be under way, then few.
+// askConcurrent makes the task and asks for its runs: first many more than may be under way, then
+// few.
 func (w *world) askConcurrent(ctx context.Context, wg *sync.WaitGroup) {
 	if w.s.Concurrent == 0 {
 		return
@@ -58,8 +59,8 @@ func (w *world) askConcurrent(ctx context.Context, wg *sync.WaitGroup) {
 	})
 }
 
-// judgeConcurrent judges that never more runs of the task were under way than may, that every
-// acknowledged one ended well, and that nobody has slots of it in the end.
+// judgeConcurrent judges that never more runs of the task were under way than allowed, that every
+// acknowledged one succeeded, and that no executor holds slots in the end.
 func (w *world) judgeConcurrent(ctx context.Context, b *bucketer.Bucketer, seen []check.Sighting) error {
 	if w.s.Concurrent == 0 {
 		return nil

@@ -17,16 +17,14 @@ import (
 const (
 	ratedSource = "paced"
 	ratedTask   = "paced"
-	// ratedWindow is the span in which starts are counted, and ratedSlack for how much longer the
-	// rate may have been good: how far a start may lie from the one that was taken for it (DESIGN
-	// 7).
+	// ratedWindow is the span in which starts are counted. A start may lie check.RateSlack away from
+	// its reservation, so a window may hold that much more of the rate.
 	ratedWindow = 10 * time.Second
-	ratedSlack  = 6 * time.Second
 )
 
 var ratedRate = schema.Rate{Count: 2, Per: time.Second}
 
-// pace makes the task, and asks for its runs: most of them at once, many more than may start.
+// askRated makes the task and asks for its runs, most of them at once: many more than may start.
 func (w *world) askRated(ctx context.Context, wg *sync.WaitGroup) {
 	if w.s.Rated == 0 {
 		return
@@ -67,8 +65,8 @@ func (w *world) askRated(ctx context.Context, wg *sync.WaitGroup) {
 	})
 }
 
-// judgeRated judges that every acknowledged run of the task ended well, and that never more of them
-// started than the rate allows.
+// judgeRated judges that every acknowledged run of the task succeeded, and that never more started
+// than the rate allows.
 func (w *world) judgeRated(ctx context.Context, b *bucketer.Bucketer, seen []check.Sighting) error {
 	wrong := func(format string, args ...any) { w.out.Wrong = append(w.out.Wrong, fmt.Sprintf(format, args...)) }
 	for _, id := range w.rated {
@@ -85,7 +83,7 @@ func (w *world) judgeRated(ctx context.Context, b *bucketer.Bucketer, seen []che
 		starts = append(starts, s.At)
 	}
 	slices.SortFunc(starts, time.Time.Compare)
-	most, limit := 0, ratedRate.In(ratedWindow+ratedSlack+2*w.off())+1
+	most, limit := 0, ratedRate.In(ratedWindow+check.RateSlack+2*w.off())+1
 	for i, j := 0, 0; j < len(starts); j++ {
 		for starts[j].Sub(starts[i]) >= ratedWindow {
 			i++

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// told bounds the runs of a seed whose story is told.
+	// maxTraces bounds the runs of a seed whose traces are printed.
 	maxTraces = 3
-	// beyond is how much longer than planned, in fake time, a scenario may take before it counts as
-	// one that does not end: what asks again and again has given up long before.
+	// overrun is how much longer than planned, in fake time, a scenario may take before it counts
+	// as stuck. Every retry has given up long before.
 	overrun = 30 * time.Minute
 	// maxStacks bounds what is printed of goroutines, bytes.
 	maxStacks = 4 << 20
@@ -28,10 +28,10 @@ func (s *Scenario) limit() time.Duration {
 	if s.Waiting {
 		return 4*longWithin + settle + overrun
 	}
-	return 2*(s.Span+s.Outage+s.Lasting) + settle + calm + overrun
+	return 2*(s.Span+s.Outage+s.Lasting) + settle + afterwards + overrun
 }
 
-// stuck tells what a scenario that does not end waits for. It is called in the bubble, past its
+// stuck describes what a scenario that does not end waits for. It is called in the bubble, past its
 // limit.
 func (w *world) stuck() string {
 	var b strings.Builder
@@ -41,7 +41,7 @@ func (w *world) stuck() string {
 	return b.String()
 }
 
-// nodesNow tells how each node is.
+// nodesNow describes the state of each node.
 func (c *Cluster) nodesNow() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,8 +57,7 @@ func (c *Cluster) nodesNow() string {
 	return b.String()
 }
 
-// stories tells what the store and the callee know of the first runs that the report finds fault
-// with.
+// traces describes the first runs at fault, from the store and the callee.
 func (w *world) traces(ctx context.Context) []string {
 	var all []string
 	var seen []string
@@ -75,7 +74,7 @@ func (w *world) traces(ctx context.Context) []string {
 	return append(all, w.c.nodesNow())
 }
 
-// jobTrace tells what the row of a job says.
+// jobTrace describes the row of a job.
 func (w *world) jobTrace(ctx context.Context, id schema.JobID) string {
 	job, err := w.c.store.Job(ctx, id)
 	if err != nil {
@@ -94,7 +93,7 @@ func (w *world) jobTrace(ctx context.Context, id schema.JobID) string {
 	return b.String()
 }
 
-// planTrace tells of the rows of a job, in order, and what is said of them without a start.
+// planTrace describes the rows of a job, in order, with records of runs that never started.
 func (w *world) planTrace(ctx context.Context, id schema.JobID) string {
 	var b strings.Builder
 	at := func(t time.Time) string { return t.UTC().Format(clockTime) }
@@ -125,7 +124,7 @@ func (w *world) planTrace(ctx context.Context, id schema.JobID) string {
 	return b.String()
 }
 
-// story tells of a run: its rows, its lease, and who was seen calling.
+// trace describes a run: its rows, its lease, and its calls.
 func (w *world) trace(ctx context.Context, run schema.RunID) string {
 	var b strings.Builder
 	at := func(t time.Time) string { return t.UTC().Format(clockTime) }

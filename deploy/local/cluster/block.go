@@ -28,9 +28,8 @@ const (
 const lastBlock = 99
 
 // A block is the third byte of the loopback addresses 127.0.b.1, 127.0.b.2 … of one cluster. Member
-// i of each sort listens on 127.0.b.i, at its sort's usual port (Carillon nodes on 127.0.b.1, at
-// ports counted up). So clusters live beside each other, and a member keeps its address when it is
-// started again.
+// i of each kind listens on 127.0.b.i, at its usual port; Carillon nodes listen on 127.0.b.1, at
+// ports counted up. So several clusters can run at once, and a restarted member keeps its address.
 type block int
 
 func (b block) ip(i int) string { return fmt.Sprintf("127.0.%d.%d", b, i) }
@@ -42,10 +41,10 @@ func (b block) jmxPort(i int) int { return jmxBasePort + 4*int(b) + i }
 // errBusy says that an address of the block is in use.
 var errBusy = errors.New("in use")
 
-// claim takes the block if no address of it that spec needs is in use. Until release is called no
-// other claim of the block succeeds; the kernel releases it when this program ends. Always looks at
-// three addresses, so that a small cluster does not settle on the addresses of a member that
-// somebody has just killed.
+// reserve reserves the block if no address of it that spec needs is in use. Until release is called
+// no other program can reserve it; the kernel releases it when this program ends. reserve always
+// checks three addresses, so that a small cluster does not take those of a member that was just
+// killed.
 func (b block) reserve(ctx context.Context, spec Spec) (release func(), err error) {
 	guard, err := listen(ctx, b.addr(1, reservePort))
 	if err != nil {
@@ -93,7 +92,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// reserveBlock claims the first free block from first on.
+// reserveBlock reserves the first free block from first on.
 func reserveBlock(ctx context.Context, first block, spec Spec) (block, func(), error) {
 	var firstErr error
 	for b := first; b <= lastBlock; b++ {

@@ -37,8 +37,8 @@ type Options struct {
 }
 
 // A Cluster is a set of real processes on this machine, described by a folder. Its methods may be
-// called from several goroutines, and several programs may hold the same folder: what is true is
-// asked of the kernel each time.
+// called from several goroutines, and several programs may open the same folder, because the kernel
+// is asked for the state of processes each time.
 type Cluster struct {
 	dir      string
 	plan     plan
@@ -121,7 +121,7 @@ func Open(o Options) (*Cluster, error) {
 	return &Cluster{dir: dir, plan: p, say: o.Say, launcher: newLauncher(true), release: func() {}}, nil
 }
 
-// settle makes or changes the cluster's plan, and stores it before anything is started by it.
+// writePlan makes or changes the cluster's plan, and stores it before any member starts.
 func (c *Cluster) writePlan(ctx context.Context, first block, spec Spec) error {
 	p, err := readPlan(c.dir)
 	if errors.Is(err, ErrNoCluster) {

@@ -20,8 +20,8 @@ func (c *Cluster) within(m member, argv []string) []string {
 	return c.plan.network().Argv(m.name(), argv)
 }
 
-// makeNetwork makes the namespaces of a cluster whose block has just been claimed. First it removes
-// networks that killed programs left behind: nobody holds their blocks.
+// makeNetwork makes the namespaces of a cluster whose block was just reserved. First it removes
+// networks that killed programs left behind: those whose blocks nobody holds.
 func (c *Cluster) makeNetwork(ctx context.Context) error {
 	if !c.plan.Spec.Namespaces {
 		return nil

@@ -31,8 +31,8 @@ var errGone = errors.New("the process has ended")
 // pollEvery is how often a wait for another process looks again.
 const pollEvery = 20 * time.Millisecond
 
-// An identity names one process for ever. A pid alone does not: it is given out again, after a
-// reboot sooner than one thinks, and then a kill hits a stranger.
+// An identity names one process for ever. A pid alone does not: the kernel reuses pids, and a
+// signal could hit another process.
 type identity struct {
 	PID     int    `json:"pid"`
 	Started uint64 `json:"started_ticks"` // clock ticks after the boot

@@ -26,7 +26,7 @@ func (q *Queue) Done(shard schema.Shard, notices []schema.Notice) {
 // Signal implements queue.Signals.
 func (q *Queue) Signal(topic string, body []byte) { q.sendAdvice(q.cfg.Names.Signal(topic), body) }
 
-// advise sends what may be lost.
+// sendAdvice sends a message that may be lost.
 func (q *Queue) sendAdvice(subject string, wire []byte) {
 	if err := q.nc.Publish(subject, wire); err != nil {
 		q.metrics.unsent.Inc()
@@ -61,7 +61,7 @@ func (q *Queue) SubscribeSignal(topic string, f func([]byte)) (cancel func(), er
 	return q.listen(q.cfg.Names.Signal(topic), func(body []byte) error { f(body); return nil })
 }
 
-// hear calls f with every message until cancel is called.
+// listen calls f with every message until cancel is called.
 func (q *Queue) listen(subject string, f func(wire []byte) error) (cancel func(), err error) {
 	sub, err := q.subscribe(subject, func(m *nats.Msg) {
 		if err := f(m.Data); err != nil {
@@ -72,7 +72,7 @@ func (q *Queue) listen(subject string, f func(wire []byte) error) (cancel func()
 	if err != nil {
 		return nil, err
 	}
-	// The server must know before the caller goes on: what is sent from now on is heard.
+	// Wait until the server knows the subscription, so that it gets everything sent from now on.
 	if err := q.nc.FlushTimeout(callTimeout); err != nil && q.nc.IsConnected() {
 		q.log.Warn("a subscription may begin late", "subject", subject, "err", err)
 	}

@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// maxPull is how long one pull waits at the server: an idle lane and priority costs one pull in
-	// that time, and a pull that was lost with a server delays messages by no more.
+	// maxPull is how long one pull waits at the server. An idle lane and priority costs one pull in
+	// that time, and a pull that is lost with a server delays messages by at most that.
 	maxPull = 2 * time.Second
-	// pullGrace is how long after its end the status of a pull is awaited, and, once there are
-	// messages, how long the rest of them may take.
+	// pullGrace bounds the wait for the status of a pull after its end, and, after the first
+	// message, for the other messages.
 	pullGrace = 500 * time.Millisecond
-	// maxPullBytes bounds what one pull brings, so the memory of one Fetch.
+	// maxPullBytes bounds the messages of one pull, and so the memory of one Fetch.
 	maxPullBytes = 16 << 20
 	// Pauses after a pull that failed or was refused.
 	pullPause    = 10 * time.Millisecond
 	pullPauseMax = 250 * time.Millisecond
-	// maxMalformed is how often a message that cannot be read is left for others (a newer version
-	// may understand it) before it is thrown away. The store knows the entry: it is not lost.
+	// maxMalformed is how often a message that cannot be read is returned, since a newer version
+	// may read it, before it is deleted. The entry is not lost: it is in the store.
 	maxMalformed = 10
 )
 
@@ -88,8 +88,8 @@ func (q *Queue) fetch(ctx context.Context, n queue.Lane, p schema.Priority, limi
 	}
 }
 
-// pull asks once. It returns messages, or nothing if there was none within wait or a context ended,
-// or an error if the question was refused.
+// pull sends one pull. It returns messages, nothing if there was none within wait or a context
+// ended, or an error if the pull was refused.
 func (q *Queue) pull(ctx, session context.Context, l *lane, p schema.Priority, subject string, limit int, wait time.Duration) ([]queue.Delivery, error) {
 	in, err := q.puller(l, p)
 	if err != nil {
@@ -97,7 +97,7 @@ func (q *Queue) pull(ctx, session context.Context, l *lane, p schema.Priority, s
 	}
 	in.pulls++
 	inbox := in.inbox + strconv.FormatUint(in.pulls, 36)
-	// One shot: whatever is there at once, or else the first that comes.
+	// One shot: the messages that are there at once, or else the first that arrives.
 	request, err := json.Marshal(struct {
 		Expires  time.Duration `json:"expires"`
 		Batch    int           `json:"batch"`
@@ -124,13 +124,13 @@ func (q *Queue) pull(ctx, session context.Context, l *lane, p schema.Priority, s
 	var ds []queue.Delivery
 	for {
 		m, err := in.sub.NextMsgWithContext(ctx)
-		if errors.Is(err, nats.ErrNoResponders) { // how nats.go tells the status 503
+		if errors.Is(err, nats.ErrNoResponders) { // how nats.go reports the status 503
 			q.keep(l, p, in)
-			q.look()
+			q.checkSoon()
 			return ds, errors.New("no consumer answers")
 		}
 		if err != nil {
-			// Ended by a context: what else arrives for this pull goes back.
+			// Ended by a context: return what else arrives for this pull.
 			q.discard(in)
 			if ctx.Err() != nil {
 				err = nil
@@ -138,7 +138,7 @@ func (q *Queue) pull(ctx, session context.Context, l *lane, p schema.Priority, s
 			return ds, err
 		}
 		if m.Subject != inbox && strings.HasPrefix(m.Subject, in.inbox) {
-			continue // the status of an earlier pull, which had all it asked for before
+			continue // the status of an earlier pull that already had all its messages
 		}
 		if m.Subject != inbox { // a message: it has the subject it was published to
 			d, ok := q.delivery(m)
@@ -182,7 +182,7 @@ func (q *Queue) status(m *nats.Msg) (ended bool, err error) {
 			return true, nil
 		case "Exceeded MaxWaiting":
 		default: // consumer or stream deleted, leadership changed, server shut down
-			q.look()
+			q.checkSoon()
 		}
 		return true, fmt.Errorf("pull ended: %s", description)
 	}
@@ -212,15 +212,15 @@ func (q *Queue) puller(l *lane, p schema.Priority) (*puller, error) {
 	return in, nil
 }
 
-// keep makes an inbox idle.
+// keep puts an inbox back among the idle ones.
 func (q *Queue) keep(l *lane, p schema.Priority, in *puller) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l.pullers[p.Or()] = append(l.pullers[p.Or()], in)
 }
 
-// discard gives an inbox up, whose pull may still be under way, and returns what arrived unasked.
-// What arrives later comes back after queue.AckWait.
+// discard drops an inbox whose pull may still be under way, and returns the messages that arrived.
+// Later ones are delivered again after queue.AckWait.
 func (q *Queue) discard(in *puller) {
 	n, _, err := in.sub.Pending()
 	for ; err == nil && n > 0; n-- {
@@ -234,7 +234,7 @@ func (q *Queue) discard(in *puller) {
 	}
 }
 
-// What a consumer is told about a message.
+// The answers to a delivery.
 var (
 	ackText      = []byte("+ACK")
 	nakText      = []byte("-NAK")
@@ -242,14 +242,14 @@ var (
 	termText     = []byte("+TERM")
 )
 
-// tell sends word about a message.
+// respond answers a delivery.
 func (q *Queue) respond(reply string, word []byte) {
 	if err := q.nc.Publish(reply, word); err != nil {
 		q.metrics.unsent.Inc()
 	}
 }
 
-// delivery is a message in the hands of this node.
+// delivery is a message that this node holds.
 type delivery struct {
 	q           *Queue
 	reply       string

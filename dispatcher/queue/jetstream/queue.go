@@ -19,8 +19,8 @@ import (
 // Bounds of waiting for NATS.
 const (
 	dialTimeout    = 2 * time.Second // of one attempt to connect
-	callTimeout    = 2 * time.Second // of one question to JetStream
-	pingInterval   = 2 * time.Second // a server that leaves two pings unanswered is given up
+	callTimeout    = 2 * time.Second // of one request to JetStream
+	pingInterval   = 2 * time.Second // a server that misses two pings counts as lost
 	reconnectWait  = 250 * time.Millisecond
 	flusherTimeout = 5 * time.Second
 	retryPause     = 500 * time.Millisecond // between attempts to connect or to make streams
@@ -39,13 +39,13 @@ type Queue struct {
 	inbox   *inbox
 	clocks  []*serverClock // one for each URL
 
-	health   atomic.Pointer[error] // of the last look at the streams; nil pointer = well
-	checkNow chan struct{}         // asks the watch for a look at once
+	health   atomic.Pointer[error] // of the last check of the streams; nil pointer = healthy
+	checkNow chan struct{}         // asks for a check of the streams at once
 
 	ensuring sync.Mutex // one at a time makes streams
 
 	mu sync.Mutex
-	// ends when the connection is lost or closed: what was asked is not answered any more
+	// ends when the connection is lost or closed: no answers come any more
 	session  context.Context
 	end      context.CancelFunc
 	closed   bool
@@ -56,8 +56,8 @@ type Queue struct {
 
 var _ queue.Queue = (*Queue)(nil)
 
-// Connect connects to NATS and makes the streams. While that fails it logs why and tries again,
-// until ctx ends or a server refuses the log-in. Once connected the queue reconnects for ever. The
+// Connect connects to NATS and makes the streams. While that fails, it logs why and retries, until
+// ctx ends or a server refuses the log-in. Once connected, the queue reconnects for ever. The
 // caller must Close it.
 func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 	if err := cfg.Validate(); err != nil {
@@ -85,7 +85,7 @@ func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 	return q, nil
 }
 
-// start does what follows the first connection.
+// start starts what needs the first connection.
 func (q *Queue) start(ctx context.Context) error {
 	if err := q.retry(ctx, "make streams", q.EnsureStreams); err != nil {
 		return err
@@ -105,8 +105,8 @@ func (q *Queue) start(ctx context.Context) error {
 	return nil
 }
 
-// retry calls act until it succeeds, ctx ends, or the server refuses who we are, and says so in the
-// log.
+// retry calls act until it succeeds, ctx ends, or the server refuses the log-in. It logs every
+// failure.
 func (q *Queue) retry(ctx context.Context, what string, act func(context.Context) error) error {
 	pause := retryPause
 	for {
@@ -144,7 +144,7 @@ func (q *Queue) options() (nats.Options, error) {
 		ReconnectWait:      reconnectWait,
 		ReconnectJitter:    reconnectWait,
 		ReconnectJitterTLS: reconnectWait,
-		// for acknowledgements, signals and words to workers; requests are not to wait in it
+		// for acknowledgements, signals and answers to workers; requests must not wait in it
 		ReconnectBufSize:     nats.DefaultReconnectBufSize,
 		Timeout:              dialTimeout,
 		DrainTimeout:         nats.DefaultDrainTimeout,
@@ -207,7 +207,7 @@ func (q *Queue) disconnected(_ *nats.Conn, err error) {
 		return
 	}
 	q.log.Warn("lost the connection to nats", "err", err)
-	// The answers to what was under way are lost with the connection.
+	// The answers to requests under way are lost with the connection.
 	q.pub.failAll(fmt.Errorf("%w: lost the connection", errNoReceipt))
 }
 
@@ -215,13 +215,13 @@ func (q *Queue) reconnected(nc *nats.Conn) {
 	q.metrics.reconnected.Inc()
 	q.log.Info("connected to nats again", "url", q.where(nc), "server", nc.ConnectedServerName())
 	q.mu.Lock()
-	// What was asked while the connection was down may be lost: ask again.
+	// Requests sent while the connection was down may be lost: check again.
 	q.end()
 	if !q.closed {
 		q.session, q.end = context.WithCancel(q.stopping)
 	}
 	q.mu.Unlock()
-	q.look()
+	q.checkSoon()
 }
 
 func (q *Queue) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
@@ -233,7 +233,7 @@ func (q *Queue) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 }
 
 // Close ends the connection: publications under way end with queue.ErrClosed, subscriptions end,
-// and what this node holds comes back to others after queue.AckWait. Close waits for callbacks
+// and others get the messages that this node holds after queue.AckWait. Close waits for callbacks
 // under way, so it must not be called from one.
 func (q *Queue) Close() error {
 	q.mu.Lock()
@@ -247,7 +247,7 @@ func (q *Queue) Close() error {
 	q.stop()
 	err := q.nc.FlushTimeout(callTimeout) // acknowledgements that were just sent
 	if !q.nc.IsConnected() {
-		err = nil // there is nobody to send them to
+		err = nil // no server to send them to
 	}
 	q.nc.Close()
 	q.pub.close()
@@ -276,7 +276,7 @@ func (q *Queue) current() (context.Context, error) {
 	return q.session, nil
 }
 
-// goes runs f in a goroutine that Close waits for, and reports whether the queue was still open.
+// spawn runs f in a goroutine that Close waits for, and reports whether the queue was still open.
 func (q *Queue) spawn(f func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -358,22 +358,21 @@ func (q *Queue) front(ctx context.Context, n queue.Lane, p schema.Priority) (que
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	f := queue.Front{}
-	// By the stream's leader, not by a direct get: a replica that lags behind does not know the
-	// newest messages.
+	// By the stream's leader, not by a direct get: a replica may lack the newest messages.
 	m, err := l.handle.Load().stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(q.cfg.Names.Run(n, p)))
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		f.Empty = true
 	case err != nil:
-		q.lookIfGone(err)
+		q.checkIfGone(err)
 		return queue.Front{}, err
 	default:
 		f.Sequence = m.Sequence
 	}
-	// After the look, never before: see the package's comment.
+	// After the read, never before: see the package comment.
 	s, err := q.js.Stream(ctx, l.stream)
 	if err != nil {
-		q.lookIfGone(err)
+		q.checkIfGone(err)
 		return queue.Front{}, err
 	}
 	l.learn(s)
@@ -402,7 +401,7 @@ func (q *Queue) load(ctx context.Context, n queue.Lane, p schema.Priority) (queu
 	defer cancel()
 	c, err := q.js.Consumer(ctx, l.stream, queue.ConsumerName(p))
 	if err != nil {
-		q.lookIfGone(err)
+		q.checkIfGone(err)
 		return queue.Load{}, err
 	}
 	info := c.CachedInfo()

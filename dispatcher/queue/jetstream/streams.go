@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	watchInterval = time.Second            // between two looks at the streams
-	checkPause    = 200 * time.Millisecond // at least, between two looks that were asked for
-	// between two attempts to have as many replicas as wanted
+	watchInterval = time.Second            // between two checks of the streams
+	checkPause    = 200 * time.Millisecond // at least, between two checks on request
+	// between two attempts to reach the wanted replicas
 	upgradePeriod  = time.Minute
 	wantedReplicas = 3 // where Config.Replicas is 0
-	// a sequence that jumps by more than this may be of a stream made anew
+	// a larger jump of a sequence may mean a new stream
 	sequenceJump = 1_000_000
 
-	codeReplicasUnsupported = 10074 // a server that is in no cluster
+	codeReplicasUnsupported = 10074 // the server is in no cluster
 	codeNoPeers             = 10005 // fewer servers than replicas
 )
 
@@ -55,22 +55,22 @@ func incarnation(s jetstream.Stream) string {
 	return strconv.FormatInt(s.CachedInfo().Created.UnixNano(), 10)
 }
 
-// learn remembers what s said and reports whether the stream is another than before.
+// learn records what the server said of the stream, and reports whether it is a new stream.
 func (l *lane) learn(s jetstream.Stream) (another bool) {
 	now := &handle{s, incarnation(s)}
 	old := l.handle.Load()
 	if old != nil && old.incarnation == now.incarnation {
 		return false
 	}
-	// Of two that learn at once either may win: the next look settles it, and until then receipts
-	// may carry an incarnation that is too old, never one that is too new.
+	// Of two concurrent calls either may win. Until the next check, receipts may carry an
+	// incarnation that is too old, never one that is too new.
 	l.handle.Store(now)
 	l.last.Store(0)
 	return old != nil
 }
 
-// odd reports whether a new message's sequence suggests that the stream was made anew.
-func (l *lane) odd(sequence uint64) bool {
+// suggestsNewStream reports whether a sequence suggests that the stream was recreated.
+func (l *lane) suggestsNewStream(sequence uint64) bool {
 	for {
 		last := l.last.Load()
 		if sequence <= last {
@@ -121,14 +121,14 @@ func (q *Queue) ensure(ctx context.Context, l *lane) error {
 			return fmt.Errorf("consumer %s: %w", queue.ConsumerName(p), err)
 		}
 	}
-	// Only now: whoever has a handle finds the consumers too.
+	// Last, so that the consumers exist when there is a handle.
 	if l.learn(s) {
 		q.log.Warn("the stream was made anew", "stream", l.stream)
 	}
 	return nil
 }
 
-// ensureStream returns the stream, made or brought up to date if need be.
+// ensureStream returns the stream, and makes or updates it if necessary.
 func (q *Queue) ensureStream(ctx context.Context, l *lane) (jetstream.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -220,23 +220,23 @@ func (q *Queue) withReplicas(cfg jetstream.StreamConfig, act func(jetstream.Stre
 	}
 }
 
-// lookIfGone asks for a look at the streams if err says that something is missing.
-func (q *Queue) lookIfGone(err error) {
+// checkIfGone asks for a check of the streams if err says that something is missing.
+func (q *Queue) checkIfGone(err error) {
 	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) ||
 		errors.Is(err, jetstream.ErrConsumerDoesNotExist) || errors.Is(err, nats.ErrNoResponders) {
-		q.look()
+		q.checkSoon()
 	}
 }
 
-// look asks the watch to look at the streams at once. It does not wait.
-func (q *Queue) look() {
+// checkSoon asks watch to check the streams at once. It does not wait.
+func (q *Queue) checkSoon() {
 	select {
 	case q.checkNow <- struct{}{}:
 	default:
 	}
 }
 
-// watch looks at the streams once a second, or when it is asked to, and makes what is missing.
+// watch checks the streams once a second, or when it is asked to, and makes what is missing.
 func (q *Queue) watch() {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -264,7 +264,7 @@ func (q *Queue) watch() {
 		if !asked {
 			continue
 		}
-		select { // bounds the rate of looks that are asked for
+		select { // bounds the rate of requested checks
 		case <-q.stopping.Done():
 			return
 		case <-time.After(checkPause):
@@ -288,7 +288,7 @@ func (q *Queue) observe() error {
 	return nil
 }
 
-// report keeps what a look said, and logs where it differs from the one before.
+// report keeps the result of a check, and logs it if it differs from the one before.
 func (q *Queue) report(err error) {
 	if q.stopping.Err() != nil {
 		return
