@@ -75,7 +75,7 @@ func (k Key) bytes() ([]byte, error) {
 	return raw, nil
 }
 
-// Config says who this member is and how it finds the others.
+// Config describes this member and how it finds the others.
 type Config struct {
 	// Name is unique in the ring and the same after a restart.
 	Name string
@@ -97,8 +97,7 @@ type Config struct {
 	API string
 	// Roles are what this process does.
 	Roles []string
-	// Zone, Region and Version are told to the others as they are. Members of another region are
-	// not heard.
+	// Zone, Region and Version are announced as they are. Members of another region are ignored.
 	Zone, Region, Version string
 	// Shards is how many there are, if known already; [Ring.SetShards] tells later.
 	Shards int
@@ -175,7 +174,7 @@ func (c Config) member() Member {
 	}.normal()
 }
 
-// label stands before every packet and stream; those with another one are dropped.
+// label begins every packet and stream; those with another label are dropped.
 func label(region string) string { return "carillon/" + region }
 
 func parseAddr(text string) (netip.AddrPort, error) {

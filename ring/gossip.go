@@ -66,7 +66,7 @@ func newGossip(c Config, m *metrics) (*gossip, error) {
 	return g, nil
 }
 
-// view returns copies of who is live and of what became of the others.
+// view returns copies of the live members and of the status of the others.
 func (g *gossip) view() ([]Member, map[string]Status) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

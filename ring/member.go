@@ -105,7 +105,7 @@ func encodeMetadata(m Member, leaving bool) ([]byte, error) {
 	return text, nil
 }
 
-// decodeMetadata reads what a member called name, reached at addr, told of itself.
+// decodeMetadata decodes the metadata of the member called name at addr.
 func decodeMetadata(name, addr string, text []byte) (m Member, leaving bool, err error) {
 	if err := checkName(name); err != nil {
 		return Member{}, false, err

@@ -88,8 +88,8 @@ func (r *Ring) Self() Member {
 	return r.config.member()
 }
 
-// SetShards tells how many shards there are. It takes effect with the next snapshot, at once while
-// Run runs.
+// SetShards sets the number of shards. It takes effect with the next snapshot, at once while Run
+// runs.
 func (r *Ring) SetShards(n int) error {
 	if err := checkShards(n); err != nil {
 		return fmt.Errorf("ring: %w", err)
@@ -137,19 +137,18 @@ func (r *Ring) Refresh(ctx context.Context) error {
 	return exchanged
 }
 
-// SuspendDispatch makes this member one that does not dispatch, as far as everybody in the ring is
-// concerned, or (false) makes it what it was. A node whose clock is off rests: others take its
-// shards. It tells the others within a few hundred milliseconds; said before Run, it holds from the
-// start. ErrNotReady means that Run has ended, and any other error that some of the others may hear
-// of it later.
+// SuspendDispatch announces that this member does not dispatch, so that others take its shards, or
+// (false) that it does again. A node whose clock is off calls it. The others hear it within a few
+// hundred milliseconds. Called before Run, it holds from the start. ErrNotReady means that Run has
+// ended, and any other error that some of the others may hear of it later.
 func (r *Ring) SuspendDispatch(rest bool) error { return r.announce(&r.gossip.suspended, rest) }
 
-// ReportHealth tells the others whether this member reaches what it needs to dispatch. While it
-// does not, healthy dispatchers take its shards; while none is healthy, all keep theirs. Timing and
-// errors are those of SuspendDispatch, which goes before: who rests dispatches in no case.
+// ReportHealth announces whether this member can dispatch. While it cannot, healthy dispatchers
+// take its shards; while none is healthy, all keep theirs. Timing and errors are those of
+// SuspendDispatch. A suspended member dispatches in no case, healthy or not.
 func (r *Ring) ReportHealth(healthy bool) error { return r.announce(&r.gossip.unhealthy, !healthy) }
 
-// announce sets one of the things that gossip tells of us, and tells it if it is new.
+// announce sets a flag of our metadata, and gossips it if it has changed.
 func (r *Ring) announce(what *atomic.Bool, is bool) error {
 	changed := what.Swap(is) != is
 	s := r.state.Load()
@@ -187,7 +186,7 @@ func (r *Ring) Run(ctx context.Context) error {
 		joined: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	r.state.Store(s)
-	if before || told() { // told before the member had a voice, and maybe after it was introduced
+	if before || told() { // set before gossip ran, and maybe not in the first metadata
 		if err := list.UpdateNode(announceTimeout); err != nil {
 			r.log.Warn("the others do not know yet that we own nothing", "err", err)
 		}
@@ -245,8 +244,8 @@ func (r *Ring) publishView(members []Member, gone map[string]Status) {
 		"dispatchers", len(snapshot.dispatchers), "shards", snapshot.Shards(), "owned", len(snapshot.Owned(r.config.Name)))
 }
 
-// leave tells the others, first that we are about to leave, so that they share out our shards and
-// know it for a decision, then that we are gone; and stops the gossip.
+// leave announces that we are about to leave, so that others take our shards and count us as left,
+// not dead. Then it leaves and stops the gossip.
 func (r *Ring) leave(list *memberlist.Memberlist) {
 	r.gossip.leaving.Store(true)
 	if err := list.UpdateNode(announceTimeout); err != nil {

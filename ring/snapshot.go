@@ -21,11 +21,11 @@ const (
 	// share with four members, 1.4 times with ten (64 shards).
 	Load = 1.1
 
-	// pointsPerMember is how often each member stands on the circle.
+	// pointsPerMember is the number of points of each member on the circle.
 	pointsPerMember = 100
 )
 
-// Status is what became of a member.
+// Status says whether a member is live, left or dead.
 type Status uint8
 
 // The values of Status.
@@ -210,8 +210,8 @@ func (s *Snapshot) Member(name string) (Member, bool) {
 	return s.members[i], true
 }
 
-// Status tells what became of the member called name, in its last life. The last 256 that went are
-// remembered.
+// Status returns the status of the member called name, of its last life. The last 256 that left or
+// died are remembered.
 func (s *Snapshot) Status(name string) Status {
 	if _, ok := s.Member(name); ok {
 		return Live
@@ -219,7 +219,7 @@ func (s *Snapshot) Status(name string) Status {
 	return s.gone[name]
 }
 
-// equal tells whether both say the same, whenever they were made.
+// equal reports whether both have the same content, whenever they were made.
 func (s *Snapshot) equal(o *Snapshot) bool {
 	return s.shards == o.shards && slices.EqualFunc(s.members, o.members, Member.equal) && maps.Equal(s.gone, o.gone)
 }

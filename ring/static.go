@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// publisher shows the newest snapshot and wakes those who wait for the next.
+// publisher holds the newest snapshot, and signals the next one.
 type publisher struct {
 	mu      sync.Mutex // serialises publish
 	current atomic.Pointer[version]
@@ -38,7 +38,8 @@ func (b *publisher) Snapshot() *Snapshot { return b.current.Load().snapshot }
 //	}
 func (b *publisher) Changed() <-chan struct{} { return b.current.Load().superseded }
 
-// publish shows the view of these members, and tells whether it is a new one.
+// publish builds a snapshot of these members, and publishes it if it differs. It reports whether it
+// did.
 func (b *publisher) publish(now time.Time, members []Member, gone map[string]Status, shards int) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,7 +54,7 @@ func (b *publisher) publish(now time.Time, members []Member, gone map[string]Sta
 	return true, nil
 }
 
-// Fixed is a ring without a network: its members are those it was told.
+// Fixed is a ring without a network: Set sets its members.
 type Fixed struct{ publisher }
 
 // Static returns a ring of exactly these members, for a process that is the whole system, and for
@@ -67,21 +68,21 @@ func Static(members []Member, shards int) (*Fixed, error) {
 	return f, nil
 }
 
-// Set replaces members and number of shards. Those in gone, and not in members, have that fate;
-// gone may be nil.
+// Set replaces the members and the number of shards. gone has the status of members that left or
+// died; it may be nil.
 func (f *Fixed) Set(members []Member, gone map[string]Status, shards int) error {
 	_, err := f.publish(time.Now().UTC(), members, gone, shards)
 	return err
 }
 
-// Ready is always nil: there is nobody to wait for.
+// Ready is always nil.
 func (f *Fixed) Ready() error { return nil }
 
-// Refresh is always nil: what there is to know is known.
+// Refresh is always nil.
 func (f *Fixed) Refresh(context.Context) error { return nil }
 
-// SuspendDispatch does nothing: there is nobody to take over.
+// SuspendDispatch does nothing: no other member takes over.
 func (f *Fixed) SuspendDispatch(bool) error { return nil }
 
-// ReportHealth does nothing, for the same reason.
+// ReportHealth does nothing.
 func (f *Fixed) ReportHealth(bool) error { return nil }

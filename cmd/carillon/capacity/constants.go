@@ -5,19 +5,19 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Grade is what a constant is worth.
+// Grade says how reliable a constant is.
 type Grade string
 
 // The grades, best first.
 const (
-	Measured Grade = "measured" // as it came out of a command
+	Measured Grade = "measured" // the result of a command
 	Derived  Grade = "derived"  // computed from measured figures alone
 	Design   Grade = "design"   // set by the code or its configuration
-	// judgement, or nothing that anyone can repeat: measure it before much depends on it
+	// a guess, or a measurement that cannot be repeated: measure it before you rely on it
 	Estimate Grade = "estimate"
 )
 
-// A Constant is one figure that plans rest on.
+// A Constant is a figure that plans use.
 type Constant struct {
 	Name   string  `json:"name"`
 	Value  float64 `json:"value"`
@@ -26,15 +26,14 @@ type Constant struct {
 	Source string  `json:"source"` // which command, page or file says so
 }
 
-// Machine is where, and Day when, everything was measured whose source does not say otherwise.
+// Machine and Day say where and when constants were measured, unless their source says otherwise.
 const (
 	Machine = "2 cores Intel Xeon, 23.5 GiB, everything on it; Cassandra 5.0.6 at replication 1, NATS 2.15.2 at one replica"
 	Day     = "2026-11-21"
 )
 
-// The commands that the sources below mean. Those of carillon-load bench are in
-// loadtest/RESULTS.md, under the heading that is named; a test compares what constants take from
-// there.
+// The commands of the sources below. Results of carillon-load bench are in loadtest/RESULTS.md,
+// under the heading that is named. A test compares the constants with that page.
 const (
 	benchHTTP = "carillon-load bench C --rates 2000,7000 --span 15s (loadtest/RESULTS.md, Speed, earlier figures: CPU a run at 7,000/s)"
 	benchNoop = "carillon-load bench A --n 200000 (loadtest/RESULTS.md, Speed, earlier figures: CPU a run of the burn-down, 19,076 runs/s)"

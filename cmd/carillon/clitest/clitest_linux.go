@@ -52,7 +52,7 @@ func Control(t *testing.T, f *os.File, request uintptr, number *int32) {
 type Screen struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
-	shown chan struct{} // told of more
+	shown chan struct{} // signals more output
 }
 
 func (s *Screen) Write(b []byte) (int, error) {

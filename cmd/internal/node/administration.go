@@ -11,8 +11,8 @@ import (
 	"carillon.dev/carillon/dispatcher/queue"
 )
 
-// administration is what a node knows of those who use it: keys, tenants and their quotas, who
-// changed what, and what was done.
+// administration holds API keys, tenants with their quotas, signing keys, the audit log, and the
+// counts of each minute.
 type administration struct {
 	keys    *bucketer.Keys
 	tenants *bucketer.Tenants

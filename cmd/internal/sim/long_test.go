@@ -13,7 +13,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Runs that wait for longer than rows stay call addresses of longSource. The line says what happens there.
+// Runs that wait for longer than rows stay call addresses of longSource. The line says what happens
+// there.
 const (
 	longSource = "kept"
 	longTask   = "kept"

@@ -151,7 +151,8 @@ var counted = []string{redispatched, replaced, halts, takeovers, lateEntries, li
 // minutes.
 const settle = 12 * time.Minute
 
-// afterwards is how long recurring jobs go on after the last fault, in addition to the time for catching up.
+// afterwards is how long recurring jobs go on after the last fault, in addition to the time for
+// catching up.
 const afterwards = 30 * time.Second
 
 // Run runs s in the bubble of the caller.
@@ -250,7 +251,8 @@ func (w *world) run(ctx context.Context) (Outcome, error) {
 	return w.judge(ctx)
 }
 
-// play asks for jobs and injects faults for Span, ends all faults, and waits until all runs have ended.
+// play asks for jobs and injects faults for Span, ends all faults, and waits until all runs have
+// ended.
 func (w *world) play(ctx context.Context) error {
 	time.Sleep(time.Second)
 	w.c.SetFaults(w.s.Faults)

@@ -17,8 +17,8 @@ import (
 const (
 	ratedSource = "paced"
 	ratedTask   = "paced"
-	// ratedWindow is the span in which starts are counted. A start may lie check.RateSlack away from
-	// its reservation, so a window may hold that much more of the rate.
+	// ratedWindow is the span in which starts are counted. A start may lie check.RateSlack away
+	// from its reservation, so a window may hold that much more of the rate.
 	ratedWindow = 10 * time.Second
 )
 

@@ -147,15 +147,15 @@ func (n cassandraNode) command(tools javaTools, archive string) []string {
 		// Waits that only matter between machines.
 		"-Dcassandra.skip_wait_for_gossip_to_settle=0",
 		"-Dcassandra.ring_delay_ms=100",
-		// A node that joins is not to be forgotten before it has joined, as it would be after the
-		// ring delay: what gossip then still says of it is lost, and the nodes do not agree on a
-		// schema ever after.
+		// Gossip must not forget a node before it has joined, as it would after the ring delay: the
+		// nodes would then never agree on a schema.
 		"-Dcassandra.gossip_quarantine_delay_ms=60000",
 		"-Dcassandra.shutdown_announce_in_ms=0",
 		"-Dcassandra.jmx.local.port="+strconv.Itoa(n.plan.Block.jmxPort(n.index)),
 	)
 	if n.replaces {
-		// The ring delay is how long it looks at gossip before it says that the other one is alive.
+		// The ring delay is how long a node watches gossip before it says that another one is
+		// alive.
 		argv = append(argv, "-Dcassandra.replace_address_first_boot="+n.ip(), "-Dcassandra.ring_delay_ms=5000")
 	}
 	return append(argv, "-cp", tools.classPath, cassandraMain)

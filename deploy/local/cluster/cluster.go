@@ -25,7 +25,8 @@ const (
 	firstTestBlock block = 1
 )
 
-// Options say where a cluster lives and who holds it. The zero value of a field is its default.
+// Options say where a cluster lives and whether it outlives this program. The zero value of a field
+// is its default.
 type Options struct {
 	// Dir holds the cluster's data, logs and pid files. It is made if missing.
 	Dir string

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// This file speaks just enough of the CQL binary protocol (version 4) to ask one node one question:
-// STARTUP, a password if it is asked for, QUERY, and rows whose cells are taken as bytes. A driver
-// would connect to the whole cluster, choose nodes and try again; whether this one node is ready is
-// what must be known here, and only schema/cassandra imports a driver.
+// This file speaks just enough of the CQL binary protocol (version 4) to query one node: STARTUP, a
+// password if the node asks for one, QUERY, and rows with cells as bytes. A driver would connect to
+// the whole cluster, choose nodes and retry. Here the question is whether this one node is ready.
+// Besides, only schema/cassandra imports a driver.
 
 const (
 	cqlRequest  = 0x04 // protocol version 4, from client to server

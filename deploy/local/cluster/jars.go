@@ -31,7 +31,7 @@ const sumsPath = "deploy/local/cluster/cassandra/jars.sha256"
 // minJava is the oldest Java that the committed JVM flags are for.
 const minJava = 17
 
-// ErrUnavailable is why no Cassandra can be started on this machine, with the reason in words.
+// ErrUnavailable says that this machine cannot run Cassandra; errors that wrap it give the reason.
 var ErrUnavailable = errors.New("no local Cassandra")
 
 // Available says whether this machine can run a local Cassandra, and if not, why: no Linux, no
@@ -55,7 +55,7 @@ func Available() error {
 	return nil
 }
 
-// A java is a Java program and what it says of itself.
+// A java is a Java program and its version.
 type java struct {
 	path    string
 	version string // of `java -version`, all of it
@@ -229,9 +229,9 @@ func Jars(ctx context.Context, say func(string)) (string, error) {
 	return filepath.Join(c.dir, jarsName()), nil
 }
 
-// UpdateSums writes the committed list of sums anew from what Maven brings now, and returns its
-// path and length. For use after a change of the build file; look at the difference before
-// committing it.
+// UpdateSums rewrites the committed list of sums for the jars that Maven fetches now, and returns
+// its path and length. It is for changes of the build file; review the difference before you commit
+// it.
 func UpdateSums(ctx context.Context) (path string, jars int, err error) {
 	top, err := repositoryTop()
 	if err != nil {

@@ -117,8 +117,8 @@ func (c *Cluster) Stop(ctx context.Context, name string) error {
 	return c.stopMembers(ctx, []member{m})
 }
 
-// Freeze stops the member name in mid-step (SIGSTOP), as a long pause would. It keeps its memory
-// and connections. When Freeze returns, the member runs no more.
+// Freeze stops the member name (SIGSTOP), as a long pause would. It keeps its memory and
+// connections. When Freeze returns, the member does not run any more.
 func (c *Cluster) Freeze(ctx context.Context, name string) error {
 	return c.switchTo(ctx, name, "freeze", syscall.SIGSTOP, Frozen)
 }
@@ -223,7 +223,7 @@ func (c *Cluster) Purge(ctx context.Context) error {
 	return os.Remove(filepath.Join(c.dir, planName))
 }
 
-// Close kills the members of an attached cluster and gives back its addresses. Their data stays in
+// Close kills the members of an attached cluster and releases its addresses. Their data stays in
 // the folder.
 func (c *Cluster) Close(ctx context.Context) error {
 	thawed := c.thawDisks()

@@ -25,10 +25,10 @@ const (
 	Stopped State = "stopped" // no such process; its data may be there
 )
 
-// errGone is the answer to a signal for a process that has ended.
+// errGone says that the process to signal has ended.
 var errGone = errors.New("the process has ended")
 
-// pollEvery is how often a wait for another process looks again.
+// pollEvery is how often a wait for another process polls.
 const pollEvery = 20 * time.Millisecond
 
 // An identity names one process for ever. A pid alone does not: the kernel reuses pids, and a
@@ -134,7 +134,7 @@ func writeIdentity(dir string, id identity) error {
 type launcher struct {
 	detached bool
 	starts   chan startRequest // to the thread of the attached ones; nil if detached
-	running  sync.WaitGroup    // that thread, and who reaps its processes
+	running  sync.WaitGroup    // that thread, and the goroutines that reap its processes
 }
 
 type startRequest struct {

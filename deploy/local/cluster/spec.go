@@ -42,8 +42,8 @@ const maxNodes = 16
 // allRoles are the roles that `carillon serve --roles` knows.
 var allRoles = []string{"bucketer", "dispatcher", "executor"}
 
-// A Spec says of what a cluster consists. Zero counts mean "none of these"; the zero value of the
-// rest is the default.
+// A Spec describes a cluster. A count of 0 means none; the zero value of any other field is its
+// default.
 type Spec struct {
 	Cassandra int `json:"cassandra"` // nodes: 0, 1 or 3
 	NATS      int `json:"nats"`      // servers: 0, 1 or 3
@@ -60,8 +60,8 @@ type Spec struct {
 	// Cluster.Security. For tests of that, on one node and without Carillon nodes, whose
 	// configuration here knows nothing of it.
 	Secure bool `json:"secure,omitempty"`
-	// Views has Cassandra take materialized views, which it refuses unless told: for measurements
-	// of others' schemas.
+	// Views makes Cassandra accept materialized views, for measurements of the schemas of other
+	// systems.
 	Views bool `json:"views,omitempty"`
 	// NATSSync is JetStream's sync_interval: after how long an acknowledged message is on disk. 0 =
 	// the server's default (2 min; a killed process loses nothing, a power cut does); negative =

@@ -43,7 +43,7 @@ type NATSStatus struct {
 	URL   string `json:"url"`
 }
 
-// Status looks at every member's process. The lists are in the order of the names and never nil.
+// Status checks every member's process. The lists are sorted by name and never nil.
 func (c *Cluster) Status() Status {
 	s := Status{Carillon: []CarillonStatus{}, Cassandra: []CassandraStatus{}, NATS: []NATSStatus{}}
 	for _, m := range c.plan.members() {

@@ -66,7 +66,7 @@ func takeRoom(f *os.File) error {
 	}
 }
 
-// tryLock takes the lock of a file for this program, or says that somebody else has it.
+// tryLock locks a file for this program, or returns an error if another program has the lock.
 func tryLock(f *os.File) error {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return fmt.Errorf("lock %s: %w", f.Name(), err)

@@ -102,8 +102,8 @@ func (d *Disk) unmount(ctx context.Context) error {
 	}
 }
 
-// PowerOff ends all writing to the disk at once. What is not on it by now never will be. Who writes
-// to it gets errors, so its users are to be stopped before, and killed before PowerOn.
+// PowerOff ends all writes to the disk at once; unwritten data is lost. Later writes get errors, so
+// stop the disk's users before, and kill them before PowerOn.
 func (d *Disk) PowerOff() error {
 	if err := d.control(shutDown); err != nil {
 		return fmt.Errorf("power off %s: %w", d.mount, err)
@@ -201,11 +201,11 @@ func RemoveLeftover(ctx context.Context) (removed []string, err error) {
 	for _, d := range mounted {
 		f, err := os.OpenFile(d.image, os.O_RDWR, 0)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // its folder was deleted: nobody can hold it
+		case errors.Is(err, fs.ErrNotExist): // its folder was deleted: no program can hold it
 		case err != nil:
 			faults = append(faults, err)
 			continue
-		case tryLock(f) != nil: // somebody holds it
+		case tryLock(f) != nil: // a program holds it
 			faults = append(faults, f.Close())
 			continue
 		default:

@@ -126,7 +126,7 @@ func fetchEnds(t *testing.T, r *Rig) {
 	if _, err := r.Queue.Fetch(t.Context(), 0, schema.Normal, 0, time.Second); err == nil {
 		t.Error("Fetch with limit 0 = nil, want an error")
 	}
-	// Who waits gets what arrives.
+	// A waiting Fetch gets a message that arrives.
 	got := make(chan []queue.Delivery, 1)
 	go func() {
 		ds, _ := r.Other.Fetch(t.Context(), 0, schema.Normal, 10, patience)
