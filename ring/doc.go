@@ -1,8 +1,9 @@
-// Package ring says which members are alive and which dispatcher owns which shard. The pure half
-// turns a list of members and a number of shards into an immutable [Snapshot]: the same on every
-// node that sees the same members. The other half, [Ring], learns the members by gossip
-// (memberlist; no other package imports it), rebuilds the snapshot at every change and wakes those
-// who wait for [Ring.Changed]. [Static] is a ring without a network, for one process or a
+// Package ring says which members are alive and which dispatcher owns which shard.
+//
+// The pure half turns a list of members and a number of shards into an immutable [Snapshot]: the
+// same on every node that sees the same members. The other half, [Ring], learns the members by
+// gossip (memberlist; no other package imports it), rebuilds the snapshot at every change and wakes
+// those who wait for [Ring.Changed]. [Static] is a ring without a network, for one process or a
 // simulation.
 //
 //	member.go    a member, and its metadata as gossip carries it
@@ -14,6 +15,7 @@
 //	config.go    the configuration, and memberlist's
 //
 // # What is authoritative
+//
 // Nothing here. Gossip is advice: at any moment two nodes may both believe that they own a shard,
 // or none may. Cursors and rows in the store say what was dispatched and settled. A wrong view
 // costs lateness or a duplicate attempt, never a run. So a caller may use the ring to decide

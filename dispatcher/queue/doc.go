@@ -8,6 +8,7 @@
 //	subjects.go  names of streams and subjects
 //
 // # What is authoritative
+//
 // Nothing here. A stream may be deleted at any instant, deliver twice, or forget message ids. The
 // store says what is due and what is done.
 //

@@ -1,5 +1,7 @@
 // Package capacity says how many machines, bytes and shards a load needs, and what breaks first
-// when it grows. It is arithmetic over one table of constants (Table), each with its grade:
+// when it grows.
+//
+// It is arithmetic over one table of constants (Table), each with its grade:
 // measured, derived from measurements, set by the code, or estimated. It does no I/O; equal demands
 // give equal plans.
 //

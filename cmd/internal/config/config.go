@@ -1,5 +1,7 @@
 // Package config reads what an operator can set: by file, environment and flags. It reports all
-// faults together. Flags override the environment, which overrides the file, which overrides the
+// faults together.
+//
+// Flags override the environment, which overrides the file, which overrides the
 // defaults. The key a.b_c of the file is CARILLON_A_B_C in the environment, where lists are
 // separated by commas. deploy/carillon.yaml explains every key.
 //

@@ -82,9 +82,10 @@ const (
 )
 
 // serve answers on l. release stops accepting and returns when another server may serve l; stop
-// ends the connections that are left. http.Server.Shutdown cannot do what release does: it drops a
-// request that arrives at the same instant, and takes a connection without a request for a busy
-// one.
+// ends the connections that are left.
+//
+// http.Server.Shutdown cannot do what release does: it drops a request that arrives at the same
+// instant, and takes a connection without a request for a busy one.
 func (g *startupServer) serve(l *net.TCPListener) (release, stop func() error) {
 	server := &http.Server{Handler: g, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: startupReadTimeout}
 	served := make(chan error, 1)

@@ -24,7 +24,9 @@
 // How many calls overlap under a limit, and how many start within a window under a rate: the
 // checker allows for what a real network may do, and in fake time the bounds are exact. Besides:
 // that no shard lags, no row stays pending, no slot stays taken, no waiter is left, and outputs are
-// whole. In scenarios with crashes a node dies before or right after any step of an attempt, a
+// whole.
+//
+// In scenarios with crashes a node dies before or right after any step of an attempt, a
 // limit, a rate or a session. The test fails if one of these crashes never happens. Bugs that are
 // put in on purpose are kept in testdata/injected, and must be caught (make injected; some by each
 // make test).

@@ -26,14 +26,6 @@ func (q *Queue) Done(shard schema.Shard, notices []schema.Notice) {
 // Signal implements queue.Signals.
 func (q *Queue) Signal(topic string, body []byte) { q.sendAdvice(q.cfg.Names.Signal(topic), body) }
 
-// sendAdvice sends a message that may be lost.
-func (q *Queue) sendAdvice(subject string, wire []byte) {
-	if err := q.nc.Publish(subject, wire); err != nil {
-		q.metrics.unsent.Inc()
-		q.log.Debug("advice could not be sent", "subject", subject, "err", err)
-	}
-}
-
 // SubscribeNear implements queue.Bus.
 func (q *Queue) SubscribeNear(shard schema.Shard, f func([]schema.Entry)) (cancel func(), err error) {
 	return q.listen(q.cfg.Names.Near(shard), func(wire []byte) error {

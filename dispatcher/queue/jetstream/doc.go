@@ -1,17 +1,21 @@
 // Package jetstream is the queue on NATS: streams and durable pull consumers by JetStream, hints,
-// notices, signals and requests by core NATS. It is the only package that imports nats.go. Streams
-// and consumers belong to the program: it makes and updates them. If somebody deletes them while it
-// runs, it makes them again within about a second.
+// notices, signals and requests by core NATS. Besides it only executor/worker, the SDK for workers,
+// imports nats.go.
 //
-//	queue.go    the connection: connect, reconnect, close; readings of a stream
-//	streams.go  makes, checks and updates streams and consumers
-//	publish.go  publications and their receipts
-//	fetch.go    pulls and deliveries
-//	bus.go      hints, notices, signals
-//	request.go  requests to workers
-//	clocks.go   the servers' clocks
+// Streams and consumers belong to the program: it makes and updates them. If somebody deletes them
+// while it runs, it makes them again within about a second.
+//
+//	connection.go  the connection: dial, reconnect, subscribe
+//	queue.go       connect and close; readings of a stream
+//	streams.go     makes, checks and updates streams and consumers
+//	publish.go     publications and their receipts
+//	fetch.go       pulls and deliveries
+//	bus.go         hints, notices, signals
+//	request.go     requests to workers
+//	clocks.go      the servers' clocks
 //
 // # Incarnations
+//
 // A stream's incarnation is the instant of its creation, as the server states it. Neither a receipt
 // nor a front says to which incarnation it belongs, so both err on a safe side:
 //
@@ -32,6 +36,7 @@
 // incarnation has higher sequences.
 //
 // # If we crash
+//
 // Nothing is kept here. Messages that were delivered and not acknowledged come again after
 // queue.AckWait.
 package jetstream

@@ -35,6 +35,10 @@ const (
 
 // puller is an inbox for pulls, one at a time.
 type puller struct {
+	q        *Queue
+	lane     *lane
+	priority schema.Priority
+
 	sub   *nats.Subscription
 	inbox string
 	pulls uint64
@@ -50,7 +54,7 @@ func (q *Queue) Fetch(ctx context.Context, n queue.Lane, p schema.Priority, limi
 }
 
 func (q *Queue) fetch(ctx context.Context, n queue.Lane, p schema.Priority, limit int, wait time.Duration) ([]queue.Delivery, error) {
-	l, err := q.lane(n)
+	l, err := q.streams.lane(n)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +69,11 @@ func (q *Queue) fetch(ctx context.Context, n queue.Lane, p schema.Priority, limi
 		if err != nil {
 			return nil, err
 		}
-		ds, err := q.pull(ctx, session, l, p, subject, limit, min(time.Until(end), maxPull))
+		var ds []queue.Delivery
+		in, err := q.puller(l, p)
+		if err == nil {
+			ds, err = in.pull(ctx, session, subject, limit, min(time.Until(end), maxPull))
+		}
 		if len(ds) > 0 || ctx.Err() != nil {
 			return ds, nil
 		}
@@ -90,11 +98,8 @@ func (q *Queue) fetch(ctx context.Context, n queue.Lane, p schema.Priority, limi
 
 // pull sends one pull. It returns messages, nothing if there was none within wait or a context
 // ended, or an error if the pull was refused.
-func (q *Queue) pull(ctx, session context.Context, l *lane, p schema.Priority, subject string, limit int, wait time.Duration) ([]queue.Delivery, error) {
-	in, err := q.puller(l, p)
-	if err != nil {
-		return nil, err
-	}
+func (in *puller) pull(ctx, session context.Context, subject string, limit int, wait time.Duration) ([]queue.Delivery, error) {
+	q := in.q
 	in.pulls++
 	inbox := in.inbox + strconv.FormatUint(in.pulls, 36)
 	// One shot: the messages that are there at once, or else the first that arrives.
@@ -108,7 +113,7 @@ func (q *Queue) pull(ctx, session context.Context, l *lane, p schema.Priority, s
 		return nil, err
 	}
 	if err := q.nc.PublishRequest(subject, inbox, request); err != nil {
-		q.discard(in)
+		in.discard()
 		return nil, err
 	}
 
@@ -125,13 +130,13 @@ func (q *Queue) pull(ctx, session context.Context, l *lane, p schema.Priority, s
 	for {
 		m, err := in.sub.NextMsgWithContext(ctx)
 		if errors.Is(err, nats.ErrNoResponders) { // how nats.go reports the status 503
-			q.keep(l, p, in)
-			q.checkSoon()
+			in.keep()
+			in.q.streams.checkSoon()
 			return ds, errors.New("no consumer answers")
 		}
 		if err != nil {
 			// Ended by a context: return what else arrives for this pull.
-			q.discard(in)
+			in.discard()
 			if ctx.Err() != nil {
 				err = nil
 			}
@@ -151,19 +156,19 @@ func (q *Queue) pull(ctx, session context.Context, l *lane, p schema.Priority, s
 			if limit--; limit > 0 {
 				continue
 			}
-			q.keep(l, p, in)
+			in.keep()
 			return ds, nil
 		}
-		ended, err := q.status(m)
+		ended, err := in.status(m)
 		if ended {
-			q.keep(l, p, in)
+			in.keep()
 			return ds, err
 		}
 	}
 }
 
 // status reads the status message of a pull. ended means that no message follows.
-func (q *Queue) status(m *nats.Msg) (ended bool, err error) {
+func (in *puller) status(m *nats.Msg) (ended bool, err error) {
 	status, description := m.Header.Get("Status"), m.Header.Get("Description")
 	switch status {
 	case "100": // still there
@@ -182,7 +187,7 @@ func (q *Queue) status(m *nats.Msg) (ended bool, err error) {
 			return true, nil
 		case "Exceeded MaxWaiting":
 		default: // consumer or stream deleted, leadership changed, server shut down
-			q.checkSoon()
+			in.q.streams.checkSoon()
 		}
 		return true, fmt.Errorf("pull ended: %s", description)
 	}
@@ -201,7 +206,7 @@ func (q *Queue) puller(l *lane, p schema.Priority) (*puller, error) {
 		l.pullers[p.Or()] = idle[:n-1]
 		return idle[n-1], nil
 	}
-	in := &puller{inbox: drawInbox() + "."}
+	in := &puller{q: q, lane: l, priority: p.Or(), inbox: drawInbox() + "."}
 	var err error
 	if in.sub, err = q.nc.SubscribeSync(in.inbox + "*"); err != nil {
 		return nil, fmt.Errorf("subscribe: %w", err)
@@ -213,24 +218,24 @@ func (q *Queue) puller(l *lane, p schema.Priority) (*puller, error) {
 }
 
 // keep puts an inbox back among the idle ones.
-func (q *Queue) keep(l *lane, p schema.Priority, in *puller) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	l.pullers[p.Or()] = append(l.pullers[p.Or()], in)
+func (in *puller) keep() {
+	in.q.mu.Lock()
+	defer in.q.mu.Unlock()
+	in.lane.pullers[in.priority] = append(in.lane.pullers[in.priority], in)
 }
 
 // discard drops an inbox whose pull may still be under way, and returns the messages that arrived.
 // Later ones are delivered again after queue.AckWait.
-func (q *Queue) discard(in *puller) {
+func (in *puller) discard() {
 	n, _, err := in.sub.Pending()
 	for ; err == nil && n > 0; n-- {
 		var m *nats.Msg
 		if m, err = in.sub.NextMsg(time.Millisecond); err == nil && m.Reply != "" {
-			q.respond(m.Reply, nakText)
+			in.q.respond(m.Reply, nakText)
 		}
 	}
 	if err := in.sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) && !errors.Is(err, nats.ErrBadSubscription) {
-		q.log.Debug("could not end a subscription", "err", err)
+		in.q.log.Debug("could not end a subscription", "err", err)
 	}
 }
 
@@ -241,13 +246,6 @@ var (
 	progressText = []byte("+WPI")
 	termText     = []byte("+TERM")
 )
-
-// respond answers a delivery.
-func (q *Queue) respond(reply string, word []byte) {
-	if err := q.nc.Publish(reply, word); err != nil {
-		q.metrics.unsent.Inc()
-	}
-}
 
 // delivery is a message that this node holds.
 type delivery struct {

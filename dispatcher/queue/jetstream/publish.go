@@ -79,7 +79,7 @@ func (q *Queue) Publish(ctx context.Context, n queue.Lane, env *queue.Envelope, 
 }
 
 func (p *publisher) publish(ctx context.Context, n queue.Lane, env *queue.Envelope, done func(queue.Receipt, error)) error {
-	l, err := p.q.lane(n)
+	l, err := p.q.streams.lane(n)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (p *publisher) receive(m *nats.Msg) {
 func (p *publisher) read(m *nats.Msg, pub publication) (queue.Receipt, error) {
 	if len(m.Data) == 0 {
 		// The status 503: no stream stores this subject. The stream is deleted or has no leader.
-		p.q.checkSoon()
+		p.q.streams.checkSoon()
 		return queue.Receipt{}, fmt.Errorf("%w: no stream answers", errNoReceipt)
 	}
 	var ack struct {
@@ -203,7 +203,7 @@ func (p *publisher) read(m *nats.Msg, pub publication) (queue.Receipt, error) {
 		return queue.Receipt{}, fmt.Errorf("%w: %w", errNoReceipt, e)
 	}
 	if !ack.Duplicate && pub.lane.suggestsNewStream(ack.Sequence) {
-		p.q.checkSoon()
+		p.q.streams.checkSoon()
 	}
 	return queue.Receipt{Stream: pub.incarnation, Sequence: ack.Sequence, Known: ack.Duplicate}, nil
 }

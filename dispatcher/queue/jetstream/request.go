@@ -134,18 +134,6 @@ func (r *request) end() {
 	r.ended = true
 }
 
-// send sends a message that may be lost.
-func (q *Queue) send(subject string, headers map[string]string, body []byte) {
-	err := queue.CheckHeaders(headers)
-	if err == nil {
-		err = q.nc.PublishMsg(message(subject, headers, body))
-	}
-	if err != nil {
-		q.metrics.unsent.Inc()
-		q.log.Debug("an answer to a worker could not be sent", "err", err)
-	}
-}
-
 func message(subject string, headers map[string]string, body []byte) *nats.Msg {
 	m := &nats.Msg{Subject: subject, Data: body, Header: make(nats.Header, len(headers))}
 	for name, value := range headers {
