@@ -228,7 +228,7 @@ type restRing struct {
 	rests chan<- bool
 }
 
-func (r restRing) Rest(rest bool) error {
-	r.rests <- rest
-	return r.Ring.SuspendDispatch(rest)
+func (r restRing) SuspendDispatch(suspend bool) error {
+	r.rests <- suspend
+	return r.Ring.SuspendDispatch(suspend)
 }

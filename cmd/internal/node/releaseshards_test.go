@@ -18,8 +18,8 @@ type toldRing struct {
 	left  chan struct{}
 }
 
-func (r toldRing) Rest(rest bool) error {
-	r.rests <- rest
+func (r toldRing) SuspendDispatch(suspend bool) error {
+	r.rests <- suspend
 	return nil
 }
 
@@ -53,12 +53,12 @@ func TestStoppingNodeHandsItsShardsOnBeforeItDrains(t *testing.T) {
 	select {
 	case rest := <-told.rests:
 		if !rest {
-			t.Error("the ring was told Rest(false), want true")
+			t.Error("the ring was told SuspendDispatch(false), want true")
 		}
 	case <-told.left:
-		t.Fatal("the ring was left before it was told to rest")
+		t.Fatal("the ring was left before it was told to suspend dispatch")
 	case <-time.After(patience):
-		t.Fatal("the ring was not told to rest while a run is under way")
+		t.Fatal("the ring was not told to suspend dispatch while a run is under way")
 	}
 	if status, body := get(t, r.url+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "process: the node is stopping\n") {
 		t.Errorf("/readyz of a node that drains: %d\n%swant 503, because the node is stopping", status, body)

@@ -25,7 +25,8 @@ func (n *Node) member(life int) ring.Member {
 	return ring.Member{Name: n.name, Incarnation: uint64(life), Addr: "127.0.0.1:1", Roles: []string{ring.RoleDispatcher}}
 }
 
-// Node is one simulated process.
+// Node is one simulated process: started, stopped, killed and frozen here, with its links in
+// links_test.go and its clock in clock_test.go.
 type Node struct {
 	c    *Cluster
 	name string

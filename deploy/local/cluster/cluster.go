@@ -40,6 +40,9 @@ type Options struct {
 // A Cluster is a set of real processes on this machine, described by a folder. Its methods may be
 // called from several goroutines, and several programs may open the same folder, because the kernel
 // is asked for the state of processes each time.
+//
+// It has many methods because tests hold a Cluster and nothing else. Each does one thing to members
+// (members.go), links (links.go) or disks (disks.go), or reads their state (status.go).
 type Cluster struct {
 	dir      string
 	plan     plan

@@ -10,7 +10,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Conn is the connection of one node. It is safe for concurrent use.
+// Conn is the connection of one node. It is safe for concurrent use. It has the 18 methods of
+// queue.Queue, those that a simulation needs to cut it off, and few others.
 type Conn struct {
 	broker   *Broker
 	name     string
