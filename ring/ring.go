@@ -188,7 +188,7 @@ func (r *Ring) Run(ctx context.Context) error {
 	r.state.Store(s)
 	if before || told() { // set before gossip ran, and maybe not in the first metadata
 		if err := list.UpdateNode(announceTimeout); err != nil {
-			r.log.Warn("the others do not know yet that we own nothing", "err", err)
+			r.log.Warn("the suspension was not announced", "err", err)
 		}
 	}
 	r.log.Info("gossip started", "member", r.config.Name, "addr", s.self, "encrypted", r.config.Key != "")
@@ -252,7 +252,7 @@ func (r *Ring) leave(list *memberlist.Memberlist) {
 		r.log.Warn("leaving not announced", "err", err)
 	}
 	if err := list.Leave(leaveTimeout); err != nil {
-		r.log.Warn("left without a word", "err", err)
+		r.log.Warn("leaving was not confirmed", "err", err)
 	}
 	if err := list.Shutdown(); err != nil {
 		r.log.Warn("gossip not shut down", "err", err)

@@ -28,6 +28,7 @@ type importFlags struct {
 	silenceLimit time.Duration // how long a node may be silent
 }
 
+// Command returns `carillon import`.
 func Command() *cobra.Command {
 	f := &importFlags{silenceLimit: silenceLimit}
 	cmd := &cobra.Command{

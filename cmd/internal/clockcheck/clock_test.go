@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server is a server elsewhere, whose clock is ahead of the true time, takes its time to answer, or
-// does not.
+// server is a server on another host. Its clock may be ahead of the true time, and it may answer
+// slowly or not at all.
 type server struct {
 	host         string
 	ahead, takes time.Duration
@@ -101,7 +101,7 @@ func (r *rig) run(t *testing.T) (stop func()) {
 	}
 }
 
-// value returns what a gauge stands at.
+// value returns the value of a gauge.
 func value(t *testing.T, g prometheus.Gauge) float64 {
 	t.Helper()
 	var m dto.Metric
@@ -235,7 +235,7 @@ func TestClockThatIsRightFromTheStartTellsNothing(t *testing.T) {
 	}
 }
 
-// Who reads why the node is not ready learns which name may be one of the other hosts.
+// The reason why the node is not ready names the servers that may be on one of the other hosts.
 func TestNamesThatCannotBeResolvedAreSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		names := []*server{{host: "d.example", silent: true}, {host: "c.example", silent: true}}
@@ -251,7 +251,7 @@ func TestNamesThatCannotBeResolvedAreSaid(t *testing.T) {
 	})
 }
 
-// Nobody dispatches the shards of a node that halts and does not say so.
+// A node that halts must announce it: otherwise no node dispatches its shards.
 func TestClockThatIsUndecidedFromTheStartIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, &server{host: "a"}, &server{host: "b", silent: true})
@@ -266,7 +266,7 @@ func TestClockThatIsUndecidedFromTheStartIsTold(t *testing.T) {
 	})
 }
 
-// While all are silent the clock that nobody sets tells the time well enough, and not for ever.
+// While no host answers, the last verdict holds, and only for HoldFor.
 func TestWhatWasKnownStandsForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := &server{host: "a"}
@@ -321,7 +321,7 @@ func TestClockThatWasSetIsOffUntilItIsCompared(t *testing.T) {
 	}
 }
 
-// A clock that was set while too few hosts answer is not right again because nobody says otherwise.
+// A clock that was set while too few hosts answer does not count as right until enough answer.
 func TestClockThatWasSetStaysOffWhileNobodyAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := &server{host: "a"}
@@ -358,7 +358,7 @@ func TestClockIsComparedAsSoonAsItMayHaveBeenSet(t *testing.T) {
 	})
 }
 
-// What was read of the others before a step says nothing of the clock after it.
+// Readings from before a step do not count for the clock after it.
 func TestClockThatIsSetWhileItIsComparedIsOffUntilTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, &server{host: "a"})
@@ -380,7 +380,7 @@ func TestClockThatIsSetWhileItIsComparedIsOffUntilTheNext(t *testing.T) {
 	})
 }
 
-// A comparison that was cut short says nothing.
+// A comparison that ctx ended does not count.
 func TestComparisonThatWasCutShortSaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, &server{host: "a", ahead: 9 * s})

@@ -37,8 +37,7 @@ func explained(prefix string, n *yaml.Node, into map[string]bool) {
 	}
 }
 
-// The reference is the defaults, in words: nothing is missing, nothing is set otherwise, so no
-// secret is in it either.
+// The reference explains every key and sets each to its default, so it holds no secret.
 func TestReferenceNamesEveryKeyAtItsDefault(t *testing.T) {
 	text, err := os.ReadFile(reference)
 	if err != nil {

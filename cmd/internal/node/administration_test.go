@@ -14,12 +14,13 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// silent hears nothing.
+// silent drops signals.
 type silent struct{}
 
 func (silent) Signal(string, []byte) {}
 
-// Two nodes ask for keys, hear of each other's, share a quota, and write what was done and by whom.
+// Two nodes check keys, learn of each other's changes, share a quota, and write audit log and
+// stats.
 func TestNodesKeepAnOffice(t *testing.T) {
 	w, began := newWorld(t, "a", "b"), time.Now()
 	log := slog.New(slog.DiscardHandler)

@@ -149,7 +149,7 @@ func TestNodeStartsWhileOneOfThreeMachinesIsDead(t *testing.T) {
 	}
 }
 
-// In one process there is no other clock: the node is ready, and says that nobody checks its clock.
+// In one process there is no other clock: the node is ready, and reports its clock as unchecked.
 func TestReadyzSaysThatTheClockIsUnchecked(t *testing.T) {
 	w := newWorld(t, "a")
 	open := w.opener("a")
@@ -176,8 +176,7 @@ type aloneQueue struct{ worldQueue }
 
 func (q aloneQueue) Clocks() []schema.HostClock { return q.Conn.Clocks() }
 
-// A Cassandra and a NATS server that do not say the same: nobody knows who is right, and the node
-// says so.
+// Cassandra and NATS disagree: there is no majority, and the node says so.
 func TestReadyzSaysThatThereIsNoMajority(t *testing.T) {
 	w := newWorld(t, "a")
 	open := w.opener("a")
@@ -197,8 +196,8 @@ func (q sureQueue) Clocks() []schema.HostClock {
 	return []schema.HostClock{{Host: "198.51.100.2", Time: q.Conn.Time}}
 }
 
-// A node that cannot compare its clock halts: it must not keep shards that nobody else dispatches
-// then.
+// A node that cannot compare its clock halts. It must hand over its shards, so that others dispatch
+// them.
 func TestNodeWhoseClockIsUndecidedFromItsStartRests(t *testing.T) {
 	w := newWorld(t, "a", "b")
 	open, silent := silenced(w.opener("a"))
@@ -222,7 +221,7 @@ func TestNodeWhoseClockIsUndecidedFromItsStartRests(t *testing.T) {
 	await(t, "the ring hears that the node dispatches", func() bool { return len(rests) == 1 && !<-rests })
 }
 
-// restRing tells what SuspendDispatch was called with.
+// restRing records the calls of SuspendDispatch.
 type restRing struct {
 	Ring
 	rests chan<- bool

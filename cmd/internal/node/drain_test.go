@@ -19,11 +19,12 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// The executor is told how long a stop waits for what is under way.
+// The configured drain time-out reaches the executor.
 func TestDrainTimeoutEndsACallThatHangs(t *testing.T) {
 	called, ended := make(chan struct{}, 1), make(chan struct{}, 1)
 	url := sink(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // only who has read it hears that the caller goes
+		// a handler must read the body to notice that the caller hangs up
+		_, _ = io.Copy(io.Discard, r.Body)
 		called <- struct{}{}
 		<-r.Context().Done()
 		ended <- struct{}{}
@@ -46,7 +47,7 @@ func TestDrainTimeoutEndsACallThatHangs(t *testing.T) {
 	r.stop()
 }
 
-// The executor and its targets are told how much of an output is kept.
+// The configured size of outputs reaches the executor and its targets.
 func TestMaxOutputCutsWhateverRan(t *testing.T) {
 	long := strings.Repeat("x", 2000) // so little that nobody but its target cuts it
 	list := filepath.Join(t.TempDir(), "scripts.yaml")

@@ -185,7 +185,7 @@ func (n *Node) settings(ctx context.Context) (schema.Settings, error) {
 		case ctx.Err() != nil:
 			return schema.Settings{}, ctx.Err()
 		}
-		n.log.Warn("settings could not be read: trying again", "err", err)
+		n.log.Warn("settings could not be read: retrying", "err", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Second):
@@ -376,7 +376,7 @@ func (n *Node) expire(ctx context.Context, e expirer) {
 		case <-tick.C:
 		}
 		if _, err := e.Expire(ctx, n.now()); err != nil && ctx.Err() == nil {
-			n.log.Warn("rows that have left could not be dropped", "err", err)
+			n.log.Warn("expired rows could not be dropped", "err", err)
 		}
 	}
 }

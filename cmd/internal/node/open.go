@@ -69,7 +69,7 @@ func Cluster(c config.Config, version string, log *slog.Logger, reg prometheus.R
 					errors.Is(err, cassandra.ErrReplication):
 					return nil, err // ErrNotMigrated is retried: a migration may be under way
 				}
-				log.Warn("cassandra is not there yet: trying again", "hosts", c.Cassandra.Hosts, "err", err)
+				log.Warn("cassandra is not usable yet: retrying", "hosts", c.Cassandra.Hosts, "err", err)
 				select {
 				case <-ctx.Done():
 				case <-time.After(storeRetry):

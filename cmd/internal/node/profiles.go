@@ -38,7 +38,7 @@ func (n *Node) serveProfiles(ctx context.Context) (at string, stop func(), err e
 	go func() {
 		defer close(done)
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			n.log.Warn("profiles are served no more", "err", err)
+			n.log.Warn("profiles are not served any more", "err", err)
 		}
 	}()
 	at = "http://" + l.Addr().String() + "/debug/pprof/"
@@ -70,12 +70,12 @@ func plainHost(next http.Handler) http.Handler {
 // warnOfOpenSettings logs settings that are valid and leave the node open to others.
 func (n *Node) warnOfOpenSettings() {
 	if n.cfg.Admin.Remote() {
-		n.log.Warn("profiles are served to other machines: whoever reaches admin.listen can read what the process has in memory", "listen", n.cfg.Admin.Listen)
+		n.log.Warn("profiles are served to other machines: everybody who reaches admin.listen can read the memory of the process", "listen", n.cfg.Admin.Listen)
 	}
 	if n.cfg.API.Open() {
-		n.log.Warn("api.auth is none: whoever reaches api.listen may do everything, for every tenant", "listen", n.cfg.API.Listen)
+		n.log.Warn("api.auth is none: everybody who reaches api.listen may do everything, for every tenant", "listen", n.cfg.API.Listen)
 	}
 	if n.cfg.Ring.Exposed() {
-		n.log.Warn("ring.key is not set: gossip is readable, and whoever reaches ring.listen can join the cluster", "listen", n.cfg.Ring.Listen)
+		n.log.Warn("ring.key is not set: gossip is readable, and everybody who reaches ring.listen can join the cluster", "listen", n.cfg.Ring.Listen)
 	}
 }

@@ -114,7 +114,7 @@ func TestWhatIsLeftOpenIsWarnedOf(t *testing.T) {
 	}
 }
 
-// A job may call the loopback interface here, the profiles of its own node all the same not.
+// Jobs may call the loopback interface here, but not the profiles of their node.
 func TestJobsDoNotReachTheProfiles(t *testing.T) {
 	r := startWith(t, "a", newWorld(t, "a").opener("a"), nil, func(c *config.Config) { c.Admin.Listen = "127.0.0.1:0" }).up()
 	at := r.node.profiles.String()

@@ -11,7 +11,7 @@ import (
 	"carillon.dev/carillon/ring"
 )
 
-// toldRing is a ring of fixed members that notes what it is told, and when it is left.
+// toldRing is a ring of fixed members that records calls of SuspendDispatch, and when it is left.
 type toldRing struct {
 	fixedRing
 	rests chan bool
@@ -29,7 +29,7 @@ func (r toldRing) Run(ctx context.Context) error {
 }
 
 // The dispatcher stops first and the ring is left last. In between the executor may drain for long:
-// without a word the shards would be nobody's for that time.
+// unless the node announces it, no node would dispatch its shards for that time.
 func TestStoppingNodeHandsItsShardsOnBeforeItDrains(t *testing.T) {
 	w := newWorld(t, "a")
 	told := toldRing{rests: make(chan bool, 10), left: make(chan struct{})}

@@ -29,8 +29,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A signing key is shown once, to whoever made it. It is in nothing else that a node says or
-// writes, at the finest level of its log and however calls fail; neither is what it is sealed with.
+// A signing key is shown once, in the answer that created it. Nothing else that a node answers,
+// logs or stores contains it, not even at debug level or when calls fail. The same holds for the
+// operator's key that encrypts it.
 func TestSigningKeyIsInNothingThatANodeSaysOrWrites(t *testing.T) {
 	dir, log := t.TempDir(), &pages{}
 	seal, other := bytes.Repeat([]byte("seal"), 8), bytes.Repeat([]byte("moon"), 8)
@@ -187,7 +188,7 @@ func (p *pages) text() []byte {
 	return bytes.Clone(p.all.Bytes())
 }
 
-// formOf returns in which form text holds secret, "" if in none that bytes are ever written in.
+// formOf returns the encoding in which text contains secret, "" if it contains it in none.
 func formOf(secret, text []byte) string {
 	quoted := strconv.Quote(string(secret))
 	inJSON, _ := json.Marshal(string(secret)) // text encodes

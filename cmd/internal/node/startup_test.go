@@ -106,7 +106,7 @@ func TestNodeThatCannotStartSaysWhy(t *testing.T) {
 	}
 }
 
-// Callers that come while the listener changes hands are all answered, by the one or by the other.
+// While the listener is handed over, every caller gets an answer, from one server or the other.
 func TestHandOverOfTheListenerLosesNoConnection(t *testing.T) {
 	open, asked, release := held(newWorld(t, "a").opener("a"))
 	r := start(t, "a", open, nil)
@@ -141,8 +141,8 @@ func TestHandOverOfTheListenerLosesNoConnection(t *testing.T) {
 	callers.Wait()
 }
 
-// A connection on which nothing was asked yet is never idle to http.Server.Shutdown within its
-// first five seconds: the start then failed.
+// http.Server.Shutdown takes a connection without a request for busy in its first five seconds. The
+// start must not wait for it.
 func TestSilentConnectionDoesNotBreakTheStart(t *testing.T) {
 	open, asked, release := held(newWorld(t, "a").opener("a"))
 	r := start(t, "a", open, nil)

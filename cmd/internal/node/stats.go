@@ -89,7 +89,7 @@ func (c *statsWriter) read() reading {
 	r := reading{outcomes: make(map[string]float64), lateness: make(map[float64]uint64)}
 	families, err := c.gather.Gather()
 	if err != nil { // those that could be gathered are there
-		c.log.Warn("metrics could not all be gathered", "err", err)
+		c.log.Warn("some metrics could not be gathered", "err", err)
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {

@@ -37,7 +37,7 @@ func newLedger() *ledger {
 	return l
 }
 
-// Every minute is written with what happened in it, and the last one when the node stops.
+// The counts of every minute are written, and those of the last one when the node stops.
 func TestMinutesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := embedded.Open(embedded.Config{Shards: 1})

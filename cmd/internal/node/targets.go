@@ -139,7 +139,7 @@ func (t *targets) answer(node string, x *executor.Executor) (cancel func(), err 
 		states := x.TargetStates(ask.Tenant)
 		text, err := json.Marshal(targetsAnswer{node, states[:min(len(states), maxTargets)]})
 		if err != nil {
-			t.log.Error("what is known of targets cannot be told", "err", err)
+			t.log.Error("the answer about targets cannot be encoded", "err", err)
 			return
 		}
 		t.queue.Signal(ask.Reply, text)

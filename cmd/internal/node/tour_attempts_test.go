@@ -84,8 +84,7 @@ func attempted(t *testing.T, run httpapi.Run, want ...schema.Outcome) {
 	}
 }
 
-// A guarded run is what its lease says: it ends under the fence of the claim that its callee was
-// told.
+// A guarded run follows its lease: it ends under the fence that its callee got.
 func (r *running) endsUnderItsClaim(run schema.RunID, last http.Header) {
 	r.t.Helper()
 	lease, err := r.node.store.Lease(r.t.Context(), schema.RunLease(run))

@@ -25,9 +25,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// What holds runs back, and who comes first, is the cluster's affair: one node is told, another
-// dispatches, and others execute. A dispatcher knows the rates of tasks when it starts, and of
-// those that are put later within seconds.
+// Limits and shares hold in the whole cluster: one node takes requests, another dispatches, others
+// execute. A dispatcher knows the rates of tasks when it starts, and later changes within seconds.
 func TestTourLimits(t *testing.T) {
 	onBothGrounds(t, func(t *testing.T, g ground) {
 		log := logOfTour(t)
@@ -119,7 +118,7 @@ func (c *calls) all() []check.Sighting {
 	return all
 }
 
-// runs returns whose the calls so far are.
+// runs returns the runs of the calls so far.
 func (c *calls) runs() (ids []string) {
 	for _, s := range c.all() {
 		ids = append(ids, s.Run)
@@ -169,7 +168,7 @@ func (r *running) batch(n int, job bucketer.JobRequest, step time.Duration) []sc
 	return ids
 }
 
-// metric returns what a series of the node stands at, 0 if it has none of that name.
+// metric returns the value of a series of the node, 0 if there is none of that name.
 func (r *running) metric(series string) (n float64) {
 	r.t.Helper()
 	_, body := get(r.t, r.url+"/metrics")
@@ -312,7 +311,7 @@ func (r *running) repeated(onLimit string) *repeated {
 	return p
 }
 
-// trigger has one more run of the job start now.
+// trigger starts one more run of the job now.
 func (p *repeated) trigger() schema.RunID {
 	p.t.Helper()
 	run, err := p.client().TriggerJob(p.t.Context(), p.job.ID.String(), uuid.NewString())

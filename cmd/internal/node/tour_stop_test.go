@@ -14,8 +14,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// An executor that is told to stop ends what it can, and leaves the rest to another. The node that
-// takes jobs in and dispatches them stays.
+// An executor that is told to stop ends the attempts that it can, and leaves the others to another
+// executor. The node with bucketer and dispatcher keeps running.
 func TestTourOfStops(t *testing.T) {
 	onBothGrounds(t, func(t *testing.T, g ground) {
 		log := logOfTour(t)

@@ -28,7 +28,7 @@ import (
 	pebble "carillon.dev/carillon/schema/embedded"
 )
 
-// ground is where a tour is taken: one of the stores, and a NATS server in this process.
+// ground is what a tour runs on: one of the stores, and a NATS server in this process.
 type ground struct {
 	name   string // "embedded" or "cassandra"
 	server *embedded.Server
@@ -142,8 +142,8 @@ func logOfTour(t *testing.T) *slog.Logger {
 	return slog.New(slog.NewTextHandler(said, nil))
 }
 
-// tourist makes a node the one of a test: it waits until it is ready, and its clients speak for a
-// tenant of their own.
+// tourist prepares a node for a test: it waits until the node is ready, and gives its clients their
+// own tenant.
 func (r *running) tourist() *running {
 	r.t.Helper()
 	await(r.t, "the node is ready", func() bool { status, _ := get(r.t, r.url+"/readyz"); return status == http.StatusOK })

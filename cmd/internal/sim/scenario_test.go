@@ -197,8 +197,9 @@ func Run(ctx context.Context, s Scenario) (Outcome, error) {
 	return out, errors.Join(err, c.Close())
 }
 
-// world is a scenario under way. It has many methods: for each kind of job one that asks and one that
-// judges, in the file of that kind. They share the cluster, the seed and what was acknowledged.
+// world is a scenario under way. It has many methods: for each kind of job one that asks and one
+// that judges, in the file of that kind. They share the cluster, the seed and what was
+// acknowledged.
 type world struct {
 	c   *Cluster
 	s   Scenario

@@ -261,7 +261,7 @@ func (q *Queue) delivery(m *nats.Msg) (*delivery, bool) {
 	meta, err := m.Metadata()
 	if err != nil {
 		q.metrics.malformed.Inc()
-		q.log.Warn("a message that no consumer sent", "subject", m.Subject, "err", err)
+		q.log.Warn("a message came from no consumer", "subject", m.Subject, "err", err)
 		return nil, false
 	}
 	env, rest, err := queue.Parse(m.Data)

@@ -149,7 +149,7 @@ func (ss *streams) ensure(ctx context.Context, l *lane) error {
 	}
 	// Last, so that the consumers exist when there is a handle.
 	if l.learn(s) {
-		ss.log.Warn("the stream was made anew", "stream", l.stream)
+		ss.log.Warn("the stream was recreated", "stream", l.stream)
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (ss *streams) ensureStream(ctx context.Context, l *lane) (jetstream.Stream,
 		s, err = ss.withReplicas(cfg, func(cfg jetstream.StreamConfig) (jetstream.Stream, error) { return ss.js.CreateStream(ctx, cfg) })
 		if err == nil {
 			ss.metrics.made.Inc()
-			ss.log.Info("made a stream", "stream", l.stream, "replicas", s.CachedInfo().Config.Replicas)
+			ss.log.Info("stream created", "stream", l.stream, "replicas", s.CachedInfo().Config.Replicas)
 			return s, nil
 		}
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another node was faster
@@ -189,7 +189,7 @@ func (ss *streams) ensureStream(ctx context.Context, l *lane) (jetstream.Stream,
 		return nil, fmt.Errorf("bring up to date: %w", err)
 	}
 	if updated != s {
-		ss.log.Info("brought a stream up to date", "stream", l.stream, "replicas", updated.CachedInfo().Config.Replicas)
+		ss.log.Info("stream updated", "stream", l.stream, "replicas", updated.CachedInfo().Config.Replicas)
 	}
 	return updated, nil
 }
@@ -308,7 +308,7 @@ func (ss *streams) observe() error {
 			return fmt.Errorf("stream %s: %w", l.stream, err)
 		}
 		if l.learn(s) {
-			ss.log.Warn("the stream was made anew", "stream", l.stream)
+			ss.log.Warn("the stream was recreated", "stream", l.stream)
 		}
 	}
 	return nil
@@ -327,12 +327,12 @@ func (ss *streams) report(err error) {
 	case err == nil:
 		ss.health.Store(nil)
 		if was != nil {
-			ss.log.Info("the streams are well again")
+			ss.log.Info("the streams are healthy again")
 		}
 	default:
 		ss.health.Store(&err)
 		if was == nil {
-			ss.log.Warn("the streams are not well", "err", err)
+			ss.log.Warn("the streams are unhealthy", "err", err)
 		}
 	}
 }
