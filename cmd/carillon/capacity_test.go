@@ -15,8 +15,8 @@ import (
 // of its block.
 const capacityPage = "../../loadtest/CAPACITY.md"
 
-// The tables of the page are what the commands beside them print: change the model, and the page
-// must follow.
+// The tables of the page are what the commands beside them print. A change of the model changes the
+// page.
 func TestCapacityPageIsWhatTheCommandPrints(t *testing.T) {
 	page, err := os.ReadFile(capacityPage)
 	if err != nil {

@@ -44,7 +44,7 @@ func startChild(t *testing.T, before string, args ...string) *child {
 	return c
 }
 
-// end sends a signal, and wants the child to end well because of it, having left nothing behind.
+// end sends a signal. The child must end with success and leave no files.
 func (c *child) end(t *testing.T, s syscall.Signal) {
 	t.Helper()
 	if err := c.cmd.Process.Signal(s); err != nil {
@@ -80,8 +80,8 @@ func TestDevEndsInOrder(t *testing.T) {
 	}
 }
 
-// What a node of a cluster can be told, dev can be told too; and workers of other languages reach
-// its NATS if they may. A flag is in force before the environment.
+// dev takes the settings of a node of a cluster, and workers of other languages can reach its NATS
+// if --nats-port is set. Flags override the environment.
 func TestDevIsToldWhatServeIs(t *testing.T) {
 	for name, s := range map[string]struct {
 		environment string
@@ -97,8 +97,7 @@ func TestDevIsToldWhatServeIs(t *testing.T) {
 	}
 }
 
-// testDevIsTold starts dev, which is told to have 7 slots, and looks whether it has, and lets
-// workers in.
+// testDevIsTold starts dev with 7 slots, and checks that it has them and that workers can connect.
 func testDevIsTold(t *testing.T, environment string, flags ...string) {
 	c := startChild(t, environment, append([]string{"dev", "--port", "0", "--nats-port", "0"}, flags...)...)
 	c.stdout.Await(t, regexp.MustCompile(`workers nats://127\.0\.0\.1:\d+ `))
@@ -125,7 +124,7 @@ func testDevIsTold(t *testing.T, environment string, flags ...string) {
 	c.end(t, syscall.SIGTERM)
 }
 
-// Who starts the system by nohup wants it to outlive the terminal.
+// A process that was started by nohup outlives its terminal.
 func TestNohupIsHeeded(t *testing.T) {
 	c := startChild(t, "trap '' HUP", "dev", "--port", "0")
 	c.stdout.Await(t, isUp)
@@ -191,7 +190,7 @@ func TestTakenPortHasAHint(t *testing.T) {
 	}
 }
 
-// A demo that is cut says nothing of how to go on.
+// A demo that is interrupted prints no hints.
 func TestCutDemoSaysNoHello(t *testing.T) {
 	c := startChild(t, "", "dev", "--demo", "--port", "0")
 	c.stdout.Await(t, imported)

@@ -12,8 +12,8 @@ import (
 	"carillon.dev/carillon/cmd/carillon/clitest"
 )
 
-// Every flag of every command that is not text says what it takes when it is given something else,
-// and the command does nothing.
+// Every flag that is not text says what it takes when its value has the wrong type, and the command
+// does nothing.
 func TestFlagsSayWhatTheyTake(t *testing.T) {
 	seen := make(map[string]int) // by type
 	var walk func(cmd *cobra.Command)
@@ -63,8 +63,8 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
-// A flag of serve stands for a setting: its value is held to what that may be, and the report says
-// that a flag gave it.
+// A flag of serve is a setting: its value is checked like the setting's, and the error says that it
+// came from a flag.
 func TestServeHoldsItsFlagsToTheSettings(t *testing.T) {
 	r := clitest.Run(t.Context(), "", "serve", "--slots", "0")
 	if r.Code == 0 || !strings.Contains(r.Stderr, "executor.slots: 0 is not between 1 and 1,000,000\n") || !strings.Contains(r.Stderr, "flags for: executor.slots\n") {

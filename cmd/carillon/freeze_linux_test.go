@@ -16,7 +16,7 @@ import (
 	"carillon.dev/carillon/cmd/carillon/clitest"
 )
 
-// callee notes when the calls of each run came, and when the first was answered.
+// callee records when the calls of each run came, and when the first was answered.
 type callee struct {
 	takes time.Duration
 
@@ -45,9 +45,8 @@ func (c *callee) runs() int {
 	return len(c.calls)
 }
 
-// A process that is frozen for longer than its session lives may have called twice only what was
-// under way meanwhile: what it had called and not recorded. CARILLON_STOPS says how often that is
-// tried.
+// If a process is frozen for longer than its session lives, only runs under way are called twice:
+// those that it had called and not recorded. CARILLON_STOPS says how often this is tried.
 func TestAFreezeDoublesOnlyWhatWasUnderWay(t *testing.T) {
 	const (
 		frozen   = 20 * time.Second

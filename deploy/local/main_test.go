@@ -67,7 +67,7 @@ func TestWithoutCluster(t *testing.T) {
 	}
 }
 
-// TestReportEndsWithTheAPI: whoever has started a cluster can go on from the last line.
+// TestReportEndsWithTheAPI: the last line is for the user's shell.
 func TestReportEndsWithTheAPI(t *testing.T) {
 	node := func(api string, roles ...string) cluster.CarillonStatus {
 		return cluster.CarillonStatus{Name: "carillon", State: cluster.Running, Roles: roles, API: api}

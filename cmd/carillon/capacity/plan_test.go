@@ -40,7 +40,7 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// Computed by hand, so that a slip of units shows.
+// Computed by hand, to find errors of units.
 func TestPlanOfTenThousandRunsASecond(t *testing.T) {
 	p := mustMake(t, usual())
 	near(t, "Carried", p.Carried, 10_000) // the other region is lost
@@ -98,8 +98,8 @@ func TestARegionCarriesWhatALostOneLeaves(t *testing.T) {
 	}
 }
 
-// Cassandra's nodes copy the rows of all regions to each other, whatever part of the runs theirs
-// carries.
+// Cassandra's nodes copy the rows of all regions to each other, for any share of the runs in their
+// region.
 func TestEveryRegionCopiesTheRowsOfAll(t *testing.T) {
 	const written, read = 257 + 200 + 361, 679 + 2*200 // bytes a run
 	for regions, want := range map[int]float64{
@@ -114,7 +114,7 @@ func TestEveryRegionCopiesTheRowsOfAll(t *testing.T) {
 	}
 }
 
-// A run that goes for more than a second has its session written as well: one more row of a batch.
+// A run of more than a second also writes its session: one more row in a batch.
 func TestLongRunsWriteOneMoreRow(t *testing.T) {
 	plan := func(duration time.Duration) Plan {
 		d := usual()
@@ -130,7 +130,7 @@ func TestLongRunsWriteOneMoreRow(t *testing.T) {
 	near(t, "Network.Cassandra, more for runs of a minute", long.Network.Cassandra-short.Network.Cassandra, 3*100*361)
 }
 
-// Whatever is valid has a plan in finite numbers, which JSON can say.
+// Every valid demand has a plan of finite numbers, which JSON can encode.
 func TestPlansAtTheBoundsAreFinite(t *testing.T) {
 	bound := func(t *rapid.T, name string, of ...float64) float64 { return rapid.SampledFrom(of).Draw(t, name) }
 	rapid.Check(t, func(t *rapid.T) {
@@ -153,7 +153,7 @@ func TestPlansAtTheBoundsAreFinite(t *testing.T) {
 	})
 }
 
-// More load never needs less of anything, and what is planned for holds, with room.
+// More load never needs fewer resources, and every plan has room for its load.
 func TestPlansGrowWithTheLoadAndHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := usual()
@@ -206,7 +206,7 @@ func TestPlansGrowWithTheLoadAndHold(t *testing.T) {
 	})
 }
 
-// The limits say where: grown to where a limit is reached, the same machines are just used up.
+// At the rate at which a limit is reached, the plan's machines are just used up.
 func TestCassandraIsUsedUpWhereItsLimitSays(t *testing.T) {
 	p := mustMake(t, usual())
 	for _, l := range p.Limits {
@@ -233,8 +233,8 @@ func TestBatchCostGoesThroughWhatWasMeasured(t *testing.T) {
 }
 
 // loadtest/RESULTS.md, chaos, calm: 100,000 runs, 1,400/s on average, 2 nodes, 16 shards, three
-// replicas of everything on two cores, which were full: the model, which knows of no full cores,
-// must come out below it, and not by much.
+// replicas of everything, on two cores that were fully busy. The model assumes free cores, so its
+// result must be below the measurement, but not by much.
 func TestModelAgainstAChaosRun(t *testing.T) {
 	d := usual()
 	d.Rate, d.Regions = 1400, 1

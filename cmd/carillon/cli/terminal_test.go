@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is no terminal must not be taken for one: a bar would be drawn into it.
+// Only a terminal counts as one: a bar must not be drawn into a file.
 func TestOnlyATerminalIsOne(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

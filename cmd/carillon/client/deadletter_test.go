@@ -12,8 +12,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// From the failure on a whole node: the letter is listed and shown, replayed and discarded, singly
-// and all that match.
+// On a whole node: after a failure the dead letter is listed, shown, replayed and discarded, singly
+// and by filter.
 func TestDeadLettersOfANode(t *testing.T) {
 	api := clitest.StartNode(t)
 	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusGone) }))
@@ -85,7 +85,7 @@ func TestDeadLettersOfANode(t *testing.T) {
 	}
 }
 
-// A filter of a task takes the letters of that task, and no other.
+// A filter by task selects only the dead letters of that task.
 func TestDeadLettersOfATaskAreReplayedAndDiscarded(t *testing.T) {
 	api := clitest.StartNode(t)
 	var well atomic.Bool

@@ -13,7 +13,7 @@ func TestJobBackfill(t *testing.T) {
 	clitest.Succeed(t, "job", "create", "--api", api, "--subject", "nobody", "--timeout", "1s", "--max-attempts", "1", "--name", "poll", "--every", "1m")
 	const stretch = "job backfill poll --from 2026-11-20T00:00:00Z --to 2026-11-20T00:10:00Z"
 	done := clitest.Run(t.Context(), "", append(strings.Fields(stretch), "--api", api)...)
-	// Nobody answers on the subject, so all of them fail, and so does the command.
+	// No worker listens on the subject, so all runs fail, and so does the command.
 	if done.Code != 1 || !strings.Contains(done.Stderr, ": 10 runs") || !strings.Contains(done.Stderr, "of 10 asked for") || !strings.Contains(done.Stderr, "failed for 10 of 10") {
 		t.Errorf("carillon %s exits %d and says\n%s\nwant 10 runs that failed", stretch, done.Code, done.Stderr)
 	}

@@ -151,7 +151,7 @@ func TestEveryFaultIsOnItsOwnLine(t *testing.T) {
 	}
 }
 
-// A job that starts at once although a time was stated is no surprise.
+// The user is told that a job whose time is past starts at once.
 func TestJobOfThePastIsNoted(t *testing.T) {
 	api := clitest.StartNode(t)
 	for name, row := range map[string]struct {
@@ -171,7 +171,7 @@ func TestJobOfThePastIsNoted(t *testing.T) {
 	}
 }
 
-// What is refused is named, not mistaken for something else.
+// The error names the flag that was refused.
 func TestRefusedFlagsAreNamed(t *testing.T) {
 	for args, want := range map[string]string{
 		"job create --url=":                    "--url is empty",

@@ -14,8 +14,8 @@ import (
 	"carillon.dev/carillon/schema/embedded"
 )
 
-// The first key is made in the store, and all others with it: each says what may be done, until it
-// is revoked.
+// The first key is made in the store, and all others through the API with it. Each allows what its
+// role says, until it is revoked.
 func TestKeysFromTheFirstOnToTheLast(t *testing.T) {
 	dir := t.TempDir()
 	store, err := embedded.Open(embedded.Config{Dir: filepath.Join(dir, "store")})

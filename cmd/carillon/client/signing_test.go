@@ -16,8 +16,8 @@ import (
 	"carillon.dev/carillon/executor/webhook"
 )
 
-// From the first secret over a rotation to the end: what is called can check each call with what
-// was shown once, and nothing else tells it.
+// Through a rotation: the callee can verify each call with the secrets that were shown once, and
+// nothing else shows them.
 func TestSigningKeysFromTheFirstToTheLast(t *testing.T) {
 	type call struct {
 		header http.Header

@@ -39,7 +39,7 @@ func TestTargetsAreListedAndReset(t *testing.T) {
 	}
 }
 
-// What an executor knows that did not answer is not in the table, so it is named.
+// An executor that does not answer is named, because its targets are missing in the table.
 func TestTargetsOfExecutorsThatDoNotAnswer(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -78,8 +78,8 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// The rate of a task reaches the dispatchers of a node, and what is put off says so: there is one
-// start an hour, and starts are taken for ten minutes ahead.
+// The rate of a task reaches the dispatchers of a node, and a deferred run says so: the rate allows
+// one start an hour, and reservations reach ten minutes ahead.
 func TestRunsBeyondTheRateWait(t *testing.T) {
 	api := clitest.StartNode(t)
 	clitest.Succeed(t, "task", "set", "seldom", "--api", api, "--subject", "work.seldom", "--rate", "1/h")

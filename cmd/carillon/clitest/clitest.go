@@ -109,6 +109,7 @@ func Succeed(t *testing.T, args ...string) result {
 	return r
 }
 
+// Decode decodes JSON.
 func Decode[T any](t *testing.T, text string) T {
 	t.Helper()
 	var v T

@@ -18,8 +18,7 @@ import (
 	"carillon.dev/carillon/cmd/carillon/clitest"
 )
 
-// slowly stands before a node and holds back what it answers after so many bytes, until it is told
-// to go on.
+// slowly is a proxy of a node that holds back answers after so many bytes, until on is closed.
 func slowly(t *testing.T, api string, after int64, on <-chan struct{}) (url string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -59,7 +58,7 @@ func slowly(t *testing.T, api string, after int64, on <-chan struct{}) (url stri
 	return "http://" + l.Addr().String()
 }
 
-// A person who imports a file sees a bar that fills, and the summary in its place.
+// On a terminal an import shows a bar that fills, and then the summary in its place.
 func TestImportDrawsABarOnATerminal(t *testing.T) {
 	api := clitest.StartNode(t)
 	due := importDue()
@@ -100,7 +99,7 @@ func TestImportDrawsABarOnATerminal(t *testing.T) {
 	if err != nil {
 		t.Fatalf("import on a terminal: %v\n%q", err, seen)
 	}
-	// The last bar is wiped, and what stays is the summary alone.
+	// The last bar is erased; only the summary stays.
 	_, last, _ := strings.Cut(seen.String()[strings.LastIndex(seen.String(), "\r\x1b[2K"):], "\x1b[2K")
 	summary := regexp.MustCompile(`^` + regexp.QuoteMeta(file) + fmt.Sprintf(`: %d created, 0 existing, 0 failed, 0 unknown \([0-9.]+ s, [0-9]+ lines/s\)\r\n$`, importLines))
 	if !summary.MatchString(last) {

@@ -78,7 +78,7 @@ func eachOnce(t *testing.T, api string, due time.Time) {
 	}
 }
 
-// proxy stands before a node and cuts the first connections: each after so many bytes of answers.
+// proxy is a proxy of a node that cuts the first connections, each after so many bytes of answers.
 type proxy struct {
 	target string
 	onCut  func() // called before each cut
@@ -167,7 +167,7 @@ func TestImportStoppedInTheMiddleIsResumed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api := clitest.StartNode(t)
 			due := importDue()
-			// A first part, as an import that was stopped leaves it.
+			// A first part, as an interrupted import leaves it.
 			file := writeImport(t, keyed, due)
 			all, err := os.ReadFile(file)
 			if err != nil {
@@ -216,8 +216,7 @@ func TestImportThatIsKilledIsResumed(t *testing.T) {
 	api := clitest.StartNode(t)
 	due := importDue()
 	file := writeImport(t, true, due)
-	// The state as it lies there when the connection is cut is what a process that is killed in
-	// this instant leaves.
+	// The state file at the instant of the cut is what a process leaves that is killed then.
 	var killed []byte
 	ctx, kill := context.WithCancel(t.Context())
 	url := startProxy(t, api, func() {

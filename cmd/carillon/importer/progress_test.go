@@ -10,7 +10,7 @@ import (
 	"carillon.dev/carillon/cmd/carillon/cli"
 )
 
-// Where nobody looks, in a log or a pipe, progress is a plain line now and then.
+// In a log or a pipe, progress is a plain line every few seconds.
 func TestProgressIsPlainLinesElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &progress{start: time.Now()}

@@ -30,8 +30,8 @@ var topLevel = []string{
 	"Makefile", "go.mod", "go.sum", "README.md", "DESIGN.md", "CHANGELOG.md",
 }
 
-// A layer says what the packages of a folder and below may import of ours, besides one another. In
-// the lists "x" is the package x alone and "x/..." also what lies below it.
+// A layer says which of our packages those of a folder and below may import, besides one another.
+// "x" is the package x alone, "x/..." also the packages below it.
 type layer struct {
 	folder  string
 	imports []string
@@ -44,8 +44,8 @@ var fakes = []string{"schema/embedded", "schema/schematest", "dispatcher/queue/i
 // What is wired: the parts and their adapters.
 var parts = []string{"schema/...", "bucketer/...", "ring/...", "dispatcher/...", "executor/..."}
 
-// layers has one row for every folder that may hold packages; the longest folder that matches
-// counts. A row is not given what its parent folder may do.
+// layers has one row for every folder that may hold packages. The longest folder that matches
+// counts; a row does not inherit from its parent folder.
 var layers = []layer{
 	{folder: "schema", tests: []string{"schema/schematest"}},
 	{folder: "schema/damage"},

@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// idle is what a node asks for whether it has jobs or not.
+// idle are the statements of a node without jobs.
 var idle = map[string]bool{
 	"AdvanceCursor": true, "Cursors": true, "Cursor": true, "Entries": true, "EntryIDs": true, "Session": true, "Settings": true, "SwapSession": true, "Time": true,
 	"LimitsWithWaiters": true, "RatedTasks": true,
 }
 
-// TestStatementsOfJobs tells, as attributes, what a node asks of the store; `make bench-gate`
-// compares it with what was committed. "idle" are the calls a minute of a node of four shards that
-// has nothing to do, "jobs" the rows that 2,000 jobs cost, and the calls for them of anything else
-// that an idle node never asks. How many batches the rows make, and so how many calls, hangs on
-// when shards and executor tick, which is drawn.
+// TestStatementsOfJobs reports, as attributes, the statements of a node; `make bench-gate` compares
+// them with the committed ones. "idle" are the calls per minute of a node with four shards and no
+// jobs. "jobs" are the rows that 2,000 jobs cost, and other calls that an idle node never makes.
+// The number of batches, and so of calls, depends on random ticks of shards and executor.
 func TestStatementsOfJobs(t *testing.T) {
 	for name, jobs := range map[string]int{"idle": 0, "jobs": 2000} {
 		t.Run(name, func(t *testing.T) {

@@ -235,8 +235,8 @@ func FuzzParseRows(f *testing.F) {
 	})
 }
 
-// TestFetchingIsAnnounced: the first start of all takes minutes, and who waits knows why, and what
-// it needs, before they begin.
+// TestFetchingIsAnnounced: the very first start takes minutes. The user is told why, and what it
+// needs, before it begins.
 func TestFetchingIsAnnounced(t *testing.T) {
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "mvn"), []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {

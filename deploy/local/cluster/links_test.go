@@ -11,7 +11,7 @@ import (
 )
 
 // TestLinksAreCut cuts links between three real NATS servers, each in a network namespace, and
-// looks whether nothing is left when their cluster is closed.
+// checks that nothing is left after Close.
 func TestLinksAreCut(t *testing.T) {
 	if err := NamespacesAvailable(); err != nil {
 		t.Skipf("LEFT OUT: %s needs network namespaces: %v", t.Name(), err)

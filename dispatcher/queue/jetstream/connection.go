@@ -14,7 +14,8 @@ import (
 	"carillon.dev/carillon/dispatcher/queue"
 )
 
-// connection is the connection to the servers, with reconnects, and the goroutines that end with it.
+// connection is the connection to the servers, with reconnects, and the goroutines that end with
+// it.
 type connection struct {
 	cfg     Config
 	log     *slog.Logger
