@@ -68,7 +68,7 @@ func TestTwoMembersOnLoopback(t *testing.T) {
 	stopB()
 	s = await(a, "itself only", members(1))
 	if got := s.Status("b"); got != Left {
-		t.Errorf("Fate(b) = %v, want left", got)
+		t.Errorf("Status(b) = %v, want left", got)
 	}
 	if got := len(s.Owned("a")); got != testShards {
 		t.Errorf("alone a owns %d shards, want %d", got, testShards)

@@ -41,7 +41,7 @@ func TestJoin(t *testing.T) {
 			t.Errorf("Member(b) = %+v, %t; want its address, incarnation and roles", b, ok)
 		}
 		if got := s.Status("b"); got != Live {
-			t.Errorf("Fate(b) = %v, want live", got)
+			t.Errorf("Status(b) = %v, want live", got)
 		}
 		if got := value(a.metrics.owned); int(got) != len(s.Owned("a")) {
 			t.Errorf("shards_owned = %v, want %d", got, len(s.Owned("a")))
@@ -66,7 +66,7 @@ func TestKilledMemberIsDeadWithinSeconds(t *testing.T) {
 				t.Logf("dead after %v", took)
 				for _, n := range others {
 					if got := n.Snapshot().Status(victim.config.Name); got != Dead {
-						t.Errorf("Fate(%s) at %s = %v, want dead", victim.config.Name, n.config.Name, got)
+						t.Errorf("Status(%s) at %s = %v, want dead", victim.config.Name, n.config.Name, got)
 					}
 				}
 				checkAgree(t, others...)
@@ -105,7 +105,7 @@ func TestLeavingMemberIsGoneAtOnce(t *testing.T) {
 		time.Sleep(time.Minute) // it stays gone, and does not become dead
 		for _, n := range others {
 			if got := n.Snapshot().Status("c"); got != Left || !sees(n, "a", "b") {
-				t.Errorf("Fate(c) at %s = %v of %v, want left", n.config.Name, got, nameList(n.Snapshot().Members()))
+				t.Errorf("Status(c) at %s = %v of %v, want left", n.config.Name, got, nameList(n.Snapshot().Members()))
 			}
 			if l, d := value(n.metrics.left), value(n.metrics.dead); l != 1 || d != 0 {
 				t.Errorf("departures at %s: left %v, dead %v; want 1, 0", n.config.Name, l, d)

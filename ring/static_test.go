@@ -42,7 +42,7 @@ func TestStatic(t *testing.T) {
 	}
 	s := f.Snapshot()
 	if s.Version() != 2 || s.Status("a") != Dead || s.Status("b") != Live || s.Status("c") != Unknown {
-		t.Errorf("version %d, fates %v %v %v; want 2, dead, live, unknown", s.Version(), s.Status("a"), s.Status("b"), s.Status("c"))
+		t.Errorf("version %d, statuses %v %v %v; want 2, dead, live, unknown", s.Version(), s.Status("a"), s.Status("b"), s.Status("c"))
 	}
 	if len(first.Members()) != 2 || len(first.Owned("b")) == 16 {
 		t.Errorf("the first snapshot has changed: %v", nameList(first.Members()))
@@ -102,7 +102,7 @@ func TestGoneAreForgottenInTheEnd(t *testing.T) {
 		t.Errorf("%d gone members are kept in a queue of %d, want at most %d", len(gone), len(g.order), maxGone)
 	}
 	if gone["often"] != Left || gone["m0"] != Unknown || gone[fmt.Sprintf("m%d", maxGone+9)] != Dead {
-		t.Errorf("fates: often %v, oldest %v, newest %v; want left, unknown, dead", gone["often"], gone["m0"], gone[fmt.Sprintf("m%d", maxGone+9)])
+		t.Errorf("statuses: often %v, oldest %v, newest %v; want left, unknown, dead", gone["often"], gone["m0"], gone[fmt.Sprintf("m%d", maxGone+9)])
 	}
 }
 

@@ -76,7 +76,7 @@ func TestMemberAtRestOwnsNothing(t *testing.T) {
 		c.await("nobody gives shards to the member at rest", 2*time.Second, ownsNothing)
 		for _, n := range nodes {
 			if got := n.Snapshot().Status("c"); got != Live || !sees(n, "a", "b", "c") {
-				t.Errorf("Fate(c) at %s = %v of %v, want live: it only rests", n.config.Name, got, nameList(n.Snapshot().Members()))
+				t.Errorf("Status(c) at %s = %v of %v, want live: it only rests", n.config.Name, got, nameList(n.Snapshot().Members()))
 			}
 		}
 		checkAgree(t, nodes...)

@@ -82,7 +82,7 @@ func TestDevEndsInOrder(t *testing.T) {
 
 // dev takes the settings of a node of a cluster, and workers of other languages can reach its NATS
 // if --nats-port is set. Flags override the environment.
-func TestDevIsToldWhatServeIs(t *testing.T) {
+func TestDevTakesTheSettingsOfServe(t *testing.T) {
 	for name, s := range map[string]struct {
 		environment string
 		flags       []string
@@ -92,13 +92,13 @@ func TestDevIsToldWhatServeIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			testDevIsTold(t, s.environment, s.flags...)
+			testDevSettings(t, s.environment, s.flags...)
 		})
 	}
 }
 
-// testDevIsTold starts dev with 7 slots, and checks that it has them and that workers can connect.
-func testDevIsTold(t *testing.T, environment string, flags ...string) {
+// testDevSettings starts dev with 7 slots, and checks that it has them and that workers can connect.
+func testDevSettings(t *testing.T, environment string, flags ...string) {
 	c := startChild(t, environment, append([]string{"dev", "--port", "0", "--nats-port", "0"}, flags...)...)
 	c.stdout.Await(t, regexp.MustCompile(`workers nats://127\.0\.0\.1:\d+ `))
 	api, address := regexp.MustCompile(`API (\S+)`).FindStringSubmatch(c.stdout.String()), regexp.MustCompile(`workers nats://(\S+)`).FindStringSubmatch(c.stdout.String())

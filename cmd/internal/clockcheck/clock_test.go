@@ -113,8 +113,8 @@ func value(t *testing.T, g prometheus.Gauge) float64 {
 
 func (r *rig) compare(t *testing.T) { r.Compare(t.Context()) }
 
-// wantTold fails the test unless Changed was called with want, in this order.
-func (r *rig) wantTold(t *testing.T, want ...bool) {
+// wantChanges fails the test unless Changed was called with want, in this order.
+func (r *rig) wantChanges(t *testing.T, want ...bool) {
 	t.Helper()
 	if !slices.Equal(r.told, want) {
 		t.Errorf("Changed was called with %v, want %v", r.told, want)
@@ -197,7 +197,7 @@ func TestClockTellsEachChangeOnce(t *testing.T) {
 		other.silent, other.ahead = false, 0
 		time.Sleep(3 * Every)
 		stop()
-		r.wantTold(t, true, false)
+		r.wantChanges(t, true, false)
 	})
 }
 
@@ -214,7 +214,7 @@ func TestClockIsOffUntilItWasCompared(t *testing.T) {
 		if err := r.Err(); err != nil {
 			t.Errorf("Err() after the first comparison = %v, want nil", err)
 		}
-		r.wantTold(t, true, false)
+		r.wantChanges(t, true, false)
 	})
 }
 
@@ -226,7 +226,7 @@ func TestClockThatIsRightFromTheStartTellsNothing(t *testing.T) {
 				stop := r.run(t)
 				time.Sleep(3 * Every)
 				stop()
-				r.wantTold(t)
+				r.wantChanges(t)
 				if got := r.logged.String(); strings.Contains(got, "dispatches") {
 					t.Errorf("logged of a clock that is right from the start:\n%s", got)
 				}
@@ -252,13 +252,13 @@ func TestNamesThatCannotBeResolvedAreSaid(t *testing.T) {
 }
 
 // A node that halts must announce it: otherwise no node dispatches its shards.
-func TestClockThatIsUndecidedFromTheStartIsTold(t *testing.T) {
+func TestClockThatIsUndecidedFromTheStartIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, &server{host: "a"}, &server{host: "b", silent: true})
 		stop := r.run(t)
 		time.Sleep(3 * Every)
 		stop()
-		r.wantTold(t, true)
+		r.wantChanges(t, true)
 		const why = "not been compared with enough others yet: no majority: 1 of 2 hosts"
 		if got := r.logged.String(); strings.Count(got, "level=ERROR") != 1 || !strings.Contains(got, why) {
 			t.Errorf("logged:\n%swant once that the node dispatches nothing, and that the clock has %s", got, why)
@@ -287,7 +287,7 @@ func TestWhatWasKnownStandsForAWhile(t *testing.T) {
 			t.Errorf("Err() once the other answers = %v, want nil", err)
 		}
 		stop()
-		r.wantTold(t, true, false)
+		r.wantChanges(t, true, false)
 	})
 }
 
@@ -333,11 +333,11 @@ func TestClockThatWasSetStaysOffWhileNobodyAnswers(t *testing.T) {
 			if err := r.Err(); !r.Off() || err == nil || !strings.Contains(err.Error(), "set by 600ms") {
 				t.Errorf("Off() = %t, %v, want true: it was set", r.Off(), err)
 			}
-			r.wantTold(t, true)
+			r.wantChanges(t, true)
 		}
 		other.silent, r.step = false, 0
 		r.compare(t)
-		r.wantTold(t, true, false)
+		r.wantChanges(t, true, false)
 	})
 }
 

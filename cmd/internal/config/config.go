@@ -228,8 +228,8 @@ type DeadLetters struct {
 // What DeadLetters.Retention may be. More than a year would outlive every other trace of a run by
 // far.
 const (
-	minLetters = time.Hour
-	maxLetters = 400 * 24 * time.Hour
+	minDeadLetters = time.Hour
+	maxDeadLetters = 400 * 24 * time.Hour
 )
 
 // Secrets holds the keys that encrypt the tenants' secrets in the store.
@@ -353,8 +353,8 @@ func (c Config) Validate() error {
 			fault("executor.scripts", "%v", err)
 		}
 	}
-	if r := c.DeadLetters.Retention; r < minLetters || r > maxLetters {
-		fault("dead_letters.retention", "%s is not between %s and %s", r, minLetters, maxLetters)
+	if r := c.DeadLetters.Retention; r < minDeadLetters || r > maxDeadLetters {
+		fault("dead_letters.retention", "%s is not between %s and %s", r, minDeadLetters, maxDeadLetters)
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
 		fault("log.level", "%q is not debug, info, warn or error", c.Log.Level)

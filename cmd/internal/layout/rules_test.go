@@ -1,5 +1,4 @@
-// Package layout checks DESIGN 11: where packages lie and which way they import. It holds tests
-// only.
+// Package layout checks where packages lie and which way they import. It holds tests only.
 package layout
 
 import (
@@ -66,7 +65,19 @@ var layers = []layer{
 	// What users' programs link: nothing of ours.
 	{folder: "executor/worker", tests: []string{"executor/target", "dispatcher/queue/...", "schema"}},
 
-	{folder: "cmd/carillon", imports: append([]string{"cmd/internal/..."}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
+	{folder: "cmd/carillon", imports: append([]string{"cmd/internal/...", "cmd/carillon/..."}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
+	{folder: "cmd/carillon/cli", imports: []string{"schema", "schema/cassandra", "bucketer/...", "cmd/internal/config", "cmd/internal/node"}},
+	{
+		folder: "cmd/carillon/client", imports: []string{"schema", "bucketer/...", "cmd/carillon/cli", "cmd/carillon/crontab"},
+		tests: append([]string{"cmd/carillon/clitest", "cmd/internal/config"}, parts...),
+	},
+	{
+		folder: "cmd/carillon/importer", imports: []string{"schema", "bucketer/...", "cmd/carillon/cli"},
+		tests: append([]string{"cmd/carillon/clitest"}, parts...),
+	},
+	{folder: "cmd/carillon/clitest", imports: []string{"cmd/carillon/cli", "cmd/internal/config", "cmd/internal/node"}},
+	{folder: "cmd/carillon/crontab"},
+	{folder: "cmd/carillon/capacity", imports: []string{"schema", "bucketer/..."}, tests: append([]string{"loadtest/..."}, parts...)},
 	{folder: "cmd/internal/clockcheck", imports: []string{"schema"}},
 	{folder: "cmd/internal/node", imports: append([]string{"cmd/internal/config", "cmd/internal/clockcheck"}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
 	// for their Config types
@@ -171,7 +182,7 @@ func fileFaults(files []file) []string {
 func importFaults(f file) []string {
 	l, ok := layerOf(f.folder())
 	if !ok {
-		return []string{fmt.Sprintf("%s: DESIGN 11 has no place for a package in %s", f.path, f.folder())}
+		return []string{fmt.Sprintf("%s: no layer is stated for packages in %s", f.path, f.folder())}
 	}
 	var faults []string
 	for _, imported := range f.imports {

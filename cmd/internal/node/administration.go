@@ -59,22 +59,11 @@ func (o *administration) run(ctx context.Context) error {
 	return nil
 }
 
-// listen subscribes to changes of keys, tenants and signing keys by other nodes.
-func (o *administration) listen(q queue.Signals) (cancel func(), err error) {
-	keys, err := q.SubscribeSignal(queue.TopicKey, o.keys.Changed)
-	if err != nil {
-		return nil, fmt.Errorf("listen for changed keys: %w", err)
+// subscriptions are to changes of keys, tenants and signing keys by other nodes.
+func (o *administration) subscriptions(q queue.Signals) []subscription {
+	return []subscription{
+		topic(q, "changed keys", queue.TopicKey, o.keys.Changed),
+		topic(q, "changed tenants", queue.TopicTenant, o.tenants.Changed),
+		topic(q, "changed signing keys", queue.TopicSigning, o.signing.Changed),
 	}
-	tenants, err := q.SubscribeSignal(queue.TopicTenant, o.tenants.Changed)
-	if err != nil {
-		keys()
-		return nil, fmt.Errorf("listen for changed tenants: %w", err)
-	}
-	signing, err := q.SubscribeSignal(queue.TopicSigning, o.signing.Changed)
-	if err != nil {
-		keys()
-		tenants()
-		return nil, fmt.Errorf("listen for changed signing keys: %w", err)
-	}
-	return func() { keys(); tenants(); signing() }, nil
 }

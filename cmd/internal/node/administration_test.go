@@ -21,7 +21,7 @@ func (silent) Signal(string, []byte) {}
 
 // Two nodes check keys, learn of each other's changes, share a quota, and write audit log and
 // stats.
-func TestNodesKeepAnOffice(t *testing.T) {
+func TestNodesShareAdministration(t *testing.T) {
 	w, began := newWorld(t, "a", "b"), time.Now()
 	log := slog.New(slog.DiscardHandler)
 	first, _, err := bucketer.NewKeys(w.store, silent{}, time.Now, log).Create(t.Context(), schema.APIKey{Tenant: schema.SystemTenant, Name: "first", Role: schema.Admin})

@@ -206,7 +206,7 @@ func TestNodeWhoseClockIsUndecidedFromItsStartRests(t *testing.T) {
 	inner := open.Ring
 	open.Ring = func(shards int, api string) (Ring, error) {
 		r, err := inner(shards, api)
-		return restRing{r, rests}, err
+		return spyRing{r, rests}, err
 	}
 	log, heard := listenFor("this node dispatches nothing and refuses writes")
 	r := start(t, "a", open, log).up()
@@ -221,13 +221,13 @@ func TestNodeWhoseClockIsUndecidedFromItsStartRests(t *testing.T) {
 	await(t, "the ring hears that the node dispatches", func() bool { return len(rests) == 1 && !<-rests })
 }
 
-// restRing records the calls of SuspendDispatch.
-type restRing struct {
+// spyRing records the calls of SuspendDispatch.
+type spyRing struct {
 	Ring
 	rests chan<- bool
 }
 
-func (r restRing) SuspendDispatch(suspend bool) error {
+func (r spyRing) SuspendDispatch(suspend bool) error {
 	r.rests <- suspend
 	return r.Ring.SuspendDispatch(suspend)
 }

@@ -11,8 +11,9 @@
 //	       queue, then store
 //
 // Other files: profiles.go (/debug/pprof/), hosts.go (which hosts a request may name), stats.go
-// (counts of each minute), targets.go (circuit breakers of all executors), scripts.go (the allow
-// list), cluster.go (what /v1/cluster shows).
+// (counts of each minute), targets.go (circuit breakers of all executors), signals.go
+// (subscriptions to signals of other nodes), scripts.go (the allow list), cluster.go (what
+// /v1/cluster shows).
 //
 // # Invariants
 //

@@ -67,11 +67,11 @@ type Options struct {
 
 // Node is a node of Carillon. Several may run in one process.
 type Node struct {
-	cfg  config.Config
-	opts Options
-	log  *slog.Logger
-	reg  *prometheus.Registry
-	gate startupServer
+	cfg     config.Config
+	opts    Options
+	log     *slog.Logger
+	reg     *prometheus.Registry
+	startup startupServer
 
 	store schema.Store
 	queue Queue
@@ -125,14 +125,14 @@ func (n *Node) Run(ctx context.Context) error {
 		return err
 	}
 	defer stopAdmin()
-	n.gate.waitFor("the store")
-	release, closeGate := n.gate.serve(l)
+	n.startup.waitFor("the store")
+	release, stopStartup := n.startup.serve(l)
 
 	stops, err := n.start(ctx, base)
 	defer stops.run(n.log)
-	stops.push("gate", closeGate)
+	stops.push("startup server", stopStartup)
 	if err == nil {
-		n.gate.handOver(n.api)
+		n.startup.handOver(n.api)
 	}
 	if gerr := release(); gerr != nil && err == nil {
 		err = fmt.Errorf("open the API: %w", gerr)
@@ -155,12 +155,12 @@ func (n *Node) start(ctx context.Context, base string) (*cleanups, error) {
 		return stops, fmt.Errorf("open the store: %w", err)
 	}
 	stops.push("store", n.store.Close)
-	n.gate.waitFor("the queue")
+	n.startup.waitFor("the queue")
 	if n.queue, err = n.opts.Opener.Queue(ctx); err != nil {
 		return stops, fmt.Errorf("open the queue: %w", err)
 	}
 	stops.push("queue", n.queue.Close)
-	n.gate.waitFor("the settings")
+	n.startup.waitFor("the settings")
 	settings, err := n.settings(ctx)
 	if err != nil {
 		return stops, err
@@ -379,56 +379,6 @@ func (n *Node) expire(ctx context.Context, e expirer) {
 			n.log.Warn("expired rows could not be dropped", "err", err)
 		}
 	}
-}
-
-// listen subscribes to the signals that every node gets.
-func (n *Node) listen() (cancel func(), err error) {
-	tasks, err := n.queue.SubscribeSignal(queue.TopicTask, n.bucketer.TaskCache().Changed)
-	if err != nil {
-		return nil, fmt.Errorf("listen for changed tasks: %w", err)
-	}
-	var apply func(context.Context) error
-	if n.dispatcher != nil {
-		apply = n.dispatcher.TaskChanged
-	}
-	asked, err := n.bucketer.ListenForTaskChanges(n.queue, n.cfg.Node.Name, apply)
-	if err != nil {
-		tasks()
-		return nil, fmt.Errorf("listen for questions about tasks: %w", err)
-	}
-	office, err := n.administration.listen(n.queue)
-	if err != nil {
-		tasks()
-		asked()
-		return nil, err
-	}
-	heard := func() { tasks(); asked(); office() }
-	if n.executor == nil {
-		return heard, nil
-	}
-	cancels, err := n.queue.SubscribeSignal(queue.TopicCancel, func(body []byte) {
-		if id, err := schema.ParseEntryID(string(body)); err == nil {
-			n.executor.Cancel(id)
-		}
-	})
-	if err != nil {
-		heard()
-		return nil, fmt.Errorf("listen for cancelled runs: %w", err)
-	}
-	slots, err := n.queue.SubscribeSignal(queue.TopicSlots, n.executor.SlotsChanged)
-	if err != nil {
-		heard()
-		cancels()
-		return nil, fmt.Errorf("listen for who waits for slots: %w", err)
-	}
-	targets, err := n.targets().answer(n.cfg.Node.Name, n.executor)
-	if err != nil {
-		heard()
-		cancels()
-		slots()
-		return nil, err
-	}
-	return func() { heard(); cancels(); slots(); targets() }, nil
 }
 
 // readyTimeout bounds the read of the store by which /readyz is answered.

@@ -11,19 +11,19 @@ import (
 	"carillon.dev/carillon/ring"
 )
 
-// toldRing is a ring of fixed members that records calls of SuspendDispatch, and when it is left.
-type toldRing struct {
+// recordingRing is a ring of fixed members that records calls of SuspendDispatch, and when it is left.
+type recordingRing struct {
 	fixedRing
 	rests chan bool
 	left  chan struct{}
 }
 
-func (r toldRing) SuspendDispatch(suspend bool) error {
+func (r recordingRing) SuspendDispatch(suspend bool) error {
 	r.rests <- suspend
 	return nil
 }
 
-func (r toldRing) Run(ctx context.Context) error {
+func (r recordingRing) Run(ctx context.Context) error {
 	defer close(r.left)
 	return r.fixedRing.Run(ctx)
 }
@@ -32,7 +32,7 @@ func (r toldRing) Run(ctx context.Context) error {
 // unless the node announces it, no node would dispatch its shards for that time.
 func TestStoppingNodeHandsItsShardsOnBeforeItDrains(t *testing.T) {
 	w := newWorld(t, "a")
-	told := toldRing{rests: make(chan bool, 10), left: make(chan struct{})}
+	told := recordingRing{rests: make(chan bool, 10), left: make(chan struct{})}
 	open := w.opener("a")
 	open.Ring = func(shards int, _ string) (Ring, error) {
 		f, err := ring.Static(w.members, shards)

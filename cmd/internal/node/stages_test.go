@@ -86,7 +86,7 @@ func TestStageThatMayWaitIsWaitedFor(t *testing.T) {
 	})
 }
 
-func TestStageThatBreaksIsTold(t *testing.T) {
+func TestStageThatFailsIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s stages
 		s.start(t.Context(), "ring", func(context.Context) error { return errBroken })

@@ -16,7 +16,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-func TestGateAnswers(t *testing.T) {
+func TestStartupServerAnswers(t *testing.T) {
 	var g startupServer
 	g.waitFor("the store")
 	for name, row := range map[string]struct {

@@ -127,7 +127,7 @@ func nodeTarget(node string, s admission.TargetState) httpapi.NodeTarget {
 
 // answer makes x answer and reset as other nodes ask, until cancel is called.
 func (t *targets) answer(node string, x *executor.Executor) (cancel func(), err error) {
-	asked, err := t.queue.SubscribeSignal(queue.TopicTargets, func(body []byte) {
+	return t.queue.SubscribeSignal(queue.TopicTargets, func(body []byte) {
 		var ask targetsRequest
 		if err := json.Unmarshal(body, &ask); err != nil || !replyTopic.MatchString(ask.Reply) {
 			t.log.Warn("a question about targets cannot be read", "err", err)
@@ -144,10 +144,6 @@ func (t *targets) answer(node string, x *executor.Executor) (cancel func(), err 
 		}
 		t.queue.Signal(ask.Reply, text)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("listen for questions about targets: %w", err)
-	}
-	return asked, nil
 }
 
 // targets returns what asks the executors of the cluster.

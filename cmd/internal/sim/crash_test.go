@@ -49,11 +49,11 @@ const (
 // The steps that are taken wherever runs are executed; for runs of jobs and of tasks with a limit;
 // and where runs last for minutes.
 var (
-	attemptSteps = []step{stepClaim, stepCall, stepEnd, stepCell, stepOutput, stepRecord, stepFollowUp, stepNotice, stepAck, stepSession}
-	limitSteps   = []step{stepSlot, stepWait, stepEndWait, stepGrant, stepLine, stepCancel}
-	crowdSteps   = []step{stepBlock, stepDeferral}
-	paceSteps    = []step{stepReserve}
-	longSteps    = []step{stepWatch}
+	attemptSteps     = []step{stepClaim, stepCall, stepEnd, stepCell, stepOutput, stepRecord, stepFollowUp, stepNotice, stepAck, stepSession}
+	limitSteps       = []step{stepSlot, stepWait, stepEndWait, stepGrant, stepLine, stepCancel}
+	concurrencySteps = []step{stepBlock, stepDeferral}
+	rateSteps        = []step{stepReserve}
+	longSteps        = []step{stepWatch}
 )
 
 // likelier multiplies the probability of crashes around rare steps.

@@ -212,7 +212,7 @@ var scenarios = []struct {
 	{"a task has a rate, and nodes are killed and freeze", 8, Scenario{Jobs: 20, Rated: 240, Kills: 4, Freezes: 4}, []string{deferred, halts}},
 	{"a task has a rate, and nodes crash between the steps of attempts", 5, Scenario{
 		Jobs: 20, Rated: 80, Guarantees: true, Away: 10 * time.Second, Faults: Faults{Crash: 0.002},
-	}, append(crashPoints(paceSteps), deferred)},
+	}, append(crashPoints(rateSteps), deferred)},
 	{"a task has a rate, and the store, messages and callees fail", 8, Scenario{
 		Jobs: 20, Rated: 160, StreamLosses: 2, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.05},
 	}, []string{deferred}},
@@ -222,7 +222,7 @@ var scenarios = []struct {
 	{"a task has a limit, and nodes are killed", 10, Scenario{Jobs: 20, Concurrent: 90, Guarantees: true, Kills: 6}, []string{full}},
 	{"a task has a limit, and nodes crash between the steps of attempts", 5, Scenario{
 		Jobs: 20, Concurrent: 45, Guarantees: true, Faults: Faults{Crash: 0.003},
-	}, append(crashPoints(crowdSteps), full)},
+	}, append(crashPoints(concurrencySteps), full)},
 	{"a task has a limit, and the store, messages and callees fail", 10, Scenario{
 		Jobs: 20, Concurrent: 90, StreamLosses: 2, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.05},
 	}, []string{full}},
