@@ -146,7 +146,7 @@ var table = [keys]Constant{
 	callWire:      {"HTTP call and answer, without the payload", 600, "bytes", Estimate, "heads of a call and of an empty answer"},
 
 	shardMeasured: {"runs through one shard", 1290, "runs/s", Derived, benchHerd + " over 16 shards"},
-	shardAdvised:  {"runs for which a shard is planned", 200, "runs/s", Design, "DESIGN 2"},
+	shardAdvised:  {"runs for which a shard is planned", 200, "runs/s", Design, "carillon migrate --shards"},
 	maxShards:     {"shards, at most", schema.MaxShards, "shards", Design, "schema.MaxShards: 12 bits of an id"},
 	partitionBytes: {
 		"partition, at most", bucketer.MaxPartitionBytes, "bytes", Design, "bucketer.MaxPartitionBytes: intake refuses more",
