@@ -33,7 +33,7 @@ const (
 	gossipToTheDead  = 60 * time.Second
 	pushPullInterval = 15 * time.Second
 	streamTimeout    = 2 * time.Second // of each dial, read and write of a full exchange
-	// the name of a dead member may come back at another address at once
+	// The name of a dead member may come back at another address at once.
 	nameReclaimTime    = time.Nanosecond
 	retransmitMult     = 4
 	indirectChecks     = 3

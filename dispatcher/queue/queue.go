@@ -115,7 +115,7 @@ const (
 	// a dot and a word), and may name a target whose circuit breaker to close.
 	TopicTargets = "targets"
 
-	// body: the key of a task's limit; an executor waits for slots of it, or has released some
+	// Body: the key of a task's limit; an executor waits for slots of it, or has released some.
 	TopicSlots = "slots"
 )
 

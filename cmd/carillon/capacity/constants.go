@@ -13,7 +13,7 @@ const (
 	Measured Grade = "measured" // the result of a command
 	Derived  Grade = "derived"  // computed from measured figures alone
 	Design   Grade = "design"   // set by the code or its configuration
-	// a guess, or a measurement that cannot be repeated: measure it before you rely on it
+	// Estimate is a guess, or a measurement that cannot be repeated: measure before you rely on it.
 	Estimate Grade = "estimate"
 )
 

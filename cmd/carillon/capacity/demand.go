@@ -22,7 +22,7 @@ const (
 // A Demand is a load and the machines that shall carry it. There are no defaults: every field
 // counts.
 type Demand struct {
-	// runs due per second in all regions together, for hours
+	// Rate is how many runs are due per second in all regions together, for hours.
 	Rate     float64       `json:"rate"`
 	Duration time.Duration `json:"duration_ns"` // of a run, the mean
 	Kind     Kind          `json:"kind"`

@@ -10,7 +10,7 @@ import (
 // says otherwise; every region needs the same.
 type Plan struct {
 	Demand Demand `json:"demand"`
-	// runs/s that a region must carry: more than its share, if another may be lost
+	// Carried is the rate that a region must carry: more than its share, if another may be lost.
 	Carried float64 `json:"carried"`
 
 	Shards         int     `json:"shards"` // of all regions
@@ -32,8 +32,7 @@ type Plan struct {
 	BytesStore float64  `json:"bytes_store"`  // on disk, all replicas
 	BytesANode float64  `json:"bytes_a_node"` //
 	NodesFor   string   `json:"nodes_for"`    // what decides their number: replicas, cpu or disk
-	// statements a second when nothing is due, of all regions
-	Idle float64 `json:"idle"`
+	Idle       float64  `json:"idle"`         // statements a second when nothing is due, of all regions
 
 	NATS         Machines `json:"nats"`
 	Lanes        int      `json:"lanes"`
@@ -41,15 +40,14 @@ type Plan struct {
 	StreamBytes  float64  `json:"stream_bytes"`  // at an even rate, all replicas
 	StreamMost   float64  `json:"stream_most"`   // what the streams may grow to, all replicas
 	StreamWrite  float64  `json:"stream_write"`  // bytes a second, all replicas
-	// of streams by dispatchers, a second, if all four priorities are busy
+	// Readings are those of streams by dispatchers, per second, if all four priorities are busy.
 	Readings float64 `json:"readings"`
 
-	// keyed runs/s of one tenant that fit its shards, whatever the machines
+	// KeyedRate is how many keyed runs per second of one tenant fit its shards, on any machines.
 	KeyedRate float64 `json:"keyed_rate"`
 
 	Network Network `json:"network"`
-	// the nearest limits, the first one first
-	Limits []Limit `json:"limits"`
+	Limits  []Limit `json:"limits"` // the nearest limits, the first one first
 }
 
 // Machines are the machines of one part, in one region.

@@ -39,8 +39,7 @@ type sender struct {
 	progress     *progress
 	pause        func(ctx context.Context, d time.Duration) // between tries
 	silenceLimit time.Duration                              // how long a node may be silent
-	// lines of blocks that ended without a result
-	unsettled atomic.Int64
+	unsettled    atomic.Int64                               // lines of blocks that ended without a result
 
 	stopping context.Context         // ends when nothing more may be sent
 	abort    context.CancelCauseFunc // of stopping

@@ -46,9 +46,9 @@ type Config struct {
 
 // Node says who the process is.
 type Node struct {
-	// unique in the cluster, the same after a restart; default: the host's name
+	// Name is unique in the cluster and the same after a restart; default: the host's name.
 	Name string `koanf:"name"`
-	// the machine, as Clock.Hosts names it; default: the one that has our addresses
+	// Host is the machine, as Clock.Hosts names it; default: the one with our addresses.
 	Host   string `koanf:"host"`
 	Zone   string `koanf:"zone"`
 	Region string `koanf:"region"`
@@ -206,9 +206,9 @@ func isAddressOrName(s string) bool {
 // Executor says what this node's executor may run.
 type Executor struct {
 	Slots int `koanf:"slots"` // attempts under way at once
-	// targets that may be called although they are not public
+	// AllowCIDRs are ranges that may be called although they are not public.
 	AllowCIDRs []string `koanf:"allow_cidrs"`
-	// targets that may not be called, even if public or allowed
+	// DenyCIDRs are ranges that may not be called, even if public or allowed.
 	DenyCIDRs    []string      `koanf:"deny_cidrs"`
 	DrainTimeout time.Duration `koanf:"drain_timeout"`
 	// MaxOutput is how much of an attempt's output is kept, bytes.

@@ -38,7 +38,7 @@ type statsWriter struct {
 type reading struct {
 	published, redispatched, retried float64
 	outcomes                         map[string]float64
-	// starts by the upper bound of their histogram class, in seconds
+	// starts, by upper bound of their class in seconds
 	lateness map[float64]uint64
 }
 

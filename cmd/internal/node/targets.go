@@ -33,7 +33,7 @@ const (
 type targetsRequest struct {
 	Tenant string `json:"tenant"`
 	Reply  string `json:"reply"` // the topic of the answers
-	// the target whose circuit breaker to close before the answer
+	// Reset is the target whose circuit breaker to close before the answer.
 	Reset string `json:"reset,omitempty"`
 }
 

@@ -35,18 +35,18 @@ type Faults struct {
 	Store   float64 // each of: fail, lose the answer, apply late, delay
 	Message float64 // each of: drop, double, delay
 	Target  float64 // the callee answers with an error
-	// each of: the node dies before, or right after, a step of an attempt; it comes back
+	// Crash is for each of: the node dies before, or right after, a step of an attempt. It
+	// restarts.
 	Crash float64
 }
 
 // Cluster is a few nodes over one store and one broker.
 type Cluster struct {
-	shards int
-	works  time.Duration // how long a call takes at most; 0 = some 30 ms
-	away   time.Duration // how long a node that was killed or crashed is away at most
-	lateBy time.Duration // how late a write may be applied that was reported as failed
-	// the machines of the nodes are the hosts that serve the store and the queue
-	coLocated bool
+	shards    int
+	works     time.Duration // how long a call takes at most; 0 = some 30 ms
+	away      time.Duration // how long a node that was killed or crashed is away at most
+	lateBy    time.Duration // how late a write may be applied that was reported as failed
+	coLocated bool          // the machines of the nodes are the hosts that serve the store and the queue
 	store     *embedded.Store
 	broker    *inproc.Broker
 	log       *slog.Logger

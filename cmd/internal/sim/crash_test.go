@@ -39,8 +39,8 @@ const (
 	stepWatch    step = "watch"    // the entry that looks after a run for the next minutes
 	stepReserve  step = "reserve"  // reservations under a task's rate
 
-	// Rare ones: a scenario need not have seen the last two.
-	// of a run: the mark of one that is the oldest, or that was asked for
+	// Rare ones: a scenario need not have seen the last two. stepCancel is the mark of a run that
+	// is the oldest, or whose cancel was asked for.
 	stepCancel     step = "cancel"
 	stepResolution step = "resolution" // of a dead letter that a late success supersedes
 	stepUnmark     step = "unmark"     // of a limit without waiters

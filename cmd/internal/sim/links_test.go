@@ -33,8 +33,7 @@ const (
 	silent           // calls get no answer, and time out
 	sendsNothing     // what the node sends is lost, and what is sent to it arrives
 	hearsNothing     // what the node sends arrives, and the answers are lost
-	// calls neither fail nor return, until the link is well again or their time is up
-	hanging
+	hanging          // calls neither fail nor return, until the link is well again or their time is up
 )
 
 // cutsOf are the ways in which a link may be cut. Lost answers of the store are left to

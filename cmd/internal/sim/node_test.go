@@ -42,7 +42,7 @@ type Node struct {
 
 	unhealthy bool       // it reported that it cannot dispatch
 	links     [links]cut // by which it reaches store, queue and ring
-	// closed when its link to the store hangs no more; nil = it does not hang
+	// healed is closed when the link to the store hangs no more; nil = it does not hang.
 	healed chan struct{}
 
 	*life // the present one, or the last

@@ -76,14 +76,15 @@ type Scenario struct {
 
 // Promise is what a scenario with few faults promises in addition. The zero value promises nothing.
 type Promise struct {
-	// bounds how late every run starts after its due time or acceptance; 0 = what the faults may
-	// cost
+	// Lateness bounds how late every run starts after its due time or acceptance; 0 = what the
+	// faults may cost.
 	Lateness   time.Duration
 	Once       bool // nothing is executed or dispatched twice
 	CalledOnce bool // nothing is executed twice, however often it was dispatched
 	NoneLost   bool // no attempt is recorded as lost
 	Lag        int  // settled is never further behind than this many buckets; 0 = no bound
-	// no nominal time of a recurring job is given up, except after a change of the job
+	// NoneGivenUp: no nominal time of a recurring job is given up, except after a change of the
+	// job.
 	NoneGivenUp bool
 	Rated       bool // while runs wait for the rate of their task, nine tenths of it are used
 	Policies    bool // each misfire policy was applied at least once
@@ -140,8 +141,7 @@ const (
 	deferred     = "carillon_dispatcher_deferred_total"
 	cursorsAhead = "carillon_dispatcher_cursors_ahead_total"
 	lateRows     = "carillon_dispatcher_late_rows_total"
-	// starts deferred by the max_concurrent of their task
-	full = "full"
+	full         = "full" // starts deferred by the max_concurrent of their task
 )
 
 var counted = []string{redispatched, replaced, halts, takeovers, lateEntries, limitGrants, deferred, cursorsAhead, lateRows}

@@ -22,7 +22,7 @@ var ErrNoAnswer = errors.New("no answer")
 // Config is how a broker behaves. The zero value is a network without faults.
 type Config struct {
 	MaxBytes int // bound of one stream, bytes of envelopes; 0 = DefaultMaxBytes
-	// bound of the deliveries held of a lane and priority; 0 = queue.MaxAckPending
+	// MaxAckPending bounds the deliveries held of a lane and priority; 0 = queue.MaxAckPending.
 	MaxAckPending int
 	Fault         Fault // nil: none
 }

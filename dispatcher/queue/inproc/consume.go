@@ -100,8 +100,7 @@ func (c *Conn) take(now time.Time, lane queue.Lane, p schema.Priority, limit int
 		deliveries = append(deliveries, &delivery{conn: c, m: m, event: e, env: env, redelivered: counts[i] > 1})
 	}
 	if len(taken) > 0 && len(deliveries) == 0 {
-		// check again at once: there may be more
-		next = now
+		next = now // check again at once: there may be more
 	}
 	return deliveries, next, changed
 }

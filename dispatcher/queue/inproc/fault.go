@@ -26,7 +26,8 @@ const (
 // Event is one message at one point.
 type Event struct {
 	Point Point
-	// name of the connection that sends it or, for a receipt or a delivery, that it is for
+	// Conn is the connection that sends the message; of a receipt or a delivery, the one that gets
+	// it.
 	Conn string
 
 	Lane     queue.Lane      // of messages of a stream

@@ -30,14 +30,12 @@ type serverClock struct {
 	url  string
 	name string // the host in the URL
 
-	mu   sync.Mutex
-	host string     // its address; name until it was reached
-	nc   *nats.Conn // nil: not connected
-	// closed when the attempt to connect ends; nil = none is under way
-	dialing chan struct{}
-	err     error // of the last attempt
-	// it does not tell its time: no permission, or no system account
-	mute bool
+	mu      sync.Mutex
+	host    string        // its address; name until it was reached
+	nc      *nats.Conn    // nil: not connected
+	dialing chan struct{} // closed when the attempt to connect ends; nil = none is under way
+	err     error         // of the last attempt
+	mute    bool          // it does not tell its time: no permission, or no system account
 }
 
 func newServerClock(q *Queue, text string) *serverClock {

@@ -27,7 +27,7 @@ type connection struct {
 	again func() // called when it is there again
 
 	mu sync.Mutex
-	// ends when the connection is lost or closed: no answers come any more
+	// session ends when the connection is lost or closed: no answers come any more.
 	session  context.Context
 	end      context.CancelFunc
 	closed   bool

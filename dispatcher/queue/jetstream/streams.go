@@ -17,13 +17,11 @@ import (
 )
 
 const (
-	watchInterval = time.Second            // between two checks of the streams
-	checkPause    = 200 * time.Millisecond // at least, between two checks on request
-	// between two attempts to reach the wanted replicas
-	upgradePeriod  = time.Minute
-	wantedReplicas = 3 // where Config.Replicas is 0
-	// a larger jump of a sequence may mean a new stream
-	sequenceJump = 1_000_000
+	watchInterval  = time.Second            // between two checks of the streams
+	checkPause     = 200 * time.Millisecond // at least, between two checks on request
+	upgradePeriod  = time.Minute            // between two attempts to reach the wanted replicas
+	wantedReplicas = 3                      // where Config.Replicas is 0
+	sequenceJump   = 1_000_000              // a larger jump of a sequence may mean a new stream
 
 	codeReplicasUnsupported = 10074 // the server is in no cluster
 	codeNoPeers             = 10005 // fewer servers than replicas
