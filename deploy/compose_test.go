@@ -1,5 +1,5 @@
-// Package deploy_test checks the container files, since no container engine runs where the tests do: that they parse,
-// that every name in them means something, and that their versions are those that are tested.
+// Package deploy_test checks the container files without a container engine: that they parse, that
+// every name in them exists, and that their versions are those that are tested.
 package deploy_test
 
 import (
@@ -67,7 +67,8 @@ func TestComposeShape(t *testing.T) {
 	}
 }
 
-// TestComposeNames: whatever a service names exists, and whoever is waited for can become what is waited for.
+// TestComposeNames: everything that a service names exists, and a service that others wait for can
+// reach the state that they wait for.
 func TestComposeNames(t *testing.T) {
 	c := readCompose(t)
 	used := map[string]string{} // volume → service
@@ -124,7 +125,8 @@ func TestComposeNames(t *testing.T) {
 	}
 }
 
-// TestComposeOrder: nodes start after the migration, which starts after all of Cassandra, which joins one by one.
+// TestComposeOrder: nodes start after the migration, which starts after all of Cassandra, which
+// joins one by one.
 func TestComposeOrder(t *testing.T) {
 	services := readCompose(t).Services
 	waits := func(name, other string) bool { _, ok := services[name].DependsOn[other]; return ok }

@@ -19,21 +19,22 @@ import (
 // DefaultBind is where gossip listens if nothing else is said.
 const DefaultBind = "0.0.0.0:7946"
 
-// Failure detection, tuned for a network of one region: a member that falls silent is found by the next probe (≤ 0.5 s with few
-// members), misses it (0.5 s), and is given up when it has not refuted the suspicion within 1.5 s, or 3 s if no third
-// member shares it.
+// Failure detection, tuned for a network of one region: a member that falls silent is found by the
+// next probe (≤ 0.5 s with few members), misses it (0.5 s), and is given up when it has not refuted
+// the suspicion within 1.5 s, or 3 s if no third member shares it.
 const (
-	probeInterval      = 500 * time.Millisecond
-	probeTimeout       = 200 * time.Millisecond
-	suspicionMult      = 3
-	suspicionMaxMult   = 2
-	awarenessMax       = 4 // an ailing node probes at most this much slower
-	gossipInterval     = 100 * time.Millisecond
-	gossipNodes        = 3
-	gossipToTheDead    = 60 * time.Second
-	pushPullInterval   = 15 * time.Second
-	streamTimeout      = 2 * time.Second // of each dial, read and write of a full exchange
-	nameReclaimTime    = time.Nanosecond // the name of a dead member may come back at another address at once
+	probeInterval    = 500 * time.Millisecond
+	probeTimeout     = 200 * time.Millisecond
+	suspicionMult    = 3
+	suspicionMaxMult = 2
+	awarenessMax     = 4 // an ailing node probes at most this much slower
+	gossipInterval   = 100 * time.Millisecond
+	gossipNodes      = 3
+	gossipToTheDead  = 60 * time.Second
+	pushPullInterval = 15 * time.Second
+	streamTimeout    = 2 * time.Second // of each dial, read and write of a full exchange
+	// The name of a dead member may come back at another address at once.
+	nameReclaimTime    = time.Nanosecond
 	retransmitMult     = 4
 	indirectChecks     = 3
 	handoffQueueDepth  = 1024
@@ -41,8 +42,8 @@ const (
 	queueCheckInterval = 30 * time.Second
 )
 
-// Key is the secret that all members share, as base64 text of 16, 24 or 32 random bytes. Empty means that gossip is readable
-// and open to anybody who reaches the port. It does not print.
+// Key is the secret that all members share, as base64 text of 16, 24 or 32 random bytes. Empty
+// means that gossip is readable and open to anybody who reaches the port. It does not print.
 type Key string
 
 const redacted = "[redacted]"
@@ -65,7 +66,8 @@ func (k Key) bytes() ([]byte, error) {
 	}
 	raw, err := base64.StdEncoding.DecodeString(string(k))
 	if err != nil {
-		return nil, errors.New("key: not base64") // the error of the decoder would quote the secret's length and place
+		// the error of the decoder would quote the secret's length and place
+		return nil, errors.New("key: not base64")
 	}
 	if n := len(raw); n != 16 && n != 24 && n != 32 {
 		return nil, fmt.Errorf("key: %d bytes, want 16, 24 or 32", n)
@@ -73,18 +75,21 @@ func (k Key) bytes() ([]byte, error) {
 	return raw, nil
 }
 
-// Config says who this member is and how it finds the others.
+// Config describes this member and how it finds the others.
 type Config struct {
 	// Name is unique in the ring and the same after a restart.
 	Name string
 	// Incarnation is different in each life; 0 draws it from the clock (µs).
 	Incarnation uint64
-	// Bind is the IP address and port of the gossip, UDP and TCP; DefaultBind if empty. Port 0 takes a free one.
+	// Bind is the IP address and port of the gossip, UDP and TCP; DefaultBind if empty. Port 0
+	// takes a free one.
 	Bind string
-	// Advertise is the IP address and port told to the others; the bound one if empty, or the first private one of the machine.
+	// Advertise is the IP address and port told to the others; the bound one if empty, or the first
+	// private one of the machine.
 	Advertise string
-	// Seeds are members to join, host:port or host (then with our own gossip port). Names are looked up again at every
-	// attempt, and each of their addresses counts. Our own address among them is skipped.
+	// Seeds are members to join, host:port or host (then with our own gossip port). Names are
+	// looked up again at every attempt, and each of their addresses counts. Our own address among
+	// them is skipped.
 	Seeds []string
 	// Key encrypts and authenticates the gossip.
 	Key Key
@@ -92,7 +97,7 @@ type Config struct {
 	API string
 	// Roles are what this process does.
 	Roles []string
-	// Zone, Region and Version are told to the others as they are. Members of another region are not heard.
+	// Zone, Region and Version are announced as they are. Members of another region are ignored.
 	Zone, Region, Version string
 	// Shards is how many there are, if known already; [Ring.SetShards] tells later.
 	Shards int
@@ -169,7 +174,7 @@ func (c Config) member() Member {
 	}.normal()
 }
 
-// label stands before every packet and stream; those with another one are dropped.
+// label begins every packet and stream; those with another label are dropped.
 func label(region string) string { return "carillon/" + region }
 
 func parseAddr(text string) (netip.AddrPort, error) {
@@ -197,7 +202,8 @@ func splitSeed(seed string, defaultPort uint16) (host string, port uint16, err e
 	return host, uint16(n), nil
 }
 
-// hasPortSyntax tells whether a seed that is not host:port has a colon or bracket, and is no bare IPv6 address.
+// hasPortSyntax tells whether a seed that is not host:port has a colon or bracket, and is no bare
+// IPv6 address.
 func hasPortSyntax(seed string) bool {
 	if _, err := netip.ParseAddr(seed); err == nil {
 		return false

@@ -13,28 +13,29 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// goneKept is how many members that went are remembered.
-const goneKept = 256
+// maxGone bounds the members that left or died and are remembered.
+const maxGone = 256
 
-// gossip is what memberlist calls back. It keeps its own copy of the members: the nodes that memberlist.Members returns are
-// written to behind the reader's back. Nothing here may call memberlist, which holds its lock around these calls.
+// gossip is what memberlist calls back. It keeps its own copy of the members: the nodes that
+// memberlist.Members returns are written to behind the reader's back. Nothing here may call
+// memberlist, which holds its lock around these calls.
 type gossip struct {
 	log     *slog.Logger
 	metrics *metrics
 
 	name                string
 	meta, metaOnLeaving []byte
-	metaAtRest          []byte // without the role of a dispatcher
+	metaSuspended       []byte // without the role of a dispatcher
 	metaUnhealthy       []byte // the same, and unhealthy
 
-	leaving, resting, unhealthy atomic.Bool
+	leaving, suspended, unhealthy atomic.Bool
 
 	// changed and conflict hold one signal each, so that sending never blocks.
 	changed, conflict chan struct{}
 
 	mu      sync.Mutex
 	members map[string]Member
-	gone    map[string]Fate
+	gone    map[string]Status
 	order   []string // names in gone, the oldest first; a name may stand there twice
 }
 
@@ -42,7 +43,7 @@ func newGossip(c Config, m *metrics) (*gossip, error) {
 	g := &gossip{
 		log: c.Logger, metrics: m, name: c.Name,
 		changed: make(chan struct{}, 1), conflict: make(chan struct{}, 1),
-		members: map[string]Member{}, gone: map[string]Fate{},
+		members: map[string]Member{}, gone: map[string]Status{},
 	}
 	var err error
 	if g.meta, err = encodeMetadata(c.member(), false); err != nil {
@@ -53,7 +54,7 @@ func newGossip(c Config, m *metrics) (*gossip, error) {
 	}
 	atRest := c.member()
 	atRest.Roles = slices.DeleteFunc(slices.Clone(atRest.Roles), func(r string) bool { return r == RoleDispatcher })
-	if g.metaAtRest, err = encodeMetadata(atRest, false); err != nil {
+	if g.metaSuspended, err = encodeMetadata(atRest, false); err != nil {
 		return nil, err
 	}
 	if c.member().Has(RoleDispatcher) {
@@ -65,8 +66,8 @@ func newGossip(c Config, m *metrics) (*gossip, error) {
 	return g, nil
 }
 
-// view returns copies of who is live and of what became of the others.
-func (g *gossip) view() ([]Member, map[string]Fate) {
+// view returns copies of the live members and of the status of the others.
+func (g *gossip) view() ([]Member, map[string]Status) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Collect(maps.Values(g.members)), maps.Clone(g.gone)
@@ -84,19 +85,19 @@ func (g *gossip) addresses() map[string]bool {
 }
 
 // NotifyJoin is called when a member appears or comes back.
-func (g *gossip) NotifyJoin(n *memberlist.Node) { g.heard(n) }
+func (g *gossip) NotifyJoin(n *memberlist.Node) { g.update(n) }
 
 // NotifyUpdate is called when a member's metadata is new: it was restarted, or is about to leave.
-func (g *gossip) NotifyUpdate(n *memberlist.Node) { g.heard(n) }
+func (g *gossip) NotifyUpdate(n *memberlist.Node) { g.update(n) }
 
-func (g *gossip) heard(n *memberlist.Node) {
+func (g *gossip) update(n *memberlist.Node) {
 	m, leaving, err := decodeMetadata(n.Name, n.Address(), n.Meta)
 	g.mu.Lock()
 	switch {
 	case err != nil:
 		delete(g.members, n.Name)
 	case leaving:
-		g.forget(n.Name, Left)
+		g.markGone(n.Name, Left)
 	default:
 		g.members[n.Name] = m
 		delete(g.gone, n.Name)
@@ -113,21 +114,21 @@ func (g *gossip) heard(n *memberlist.Node) {
 func (g *gossip) NotifyLeave(n *memberlist.Node) {
 	g.mu.Lock()
 	if _, ok := g.members[n.Name]; ok { // else it had announced that it leaves
-		g.forget(n.Name, Dead)
+		g.markGone(n.Name, Dead)
 	}
-	fate := g.gone[n.Name]
+	status := g.gone[n.Name]
 	g.mu.Unlock()
-	g.metrics.departed(fate)
-	g.log.Info("member gone", "member", n.Name, "fate", fate.String())
+	g.metrics.departed(status)
+	g.log.Info("member gone", "member", n.Name, "status", status.String())
 	signal(g.changed)
 }
 
-// forget moves a member to those gone. Called with mu held.
-func (g *gossip) forget(name string, fate Fate) {
+// markGone moves a member to those gone. Called with mu held.
+func (g *gossip) markGone(name string, status Status) {
 	delete(g.members, name)
-	g.gone[name] = fate
+	g.gone[name] = status
 	g.order = append(g.order, name)
-	if len(g.order) > goneKept {
+	if len(g.order) > maxGone {
 		oldest := g.order[0]
 		g.order = slices.Delete(g.order, 0, 1)
 		if !slices.Contains(g.order, oldest) {
@@ -136,8 +137,8 @@ func (g *gossip) forget(name string, fate Fate) {
 	}
 }
 
-// NotifyConflict is called when two addresses claim one name. If the name is ours, our former self is still believed to be
-// alive; we have to come back when it is not any more.
+// NotifyConflict is called when two addresses claim one name. If the name is ours, our former self
+// is still believed to be alive; we have to come back when it is not any more.
 func (g *gossip) NotifyConflict(existing, other *memberlist.Node) {
 	if existing.Name == g.name { // memberlist logs the conflicts of others
 		g.log.Warn("our name is in use", "member", g.name, "by", other.Address())
@@ -150,8 +151,8 @@ func (g *gossip) NodeMeta(int) []byte {
 	switch {
 	case g.leaving.Load():
 		return g.metaOnLeaving
-	case g.resting.Load():
-		return g.metaAtRest
+	case g.suspended.Load():
+		return g.metaSuspended
 	case g.unhealthy.Load():
 		return g.metaUnhealthy
 	}
@@ -179,12 +180,13 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// lines turns memberlist's log lines ("[WARN] memberlist: …") into records. Its errors are our warnings: gossip lives with them.
-type lines struct{ log *slog.Logger }
+// logWriter turns memberlist's log lines ("[WARN] memberlist: …") into records. Its errors are our
+// warnings: gossip lives with them.
+type logWriter struct{ log *slog.Logger }
 
-func newLogger(to *slog.Logger) *log.Logger { return log.New(lines{to}, "", 0) }
+func newLogger(to *slog.Logger) *log.Logger { return log.New(logWriter{to}, "", 0) }
 
-func (l lines) Write(p []byte) (int, error) {
+func (l logWriter) Write(p []byte) (int, error) {
 	level, text := slog.LevelWarn, strings.TrimSpace(string(p))
 	if tag, rest, ok := strings.Cut(text, "] "); ok && strings.HasPrefix(tag, "[") {
 		text = rest

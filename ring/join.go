@@ -17,7 +17,7 @@ const (
 	conflictRetry    = 2 * time.Second  // after we found our name held by our former self
 	conflictRetries  = 5                // so many times; by then it is dead
 	firstJoinPause   = time.Second      // between attempts until a node has joined or goes on alone
-	goAloneAfter     = 5 * time.Second
+	joinTimeout      = 5 * time.Second
 	addressesPerJoin = 8 // that one attempt talks to
 	refreshPeers     = 3 // live members an exchange tries besides the seeds
 	lookupTimeout    = 2 * time.Second
@@ -27,11 +27,11 @@ func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
-// keepJoining joins the seeds at start, and again every rejoinInterval until ctx ends. The ring counts as joined once a seed has
-// answered, or goAloneAfter has passed.
+// keepJoining joins the seeds at start, and again every rejoinInterval until ctx ends. The ring
+// counts as joined once a seed has answered, or joinTimeout has passed.
 func (r *Ring) keepJoining(ctx context.Context, s *running) {
 	joined := sync.OnceFunc(func() { close(s.joined) })
-	alone := time.AfterFunc(goAloneAfter, joined)
+	alone := time.AfterFunc(joinTimeout, joined)
 	defer alone.Stop()
 
 	failing, hurry := false, 0
@@ -57,7 +57,7 @@ func (r *Ring) keepJoining(ctx context.Context, s *running) {
 			r.log.Info("seeds reached again")
 		}
 		failing = err != nil
-		conflict, ok := r.rest(ctx, wait)
+		conflict, ok := r.waitOrConflict(ctx, wait)
 		if !ok {
 			return
 		}
@@ -67,8 +67,9 @@ func (r *Ring) keepJoining(ctx context.Context, s *running) {
 	}
 }
 
-// rest waits for d, or for conflictRetry after our name was found in use. ok is false if ctx ended.
-func (r *Ring) rest(ctx context.Context, d time.Duration) (conflict, ok bool) {
+// waitOrConflict waits for d, or for conflictRetry after our name was found in use. ok is false if
+// ctx ended.
+func (r *Ring) waitOrConflict(ctx context.Context, d time.Duration) (conflict, ok bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	signalled := r.gossip.conflict
@@ -85,8 +86,8 @@ func (r *Ring) rest(ctx context.Context, d time.Duration) (conflict, ok bool) {
 	}
 }
 
-// join exchanges views with the seeds, those first that are not in our view. It fails if there are seeds besides
-// ourselves and none of them answered.
+// join exchanges views with the seeds, those first that are not in our view. It fails if there are
+// seeds besides ourselves and none of them answered.
 func (r *Ring) join(ctx context.Context, s *running) error {
 	r.metrics.rejoins.Inc()
 	addrs, err := r.seeds(ctx, s.self)
@@ -121,8 +122,8 @@ func (r *Ring) exchange(ctx context.Context, s *running) error {
 	return nil
 }
 
-// talk swaps views with these addresses, one after the other, until enough have answered. It returns how many did, and the
-// errors of the others.
+// talk swaps views with these addresses, one after the other, until enough have answered. It
+// returns how many did, and the errors of the others.
 func talk(ctx context.Context, s *running, addrs []string, enough int) (reached int, err error) {
 	var faults []error
 	for _, a := range addrs {
@@ -138,8 +139,8 @@ func talk(ctx context.Context, s *running, addrs []string, enough int) (reached 
 	return reached, errors.Join(append(faults, ctx.Err())...)
 }
 
-// seeds looks the seeds up and returns their addresses, ours left out, each once, in random order. An error says which names
-// could not be looked up.
+// seeds looks the seeds up and returns their addresses, ours left out, each once, in random order.
+// An error says which names could not be looked up.
 func (r *Ring) seeds(ctx context.Context, self string) ([]string, error) {
 	own, err := netip.ParseAddrPort(self)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Two members on real sockets, encrypted: they meet, and one leaves. Nothing here waits for time to pass, only for
-// snapshots; the limit is for a machine that is very busy.
+// Two members on real sockets, encrypted: they meet, and one leaves. Nothing here waits for time to
+// pass, only for snapshots; the limit is for a machine that is very busy.
 func TestTwoMembersOnLoopback(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -67,8 +67,8 @@ func TestTwoMembersOnLoopback(t *testing.T) {
 	}
 	stopB()
 	s = await(a, "itself only", members(1))
-	if got := s.Fate("b"); got != Left {
-		t.Errorf("Fate(b) = %v, want left", got)
+	if got := s.Status("b"); got != Left {
+		t.Errorf("Status(b) = %v, want left", got)
 	}
 	if got := len(s.Owned("a")); got != testShards {
 		t.Errorf("alone a owns %d shards, want %d", got, testShards)
@@ -76,7 +76,8 @@ func TestTwoMembersOnLoopback(t *testing.T) {
 }
 
 func TestRunFailsWhereTheAddressIsTaken(t *testing.T) {
-	config := Config{Name: "a", Bind: "192.0.2.1:7946", Roles: []string{RoleDispatcher}, Logger: slog.New(slog.DiscardHandler)} // not ours
+	// not ours
+	config := Config{Name: "a", Bind: "192.0.2.1:7946", Roles: []string{RoleDispatcher}, Logger: slog.New(slog.DiscardHandler)}
 	r, err := New(config)
 	if err != nil {
 		t.Fatalf("New = %v", err)

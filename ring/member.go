@@ -31,7 +31,8 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 type Member struct {
 	// Name is unique in the ring and outlives restarts.
 	Name string
-	// Incarnation tells the lives of one name apart. It is drawn at start; only equality means something.
+	// Incarnation tells the lives of one name apart. It is drawn at start; only equality means
+	// something.
 	Incarnation uint64
 	// Addr is where its gossip is reached, host:port.
 	Addr string
@@ -43,7 +44,8 @@ type Member struct {
 	Zone, Region string
 	// Version is the release it runs.
 	Version string
-	// Unhealthy: it would dispatch, but does not reach what it needs for that. Its roles lack that of a dispatcher.
+	// Unhealthy: it would dispatch, but does not reach what it needs for that. Its roles lack that
+	// of a dispatcher.
 	Unhealthy bool
 }
 
@@ -70,8 +72,9 @@ func checkName(name string) error {
 	return nil
 }
 
-// metadata is what gossip carries for a member besides its name and address. Fields unknown to an older release are
-// ignored by it, so that releases can be mixed. The names are short because the space is.
+// metadata is what gossip carries for a member besides its name and address. Fields unknown to an
+// older release are ignored by it, so that releases can be mixed. The names are short because the
+// space is.
 type metadata struct {
 	Incarnation uint64   `json:"i"`
 	API         string   `json:"a,omitempty"`
@@ -79,10 +82,11 @@ type metadata struct {
 	Zone        string   `json:"z,omitempty"`
 	Region      string   `json:"g,omitempty"`
 	Version     string   `json:"v,omitempty"`
-	// Leaving is set shortly before a member leaves on purpose: the gossip of memberlist v0.7.0 does not tell its
-	// listeners whether a member that went had left or was given up.
+	// Leaving is set shortly before a member leaves on purpose: the gossip of memberlist v0.7.0
+	// does not tell its listeners whether a member that went had left or was given up.
 	Leaving bool `json:"l,omitempty"`
-	// Unhealthy is Member.Unhealthy. An older release sees a member without the role of a dispatcher.
+	// Unhealthy is Member.Unhealthy. An older release sees a member without the role of a
+	// dispatcher.
 	Unhealthy bool `json:"u,omitempty"`
 }
 
@@ -101,7 +105,7 @@ func encodeMetadata(m Member, leaving bool) ([]byte, error) {
 	return text, nil
 }
 
-// decodeMetadata reads what a member called name, reached at addr, told of itself.
+// decodeMetadata decodes the metadata of the member called name at addr.
 func decodeMetadata(name, addr string, text []byte) (m Member, leaving bool, err error) {
 	if err := checkName(name); err != nil {
 		return Member{}, false, err

@@ -27,7 +27,7 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 	departures := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "carillon", Subsystem: "ring", Name: "departures_total",
 		Help: "Members that went, by whether they had said so (left) or were given up (dead).",
-	}, []string{"fate"})
+	}, []string{"status"})
 	m := &metrics{
 		members:        prometheus.NewGaugeVec(gauge("members", "Live members in this node's view, by role."), []string{"role"}),
 		shards:         prometheus.NewGauge(gauge("shards", "Shards in this node's view.")),
@@ -57,7 +57,7 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-func (m *metrics) departed(f Fate) {
+func (m *metrics) departed(f Status) {
 	if f == Left {
 		m.left.Inc()
 	} else {

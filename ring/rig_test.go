@@ -43,7 +43,8 @@ func inBubble(t *testing.T, test func(t *testing.T, c *cluster)) {
 			for _, n := range c.nodes {
 				n.stop()
 			}
-			time.Sleep(time.Minute) // memberlist does not wait for the streams it serves; their deadlines end them
+			// memberlist does not wait for the streams it serves; their deadlines end them
+			time.Sleep(time.Minute)
 		}()
 		test(t, c)
 	})

@@ -26,7 +26,7 @@ const (
 
 // Ring is this process's part in the ring. Its methods may be called from anywhere at any time.
 type Ring struct {
-	board
+	publisher
 
 	config  Config
 	log     *slog.Logger
@@ -79,7 +79,8 @@ func New(c Config) (*Ring, error) {
 	return r, nil
 }
 
-// Self returns how we describe ourselves to the others. Addr is empty until the first snapshot has us.
+// Self returns how we describe ourselves to the others. Addr is empty until the first snapshot has
+// us.
 func (r *Ring) Self() Member {
 	if m, ok := r.Snapshot().Member(r.config.Name); ok {
 		return m
@@ -87,7 +88,8 @@ func (r *Ring) Self() Member {
 	return r.config.member()
 }
 
-// SetShards tells how many shards there are. It takes effect with the next snapshot, at once while Run runs.
+// SetShards sets the number of shards. It takes effect with the next snapshot, at once while Run
+// runs.
 func (r *Ring) SetShards(n int) error {
 	if err := checkShards(n); err != nil {
 		return fmt.Errorf("ring: %w", err)
@@ -98,8 +100,8 @@ func (r *Ring) SetShards(n int) error {
 	return nil
 }
 
-// Ready returns nil once a seed has answered, or 5 s after the start: a node whose seeds are all down has to work alone.
-// Before, and after Run was told to stop, it returns ErrNotReady.
+// Ready returns nil once a seed has answered, or 5 s after the start: a node whose seeds are all
+// down has to work alone. Before, and after Run was told to stop, it returns ErrNotReady.
 func (r *Ring) Ready() error {
 	s := r.state.Load()
 	if s == nil || closed(s.stopped) || !closed(s.joined) {
@@ -108,10 +110,11 @@ func (r *Ring) Ready() error {
 	return nil
 }
 
-// Refresh exchanges views with a live peer, and returns when a snapshot made after that is in place. A process that finds it
-// was stopped calls it before it trusts the ring again. ErrUnreachable means that there should be others and none
-// answered: the view may be old. ErrNotReady means that Run is not, or not any more, running. It takes at most a few seconds
-// for each peer that does not answer; ctx bounds the whole.
+// Refresh exchanges views with a live peer, and returns when a snapshot made after that is in
+// place. A process that finds it was stopped calls it before it trusts the ring again.
+// ErrUnreachable means that there should be others and none answered: the view may be old.
+// ErrNotReady means that Run is not, or not any more, running. It takes at most a few seconds for
+// each peer that does not answer; ctx bounds the whole.
 func (r *Ring) Refresh(ctx context.Context) error {
 	s := r.state.Load()
 	if s == nil || closed(s.stopped) {
@@ -134,17 +137,18 @@ func (r *Ring) Refresh(ctx context.Context) error {
 	return exchanged
 }
 
-// Rest makes this member one that does not dispatch, as far as everybody in the ring is concerned, or (false) makes it what it
-// was. A node whose clock is off rests: others take its shards. It tells the others within a few hundred milliseconds; said before Run,
-// it holds from the start. ErrNotReady means that Run has ended, and any other error that some of the others may hear of it later.
-func (r *Ring) Rest(rest bool) error { return r.announce(&r.gossip.resting, rest) }
+// SuspendDispatch announces that this member does not dispatch, so that others take its shards, or
+// (false) that it does again. A node whose clock is off calls it. The others hear it within a few
+// hundred milliseconds. Called before Run, it holds from the start. ErrNotReady means that Run has
+// ended, and any other error that some of the others may hear of it later.
+func (r *Ring) SuspendDispatch(rest bool) error { return r.announce(&r.gossip.suspended, rest) }
 
-// ReportHealth tells the others whether this member reaches what it needs to dispatch. While it does not, healthy
-// dispatchers take its shards; while none is healthy, all keep theirs. Timing and errors are those of Rest, which
-// goes before: who rests dispatches in no case.
+// ReportHealth announces whether this member can dispatch. While it cannot, healthy dispatchers
+// take its shards; while none is healthy, all keep theirs. Timing and errors are those of
+// SuspendDispatch. A suspended member dispatches in no case, healthy or not.
 func (r *Ring) ReportHealth(healthy bool) error { return r.announce(&r.gossip.unhealthy, !healthy) }
 
-// announce sets one of the things that gossip tells of us, and tells it if it is new.
+// announce sets a flag of our metadata, and gossips it if it has changed.
 func (r *Ring) announce(what *atomic.Bool, is bool) error {
 	changed := what.Swap(is) != is
 	s := r.state.Load()
@@ -160,9 +164,9 @@ func (r *Ring) announce(what *atomic.Bool, is bool) error {
 	return nil
 }
 
-// Run takes part in the ring until ctx ends, then leaves it, and returns nil. It may be called once. It fails only if the
-// gossip cannot be started, for instance because its address is in use. Leaving takes at most 3 s, and 6 s more if an
-// exchange with a silent peer is under way.
+// Run takes part in the ring until ctx ends, then leaves it, and returns nil. It may be called
+// once. It fails only if the gossip cannot be started, for instance because its address is in use.
+// Leaving takes at most 3 s, and 6 s more if an exchange with a silent peer is under way.
 func (r *Ring) Run(ctx context.Context) error {
 	if !r.started.CompareAndSwap(false, true) {
 		return errors.New("ring: Run called again")
@@ -171,7 +175,7 @@ func (r *Ring) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("ring: %w", err)
 	}
-	told := func() bool { return r.gossip.resting.Load() || r.gossip.unhealthy.Load() }
+	told := func() bool { return r.gossip.suspended.Load() || r.gossip.unhealthy.Load() }
 	before := told()
 	list, err := memberlist.Create(c)
 	if err != nil {
@@ -182,9 +186,9 @@ func (r *Ring) Run(ctx context.Context) error {
 		joined: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	r.state.Store(s)
-	if before || told() { // told before the member had a voice, and maybe after it was introduced
+	if before || told() { // set before gossip ran, and maybe not in the first metadata
 		if err := list.UpdateNode(announceTimeout); err != nil {
-			r.log.Warn("the others do not know yet that we own nothing", "err", err)
+			r.log.Warn("the suspension was not announced", "err", err)
 		}
 	}
 	r.log.Info("gossip started", "member", r.config.Name, "addr", s.self, "encrypted", r.config.Key != "")
@@ -194,7 +198,7 @@ func (r *Ring) Run(ctx context.Context) error {
 	r.follow(ctx, s)
 
 	close(s.stopped)
-	r.show(nil, nil)
+	r.publishView(nil, nil)
 	r.leave(list)
 	joiner.Wait()
 	return nil
@@ -215,7 +219,7 @@ func (r *Ring) follow(ctx context.Context, s *running) {
 		case done = <-r.rebuild:
 		}
 		if joined == nil { // invariant 5
-			r.show(r.gossip.view())
+			r.publishView(r.gossip.view())
 		}
 		if done != nil {
 			close(done)
@@ -223,10 +227,11 @@ func (r *Ring) follow(ctx context.Context, s *running) {
 	}
 }
 
-// show publishes the view of these members, if it is a new one.
-func (r *Ring) show(members []Member, gone map[string]Fate) {
+// publishView publishes the view of these members, if it is a new one.
+func (r *Ring) publishView(members []Member, gone map[string]Status) {
 	fresh, err := r.publish(time.Now().UTC(), members, gone, int(r.shards.Load()))
-	if err != nil { // names are keys of a map and checked on the way in, and so is the number of shards
+	// names are keys of a map and checked on the way in, and so is the number of shards
+	if err != nil {
 		r.log.Error("ring not rebuilt", "err", err)
 		return
 	}
@@ -239,15 +244,15 @@ func (r *Ring) show(members []Member, gone map[string]Fate) {
 		"dispatchers", len(snapshot.dispatchers), "shards", snapshot.Shards(), "owned", len(snapshot.Owned(r.config.Name)))
 }
 
-// leave tells the others, first that we are about to leave, so that they share out our shards and know it for a decision,
-// then that we are gone; and stops the gossip.
+// leave announces that we are about to leave, so that others take our shards and count us as left,
+// not dead. Then it leaves and stops the gossip.
 func (r *Ring) leave(list *memberlist.Memberlist) {
 	r.gossip.leaving.Store(true)
 	if err := list.UpdateNode(announceTimeout); err != nil {
 		r.log.Warn("leaving not announced", "err", err)
 	}
 	if err := list.Leave(leaveTimeout); err != nil {
-		r.log.Warn("left without a word", "err", err)
+		r.log.Warn("leaving was not confirmed", "err", err)
 	}
 	if err := list.Shutdown(); err != nil {
 		r.log.Warn("gossip not shut down", "err", err)

@@ -40,8 +40,8 @@ func TestJoin(t *testing.T) {
 		if b, ok := s.Member("b"); !ok || b.Addr != addrOf("b") || b.Incarnation == 0 || !b.Has(RoleExecutor) {
 			t.Errorf("Member(b) = %+v, %t; want its address, incarnation and roles", b, ok)
 		}
-		if got := s.Fate("b"); got != Live {
-			t.Errorf("Fate(b) = %v, want live", got)
+		if got := s.Status("b"); got != Live {
+			t.Errorf("Status(b) = %v, want live", got)
 		}
 		if got := value(a.metrics.owned); int(got) != len(s.Owned("a")) {
 			t.Errorf("shards_owned = %v, want %d", got, len(s.Owned("a")))
@@ -65,8 +65,8 @@ func TestKilledMemberIsDeadWithinSeconds(t *testing.T) {
 				took := c.await("the others see it dead", 5*time.Second, func() bool { return allSee(others, names[:len(names)-1]...) })
 				t.Logf("dead after %v", took)
 				for _, n := range others {
-					if got := n.Snapshot().Fate(victim.config.Name); got != Dead {
-						t.Errorf("Fate(%s) at %s = %v, want dead", victim.config.Name, n.config.Name, got)
+					if got := n.Snapshot().Status(victim.config.Name); got != Dead {
+						t.Errorf("Status(%s) at %s = %v, want dead", victim.config.Name, n.config.Name, got)
 					}
 				}
 				checkAgree(t, others...)
@@ -104,8 +104,8 @@ func TestLeavingMemberIsGoneAtOnce(t *testing.T) {
 		}
 		time.Sleep(time.Minute) // it stays gone, and does not become dead
 		for _, n := range others {
-			if got := n.Snapshot().Fate("c"); got != Left || !sees(n, "a", "b") {
-				t.Errorf("Fate(c) at %s = %v of %v, want left", n.config.Name, got, nameList(n.Snapshot().Members()))
+			if got := n.Snapshot().Status("c"); got != Left || !sees(n, "a", "b") {
+				t.Errorf("Status(c) at %s = %v of %v, want left", n.config.Name, got, nameList(n.Snapshot().Members()))
 			}
 			if l, d := value(n.metrics.left), value(n.metrics.dead); l != 1 || d != 0 {
 				t.Errorf("departures at %s: left %v, dead %v; want 1, 0", n.config.Name, l, d)
@@ -222,7 +222,8 @@ func TestRestartedMemberHasANewIncarnation(t *testing.T) {
 	}
 }
 
-// A node that slept for a second missed what was said meanwhile, and would hear of it only by the next full exchange.
+// A node that slept for a second missed what was said meanwhile, and would hear of it only by the
+// next full exchange.
 func TestRefreshCatchesUpAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		nodes := c.startAll("a", "b", "c")
@@ -249,7 +250,7 @@ func TestRefreshCatchesUpAtOnce(t *testing.T) {
 func TestNodeWhoseSeedsAreDownWorksAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		alone := c.start(c.configure("d"))
-		time.Sleep(goAloneAfter - time.Millisecond)
+		time.Sleep(joinTimeout - time.Millisecond)
 		synctest.Wait()
 		if n := len(alone.Snapshot().Members()); n != 0 || !errors.Is(alone.Ready(), ErrNotReady) {
 			t.Errorf("before it gave up: %d members, Ready() = %v; want an empty view and ErrNotReady", n, alone.Ready())
@@ -257,7 +258,7 @@ func TestNodeWhoseSeedsAreDownWorksAlone(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		if err := alone.Ready(); err != nil {
-			t.Errorf("Ready() after %v = %v, want nil", goAloneAfter, err)
+			t.Errorf("Ready() after %v = %v, want nil", joinTimeout, err)
 		}
 		if n := len(alone.Snapshot().Owned("d")); n != testShards {
 			t.Errorf("alone it owns %d shards, want %d", n, testShards)

@@ -15,32 +15,34 @@ import (
 )
 
 const (
-	// Load bounds what a dispatcher may own: Load times the average, rounded up. The closer it is to 1, the more even the
-	// ring, and the more shards move between members that stay when one joins or leaves. At 1.1 with 100 points a
-	// member, a join moves about 1.1 times the joiner's share with four members, 1.4 times with ten (64 shards).
+	// Load bounds what a dispatcher may own: Load times the average, rounded up. The closer it is
+	// to 1, the more even the ring, and the more shards move between members that stay when one
+	// joins or leaves. At 1.1 with 100 points a member, a join moves about 1.1 times the joiner's
+	// share with four members, 1.4 times with ten (64 shards).
 	Load = 1.1
 
-	// pointsPerMember is how often each member stands on the circle.
+	// pointsPerMember is the number of points of each member on the circle.
 	pointsPerMember = 100
 )
 
-// Fate is what became of a member.
-type Fate uint8
+// Status says whether a member is live, left or dead.
+type Status uint8
 
-// The fates.
+// The values of Status.
 const (
 	// Unknown: never seen, or gone so long that it was forgotten.
-	Unknown Fate = iota
+	Unknown Status = iota
 	// Live: in the view. It may have crashed within the last seconds.
 	Live
-	// Left: it announced that it leaves. It may still be there for a moment, and does not own anything.
+	// Left: it announced that it leaves. It may still be there for a moment, and does not own
+	// anything.
 	Left
 	// Dead: the others gave it up. It may come back, if it was only cut off or stopped.
 	Dead
 )
 
-// String returns the fate in lower case.
-func (f Fate) String() string {
+// String returns the status in lower case.
+func (f Status) String() string {
 	switch f {
 	case Live:
 		return "live"
@@ -53,8 +55,8 @@ func (f Fate) String() string {
 	}
 }
 
-// Snapshot is one view of the ring. It never changes, so it may be kept and shared; what it returns is the caller's, but for
-// the slices inside a [Member]. All lookups are answered from memory.
+// Snapshot is one view of the ring. It never changes, so it may be kept and shared; what it returns
+// is the caller's, but for the slices inside a [Member]. All lookups are answered from memory.
 type Snapshot struct {
 	version uint64
 	madeAt  time.Time
@@ -64,18 +66,19 @@ type Snapshot struct {
 	owners      []int            // shard → index in dispatchers; nil without dispatchers
 	owned       [][]schema.Shard // index in dispatchers → its shards, ascending
 	shards      int
-	gone        map[string]Fate // Left or Dead; never a name in members
+	gone        map[string]Status // Left or Dead; never a name in members
 }
 
-// Assign shares the shards 0 to shards−1 among those of members that dispatch, or, where none does, among
-// the unhealthy ones. The result depends neither on the order of members nor on anything but their names and shards. It refuses bad and repeated names and more than [schema.MaxShards]
+// Assign shares the shards 0 to shards−1 among those of members that dispatch, or, where none does,
+// among the unhealthy ones. The result depends neither on the order of members nor on anything but
+// their names and shards. It refuses bad and repeated names and more than [schema.MaxShards]
 // shards; no dispatcher, no shard, and more dispatchers than shards are all in order.
 func Assign(members []Member, shards int) (*Snapshot, error) {
 	return build(nil, members, nil, shards)
 }
 
 // build makes the snapshot that follows prev (which may be nil), without version and time.
-func build(prev *Snapshot, members []Member, gone map[string]Fate, shards int) (*Snapshot, error) {
+func build(prev *Snapshot, members []Member, gone map[string]Status, shards int) (*Snapshot, error) {
 	if err := checkShards(shards); err != nil {
 		return nil, err
 	}
@@ -109,10 +112,11 @@ func build(prev *Snapshot, members []Member, gone map[string]Fate, shards int) (
 		return nil, fmt.Errorf("assign shards: %w", errors.Join(faults...))
 	}
 	if prev != nil && prev.shards == shards && slices.EqualFunc(prev.dispatchers, s.dispatchers, sameName) {
-		s.owners, s.owned = prev.owners, prev.owned // executors come and go more often than dispatchers
+		// executors come and go more often than dispatchers
+		s.owners, s.owned = prev.owners, prev.owned
 		return s, nil
 	}
-	s.owners, s.owned = share(s.dispatchers, shards)
+	s.owners, s.owned = assignOwners(s.dispatchers, shards)
 	return s, nil
 }
 
@@ -132,10 +136,11 @@ type hasher struct{}
 
 func (hasher) Sum64(b []byte) uint64 { return xxhash.Sum64(b) }
 
-// share puts the dispatchers, sorted by name, on the circle, and gives each partition (= shard) to the first of them that
-// follows it there and has room. There is always room: n members may take ⌈Load×shards÷n⌉ ≥ shards÷n each, also where
-// there are more members than shards. So the library's panic on a full circle cannot happen while Load ≥ 1.
-func share(dispatchers []Member, shards int) (owners []int, owned [][]schema.Shard) {
+// assignOwners puts the dispatchers, sorted by name, on the circle, and gives each partition (=
+// shard) to the first of them that follows it there and has room. There is always room: n members
+// may take ⌈Load×shards÷n⌉ ≥ shards÷n each, also where there are more members than shards. So the
+// library's panic on a full circle cannot happen while Load ≥ 1.
+func assignOwners(dispatchers []Member, shards int) (owners []int, owned [][]schema.Shard) {
 	if len(dispatchers) == 0 || shards == 0 {
 		return nil, nil // the library takes a count of 0 for its default
 	}
@@ -161,8 +166,8 @@ func byName(a, b Member) int { return cmp.Compare(a.Name, b.Name) }
 
 func sameName(a, b Member) bool { return a.Name == b.Name }
 
-// Version grows by at least one from each published snapshot to the next, within one process. It is 0 for what was never
-// published.
+// Version grows by at least one from each published snapshot to the next, within one process. It is
+// 0 for what was never published.
 func (s *Snapshot) Version() uint64 { return s.version }
 
 // MadeAt is when the snapshot was published; zero for what was never published.
@@ -179,7 +184,8 @@ func (s *Snapshot) Owner(shard schema.Shard) (Member, bool) {
 	return s.dispatchers[s.owners[shard]], true
 }
 
-// Owned returns the shards of the member called name, ascending; none if it is not a live dispatcher.
+// Owned returns the shards of the member called name, ascending; none if it is not a live
+// dispatcher.
 func (s *Snapshot) Owned(name string) []schema.Shard {
 	i, ok := slices.BinarySearchFunc(s.dispatchers, name, func(m Member, n string) int { return cmp.Compare(m.Name, n) })
 	if !ok || i >= len(s.owned) {
@@ -191,7 +197,8 @@ func (s *Snapshot) Owned(name string) []schema.Shard {
 // Members returns the live members, by name.
 func (s *Snapshot) Members() []Member { return slices.Clone(s.members) }
 
-// Dispatchers returns the live members that dispatch, by name: the unhealthy ones where there are no others.
+// Dispatchers returns the live members that dispatch, by name: the unhealthy ones where there are
+// no others.
 func (s *Snapshot) Dispatchers() []Member { return slices.Clone(s.dispatchers) }
 
 // Member returns the live member called name.
@@ -203,15 +210,16 @@ func (s *Snapshot) Member(name string) (Member, bool) {
 	return s.members[i], true
 }
 
-// Fate tells what became of the member called name, in its last life. The last 256 that went are remembered.
-func (s *Snapshot) Fate(name string) Fate {
+// Status returns the status of the member called name, of its last life. The last 256 that left or
+// died are remembered.
+func (s *Snapshot) Status(name string) Status {
 	if _, ok := s.Member(name); ok {
 		return Live
 	}
 	return s.gone[name]
 }
 
-// same tells whether both say the same, whenever they were made.
-func (s *Snapshot) same(o *Snapshot) bool {
+// equal reports whether both have the same content, whenever they were made.
+func (s *Snapshot) equal(o *Snapshot) bool {
 	return s.shards == o.shards && slices.EqualFunc(s.members, o.members, Member.equal) && maps.Equal(s.gone, o.gone)
 }

@@ -52,7 +52,8 @@ func TestEqualViewsGiveEqualRings(t *testing.T) {
 			}
 		}
 		other := rapid.Permutation(members).Draw(t, "order")
-		// What owners must not depend on: another life, address, role beside dispatching; members that do not dispatch.
+		// What owners must not depend on: another life, address, role beside dispatching; members
+		// that do not dispatch.
 		for i := range other {
 			other[i].Incarnation, other[i].Addr = 99, "192.0.2.1:1"
 			other[i].Roles = append([]string{RoleBucketer}, other[i].Roles...)
@@ -72,7 +73,8 @@ func TestEqualViewsGiveEqualRings(t *testing.T) {
 
 func TestEveryShardHasOneOwnerWithinTheBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		members, shards := dispatchers(names(t, 1, 40)...), drawShards(t) // often more dispatchers than shards
+		// often more dispatchers than shards
+		members, shards := dispatchers(names(t, 1, 40)...), drawShards(t)
 		s := mustAssign(t, members, shards)
 		seen := map[schema.Shard]string{}
 		for _, m := range members {
@@ -102,9 +104,10 @@ func TestEveryShardHasOneOwnerWithinTheBound(t *testing.T) {
 	})
 }
 
-// When one dispatcher joins, what moves goes to it, at most its bound, and beside that only what the bound pushes
-// between the others: the most seen is a quarter of 16 shards, a sixth of 64, a twentieth of 256. A leave is the same backwards.
-// Below four shards a dispatcher nothing is claimed: there the bound itself jumps.
+// When one dispatcher joins, what moves goes to it, at most its bound, and beside that only what
+// the bound pushes between the others: the most seen is a quarter of 16 shards, a sixth of 64, a
+// twentieth of 256. A leave is the same backwards. Below four shards a dispatcher nothing is
+// claimed: there the bound itself jumps.
 func TestFewShardsMoveWhenOneJoinsOrLeaves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all, shards := dispatchers(names(t, 2, 20)...), drawShards(t)
@@ -130,8 +133,9 @@ func TestFewShardsMoveWhenOneJoinsOrLeaves(t *testing.T) {
 	})
 }
 
-// A ring of mixed releases must agree on the owners, so they are pinned: who has to change them changes them for a cluster
-// that runs, and every shard may have two owners until the last node is replaced.
+// A ring of mixed releases must agree on the owners, so they are pinned: who has to change them
+// changes them for a cluster that runs, and every shard may have two owners until the last node is
+// replaced.
 func TestOwnersArePinned(t *testing.T) {
 	s := mustAssign(t, dispatchers("a", "b", "c"), 64)
 	var got strings.Builder

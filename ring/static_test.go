@@ -37,12 +37,12 @@ func TestStatic(t *testing.T) {
 	if err := f.Set(dispatchers("a", "a"), nil, 16); err == nil || closed(changed) || f.Snapshot() != first {
 		t.Errorf("Set with a name twice = %v, changed: %t; want an error and nothing new", err, closed(changed))
 	}
-	if err := f.Set(dispatchers("b"), map[string]Fate{"a": Dead, "b": Left}, 16); err != nil || !closed(changed) {
+	if err := f.Set(dispatchers("b"), map[string]Status{"a": Dead, "b": Left}, 16); err != nil || !closed(changed) {
 		t.Errorf("Set with one member less = %v, changed: %t; want a change", err, closed(changed))
 	}
 	s := f.Snapshot()
-	if s.Version() != 2 || s.Fate("a") != Dead || s.Fate("b") != Live || s.Fate("c") != Unknown {
-		t.Errorf("version %d, fates %v %v %v; want 2, dead, live, unknown", s.Version(), s.Fate("a"), s.Fate("b"), s.Fate("c"))
+	if s.Version() != 2 || s.Status("a") != Dead || s.Status("b") != Live || s.Status("c") != Unknown {
+		t.Errorf("version %d, statuses %v %v %v; want 2, dead, live, unknown", s.Version(), s.Status("a"), s.Status("b"), s.Status("c"))
 	}
 	if len(first.Members()) != 2 || len(first.Owned("b")) == 16 {
 		t.Errorf("the first snapshot has changed: %v", nameList(first.Members()))
@@ -58,7 +58,8 @@ func TestStatic(t *testing.T) {
 	}
 }
 
-// Executors come and go without the shards being shared out anew, and a new life of a dispatcher is seen.
+// Executors come and go without the shards being shared out anew, and a new life of a dispatcher is
+// seen.
 func TestSnapshotsShareWhatIsTheSame(t *testing.T) {
 	f, err := Static(dispatchers("a", "b"), 16)
 	if err != nil {
@@ -92,16 +93,16 @@ func TestGoneAreForgottenInTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range goneKept + 10 {
-		g.forget(fmt.Sprintf("m%d", i), Dead)
-		g.forget("often", Left)
+	for i := range maxGone + 10 {
+		g.markGone(fmt.Sprintf("m%d", i), Dead)
+		g.markGone("often", Left)
 	}
 	_, gone := g.view()
-	if len(gone) > goneKept || len(g.order) > goneKept {
-		t.Errorf("%d gone members are kept in a queue of %d, want at most %d", len(gone), len(g.order), goneKept)
+	if len(gone) > maxGone || len(g.order) > maxGone {
+		t.Errorf("%d gone members are kept in a queue of %d, want at most %d", len(gone), len(g.order), maxGone)
 	}
-	if gone["often"] != Left || gone["m0"] != Unknown || gone[fmt.Sprintf("m%d", goneKept+9)] != Dead {
-		t.Errorf("fates: often %v, oldest %v, newest %v; want left, unknown, dead", gone["often"], gone["m0"], gone[fmt.Sprintf("m%d", goneKept+9)])
+	if gone["often"] != Left || gone["m0"] != Unknown || gone[fmt.Sprintf("m%d", maxGone+9)] != Dead {
+		t.Errorf("statuses: often %v, oldest %v, newest %v; want left, unknown, dead", gone["often"], gone["m0"], gone[fmt.Sprintf("m%d", maxGone+9)])
 	}
 }
 

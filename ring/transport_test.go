@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// network carries gossip in memory, so that real memberlist runs in a synctest bubble. Packets can be lost, and pairs of
-// addresses be cut off from each other.
+// network carries gossip in memory, so that real memberlist runs in a synctest bubble. Packets can
+// be lost, and pairs of addresses be cut off from each other.
 type network struct {
 	mu        sync.Mutex
 	endpoints map[string]*endpoint

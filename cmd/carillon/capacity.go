@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"carillon.dev/carillon/cmd/carillon/capacity"
+	"carillon.dev/carillon/cmd/carillon/cli"
 )
 
 // maxPlans bounds the rates of one command.
@@ -36,13 +37,13 @@ func capacityCommand() *cobra.Command {
 			}
 			demands, err := q.demands()
 			if err != nil {
-				return &usageError{err}
+				return cli.Usagef("%w", err)
 			}
 			doc := capacityDocument{}
 			for _, d := range demands {
 				p, err := capacity.Make(d)
-				if err != nil { // demands has found every fault
-					return &usageError{err}
+				if err != nil { // demands finds every fault before
+					return cli.Usagef("%w", err)
 				}
 				doc.Plans = append(doc.Plans, p)
 			}
@@ -66,7 +67,7 @@ func capacityCommand() *cobra.Command {
 	return cmd
 }
 
-// capacityFlags are the flags as text, so that their faults can be told all at once.
+// capacityFlags are the flags as text, so that demands can report all their faults together.
 type capacityFlags struct {
 	rate, duration, kind, payload     string
 	retention, resident, ahead        string
@@ -136,7 +137,7 @@ func (q *capacityFlags) demands() ([]capacity.Demand, error) {
 	}
 	unread := len(faults) > 0
 	if len(rates) == 0 {
-		rates = []float64{1} // what else is wrong is told as well
+		rates = []float64{1} // go on, to report the other faults too
 	}
 	seen := make(map[string]bool)
 	demands := make([]capacity.Demand, len(rates))
@@ -155,7 +156,8 @@ func (q *capacityFlags) demands() ([]capacity.Demand, error) {
 	return demands, errors.Join(faults...)
 }
 
-// mentions reports whether a flag that could not be read is told of already: the value in its place means nothing.
+// mentions reports whether faults has the flag already. The value of a flag that could not be read
+// means nothing, so further faults of it are not reported.
 func mentions(faults []error, flag string) bool {
 	for _, f := range faults {
 		if strings.HasPrefix(f.Error(), "--"+flag+": ") {
@@ -188,7 +190,7 @@ func (q *capacityFlags) write(out io.Writer, doc capacityDocument) error {
 		doc.Sources = capacity.Table()
 	}
 	if q.output == "json" {
-		return document(out, doc)
+		return cli.Document(out, doc)
 	}
 	parts := []any{capacity.Assumptions(doc.Plans[0].Demand), capacity.Rows(doc.Plans)}
 	if len(doc.Plans) == 1 {
@@ -216,10 +218,10 @@ func (q *capacityFlags) write(out io.Writer, doc capacityDocument) error {
 // show writes one table, or doc.
 func (q *capacityFlags) show(out io.Writer, rows [][]string, doc capacityDocument) error {
 	if err := q.checkOutput(); err != nil {
-		return usagef("--output: %w", err)
+		return cli.Usagef("--output: %w", err)
 	}
 	if q.output == "json" {
-		return document(out, doc)
+		return cli.Document(out, doc)
 	}
 	return q.part(out, rows)
 }
@@ -235,7 +237,7 @@ func (q *capacityFlags) part(out io.Writer, part any) error {
 		_, err := io.WriteString(out, capacity.Markdown(rows))
 		return err
 	}
-	return table(out, rows)
+	return cli.Table(out, rows)
 }
 
 // quantity reads a number, which may end in k, M, G or T.

@@ -8,12 +8,15 @@ import (
 	"testing"
 
 	"carillon.dev/carillon/cmd/carillon/capacity"
+	"carillon.dev/carillon/cmd/carillon/clitest"
 )
 
-// capacityPage holds what commands printed, each between a line that names the command and the end of its block.
+// capacityPage holds what commands printed, each between a line that names the command and the end
+// of its block.
 const capacityPage = "../../loadtest/CAPACITY.md"
 
-// The tables of the page are what the commands beside them print: change the model, and the page must follow.
+// The tables of the page are what the commands beside them print. A change of the model changes the
+// page.
 func TestCapacityPageIsWhatTheCommandPrints(t *testing.T) {
 	page, err := os.ReadFile(capacityPage)
 	if err != nil {
@@ -28,7 +31,7 @@ func TestCapacityPageIsWhatTheCommandPrints(t *testing.T) {
 			t.Fatalf("a block of the page has no end: %.80s", block)
 		}
 		found++
-		if want := succeed(t, strings.Fields(line)...).stdout; shown != want {
+		if want := clitest.Succeed(t, strings.Fields(line)...).Stdout; shown != want {
 			t.Errorf("carillon %s prints other than what %s shows:\n%s\nwant\n%s", line, capacityPage, shown, want)
 		}
 	}
@@ -60,29 +63,29 @@ func TestCapacityTellsEveryFaultAtOnce(t *testing.T) {
 		{"an argument", []string{"more"}, []string{"more"}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := carillon(t.Context(), "", append([]string{"capacity"}, tt.args...)...)
-			if r.code != 2 || r.stdout != "" {
-				t.Errorf("carillon capacity %q exits %d and prints %q, want 2 and nothing", tt.args, r.code, r.stdout)
+			r := clitest.Run(t.Context(), "", append([]string{"capacity"}, tt.args...)...)
+			if r.Code != 2 || r.Stdout != "" {
+				t.Errorf("carillon capacity %q exits %d and prints %q, want 2 and nothing", tt.args, r.Code, r.Stdout)
 			}
 			for _, want := range tt.wants {
-				if strings.Count(r.stderr, want) != 1 {
-					t.Errorf("carillon capacity %q tells of %q %d times, want once:\n%s", tt.args, want, strings.Count(r.stderr, want), r.stderr)
+				if strings.Count(r.Stderr, want) != 1 {
+					t.Errorf("carillon capacity %q tells of %q %d times, want once:\n%s", tt.args, want, strings.Count(r.Stderr, want), r.Stderr)
 				}
 			}
-			if got := strings.Count(r.stderr, "\n"); got != tt.lines {
-				t.Errorf("carillon capacity %q tells %d lines, want %d:\n%s", tt.args, got, tt.lines, r.stderr)
+			if got := strings.Count(r.Stderr, "\n"); got != tt.lines {
+				t.Errorf("carillon capacity %q tells %d lines, want %d:\n%s", tt.args, got, tt.lines, r.Stderr)
 			}
 		})
 	}
 }
 
 func TestCapacityAsJSON(t *testing.T) {
-	r := succeed(t, "capacity", "--rate", "1k, 10k", "--resident", "1M,2.5M", "--regions", "2", "--sources", "-o", "json")
+	r := clitest.Succeed(t, "capacity", "--rate", "1k, 10k", "--resident", "1M,2.5M", "--regions", "2", "--sources", "-o", "json")
 	var doc capacityDocument
-	dec := json.NewDecoder(bytes.NewBufferString(r.stdout))
+	dec := json.NewDecoder(bytes.NewBufferString(r.Stdout))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&doc); err != nil {
-		t.Fatalf("decode: %v\n%s", err, r.stdout)
+		t.Fatalf("decode: %v\n%s", err, r.Stdout)
 	}
 	if len(doc.Plans) != 2 || doc.Plans[1].Demand.Rate != 10_000 || doc.Plans[1].Demand.Resident != 2.5e6 || doc.Plans[0].Shards == 0 {
 		t.Errorf("plans = %+v, want those of 1,000 and 10,000 runs/s", doc.Plans)
@@ -93,8 +96,8 @@ func TestCapacityAsJSON(t *testing.T) {
 }
 
 func TestCapacityShowsItsSources(t *testing.T) {
-	alone := succeed(t, "capacity", "--sources").stdout
-	with := succeed(t, "capacity", "--rate", "5000", "--sources").stdout
+	alone := clitest.Succeed(t, "capacity", "--sources").Stdout
+	with := clitest.Succeed(t, "capacity", "--rate", "5000", "--sources").Stdout
 	for _, c := range capacity.Table() {
 		if !strings.Contains(alone, c.Source) || !strings.Contains(with, c.Source) {
 			t.Errorf("--sources does not show where %q comes from: %s", c.Name, c.Source)

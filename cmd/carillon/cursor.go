@@ -5,19 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"carillon.dev/carillon/cmd/internal/config"
-	"carillon.dev/carillon/cmd/internal/node"
+	"carillon.dev/carillon/cmd/carillon/cli"
 	"carillon.dev/carillon/schema"
-	"carillon.dev/carillon/schema/cassandra"
 )
 
 func cursorCommand() *cobra.Command {
-	cmd := group(&cobra.Command{
+	cmd := cli.Group(&cobra.Command{
 		Use:   "cursor",
 		Short: "Move the cursors of shards back",
 		Long:  "Move the cursors of shards back. A cursor says up to when everything due in a shard is dispatched, and finished.",
@@ -26,10 +23,10 @@ func cursorCommand() *cobra.Command {
 	return cmd
 }
 
-// rewinding says which cursors are to be moved back, and how far.
+// rewinding says which cursors to move back, and how far.
 type rewinding struct {
 	shard  int           // -1: all
-	since  time.Duration // everything due since so long ago is looked at again
+	since  time.Duration // how far back
 	dryRun bool
 	out    io.Writer
 }
@@ -56,25 +53,17 @@ func cursorRewindCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var faults []error
 		if opts.since < time.Minute {
-			faults = append(faults, usagef("--since: say how far back, a minute or more, such as 24h"))
+			faults = append(faults, cli.Usagef("--since: say how far back, a minute or more, such as 24h"))
 		}
 		if opts.shard < -1 {
-			faults = append(faults, usagef("--shard: %d is none: 0 or more, or -1 for all", opts.shard))
+			faults = append(faults, cli.Usagef("--shard: %d is none: 0 or more, or -1 for all", opts.shard))
 		}
 		if err := errors.Join(faults...); err != nil {
 			return err
 		}
-		cfg, err := config.Load(file, os.Environ(), nil)
+		store, err := cli.OpenCassandra(cmd, file)
 		if err != nil {
 			return err
-		}
-		cc, err := node.CassandraConfig(cfg, newLogger(cmd.ErrOrStderr(), cfg.Log), nil)
-		if err != nil {
-			return err
-		}
-		store, err := cassandra.Open(cmd.Context(), cc)
-		if err != nil {
-			return fmt.Errorf("open the store: %w", err)
 		}
 		defer func() { _ = store.Close() }() // never fails
 		opts.out = cmd.OutOrStdout()
@@ -83,8 +72,10 @@ func cursorRewindCommand() *cobra.Command {
 	return cmd
 }
 
-// rewind gives the shards another cursor. Its registers only grow, so the new one is the first of another epoch. A register
-// that lags by more stays where it is: something is open there. The cursor is read again afterwards: an owner that puts one in place at the same time may win.
+// rewind moves the cursors of the shards back. Within an epoch a cursor only grows, so rewind
+// begins a new epoch. A watermark that is already further back stays: entries are open there.
+// rewind reads each cursor again afterwards, because the shard's owner may have written one at the
+// same time and won.
 func (o rewinding) rewind(ctx context.Context, store interface {
 	schema.CursorStore
 	schema.SettingsStore
@@ -137,11 +128,11 @@ func (o rewinding) rewind(ctx context.Context, store interface {
 		o.say("shard %d: %s: goes back to %s", was.Shard, left, to.End().Format(time.RFC3339))
 	}
 	if found == 0 {
-		return usagef("--shard: there is no shard %d", o.shard)
+		return cli.Usagef("--shard: there is no shard %d", o.shard)
 	}
 	return nil
 }
 
 func (o rewinding) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(o.out, format+"\n", args...) // a reader that left does not stop it
+	_, _ = fmt.Fprintf(o.out, format+"\n", args...) // a closed output does not stop the rewind
 }

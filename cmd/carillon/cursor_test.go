@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/cmd/carillon/clitest"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/embedded"
 )
@@ -82,8 +83,8 @@ func TestCursorRewind(t *testing.T) {
 	if _, err := rewind(rewinding{shard: 7, since: time.Hour}); err == nil {
 		t.Error("rewind of a shard that is not there = nil")
 	}
-	r := carillon(ctx, "", "cursor", "rewind", "--shard", "-7")
-	if r.code != 2 || !strings.Contains(r.stderr, "--since") || !strings.Contains(r.stderr, "--shard") {
-		t.Errorf("without --since, and with --shard -7: exit %d, %q, want 2 and both faults", r.code, r.stderr)
+	r := clitest.Run(ctx, "", "cursor", "rewind", "--shard", "-7")
+	if r.Code != 2 || !strings.Contains(r.Stderr, "--since") || !strings.Contains(r.Stderr, "--shard") {
+		t.Errorf("without --since, and with --shard -7: exit %d, %q, want 2 and both faults", r.Code, r.Stderr)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/cmd/carillon/cli"
 	"carillon.dev/carillon/schema"
 )
 
@@ -29,7 +30,7 @@ const (
 	demoRedraw = 200 * time.Millisecond
 )
 
-// demo receives the calls of its own jobs and keeps the score.
+// demo receives the calls of its own jobs and counts them.
 type demo struct {
 	mu       sync.Mutex
 	due      map[string]time.Time // by the number in the path
@@ -41,8 +42,8 @@ type demo struct {
 	first    time.Time
 }
 
-// runDemo submits the jobs by one import, receives their calls, and shows how late they are. It returns nil when all have
-// started, or ctx has ended.
+// runDemo submits the jobs by one import, receives their calls, and shows how late they are. It
+// returns nil when all have started, or ctx has ended.
 func runDemo(ctx context.Context, out io.Writer, api string) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -57,9 +58,9 @@ func runDemo(ctx context.Context, out io.Writer, api string) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	defer func() {
-		_ = server.Close() // nothing of it is needed any more
+		_ = server.Close()
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			_, _ = fmt.Fprintln(os.Stderr, "demo:", err) // all it can do by now
+			_, _ = fmt.Fprintln(os.Stderr, "demo:", err)
 		}
 	}()
 
@@ -87,7 +88,7 @@ func runDemo(ctx context.Context, out io.Writer, api string) error {
 	return d.watch(ctx, out, n)
 }
 
-// jobs makes the import: n jobs, evenly spread, each with a number of its own in the path.
+// jobs makes the import: n jobs, evenly spread, each with its own number in the path.
 func (d *demo) jobs(n int, target string) (io.Reader, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -129,17 +130,17 @@ func (d *demo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = d.lateness.RecordValue(max(now.Sub(due).Microseconds(), 1)) // beyond a minute it is cut
 }
 
-// watch shows the score until all have started.
+// watch shows the counts until all jobs have started.
 func (d *demo) watch(ctx context.Context, out io.Writer, n int) error {
-	live := isTerminal(out)
+	live := cli.IsTerminal(out)
 	tick := time.NewTicker(demoRedraw)
 	defer tick.Stop()
 	end := d.first.Add(demoSpan + demoWait)
 	for i := 0; ; i++ {
 		parts, all := d.score(n)
 		if live {
-			// One row and no more: what wraps cannot be wiped.
-			_, _ = fmt.Fprintf(out, "\r\x1b[2K  %s", fit(parts, columns(out)-3)) // a terminal that is gone ends the process
+			// One row only: a line that wraps cannot be erased.
+			_, _ = fmt.Fprintf(out, "\r\x1b[2K  %s", cli.Fit(parts, cli.Columns(out)-3))
 		} else if i%25 == 0 || all {
 			_, _ = fmt.Fprintf(out, "  %s\n", strings.Join(parts, "  "))
 		}
@@ -165,7 +166,8 @@ func (d *demo) watch(ctx context.Context, out io.Writer, n int) error {
 	return err
 }
 
-// score is the live line, what matters most first: how many, how late, and a bar for each of the last seconds.
+// score returns the parts of the live line, the most important first: how many have started, how
+// late, and a bar for each of the last seconds. all reports whether every job has started.
 func (d *demo) score(n int) (parts []string, all bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

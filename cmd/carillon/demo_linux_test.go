@@ -8,21 +8,24 @@ import (
 	"unsafe"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"carillon.dev/carillon/cmd/carillon/cli"
+	"carillon.dev/carillon/cmd/carillon/clitest"
 )
 
 func TestWidthOfATerminal(t *testing.T) {
 	t.Setenv("COLUMNS", "")
-	_, program := openTerminal(t)
-	if got := columns(program); got != 80 {
+	_, program := clitest.OpenTerminal(t)
+	if got := cli.Columns(program); got != 80 {
 		t.Errorf("columns of a terminal that does not say = %d, want 80", got)
 	}
 	t.Setenv("COLUMNS", "61")
-	if got := columns(program); got != 61 {
+	if got := cli.Columns(program); got != 61 {
 		t.Errorf("columns of a terminal that does not say = %d, want 61 as COLUMNS has it", got)
 	}
 	size := [4]uint16{24, 57, 0, 0}
-	control(t, program, syscall.TIOCSWINSZ, (*int32)(unsafe.Pointer(&size))) // #nosec G103 -- the kernel's interface
-	if got := columns(program); got != 57 {
+	clitest.Control(t, program, syscall.TIOCSWINSZ, (*int32)(unsafe.Pointer(&size))) // #nosec G103 -- the kernel's interface
+	if got := cli.Columns(program); got != 57 {
 		t.Errorf("columns of a terminal of 57 = %d", got)
 	}
 }
@@ -32,7 +35,7 @@ func TestFit(t *testing.T) {
 	for width, want := range map[int]string{
 		80: "début  middle  ▁▂▃", 18: "début  middle  ▁▂▃", 17: "début  middle", 13: "début  middle", 12: "début", 5: "début", 4: "déb…", 1: "…", 0: "", -3: "",
 	} {
-		if got := fit(parts, width); got != want {
+		if got := cli.Fit(parts, width); got != want {
 			t.Errorf("fit(%q, %d) = %q, want %q", parts, width, got, want)
 		}
 	}
@@ -47,11 +50,11 @@ func TestScoreFitsInto80Columns(t *testing.T) {
 		}
 	}
 	parts, _ := d.score(1200)
-	line := fit(parts, 80-3)
-	if want := fit(parts[:len(parts)-1], 1000); line != want {
+	line := cli.Fit(parts, 80-3)
+	if want := cli.Fit(parts[:len(parts)-1], 1000); line != want {
 		t.Errorf("the live line in 80 columns is %q, %d wide, want %q", line, utf8.RuneCountInString(line), want)
 	}
-	if line := fit(parts, 117); line != fit(parts, 1000) {
+	if line := cli.Fit(parts, 117); line != cli.Fit(parts, 1000) {
 		t.Errorf("the live line in 120 columns is %q, want all of it", line)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"carillon.dev/carillon/cmd/carillon/cli"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/cmd/internal/node"
 )
@@ -36,7 +37,7 @@ func devCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&demo, "demo", false, "run jobs one can watch, for a minute")
 	cmd.Flags().String("admin-listen", "", "`host:port` for profiles (/debug/pprof/); none unless set")
 	cmd.Flags().Bool("executor-noop", false, "for measurements: every run succeeds at once, and nothing is called")
-	_ = cmd.Flags().MarkHidden("executor-noop") // it exists
+	_ = cmd.Flags().MarkHidden("executor-noop") // the flag exists: no error
 	cmd.Flags().String("log-level", "", "debug, info, warn or error (default warn with --demo, else info)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		base := config.Dev()
@@ -60,11 +61,12 @@ func devCommand() *cobra.Command {
 			defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		}
 		tuneGC()
-		log := newLogger(cmd.ErrOrStderr(), cfg.Log)
+		log := cli.NewLogger(cmd.ErrOrStderr(), cfg.Log)
 		reg := newRegistry()
 		place, nats := node.Place{Dir: dir}, ""
 		if cmd.Flags().Changed("nats-port") {
-			place.NATSPort, place.NATS = natsPort, func(url string) { nats = url } // before the node is ready
+			// before the node is ready
+			place.NATSPort, place.NATS = natsPort, func(url string) { nats = url }
 		}
 		opts := node.Options{Opener: node.Embedded(cfg, place, version, log, reg), Version: version, Logger: log, Registry: reg}
 		if !demo {
@@ -83,7 +85,7 @@ func devCommand() *cobra.Command {
 		case api := <-ready:
 			err := runDemo(ctx, cmd.OutOrStdout(), api)
 			switch {
-			case ctx.Err() != nil: // told to stop: nobody wants to hear what to try next, or what became of the rest
+			case ctx.Err() != nil: // told to stop: no hints and no score
 				return <-ended
 			case err == nil:
 				hello(cmd, api, nats)
@@ -96,7 +98,7 @@ func devCommand() *cobra.Command {
 	return cmd
 }
 
-// checkDev reports every fault of what dev was told; loading is what was found of the configuration.
+// checkDev reports every fault of the flags together with loading, the faults of the configuration.
 func checkDev(cfg config.Config, loading error, port, natsPort int, demo bool) error {
 	faults := []error{loading}
 	for _, p := range []struct {
@@ -111,7 +113,7 @@ func checkDev(cfg config.Config, loading error, port, natsPort int, demo bool) e
 		faults = append(faults, errors.New("--demo receives calls, and --executor-noop makes none: state one of them"))
 	}
 	if err := errors.Join(faults...); err != nil {
-		return &usageError{err}
+		return cli.Usagef("%w", err)
 	}
 	return nil
 }
@@ -125,7 +127,7 @@ func hintPort(err error, listen string) error {
 	return err
 }
 
-// hello says where the system is and what to try next; nats is where workers reach it, "" if they do not.
+// hello prints where the API is and what to try next. nats is the address for workers, "" if none.
 func hello(cmd *cobra.Command, api, nats string) {
 	if nats != "" {
 		nats = "  workers " + nats
@@ -137,5 +139,5 @@ Try:
   curl -s %[1]s/v1/jobs -H 'content-type: application/json' \
     -d '{"http": {"url": "%[1]s/healthz", "method": "GET"}, "schedule": {"at": "'$(date -u -d '+5 seconds' +%%FT%%TZ)'"}}'
 
-`, api, nats) // the terminal went away: so will we
+`, api, nats) // a closed terminal ends the process anyway
 }

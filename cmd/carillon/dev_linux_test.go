@@ -16,24 +16,27 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"carillon.dev/carillon/cmd/carillon/clitest"
 )
 
 // child is this program in a process of its own.
 type child struct {
 	cmd            *exec.Cmd
 	temp           string // its folder for temporary files
-	stdout, stderr *screen
+	stdout, stderr *clitest.Screen
 }
 
-// startChild runs a command line; before, if it is not empty, is shell that comes first. What is left is killed with the test.
+// startChild runs a command line; before, if it is not empty, is shell that comes first. What is
+// left is killed with the test.
 func startChild(t *testing.T, before string, args ...string) *child {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
-	c := &child{temp: t.TempDir(), stdout: &screen{shown: make(chan struct{}, 1)}, stderr: &screen{shown: make(chan struct{}, 1)}}
+	c := &child{temp: t.TempDir(), stdout: clitest.NewScreen(), stderr: clitest.NewScreen()}
 	line := append([]string{"-c", before + "\n" + `exec "$0" "$@"`, os.Args[0]}, args...)
 	c.cmd = exec.CommandContext(ctx, "/bin/sh", line...) // #nosec G204 -- this program
-	c.cmd.Env = append(os.Environ(), mainEnv+"=1", "TMPDIR="+c.temp)
+	c.cmd.Env = append(os.Environ(), clitest.MainEnv+"=1", "TMPDIR="+c.temp)
 	c.cmd.Stdout, c.cmd.Stderr = c.stdout, c.stderr
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -41,7 +44,7 @@ func startChild(t *testing.T, before string, args ...string) *child {
 	return c
 }
 
-// end sends a signal, and wants the child to end well because of it, having left nothing behind.
+// end sends a signal. The child must end with success and leave no files.
 func (c *child) end(t *testing.T, s syscall.Signal) {
 	t.Helper()
 	if err := c.cmd.Process.Signal(s); err != nil {
@@ -68,7 +71,7 @@ func TestDevEndsInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := startChild(t, "", "dev", "--port", "0")
-			c.stdout.await(t, isUp)
+			c.stdout.Await(t, isUp)
 			c.end(t, s)
 			if log := c.stderr.String(); !strings.Contains(log, `url="in process"`) || strings.Contains(log, ":4222") {
 				t.Errorf("the log of dev tells of a server that is not there:\n%s", log)
@@ -77,9 +80,9 @@ func TestDevEndsInOrder(t *testing.T) {
 	}
 }
 
-// What a node of a cluster can be told, dev can be told too; and workers of other languages reach its NATS if they may.
-// A flag is in force before the environment.
-func TestDevIsToldWhatServeIs(t *testing.T) {
+// dev takes the settings of a node of a cluster, and workers of other languages can reach its NATS
+// if --nats-port is set. Flags override the environment.
+func TestDevTakesTheSettingsOfServe(t *testing.T) {
 	for name, s := range map[string]struct {
 		environment string
 		flags       []string
@@ -89,17 +92,17 @@ func TestDevIsToldWhatServeIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			testDevIsTold(t, s.environment, s.flags...)
+			testDevSettings(t, s.environment, s.flags...)
 		})
 	}
 }
 
-// testDevIsTold starts dev, which is told to have 7 slots, and looks whether it has, and lets workers in.
-func testDevIsTold(t *testing.T, environment string, flags ...string) {
+// testDevSettings starts dev with 7 slots, and checks that it has them and that workers can connect.
+func testDevSettings(t *testing.T, environment string, flags ...string) {
 	c := startChild(t, environment, append([]string{"dev", "--port", "0", "--nats-port", "0"}, flags...)...)
-	c.stdout.await(t, regexp.MustCompile(`workers nats://127\.0\.0\.1:\d+ `))
+	c.stdout.Await(t, regexp.MustCompile(`workers nats://127\.0\.0\.1:\d+ `))
 	api, address := regexp.MustCompile(`API (\S+)`).FindStringSubmatch(c.stdout.String()), regexp.MustCompile(`workers nats://(\S+)`).FindStringSubmatch(c.stdout.String())
-	await(t, "carillon dev has 7 slots", func() bool {
+	clitest.Await(t, "carillon dev has 7 slots", func() bool {
 		resp, err := http.Get(api[1] + "/metrics")
 		if err != nil {
 			t.Fatal(err)
@@ -121,10 +124,10 @@ func testDevIsTold(t *testing.T, environment string, flags ...string) {
 	c.end(t, syscall.SIGTERM)
 }
 
-// Who starts the system by nohup wants it to outlive the terminal.
+// A process that was started by nohup outlives its terminal.
 func TestNohupIsHeeded(t *testing.T) {
 	c := startChild(t, "trap '' HUP", "dev", "--port", "0")
-	c.stdout.await(t, isUp)
+	c.stdout.Await(t, isUp)
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
@@ -148,17 +151,17 @@ func TestDevReportsEveryFault(t *testing.T) {
 		"ports":       {"dev --port -1 --nats-port 65536", []string{"--port: -1", "--nats-port: 65536"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := carillon(t.Context(), "", strings.Fields(row.args)...)
-			if r.code != 2 || r.stdout != "" {
-				t.Errorf("carillon %s exits %d and prints %q, want 2 and nothing", row.args, r.code, r.stdout)
+			r := clitest.Run(t.Context(), "", strings.Fields(row.args)...)
+			if r.Code != 2 || r.Stdout != "" {
+				t.Errorf("carillon %s exits %d and prints %q, want 2 and nothing", row.args, r.Code, r.Stdout)
 			}
 			for _, want := range row.want {
-				if !strings.Contains(r.stderr, want) {
-					t.Errorf("carillon %s says %q, want %q in it", row.args, r.stderr, want)
+				if !strings.Contains(r.Stderr, want) {
+					t.Errorf("carillon %s says %q, want %q in it", row.args, r.Stderr, want)
 				}
 			}
-			if strings.Contains(r.stderr, "embedded") || strings.Contains(r.stderr, "cassandra") {
-				t.Errorf("carillon %s says %q, which nobody set", row.args, r.stderr)
+			if strings.Contains(r.Stderr, "embedded") || strings.Contains(r.Stderr, "cassandra") {
+				t.Errorf("carillon %s says %q, which nobody set", row.args, r.Stderr)
 			}
 		})
 	}
@@ -180,17 +183,17 @@ func TestTakenPortHasAHint(t *testing.T) {
 		"dev --port 0 --admin-listen " + l.Addr().String(): false,
 		"dev --port 0 --nats-port " + port:                 false,
 	} {
-		r := carillon(t.Context(), "", strings.Fields(args)...)
-		if r.code != 1 || !strings.Contains(r.stderr, "address already in use") || strings.Contains(r.stderr, "--port 0 takes a free one") != want {
-			t.Errorf("carillon %s exits %d with %q, want 1, and the hint: %t", args, r.code, r.stderr, want)
+		r := clitest.Run(t.Context(), "", strings.Fields(args)...)
+		if r.Code != 1 || !strings.Contains(r.Stderr, "address already in use") || strings.Contains(r.Stderr, "--port 0 takes a free one") != want {
+			t.Errorf("carillon %s exits %d with %q, want 1, and the hint: %t", args, r.Code, r.Stderr, want)
 		}
 	}
 }
 
-// A demo that is cut says nothing of how to go on.
+// A demo that is interrupted prints no hints.
 func TestCutDemoSaysNoHello(t *testing.T) {
 	c := startChild(t, "", "dev", "--demo", "--port", "0")
-	c.stdout.await(t, imported)
+	c.stdout.Await(t, imported)
 	c.end(t, syscall.SIGINT)
 	if isUp.MatchString(c.stdout.String()) {
 		t.Errorf("a demo that is cut prints\n%s", c.stdout)

@@ -7,9 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"carillon.dev/carillon/cmd/carillon/cli"
+	"carillon.dev/carillon/cmd/carillon/clitest"
 )
 
-// Every flag of every command that is not text says what it takes when it is given something else, and the command does nothing.
+// Every flag that is not text says what it takes when its value has the wrong type, and the command
+// does nothing.
 func TestFlagsSayWhatTheyTake(t *testing.T) {
 	seen := make(map[string]int) // by type
 	var walk func(cmd *cobra.Command)
@@ -24,8 +28,8 @@ func TestFlagsSayWhatTheyTake(t *testing.T) {
 			}
 			seen[kind]++
 			args := slices.Concat(strings.Fields(cmd.CommandPath())[1:], []string{"--" + f.Name + "=x1"})
-			if r, want := carillon(t.Context(), "", args...), "carillon: --"+f.Name+`: "x1" is not `+flagWants[kind]+"\n"; r.code != 2 || r.stderr != want || r.stdout != "" {
-				t.Errorf("carillon %s exits %d with %q, want 2 and %q", strings.Join(args, " "), r.code, r.stderr, want)
+			if r, want := clitest.Run(t.Context(), "", args...), "carillon: --"+f.Name+`: "x1" is not `+cli.FlagWants[kind]+"\n"; r.Code != 2 || r.Stderr != want || r.Stdout != "" {
+				t.Errorf("carillon %s exits %d with %q, want 2 and %q", strings.Join(args, " "), r.Code, r.Stderr, want)
 			}
 		})
 	}
@@ -52,17 +56,53 @@ func TestBadFlags(t *testing.T) {
 		"run list --limit \u0661":                          "--limit: \"\u0661\" is not a whole number",
 	} {
 		t.Run(args, func(t *testing.T) {
-			if r := carillon(t.Context(), "", strings.Fields(args)...); r.code != 2 || !strings.Contains(r.stderr, want) || strings.Contains(r.stderr, "strconv") {
-				t.Errorf("carillon %s exits %d with %q, want 2 and %q", args, r.code, r.stderr, want)
+			if r := clitest.Run(t.Context(), "", strings.Fields(args)...); r.Code != 2 || !strings.Contains(r.Stderr, want) || strings.Contains(r.Stderr, "strconv") {
+				t.Errorf("carillon %s exits %d with %q, want 2 and %q", args, r.Code, r.Stderr, want)
 			}
 		})
 	}
 }
 
-// A flag of serve stands for a setting: its value is held to what that may be, and the report says that a flag gave it.
+// A flag of serve is a setting: its value is checked like the setting's, and the error says that it
+// came from a flag.
 func TestServeHoldsItsFlagsToTheSettings(t *testing.T) {
-	r := carillon(t.Context(), "", "serve", "--slots", "0")
-	if r.code == 0 || !strings.Contains(r.stderr, "executor.slots: 0 is not between 1 and 1,000,000\n") || !strings.Contains(r.stderr, "flags for: executor.slots\n") {
-		t.Errorf("carillon serve --slots 0 exits %d with %q, want the fault of executor.slots, and that a flag gave it", r.code, r.stderr)
+	r := clitest.Run(t.Context(), "", "serve", "--slots", "0")
+	if r.Code == 0 || !strings.Contains(r.Stderr, "executor.slots: 0 is not between 1 and 1,000,000\n") || !strings.Contains(r.Stderr, "flags for: executor.slots\n") {
+		t.Errorf("carillon serve --slots 0 exits %d with %q, want the fault of executor.slots, and that a flag gave it", r.Code, r.Stderr)
+	}
+}
+
+func TestUsageErrorsExit2(t *testing.T) {
+	for name, args := range map[string]string{
+		"no such command":      "jobs",
+		"no such subcommand":   "job make",
+		"no such flag":         "job create --colour red",
+		"no target":            "job create",
+		"two targets":          "job create --url http://a --task b",
+		"two times":            "job create --task b --at 2030-01-01T00:00:00Z --in 5s",
+		"bad time":             "job create --task b --at tomorrow",
+		"bad span":             "job create --task b --in soon",
+		"negative span":        "job create --task b --in -5s",
+		"no attempt":           "job create --task b --max-attempts 0",
+		"fewer than none":      "job create --task b --max-attempts -1",
+		"empty URL":            "job create --url=",
+		"empty task":           "job create --task=",
+		"header without colon": "job create --url http://a --header x",
+		"header of no call":    "job create --task a --header x:y",
+		"doubled label":        "job create --task a --label x=1 --label x=2",
+		"payload is not JSON":  "job create --task a --payload hello",
+		"no id":                "job get",
+		"not an id":            "run get 12",
+		"bad API":              "job get --api localhost x",
+		"bad output":           "run list -o yaml",
+		"window backwards":     "run list --from 1h --to 0s",
+		"bad window":           "run list --from yesterday",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := clitest.Run(t.Context(), "", strings.Fields(args)...)
+			if r.Code != 2 || !strings.HasPrefix(r.Stderr, "carillon: ") || r.Stdout != "" {
+				t.Errorf("carillon %s exits %d with %q, want 2 and the reason", args, r.Code, r.Stderr)
+			}
+		})
 	}
 }

@@ -12,9 +12,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"carillon.dev/carillon/cmd/carillon/clitest"
 )
 
-// callee notes when the calls of each run came, and when the first was answered.
+// callee records when the calls of each run came, and when the first was answered.
 type callee struct {
 	takes time.Duration
 
@@ -43,8 +45,8 @@ func (c *callee) runs() int {
 	return len(c.calls)
 }
 
-// A process that is frozen for longer than its session lives may have called twice only what was under way meanwhile:
-// what it had called and not recorded. CARILLON_STOPS says how often that is tried.
+// If a process is frozen for longer than its session lives, only runs under way are called twice:
+// those that it had called and not recorded. CARILLON_STOPS says how often this is tried.
 func TestAFreezeDoublesOnlyWhatWasUnderWay(t *testing.T) {
 	const (
 		frozen   = 20 * time.Second
@@ -68,7 +70,7 @@ func TestAFreezeDoublesOnlyWhatWasUnderWay(t *testing.T) {
 			sink := httptest.NewServer(c)
 			defer sink.Close()
 			dev := startChild(t, "", "dev", "--port", "0", "--slots", "4", "--data-dir", t.TempDir())
-			dev.stdout.await(t, isUp)
+			dev.stdout.Await(t, isUp)
 			api := regexp.MustCompile(`API (\S+)`).FindStringSubmatch(dev.stdout.String())[1]
 			for range backlog {
 				resp, err := http.Post(api+"/v1/jobs", "application/json", strings.NewReader(fmt.Sprintf(`{"http":{"url":%q}}`, sink.URL)))
@@ -79,7 +81,7 @@ func TestAFreezeDoublesOnlyWhatWasUnderWay(t *testing.T) {
 					t.Fatalf("POST /v1/jobs: %s", resp.Status)
 				}
 			}
-			await(t, "some runs were called", func() bool { return c.runs() > 20 })
+			clitest.Await(t, "some runs were called", func() bool { return c.runs() > 20 })
 			stopped := time.Now()
 			if err := dev.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
@@ -89,7 +91,7 @@ func TestAFreezeDoublesOnlyWhatWasUnderWay(t *testing.T) {
 			if err := dev.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 				t.Fatal(err)
 			}
-			await(t, "all runs were called", func() bool { return c.runs() == backlog })
+			clitest.Await(t, "all runs were called", func() bool { return c.runs() == backlog })
 			time.Sleep(6 * time.Second) // longer than a delivery waits for its acknowledgement
 			c.mu.Lock()
 			defer c.mu.Unlock()

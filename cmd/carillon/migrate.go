@@ -2,13 +2,11 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"carillon.dev/carillon/cmd/internal/config"
-	"carillon.dev/carillon/cmd/internal/node"
+	"carillon.dev/carillon/cmd/carillon/cli"
 	"carillon.dev/carillon/schema/cassandra"
 )
 
@@ -28,11 +26,7 @@ func migrateCommand() *cobra.Command {
 	cmd.Flags().IntVar(&opts.Shards, "shards", cassandra.DefaultShards, "shards of a new keyspace: about one for every 200 runs a second")
 	cmd.Flags().DurationVar(&opts.Retention, "retention", cassandra.DefaultRetention, "how long rows of a new keyspace stay after their due time")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := config.Load(file, os.Environ(), nil)
-		if err != nil {
-			return err
-		}
-		cc, err := node.CassandraConfig(cfg, newLogger(cmd.ErrOrStderr(), cfg.Log), nil)
+		cc, err := cli.CassandraConfig(cmd, file)
 		if err != nil {
 			return err
 		}

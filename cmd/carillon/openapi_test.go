@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"testing"
+
+	"carillon.dev/carillon/cmd/carillon/clitest"
 )
 
 // The document that is printed is the one that a node serves.
@@ -12,7 +14,7 @@ func TestOpenAPIIsThatOfANode(t *testing.T) {
 	was := version
 	t.Cleanup(func() { version = was })
 	version = "test" // what startNode says
-	resp, err := http.Get(startNode(t) + "/openapi.json")
+	resp, err := http.Get(clitest.StartNode(t) + "/openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,10 +22,10 @@ func TestOpenAPIIsThatOfANode(t *testing.T) {
 	if cerr := resp.Body.Close(); err != nil || cerr != nil {
 		t.Fatal(err, cerr)
 	}
-	if printed := succeed(t, "openapi").stdout; !bytes.Equal([]byte(printed), served) {
+	if printed := clitest.Succeed(t, "openapi").Stdout; !bytes.Equal([]byte(printed), served) {
 		t.Errorf("carillon openapi prints %d bytes, a node serves %d others", len(printed), len(served))
 	}
-	if r := carillon(t.Context(), "", "openapi", "x"); r.code != 2 {
-		t.Errorf("carillon openapi x exits %d, want 2", r.code)
+	if r := clitest.Run(t.Context(), "", "openapi", "x"); r.Code != 2 {
+		t.Errorf("carillon openapi x exits %d, want 2", r.Code)
 	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io"
-	"log/slog"
 	"os"
 	"runtime/debug"
 
@@ -10,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
+	"carillon.dev/carillon/cmd/carillon/cli"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/cmd/internal/node"
 )
@@ -39,7 +38,7 @@ func serveCommand() *cobra.Command {
 			return err
 		}
 		tuneGC()
-		log := newLogger(cmd.ErrOrStderr(), cfg.Log)
+		log := cli.NewLogger(cmd.ErrOrStderr(), cfg.Log)
 		reg := newRegistry()
 		return node.New(cfg, node.Options{
 			Opener: node.Cluster(cfg, version, log, reg), Version: version, Logger: log, Registry: reg,
@@ -48,15 +47,16 @@ func serveCommand() *cobra.Command {
 	return cmd
 }
 
-// tuneGC has the garbage collector run at four times the live heap, unless GOGC says otherwise: that of a node is small, and
-// what a run leaves behind is most of what it allocates.
+// tuneGC sets the heap target to four times the live heap, unless GOGC is set. The live heap of a
+// node is small, and most of what it allocates is garbage of runs.
 func tuneGC() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(300)
 	}
 }
 
-// changed returns the values of the flags that were given, by configuration key.
+// changed returns the values of the flags that were given, by configuration key; keys maps flags to
+// those.
 func changed(cmd *cobra.Command, keys map[string]string) map[string]any {
 	set := make(map[string]any)
 	for flag, key := range keys {
@@ -70,21 +70,6 @@ func changed(cmd *cobra.Command, keys map[string]string) map[string]any {
 		set[key] = cmd.Flags().Lookup(flag).Value.String()
 	}
 	return set
-}
-
-func newLogger(w io.Writer, c config.Log) *slog.Logger {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.Level)) // validated; else info
-	opts := &slog.HandlerOptions{Level: level}
-	var handler slog.Handler = slog.NewTextHandler(w, opts)
-	if c.Format == "json" {
-		handler = slog.NewJSONHandler(w, opts)
-	}
-	log := slog.New(handler)
-	// What libraries say through the standard logger (net/http: bytes of a callee) is for debugging.
-	slog.SetLogLoggerLevel(slog.LevelDebug)
-	slog.SetDefault(log)
-	return log
 }
 
 func newRegistry() *prometheus.Registry {

@@ -14,7 +14,8 @@ func versionCommand() *cobra.Command {
 		Short: "Tell the version of this program, and what built it",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// What make built names its commit in the version; what Go stamped has it beside.
+			// A build by make has the commit in its version; a build by go has it in the build
+			// info.
 			revision := ""
 			if info, ok := debug.ReadBuildInfo(); ok {
 				for _, s := range info.Settings {

@@ -3,6 +3,8 @@ package main
 import (
 	"runtime"
 	"testing"
+
+	"carillon.dev/carillon/cmd/carillon/clitest"
 )
 
 func TestVersion(t *testing.T) {
@@ -14,7 +16,7 @@ func TestVersion(t *testing.T) {
 		"--version": "carillon v1.2.3-4-gabcdef0\n",
 	} {
 		t.Run(args, func(t *testing.T) {
-			if got := succeed(t, args).stdout; got != want {
+			if got := clitest.Succeed(t, args).Stdout; got != want {
 				t.Errorf("carillon %s prints %q, want %q", args, got, want)
 			}
 		})

@@ -1,5 +1,5 @@
-// Command local runs real Carillon clusters on this machine: Cassandra, NATS and Carillon nodes as processes of their
-// own on loopback addresses, without containers. See package cluster for how.
+// Command local runs real Carillon clusters on this machine: Cassandra, NATS and Carillon nodes as
+// processes of their own on loopback addresses, without containers. See package cluster for how.
 package main
 
 import (
@@ -23,25 +23,25 @@ func main() {
 	err := command().ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, complaint(err))
+		fmt.Fprintln(os.Stderr, errorText(err))
 	}
 	os.Exit(exitCode(err))
 }
 
-// complaint is what is said of an error. That there is no cluster is an answer rather than a failure.
-func complaint(err error) string {
+// errorText returns the text that is printed for an error.
+func errorText(err error) string {
 	if errors.Is(err, cluster.ErrNoCluster) {
 		return cluster.ErrNoCluster.Error()
 	}
 	return "Error: " + err.Error()
 }
 
-// A childError says that the command run for the user has failed.
+// A childError says that the user's command has failed.
 type childError struct{ err *exec.ExitError }
 
 func (e childError) Error() string { return "the command failed: " + e.err.Error() }
 
-// exitCode is that of the command run for the user, if it was that which failed.
+// exitCode returns 0 without an error, the exit code of the user's command if that failed, else 1.
 func exitCode(err error) int {
 	var child childError
 	switch {
@@ -120,7 +120,7 @@ func upCommand(dir *string) *cobra.Command {
 			return err
 		}
 		s.Profiles = *profiles
-		c, err := cluster.Up(cmd.Context(), cluster.Options{Dir: *dir, Say: say(cmd)}, s)
+		c, err := cluster.Up(cmd.Context(), cluster.Options{Dir: *dir, Say: progress(cmd)}, s)
 		if err != nil {
 			return err
 		}
@@ -142,8 +142,8 @@ func report(w io.Writer, s cluster.Status) error {
 	return err
 }
 
-// say returns a function that prints a line of progress.
-func say(cmd *cobra.Command) func(string) {
+// progress returns a function that prints a line of progress.
+func progress(cmd *cobra.Command) func(string) {
 	return func(line string) { cmd.PrintErrln(line) }
 }
 
@@ -154,7 +154,7 @@ func downCommand(dir *string) *cobra.Command {
 		Short: "Stop every member; data stays for the next up",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := cluster.Open(cluster.Options{Dir: *dir, Say: say(cmd)})
+			c, err := cluster.Open(cluster.Options{Dir: *dir, Say: progress(cmd)})
 			if errors.Is(err, cluster.ErrNoCluster) {
 				cmd.PrintErrln("nothing to stop:", err)
 				return nil
@@ -268,7 +268,7 @@ func execCommand() *cobra.Command {
 			return fmt.Errorf("make folder: %w", err)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		c, err := cluster.Up(cmd.Context(), cluster.Options{Dir: dir, Attached: true, Say: say(cmd)}, s)
+		c, err := cluster.Up(cmd.Context(), cluster.Options{Dir: dir, Attached: true, Say: progress(cmd)}, s)
 		if err != nil {
 			return err
 		}
@@ -278,8 +278,8 @@ func execCommand() *cobra.Command {
 	return cmd
 }
 
-// run runs argv with env added to the environment, on this program's terminal. When the context ends the command is
-// asked to stop.
+// run runs argv with env added to the environment, on this program's terminal. When the context
+// ends the command is asked to stop.
 func run(cmd *cobra.Command, env, argv []string) error {
 	child := exec.CommandContext(cmd.Context(), argv[0], argv[1:]...)
 	child.Cancel = func() error { return child.Process.Signal(syscall.SIGTERM) }
@@ -307,7 +307,7 @@ func jarsCommand() *cobra.Command {
 				}
 				return err
 			}
-			path, err := cluster.Jars(cmd.Context(), say(cmd))
+			path, err := cluster.Jars(cmd.Context(), progress(cmd))
 			if err == nil {
 				cmd.Println(path)
 			}

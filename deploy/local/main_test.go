@@ -27,7 +27,8 @@ func execute(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// TestExitCode: only the command run for the user passes its code on; a tool that fails on the way is an error of ours.
+// TestExitCode: only the command run for the user passes its code on; a tool that fails on the way
+// is an error of ours.
 func TestExitCode(t *testing.T) {
 	t.Setenv("JAVA_HOME", t.TempDir())
 	t.Setenv("CI", "")
@@ -54,7 +55,7 @@ func TestWithoutCluster(t *testing.T) {
 		if !errors.Is(err, cluster.ErrNoCluster) {
 			t.Fatalf("%q without a cluster: %v, want ErrNoCluster", args, err)
 		}
-		if said, code := complaint(err), exitCode(err); said != "no cluster: make up starts one" || code != 1 {
+		if said, code := errorText(err), exitCode(err); said != "no cluster: make up starts one" || code != 1 {
 			t.Errorf("%q without a cluster says %q with code %d, want that there is none and what starts one, with 1", args, said, code)
 		}
 	}
@@ -66,7 +67,7 @@ func TestWithoutCluster(t *testing.T) {
 	}
 }
 
-// TestReportEndsWithTheAPI: whoever has started a cluster can go on from the last line.
+// TestReportEndsWithTheAPI: the last line is for the user's shell.
 func TestReportEndsWithTheAPI(t *testing.T) {
 	node := func(api string, roles ...string) cluster.CarillonStatus {
 		return cluster.CarillonStatus{Name: "carillon", State: cluster.Running, Roles: roles, API: api}

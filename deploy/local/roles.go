@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// parseRoles reads the values of --roles: "a,b" is for every node, "2=a,b" for the second one; the latter wins
-// wherever it stands. The result has an element for each node, nil where nothing was said.
+// parseRoles reads the values of --roles: "a,b" is for every node, "2=a,b" for the second one; the
+// latter wins wherever it stands. The result has an element for each node, nil where nothing was
+// said.
 func parseRoles(values []string, nodes int) ([][]string, error) {
 	if len(values) == 0 {
 		return nil, nil

@@ -9,7 +9,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// maxAdvice is how many bytes of hints or notices travel in one message, unless a single one is larger.
+// maxAdvice bounds the bytes of hints or notices in one message, unless a single one is larger.
 const maxAdvice = 256 << 10
 
 // The wire form of notices, version 1, integers big-endian: 1 version, then for each
@@ -20,8 +20,8 @@ const (
 	noticeSize     = 16 + 16 + 4
 )
 
-// EncodeHints yields the messages that carry entries as hints: envelopes one after another, without
-// time of check. An entry too large for an envelope is left out: the sweep finds it.
+// EncodeHints yields messages that carry entries as hints: envelopes one after another, without
+// CheckedAt. It leaves out an entry that is too large for an envelope: the sweep finds it.
 func EncodeHints(entries []schema.Entry) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		var b []byte
@@ -98,8 +98,9 @@ func ParseNotices(b []byte) ([]schema.Notice, error) {
 	return notices, nil
 }
 
-// CheckHeaders returns an error if a request cannot carry these headers: a name is empty, is not made of visible
-// ASCII without colon, or begins with the reserved "Nats-"; or a value holds a line break.
+// CheckHeaders returns an error if a request cannot carry these headers: a name is empty, is not
+// made of visible ASCII without colon, or begins with the reserved "Nats-"; or a value holds a line
+// break.
 func CheckHeaders(headers map[string]string) error {
 	for name, value := range headers {
 		odd := strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' })

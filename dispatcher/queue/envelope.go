@@ -13,14 +13,15 @@ import (
 // Envelope is an entry on its way to an executor.
 type Envelope struct {
 	Entry schema.Entry
-	// CheckedAt is the start of the read that saw the entry's row, to the µs. For a row that was not
-	// read back but written it is the instant from which the row was known to be held. Zero is long ago:
-	// the executor looks before it starts.
+	// CheckedAt is the start of the read that saw the entry's row, in µs. For a row that was
+	// written and not read back, it is the instant from which the row was known to be stored. Zero
+	// means long ago: the executor checks the rows before it starts.
 	CheckedAt time.Time
-	// Redispatch: the entry may have been published before. The executor looks before it starts.
+	// Redispatch says that the entry may have been published before. The executor checks the rows
+	// before it starts.
 	Redispatch bool
-	// Dispatch tells this publication of a redispatched entry from every other: dispatcher
-	// incarnation and counter. Empty for the first publication.
+	// Dispatch distinguishes the publications of a redispatched entry: dispatcher incarnation and
+	// counter. It is empty for the first publication.
 	Dispatch string
 }
 
@@ -34,20 +35,21 @@ const (
 	envelopeHead    = 1 + 1 + 16 + 8
 )
 
-// MaxEnvelope bounds the wire form, bytes: an inline payload, and a spec as large as an import line.
+// MaxEnvelope bounds the wire form, bytes: an inline payload, and a spec as large as an import
+// line.
 const MaxEnvelope = 512 << 10
 
 // maxDispatch bounds Envelope.Dispatch, bytes.
 const maxDispatch = 256
 
-// ErrTooLarge: the envelope does not fit MaxEnvelope; nothing was sent.
+// ErrTooLarge says that the envelope exceeds MaxEnvelope. Nothing was sent.
 var ErrTooLarge = errors.New("envelope is too large")
 
-// ErrMalformed: the bytes are no envelope of a version known here.
+// ErrMalformed says that the bytes are no envelope of a known version.
 var ErrMalformed = errors.New("malformed envelope")
 
-// MessageID returns the Nats-Msg-Id of the envelope. Two dispatchers that publish one entry for
-// the first time give the same id; a redispatch gives one of its own.
+// MessageID returns the Nats-Msg-Id of the envelope. Two dispatchers that publish an entry for the
+// first time give the same id; each redispatch gives another one.
 func (e *Envelope) MessageID() string {
 	id := e.Entry.ID.String() + "." + strconv.Itoa(e.Entry.Spec.AttemptNumber())
 	if e.Dispatch != "" {
@@ -56,8 +58,8 @@ func (e *Envelope) MessageID() string {
 	return id
 }
 
-// Encode returns the wire form of e, or ErrTooLarge. A payload longer than schema.InlinePayload is
-// left out: it lies in payloads. So are the marks and the expiry, which the wire does not know.
+// Encode returns the wire form of e, or ErrTooLarge. It leaves out a payload longer than
+// schema.InlinePayload, which is in the table payloads, and the marks and the expiry.
 func (e *Envelope) Encode() ([]byte, error) {
 	size := e.size()
 	if size > MaxEnvelope || len(e.Dispatch) > maxDispatch {
@@ -79,7 +81,7 @@ func (e *Envelope) inline() []byte {
 	return e.Entry.Payload
 }
 
-// Append appends the wire form of e to b. It does not look at MaxEnvelope, Encode does.
+// Append appends the wire form of e to b. It does not check MaxEnvelope; Encode does.
 func (e *Envelope) Append(b []byte) []byte {
 	var flags byte
 	if e.Redispatch {
@@ -99,9 +101,9 @@ func appendBlock(b, block []byte) []byte {
 	return append(b, block...)
 }
 
-// Parse reads one envelope from the front of b and returns what follows it. The envelope shares
-// b's memory. The error wraps ErrMalformed. An envelope whose spec cannot be understood is no
-// error: its entry carries the fault.
+// Parse reads one envelope from the front of b and returns the rest of b. The envelope shares b's
+// memory. The error wraps ErrMalformed. A spec that cannot be decoded is no error: the entry
+// carries the fault.
 func Parse(b []byte) (Envelope, []byte, error) {
 	if len(b) < envelopeHead || b[0] != envelopeVersion {
 		return Envelope{}, nil, fmt.Errorf("%w: head of %d bytes", ErrMalformed, len(b))

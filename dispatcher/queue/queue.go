@@ -8,80 +8,80 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// ErrFull: the stream holds as much as it may (DiscardNew). Nothing was stored; try later.
+// ErrFull says that the stream is full (DiscardNew). Nothing was stored; try later.
 var ErrFull = errors.New("stream is full")
 
-// ErrClosed: the connection to the queue was closed.
+// ErrClosed says that the connection to the queue was closed.
 var ErrClosed = errors.New("queue is closed")
 
 // Lane names one of the L streams over which the load is spread: shard mod L.
 type Lane int
 
-// Receipt says where a published envelope lies.
+// Receipt says where a published envelope is stored.
 type Receipt struct {
-	Stream   string // incarnation of the stream: another one after it was made anew
+	Stream   string // incarnation of the stream; it changes when the stream is recreated
 	Sequence uint64 // grows by publication within an incarnation
 	Known    bool   // a message with the same id was stored before; Sequence is its
 }
 
-// Front says what the oldest unfinished message of one subject is.
+// Front is the oldest unfinished message of one subject.
 type Front struct {
 	Stream   string // incarnation of the stream
-	Empty    bool   // the stream holds none of that subject
+	Empty    bool   // the stream holds no message of the subject
 	Sequence uint64 // of the oldest one it holds
 }
 
 // Publisher stores envelopes in the streams.
 type Publisher interface {
-	// Publish hands the envelope over without waiting. done is called exactly once, from another
-	// goroutine: with the receipt once the stream holds the message, or with an error
-	// (ErrFull: it is not stored; anything else: it may or may not be). done must neither block nor publish.
-	// Publish blocks only while MaxPublishing publications are under way, and returns an error, without
-	// calling done, if the envelope was not taken: ctx ended before, the queue is closed (ErrClosed), or
-	// it is too large (ErrTooLarge). Publish keeps nothing of env.
+	// Publish sends the envelope and does not wait for the answer. done is called exactly once,
+	// from another goroutine: with the receipt once the stream holds the message, or with an error.
+	// ErrFull means that the message is not stored; any other error, that it may be. done must
+	// neither block nor publish. Publish blocks only while MaxPublishing publications are under
+	// way. It returns an error, and does not call done, if it did not send: ctx ended, the queue is
+	// closed (ErrClosed), or the envelope is too large (ErrTooLarge). Publish keeps nothing of env.
 	Publish(ctx context.Context, lane Lane, env *Envelope, done func(Receipt, error)) error
 }
 
-// Load is how much there is of a lane and priority.
+// Load counts the messages of a lane and priority.
 type Load struct {
 	Waiting int // messages that no executor holds
 	Held    int // messages with executors, not acknowledged
-	// Delivered counts what was given to executors, redeliveries too, since the lane's stream was made: of two readings the difference is
-	// what was drained between them.
+	// Delivered counts deliveries to executors, with redeliveries, since the lane's stream was
+	// made. The difference of two readings is what was drained between them.
 	Delivered uint64
 }
 
 // Depth is the number of unfinished messages.
 func (l Load) Depth() int { return l.Waiting + l.Held }
 
-// Inspector tells what the streams hold.
+// Inspector reads what the streams hold.
 type Inspector interface {
 	// Front returns the oldest unfinished message of a lane and priority.
 	Front(ctx context.Context, lane Lane, p schema.Priority) (Front, error)
-	// Load returns how much there is of a lane and priority.
+	// Load counts the messages of a lane and priority.
 	Load(ctx context.Context, lane Lane, p schema.Priority) (Load, error)
 }
 
-// Delivery is one message handed to an executor. Exactly one of Ack and Return ends it; without either
-// it is delivered again after AckWait.
+// Delivery is one message delivered to an executor. Exactly one of Ack and Return ends it; without
+// either it is delivered again after AckWait.
 type Delivery interface {
 	Envelope() *Envelope
-	// Redelivered reports that the message was handed out before.
+	// Redelivered reports whether the message was delivered before.
 	Redelivered() bool
 	// Ack ends the message. It does not wait; a lost ack means another delivery.
 	Ack()
 	// Hold keeps the message for another AckWait.
 	Hold()
-	// Return gives the message back, to be delivered again at once to anybody.
+	// Return gives the message back: it is delivered again at once, to any executor.
 	Return()
 }
 
-// Consumer hands messages to an executor.
+// Consumer fetches messages for an executor.
 type Consumer interface {
-	// Fetch returns between 1 and limit messages of a lane and priority, oldest first, as soon as there is
-	// one, or none when wait has passed or ctx has ended. An error means that nothing could be asked;
-	// it comes no sooner than wait has passed unless the queue is closed (ErrClosed), so that a loop over
-	// Fetch needs no pause of its own.
+	// Fetch returns between 1 and limit messages of a lane and priority, oldest first, as soon as
+	// there is one. It returns none when wait has passed or ctx has ended. An error means that the
+	// servers could not be asked. It comes only after wait has passed, unless the queue is closed
+	// (ErrClosed), so that a loop over Fetch needs no pause.
 	Fetch(ctx context.Context, lane Lane, p schema.Priority, limit int, wait time.Duration) ([]Delivery, error)
 }
 
@@ -95,9 +95,10 @@ type Bus interface {
 	SubscribeDone(shard schema.Shard, f func([]schema.Notice)) (cancel func(), err error)
 }
 
-// Signals carries what every node should hear at once: a cancelled run, a changed task, key or tenant.
+// Signals carries what every node should learn at once: a cancelled run, a changed task, key or
+// tenant.
 type Signals interface {
-	// Signal tells every subscriber of topic. It does not wait.
+	// Signal sends body to every subscriber of topic. It does not wait.
 	Signal(topic string, body []byte)
 	// SubscribeSignal calls f with the body of every signal of topic until cancel is called.
 	SubscribeSignal(topic string, f func([]byte)) (cancel func(), err error)
@@ -110,50 +111,54 @@ const (
 	TopicKey     = "key"     // body: the hash of an API key that was made or revoked
 	TopicTenant  = "tenant"  // body: the name of a tenant that was changed
 	TopicSigning = "signing" // body: the tenant whose signing keys were changed
-	// Body: a question about the targets of a tenant, which names the topic of the answers (this one, a dot and a word), and
-	// maybe one whose circuit is to be closed.
+	// Body: a question about the targets of a tenant. It names the topic of the answers (this one,
+	// a dot and a word), and may name a target whose circuit breaker to close.
 	TopicTargets = "targets"
 
-	TopicSlots = "slots" // body: the key of a task's limit of which an executor waits for slots, or has given some up
+	// Body: the key of a task's limit; an executor waits for slots of it, or has released some.
+	TopicSlots = "slots"
 )
 
 // Reply is a message that a worker sent back.
 type Reply struct {
 	Headers map[string]string // the first value of each
-	Body    []byte            // the hearer's
-	// Answer sends a message to where this one asks for one; it does not wait, and it may be called until the request ends and later.
-	// Nil: it asks for none.
+	Body    []byte            // the receiver owns it
+	// Answer sends a message to the worker, if this one asks for an answer; else it is nil. It does
+	// not wait, and may be called even after the request has ended.
 	Answer func(headers map[string]string, body []byte)
 }
 
-// HeaderGone is what a reply is answered with that comes when its request has ended, and asks for an answer: nobody waits for it.
+// HeaderGone answers a reply that asks for an answer after its request has ended.
 const HeaderGone = "Carillon-Gone"
 
 // Requester asks workers: the nats kind of task.
 type Requester interface {
-	// Request sends body with headers to subject and calls hear with every reply, in the order in which they come and one at a time,
-	// until hear returns false: then it returns nil. hear must not block: others wait behind it. Names of headers are case-sensitive;
-	// CheckHeaders says which are refused. ErrNoWorker means that nobody listens on subject, ErrOffline that it was not sent. When ctx ends it
-	// returns ctx's error.
+	// Request sends body with headers to subject. It calls hear with one reply after the other, in
+	// the order of arrival, until hear returns false; then it returns nil. hear must not block,
+	// because other requests wait behind it. Names of headers are case-sensitive; CheckHeaders says
+	// which are refused. ErrNoWorker means that nobody listens on subject, ErrOffline that nothing
+	// was sent. When ctx ends, Request returns ctx's error.
 	Request(ctx context.Context, subject string, headers map[string]string, body []byte, hear func(Reply) (more bool)) error
-	// Reachable reports whether a request would be sent, not refused with ErrOffline. It does not wait.
+	// Reachable reports whether a request would be sent now, and not fail with ErrOffline. It does
+	// not wait.
 	Reachable() bool
 }
 
-// ErrNoWorker: nobody listens on the subject of a request.
+// ErrNoWorker says that nobody listens on the subject of a request.
 var ErrNoWorker = errors.New("no worker listens on the subject")
 
-// ErrOffline: there is no connection to the servers at present. The request was not sent, nor will it be.
+// ErrOffline says that there is no connection to the servers. The request was not sent, and will
+// not be.
 var ErrOffline = errors.New("not connected to the queue")
 
-// Prober tells how the queue is.
+// Prober says whether the queue works, and reads its servers' clocks.
 type Prober interface {
 	// Ready returns nil while the queue answers, else why it does not. It does not wait.
 	Ready() error
 	// Time returns the servers' own clock; an error means that they cannot be reached.
 	Time(ctx context.Context) (time.Time, error)
-	// Clocks returns the clock of every server that is known, in no order. Those that do not answer at
-	// present are among them. It does no I/O; the caller owns the slice.
+	// Clocks returns the clock of every known server, in no order, whether it answers or not. It
+	// does no I/O; the caller owns the slice.
 	Clocks() []schema.HostClock
 }
 
@@ -170,10 +175,12 @@ type Queue interface {
 
 // What executors keep, and dispatchers rely on.
 const (
-	// FreshFor is how old CheckedAt may be at a start that rests on the envelope alone: 2 s is what a cancel may take to be
-	// heeded, less a margin for clocks. Whoever starts later looks at the rows first.
+	// FreshFor bounds the age of CheckedAt at a start that relies on the envelope alone. It is the
+	// 2 s within which a cancel takes effect, less a margin for clocks. An executor that starts
+	// later checks the rows first.
 	FreshFor = 1900 * time.Millisecond
-	// TraceWithin is how long after such a start the rows say that the run is under way, or how it ended.
+	// TraceWithin bounds the time from such a start until the rows show that the run is under way
+	// or has ended.
 	TraceWithin = 1500 * time.Millisecond
 )
 
@@ -183,7 +190,8 @@ const (
 	AckWait = 4 * time.Second
 	// MaxAckPending bounds the deliveries of one lane and priority that executors hold.
 	MaxAckPending = 100_000
-	// DuplicateWindow is how long a stream knows a message id: longer than FreshFor and TraceWithin together.
+	// DuplicateWindow is how long a stream knows a message id: longer than FreshFor and TraceWithin
+	// together.
 	DuplicateWindow = 20 * time.Second
 	// MaxPublishing bounds the publications under way in one process.
 	MaxPublishing = 4096

@@ -9,8 +9,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Names makes the names of streams and subjects; it is the prefix of all of them. Two deployments on
-// one NATS account need two prefixes. The zero value is DefaultNames.
+// Names is the prefix of all streams and subjects. Two deployments on one NATS account need two
+// prefixes. The zero value is DefaultNames.
 type Names string
 
 // DefaultNames is the prefix unless one is configured.

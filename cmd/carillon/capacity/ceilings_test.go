@@ -30,7 +30,8 @@ func assign(t *testing.T, members []ring.Member) *ring.Snapshot {
 	return s
 }
 
-// A hundred dispatchers share 4096 shards within a tenth, and one that comes or goes moves little more than its own.
+// A hundred dispatchers have equal parts of 4096 shards within a tenth. A dispatcher that joins or
+// leaves moves little more than its own shards.
 func TestRingAtItsLargest(t *testing.T) {
 	const dispatchers = 100
 	before, after := assign(t, many(dispatchers)), assign(t, many(dispatchers+1))
@@ -60,7 +61,8 @@ func TestRingAtItsLargest(t *testing.T) {
 	}
 }
 
-// Unkeyed lines of a minute go to shards by whole chunks: partitions are uneven, and all the same far from what intake refuses.
+// Unkeyed lines of a minute go to shards in whole chunks. Partitions are uneven, but far from the
+// bound of intake.
 func TestPartitionsAtAMillionRunsASecond(t *testing.T) {
 	const runs = 60_000_000 // due within one minute
 	seed := rand.Uint64()
@@ -85,7 +87,8 @@ func TestPartitionsAtAMillionRunsASecond(t *testing.T) {
 	}
 }
 
-// Keyed lines of one tenant share eight shards a minute, so a tenant cannot have all of a large cluster.
+// Keyed lines of one tenant share eight shards a minute, so a tenant cannot have all of a large
+// cluster.
 func TestKeyedLinesOfOneTenantAreBounded(t *testing.T) {
 	if got := KeyedRate(200); got >= 20_000 || got <= 10_000 {
 		t.Errorf("KeyedRate(200) = %g, want between 10,000 and 20,000 as the page says", got)
@@ -95,7 +98,8 @@ func TestKeyedLinesOfOneTenantAreBounded(t *testing.T) {
 	}
 }
 
-// An id says its shard in 12 bits: the last shard is told from the first, and there is no further one.
+// An id holds its shard in 12 bits: the last shard differs from the first, and there is no further
+// one.
 func TestIDsReachTheLastShard(t *testing.T) {
 	at := schema.Bucket(30_000_000).Start()
 	for _, shard := range []schema.Shard{0, schema.MaxShards - 1} {

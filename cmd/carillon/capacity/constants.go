@@ -5,18 +5,19 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Grade is what a constant is worth.
+// Grade says how reliable a constant is.
 type Grade string
 
 // The grades, best first.
 const (
-	Measured Grade = "measured" // as it came out of a command
+	Measured Grade = "measured" // the result of a command
 	Derived  Grade = "derived"  // computed from measured figures alone
 	Design   Grade = "design"   // set by the code or its configuration
-	Estimate Grade = "estimate" // judgement, or nothing that anyone can repeat: measure it before much depends on it
+	// Estimate is a guess, or a measurement that cannot be repeated: measure before you rely on it.
+	Estimate Grade = "estimate"
 )
 
-// A Constant is one figure that plans rest on.
+// A Constant is a figure that plans use.
 type Constant struct {
 	Name   string  `json:"name"`
 	Value  float64 `json:"value"`
@@ -25,14 +26,14 @@ type Constant struct {
 	Source string  `json:"source"` // which command, page or file says so
 }
 
-// Machine is where, and Day when, everything was measured whose source does not say otherwise.
+// Machine and Day say where and when constants were measured, unless their source says otherwise.
 const (
 	Machine = "2 cores Intel Xeon, 23.5 GiB, everything on it; Cassandra 5.0.6 at replication 1, NATS 2.15.2 at one replica"
 	Day     = "2026-11-21"
 )
 
-// The commands that the sources below mean. Those of carillon-load bench are in loadtest/RESULTS.md, under the heading that is named; a test
-// compares what constants take from there.
+// The commands of the sources below. Results of carillon-load bench are in loadtest/RESULTS.md,
+// under the heading that is named. A test compares the constants with that page.
 const (
 	benchHTTP = "carillon-load bench C --rates 2000,7000 --span 15s (loadtest/RESULTS.md, Speed, earlier figures: CPU a run at 7,000/s)"
 	benchNoop = "carillon-load bench A --n 200000 (loadtest/RESULTS.md, Speed, earlier figures: CPU a run of the burn-down, 19,076 runs/s)"
@@ -128,7 +129,7 @@ var table = [keys]Constant{
 
 	importCassandra: {"Cassandra, an imported line", 29, "µs CPU a replica", Measured, "carillon-load import of 1 M unkeyed lines, 200-byte payload: 28.6 s of CPU (at best 33 µs with carillon, bench import)"},
 	importCarillon:  {"bucketer, an imported line", 12, "µs CPU", Measured, "the same: 11.5 s of CPU"},
-	idleStatements:  {"statements of an idle shard", 1.35, "a second", Measured, "cmd/internal/sim, counted (loadtest/gate/figures.json, StatementsOfJobs idle: Entries, EntryIDs, WaitedFor, AdvanceCursor of four shards)"},
+	idleStatements:  {"statements of an idle shard", 1.35, "a second", Measured, "cmd/internal/sim, counted (loadtest/gate/figures.json, StatementsOfJobs idle: Entries, EntryIDs, LimitsWithWaiters, AdvanceCursor of four shards)"},
 	idleCassandra:   {"Cassandra, an idle statement", 350, "µs CPU a replica read", Measured, idle},
 	idleDispatcher:  {"dispatcher, an idle statement", 160, "µs CPU", Measured, idle},
 
@@ -145,7 +146,7 @@ var table = [keys]Constant{
 	callWire:      {"HTTP call and answer, without the payload", 600, "bytes", Estimate, "heads of a call and of an empty answer"},
 
 	shardMeasured: {"runs through one shard", 1290, "runs/s", Derived, benchHerd + " over 16 shards"},
-	shardAdvised:  {"runs for which a shard is planned", 200, "runs/s", Design, "DESIGN 2"},
+	shardAdvised:  {"runs for which a shard is planned", 200, "runs/s", Design, "carillon migrate --shards"},
 	maxShards:     {"shards, at most", schema.MaxShards, "shards", Design, "schema.MaxShards: 12 bits of an id"},
 	partitionBytes: {
 		"partition, at most", bucketer.MaxPartitionBytes, "bytes", Design, "bucketer.MaxPartitionBytes: intake refuses more",
@@ -157,19 +158,19 @@ var table = [keys]Constant{
 	cellAfter:  {"time after which a run's session is written too", 1, "s", Design, "executor, ackAfter: the row is counted as an outcome in CPU and on the wire, and not on disk"},
 	heldRows:   {"runs that a dispatcher holds", 25_000, "runs", Design, "dispatcher, maxHeldAll"},
 	heldSpan:   {"time for which it holds one", 1.5, "s", Design, "dispatcher: scanned 1.75 s ahead, published 0.25 s ahead"},
-	leadSpan:   {"time in a stream beside the run's", 0.65, "s", Design, "dispatcher: Lead, and aimSpan"},
+	leadSpan:   {"time in a stream beside the run's", 0.65, "s", Design, "dispatcher/depth: Lead, and targetSpan"},
 
 	laneAdvised:   {"runs for which a lane is planned", 10_000, "runs/s", Estimate, "half of what one stream without replicas has carried"},
 	laneMeasured:  {"runs through one lane", 20_700, "runs/s", Measured, benchHerd + "; never with replicas at such a rate"},
 	maxLanes:      {"lanes, at most", 64, "lanes", Design, "cmd/internal/config, nats.lanes"},
 	laneBytes:     {"stream, at most", 512 << 20, "bytes a replica", Design, "jetstream.DefaultMaxBytes"},
-	laneAim:       {"messages that wait in a subject, at most", 10_000, "messages", Design, "dispatcher, maxAim"},
+	laneAim:       {"messages that wait in a subject, at most", 10_000, "messages", Design, "dispatcher/depth, maxTarget"},
 	slotsAProcess: {"slots of one executor, at most", 20_000, "slots", Estimate, "over HTTP/1.1 each is an open file, of which a process may have 20,000 where it was tried; over HTTP/2 100,000 calls were in flight (loadtest/RESULTS.md)"},
 	slotBytes:     {"memory of a busy slot", 42 << 10, "bytes", Measured, benchHeld + ": 42 KiB over HTTP/1.1, resident; 36 KiB over HTTP/2, of 100,000"},
 
 	busy:          {"part of the cores that may be busy", 0.5, "", Estimate, "room for herds, compaction, repair, and one member less"},
 	diskFull:      {"part of a disk that may be full", 0.5, "", Estimate, "tiered compaction may need as much again for a while"},
 	gossipMembers: {"members of one ring, as far as believed", 500, "members", Estimate, "memberlist's own users; here up to 8 were run"},
-	readingSpan:   {"time in which a dispatcher reads every busy subject, at most", 1, "s", Design, "dispatcher, gaugeEvery"},
-	pressedSpan:   {"time in which all dispatchers read it once, where runs wait or many are published", 0.1, "s", Design, "dispatcher, gaugePressed"},
+	readingSpan:   {"time in which a dispatcher reads every busy subject, at most", 1, "s", Design, "dispatcher/depth, ReadEvery"},
+	pressedSpan:   {"time in which all dispatchers read it once, where runs wait or many are published", 0.1, "s", Design, "dispatcher/depth, ReadPressed"},
 }

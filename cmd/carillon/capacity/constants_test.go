@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Constants that come from the page of results must be what stands there: who enters new results moves the constants along, and with them
-// the tables of loadtest/CAPACITY.md.
+// Constants from the page of results must equal its figures. New results change the constants, and
+// with them the tables of loadtest/CAPACITY.md.
 func TestConstantsAgreeWithTheResults(t *testing.T) {
 	const page = "../../../loadtest/RESULTS.md"
 	text, err := os.ReadFile(page)
@@ -59,7 +59,7 @@ func TestConstantsAgreeWithTheResults(t *testing.T) {
 	}
 }
 
-// What an idle shard asks of the store is what the simulation counted, as the gate of the hot paths has it.
+// The statements of an idle shard are those that the simulation counted, as loadtest/gate has them.
 func TestIdleStatementsAreThoseOfTheGate(t *testing.T) {
 	const shards, page = 4, "../../../loadtest/gate/figures.json"
 	text, err := os.ReadFile(page)

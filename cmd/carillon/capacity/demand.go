@@ -19,9 +19,11 @@ const (
 	Noop Kind = "noop" // nothing: for comparison with measurements
 )
 
-// A Demand is a load and what it is to be carried by. There are no defaults: every field counts.
+// A Demand is a load and the machines that shall carry it. There are no defaults: every field
+// counts.
 type Demand struct {
-	Rate     float64       `json:"rate"`        // runs due a second, of all regions, kept up for hours
+	// Rate is how many runs are due per second in all regions together, for hours.
+	Rate     float64       `json:"rate"`
 	Duration time.Duration `json:"duration_ns"` // of a run, the mean
 	Kind     Kind          `json:"kind"`
 	Payload  int           `json:"payload_bytes"`
@@ -37,7 +39,7 @@ type Demand struct {
 	Disk  float64 `json:"disk_bytes"` // of each Cassandra machine
 }
 
-// Bounds of a demand. They keep the arithmetic meaningful, no more.
+// Bounds of a demand, within which the arithmetic makes sense.
 const (
 	minRate      = 1e-3
 	maxRate      = 1e9
@@ -71,12 +73,16 @@ func (d Demand) Validate() error {
 	return errors.Join(faults...)
 }
 
-// carried is the rate that one region must be able to carry: its own share, or what is left to it when one of several is lost.
+// carried returns the rate that one region must be able to carry. With several regions, one may be
+// lost:
+//
+//	one region       rate
+//	several regions  rate ÷ (regions − 1)
 func (d Demand) carried() float64 {
 	return d.Rate / float64(max(d.Regions-1, 1))
 }
 
-// executeCPU is the CPU of an executor for one run, µs.
+// executeCPU returns the CPU of an executor for one run, µs.
 func (d Demand) executeCPU() float64 {
 	switch d.Kind {
 	case Noop:
@@ -87,7 +93,8 @@ func (d Demand) executeCPU() float64 {
 	return executeHTTP.v()
 }
 
-// natsCPU is the CPU of one replica of a stream for one run, µs; a run that is a request costs its two messages more.
+// natsCPU returns the CPU of one replica of a stream for one run, µs. A NATS run costs two messages
+// more.
 func (d Demand) natsCPU() float64 {
 	if d.Kind == NATS {
 		return natsHTTP.v() + natsNoop.v()

@@ -8,16 +8,17 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A Limit is something that gives out when the rate grows and the plan's machines stay.
+// A Limit is a resource that is used up when the rate grows and the plan's machines stay the same.
 type Limit struct {
 	What  string  `json:"what"`
 	Times float64 `json:"times"` // the multiple of the planned rate at which it is used up
 	Lift  string  `json:"lift"`  // what helps
-	// Ceiling: more machines do not help; the code or its layout must change.
+	// Ceiling says that more machines do not help: the code or the data layout must change.
 	Ceiling bool `json:"ceiling"`
 }
 
-// FirstLimits returns the limits that are used up below so many times the rate, or the nearest one if there is none.
+// FirstLimits returns the limits that are reached below the given multiple of the rate, or else the
+// nearest one.
 func (p *Plan) FirstLimits(times float64) []Limit {
 	n := 0
 	for n < len(p.Limits) && p.Limits[n].Times < times {
@@ -26,7 +27,9 @@ func (p *Plan) FirstLimits(times float64) []Limit {
 	return p.Limits[:max(n, 1)]
 }
 
-// limits: that dispatchers hold only so many runs is none, beyond it they read closer to the instant. CPU is used up at all cores, disks at all bytes, slots when all are taken, while the region carries what it must.
+// limits returns all limits. CPU is used up when all cores are busy, a disk when it is full, slots
+// when all are taken; the region carries what it must. The bound of runs that a dispatcher holds is
+// no limit: beyond it dispatchers read closer to the due time.
 func (p *Plan) limits() []Limit {
 	d := p.Demand
 	all := func(m Machines) float64 { return float64(m.Count * d.Cores) }
@@ -51,14 +54,16 @@ func (p *Plan) limits() []Limit {
 	return limits
 }
 
-// KeyedRate is how many keyed runs of one tenant may fall due each second: they share few shards, of which each has its rate and
-// its bytes. No machine lifts it; more tenants, lines without keys, or more ways in code do.
+// KeyedRate returns how many keyed runs of one tenant may be due per second. They share few shards,
+// and each shard has a bound of rate and bytes. More machines do not help; more tenants, lines
+// without keys, or more shards for keyed lines in the code do.
 func KeyedRate(payload int) float64 {
 	byBytes := partitionBytes.v() / (Demand{Payload: payload}).rawRow() / schema.BucketSpan.Seconds()
 	return keyedWays.v() * min(shardMeasured.v(), byBytes)
 }
 
-// diskTimes: what is yet to run does not grow with the rate.
+// diskTimes returns the multiple at which disks are full. The rows of jobs that are not due yet do
+// not grow with the rate.
 func (p *Plan) diskTimes() float64 {
 	retained, resident := p.storeBytes(p.Demand.Rate)
 	return (float64(p.Cassandra.Count)*p.Demand.Disk - resident) / retained

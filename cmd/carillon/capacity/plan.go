@@ -6,11 +6,12 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A Plan is what a demand needs. Machines, slots and bytes are those of one region, unless a field says otherwise; every
-// region needs the same.
+// A Plan is what a demand needs. Machines, slots and bytes are those of one region, unless a field
+// says otherwise; every region needs the same.
 type Plan struct {
-	Demand  Demand  `json:"demand"`
-	Carried float64 `json:"carried"` // runs/s that a region must carry: more than its share, if another may be lost
+	Demand Demand `json:"demand"`
+	// Carried is the rate that a region must carry: more than its share, if another may be lost.
+	Carried float64 `json:"carried"`
 
 	Shards         int     `json:"shards"` // of all regions
 	RunsAShard     float64 `json:"runs_a_shard"`
@@ -39,15 +40,17 @@ type Plan struct {
 	StreamBytes  float64  `json:"stream_bytes"`  // at an even rate, all replicas
 	StreamMost   float64  `json:"stream_most"`   // what the streams may grow to, all replicas
 	StreamWrite  float64  `json:"stream_write"`  // bytes a second, all replicas
-	Readings     float64  `json:"readings"`      // of streams by dispatchers, a second, if all four priorities are busy
+	// Readings are those of streams by dispatchers, per second, if all four priorities are busy.
+	Readings float64 `json:"readings"`
 
-	KeyedRate float64 `json:"keyed_rate"` // keyed runs/s of one tenant that fit its shards, whatever the machines
+	// KeyedRate is how many keyed runs per second of one tenant fit its shards, on any machines.
+	KeyedRate float64 `json:"keyed_rate"`
 
 	Network Network `json:"network"`
-	Limits  []Limit `json:"limits"` // what gives out at which multiple of the rate, the first one first
+	Limits  []Limit `json:"limits"` // the nearest limits, the first one first
 }
 
-// Machines are those of one part, in one region.
+// Machines are the machines of one part, in one region.
 type Machines struct {
 	Count int     `json:"count"`
 	Busy  float64 `json:"busy_cores"` // of all of them together
@@ -57,7 +60,7 @@ type Machines struct {
 type Network struct {
 	Cassandra float64 `json:"cassandra"` // between carillon and Cassandra, and between its nodes
 	NATS      float64 `json:"nats"`      // between carillon and NATS, and between its servers
-	Calls     float64 `json:"calls"`     // out to those who are called
+	Calls     float64 `json:"calls"`     // to the callees
 	Regions   float64 `json:"regions"`   // to the other regions
 }
 
@@ -79,11 +82,12 @@ func Make(d Demand) (Plan, error) {
 	return p, nil
 }
 
-// leastShards lets a few dispatchers have a few each.
+// leastShards is enough for a few shards on each of a few dispatchers.
 const leastShards = 16
 
-// placement decides the shards: a power of two that keeps to the advised rate and fills partitions at most by half. Fewer is better than
-// more, since outcomes are written in batches of one shard.
+// placement decides the number of shards: the least power of two with which a shard keeps to the
+// advised rate and a partition is at most half full. Fewer shards are better, because a batch of
+// outcomes is of one shard.
 func (p *Plan) placement() {
 	d := p.Demand
 	most := int(maxShards.v())
@@ -111,12 +115,12 @@ func (d Demand) inline() float64 {
 // cores turns µs of CPU a run into cores.
 func cores(rate, micros float64) float64 { return rate * micros / 1e6 }
 
-// machines is how many machines keep so many cores busy and no more than they should.
+// machines returns how many machines carry so many busy cores at the advised load.
 func (d Demand) machines(busyCores float64) int {
 	return int(math.Ceil(busyCores / (float64(d.Cores) * busy.v())))
 }
 
-// executors: one more than needed, so that one may be missing.
+// executors plans one executor more than needed, so that one may fail.
 func (p *Plan) executors() {
 	d := p.Demand
 	p.InFlight = p.Carried * d.Duration.Seconds()
@@ -128,7 +132,8 @@ func (p *Plan) executors() {
 	p.SlotsMemory = float64(p.SlotsEach) * slotBytes.v()
 }
 
-// dispatchers: one more than needed. Each costs CPU by run and by shard, and holds runs between scan and publication.
+// dispatchers plans one dispatcher more than needed. CPU goes with runs and shards; memory bounds
+// the runs held between scan and publication.
 func (p *Plan) dispatchers() {
 	p.Idle = idleStatements.v() * float64(p.Shards)
 	p.Dispatchers.Busy = p.dispatcherCores(p.Carried)
@@ -136,7 +141,7 @@ func (p *Plan) dispatchers() {
 	p.Dispatchers.Count = need + 1
 }
 
-// dispatcherCores counts every shard: those of a lost region are walked too.
+// dispatcherCores counts every shard, because those of a lost region are scanned too.
 func (p *Plan) dispatcherCores(rate float64) float64 {
 	return cores(rate, dispatchCPU.v()) + cores(p.Idle, idleDispatcher.v())
 }
@@ -146,7 +151,7 @@ func (p *Plan) bucketers() {
 	p.Bucketers.Count = max(p.Demand.machines(p.Bucketers.Busy), 1) + 1
 }
 
-// cassandra: every region holds every row, so its nodes write for all regions.
+// cassandra plans nodes that write for all regions, because every region holds every row.
 func (p *Plan) cassandra() {
 	d := p.Demand
 	p.BatchRows = p.batchRows(d.Rate)
@@ -167,7 +172,8 @@ func (p *Plan) cassandra() {
 			nodes, p.NodesFor = by.nodes, by.what
 		}
 	}
-	p.Cassandra.Count = ceilDiv(float64(nodes), float64(d.Replication)) * d.Replication // as many in each rack
+	// as many in each rack
+	p.Cassandra.Count = ceilDiv(float64(nodes), float64(d.Replication)) * d.Replication
 	p.BytesANode = p.BytesStore / float64(p.Cassandra.Count)
 }
 
@@ -176,7 +182,8 @@ func (d Demand) rowBytes(rows float64) float64 {
 	return rowFixed.v() + rowByte.v()*float64(d.Payload) + partitionCost.v()/max(rows, 1)
 }
 
-// storeBytes is what lies on the disks of a region: what ran and is retained, and what is yet to run.
+// storeBytes returns the bytes on the disks of a region: retained runs, and runs that are not due
+// yet.
 func (p *Plan) storeBytes(rate float64) (retained, resident float64) {
 	d := p.Demand
 	replicas := float64(d.Replication)
@@ -185,15 +192,18 @@ func (p *Plan) storeBytes(rate float64) (retained, resident float64) {
 	return retained, d.Resident * d.rowBytes(ahead) * replicas
 }
 
-// batchRows is how many outcomes a batch holds. One is written for each executor and shard every recordSpan, if there is
-// anything to write: of arrivals at random that is λ÷(1−e^−λ) rows, at least 1. A region has its part of the runs and of the shards.
+// batchRows returns the mean number of outcomes in a batch. Each executor writes one batch a shard
+// every recordSpan, unless it is empty. With λ arrivals in that time, at random, and a region's
+// part of runs and shards:
+//
+//	rows = λ ÷ (1 − e^−λ), at least 1
 func (p *Plan) batchRows(rate float64) float64 {
 	lambda := rate * recordSpan.v() / float64(p.Executors.Count*p.Shards)
 	return min(lambda/-math.Expm1(-lambda), recordRows.v())
 }
 
-// batchCost is the CPU of a row in a batch of so many, µs: between what was measured it is linear in 1/rows, as a cost for
-// each statement is.
+// batchCost returns the CPU of a row in a batch, µs. Between the measured sizes it is linear in
+// 1/rows, as a cost for each statement is.
 func batchCost(rows float64) float64 {
 	points := []struct{ rows, cost float64 }{
 		{100, batchOf100.v()}, {20, batchOf20.v()}, {10, batchOf10.v()}, {1, batchOf1.v()},
@@ -209,8 +219,8 @@ func batchCost(rows float64) float64 {
 	}
 }
 
-// attemptRows is how many rows a run writes in batches: its outcome, and its session if it takes longer than cellAfter. All runs are
-// taken to be as long as the mean.
+// attemptRows returns how many rows a run writes in batches: its outcome, and its session if it
+// takes longer than cellAfter. Every run counts as long as the mean.
 func (d Demand) attemptRows() float64 {
 	if d.Duration.Seconds() > cellAfter.v() {
 		return 2
@@ -218,18 +228,21 @@ func (d Demand) attemptRows() float64 {
 	return 1
 }
 
-// cassandraCores is what a region's nodes are busy with at a rate of all regions. What a row in a batch costs was measured with
-// its client and is counted to Cassandra alone, so executors are planned with none of what emptier batches cost them. Every replica is
-// counted as if it had been sent everything. What a run costs besides was measured at one rate, and is more at lower ones (lowRates).
+// cassandraCores returns the busy cores of a region's nodes at a rate of all regions. The cost of a
+// row in a batch was measured together with the client, and counts for Cassandra alone; executors
+// are planned without the extra cost of small batches. Every replica counts as if it got every
+// request. The rest of a run's cost was measured at one rate, and is higher at lower ones
+// (lowRates).
 func (p *Plan) cassandraCores(rate float64) float64 {
 	d := p.Demand
-	// Sessions go into partitions and instants of their own, so they fill batches as outcomes do, and not each other's.
+	// Sessions go into partitions and instants of their own, so they fill batches as outcomes do,
+	// and not each other's.
 	micros := runCassandra.v() + d.attemptRows()*batchCost(p.batchRows(rate)) - batchCost(runFill.v()) + importCassandra.v()
 	quorum := float64(d.Replication/2 + 1)
 	return float64(d.Replication)*cores(rate, micros) + quorum*cores(p.Idle, idleCassandra.v())
 }
 
-// nats: one more server than needed, and no fewer than replicas.
+// nats plans one server more than needed, and at least as many as replicas.
 func (p *Plan) nats() {
 	d := p.Demand
 	replicas := p.streamReplicas()
@@ -246,10 +259,11 @@ func (p *Plan) nats() {
 	p.Readings = float64(p.Lanes*len(schema.Priorities)) * max(float64(p.Dispatchers.Count)/readingSpan.v(), 1/pressedSpan.v())
 }
 
-// streamReplicas: the program asks for three at most.
+// streamReplicas returns the replicas of a stream: the program asks for at most three.
 func (p *Plan) streamReplicas() float64 { return float64(min(p.Demand.Replication, 3)) }
 
-// network: a region reads and writes for what it carries, and its nodes copy the rows of all regions to each other.
+// network returns the traffic of a region: reads and writes of its own runs, and copies of the rows
+// of all regions between its nodes.
 func (p *Plan) network() {
 	d := p.Demand
 	written := importWire.v() + float64(d.Payload) + d.attemptRows()*recordWire.v()

@@ -40,18 +40,20 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// Computed by hand, so that a slip of units shows.
+// Computed by hand, to find errors of units.
 func TestPlanOfTenThousandRunsASecond(t *testing.T) {
 	p := mustMake(t, usual())
 	near(t, "Carried", p.Carried, 10_000) // the other region is lost
 	near(t, "Shards", float64(p.Shards), 64)
-	near(t, "PartitionRows", p.PartitionRows, 9375)                     // 10,000 × 60 ÷ 64
-	near(t, "PartitionBytes", p.PartitionBytes, 3.75e6)                 // × 400
-	near(t, "InFlight", p.InFlight, 2000)                               // 10,000 × 0.2: Little
-	near(t, "Slots", float64(p.Slots), 4000)                            // half of them free
-	near(t, "Executors.Busy", p.Executors.Busy, 0.74)                   // 10,000 × 74 µs
-	near(t, "BytesARun", p.BytesARun, 20+206+76+145.0/9375)             // row, payload, outcome, partition
-	near(t, "retained", p.BytesStore-3*10e6*267.3, 3*6.048e9*302.01547) // 7 d × 10,000/s, and 10 M rows at 3.6 a partition
+	near(t, "PartitionRows", p.PartitionRows, 9375)     // 10,000 × 60 ÷ 64
+	near(t, "PartitionBytes", p.PartitionBytes, 3.75e6) // × 400
+	near(t, "InFlight", p.InFlight, 2000)               // 10,000 × 0.2: Little
+	near(t, "Slots", float64(p.Slots), 4000)            // half of them free
+	near(t, "Executors.Busy", p.Executors.Busy, 0.74)   // 10,000 × 74 µs
+	// row, payload, outcome, partition
+	near(t, "BytesARun", p.BytesARun, 20+206+76+145.0/9375)
+	// 7 d × 10,000/s, and 10 M rows at 3.6 a partition
+	near(t, "retained", p.BytesStore-3*10e6*267.3, 3*6.048e9*302.01547)
 	near(t, "MessageBytes", p.MessageBytes, 519)
 	near(t, "StreamWrite", p.StreamWrite, 10_000*519*3)
 	near(t, "NATS.Busy", p.NATS.Busy, 0.96)   // 3 × 10,000 × 32 µs
@@ -73,7 +75,8 @@ func TestShardsKeepToTheirBounds(t *testing.T) {
 		{"one more", 3201, 200, 32},
 		{"a million", 1e6, 200, 4096},
 		{"beyond what ids can say", 1e7, 200, 4096},
-		{"large payloads: partitions half full", 3200, 4096, 32}, // 16 × 200/s × 60 × 4,296 bytes are 49 MiB each
+		// 16 × 200/s × 60 × 4,296 bytes are 49 MiB each
+		{"large payloads: partitions half full", 3200, 4096, 32},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := usual()
@@ -95,7 +98,8 @@ func TestARegionCarriesWhatALostOneLeaves(t *testing.T) {
 	}
 }
 
-// Cassandra's nodes copy the rows of all regions to each other, whatever part of the runs theirs carries.
+// Cassandra's nodes copy the rows of all regions to each other, for any share of the runs in their
+// region.
 func TestEveryRegionCopiesTheRowsOfAll(t *testing.T) {
 	const written, read = 257 + 200 + 361, 679 + 2*200 // bytes a run
 	for regions, want := range map[int]float64{
@@ -110,7 +114,7 @@ func TestEveryRegionCopiesTheRowsOfAll(t *testing.T) {
 	}
 }
 
-// A run that goes for more than a second has its session written as well: one more row of a batch.
+// A run of more than a second also writes its session: one more row in a batch.
 func TestLongRunsWriteOneMoreRow(t *testing.T) {
 	plan := func(duration time.Duration) Plan {
 		d := usual()
@@ -126,7 +130,7 @@ func TestLongRunsWriteOneMoreRow(t *testing.T) {
 	near(t, "Network.Cassandra, more for runs of a minute", long.Network.Cassandra-short.Network.Cassandra, 3*100*361)
 }
 
-// Whatever is valid has a plan in finite numbers, which JSON can say.
+// Every valid demand has a plan of finite numbers, which JSON can encode.
 func TestPlansAtTheBoundsAreFinite(t *testing.T) {
 	bound := func(t *rapid.T, name string, of ...float64) float64 { return rapid.SampledFrom(of).Draw(t, name) }
 	rapid.Check(t, func(t *rapid.T) {
@@ -149,7 +153,7 @@ func TestPlansAtTheBoundsAreFinite(t *testing.T) {
 	})
 }
 
-// More load never needs less of anything, and what is planned for holds, with room.
+// More load never needs fewer resources, and every plan has room for its load.
 func TestPlansGrowWithTheLoadAndHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := usual()
@@ -202,7 +206,7 @@ func TestPlansGrowWithTheLoadAndHold(t *testing.T) {
 	})
 }
 
-// The limits say where: grown to where a limit is reached, the same machines are just used up.
+// At the rate at which a limit is reached, the plan's machines are just used up.
 func TestCassandraIsUsedUpWhereItsLimitSays(t *testing.T) {
 	p := mustMake(t, usual())
 	for _, l := range p.Limits {
@@ -228,8 +232,9 @@ func TestBatchCostGoesThroughWhatWasMeasured(t *testing.T) {
 	}
 }
 
-// loadtest/RESULTS.md, chaos, calm: 100,000 runs, 1,400/s on average, 2 nodes, 16 shards, three replicas of everything on two cores, which
-// were full: the model, which knows of no full cores, must come out below it, and not by much.
+// loadtest/RESULTS.md, chaos, calm: 100,000 runs, 1,400/s on average, 2 nodes, 16 shards, three
+// replicas of everything, on two cores that were fully busy. The model assumes free cores, so its
+// result must be below the measurement, but not by much.
 func TestModelAgainstAChaosRun(t *testing.T) {
 	d := usual()
 	d.Rate, d.Regions = 1400, 1

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Rows returns plans as a table, one column a plan after the first, which says what a row is. The first row is the head.
+// Rows returns plans as a table, one column a plan after the first, which says what a row is. The
+// first row is the head.
 func Rows(plans []Plan) [][]string {
 	var rows [][]string
 	add := func(what string, of func(p *Plan) string) {
@@ -74,7 +75,7 @@ func Rows(plans []Plan) [][]string {
 
 func limitText(l Limit) string { return l.What + " at " + times(l.Times) }
 
-// LimitRows returns what gives out, in order, as a table.
+// LimitRows returns the limits, in order, as a table.
 func LimitRows(p *Plan) [][]string {
 	rows := [][]string{{"GIVES OUT AT", "WHAT", "WHAT HELPS"}}
 	for _, l := range p.Limits {
@@ -100,10 +101,11 @@ func Doubled(p *Plan) string {
 	return "When the rate doubles, these give out, the first one first: " + strings.Join(names, "; ") + "."
 }
 
-// lowRates says where runs take more CPU than plans have; loadtest/RESULTS.md has the figures.
+// lowRates says at which rates runs cost more CPU than planned; loadtest/RESULTS.md has the
+// figures.
 const lowRates = "CPU a run as at 7,000/s on 16 shards; at lower rates it is more (at 2,000/s carillon 173–182, Cassandra 172–205, NATS 67–72 µs: up to 2.3 times as much), for which the idle half and the spare machines have room"
 
-// Assumptions says for what plans with these demands were made.
+// Assumptions says for which demands the plans are.
 func Assumptions(d Demand) string {
 	return fmt.Sprintf("%s runs of %s, one-off, unkeyed, at_least_once, payload %d bytes, kept %s; regions: %d, of which one may be lost; replication %d in each; machines of %d cores, at most half of them busy; "+
 		"Cassandra's disks %s, at most half of it full. %s.", d.Kind, d.Duration, d.Payload, Span(d.Retention), d.Regions, d.Replication, d.Cores, decimal(d.Disk), lowRates)

@@ -16,7 +16,8 @@ const (
 	System             // time, user, command
 )
 
-// FormOf returns the form that a crontab has where it lies: in /etc, and in folders named cron.d, the system's.
+// FormOf guesses the form of a crontab from its path: System in /etc and in folders named cron.d,
+// else User.
 func FormOf(file string) Form {
 	dir, base := filepath.Split(filepath.ToSlash(file))
 	if path.Base(dir) == "cron.d" || base == "crontab" && path.Clean(dir) == "/etc" {
@@ -25,7 +26,7 @@ func FormOf(file string) Form {
 	return User
 }
 
-// Entry is a line that asks for a command to be run.
+// Entry is a line that runs a command.
 type Entry struct {
 	Line     int    // from 1
 	Schedule string // the five fields, with one space between them, or an @word
@@ -37,11 +38,11 @@ type Entry struct {
 	Environment map[string]string
 }
 
-// Note says something about a line that people should know.
+// Note is a remark about a line for the user.
 type Note struct {
 	Line    int
 	Message string
-	// Refused: the line asks for something that does not become a job.
+	// Refused says that the line cannot become a job.
 	Refused bool
 }
 
@@ -118,7 +119,8 @@ func word(line string) (first, rest string) {
 	return line[:end], strings.TrimLeft(line[end:], " \t")
 }
 
-// setting takes a line that sets a variable: NAME = value, either in quotes or not. It reports whether it was one.
+// setting reads a line that sets a variable: NAME = value, with or without quotes. It reports
+// whether the line is one.
 func (p *parser) setting(line string) bool {
 	name, rest := unquote(line, " \t=")
 	rest = strings.TrimLeft(rest, " \t")
@@ -144,7 +146,8 @@ func (p *parser) setting(line string) bool {
 	return true
 }
 
-// unquote returns the text at the start of s, which ends at its closing quote or, without quotes, at one of the characters of end.
+// unquote returns the text at the start of s, which ends at its closing quote or, without quotes,
+// at one of the characters of end.
 func unquote(s, end string) (text, rest string) {
 	if s != "" && (s[0] == '"' || s[0] == '\'') {
 		if i := strings.IndexByte(s[1:], s[0]); i >= 0 {
@@ -157,8 +160,8 @@ func unquote(s, end string) (text, rest string) {
 	return s, ""
 }
 
-// split takes what a line says after its time apart: up to the first % the command, after it the lines of its input, with a new
-// line for each further %. \% stands for a % itself.
+// split splits the text after the time of a line. The command ends at the first %. The input
+// follows it, and each further % begins a new line. \% is a literal %.
 func split(line string) (command, stdin string) {
 	var b strings.Builder
 	input := false
@@ -182,7 +185,8 @@ func split(line string) (command, stdin string) {
 	return strings.TrimRight(command, " \t"), b.String() + "\n"
 }
 
-// Program guesses the program that a command is about: the first word that names one. It is only for names that people read.
+// Program guesses the program that a command runs: the first word that may name one. It serves for
+// names that people read.
 func Program(command string) string {
 	for w := range strings.FieldsSeq(command) {
 		w = strings.Trim(w, `"'();{}`)

@@ -20,8 +20,8 @@ const (
 	Every = 5 * time.Second
 	// Timeout bounds one reading, with the look-up of the server's name. All are taken at once.
 	Timeout = time.Second
-	// HoldFor is how long the last verdict stands while too few hosts answer for another. A clock that nobody
-	// sets drifts by less than schema.MaxClockSlip meanwhile.
+	// HoldFor is how long the last verdict stands while too few hosts answer for another. A clock
+	// that nobody sets drifts by less than schema.MaxClockSlip meanwhile.
 	HoldFor = 10 * time.Minute
 )
 
@@ -29,15 +29,16 @@ const (
 type Config struct {
 	// Sources returns the clocks of all servers that are known.
 	Sources func() []schema.HostClock
-	// HostOf returns the host of a server: equal for all servers of one host, "" for those of ours. The server
-	// counts as a host of its own, of the name returned, if there is an error: the name cannot be resolved.
+	// HostOf returns the host of a server: equal for all servers of one host, "" for those of ours.
+	// The server counts as a host of its own, of the name returned, if there is an error: the name
+	// cannot be resolved.
 	HostOf func(ctx context.Context, server schema.HostClock) (host string, err error)
 	// Read reads our clock: the wall clock, and at the same instant one that nobody sets.
 	Read func() (wall time.Time, steady time.Duration)
 	// Set asks for a comparison at once, because the clock may have been set.
 	Set <-chan struct{}
-	// Changed is called when a comparison leaves the clock off, or undecided from the start, and when one finds it
-	// right again.
+	// Changed is called when a comparison leaves the clock off, or undecided from the start, and
+	// when one finds it right again.
 	Changed    func(off bool)
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -54,7 +55,7 @@ type Clock struct {
 	was bool       // what Changed was last called with
 }
 
-// comparison is what was found out at one time.
+// comparison is the result of reading the clocks once.
 type comparison struct {
 	wall   time.Time     // when it began, by our clock …
 	steady time.Duration // … and by the one that nobody sets
@@ -115,7 +116,8 @@ func (c *comparison) slip(wall time.Time, steady time.Duration) time.Duration {
 // stale reports that the comparison is too old to be relied upon.
 func (c *comparison) stale(steady time.Duration) bool { return steady-c.steady > HoldFor }
 
-// Run compares at once whenever Set asks for it, and else each Every, until ctx ends. It returns nil.
+// Run compares at once whenever Set asks for it, and else each Every, until ctx ends. It returns
+// nil.
 func (c *Clock) Run(ctx context.Context) error {
 	tick := time.NewTicker(Every)
 	defer tick.Stop()
@@ -130,8 +132,8 @@ func (c *Clock) Run(ctx context.Context) error {
 	}
 }
 
-// Compare reads the other clocks, and judges ours. A clock that is set meanwhile counts as off until the next
-// comparison: what was read before says nothing of it.
+// Compare reads the other clocks, and judges ours. A clock that is set meanwhile counts as off
+// until the next comparison: what was read before says nothing of it.
 func (c *Clock) Compare(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,8 +165,8 @@ func (c *Clock) warn(unresolved []string) {
 	}
 }
 
-// tell logs whether the clock is off, and calls Changed, if that is new. A clock that is right from the start is
-// nothing new.
+// tell logs whether the clock is off, and calls Changed, if that has changed. A clock that is right
+// from the start is no change.
 func (c *Clock) tell() {
 	err := c.Err()
 	is := err != nil

@@ -19,7 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server is a server elsewhere, whose clock is ahead of the true time, takes its time to answer, or does not.
+// server is a server on another host. Its clock may be ahead of the true time, and it may answer
+// slowly or not at all.
 type server struct {
 	host         string
 	ahead, takes time.Duration
@@ -100,7 +101,7 @@ func (r *rig) run(t *testing.T) (stop func()) {
 	}
 }
 
-// value returns what a gauge stands at.
+// value returns the value of a gauge.
 func value(t *testing.T, g prometheus.Gauge) float64 {
 	t.Helper()
 	var m dto.Metric
@@ -112,8 +113,8 @@ func value(t *testing.T, g prometheus.Gauge) float64 {
 
 func (r *rig) compare(t *testing.T) { r.Compare(t.Context()) }
 
-// wantTold fails the test unless Changed was called with want, in this order.
-func (r *rig) wantTold(t *testing.T, want ...bool) {
+// wantChanges fails the test unless Changed was called with want, in this order.
+func (r *rig) wantChanges(t *testing.T, want ...bool) {
 	t.Helper()
 	if !slices.Equal(r.told, want) {
 		t.Errorf("Changed was called with %v, want %v", r.told, want)
@@ -196,7 +197,7 @@ func TestClockTellsEachChangeOnce(t *testing.T) {
 		other.silent, other.ahead = false, 0
 		time.Sleep(3 * Every)
 		stop()
-		r.wantTold(t, true, false)
+		r.wantChanges(t, true, false)
 	})
 }
 
@@ -213,7 +214,7 @@ func TestClockIsOffUntilItWasCompared(t *testing.T) {
 		if err := r.Err(); err != nil {
 			t.Errorf("Err() after the first comparison = %v, want nil", err)
 		}
-		r.wantTold(t, true, false)
+		r.wantChanges(t, true, false)
 	})
 }
 
@@ -225,7 +226,7 @@ func TestClockThatIsRightFromTheStartTellsNothing(t *testing.T) {
 				stop := r.run(t)
 				time.Sleep(3 * Every)
 				stop()
-				r.wantTold(t)
+				r.wantChanges(t)
 				if got := r.logged.String(); strings.Contains(got, "dispatches") {
 					t.Errorf("logged of a clock that is right from the start:\n%s", got)
 				}
@@ -234,7 +235,7 @@ func TestClockThatIsRightFromTheStartTellsNothing(t *testing.T) {
 	}
 }
 
-// Who reads why the node is not ready learns which name may be one of the other hosts.
+// The reason why the node is not ready names the servers that may be on one of the other hosts.
 func TestNamesThatCannotBeResolvedAreSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		names := []*server{{host: "d.example", silent: true}, {host: "c.example", silent: true}}
@@ -250,14 +251,14 @@ func TestNamesThatCannotBeResolvedAreSaid(t *testing.T) {
 	})
 }
 
-// Nobody dispatches the shards of a node that halts and does not say so.
-func TestClockThatIsUndecidedFromTheStartIsTold(t *testing.T) {
+// A node that halts must announce it: otherwise no node dispatches its shards.
+func TestClockThatIsUndecidedFromTheStartIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, &server{host: "a"}, &server{host: "b", silent: true})
 		stop := r.run(t)
 		time.Sleep(3 * Every)
 		stop()
-		r.wantTold(t, true)
+		r.wantChanges(t, true)
 		const why = "not been compared with enough others yet: no majority: 1 of 2 hosts"
 		if got := r.logged.String(); strings.Count(got, "level=ERROR") != 1 || !strings.Contains(got, why) {
 			t.Errorf("logged:\n%swant once that the node dispatches nothing, and that the clock has %s", got, why)
@@ -265,7 +266,7 @@ func TestClockThatIsUndecidedFromTheStartIsTold(t *testing.T) {
 	})
 }
 
-// While all are silent the clock that nobody sets tells the time well enough, and not for ever.
+// While no host answers, the last verdict holds, and only for HoldFor.
 func TestWhatWasKnownStandsForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := &server{host: "a"}
@@ -286,7 +287,7 @@ func TestWhatWasKnownStandsForAWhile(t *testing.T) {
 			t.Errorf("Err() once the other answers = %v, want nil", err)
 		}
 		stop()
-		r.wantTold(t, true, false)
+		r.wantChanges(t, true, false)
 	})
 }
 
@@ -320,7 +321,7 @@ func TestClockThatWasSetIsOffUntilItIsCompared(t *testing.T) {
 	}
 }
 
-// A clock that was set while too few hosts answer is not right again because nobody says otherwise.
+// A clock that was set while too few hosts answer does not count as right until enough answer.
 func TestClockThatWasSetStaysOffWhileNobodyAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := &server{host: "a"}
@@ -332,11 +333,11 @@ func TestClockThatWasSetStaysOffWhileNobodyAnswers(t *testing.T) {
 			if err := r.Err(); !r.Off() || err == nil || !strings.Contains(err.Error(), "set by 600ms") {
 				t.Errorf("Off() = %t, %v, want true: it was set", r.Off(), err)
 			}
-			r.wantTold(t, true)
+			r.wantChanges(t, true)
 		}
 		other.silent, r.step = false, 0
 		r.compare(t)
-		r.wantTold(t, true, false)
+		r.wantChanges(t, true, false)
 	})
 }
 
@@ -357,7 +358,7 @@ func TestClockIsComparedAsSoonAsItMayHaveBeenSet(t *testing.T) {
 	})
 }
 
-// What was read of the others before a step says nothing of the clock after it.
+// Readings from before a step do not count for the clock after it.
 func TestClockThatIsSetWhileItIsComparedIsOffUntilTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, &server{host: "a"})
@@ -379,7 +380,7 @@ func TestClockThatIsSetWhileItIsComparedIsOffUntilTheNext(t *testing.T) {
 	})
 }
 
-// A comparison that was cut short says nothing.
+// A comparison that ctx ended does not count.
 func TestComparisonThatWasCutShortSaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, &server{host: "a", ahead: 9 * s})

@@ -2,9 +2,10 @@
 //
 // # The rule
 //
-// Every host has one clock and so one vote, however many servers run on it. The hosts are those that the store and
-// the queue know, whether they answer or not. Our own host is one of them if it serves Cassandra or NATS. It is
-// not asked: its servers read the clock that is in question, so its vote is always that the clock is right.
+// Every host has one clock and so one vote, however many servers run on it. The hosts are those
+// that the store and the queue know, whether they answer or not. Our own host is one of them if it
+// serves Cassandra or NATS. It is not asked: its servers read the clock that is in question, so its
+// vote is always that the clock is right.
 //
 //	vote     of a host whose clock …
 //	agree    is within schema.MaxClockOffset of ours; of our own host
@@ -17,15 +18,16 @@
 //	off        agree + silent ≤ hosts / 2: no majority can agree, whatever the silent ones say
 //	undecided  otherwise: the last verdict stands, for at most [HoldFor]
 //
-// All nodes count over the same hosts, so two majorities have a host in common. Two clocks that are right thus differ
-// by at most twice schema.MaxClockOffset, and twice what a clock may slip until the next comparison. One wrong clock
-// of three hosts stops the node beside it, and no other. One other host alone, beside none of ours, decides alone. Of two
-// that disagree neither is believed.
+// All nodes count over the same hosts, so two majorities have a host in common. Two clocks that are
+// right thus differ by at most twice schema.MaxClockOffset, and twice what a clock may slip until
+// the next comparison. One wrong clock of three hosts stops the node beside it, and no other. One
+// other host alone, beside none of ours, decides alone. Of two that disagree neither is believed.
 //
-// A clock that is off, or was never found to be right, halts its node. So does one that was set since it was compared.
+// A clock that is off, or was never found to be right, halts its node. So does one that was set
+// since it was compared.
 //
 // # What it does not do
 //
-// The other nodes of the ring are not asked. Their clocks are in question as much as ours, and the hosts of a
-// cluster that survives the loss of a machine are three at least.
+// The other nodes of the ring are not asked. Their clocks are in question as much as ours, and the
+// hosts of a cluster that survives the loss of a machine are three at least.
 package clockcheck

@@ -11,7 +11,8 @@ const (
 	s  = time.Second
 )
 
-// hosts makes one reading for each letter: = agrees, + and - differ by 9 s, ? is silent, o is our own host.
+// hosts makes one reading for each letter: = agrees, + and - differ by 9 s, ? is silent, o is our
+// own host.
 func hosts(letters string) []reading {
 	var readings []reading
 	for i, l := range letters {
@@ -77,7 +78,7 @@ func TestAMajorityOfHostsDecides(t *testing.T) {
 	}
 }
 
-// A reading is as good as the answer was quick.
+// The margin of a reading is half of the time that the answer took.
 func TestAReadingThatIsTooCoarseIsNoVote(t *testing.T) {
 	for name, row := range map[string]struct {
 		offset, margin time.Duration
@@ -101,8 +102,9 @@ func TestAReadingThatIsTooCoarseIsNoVote(t *testing.T) {
 	}
 }
 
-// Whatever the clocks of the hosts say: nodes whose clocks are right by majorities of the same hosts differ by at most
-// twice the offset. With n hosts of which a minority is wrong, a clock that is right is near those that are right.
+// For any clocks of the hosts: two nodes that majorities of the same hosts find right differ by at
+// most twice the offset. If a minority of n hosts is wrong, a clock that is found right is near the
+// right ones.
 func TestTwoClocksThatAreRightAreNearEachOther(t *testing.T) {
 	const limit = s // schema.MaxClockOffset
 	clocks := []time.Duration{-9 * s, -2 * s, -900 * ms, 0, 900 * ms, 2 * s, 9 * s}

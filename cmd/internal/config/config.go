@@ -1,8 +1,15 @@
-// Package config is what an operator can set: the file, the environment and the flags of a node, and every fault
-// of them at once.
+// Package config reads what an operator can set: by file, environment and flags. It reports all
+// faults together.
 //
-// The order of force is file < environment < flags. A key a.b_c of the file is CARILLON_A_B_C in the environment;
-// lists are separated by commas there. deploy/carillon.yaml names and explains every key.
+// Flags override the environment, which overrides the file, which overrides the
+// defaults. The key a.b_c of the file is CARILLON_A_B_C in the environment, where lists are
+// separated by commas. deploy/carillon.yaml explains every key.
+//
+//	config.go   the settings, their defaults and their faults
+//	load.go     reads the sources and puts one over the other
+//	convert.go  turns a value of a source into the type of its key
+//	dev.go      the settings of carillon dev
+//	scripts.go  the operator's allow list of commands
 package config
 
 import (
@@ -23,29 +30,32 @@ import (
 
 // Config is the configuration of a node. Default has the values of what is not set.
 type Config struct {
-	Node      Node      `koanf:"node"`
-	Roles     []string  `koanf:"roles"` // bucketer, dispatcher, executor
-	API       API       `koanf:"api"`
-	Admin     Admin     `koanf:"admin"`
-	Ring      Ring      `koanf:"ring"`
-	Cassandra Cassandra `koanf:"cassandra"`
-	NATS      NATS      `koanf:"nats"`
-	Clock     Clock     `koanf:"clock"`
-	Executor  Executor  `koanf:"executor"`
-	Letters   Letters   `koanf:"dead_letters"`
-	Secrets   Secrets   `koanf:"secrets"`
-	Log       Log       `koanf:"log"`
+	Node        Node        `koanf:"node"`
+	Roles       []string    `koanf:"roles"` // bucketer, dispatcher, executor
+	API         API         `koanf:"api"`
+	Admin       Admin       `koanf:"admin"`
+	Ring        Ring        `koanf:"ring"`
+	Cassandra   Cassandra   `koanf:"cassandra"`
+	NATS        NATS        `koanf:"nats"`
+	Clock       Clock       `koanf:"clock"`
+	Executor    Executor    `koanf:"executor"`
+	DeadLetters DeadLetters `koanf:"dead_letters"`
+	Secrets     Secrets     `koanf:"secrets"`
+	Log         Log         `koanf:"log"`
 }
 
 // Node says who the process is.
 type Node struct {
-	Name   string `koanf:"name"` // unique in the cluster, the same after a restart; default: the host's name
-	Host   string `koanf:"host"` // the machine, as Clock.Hosts names it; default: the one that has our addresses
+	// Name is unique in the cluster and the same after a restart; default: the host's name.
+	Name string `koanf:"name"`
+	// Host is the machine, as Clock.Hosts names it; default: the one with our addresses.
+	Host   string `koanf:"host"`
 	Zone   string `koanf:"zone"`
 	Region string `koanf:"region"`
 }
 
-// API is the HTTP interface. Every node listens, whatever its roles: for health, metrics and the cluster's state.
+// API is the HTTP interface. Every node listens, whatever its roles: for health, metrics and the
+// cluster's state.
 type API struct {
 	Listen    string `koanf:"listen"`     // host:port
 	Advertise string `koanf:"advertise"`  // base URL told to the others; default: http://<listen>
@@ -68,18 +78,19 @@ func (a API) AuthRequired() bool {
 	return a.Auth == AuthRequired || a.Auth == AuthAuto && !loopback(a.Listen)
 }
 
-// Open reports whether whoever reaches the API over a network may do everything.
+// Open reports whether the API takes requests without a key from other machines.
 func (a API) Open() bool { return !a.AuthRequired() && !loopback(a.Listen) }
 
-// Admin is a listener for whoever runs the node: profiles under /debug/pprof/.
+// Admin is a listener for the operator: profiles under /debug/pprof/.
 type Admin struct {
 	Listen string `koanf:"listen"` // host:port of the loopback interface; empty = none
-	// AllowRemote takes other addresses too. Profiles show what the process has in memory: something else must guard it then.
+	// AllowRemote accepts other addresses too. Profiles show the memory of the process, so
+	// something else must guard the listener then.
 	AllowRemote bool `koanf:"allow_remote"`
 }
 
-// Remote reports whether others than this machine may reach the listener. A name other than localhost counts as one they do:
-// what it resolves to may change.
+// Remote reports whether other machines may reach the listener. They count as able to if the
+// address has a name other than localhost, because it may resolve to anything later.
 func (a Admin) Remote() bool { return a.Listen != "" && !loopback(a.Listen) }
 
 // Validate reports what is wrong with the address.
@@ -96,7 +107,7 @@ func (a Admin) Validate() error {
 	return nil
 }
 
-// loopback reports whether address, host:port, is surely reached from this machine alone.
+// loopback reports whether only this machine can reach address (host:port).
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -117,7 +128,8 @@ type Ring struct {
 	Key       string   `koanf:"key"` // base64 of 16, 24 or 32 bytes
 }
 
-// Exposed reports whether gossip crosses a network without a key: whoever reaches the port can join, and read.
+// Exposed reports whether gossip crosses a network without a key, so that everybody who reaches the
+// port can join and read.
 func (r Ring) Exposed() bool { return r.Key == "" && !loopback(r.Listen) }
 
 // Cassandra is the store of a cluster.
@@ -151,7 +163,8 @@ type NATS struct {
 
 // Clock says which servers share a clock.
 type Clock struct {
-	// Hosts are "address=host": the server at an address or DNS name is on a host. Default: each address is one.
+	// Hosts are "address=host": the server at an address or DNS name is on a host. Default: each
+	// address is one.
 	Hosts []string `koanf:"hosts"`
 }
 
@@ -190,32 +203,36 @@ func isAddressOrName(s string) bool {
 	return err == nil || len(s) <= 253 && dnsName.MatchString(s)
 }
 
-// Executor says what may be run here.
+// Executor says what this node's executor may run.
 type Executor struct {
-	Slots        int           `koanf:"slots"`       // attempts under way at once
-	AllowCIDRs   []string      `koanf:"allow_cidrs"` // targets that are not public and may be called all the same
-	DenyCIDRs    []string      `koanf:"deny_cidrs"`  // targets that may not be called, though public or allowed
+	Slots int `koanf:"slots"` // attempts under way at once
+	// AllowCIDRs are ranges that may be called although they are not public.
+	AllowCIDRs []string `koanf:"allow_cidrs"`
+	// DenyCIDRs are ranges that may not be called, even if public or allowed.
+	DenyCIDRs    []string      `koanf:"deny_cidrs"`
 	DrainTimeout time.Duration `koanf:"drain_timeout"`
 	// MaxOutput is how much of an attempt's output is kept, bytes.
 	MaxOutput int `koanf:"max_output"`
-	// Scripts names the file of the commands that jobs may run (LoadScripts); empty: none. Bucketers read it too, to refuse others.
+	// Scripts names the file of the commands that jobs may run (LoadScripts); empty: none.
+	// Bucketers read it too, to refuse others.
 	Scripts string `koanf:"scripts"`
 	// Noop is for measurements only: every run succeeds at once, and nothing is called.
 	Noop bool `koanf:"noop"`
 }
 
-// Letters says how runs that failed for good are kept.
-type Letters struct {
+// DeadLetters says how runs that failed for good are kept.
+type DeadLetters struct {
 	Retention time.Duration `koanf:"retention"` // after the end of the run; the same on every node
 }
 
-// What Letters.Retention may be. More than a year would outlive every other trace of a run by far.
+// What DeadLetters.Retention may be. More than a year would outlive every other trace of a run by
+// far.
 const (
-	minLetters = time.Hour
-	maxLetters = 400 * 24 * time.Hour
+	minDeadLetters = time.Hour
+	maxDeadLetters = 400 * 24 * time.Hour
 )
 
-// Secrets says with what secrets of tenants are encrypted that lie in the store.
+// Secrets holds the keys that encrypt the tenants' secrets in the store.
 type Secrets struct {
 	Keys []string `koanf:"keys"` // "name:base64 of 32 bytes"; the first encrypts, all decrypt
 }
@@ -233,17 +250,17 @@ const (
 	ExecutorR  = "executor"
 )
 
-// Default returns the configuration in force where nothing is set.
+// Default returns the configuration without any setting.
 func Default() Config {
 	return Config{
-		Roles:     []string{Bucketer, Dispatcher, ExecutorR},
-		API:       API{Listen: "127.0.0.1:8080", Auth: AuthAuto},
-		Ring:      Ring{Listen: "127.0.0.1:7946"},
-		Cassandra: Cassandra{Keyspace: "carillon", Datacenter: "dc1"},
-		NATS:      NATS{Lanes: 1},
-		Executor:  Executor{Slots: 2048, DrainTimeout: 30 * time.Second, MaxOutput: target.DefaultMaxOutput},
-		Letters:   Letters{Retention: 30 * 24 * time.Hour},
-		Log:       Log{Level: "info", Format: "text"},
+		Roles:       []string{Bucketer, Dispatcher, ExecutorR},
+		API:         API{Listen: "127.0.0.1:8080", Auth: AuthAuto},
+		Ring:        Ring{Listen: "127.0.0.1:7946"},
+		Cassandra:   Cassandra{Keyspace: "carillon", Datacenter: "dc1"},
+		NATS:        NATS{Lanes: 1},
+		Executor:    Executor{Slots: 2048, DrainTimeout: 30 * time.Second, MaxOutput: target.DefaultMaxOutput},
+		DeadLetters: DeadLetters{Retention: 30 * 24 * time.Hour},
+		Log:         Log{Level: "info", Format: "text"},
 	}
 }
 
@@ -322,7 +339,8 @@ func (c Config) Validate() error {
 		cidrs []string
 	}{{"executor.allow_cidrs", c.Executor.AllowCIDRs}, {"executor.deny_cidrs", c.Executor.DenyCIDRs}} {
 		for _, cidr := range list.cidrs {
-			if p, err := netip.ParsePrefix(cidr); err != nil || p.Addr().Is4In6() { // the guard sees no such address
+			// the guard sees no such address
+			if p, err := netip.ParsePrefix(cidr); err != nil || p.Addr().Is4In6() {
 				fault(list.key, "%q is not a range of addresses such as 10.0.0.0/8", cidr)
 			}
 		}
@@ -335,8 +353,8 @@ func (c Config) Validate() error {
 			fault("executor.scripts", "%v", err)
 		}
 	}
-	if r := c.Letters.Retention; r < minLetters || r > maxLetters {
-		fault("dead_letters.retention", "%s is not between %s and %s", r, minLetters, maxLetters)
+	if r := c.DeadLetters.Retention; r < minDeadLetters || r > maxDeadLetters {
+		fault("dead_letters.retention", "%s is not between %s and %s", r, minDeadLetters, maxDeadLetters)
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
 		fault("log.level", "%q is not debug, info, warn or error", c.Log.Level)
@@ -350,7 +368,8 @@ func (c Config) Validate() error {
 // Has reports whether the node has a role.
 func (c Config) Has(role string) bool { return slices.Contains(c.Roles, role) }
 
-// Prefixes returns the ranges that the executor may call though they are not public, and those that it may not. Validate has parsed them before.
+// Prefixes returns the ranges that the executor may call though they are not public, and those that
+// it may not. Validate has parsed them before.
 func (e Executor) Prefixes() (allow, deny []netip.Prefix) {
 	return prefixes(e.AllowCIDRs), prefixes(e.DenyCIDRs)
 }

@@ -206,7 +206,7 @@ func TestGossipWithoutAKeyIsExposedBeyondTheLoopback(t *testing.T) {
 	}
 }
 
-// carillon dev takes what can be in one process, and says of all else why not.
+// carillon dev takes the settings that one process can have, and says why it refuses the others.
 func TestLoadDev(t *testing.T) {
 	key := "a:" + base64.StdEncoding.EncodeToString(make([]byte, 32))
 	c, err := LoadDev(Dev(), write(t, "executor:\n  drain_timeout: 1s\nroles: [bucketer, dispatcher, executor]\n"),

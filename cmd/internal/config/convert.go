@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// convert returns value, which YAML, the environment or a flag has given, with the type of like. Nil means that
-// nothing is given: no value in the file, or an empty text for what is not a text. An error repeats no text, which may be a secret
-// in the wrong place.
+// convert converts a value of the file, the environment or a flag to the type of like. It returns
+// nil if there is no value: none in the file, or an empty text for a key that is no text. Errors
+// never quote the value, which may be a secret.
 func convert(value, like any) (any, error) {
 	if value == nil {
 		return nil, nil

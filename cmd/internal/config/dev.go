@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Dev returns the configuration of carillon dev where nothing is set: a system in one process, on 127.0.0.1, which may call this machine.
+// Dev returns the configuration of carillon dev without any setting: one process on 127.0.0.1 that
+// may call this machine.
 func Dev() Config {
 	c := Default()
 	c.Node.Name = "dev"
@@ -22,14 +23,14 @@ const DevPort = 8080
 // DevListen returns api.listen of carillon dev.
 func DevListen(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// LoadDev is Load for carillon dev: over base, which is Dev or made of it, come file, environment and set. What cannot be otherwise in one
-// process is a fault, and not passed over: whoever sets it expects something of it.
+// LoadDev is Load for carillon dev, with base in place of the defaults. A setting that cannot be
+// changed in one process is a fault: ignoring it would surprise the user.
 func LoadDev(base Config, path string, environ []string, set map[string]any) (Config, error) {
 	l := loader{fixed: fixedInDev}
 	return l.load(base, path, environ, set)
 }
 
-// fixedInDev says why carillon dev cannot be told a key, "" if it can.
+// fixedInDev says why a key cannot be set in carillon dev, "" if it can.
 func fixedInDev(key string) string {
 	group, _, _ := strings.Cut(key, ".")
 	switch {

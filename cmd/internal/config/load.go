@@ -19,9 +19,10 @@ import (
 // envPrefix is before every key in the environment.
 const envPrefix = "CARILLON_"
 
-// Load reads the configuration: defaults, then the file (if path is not empty), then the environment, then set,
-// which maps keys to values as flags give them. It reports every fault at once, and what was read; keys that do not
-// exist are faults in a file, and passed over in the environment. A key without a value has its default.
+// Load reads the configuration: defaults, then the file (if path is not empty), then the
+// environment, then set, the values of flags by key. It reports all faults together, with the
+// sources read. An unknown key is a fault in a file, and ignored in the environment. A key without
+// a value has its default.
 func Load(path string, environ []string, set map[string]any) (Config, error) {
 	c := Default()
 	if host, err := os.Hostname(); err == nil {
@@ -58,7 +59,7 @@ func (l *loader) load(c Config, path string, environ []string, set map[string]an
 		read.variables = append(read.variables, name)
 		l.set(name+" in the environment", key, e.Get(key))
 	}
-	l.fixed = nil // what flags there are the command decides
+	l.fixed = nil // a command offers only flags that can be set
 	for _, key := range slices.Sorted(maps.Keys(set)) {
 		read.flags = append(read.flags, key)
 		l.set("flag", key, set[key])
@@ -74,16 +75,17 @@ func (l *loader) load(c Config, path string, environ []string, set map[string]an
 	return loaded, fmt.Errorf("%w\n%s", faults, read)
 }
 
-// loader puts values of several sources over each other. Of what it cannot take it keeps the fault and leaves in force what was.
+// loader puts the values of several sources over each other. A value that it cannot take becomes a
+// fault and changes nothing.
 type loader struct {
 	k        *koanf.Koanf
 	defaults map[string]any // by key; a value has the type of its key
-	// fixed, if it is not nil, says why a key cannot be set, "" if it can.
+	// fixed, if not nil, says why a key cannot be set, "" if it can.
 	fixed  func(key string) string
 	faults []error
 }
 
-// set puts a value in force.
+// set sets the value of a key.
 func (l *loader) set(source, key string, value any) {
 	def, ok := l.defaults[key]
 	if !ok {
@@ -104,7 +106,7 @@ func (l *loader) set(source, key string, value any) {
 	}
 }
 
-// file puts in force what a file says.
+// file sets the values of a file.
 func (l *loader) file(path string, f *koanf.Koanf) {
 	for _, key := range f.Keys() {
 		value := f.Get(key)
@@ -116,7 +118,7 @@ func (l *loader) file(path string, f *koanf.Koanf) {
 	}
 }
 
-// group reports whether key is one with others below it.
+// group reports whether there are keys below key.
 func (l *loader) group(key string) bool {
 	for known := range l.defaults {
 		if strings.HasPrefix(known, key+".") {
@@ -142,7 +144,7 @@ func fromEnvironment(environ []string, known map[string]any) (*koanf.Koanf, erro
 		Prefix:      envPrefix,
 		EnvironFunc: func() []string { return environ },
 		TransformFunc: func(name, value string) (string, any) {
-			key := keys[name] // of another name: "", which is passed over
+			key := keys[name] // "" for other names, which is ignored
 			if _, list := known[key].([]string); list {
 				return key, splitList(value)
 			}
@@ -162,14 +164,14 @@ func splitList(value string) []string {
 	return strings.Split(value, ",")
 }
 
-// sources is what a configuration was read from.
+// sources names what a configuration was read from.
 type sources struct {
 	file      string
 	variables []string
 	flags     []string // their keys
 }
 
-// String tells it in one line, without values.
+// String describes the sources in one line, without values.
 func (s sources) String() string {
 	or := func(list []string, none string) string {
 		if len(list) == 0 {

@@ -37,7 +37,7 @@ func explained(prefix string, n *yaml.Node, into map[string]bool) {
 	}
 }
 
-// The reference is the defaults, in words: nothing is missing, nothing is set otherwise, so no secret is in it either.
+// The reference explains every key and sets each to its default, so it holds no secret.
 func TestReferenceNamesEveryKeyAtItsDefault(t *testing.T) {
 	text, err := os.ReadFile(reference)
 	if err != nil {
@@ -58,7 +58,8 @@ func TestReferenceNamesEveryKeyAtItsDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Default()
-	want.Node.Name, want.Cassandra.Hosts, want.NATS.URLs = host, got.Cassandra.Hosts, got.NATS.URLs // no default
+	// no default
+	want.Node.Name, want.Cassandra.Hosts, want.NATS.URLs = host, got.Cassandra.Hosts, got.NATS.URLs
 	values := make(map[string]any)
 	fields("", reflect.ValueOf(got), func(key string, value any) { values[key] = value })
 	keys := 0

@@ -17,15 +17,16 @@ import (
 // maxScripts bounds the file of scripts, bytes.
 const maxScripts = 1 << 20
 
-// LoadScripts reads the operator's allow list of commands and checks it, that neither the list nor a command can be written by others than
-// its owner, and that no command is set-uid or set-gid. deploy/scripts.yaml is an example that explains every key. The error names every fault.
+// LoadScripts reads and checks the operator's allow list of commands. Only its owner may write the
+// list or a command, and no command may be set-uid or set-gid. deploy/scripts.yaml is an example
+// that explains every key. The error names every fault.
 func LoadScripts(path string) (map[string]target.ScriptCommand, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open the list of scripts: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	faults := []error{foreign(path)}
+	faults := []error{writableByOthers(path)}
 	text, err := io.ReadAll(io.LimitReader(f, maxScripts+1))
 	switch {
 	case err != nil:
@@ -45,7 +46,7 @@ func LoadScripts(path string) (map[string]target.ScriptCommand, error) {
 		faults = append(faults, fmt.Errorf("%s: names no command", path))
 	}
 	for _, name := range slices.Sorted(maps.Keys(list.Commands)) {
-		for _, check := range []func(string) error{foreign, changing} {
+		for _, check := range []func(string) error{writableByOthers, setID} {
 			if err := check(list.Commands[name].Path); err != nil {
 				faults = append(faults, fmt.Errorf("script %s: %w", name, err))
 			}
@@ -55,9 +56,9 @@ func LoadScripts(path string) (map[string]target.ScriptCommand, error) {
 	return list.Commands, errors.Join(append(faults, err)...)
 }
 
-// foreign reports that others than its owner may write a file: whoever can, can have the node run what they like. A command that is not there (yet)
-// is found to be missing when it is run.
-func foreign(path string) error {
+// writableByOthers returns an error if users other than the owner may write a file: they could make
+// the node run anything. A command that does not exist is no fault here; running it fails.
+func writableByOthers(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist), path == "":
@@ -72,9 +73,10 @@ func foreign(path string) error {
 	return nil
 }
 
-// changing reports that a command is set-uid or set-gid. The node might not be allowed to end what has become another user's, the kernel would not end it with the
-// node, and the list says whose a command is. What cannot be looked at is foreign's matter.
-func changing(path string) error {
+// setID returns an error if a command is set-uid or set-gid. The node may not kill a process of
+// another user, the kernel would not kill it with the node, and the list already says which user
+// runs a command. A file that cannot be read is a matter of writableByOthers.
+func setID(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Mode()&(os.ModeSetuid|os.ModeSetgid) == 0 {
 		return nil //nolint:nilerr // see above

@@ -48,8 +48,9 @@ func TestPackages(t *testing.T) {
 	}
 }
 
-// parseAll returns every Go file of the module, sorted by path. It reads them itself: `go list` needs a second or more,
-// leaves out files of other platforms, and fails where a package does not build.
+// parseAll returns every Go file of the module, sorted by path. It reads them itself: `go list`
+// needs a second or more, leaves out files of other platforms, and fails where a package does not
+// build.
 func parseAll(t *testing.T) []file {
 	t.Helper()
 	var files []file

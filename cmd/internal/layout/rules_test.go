@@ -1,4 +1,4 @@
-// Package layout checks DESIGN 11: where packages lie and which way they import. It holds tests only.
+// Package layout checks where packages lie and which way they import. It holds tests only.
 package layout
 
 import (
@@ -29,8 +29,8 @@ var topLevel = []string{
 	"Makefile", "go.mod", "go.sum", "README.md", "DESIGN.md", "CHANGELOG.md",
 }
 
-// A layer says what the packages of a folder and below may import of ours, besides one another. In the lists "x" is
-// the package x alone and "x/..." also what lies below it.
+// A layer says which of our packages those of a folder and below may import, besides one another.
+// "x" is the package x alone, "x/..." also the packages below it.
 type layer struct {
 	folder  string
 	imports []string
@@ -46,8 +46,8 @@ var bucketerFakes = append([]string{"bucketer/bucketertest"}, fakes...)
 // What is wired: the parts and their adapters.
 var parts = []string{"schema/...", "bucketer/...", "ring/...", "dispatcher/...", "executor/..."}
 
-// layers has one row for every folder that may hold packages; the longest folder that matches counts. A row is not
-// given what its parent folder may do.
+// layers has one row for every folder that may hold packages. The longest folder that matches
+// counts; a row does not inherit from its parent folder.
 var layers = []layer{
 	{folder: "schema", tests: []string{"schema/schematest"}},
 	{folder: "schema/damage"},
@@ -89,18 +89,33 @@ var layers = []layer{
 	// What users' programs link: nothing of ours.
 	{folder: "executor/worker", tests: []string{"executor/target", "dispatcher/queue/...", "schema"}},
 
-	{folder: "cmd/carillon", imports: append([]string{"cmd/internal/..."}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
+	{folder: "cmd/carillon", imports: append([]string{"cmd/internal/...", "cmd/carillon/..."}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
+	{folder: "cmd/carillon/cli", imports: []string{"schema", "schema/cassandra", "bucketer/...", "cmd/internal/config", "cmd/internal/node"}},
+	{
+		folder: "cmd/carillon/client", imports: []string{"schema", "bucketer/...", "cmd/carillon/cli", "cmd/carillon/crontab"},
+		tests: append([]string{"cmd/carillon/clitest", "cmd/internal/config"}, parts...),
+	},
+	{
+		folder: "cmd/carillon/importer", imports: []string{"schema", "bucketer/...", "cmd/carillon/cli"},
+		tests: append([]string{"cmd/carillon/clitest"}, parts...),
+	},
+	{folder: "cmd/carillon/clitest", imports: []string{"cmd/carillon/cli", "cmd/internal/config", "cmd/internal/node"}},
+	{folder: "cmd/carillon/crontab"},
+	{folder: "cmd/carillon/capacity", imports: []string{"schema", "bucketer/..."}, tests: append([]string{"loadtest/..."}, parts...)},
 	{folder: "cmd/internal/clockcheck", imports: []string{"schema"}},
 	{folder: "cmd/internal/node", imports: append([]string{"cmd/internal/config", "cmd/internal/clockcheck"}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
-	{folder: "cmd/internal/config", imports: parts},                                                              // for their Config types
-	{folder: "cmd/internal/sim", imports: append([]string{"loadtest/...", "cmd/internal/clockcheck"}, parts...)}, // wires the fakes, judged by the checker
+	// for their Config types
+	{folder: "cmd/internal/config", imports: parts},
+	// wires the fakes, judged by the checker
+	{folder: "cmd/internal/sim", imports: append([]string{"loadtest/...", "cmd/internal/clockcheck"}, parts...)},
 	{folder: "cmd/internal/layout"},
 
 	{folder: "loadtest", imports: []string{"schema", "bucketer/httpapi", "bucketer/schedule", "deploy/local/cluster"}},
 	{folder: "deploy", imports: nil},
 }
 
-// A library is a dependency that one package speaks to, so that it can be changed for another in one place.
+// A library is a dependency that one package speaks to, so that it can be changed for another in
+// one place.
 type library struct {
 	name     string
 	prefixes []string // import paths, and what lies below them
@@ -135,10 +150,12 @@ var libraries = []library{
 		name:     "nats.go",
 		prefixes: []string{"github.com/nats-io/nats.go"},
 		owner:    "dispatcher/queue/jetstream",
-		also:     []string{"executor/worker"}, // the SDK speaks to NATS for programs that are not ours
+		// the SDK speaks to NATS for programs that are not ours
+		also: []string{"executor/worker"},
 		alsoTest: []string{
 			"deploy/local/cluster", // asks the servers it started for a stream
-			"cmd/internal/node",    // runs a worker beside its nodes, as a program that is not ours does
+			// runs a worker beside its nodes, as a program that is not ours does
+			"cmd/internal/node",
 		},
 	},
 	{
@@ -189,7 +206,7 @@ func fileFaults(files []file) []string {
 func importFaults(f file) []string {
 	l, ok := layerOf(f.folder())
 	if !ok {
-		return []string{fmt.Sprintf("%s: DESIGN 11 has no place for a package in %s", f.path, f.folder())}
+		return []string{fmt.Sprintf("%s: no layer is stated for packages in %s", f.path, f.folder())}
 	}
 	var faults []string
 	for _, imported := range f.imports {
@@ -305,7 +322,8 @@ func ours(imported string) (string, bool) {
 	return strings.CutPrefix(imported, modulePath+"/")
 }
 
-// standard reports whether an import path is one of the standard library: its first element has no dot.
+// standard reports whether an import path is one of the standard library: its first element has no
+// dot.
 func standard(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	return !strings.Contains(first, ".")

@@ -27,15 +27,15 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// endless is work that goes on until it is told to stop. Both wait: until an attempt of the run is under way, and until whatever it started
-// has ended.
+// endless is work that lasts until it is cancelled. Both methods wait: for an attempt under way,
+// and for the end of everything that it started.
 type endless struct {
 	work         schema.Work
 	begun, ended func(run schema.RunID)
 }
 
-// Nobody asks the store whether an attempt that is under way was cancelled: the executor hears it from the node that took the cancel in, and
-// ends what it has called, whatever that is.
+// An executor does not poll the store for cancels of running attempts: the node that accepts a
+// cancel signals it, and the executor ends the call, whatever its kind.
 func TestCancelEndsWhatAnotherNodeExecutes(t *testing.T) {
 	w := newWorld(t, "api", "x")
 	w.members[0].Roles, w.members[1].Roles = []string{config.Bucketer, config.Dispatcher}, []string{config.ExecutorR}
@@ -67,7 +67,8 @@ func TestCancelEndsWhatAnotherNodeExecutes(t *testing.T) {
 	}
 }
 
-// cancelled returns the run of endless work that was cancelled while it was under way, once its one attempt is recorded as that.
+// cancelled cancels a run of endless work while it is under way, and returns it once its only
+// attempt is recorded as cancelled.
 func (r *running) cancelled(e endless) (run httpapi.Run) {
 	r.t.Helper()
 	job := r.ask(request.JobRequest{Work: e.work})
@@ -86,7 +87,8 @@ func (r *running) cancelled(e endless) (run httpapi.Run) {
 	return run
 }
 
-// ask makes a job. What it says of its attempts' time is longer than any test waits, so that nothing but a cancel ends one.
+// ask makes a job. The time-out of its attempts is longer than any test, so that only a cancel ends
+// one.
 func (r *running) ask(job request.JobRequest) httpapi.Job {
 	r.t.Helper()
 	job.Key, job.Work.Timeout = uuid.NewString(), schema.Duration(time.Hour)
@@ -119,12 +121,13 @@ func pass[T any](t *testing.T, what string, event <-chan T) (v T) {
 	return v
 }
 
-// endlessCall is a call that is not answered: its receiver sees that nobody waits for the answer any more.
+// endlessCall is a call that is not answered. Its receiver sees when the caller hangs up.
 func endlessCall(t *testing.T) endless {
 	t.Helper()
 	begun, gone, over := make(chan struct{}, 8), make(chan struct{}, 8), make(chan struct{})
 	url := sink(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // the end of a request is seen only once its body was read
+		// the end of a request is seen only once its body was read
+		_, _ = io.Copy(io.Discard, r.Body)
 		begun <- struct{}{}
 		select {
 		case <-r.Context().Done():
@@ -140,8 +143,8 @@ func endlessCall(t *testing.T) endless {
 	}
 }
 
-// endlessHandler is a handler that a worker runs. Only one that has said a word can be told why it is to end: it counts as begun once api
-// shows its first line.
+// endlessHandler is a handler that a worker runs. Only a handler that has logged can be told why it
+// must end, so it counts as begun once the API shows its first line.
 func endlessHandler(t *testing.T, server *embedded.Server, api *running) endless {
 	t.Helper()
 	const subject = "work.endless"
@@ -169,7 +172,7 @@ func endlessHandler(t *testing.T, server *embedded.Server, api *running) endless
 	}
 }
 
-// serve has a worker run h for what comes on a subject, until the test ends.
+// serve makes a worker run h for messages on a subject, until the test ends.
 func serve(t *testing.T, server *embedded.Server, subject string, h worker.Handler) {
 	t.Helper()
 	nc, err := nats.Connect("", nats.InProcessServer(server))
@@ -209,8 +212,9 @@ func (r *running) firstLine(run schema.RunID) httpapi.LogLine {
 
 const sleep, shell = "/bin/sleep", "/bin/sh"
 
-// commands writes the list of scripts of a node: endless sleeps for longer than any test, deaf does that in two processes that do not hear
-// SIGTERM, and speak says what it was given, on both of its outputs, and ends with the code that is its argument.
+// commands writes the list of scripts of a node. endless sleeps for longer than any test; deaf does
+// so in two processes that ignore SIGTERM; speak writes its input to both outputs and exits with
+// the code that is its argument.
 func commands(t *testing.T) (file string) {
 	t.Helper()
 	user := ""
@@ -232,7 +236,7 @@ func commands(t *testing.T) (file string) {
 	return file
 }
 
-// needsScripts skips a test where what it runs is not there.
+// needsScripts skips a test where the programs that it runs are missing.
 func needsScripts(t *testing.T) {
 	t.Helper()
 	for _, path := range []string{sleep, shell} {

@@ -18,25 +18,28 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// newClock returns what compares the node's clock with those of Cassandra's hosts and of the NATS servers.
+// newClock makes the comparison of the node's clock with those of the Cassandra and NATS hosts.
 func (n *Node) newClock() (*clockcheck.Clock, error) {
 	began := time.Now()
 	return clockcheck.New(clockcheck.Config{
 		Sources: func() []schema.HostClock { return slices.Concat(n.store.Clocks(), n.queue.Clocks()) },
-		HostOf:  machines(n.cfg, net.InterfaceAddrs, net.DefaultResolver.LookupNetIP),
+		HostOf:  hostResolver(n.cfg, net.InterfaceAddrs, net.DefaultResolver.LookupNetIP),
 		Read: func() (time.Time, time.Duration) {
 			now := time.Now()
 			return now, now.Sub(began)
 		},
-		Set: n.halt.Subscribe(), Changed: n.rest, Logger: n.log, Registerer: n.reg,
+		Set: n.halt.Subscribe(), Changed: n.suspendDispatch, Logger: n.log, Registerer: n.reg,
 	})
 }
 
-// machines returns the host of a server: what clock.hosts calls its name or its address, else its address. It is "" if
-// the server is in this process, or on our machine: at an address of one of the machine's interfaces, at the one that the
-// node tells others, or on the host that node.host names. The host is the server's name, with an error, if that cannot be
-// resolved.
-func machines(c config.Config, interfaces func() ([]net.Addr, error), lookUp lookUp) func(context.Context, schema.HostClock) (string, error) {
+// hostResolver returns a func that finds the host of a server:
+//
+//	"" if the server is in this process or on our machine: at an address of one of its interfaces,
+//	at an advertised address, or on the host that node.host names
+//	else the host that clock.hosts gives for its name or address
+//	else its address
+//	else its name, with an error: the name cannot be resolved
+func hostResolver(c config.Config, interfaces func() ([]net.Addr, error), lookUp lookUp) func(context.Context, schema.HostClock) (string, error) {
 	hosts := c.Clock.Names()
 	advertised := advertisedHosts(c)
 	names := &addresses{lookUp: lookUp, known: make(map[string]string)}
@@ -66,7 +69,7 @@ func machines(c config.Config, interfaces func() ([]net.Addr, error), lookUp loo
 	}
 }
 
-// ours reports that address is that of one of our machine's interfaces.
+// ours reports whether address belongs to one of this machine's interfaces.
 func ours(address string, interfaces func() ([]net.Addr, error)) bool {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
@@ -88,17 +91,18 @@ func ours(address string, interfaces func() ([]net.Addr, error)) bool {
 // lookUp resolves a name, as net.Resolver.LookupNetIP does.
 type lookUp func(ctx context.Context, network, name string) ([]netip.Addr, error)
 
-// addresses knows the addresses of servers that were not reached yet.
+// addresses resolves the names of servers that were not reached yet.
 type addresses struct {
 	lookUp lookUp
 
 	mu    sync.Mutex
-	known map[string]string // by name: what was found last
+	known map[string]string // by name: the last address found
 }
 
-// of returns the address of a host, which may be an address already. Of several it is the first in order (IPv4 before
-// IPv6), so that all nodes take the same. If the name cannot be resolved it is the one found last; if there is none, the
-// name itself, and an error. The context bounds the look-up.
+// of returns the address of a host, which may be an address already. Of several addresses it
+// returns the first in order (IPv4 before IPv6), so that all nodes take the same. If the name
+// cannot be resolved, it returns the last address found, or else the name and an error. ctx bounds
+// the look-up.
 func (a *addresses) of(ctx context.Context, host string) (string, error) {
 	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" {
 		return host, nil
@@ -118,7 +122,7 @@ func (a *addresses) of(ctx context.Context, host string) (string, error) {
 	return a.known[host], nil
 }
 
-// errNoAddress: a name is known and has no address.
+// errNoAddress says that a name is known and has no address.
 var errNoAddress = errors.New("the name has no address")
 
 // advertisedHosts returns the hosts in the addresses under which others reach the node.

@@ -59,7 +59,7 @@ func TestWhichMachineAServerIsOn(t *testing.T) {
 			if row.change != nil {
 				row.change(&c)
 			}
-			got, err := machines(c, interfaces, lookUp)(t.Context(), schema.HostClock{Host: row.address, Name: row.address})
+			got, err := hostResolver(c, interfaces, lookUp)(t.Context(), schema.HostClock{Host: row.address, Name: row.address})
 			if got != row.want || (err != nil) != (got == "nats-c.example") {
 				t.Errorf("host of %q = %q, %v, want %q", row.address, got, err, row.want)
 			}
@@ -67,7 +67,8 @@ func TestWhichMachineAServerIsOn(t *testing.T) {
 	}
 }
 
-// A server has one host, whether it was reached or not, and whether its name is resolved or not any more.
+// A server has one host, whether it was reached or not, and whether its name is resolved or not any
+// more.
 func TestServerStaysOnItsHost(t *testing.T) {
 	var broken error
 	lookUp := func(context.Context, string, string) ([]netip.Addr, error) {
@@ -76,7 +77,7 @@ func TestServerStaysOnItsHost(t *testing.T) {
 	for want, hosts := range map[string][]string{"10.0.0.2": nil, "b": {"nats-b.example=b"}} {
 		c := config.Default()
 		c.Clock.Hosts = hosts
-		hostOf := machines(c, net.InterfaceAddrs, lookUp)
+		hostOf := hostResolver(c, net.InterfaceAddrs, lookUp)
 		for _, step := range []struct {
 			name, address string
 			broken        error
@@ -93,7 +94,8 @@ func TestServerStaysOnItsHost(t *testing.T) {
 	}
 }
 
-// Three machines, each with a node, Cassandra and NATS. One is dead while the node of another starts: it finds 2 of 3.
+// Three machines, each with a node, Cassandra and NATS. One is dead while the node of another
+// starts: it finds 2 of 3.
 func TestNodeStartsWhileOneOfThreeMachinesIsDead(t *testing.T) {
 	interfaces := func() ([]net.Addr, error) {
 		return []net.Addr{&net.IPNet{IP: net.IPv4(10, 0, 0, 1), Mask: net.CIDRMask(24, 32)}}, nil
@@ -132,7 +134,7 @@ func TestNodeStartsWhileOneOfThreeMachinesIsDead(t *testing.T) {
 					}
 					return append(servers, schema.HostClock{Host: "10.0.0.3", Time: dead}, schema.HostClock{Host: row.nats, Name: row.nats, Time: dead})
 				},
-				HostOf: machines(c, interfaces, lookUp),
+				HostOf: hostResolver(c, interfaces, lookUp),
 				Read:   func() (time.Time, time.Duration) { now := time.Now(); return now, now.Sub(began) },
 				Logger: slog.New(slog.DiscardHandler),
 			})
@@ -147,7 +149,7 @@ func TestNodeStartsWhileOneOfThreeMachinesIsDead(t *testing.T) {
 	}
 }
 
-// In one process there is no other clock: the node is ready, and says that nobody checks its clock.
+// In one process there is no other clock: the node is ready, and reports its clock as unchecked.
 func TestReadyzSaysThatTheClockIsUnchecked(t *testing.T) {
 	w := newWorld(t, "a")
 	open := w.opener("a")
@@ -174,7 +176,7 @@ type aloneQueue struct{ worldQueue }
 
 func (q aloneQueue) Clocks() []schema.HostClock { return q.Conn.Clocks() }
 
-// A Cassandra and a NATS server that do not say the same: nobody knows who is right, and the node says so.
+// Cassandra and NATS disagree: there is no majority, and the node says so.
 func TestReadyzSaysThatThereIsNoMajority(t *testing.T) {
 	w := newWorld(t, "a")
 	open := w.opener("a")
@@ -194,7 +196,8 @@ func (q sureQueue) Clocks() []schema.HostClock {
 	return []schema.HostClock{{Host: "198.51.100.2", Time: q.Conn.Time}}
 }
 
-// A node that cannot compare its clock halts: it must not keep shards that nobody else dispatches then.
+// A node that cannot compare its clock halts. It must hand over its shards, so that others dispatch
+// them.
 func TestNodeWhoseClockIsUndecidedFromItsStartRests(t *testing.T) {
 	w := newWorld(t, "a", "b")
 	open, silent := silenced(w.opener("a"))
@@ -203,7 +206,7 @@ func TestNodeWhoseClockIsUndecidedFromItsStartRests(t *testing.T) {
 	inner := open.Ring
 	open.Ring = func(shards int, api string) (Ring, error) {
 		r, err := inner(shards, api)
-		return restRing{r, rests}, err
+		return spyRing{r, rests}, err
 	}
 	log, heard := listenFor("this node dispatches nothing and refuses writes")
 	r := start(t, "a", open, log).up()
@@ -218,13 +221,13 @@ func TestNodeWhoseClockIsUndecidedFromItsStartRests(t *testing.T) {
 	await(t, "the ring hears that the node dispatches", func() bool { return len(rests) == 1 && !<-rests })
 }
 
-// restRing tells what Rest was called with.
-type restRing struct {
+// spyRing records the calls of SuspendDispatch.
+type spyRing struct {
 	Ring
 	rests chan<- bool
 }
 
-func (r restRing) Rest(rest bool) error {
-	r.rests <- rest
-	return r.Ring.Rest(rest)
+func (r spyRing) SuspendDispatch(suspend bool) error {
+	r.rests <- suspend
+	return r.Ring.SuspendDispatch(suspend)
 }

@@ -8,7 +8,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// cluster tells what this node sees: the members by gossip, the cursors by the store.
+// cluster returns this node's view: the members from gossip, the cursors from the store.
 func (n *Node) cluster(ctx context.Context) (httpapi.Cluster, error) {
 	cursors, err := n.store.Cursors(ctx)
 	if err != nil {

@@ -1,7 +1,28 @@
-// Package node wires the parts of a node together, starts them in order, and stops them in the opposite order,
-// each step bounded. Two nodes can live in one process.
+// Package node wires the parts of a node together, starts them in order, and stops them in reverse
+// order. Every step of a stop has a bound. Two nodes can live in one process.
 //
-// The order of a start: listen (healthy, not ready, every other request refused with 503), wait for the store, wait for the
-// queue, then ring, bucketer, dispatcher and executor, then serve. The order of a stop: not ready, dispatcher and executor (the executor
-// drains), ring (leave, then go), API, queue, store.
+//	start  listen: /healthz is fine, /readyz and all else get 503         startup.go
+//	       open the store, then the queue; a cluster's are retried        open.go
+//	       make ring, bucketer, administration, dispatcher, executor, API  node.go, administration.go
+//	       compare the clock with those of other hosts                     clock.go
+//	       run the parts, then serve the API                               node.go, stages.go
+//	stop   hand the shards over, so that others dispatch meanwhile         node.go
+//	       dispatcher, then executor, which drains; ring; API              stages.go
+//	       queue, then store
+//
+// Other files: profiles.go (/debug/pprof/), hosts.go (which hosts a request may name), stats.go
+// (counts of each minute), targets.go (circuit breakers of all executors), signals.go
+// (subscriptions to signals of other nodes), scripts.go (the allow list), cluster.go (what
+// /v1/cluster shows).
+//
+// # Invariants
+//
+//  1. Nothing dispatches before the clock was compared.
+//  2. A node that is told to stop hands its shards over first, and takes none again.
+//  3. What starts first stops last; a part that does not stop in time is left behind and logged.
+//
+// # What if a node crashes
+//
+// Nothing is kept here: the ring finds the dead member, and dispatcher, executor and store say in
+// their package comments what happens to shards, attempts and rows.
 package node

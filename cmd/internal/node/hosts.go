@@ -7,7 +7,8 @@ import (
 	"carillon.dev/carillon/bucketer/httpapi"
 )
 
-// hosts returns which hosts a request to the API at an address may name: any, unless only this machine can reach it.
+// hosts returns a func that says which hosts a request to the API may name: any host, unless only
+// this machine can reach the address.
 func hosts(at net.Addr, advertise string) func(string) bool {
 	if tcp, ok := at.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"carillon.dev/carillon/executor/target"
 )
 
-// Of as many attempts as there are slots, each must find a connection though all be to one host.
+// Each of as many attempts as there are slots must get a connection, even if all go to one host.
 func TestAHostMayHaveAsManyConnectionsAsThereAreSlots(t *testing.T) {
 	for _, slots := range []int{1, executor.DefaultSlots, 20_000} {
 		n := &Node{cfg: config.Config{Executor: config.Executor{Slots: slots}}, log: slog.New(slog.DiscardHandler)}

@@ -34,10 +34,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(cluster.Main(m), goleak.IgnoreAnyFunction("github.com/gocql/gocql.(*Conn).awaitSchemaAgreement"))
 }
 
-// patience bounds what a test waits for; it is never used up by a test that passes.
+// patience bounds the waits of a test; a test that passes never uses it up.
 const patience = time.Minute
 
-// world is what the nodes of a test stand on: one store, one queue, and a ring of fixed members.
+// world is shared by the nodes of a test: one store, one queue, and a ring of fixed members.
 type world struct {
 	store   *pebble.Store
 	broker  *inproc.Broker
@@ -108,7 +108,7 @@ func (w *world) opener(name string) Opener {
 		},
 		Ring: func(shards int, _ string) (Ring, error) {
 			r, err := ring.Static(w.members, shards)
-			return fixed{r}, err
+			return fixedRing{r}, err
 		},
 	}
 }
@@ -217,7 +217,7 @@ func fetch(ctx context.Context, url string) (int, string, error) {
 	return resp.StatusCode, string(body), err
 }
 
-// await asks until ok says that it is so.
+// await polls until ok holds.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -232,8 +232,8 @@ func await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// client returns a client of the node that tries again what was refused for now: a machine under load looks like one that was
-// stopped.
+// client returns a client of the node that retries temporary refusals: on a busy machine a node may
+// think that its process was frozen.
 func (r *running) client() *httpapi.Client {
 	r.t.Helper()
 	return r.clientOf(httpapi.ClientConfig{Retries: 100, MaxWait: 500 * time.Millisecond})
@@ -286,7 +286,7 @@ func sink(t *testing.T, handle func(w http.ResponseWriter, r *http.Request)) str
 	return s.URL
 }
 
-// listener is a log that tells when it hears a message.
+// listener is a log that signals when a message is logged.
 type listener struct {
 	slog.Handler
 	message string

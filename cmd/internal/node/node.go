@@ -41,11 +41,12 @@ type Queue interface {
 type Ring interface {
 	dispatcher.Ring
 	Ready() error
-	Rest(rest bool) error
+	SuspendDispatch(rest bool) error
 	Run(ctx context.Context) error
 }
 
-// Opener opens what a node stands on. Each blocks until it can, or until ctx ends; the node closes what it was given.
+// Opener opens store, queue and ring of a node. Store and Queue block until they succeed or ctx
+// ends. The node closes what it gets.
 type Opener struct {
 	Store func(ctx context.Context) (schema.Store, error)
 	Queue func(ctx context.Context) (Queue, error)
@@ -66,13 +67,13 @@ type Options struct {
 	Ready func(api string)
 }
 
-// Node is one process's worth of Carillon.
+// Node is a node of Carillon. Several may run in one process.
 type Node struct {
-	cfg  config.Config
-	opts Options
-	log  *slog.Logger
-	reg  *prometheus.Registry
-	gate gate
+	cfg     config.Config
+	opts    Options
+	log     *slog.Logger
+	reg     *prometheus.Registry
+	startup startupServer
 
 	store schema.Store
 	queue Queue
@@ -80,18 +81,18 @@ type Node struct {
 	clock *clockcheck.Clock
 	halt  *bucketer.Halt
 
-	profiles netip.AddrPort // where they are served; not valid: nowhere
+	profiles netip.AddrPort // where they are served; invalid: nowhere
 
-	stopping atomic.Bool // told to stop: our shards are others' from then on
+	stopping atomic.Bool // told to stop: other nodes own our shards
 
-	bucketer   *engine.Engine
-	dispatcher *dispatcher.Dispatcher
-	executor   *executor.Executor
-	operations *operations.Operations
-	scripts    *target.Script // nil: not enabled
-	office     *office
-	api        *httpapi.Server
-	host       func(string) bool // what requests to the API may name
+	bucketer       *engine.Engine
+	dispatcher     *dispatcher.Dispatcher
+	executor       *executor.Executor
+	operations     *operations.Operations
+	scripts        *target.Script // nil: not enabled
+	administration *administration
+	api            *httpapi.Server
+	host           func(string) bool // what requests to the API may name
 }
 
 // New returns a node that does nothing until Run. The configuration must be valid.
@@ -106,8 +107,8 @@ func New(cfg config.Config, opts Options) *Node {
 	return &Node{cfg: cfg, opts: opts, log: opts.Logger, reg: opts.Registry}
 }
 
-// Run starts the node, serves until ctx ends, and stops it. It returns nil when it was told to stop, and an error if it
-// could not start.
+// Run starts the node, serves until ctx ends, and stops it. It returns nil when it was told to
+// stop, and an error if it could not start.
 func (n *Node) Run(ctx context.Context) error {
 	l := n.opts.Listener
 	if l == nil {
@@ -119,27 +120,27 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	n.host = hosts(l.Addr(), n.cfg.API.Advertise)
 	base := "http://" + l.Addr().String()
-	n.warn()
-	_, stopAdmin, err := n.admin(ctx)
+	n.warnOfOpenSettings()
+	_, stopAdmin, err := n.serveProfiles(ctx)
 	if err != nil {
 		_ = l.Close()
 		return err
 	}
 	defer stopAdmin()
-	n.gate.waitFor("the store")
-	release, closeGate := n.gate.serve(l)
+	n.startup.waitFor("the store")
+	release, stopStartup := n.startup.serve(l)
 
 	stops, err := n.start(ctx, base)
 	defer stops.run(n.log)
-	stops.push("gate", closeGate)
+	stops.push("startup server", stopStartup)
 	if err == nil {
-		n.gate.handOver(n.api)
+		n.startup.handOver(n.api)
 	}
 	if gerr := release(); gerr != nil && err == nil {
 		err = fmt.Errorf("open the API: %w", gerr)
 	}
 	if err != nil {
-		_ = l.Close() // nothing serves on it
+		_ = l.Close()
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -148,7 +149,7 @@ func (n *Node) Run(ctx context.Context) error {
 	return n.serve(ctx, l, base)
 }
 
-// start opens what the node stands on and makes its parts.
+// start opens store, queue and ring, and makes the parts.
 func (n *Node) start(ctx context.Context, base string) (*cleanups, error) {
 	stops := &cleanups{}
 	var err error
@@ -156,12 +157,12 @@ func (n *Node) start(ctx context.Context, base string) (*cleanups, error) {
 		return stops, fmt.Errorf("open the store: %w", err)
 	}
 	stops.push("store", n.store.Close)
-	n.gate.waitFor("the queue")
+	n.startup.waitFor("the queue")
 	if n.queue, err = n.opts.Opener.Queue(ctx); err != nil {
 		return stops, fmt.Errorf("open the queue: %w", err)
 	}
 	stops.push("queue", n.queue.Close)
-	n.gate.waitFor("the settings")
+	n.startup.waitFor("the settings")
 	settings, err := n.settings(ctx)
 	if err != nil {
 		return stops, err
@@ -176,7 +177,7 @@ func (n *Node) start(ctx context.Context, base string) (*cleanups, error) {
 	return stops, n.assemble(stops)
 }
 
-// settings reads the settings, and goes on trying.
+// settings reads the settings, and retries until ctx ends.
 func (n *Node) settings(ctx context.Context) (schema.Settings, error) {
 	for {
 		s, err := n.store.Settings(ctx)
@@ -186,7 +187,7 @@ func (n *Node) settings(ctx context.Context) (schema.Settings, error) {
 		case ctx.Err() != nil:
 			return schema.Settings{}, ctx.Err()
 		}
-		n.log.Warn("settings could not be read: trying again", "err", err)
+		n.log.Warn("settings could not be read: retrying", "err", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Second):
@@ -203,19 +204,19 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}
 	n.halt.Also(n.clock.Off)
 	n.bucketer, err = engine.New(bucketer.Config{
-		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.unwilling, Listeners: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
-		DeadLetterRetention: n.cfg.Letters.Retention, Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
+		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.refusesJobs, Listeners: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
+		DeadLetterRetention: n.cfg.DeadLetters.Retention, Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
 	})
 	if err != nil {
 		return err
 	}
-	if n.office, err = n.openOffice(now); err != nil {
+	if n.administration, err = n.openAdministration(now); err != nil {
 		return err
 	}
 	if n.cfg.Has(config.Dispatcher) {
 		n.dispatcher, err = dispatcher.New(dispatcher.Config{
 			Name: n.cfg.Node.Name, Incarnation: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36), Lanes: n.cfg.NATS.Lanes,
-			Store: n.store, Queue: n.queue, Ring: n.ring, Writer: n.bucketer, Tenants: n.office.tenants, Rates: n.bucketer, Halt: n.halt,
+			Store: n.store, Queue: n.queue, Ring: n.ring, Writer: n.bucketer, Tenants: n.administration.tenants, Rates: n.bucketer, Halt: n.halt,
 			Logger: n.log.With("part", "dispatcher"), Registerer: n.reg,
 		})
 		if err != nil {
@@ -234,7 +235,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}
 	n.operations = operations.New(operations.Config{
 		Bucketer: n.bucketer.Bucketer, Runs: n.bucketer.RunParts(), Jobs: n.bucketer.Recurring(), Store: n.store,
-		Quota: n.office.tenants, Node: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36),
+		Quota: n.administration.tenants, Node: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36),
 		Logger: n.log.With("part", "operations"), Registerer: n.reg,
 	})
 	n.api, err = httpapi.New(httpapi.Config{
@@ -243,7 +244,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}, httpapi.Deps{
 		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer, Operations: n.operations, DeadLetters: n.bucketer,
 		Ready: n.ready, Cluster: n.cluster, Gatherer: n.reg,
-		Keys: n.office.keys, Signing: n.office.signing, Tenants: n.office.tenants, Quotas: n.office.tenants, Targets: n.targets(), Audit: n.office.audit, Stats: n.office.stats,
+		Keys: n.administration.keys, Signing: n.administration.signing, Tenants: n.administration.tenants, Quotas: n.administration.tenants, Targets: n.targets(), Audit: n.administration.audit, Stats: n.administration.stats,
 	})
 	return err
 }
@@ -253,8 +254,8 @@ func (n *Node) httpConfig(room *target.ByteBudget) target.HTTPConfig {
 	allow, never := n.cfg.Executor.Prefixes()
 	c := target.HTTPConfig{
 		AllowPrefixes: allow, DenyPrefixes: never, MaxOutput: n.cfg.Executor.MaxOutput, Budget: room, Logger: n.log.With("part", "executor"),
-		// What is under way at once is bounded by the slots. Were there fewer connections to a host than may be wanted, attempts would wait for one
-		// until their time is up, and be held against the host.
+		// The slots bound the calls under way. With fewer connections than that, attempts would
+		// wait for a connection until they time out, and the circuit breaker would blame the host.
 		MaxConnsPerHost: n.cfg.Executor.Slots + target.MaxOrphanedDials,
 	}
 	if n.profiles.IsValid() {
@@ -287,31 +288,32 @@ func (n *Node) assembleExecutor(stops *cleanups, room *target.ByteBudget) error 
 	n.executor, err = executor.New(executor.Config{
 		Name: n.cfg.Node.Name, Region: n.cfg.Node.Region, Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,
 		Store: n.store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Queue: n.queue, Notices: n.queue, Signals: n.queue,
-		Targets: targets, Signer: n.office.signing, Halt: n.halt, MaxOutput: n.cfg.Executor.MaxOutput,
+		Targets: targets, Signer: n.administration.signing, Halt: n.halt, MaxOutput: n.cfg.Executor.MaxOutput,
 		DrainTimeout: n.cfg.Executor.DrainTimeout,
 		Logger:       n.log.With("part", "executor"), Registerer: n.reg,
 	})
 	return err
 }
 
-// unwilling reports that no job is taken in: the process was stopped, its clock is off, or NATS is out of reach, so that a job due
-// soon would wait for a sweep.
-func (n *Node) unwilling() bool { return n.halt.Halted() || n.queue.Ready() != nil }
+// refusesJobs reports whether the node refuses new jobs: the process was frozen, its clock is off,
+// or NATS is out of reach, so that a job due soon would wait for a sweep.
+func (n *Node) refusesJobs() bool { return n.halt.Halted() || n.queue.Ready() != nil }
 
-// rest hands our shards to others while the clock is off: it, and only it, must not dispatch.
-func (n *Node) rest(off bool) {
-	off = off || n.stopping.Load() // a clock that is right again gives us nothing back then
-	if err := n.ring.Rest(off); err != nil {
-		n.log.Warn("the ring could not be told", "resting", off, "err", err)
+// suspendDispatch hands our shards over while the clock is off, since only this node must not
+// dispatch then; with false it takes shards again.
+func (n *Node) suspendDispatch(off bool) {
+	off = off || n.stopping.Load() // a node that stops takes no shards again
+	if err := n.ring.SuspendDispatch(off); err != nil {
+		n.log.Warn("suspending dispatch was not announced", "suspended", off, "err", err)
 	}
 }
 
-// depart hands our shards to others before anything stops: the dispatcher stops first and the ring last, and in between the
-// executor may drain for a long time.
-func (n *Node) depart() {
+// releaseShards hands our shards over before anything stops. Otherwise they would rest while the
+// executor drains, because the dispatcher stops first and the ring last.
+func (n *Node) releaseShards() {
 	n.stopping.Store(true)
 	if n.dispatcher != nil {
-		n.rest(true)
+		n.suspendDispatch(true)
 	}
 }
 
@@ -320,9 +322,10 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 	life := context.WithoutCancel(ctx)
 	var g stages
 	defer g.stop(n.log)
-	defer n.depart()
-	n.clock.Compare(ctx)                  // before anybody is told that the node is up
-	g.start(life, "office", n.office.run) // before the API, so that what that did last is still written
+	defer n.releaseShards()
+	n.clock.Compare(ctx) // before the node is announced
+	// started before the API, and so stopped after it: it writes what the API did last
+	g.start(life, "administration", n.administration.run)
 	g.start(life, "api", func(ctx context.Context) error { return n.api.Run(ctx, l) })
 	g.start(life, "ring", n.ring.Run)
 	g.start(life, "watch", func(ctx context.Context) error {
@@ -343,7 +346,7 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 	}
 	defer unsubscribe()
 	if n.executor != nil {
-		g.startPatiently(life, "executor", n.cfg.Executor.DrainTimeout, n.executor.Run)
+		g.startDraining(life, "executor", n.cfg.Executor.DrainTimeout, n.executor.Run)
 	}
 	if n.dispatcher != nil {
 		g.start(life, "dispatcher", n.dispatcher.Run)
@@ -361,12 +364,12 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 	}
 }
 
-// expirer is a store that wants to be told when to give space back; Cassandra needs nobody for that.
+// expirer is a store that must be told to drop expired rows; Cassandra does that by itself.
 type expirer interface {
 	Expire(ctx context.Context, now time.Time) (buckets int, err error)
 }
 
-// expireEvery is how often the embedded store drops what has left.
+// expireEvery is how often the embedded store drops expired rows.
 const expireEvery = time.Minute
 
 func (n *Node) expire(ctx context.Context, e expirer) {
@@ -379,65 +382,15 @@ func (n *Node) expire(ctx context.Context, e expirer) {
 		case <-tick.C:
 		}
 		if _, err := e.Expire(ctx, n.now()); err != nil && ctx.Err() == nil {
-			n.log.Warn("rows that have left could not be dropped", "err", err)
+			n.log.Warn("expired rows could not be dropped", "err", err)
 		}
 	}
 }
 
-// listen hears what every node should know at once.
-func (n *Node) listen() (cancel func(), err error) {
-	tasks, err := n.queue.SubscribeSignal(queue.TopicTask, n.bucketer.TaskCache().Changed)
-	if err != nil {
-		return nil, fmt.Errorf("listen for changed tasks: %w", err)
-	}
-	var apply func(context.Context) error
-	if n.dispatcher != nil {
-		apply = n.dispatcher.TaskChanged
-	}
-	asked, err := n.bucketer.ListenForTaskChanges(n.queue, n.cfg.Node.Name, apply)
-	if err != nil {
-		tasks()
-		return nil, fmt.Errorf("listen for questions about tasks: %w", err)
-	}
-	office, err := n.office.listen(n.queue)
-	if err != nil {
-		tasks()
-		asked()
-		return nil, err
-	}
-	heard := func() { tasks(); asked(); office() }
-	if n.executor == nil {
-		return heard, nil
-	}
-	cancels, err := n.queue.SubscribeSignal(queue.TopicCancel, func(body []byte) {
-		if id, err := schema.ParseEntryID(string(body)); err == nil {
-			n.executor.Cancel(id)
-		}
-	})
-	if err != nil {
-		heard()
-		return nil, fmt.Errorf("listen for cancelled runs: %w", err)
-	}
-	slots, err := n.queue.SubscribeSignal(queue.TopicSlots, n.executor.SlotsChanged)
-	if err != nil {
-		heard()
-		cancels()
-		return nil, fmt.Errorf("listen for who waits for slots: %w", err)
-	}
-	targets, err := n.targets().answer(n.cfg.Node.Name, n.executor)
-	if err != nil {
-		heard()
-		cancels()
-		slots()
-		return nil, err
-	}
-	return func() { heard(); cancels(); slots(); targets() }, nil
-}
-
-// readyTimeout bounds the question to the store behind /readyz: who asks for it seldom waits longer.
+// readyTimeout bounds the read of the store by which /readyz is answered.
 const readyTimeout = 2 * time.Second
 
-// ready tells how everything stands that the node needs.
+// ready returns the state of everything the node depends on.
 func (n *Node) ready(ctx context.Context) []httpapi.Dependency {
 	bounded, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -472,7 +425,7 @@ func (n *Node) ready(ctx context.Context) []httpapi.Dependency {
 	return lines
 }
 
-// members returns the names of all nodes that live, as far as is known.
+// members returns the names of all live nodes in the ring's view.
 func (n *Node) members() []string {
 	all := n.ring.Snapshot().Members()
 	names := make([]string, len(all))

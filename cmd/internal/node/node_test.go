@@ -71,7 +71,9 @@ func TestTwoNodesInOneProcessShareTheWork(t *testing.T) {
 			once.Do(func() { close(both) })
 		}
 		mu.Unlock()
-		<-both // nothing ends before more are under way than one node can have, and one cannot hold all the rest either
+		// nothing ends before more are under way than one node can have, and one cannot hold all
+		// the rest either
+		<-both
 	})
 	var jobs []httpapi.Job
 	for i := range 40 {
@@ -105,7 +107,7 @@ func TestTwoNodesInOneProcessShareTheWork(t *testing.T) {
 	}
 }
 
-// What runs when the node is told to stop is brought to its end and recorded.
+// Attempts under way when the node is told to stop end and are recorded.
 func TestStopDrainsTheExecutor(t *testing.T) {
 	w := newWorld(t, "a")
 	log, stopping := listenFor("node is stopping")
@@ -169,12 +171,12 @@ func TestRestartOnTheSameFolderRunsWhatWasAccepted(t *testing.T) {
 	}
 }
 
-// A cluster's node goes on trying: what it cannot reach may come.
+// A node of a cluster retries servers that it cannot reach.
 func TestClusterWaitsForCassandra(t *testing.T) {
 	cfg := config.Default()
 	cfg.Node.Name = "a"
 	cfg.Cassandra.Hosts = []string{"127.0.0.1:1"} // nobody listens there
-	log, heard := listenFor("cassandra is not there yet: trying again")
+	log, heard := listenFor("cassandra is not usable yet: retrying")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)

@@ -10,7 +10,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Whoever looks at the node, at its metrics or at a run sees that nothing was called.
+// The node's log, its metrics and its runs show that nothing was called.
 func TestNoopIsSeen(t *testing.T) {
 	for name, noop := range map[string]bool{"measured": true, "as it should be": false} {
 		t.Run(name, func(t *testing.T) {

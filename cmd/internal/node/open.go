@@ -21,7 +21,7 @@ import (
 	pebble "carillon.dev/carillon/schema/embedded"
 )
 
-// storeRetry is how long a store that cannot be reached is left alone.
+// storeRetry is the pause between two attempts to open the store.
 const storeRetry = 2 * time.Second
 
 // CassandraConfig turns the configuration into the adapter's.
@@ -67,9 +67,9 @@ func Cluster(c config.Config, version string, log *slog.Logger, reg prometheus.R
 					return nil, ctx.Err()
 				case errors.Is(err, cassandra.ErrNewer), errors.Is(err, cassandra.ErrChanged), errors.Is(err, cassandra.ErrRefused),
 					errors.Is(err, cassandra.ErrReplication):
-					return nil, err // not so ErrNotMigrated: migrating may just be under way
+					return nil, err // ErrNotMigrated is retried: a migration may be under way
 				}
-				log.Warn("cassandra is not there yet: trying again", "hosts", c.Cassandra.Hosts, "err", err)
+				log.Warn("cassandra is not usable yet: retrying", "hosts", c.Cassandra.Hosts, "err", err)
 				select {
 				case <-ctx.Done():
 				case <-time.After(storeRetry):
@@ -97,35 +97,36 @@ func Cluster(c config.Config, version string, log *slog.Logger, reg prometheus.R
 	}
 }
 
-// fixed is a ring of one, which need not run.
-type fixed struct{ *ring.Fixed }
+// fixedRing is a ring of one member.
+type fixedRing struct{ *ring.Fixed }
 
-func (fixed) Run(ctx context.Context) error {
+func (fixedRing) Run(ctx context.Context) error {
 	<-ctx.Done()
 	return nil
 }
 
-// owned is a queue with the server that it is connected to.
-type owned struct {
+// ownedQueue is a queue together with its embedded server.
+type ownedQueue struct {
 	Queue
 	server *embedded.Server
 }
 
-func (o owned) Close() error {
+func (o ownedQueue) Close() error {
 	err := o.Queue.Close()
 	o.server.Close()
 	return err
 }
 
-// Place says where a node is that is the whole system.
+// Place says where a node on embedded parts keeps its data and listens.
 type Place struct {
-	Dir string // the store and NATS lie below it
-	// NATS, if it is not nil, has NATS listen on the loopback interface, at NATSPort or at any free one if that is 0, and is told where.
+	Dir string // of the store and of NATS
+	// NATS, if not nil, makes NATS listen on the loopback interface, at NATSPort or, if that is 0,
+	// at a free port. It is called with the URL.
 	NATS     func(url string)
 	NATSPort int
 }
 
-// Embedded opens a node that is the whole system: the store in Pebble, NATS in this process.
+// Embedded opens a node on embedded parts: the store in Pebble, NATS in this process.
 func Embedded(c config.Config, at Place, version string, log *slog.Logger, reg prometheus.Registerer) Opener {
 	return Opener{
 		Store: func(context.Context) (schema.Store, error) {
@@ -152,17 +153,18 @@ func Embedded(c config.Config, at Place, version string, log *slog.Logger, reg p
 				server.Close()
 				return nil, err
 			}
-			return owned{q, server}, nil
+			return ownedQueue{q, server}, nil
 		},
 		Ring: func(shards int, api string) (Ring, error) {
 			r, err := ring.Static([]ring.Member{{Name: c.Node.Name, Incarnation: 1, API: api, Roles: c.Roles, Version: version}}, shards)
 			if err != nil {
 				return nil, err
 			}
-			return fixed{r}, nil
+			return fixedRing{r}, nil
 		},
 	}
 }
 
-// devShards is S of a store that carillon dev makes: a single process fills its batches better with few.
+// devShards is the number of shards of a store that carillon dev makes. With few shards one process
+// fills its batches better.
 const devShards = 16

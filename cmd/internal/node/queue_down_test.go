@@ -17,8 +17,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A running node whose NATS server is killed refuses every write with 503, since what is due soon would have to wait for a sweep, goes
-// on answering what is asked, and takes writes again by itself when the server is back.
+// A running node whose NATS server is killed refuses every write with 503, because a job due soon
+// would wait for a sweep. It still answers reads, and takes writes again when the server is back.
 func TestNodeWithoutNATSRefusesWritesUntilItIsBack(t *testing.T) {
 	servers := cluster.Start(t, cluster.Spec{NATS: 1})
 	open := newWorld(t, "a").opener("a")
@@ -99,7 +99,8 @@ func TestNodeWithoutNATSRefusesWritesUntilItIsBack(t *testing.T) {
 		await(t, write.name+" is possible again", func() bool {
 			err := write.do(t.Context())
 			var p *httpapi.Problem
-			if err != nil && (!errors.As(err, &p) || p.Kind() != "not-ready") { // a machine under load looks like one that was stopped
+			// on a busy machine the process looks as if it had been frozen
+			if err != nil && (!errors.As(err, &p) || p.Kind() != "not-ready") {
 				t.Fatalf("%s since NATS is back = %v", write.name, err)
 			}
 			return err == nil

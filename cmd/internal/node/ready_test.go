@@ -44,7 +44,7 @@ func silenced(o Opener) (Opener, *atomic.Bool) {
 	return o, silent
 }
 
-// A load balancer's question is answered while the store hangs, and says what does.
+// /readyz answers while the store hangs, and names the store.
 func TestReadyzAnswersWhileTheStoreHangs(t *testing.T) {
 	open, silent := silenced(newWorld(t, "a").opener("a"))
 	r := start(t, "a", open, nil).up()
@@ -60,7 +60,8 @@ func TestReadyzAnswersWhileTheStoreHangs(t *testing.T) {
 	await(t, "the node is ready again", func() bool { status, _ := get(t, r.url+"/readyz"); return status == http.StatusOK })
 }
 
-// The bound of /readyz holds to the instant, whoever else reads clocks that hang, and each reading of a clock has its own.
+// The bound of /readyz holds exactly while readings of clocks hang, and each reading has its own
+// bound.
 func TestReadyIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open, silent := silenced(newWorld(t, "a").opener("a"))

@@ -9,8 +9,8 @@ import (
 	"carillon.dev/carillon/executor/target"
 )
 
-// openScripts makes the target of scripts if there are any, and returns what requests may say of them: the executor that runs a script and
-// the bucketer that takes it in have one list.
+// openScripts makes the target of scripts, if the operator allows any, and the rules of requests
+// that name one. Executor and bucketer use the same allow list.
 func (n *Node) openScripts(room *target.ByteBudget) (request.Rules, error) {
 	file := n.cfg.Executor.Scripts
 	if file == "" {

@@ -29,8 +29,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A signing key is shown once, to whoever made it. It is in nothing else that a node says or writes, at the finest level of its log and
-// however calls fail; neither is what it is sealed with.
+// A signing key is shown once, in the answer that created it. Nothing else that a node answers,
+// logs or stores contains it, not even at debug level or when calls fail. The same holds for the
+// operator's key that encrypts it.
 func TestSigningKeyIsInNothingThatANodeSaysOrWrites(t *testing.T) {
 	dir, log := t.TempDir(), &pages{}
 	seal, other := bytes.Repeat([]byte("seal"), 8), bytes.Repeat([]byte("moon"), 8)
@@ -83,7 +84,8 @@ func TestSigningKeyIsInNothingThatANodeSaysOrWrites(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 		_ = r.Header.Write(w) // it says all that it was told
 	})
-	const canary = "canary-in-the-payload" // what is certainly stored: where it is not found nothing would be
+	// what is certainly stored: where it is not found nothing would be
+	const canary = "canary-in-the-payload"
 	task := func(url string) (name string) {
 		t.Helper()
 		name = "t" + uuid.NewString()
@@ -186,13 +188,14 @@ func (p *pages) text() []byte {
 	return bytes.Clone(p.all.Bytes())
 }
 
-// formOf returns in which form text holds secret, "" if in none that bytes are ever written in.
+// formOf returns the encoding in which text contains secret, "" if it contains it in none.
 func formOf(secret, text []byte) string {
 	quoted := strconv.Quote(string(secret))
 	inJSON, _ := json.Marshal(string(secret)) // text encodes
 	for form, s := range map[string]string{
-		"as it is":                string(secret),
-		"in base64":               base64.RawStdEncoding.EncodeToString(secret), // with whsec_ before it or without
+		"as it is": string(secret),
+		// with whsec_ before it or without
+		"in base64":               base64.RawStdEncoding.EncodeToString(secret),
 		"in base64 of URLs":       base64.RawURLEncoding.EncodeToString(secret),
 		"in hexadecimals":         hex.EncodeToString(secret),
 		"in HEXADECIMALS":         strings.ToUpper(hex.EncodeToString(secret)),
@@ -208,7 +211,8 @@ func formOf(secret, text []byte) string {
 	return ""
 }
 
-// searchFolder searches every file below dir, and sees that what is certainly stored is found there.
+// searchFolder searches every file below dir, and sees that what is certainly stored is found
+// there.
 func searchFolder(t *testing.T, dir, canary string, search func(what string, text []byte)) {
 	t.Helper()
 	found := false

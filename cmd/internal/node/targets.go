@@ -19,31 +19,35 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Circuit breakers lie in the memory of executors. Who is asked about targets sends a signal to all of them, which names a topic of its own for the answers.
+// Circuit breakers live in the memory of executors. A node that is asked about targets sends a
+// signal to all executors. The signal names a topic for the answers.
 const (
-	// targetsWithin bounds how long answers are waited for.
-	targetsWithin = time.Second
-	// maxTargetsTold bounds the targets of one answer: about 400 KiB, well below what a message may have.
-	maxTargetsTold = 2000
+	// targetsTimeout bounds the wait for answers.
+	targetsTimeout = time.Second
+	// maxTargets bounds the targets of one answer: about 400 KiB, well below the limit of a
+	// message.
+	maxTargets = 2000
 )
 
-// targetsAsk is the body of queue.TopicTargets.
-type targetsAsk struct {
+// targetsRequest is the body of queue.TopicTargets.
+type targetsRequest struct {
 	Tenant string `json:"tenant"`
-	Reply  string `json:"reply"`           // the topic of the answers
-	Reset  string `json:"reset,omitempty"` // the target whose circuit is to be closed before the answer
+	Reply  string `json:"reply"` // the topic of the answers
+	// Reset is the target whose circuit breaker to close before the answer.
+	Reset string `json:"reset,omitempty"`
 }
 
-// targetsAnswer is what an executor answers.
+// targetsAnswer is the answer of an executor.
 type targetsAnswer struct {
 	Node    string                  `json:"node"`
 	Targets []admission.TargetState `json:"targets"`
 }
 
-// replyTopic is the form of topics of answers: a signal must not be made to speak to another topic.
+// replyTopic is the form of the topics of answers, so that a signal cannot make us publish on any
+// other topic.
 var replyTopic = regexp.MustCompile(`^targets\.[0-9a-z]{26}$`)
 
-// targets asks executors, and answers for ours.
+// targets asks the executors of the cluster, and answers for our own.
 type targets struct {
 	queue     queue.Signals
 	executors func() []string // the names of those that should answer
@@ -52,16 +56,17 @@ type targets struct {
 
 // Targets implements httpapi.Targets.
 func (t *targets) Targets(ctx context.Context, tenant string) (known []httpapi.NodeTarget, missing []string, err error) {
-	return t.ask(ctx, targetsAsk{Tenant: tenant})
+	return t.ask(ctx, targetsRequest{Tenant: tenant})
 }
 
 // ResetTarget implements httpapi.Targets.
 func (t *targets) ResetTarget(ctx context.Context, tenant, target string) (known []httpapi.NodeTarget, missing []string, err error) {
-	return t.ask(ctx, targetsAsk{Tenant: tenant, Reset: target})
+	return t.ask(ctx, targetsRequest{Tenant: tenant, Reset: target})
 }
 
-// ask asks all executors. Reset and question are one signal: two would be heard in any order.
-func (t *targets) ask(ctx context.Context, ask targetsAsk) (known []httpapi.NodeTarget, missing []string, err error) {
+// ask asks all executors. The reset is part of the same signal, because two signals may arrive in
+// any order.
+func (t *targets) ask(ctx context.Context, ask targetsRequest) (known []httpapi.NodeTarget, missing []string, err error) {
 	ask.Reply = queue.TopicTargets + "." + strings.ToLower(rand.Text())
 	heard := make(chan targetsAnswer, 64)
 	stop := make(chan struct{})
@@ -80,7 +85,7 @@ func (t *targets) ask(ctx context.Context, ask targetsAsk) (known []httpapi.Node
 		return nil, nil, fmt.Errorf("ask executors: %w: %w", schema.ErrUnavailable, err)
 	}
 	defer cancel()
-	defer close(stop) // before that: who hears an answer must not wait for us
+	defer close(stop) // runs first: a handler of an answer must not wait for us
 	body, err := json.Marshal(ask)
 	if err != nil {
 		return nil, nil, fmt.Errorf("ask executors: %w", err)
@@ -88,7 +93,7 @@ func (t *targets) ask(ctx context.Context, ask targetsAsk) (known []httpapi.Node
 	t.queue.Signal(queue.TopicTargets, body)
 	missing = t.executors()
 	answered := make(map[string]bool)
-	late := time.NewTimer(targetsWithin)
+	late := time.NewTimer(targetsTimeout)
 	defer late.Stop()
 	for len(missing) > 0 {
 		select {
@@ -120,10 +125,10 @@ func nodeTarget(node string, s admission.TargetState) httpapi.NodeTarget {
 	}}
 }
 
-// answer has x answer what others ask, and do what they tell, until cancel is called.
+// answer makes x answer and reset as other nodes ask, until cancel is called.
 func (t *targets) answer(node string, x *executor.Executor) (cancel func(), err error) {
-	asked, err := t.queue.SubscribeSignal(queue.TopicTargets, func(body []byte) {
-		var ask targetsAsk
+	return t.queue.SubscribeSignal(queue.TopicTargets, func(body []byte) {
+		var ask targetsRequest
 		if err := json.Unmarshal(body, &ask); err != nil || !replyTopic.MatchString(ask.Reply) {
 			t.log.Warn("a question about targets cannot be read", "err", err)
 			return
@@ -132,20 +137,16 @@ func (t *targets) answer(node string, x *executor.Executor) (cancel func(), err 
 			x.ResetTarget(ask.Tenant, ask.Reset)
 		}
 		states := x.TargetStates(ask.Tenant)
-		text, err := json.Marshal(targetsAnswer{node, states[:min(len(states), maxTargetsTold)]})
+		text, err := json.Marshal(targetsAnswer{node, states[:min(len(states), maxTargets)]})
 		if err != nil {
-			t.log.Error("what is known of targets cannot be told", "err", err)
+			t.log.Error("the answer about targets cannot be encoded", "err", err)
 			return
 		}
 		t.queue.Signal(ask.Reply, text)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("listen for questions about targets: %w", err)
-	}
-	return asked, nil
 }
 
-// targets returns who asks the executors of the cluster.
+// targets returns what asks the executors of the cluster.
 func (n *Node) targets() *targets {
 	return &targets{queue: n.queue, log: n.log.With("part", "targets"), executors: func() (names []string) {
 		for _, m := range n.ring.Snapshot().Members() {

@@ -16,7 +16,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// callee answers calls with one status after the other, the last of them from then on, and keeps what they said.
+// callee answers calls with one status after the other, the last of them from then on, and keeps
+// what they said.
 type callee struct {
 	url    string
 	mu     sync.Mutex
@@ -39,7 +40,8 @@ func newCallee(t *testing.T, status ...int) *callee {
 	return c
 }
 
-// called returns what the calls until now said, and checks that each was an attempt of the run, in order.
+// called returns what the calls until now said, and checks that each was an attempt of the run, in
+// order.
 func (c *callee) called(t *testing.T, run schema.RunID) []http.Header {
 	t.Helper()
 	c.mu.Lock()
@@ -82,7 +84,7 @@ func attempted(t *testing.T, run httpapi.Run, want ...schema.Outcome) {
 	}
 }
 
-// A guarded run is what its lease says: it ends under the fence of the claim that its callee was told.
+// A guarded run follows its lease: it ends under the fence that its callee got.
 func (r *running) endsUnderItsClaim(run schema.RunID, last http.Header) {
 	r.t.Helper()
 	lease, err := r.node.store.Lease(r.t.Context(), schema.RunLease(run))

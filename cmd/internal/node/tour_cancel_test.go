@@ -33,8 +33,8 @@ func (r *running) showCancelOfAPendingRun(ground) {
 	}
 }
 
-// cancelledWhilePending returns a job whose one run was cancelled before it was due, and the number of its calls. A machine that is too slow for that is
-// given longer.
+// cancelledWhilePending returns a job whose one run was cancelled before it was due, and the number
+// of its calls. A machine that is too slow for that is given longer.
 func (r *running) cancelledWhilePending() (id schema.JobID, due time.Time, called *atomic.Int32) {
 	t := r.t
 	for ahead := 2 * time.Second; ; ahead *= 2 {

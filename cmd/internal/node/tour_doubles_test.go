@@ -93,7 +93,8 @@ func stopsOf(t *testing.T) int {
 	return n
 }
 
-// carillon dev that is told to stop while runs wait, and started again after 3 to 30 s, calls none of them twice.
+// carillon dev that is told to stop while runs wait, and started again after 3 to 30 s, calls none
+// of them twice.
 func TestAStopOfTheWholeSystemDoublesNothing(t *testing.T) {
 	tries := stopsOf(t)
 	for try := range tries {
@@ -138,8 +139,9 @@ func gossipPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// A node of a cluster that is told to stop while runs wait, and started again after 3 to 30 s, has none of them called
-// twice: its shards go to others, who do not know what it has published, and come back.
+// A node of a cluster that is told to stop while runs wait, and started again after 3 to 30 s, has
+// none of them called twice: its shards go to others, who do not know what it has published, and
+// come back.
 func TestAStopOfOneNodeDoublesNothing(t *testing.T) {
 	tries := stopsOf(t)
 	if os.Getenv("CARILLON_STOPS") == "" {

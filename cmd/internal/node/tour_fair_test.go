@@ -14,8 +14,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// order is in which order a receiver was called, by the path of its URL. Its calls take so long that executors can do less than is due, and have the
-// next ones at hand when a slot comes free: one for which nothing better is at hand goes to whatever is.
+// order is in which order a receiver was called, by the path of its URL. Its calls take so long
+// that executors can do less than is due, and have the next ones at hand when a slot comes free:
+// one for which nothing better is at hand goes to whatever is.
 type order struct {
 	mu    sync.Mutex
 	paths []string
@@ -55,8 +56,8 @@ func last(paths []string, path string) int {
 	return at
 }
 
-// showPriorities has a backlog of low runs, and critical ones that came after them, before an executor of few slots begins. If all were alike, as many
-// low as critical ones would start, or all of them first.
+// showPriorities makes a backlog of low runs, then critical ones, before an executor with few slots
+// starts. Without priorities as many low as critical runs would start, or all low ones first.
 func (r *running) showPriorities(dispatcher *running, execute func()) {
 	t := r.t
 	const low, critical = 30, 20
@@ -83,8 +84,9 @@ func (r *running) showPriorities(dispatcher *running, execute func()) {
 	}
 }
 
-// showShares has a tenant with more to do than executors can, three others with a backlog and weights of 1, 2 and 4, and one that has little
-// to do and comes last. What is published before it is known that others wait comes first, whoever it is: it is but a part of the first tenant's.
+// showShares has a tenant with more runs than executors can start, three with a backlog and weights
+// of 1, 2 and 4, and one with few runs that comes last. Runs published before the others wait start
+// first; they are a small part of the first tenant's.
 func (r *running) showShares() {
 	t := r.t
 	const much, backlog, little = 1200, 200, 12

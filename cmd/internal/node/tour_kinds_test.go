@@ -19,7 +19,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// What a worker tells is read while it is at work, and after it.
+// Log and progress of a worker are readable while it works, and afterwards.
 func (r *running) showWorker(g ground) {
 	t, c := r.t, r.client()
 	seen := make(chan struct{})

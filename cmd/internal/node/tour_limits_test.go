@@ -25,8 +25,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// What holds runs back, and who comes first, is the cluster's affair: one node is told, another dispatches, and others execute. A dispatcher
-// knows the rates of tasks when it starts, and of those that are put later within seconds.
+// Limits and shares hold in the whole cluster: one node takes requests, another dispatches, others
+// execute. A dispatcher knows the rates of tasks when it starts, and later changes within seconds.
 func TestTourLimits(t *testing.T) {
 	onBothGrounds(t, func(t *testing.T, g ground) {
 		log := logOfTour(t)
@@ -58,7 +58,8 @@ func TestTourLimits(t *testing.T) {
 			x := begin(t, members[2], many)
 			t.Run("a circuit is closed by request", func(t *testing.T) { api.in(t).showReset(x) })
 			t.Run("a task starts so often", func(t *testing.T) { t.Parallel(); api.in(t).showRate(rate) })
-			t.Run("what fails again and again is put off", func(t *testing.T) { t.Parallel(); api.in(t).showBreaker(x) }) // by each executor
+			// by each executor
+			t.Run("what fails again and again is put off", func(t *testing.T) { t.Parallel(); api.in(t).showBreaker(x) })
 		})
 		t.Run("critical runs come before low ones", func(t *testing.T) {
 			api.in(t).showPriorities(d, func() { begin(t, members[2], 2) })
@@ -78,12 +79,14 @@ type calls struct {
 	most int // at once
 }
 
-// receive notes every call before answer says, by its number from 1 on, with which status it is answered.
+// receive notes every call before answer says, by its number from 1 on, with which status it is
+// answered.
 func receive(t *testing.T, answer func(r *http.Request, number int) (status int)) (*calls, string) {
 	t.Helper()
 	c := &calls{}
 	return c, sink(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // the end of a request is seen only once its body was read
+		// the end of a request is seen only once its body was read
+		_, _ = io.Copy(io.Discard, r.Body)
 		attempt, err := strconv.Atoi(r.Header.Get("Carillon-Attempt"))
 		if err != nil {
 			t.Errorf("a call of attempt %q", r.Header.Get("Carillon-Attempt"))
@@ -115,7 +118,7 @@ func (c *calls) all() []check.Sighting {
 	return all
 }
 
-// runs returns whose the calls so far are.
+// runs returns the runs of the calls so far.
 func (c *calls) runs() (ids []string) {
 	for _, s := range c.all() {
 		ids = append(ids, s.Run)
@@ -134,7 +137,8 @@ func (r *running) task(name string, task request.TaskRequest) {
 	}
 }
 
-// batch makes n jobs that are alike, but that each is due a step after the one before, and returns their runs.
+// batch makes n jobs that are alike, but that each is due a step after the one before, and returns
+// their runs.
 func (r *running) batch(n int, job request.JobRequest, step time.Duration) []schema.RunID {
 	r.t.Helper()
 	job.Payload = json.RawMessage(`1`)
@@ -164,7 +168,7 @@ func (r *running) batch(n int, job request.JobRequest, step time.Duration) []sch
 	return ids
 }
 
-// metric returns what a series of the node stands at, 0 if it has none of that name.
+// metric returns the value of a series of the node, 0 if there is none of that name.
 func (r *running) metric(series string) (n float64) {
 	r.t.Helper()
 	_, body := get(r.t, r.url+"/metrics")
@@ -179,7 +183,8 @@ func (r *running) metric(series string) (n float64) {
 	return n
 }
 
-// judge fails the test unless the checker finds nothing wrong with runs of a task that were due when they were made, and have all ended.
+// judge fails the test unless the checker finds nothing wrong with runs of a task that were due
+// when they were made, and have all ended.
 func (r *running) judge(task check.Task, c *calls, ids []schema.RunID, acked time.Time) check.Report {
 	r.t.Helper()
 	h := check.History{SeenAll: true, Tasks: []check.Task{task}}
@@ -245,7 +250,8 @@ func (r *running) showMaxConcurrent(executors ...*running) {
 
 func (r *running) showRate(rate string) {
 	t := r.t
-	const n, again = 28, 4 // at once they would be three more than what the rate is good for in RateSlack, and one
+	// at once they would be three more than what the rate is good for in RateSlack, and one
+	const n, again = 28, 4
 	c, url := receive(t, func(_ *http.Request, number int) int {
 		if number <= again {
 			return http.StatusInternalServerError // another attempt is another start
@@ -265,7 +271,8 @@ func (r *running) showRate(rate string) {
 	}
 }
 
-// repeated is a job whose runs are called for by hand, one after the other, and whose calls are answered when the test says so.
+// repeated is a job whose runs are called for by hand, one after the other, and whose calls are
+// answered when the test says so.
 type repeated struct {
 	*running
 	job    httpapi.Job
@@ -304,7 +311,7 @@ func (r *running) repeated(onLimit string) *repeated {
 	return p
 }
 
-// trigger has one more run of the job start now.
+// trigger starts one more run of the job now.
 func (p *repeated) trigger() schema.RunID {
 	p.t.Helper()
 	run, err := p.client().TriggerJob(p.t.Context(), p.job.ID.String(), uuid.NewString())
@@ -412,7 +419,9 @@ func (r *running) showCancelOldest() {
 func (r *running) showBreaker(executor *running) {
 	t := r.t
 	executor = executor.in(t)
-	const n, most = 10, 40 // failures: 20, of each run but one a call that was under way then, and what probes find should the test be slow
+	// failures: 20, of each run but one a call that was under way then, and what probes find should
+	// the test be slow
+	const n, most = 10, 40
 	var well atomic.Bool
 	c, url := receive(t, func(*http.Request, int) int {
 		if !well.Load() {
@@ -428,7 +437,8 @@ func (r *running) showBreaker(executor *running) {
 	late := r.batch(n, ill, 0)
 	stranger := r.in(t)
 	stranger.tenant = "t" + uuid.NewString()
-	for _, who := range []*running{r, stranger} { // another target of the tenant, and another tenant
+	// another target of the tenant, and another tenant
+	for _, who := range []*running{r, stranger} {
 		for _, id := range who.batch(n, request.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: otherURL}}}, 0) {
 			who.awaitState(schema.JobID(id), schema.StateSucceeded)
 		}

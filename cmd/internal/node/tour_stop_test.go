@@ -14,7 +14,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// An executor that is told to stop ends what it can, and leaves the rest to another. The node that takes jobs in and dispatches them stays.
+// An executor that is told to stop ends the attempts that it can, and leaves the others to another
+// executor. The node with bucketer and dispatcher keeps running.
 func TestTourOfStops(t *testing.T) {
 	onBothGrounds(t, func(t *testing.T, g ground) {
 		log := logOfTour(t)
@@ -60,7 +61,8 @@ func TestTourOfStops(t *testing.T) {
 			var well atomic.Bool
 			called, gone, over := make(chan string, 8), make(chan struct{}, 8), make(chan struct{})
 			url := sink(t, func(_ http.ResponseWriter, r *http.Request) {
-				_, _ = io.Copy(io.Discard, r.Body) // the end of a request is seen only once its body was read
+				// the end of a request is seen only once its body was read
+				_, _ = io.Copy(io.Discard, r.Body)
 				called <- r.Header.Get("Idempotency-Key")
 				if well.Load() {
 					return

@@ -45,7 +45,8 @@ func (r *running) awaitWaiting(t *testing.T, why string, ids []schema.RunID) {
 	})
 }
 
-// showReset: a node that executes nothing lists the targets that another one knows, says why a run waits, and closes a circuit there.
+// showReset: a node that executes nothing lists the targets that another one knows, says why a run
+// waits, and closes a circuit there.
 func (r *running) showReset(executor *running) {
 	t := r.t
 	var well atomic.Bool

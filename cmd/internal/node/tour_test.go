@@ -28,18 +28,20 @@ import (
 	pebble "carillon.dev/carillon/schema/embedded"
 )
 
-// ground is where a tour is taken: one of the stores, and a NATS server in this process.
+// ground is what a tour runs on: one of the stores, and a NATS server in this process.
 type ground struct {
 	name   string // "embedded" or "cassandra"
 	server *embedded.Server
-	// open opens a node on the store of that name, which is made when it is first asked for (on Cassandra that takes ten seconds) and is shared
-	// by all nodes on it. The ring has members, or if there are none the node alone, with all roles. A dispatcher takes up all that is due in
-	// its keyspace and an executor all that is on the server, so the nodes of one keyspace end before those of another start.
+	// open opens a node on the store of that name, which is made when it is first asked for (on
+	// Cassandra that takes ten seconds) and is shared by all nodes on it. The ring has members, or
+	// if there are none the node alone, with all roles. A dispatcher takes up all that is due in
+	// its keyspace and an executor all that is on the server, so the nodes of one keyspace end
+	// before those of another start.
 	open func(t *testing.T, keyspace, node string, log *slog.Logger, members ...ring.Member) Opener
 }
 
-// onBothGrounds runs f on each store: what one answers in memory the other may not answer over CQL. The Cassandra one is left out loudly,
-// or fails with CI=true, where there is none.
+// onBothGrounds runs f on each store: what one answers in memory the other may not answer over CQL.
+// The Cassandra one is left out loudly, or fails with CI=true, where there is none.
 func onBothGrounds(t *testing.T, f func(t *testing.T, g ground)) {
 	t.Helper()
 	for name, stores := range map[string]func(*testing.T) storeOf{"embedded": onPebble, "cassandra": onCassandra} {
@@ -58,7 +60,7 @@ func onBothGrounds(t *testing.T, f func(t *testing.T, g ground)) {
 					},
 					Ring: func(shards int, _ string) (Ring, error) {
 						f, err := ring.Static(members, shards)
-						return fixed{f}, err
+						return fixedRing{f}, err
 					},
 				}
 			}
@@ -93,8 +95,9 @@ func onPebble(t *testing.T) storeOf {
 	}
 }
 
-// onCassandra has for each keyspace one of the tests' Cassandra that nobody else has, migrated, and a session for each node. A
-// test that runs once more finds nothing that is due. It is left there, as the tests' Cassandra is thrown away.
+// onCassandra has for each keyspace one of the tests' Cassandra that nobody else has, migrated, and
+// a session for each node. A test that runs once more finds nothing that is due. It is left there,
+// as the tests' Cassandra is thrown away.
 func onCassandra(t *testing.T) storeOf {
 	t.Helper()
 	host, migrated, mine := cluster.Cassandra(t), map[string]bool{}, strings.ReplaceAll(uuid.NewString(), "-", "")[:12]
@@ -139,7 +142,8 @@ func logOfTour(t *testing.T) *slog.Logger {
 	return slog.New(slog.NewTextHandler(said, nil))
 }
 
-// tourist makes a node the one of a test: it waits until it is ready, and its clients speak for a tenant of their own.
+// tourist prepares a node for a test: it waits until the node is ready, and gives its clients their
+// own tenant.
 func (r *running) tourist() *running {
 	r.t.Helper()
 	await(r.t, "the node is ready", func() bool { status, _ := get(r.t, r.url+"/readyz"); return status == http.StatusOK })

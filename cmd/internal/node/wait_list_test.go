@@ -13,16 +13,17 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// unheard hears of hints and signals, and passes none on.
+// unheard drops hints and signals.
 type unheard struct{}
 
 func (unheard) Near(schema.Shard, []schema.Entry) {}
 func (unheard) Signal(string, []byte)             {}
 
-// waitsEnv says how many runs have had their turn in a wait list: 150000 shows what Cassandra does not answer any more.
+// waitsEnv says how many runs have left a wait list: with 150000, Cassandra cannot read the list
+// from its beginning.
 const waitsEnv = "CARILLON_WAITS"
 
-// The runs of a wait list from which very many were taken out have their turn, also where a process begins that knows nothing of it.
+// Runs of a wait list get slots although very many runs have left it, also after a restart.
 func TestALongWaitListOnCassandra(t *testing.T) {
 	n := 2000
 	if text := os.Getenv(waitsEnv); text != "" {
@@ -102,7 +103,8 @@ func TestALongWaitListOnCassandra(t *testing.T) {
 				t.Logf("look %d: %v", looks, err)
 				continue
 			}
-			// Whose rows are not there has nothing to wait for, and is taken out when its turn comes.
+			// Whose rows are not there has nothing to wait for, and is taken out when its turn
+			// comes.
 			rows, err := store.Waiters(ctx, key, schema.IDRange{After: waiting(n - 1).Run}, 100)
 			again, errAgain := store.Waiters(ctx, key, schema.IDRange{After: waiting(n/2 - 1).Run, Before: waiting(n/2 + 1).Run}, 100)
 			if err == nil && errAgain == nil && len(rows)+len(again) == 0 {

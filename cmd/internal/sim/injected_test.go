@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// root is where the files lie that patches name, seen from here.
+	// root is the folder of the files that patches name.
 	root = "../../.."
-	// catching bounds how long the tests may take that are to catch a bug.
+	// catching bounds the tests that must catch a bug.
 	catching = 10 * time.Minute
 )
 
-// injected is a bug that is put in on purpose: a patch, with what it breaks and which tests catch it above it.
+// injected is a bug put in on purpose: a patch, with a head that says what it breaks and which
+// tests catch it.
 type injected struct {
 	name     string
 	breaks   string   // "Breaks:", in words
@@ -32,7 +33,8 @@ type injected struct {
 	files    map[string][]hunk
 }
 
-// hunk is one change of a file: old stands in it once, and new takes its place. Where that is is not looked at, so that patches live longer.
+// hunk is one change of a file: old must occur once, and new replaces it. Line numbers are ignored,
+// so that patches live longer.
 type hunk struct{ old, new string }
 
 var errPatch = errors.New("not a patch")
@@ -97,7 +99,7 @@ func (in *injected) apply() (map[string][]byte, error) {
 	return changed, nil
 }
 
-// overlay writes the changed files into dir, and what tells go to build with them in place of ours.
+// overlay writes the changed files into dir, and the overlay file that makes go build with them.
 func (in *injected) overlay(dir string) (string, error) {
 	changed, err := in.apply()
 	if err != nil {
@@ -145,7 +147,8 @@ func allInjected(t *testing.T) []*injected {
 	return all
 }
 
-// TestInjectedBugsApply: the bugs that are kept can still be put in. What they change has changed: so must they, and whether they are caught is to be seen again (make injected).
+// TestInjectedBugsApply: every patch still applies. If one does not, carry it over to the new code,
+// and check by make injected that it is caught.
 func TestInjectedBugsApply(t *testing.T) {
 	all := allInjected(t)
 	if len(all) < 10 {
@@ -158,17 +161,18 @@ func TestInjectedBugsApply(t *testing.T) {
 	}
 }
 
-// attempt is what tests are asked for: the arguments of go test, and the seeds of each scenario of the simulation; empty: those that it has.
+// attempt is one run of tests: the arguments of go test, and the seeds of each scenario (empty: its
+// own).
 type attempt struct{ args, seeds string }
 
-// ran is how an attempt went.
+// ran is the result of an attempt.
 type ran struct {
 	out  []byte
 	err  error
 	took time.Duration
 }
 
-// goTest runs tests with what an overlay puts in place of ours; empty: nothing.
+// goTest runs tests with an overlay; empty: without one.
 func goTest(ctx context.Context, a attempt, overlay string) (r ran) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, catching)
@@ -208,7 +212,7 @@ func caught(without, with ran) error {
 	}
 }
 
-// tries returns what is to catch a bug: all of it, or what shows it shortly.
+// tries returns the runs of tests that must catch a bug: all, or the short one.
 func (in *injected) tries(all bool) (tries []attempt) {
 	if !all {
 		return []attempt{{in.caughtBy[0], in.shortly}}
@@ -219,8 +223,9 @@ func (in *injected) tries(all bool) (tries []attempt) {
 	return tries
 }
 
-// TestInjectedBugsAreCaught puts in one bug after the other and runs the tests that are to catch it: each of them passes without the bug, and fails with it.
-// Minutes; so without CARILLON_INJECTED ("all", or a part of a bug's name) only those are put in that show shortly.
+// TestInjectedBugsAreCaught puts in one bug after the other and runs the tests that must catch it:
+// each passes without the bug and fails with it. That takes minutes. Without CARILLON_INJECTED
+// ("all", or a part of a bug's name) it puts in only those that have a short run.
 func TestInjectedBugsAreCaught(t *testing.T) {
 	which := os.Getenv("CARILLON_INJECTED")
 	if which == "" && testing.Short() {
@@ -254,7 +259,8 @@ func TestInjectedBugsAreCaught(t *testing.T) {
 	}
 }
 
-// TestWhatCountsAsCaught: tests that fail anyway catch nothing, and neither does a bug that does not build.
+// TestWhatCountsAsCaught: tests that fail anyway catch nothing, and neither does a bug that does
+// not build.
 func TestWhatCountsAsCaught(t *testing.T) {
 	exit := errors.New("exit status 1")
 	green, red, unbuilt := ran{out: []byte("ok\n")}, ran{out: []byte("--- FAIL: TestX\n"), err: exit}, ran{out: []byte("FAIL x [build failed]\n"), err: exit}

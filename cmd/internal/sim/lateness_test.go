@@ -3,7 +3,68 @@ package sim
 import (
 	"testing"
 	"time"
+
+	"carillon.dev/carillon/loadtest/check"
 )
+
+// What each kind of fault may cost a run at most. Faults may coincide, so the costs add up.
+const (
+	// onTime is how late a run may be where nothing goes wrong.
+	onTime = 10 * time.Millisecond
+	// deathCosts: 3 s until the ring notices, 12 s until the session expires, 15 s until the entry
+	// is inspected again.
+	deathCosts = 30 * time.Second
+	// lossCosts: the sweep and settling find lost messages and writes.
+	lossCosts = 30 * time.Second
+	// targetCosts: runs of a failing target are deferred until probes of its circuit breaker
+	// succeed.
+	targetCosts = 30 * time.Second
+	// freezeLasts is how long a node is frozen at most.
+	freezeLasts = 20 * time.Second
+	// overdueAfter is the lateness from which the misfire policy decides about a run.
+	overdueAfter = time.Minute
+)
+
+// bound returns how late runs may start: what the scenario promises, or else what its faults may
+// cost.
+func (s *Scenario) bound(away time.Duration) check.LatenessBound {
+	if s.Promise.Lateness > 0 {
+		return check.LatenessBound{Max: s.Promise.Lateness}
+	}
+	late := onTime
+	for _, cost := range []struct {
+		of bool
+		is time.Duration
+	}{
+		{s.Kills > 0 || s.Faults.Crash > 0, deathCosts + away},
+		// Around the steps of limits a node crashes every 4 to 5 s, often before it has taken over
+		// its shards: until the faults end.
+		{s.Limited > 0 && s.Faults.Crash > 0, s.Span},
+		// Around those of a task's blocks every 9 s: a run may meet three deaths.
+		{s.Concurrent > 0 && s.Faults.Crash > 0, 2 * deathCosts},
+		{s.Stops > 0, deathCosts + 2*maxDown}, // one after the other, of the only node
+		{s.Freezes > 0, deathCosts + freezeLasts},
+		{s.Steps > 0 || s.Skew > 0, deathCosts + s.off()},
+		{s.Faults.Store > 0 || s.Faults.Message > 0 || s.StreamLosses > 0, lossCosts},
+		{s.Faults.Target > 0, targetCosts},
+		{s.LateBy > 0, lateCosts},
+		{s.Cuts.Count > 0, deathCosts + s.Cuts.Each},
+		{s.Outage > 0, s.Outage + overdueAfter},
+	} {
+		if cost.of {
+			late += cost.is
+		}
+	}
+	return check.LatenessBound{Max: late}
+}
+
+// off returns by how much clocks may be off.
+func (s *Scenario) off() time.Duration {
+	if s.Steps > 0 {
+		return trusted
+	}
+	return s.Skew
+}
 
 func TestScenariosBoundLateness(t *testing.T) {
 	for _, row := range []struct {
@@ -33,3 +94,22 @@ func TestEveryScenarioBoundsLateness(t *testing.T) {
 		}
 	}
 }
+
+// lateCosts bounds the lateness of a run whose row is written after its bucket was swept. The
+// bucket is read again five minutes after its end, and its rows get entries that are due within two
+// minutes.
+const lateCosts = 9 * time.Minute
+
+// judgePending judges that no run is pending long after it was due, not even one that was never
+// acknowledged because its write came late.
+func (w *world) judgePending(runs map[string]check.Reading) {
+	for id, r := range runs {
+		if r.Status == check.Found && r.Run.State == check.Pending && time.Since(r.Run.DueAt) > time.Minute {
+			w.c.fault("run %s was due at %s, and is pending in the end", id, r.Run.DueAt.Format(time.TimeOnly))
+		}
+	}
+}
+
+// doubles reports whether attempts may be executed twice for reasons that the judge cannot see: a
+// message is delivered twice, or a late row and its late entry both start.
+func (s *Scenario) doubles() bool { return s.Faults.Message > 0 || s.LateBy > 0 }

@@ -15,8 +15,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// seeds returns how many seeds of a scenario to run, and the first: own unless the environment says how many of each scenario
-// (CARILLON_SIM_SEEDS), how many of all short scenarios and all long ones together (CARILLON_SIM_SHORT, CARILLON_SIM_LONG), or which one.
+// seeds returns how many seeds of a scenario to run, and the first: own unless the environment says
+// how many of each scenario (CARILLON_SIM_SEEDS), how many of all short scenarios and all long ones
+// together (CARILLON_SIM_SHORT, CARILLON_SIM_LONG), or which one.
 func seeds(t *testing.T, s *Scenario, own int) (first uint64, n int) {
 	t.Helper()
 	n = own
@@ -59,39 +60,41 @@ func number(t *testing.T, variable string) (n int, ok bool) {
 	return n, true
 }
 
-// long reports that the scenario goes on for longer than others.
+// long reports whether the scenario takes longer than others.
 func (s *Scenario) long() bool { return s.Span > 3*time.Minute }
 
 const (
-	// lateByClock is how late a run may be where clocks are set wrong, one at a time: by what a clock may be off, and by what it takes until
-	// others have what the node held that was halted.
+	// lateByClock bounds lateness where clocks are set wrong, one at a time: what a clock may be
+	// off, and the time until others have the shards of the halted node.
 	lateByClock = trusted + queue.AckWait
-	// lateByCut is how late a run may be where a node is cut from store or queue: by what it takes to count as unhealthy, and
-	// others to take over. A run due at once whose hint is lost waits for the sweep, which may take as long.
+	// lateByCut is how late a run may be where a node is cut from store or queue: by what it takes
+	// to count as unhealthy, and others to take over. A run due at once whose hint is lost waits
+	// for the sweep, which may take as long.
 	lateByCut = 21 * time.Second
 )
 
-// atMostOff is how far off clocks are where they are as far off as they may be.
+// atMostOff is the largest offset of a clock that is still right.
 const atMostOff = schema.MaxClockOffset - 100*time.Millisecond
 
 var scenarios = []struct {
 	name  string
 	seeds int
 	Scenario
-	// happens names counters that must not be 0 over all seeds: a scenario in which nothing happens shows nothing.
+	// happens names counters that must not be 0 over all seeds, so that the scenario tests
+	// something.
 	happens []string
 }{
 	{"nothing goes wrong", 4, Scenario{Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, Lag: 4}}, nil},
 	{"nothing goes wrong for long", 3, Scenario{
 		Span: 12 * time.Minute, Jobs: 300, Lasting: 9 * time.Minute,
 		Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, Lag: 5},
-	}, []string{handedOn}},
+	}, []string{replaced}},
 	{"nodes are killed", 30, Scenario{Kills: 6}, nil},
 	{"nodes are told to stop, and come back", 20, Scenario{
-		Stops: 8, Jobs: 900, Works: 800 * time.Millisecond, Promise: Promise{Called: true, NoneLost: true},
+		Stops: 8, Jobs: 900, Works: 800 * time.Millisecond, Promise: Promise{CalledOnce: true, NoneLost: true},
 	}, []string{redispatched}},
 	{"the only node is told to stop, and comes back", 10, Scenario{
-		Nodes: 1, Stops: 6, Jobs: 600, Works: 800 * time.Millisecond, Promise: Promise{Called: true, NoneLost: true},
+		Nodes: 1, Stops: 6, Jobs: 600, Works: 800 * time.Millisecond, Promise: Promise{CalledOnce: true, NoneLost: true},
 	}, []string{redispatched}},
 	{"nodes freeze", 30, Scenario{Freezes: 6}, []string{halts}},
 	{"messages are lost, doubled and late", 30, Scenario{Faults: Faults{Message: 0.03}}, nil},
@@ -99,8 +102,8 @@ var scenarios = []struct {
 	{"the stream is deleted", 20, Scenario{StreamLosses: 4, Promise: Promise{NoneLost: true}}, nil},
 	{"callees fail and are slow", 20, Scenario{Faults: Faults{Target: 0.1}, Promise: Promise{NoneLost: true}}, nil},
 	{"clocks are off", 20, Scenario{Skew: time.Second, Kills: 2}, nil},
-	{"cursors lie in the future", 10, Scenario{Aheads: 4, Promise: Promise{Lateness: time.Second, NoneLost: true, Lag: 70}}, []string{aheads}},
-	{"cursors lie in the future, and nodes are killed", 20, Scenario{Aheads: 4, Kills: 4, Promise: Promise{Lag: 70}}, []string{aheads}},
+	{"cursors lie in the future", 10, Scenario{CursorsAhead: 4, Promise: Promise{Lateness: time.Second, NoneLost: true, Lag: 70}}, []string{cursorsAhead}},
+	{"cursors lie in the future, and nodes are killed", 20, Scenario{CursorsAhead: 4, Kills: 4, Promise: Promise{Lag: 70}}, []string{cursorsAhead}},
 	{"a node is cut from the store", 6, Scenario{
 		Span: 7 * time.Minute, Jobs: 2000, Shards: 6, Guarantees: true, Cuts: Cuts{Links: []link{toStore}, Count: 1, Each: 5 * time.Minute}, Promise: Promise{Lateness: lateByCut},
 	}, []string{takeovers}},
@@ -134,7 +137,7 @@ var scenarios = []struct {
 	}, []string{halts}},
 	{"clocks are set while runs last", 6, Scenario{
 		Span: 12 * time.Minute, Jobs: 200, Lasting: 9 * time.Minute, Steps: 8, InTurn: true, Promise: Promise{Lateness: lateByClock, NoneLost: true, Lag: 6},
-	}, []string{halts, handedOn}},
+	}, []string{halts, replaced}},
 	{"clocks are set, and the stream is deleted", 20, Scenario{Steps: 8, StreamLosses: 4, Changes: true, Promise: Promise{NoneLost: true}}, []string{halts}},
 	{"clocks are set while everything fails", 30, Scenario{
 		Steps: 6, Kills: 2, Freezes: 2, Changes: true, Faults: Faults{Store: 0.01, Message: 0.01},
@@ -150,9 +153,9 @@ var scenarios = []struct {
 		Changes: true, Kills: 3, Freezes: 2, Faults: Faults{Store: 0.01, Message: 0.01},
 	}, nil},
 	{"jobs recur, and nothing goes wrong", 2, Scenario{
-		Jobs: 20, Recurring: 12, Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, NoneLeft: true, Lag: 4},
+		Jobs: 20, Recurring: 12, Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, NoneGivenUp: true, Lag: 4},
 	}, nil},
-	{"jobs recur and change", 6, Scenario{Jobs: 20, Recurring: 12, Changes: true, Promise: Promise{NoneLost: true, NoneLeft: true}}, nil},
+	{"jobs recur and change", 6, Scenario{Jobs: 20, Recurring: 12, Changes: true, Promise: Promise{NoneLost: true, NoneGivenUp: true}}, nil},
 	{"jobs recur while nodes are killed and freeze", 8, Scenario{Jobs: 20, Recurring: 12, Kills: 4, Freezes: 4, Changes: true}, []string{halts}},
 	{"jobs recur under all guarantees while nodes are killed and freeze", 8, Scenario{
 		Jobs: 20, Recurring: 18, Guarantees: true, Kills: 6, Freezes: 4, Changes: true, Faults: Faults{Target: 0.05, Crash: 0.001},
@@ -188,43 +191,43 @@ var scenarios = []struct {
 	}, []string{halts}},
 	{"jobs have limits, and nothing goes wrong", 3, Scenario{
 		Jobs: 20, Limited: 9, Promise: Promise{Once: true, NoneLost: true, Lag: 4},
-	}, []string{turns}},
-	{"runs wait for longer than rows stay, and nothing goes wrong", 2, Scenario{Jobs: -1, Waiting: true, Span: 5 * time.Hour}, []string{turns, deferred, handedOn}},
+	}, []string{limitGrants}},
+	{"runs wait for longer than rows stay, and nothing goes wrong", 2, Scenario{Jobs: -1, Waiting: true, Span: 5 * time.Hour}, []string{limitGrants, deferred, replaced}},
 	{"runs wait for longer than rows stay, and nodes are killed", 2, Scenario{
 		Jobs: -1, Waiting: true, Span: 5 * time.Hour, Kills: 6, Faults: Faults{Store: 0.002},
-	}, []string{turns, deferred, handedOn}},
-	{"jobs have limits, and nodes are killed", 10, Scenario{Jobs: 20, Limited: 9, Guarantees: true, Kills: 6}, []string{turns}},
+	}, []string{limitGrants, deferred, replaced}},
+	{"jobs have limits, and nodes are killed", 10, Scenario{Jobs: 20, Limited: 9, Guarantees: true, Kills: 6}, []string{limitGrants}},
 	{"jobs have limits, and nodes crash between the steps of attempts", 10, Scenario{
 		Jobs: 20, Limited: 9, Guarantees: true, Faults: Faults{Crash: 0.003},
-	}, append(crashPoints(limitSteps), turns)},
+	}, append(crashPoints(limitSteps), limitGrants)},
 	{"jobs have limits, and the store, messages and callees fail", 10, Scenario{
 		Jobs: 20, Limited: 9, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.1},
-	}, []string{turns}},
+	}, []string{limitGrants}},
 	{"jobs have limits, and everything fails", 10, Scenario{
 		Jobs: 20, Limited: 9, Guarantees: true, Kills: 3, Freezes: 3, StreamLosses: 1, Steps: 3, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
-	}, []string{turns, halts}},
+	}, []string{limitGrants, halts}},
 	{"a task has a rate, and nothing goes wrong", 2, Scenario{
-		Jobs: 20, Paced: 240, Promise: Promise{Paced: true, NoneLost: true, Lag: 4},
+		Jobs: 20, Rated: 240, Promise: Promise{Rated: true, NoneLost: true, Lag: 4},
 	}, []string{deferred}},
-	{"a task has a rate, and nodes are killed and freeze", 8, Scenario{Jobs: 20, Paced: 240, Kills: 4, Freezes: 4}, []string{deferred, halts}},
+	{"a task has a rate, and nodes are killed and freeze", 8, Scenario{Jobs: 20, Rated: 240, Kills: 4, Freezes: 4}, []string{deferred, halts}},
 	{"a task has a rate, and nodes crash between the steps of attempts", 5, Scenario{
-		Jobs: 20, Paced: 80, Guarantees: true, Away: 10 * time.Second, Faults: Faults{Crash: 0.002},
-	}, append(crashPoints(paceSteps), deferred)},
+		Jobs: 20, Rated: 80, Guarantees: true, Away: 10 * time.Second, Faults: Faults{Crash: 0.002},
+	}, append(crashPoints(rateSteps), deferred)},
 	{"a task has a rate, and the store, messages and callees fail", 8, Scenario{
-		Jobs: 20, Paced: 160, StreamLosses: 2, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.05},
+		Jobs: 20, Rated: 160, StreamLosses: 2, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.05},
 	}, []string{deferred}},
 	{"a task has a limit, and nothing goes wrong", 2, Scenario{
-		Jobs: 20, Crowded: 90, Promise: Promise{Once: true, NoneLost: true, Lag: 4},
+		Jobs: 20, Concurrent: 90, Promise: Promise{Once: true, NoneLost: true, Lag: 4},
 	}, []string{full}},
-	{"a task has a limit, and nodes are killed", 10, Scenario{Jobs: 20, Crowded: 90, Guarantees: true, Kills: 6}, []string{full}},
+	{"a task has a limit, and nodes are killed", 10, Scenario{Jobs: 20, Concurrent: 90, Guarantees: true, Kills: 6}, []string{full}},
 	{"a task has a limit, and nodes crash between the steps of attempts", 5, Scenario{
-		Jobs: 20, Crowded: 45, Guarantees: true, Faults: Faults{Crash: 0.003},
-	}, append(crashPoints(crowdSteps), full)},
+		Jobs: 20, Concurrent: 45, Guarantees: true, Faults: Faults{Crash: 0.003},
+	}, append(crashPoints(concurrencySteps), full)},
 	{"a task has a limit, and the store, messages and callees fail", 10, Scenario{
-		Jobs: 20, Crowded: 90, StreamLosses: 2, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.05},
+		Jobs: 20, Concurrent: 90, StreamLosses: 2, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.05},
 	}, []string{full}},
 	{"a task has a limit, and everything fails", 10, Scenario{
-		Jobs: 20, Crowded: 90, Guarantees: true, Kills: 3, Freezes: 3, StreamLosses: 1, Steps: 3, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
+		Jobs: 20, Concurrent: 90, Guarantees: true, Kills: 3, Freezes: 3, StreamLosses: 1, Steps: 3, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
 	}, []string{full, halts}},
 	{"everything at once", 60, Scenario{
 		Kills: 4, Freezes: 4, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
@@ -232,19 +235,19 @@ var scenarios = []struct {
 	{"callees fail and nodes crash between steps for long, under all guarantees", 4, Scenario{
 		Span: 12 * time.Minute, Jobs: 300, Lasting: 9 * time.Minute, Guarantees: true, Changes: true,
 		Kills: 4, StreamLosses: 2, Away: 10 * time.Second, Faults: Faults{Crash: 0.01, Target: 0.15},
-	}, append(crashPoints(longSteps), handedOn, "lost")},
+	}, append(crashPoints(longSteps), replaced, "lost")},
 	{"jobs recur, and jobs and tasks have limits, while nodes crash for long", 2, Scenario{
-		Span: 12 * time.Minute, Jobs: 60, Lasting: 9 * time.Minute, Recurring: 6, Limited: 9, Paced: 400, Crowded: 120, Guarantees: true, Changes: true,
+		Span: 12 * time.Minute, Jobs: 60, Lasting: 9 * time.Minute, Recurring: 6, Limited: 9, Rated: 400, Concurrent: 120, Guarantees: true, Changes: true,
 		Kills: 4, StreamLosses: 1, Away: 10 * time.Second, Faults: Faults{Store: 0.002, Message: 0.005, Target: 0.05, Crash: 0.0002},
-	}, []string{turns, deferred, full, "lost"}},
+	}, []string{limitGrants, deferred, full, "lost"}},
 	{"everything at once for long", 4, Scenario{
 		Span: 12 * time.Minute, Jobs: 300, Lasting: 9 * time.Minute, Guarantees: true,
 		Kills: 8, Freezes: 6, StreamLosses: 2, Steps: 8, Changes: true, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
-	}, []string{handedOn, halts}},
+	}, []string{replaced, halts}},
 }
 
-// TestSimulation: whatever is done to the nodes, nothing acknowledged is missed, nothing starts early, nothing runs that was not
-// asked for, and no run ends twice. See seeds for how many.
+// TestSimulation: whatever is done to the nodes, nothing acknowledged is missed, nothing starts
+// early, nothing runs that was not asked for, and no run ends twice. See seeds for how many.
 func TestSimulation(t *testing.T) {
 	const sayEvery = 100
 	var ran atomic.Int64 // seeds, of all scenarios
@@ -265,8 +268,8 @@ func TestSimulation(t *testing.T) {
 					for end, count := range out.Ends {
 						ends[end] += count
 					}
-					paced, crowded = max(paced, out.MostPaced), max(crowded, out.MostCrowded)
-					worst, twice = max(worst, out.worst()), twice+out.twice()
+					paced, crowded = max(paced, out.MostRated), max(crowded, out.MostConcurrent)
+					worst, twice = max(worst, out.maxLateness()), twice+out.duplicates()
 				})
 				if so := ran.Add(1); so%sayEvery == 0 {
 					t.Logf("%d seeds so far", so)
@@ -276,13 +279,14 @@ func TestSimulation(t *testing.T) {
 			switch {
 			case sc.Limited > 0:
 				t.Logf("runs with a limit: %v", ends)
-			case sc.Paced > 0:
-				t.Logf("starts within %s: %d at most", pacedWindow, paced)
-			case sc.Crowded > 0:
+			case sc.Rated > 0:
+				t.Logf("starts within %s: %d at most", ratedWindow, paced)
+			case sc.Concurrent > 0:
 				t.Logf("runs of the task at once: %d at most", crowded)
 			}
 			for _, name := range sc.happens {
-				if sums[name] == 0 && !t.Failed() && done >= sc.seeds { // fewer where some are asked for by name
+				// fewer where some are asked for by name
+				if sums[name] == 0 && !t.Failed() && done >= sc.seeds {
 					t.Errorf("%s = 0 over %d seeds: what the scenario is for did not happen", name, done)
 				}
 			}
@@ -313,10 +317,10 @@ func simulate(t *testing.T, seed uint64, s Scenario) (out Outcome) {
 			}
 			say := t.Errorf
 			if !out.Failed() {
-				say = t.Logf // it was asked for alone, to be looked at
+				say = t.Logf // a single seed is run to look at it
 			}
 			say("seed %d (again: CARILLON_SIM_SEED=%d): settled is %d buckets behind; wrong: %s\n%s\n%s\n%s",
-				seed, seed, out.SettledLag, strings.Join(out.Wrong, "; "), &b, strings.Join(out.Stories, "\n"), &logged)
+				seed, seed, out.SettledLag, strings.Join(out.Wrong, "; "), &b, strings.Join(out.Traces, "\n"), &logged)
 		}
 	})
 	return out

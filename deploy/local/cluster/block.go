@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// The ports of a member. They are the same in every cluster: what differs is the block of addresses.
+// The ports of a member. They are the same in every cluster: what differs is the block of
+// addresses.
 const (
 	cqlPort         = 9042
 	storagePort     = 7000
@@ -20,15 +21,15 @@ const (
 	apiBasePort     = 18080 // the first Carillon node has the next one
 	ringBasePort    = 17945
 	adminBasePort   = 19080
-	claimPort       = 7199 // held while somebody starts a cluster in the block
+	reservePort     = 7199 // held while somebody starts a cluster in the block
 )
 
 // lastBlock bounds the search for a free block.
 const lastBlock = 99
 
-// A block is the third byte of the loopback addresses 127.0.b.1, 127.0.b.2 … of one cluster. Member i of each sort
-// listens on 127.0.b.i, at its sort's usual port (Carillon nodes on 127.0.b.1, at ports counted up). So clusters
-// live beside each other, and a member keeps its address when it is started again.
+// A block is the third byte of the loopback addresses 127.0.b.1, 127.0.b.2 … of one cluster. Member
+// i of each kind listens on 127.0.b.i, at its usual port; Carillon nodes listen on 127.0.b.1, at
+// ports counted up. So several clusters can run at once, and a restarted member keeps its address.
 type block int
 
 func (b block) ip(i int) string { return fmt.Sprintf("127.0.%d.%d", b, i) }
@@ -40,11 +41,12 @@ func (b block) jmxPort(i int) int { return jmxBasePort + 4*int(b) + i }
 // errBusy says that an address of the block is in use.
 var errBusy = errors.New("in use")
 
-// claim takes the block if no address of it that spec needs is in use. Until release is called no other claim of the
-// block succeeds; the kernel releases it when this program ends. Always looks at three addresses, so that a small
-// cluster does not settle on the addresses of a member that somebody has just killed.
-func (b block) claim(ctx context.Context, spec Spec) (release func(), err error) {
-	guard, err := listen(ctx, b.addr(1, claimPort))
+// reserve reserves the block if no address of it that spec needs is in use. Until release is called
+// no other program can reserve it; the kernel releases it when this program ends. reserve always
+// checks three addresses, so that a small cluster does not take those of a member that was just
+// killed.
+func (b block) reserve(ctx context.Context, spec Spec) (release func(), err error) {
+	guard, err := listen(ctx, b.addr(1, reservePort))
 	if err != nil {
 		return nil, err
 	}
@@ -90,11 +92,11 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// claimBlock claims the first free block from first on.
-func claimBlock(ctx context.Context, first block, spec Spec) (block, func(), error) {
+// reserveBlock reserves the first free block from first on.
+func reserveBlock(ctx context.Context, first block, spec Spec) (block, func(), error) {
 	var firstErr error
 	for b := first; b <= lastBlock; b++ {
-		release, err := b.claim(ctx, spec)
+		release, err := b.reserve(ctx, spec)
 		if err == nil {
 			return b, release, nil
 		}

@@ -21,9 +21,9 @@ const natsModule = "github.com/nats-io/nats-server/v2"
 // cacheEnv names the folder of the cache, when it is not .local/cache at the top of the repository.
 const cacheEnv = "CARILLON_CACHE"
 
-// A cache holds what is expensive to make and the same for every cluster: Cassandra's jars, its class archive, the
-// NATS server. Everything in it appears by a rename, under a file lock, so a half-made part is never seen and
-// programs running side by side make each part once.
+// A cache holds what is expensive to make and the same for every cluster: Cassandra's jars, its
+// class archive, the NATS server. Everything in it appears by a rename, under a file lock, so a
+// half-made part is never seen and programs running side by side make each part once.
 type cache struct {
 	dir string
 	top string // of the repository
@@ -66,8 +66,8 @@ func repositoryTop() (string, error) {
 	}
 }
 
-// part returns the path of the named part, calling make to make it if it is not there. make is given a path beside
-// the final one, with nothing at it.
+// part returns the path of the named part, calling make to make it if it is not there. make is
+// given a path beside the final one, with nothing at it.
 func (c *cache) part(ctx context.Context, name string, build func(path string) error) (string, error) {
 	path := filepath.Join(c.dir, name)
 	if exists(path) {
@@ -117,7 +117,8 @@ func (c *cache) goTool(ctx context.Context, args ...string) (string, error) {
 	return run(ctx, c.top, "go", args...)
 }
 
-// run runs a program to its end and returns its output, trimmed; the error holds what it wrote to its error output.
+// run runs a program to its end and returns its output, trimmed; the error holds what it wrote to
+// its error output.
 func run(ctx context.Context, dir, name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)

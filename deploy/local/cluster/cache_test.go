@@ -50,7 +50,8 @@ func TestCheckSums(t *testing.T) {
 	}
 }
 
-// TestCommittedSums: the list in the repository is in the format that is read, in order, and has Cassandra in it.
+// TestCommittedSums: the list in the repository is in the format that is read, in order, and has
+// Cassandra in it.
 func TestCommittedSums(t *testing.T) {
 	err := checkSums(t.TempDir(), jarSums)
 	if err == nil || !strings.Contains(err.Error(), "jar cassandra-all-5.0.6.jar is missing") || strings.Contains(err.Error(), "unreadable") {
@@ -169,11 +170,11 @@ func TestOldJavaIsRefused(t *testing.T) {
 
 func TestBlocksDoNotMeet(t *testing.T) {
 	spec := Spec{NATS: 1}
-	first, release, err := claimBlock(t.Context(), 50, spec)
+	first, release, err := reserveBlock(t.Context(), 50, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, releaseSecond, err := claimBlock(t.Context(), first, spec)
+	second, releaseSecond, err := reserveBlock(t.Context(), first, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,10 +190,10 @@ func TestBlocksDoNotMeet(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	if _, err := first.claim(t.Context(), spec); !errors.Is(err, errBusy) {
+	if _, err := first.reserve(t.Context(), spec); !errors.Is(err, errBusy) {
 		t.Errorf("claim of a block in use: %v, want errBusy", err)
 	}
-	if _, release, err := claimBlock(t.Context(), lastBlock+1, spec); err == nil {
+	if _, release, err := reserveBlock(t.Context(), lastBlock+1, spec); err == nil {
 		release()
 		t.Error("claimBlock past the last: no error")
 	}
@@ -234,7 +235,8 @@ func FuzzParseRows(f *testing.F) {
 	})
 }
 
-// TestFetchingIsAnnounced: the first start of all takes minutes, and who waits knows why, and what it needs, before they begin.
+// TestFetchingIsAnnounced: the very first start takes minutes. The user is told why, and what it
+// needs, before it begins.
 func TestFetchingIsAnnounced(t *testing.T) {
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "mvn"), []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {

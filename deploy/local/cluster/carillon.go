@@ -9,8 +9,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// This file holds all that is known here of the program carillon: its configuration keys, its command lines and when
-// a node is ready. When `carillon serve` changes, this is the place to follow.
+// This file holds all that is known here of the program carillon: its configuration keys, its
+// command lines and when a node is ready. When `carillon serve` changes, this is the place to
+// follow.
 
 // carillonConfig is the configuration file of a node, keys as `carillon serve --config` reads them.
 type carillonConfig struct {
@@ -68,7 +69,8 @@ func renderCarillon(p plan, index int) ([]byte, error) {
 	c.NATS.URLs = p.natsURLs()
 	c.Executor.AllowCIDRs = []string{"127.0.0.0/8"} // local receivers live on the loopback
 	if p.Spec.Namespaces {
-		c.API.Auth = "none"                                          // the bridge leads nowhere else
+		// the bridge leads nowhere else
+		c.API.Auth = "none"
 		c.Executor.AllowCIDRs = []string{p.network().Host() + "/32"} // or on the bridge
 	}
 	text, err := yaml.Marshal(c)
@@ -83,7 +85,8 @@ func carillonServe(program, config string) []string {
 	return []string{program, "serve", "--config", config}
 }
 
-// migrate brings the schema up to date, with as many replicas as there are Cassandra nodes, at most three.
+// migrate brings the schema up to date, with as many replicas as there are Cassandra nodes, at most
+// three.
 func migrate(ctx context.Context, program, dir, config string, p plan) error {
 	_, err := run(ctx, dir, program, "migrate", "--config", config, "--replication", strconv.Itoa(min(p.Spec.Cassandra, 3)),
 		"--shards", strconv.Itoa(p.Spec.Shards))
@@ -99,8 +102,8 @@ func apiURL(p plan, index int) string {
 	return "http://" + p.addr(kindCarillon, index, apiBasePort+index)
 }
 
-// buildCarillon builds the program into dir and returns its path. Not into the cache: two clusters may run two
-// versions.
+// buildCarillon builds the program into dir and returns its path. Not into the cache: two clusters
+// may run two versions.
 func (c *cache) buildCarillon(ctx context.Context, dir string) (string, error) {
 	path := filepath.Join(dir, "carillon")
 	if _, err := c.goTool(ctx, "build", "-o", path, "./cmd/carillon"); err != nil {

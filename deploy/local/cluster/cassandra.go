@@ -28,9 +28,11 @@ const (
 	cassandraMain = "org.apache.cassandra.service.CassandraDaemon"
 	nodetoolMain  = "org.apache.cassandra.tools.NodeTool"
 
-	// startLimit bounds the wait for one member to be ready; cold and loaded machines need a tenth of it.
+	// startLimit bounds the wait for one member to be ready; cold and loaded machines need a tenth
+	// of it.
 	startLimit = 2 * time.Minute
-	// stopGrace is how long a member may take to stop by itself; a Carillon node drains for up to 30 s.
+	// stopGrace is how long a member may take to stop by itself; a Carillon node drains for up to
+	// 30 s.
 	stopGrace = 45 * time.Second
 )
 
@@ -52,7 +54,8 @@ var (
 	}
 )
 
-// cassandraTokens are the tokens of the nodes of a cluster of the given size: they cut the ring into equal parts.
+// cassandraTokens are the tokens of the nodes of a cluster of the given size: they cut the ring
+// into equal parts.
 var cassandraTokens = map[int][]int64{
 	1: {0},
 	3: {-9223372036854775808, -3074457345618258603, 3074457345618258602},
@@ -129,7 +132,8 @@ func (n cassandraNode) command(tools javaTools, archive string) []string {
 	argv := append([]string{tools.java.path}, jvmFlags()...)
 	argv = append(argv, profileFlags[n.plan.Spec.Profile]...)
 	if n.plan.Spec.Secure {
-		// The first user is there at once, not after 10 s, and a password is checked in a millisecond, not in a tenth of a second.
+		// The first user is there at once, not after 10 s, and a password is checked in a
+		// millisecond, not in a tenth of a second.
 		argv = append(argv, "-Dcassandra.superuser_setup_delay_ms=0", "-Dcassandra.auth_bcrypt_gensalt_log2_rounds=4")
 	}
 	argv = append(argv, archive, "-Xshare:auto",
@@ -143,14 +147,15 @@ func (n cassandraNode) command(tools javaTools, archive string) []string {
 		// Waits that only matter between machines.
 		"-Dcassandra.skip_wait_for_gossip_to_settle=0",
 		"-Dcassandra.ring_delay_ms=100",
-		// A node that joins is not to be forgotten before it has joined, as it would be after the ring delay: what gossip
-		// then still says of it is lost, and the nodes do not agree on a schema ever after.
+		// Gossip must not forget a node before it has joined, as it would after the ring delay: the
+		// nodes would then never agree on a schema.
 		"-Dcassandra.gossip_quarantine_delay_ms=60000",
 		"-Dcassandra.shutdown_announce_in_ms=0",
 		"-Dcassandra.jmx.local.port="+strconv.Itoa(n.plan.Block.jmxPort(n.index)),
 	)
 	if n.replaces {
-		// The ring delay is how long it looks at gossip before it says that the other one is alive.
+		// The ring delay is how long a node watches gossip before it says that another one is
+		// alive.
 		argv = append(argv, "-Dcassandra.replace_address_first_boot="+n.ip(), "-Dcassandra.ring_delay_ms=5000")
 	}
 	return append(argv, "-cp", tools.classPath, cassandraMain)
@@ -195,8 +200,8 @@ type nodeRow struct{ ip, status, rpcReady, schema string }
 // gossipQuery reads a node's view of the cluster.
 const gossipQuery = "SELECT address, status_with_port, rpc_ready, \"schema\" FROM system_views.gossip_info"
 
-// cassandraReady says whether the node at addr sees every node of want ("ip") serving and of one schema version; if
-// not, it says what is missing.
+// cassandraReady says whether the node at addr sees every node of want ("ip") serving and of one
+// schema version; if not, it says what is missing.
 func cassandraReady(ctx context.Context, addr string, security *Security, want []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -211,11 +216,11 @@ func cassandraReady(ctx context.Context, addr string, security *Security, want [
 			status: string(cells[1]), rpcReady: string(cells[2]), schema: string(cells[3]),
 		})
 	}
-	return judgeGossip(seen, want)
+	return checkGossip(seen, want)
 }
 
-// judgeGossip is nil if rows show every node of want serving and of one schema version.
-func judgeGossip(rows []nodeRow, want []string) error {
+// checkGossip is nil if rows show every node of want serving and of one schema version.
+func checkGossip(rows []nodeRow, want []string) error {
 	schema := ""
 	for _, ip := range want {
 		row := nodeRow{}
@@ -257,8 +262,8 @@ func (c *cache) javaTools(ctx context.Context) (javaTools, error) {
 	return javaTools{java: j, classPath: strings.Join(jars, string(filepath.ListSeparator))}, nil
 }
 
-// classArchive returns the archive of loaded classes (AppCDS) that takes the start of a node from 13 s to 3 s. It is
-// made by starting a throwaway node once.
+// classArchive returns the archive of loaded classes (AppCDS) that takes the start of a node from
+// 13 s to 3 s. It is made by starting a throwaway node once.
 func (c *cache) classArchive(ctx context.Context, tools javaTools) (string, error) {
 	name := "cassandra-classes-" + shortHash(tools.java.path, tools.java.version, tools.classPath, jvmOptions) + ".jsa"
 	return c.part(ctx, name, func(path string) error {
@@ -269,7 +274,7 @@ func (c *cache) classArchive(ctx context.Context, tools javaTools) (string, erro
 
 func trainArchive(ctx context.Context, tools javaTools, path string) (err error) {
 	spec := Spec{Cassandra: 1}.withDefaults()
-	b, release, err := claimBlock(ctx, firstTestBlock, spec)
+	b, release, err := reserveBlock(ctx, firstTestBlock, spec)
 	if err != nil {
 		return err
 	}
@@ -291,14 +296,15 @@ func trainArchive(ctx context.Context, tools javaTools, path string) (err error)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, id.stop(context.WithoutCancel(ctx), startLimit)) }() // writing the archive takes seconds
+	// writing the archive takes seconds
+	defer func() { err = errors.Join(err, id.stop(context.WithoutCancel(ctx), startLimit)) }()
 	return awaitReady(ctx, id, logFile, func(ctx context.Context) error {
 		return cassandraReady(ctx, p.addr(kindCassandra, 1, cqlPort), nil, []string{node.ip()})
 	})
 }
 
-// awaitReady waits until ready answers nil, the process ends, or startLimit has passed. The error says what was
-// missing last and how the member's log ends.
+// awaitReady waits until ready answers nil, the process ends, or startLimit has passed. The error
+// says what was missing last and how the member's log ends.
 func awaitReady(ctx context.Context, id identity, logFile string, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()

@@ -20,23 +20,29 @@ const (
 	logName  = "log"  // of a member, in its folder
 	lockName = "lock" // of a cluster: one change at a time
 
-	// firstTestBlock is where attached clusters look for addresses: 127.0.0.x is left to the cluster of `make up`.
+	// firstTestBlock is where attached clusters look for addresses: 127.0.0.x is left to the
+	// cluster of `make up`.
 	firstTestBlock block = 1
 )
 
-// Options say where a cluster lives and who holds it. The zero value of a field is its default.
+// Options say where a cluster lives and whether it outlives this program. The zero value of a field
+// is its default.
 type Options struct {
 	// Dir holds the cluster's data, logs and pid files. It is made if missing.
 	Dir string
-	// Attached members are killed when this program dies, and addresses are taken outside of 127.0.0.x. Others
-	// outlive it, until Down.
+	// Attached members are killed when this program dies, and addresses are taken outside of
+	// 127.0.0.x. Others outlive it, until Down.
 	Attached bool
 	// Say is given a line of progress now and then; nil says nothing.
 	Say func(string)
 }
 
-// A Cluster is a set of real processes on this machine, described by a folder. Its methods may be called from several
-// goroutines, and several programs may hold the same folder: what is true is asked of the kernel each time.
+// A Cluster is a set of real processes on this machine, described by a folder. Its methods may be
+// called from several goroutines, and several programs may open the same folder, because the kernel
+// is asked for the state of processes each time.
+//
+// It has many methods because tests hold a Cluster and nothing else. Each does one thing to members
+// (members.go), links (links.go) or disks (disks.go), or reads their state (status.go).
 type Cluster struct {
 	dir      string
 	plan     plan
@@ -50,8 +56,9 @@ type Cluster struct {
 	disks map[member]*disk.Disk
 }
 
-// Up brings up the cluster that spec describes in o.Dir and returns when every member is ready. Members that run
-// already are left alone, stopped ones are started with their data. If it fails it stops what it started.
+// Up brings up the cluster that spec describes in o.Dir and returns when every member is ready.
+// Members that run already are left alone, stopped ones are started with their data. If it fails it
+// stops what it started.
 func Up(ctx context.Context, o Options, spec Spec) (*Cluster, error) {
 	spec = spec.withDefaults()
 	if err := errors.Join(platformError(), spec.Validate()); err != nil {
@@ -84,7 +91,7 @@ func Up(ctx context.Context, o Options, spec Spec) (*Cluster, error) {
 	if o.Attached {
 		first = firstTestBlock
 	}
-	if err := c.settle(ctx, first, spec); err != nil {
+	if err := c.writePlan(ctx, first, spec); err != nil {
 		return nil, err
 	}
 	c.launcher = newLauncher(!o.Attached)
@@ -101,8 +108,8 @@ func Up(ctx context.Context, o Options, spec Spec) (*Cluster, error) {
 	return c, nil
 }
 
-// Open returns the cluster in o.Dir, as far as it is up; ErrNoCluster if there is none. What is started through it is
-// never attached.
+// Open returns the cluster in o.Dir, as far as it is up; ErrNoCluster if there is none. What is
+// started through it is never attached.
 func Open(o Options) (*Cluster, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
@@ -118,11 +125,11 @@ func Open(o Options) (*Cluster, error) {
 	return &Cluster{dir: dir, plan: p, say: o.Say, launcher: newLauncher(true), release: func() {}}, nil
 }
 
-// settle makes or changes the cluster's plan, and stores it before anything is started by it.
-func (c *Cluster) settle(ctx context.Context, first block, spec Spec) error {
+// writePlan makes or changes the cluster's plan, and stores it before any member starts.
+func (c *Cluster) writePlan(ctx context.Context, first block, spec Spec) error {
 	p, err := readPlan(c.dir)
 	if errors.Is(err, ErrNoCluster) {
-		b, release, err := claimBlock(ctx, first, spec)
+		b, release, err := reserveBlock(ctx, first, spec)
 		if err != nil {
 			return err
 		}
@@ -156,7 +163,8 @@ func (c *Cluster) settle(ctx context.Context, first block, spec Spec) error {
 	return c.plan.write(c.dir)
 }
 
-// startAll starts every member that is not running: Cassandra and NATS at once, then the schema, then the nodes.
+// startAll starts every member that is not running: Cassandra and NATS at once, then the schema,
+// then the nodes.
 func (c *Cluster) startAll(ctx context.Context) (err error) {
 	var started []member
 	defer func() {
@@ -192,7 +200,8 @@ func (c *Cluster) startAll(ctx context.Context) (err error) {
 	return c.startMembers(ctx, parts, nodes, nil)
 }
 
-// startMembers starts members side by side and waits until all are ready. Cassandra nodes wait for those of expected.
+// startMembers starts members side by side and waits until all are ready. Cassandra nodes wait for
+// those of expected.
 func (c *Cluster) startMembers(ctx context.Context, parts parts, members, expected []member) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, m := range members {
@@ -326,8 +335,8 @@ func (c *Cluster) Migrate(ctx context.Context, program string) error {
 	return c.migrate(ctx, parts{carillon: program})
 }
 
-// StartMember starts the stopped member name with its data and address, and waits until it is ready. Starting one
-// that runs is an error.
+// StartMember starts the stopped member name with its data and address, and waits until it is
+// ready. Starting one that runs is an error.
 func (c *Cluster) StartMember(ctx context.Context, name string) error {
 	return c.StartProgram(ctx, name, "")
 }

@@ -34,8 +34,8 @@ func query(t *testing.T, addr, statement string) [][][]byte {
 	return rows
 }
 
-// TestLifeOfMembers takes one real Cassandra node and one real NATS server through a kill, a restart, a freeze and a
-// thaw, and looks whether what they acknowledged is there after.
+// TestLifeOfMembers takes one real Cassandra node and one real NATS server through a kill, a
+// restart, a freeze and a thaw, and looks whether what they acknowledged is there after.
 func TestLifeOfMembers(t *testing.T) {
 	c := Start(t, Spec{Cassandra: 1, NATS: 1, CommitLog: CommitLogGroup})
 	ctx := t.Context()
@@ -117,7 +117,8 @@ func TestLifeOfMembers(t *testing.T) {
 	}
 }
 
-// TestThreeOfEach starts three Cassandra nodes and three NATS servers at once, and loses one of each.
+// TestThreeOfEach starts three Cassandra nodes and three NATS servers at once, and loses one of
+// each.
 func TestThreeOfEach(t *testing.T) {
 	begin := time.Now()
 	c := Start(t, Spec{Cassandra: 3, NATS: 3})
@@ -144,7 +145,8 @@ func TestThreeOfEach(t *testing.T) {
 	if n := stored(t, c.NATSURLs()[0]); n != 10 {
 		t.Errorf("after the loss of a server: %d messages, want 10", n)
 	}
-	// By most of the nodes: what was just acknowledged the killed one may have lost. It may not have seen the others yet.
+	// By most of the nodes: what was just acknowledged the killed one may have lost. It may not
+	// have seen the others yet.
 	bounded, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if err := poll(bounded, func() (bool, error) {
@@ -176,7 +178,8 @@ const (
 	perTry     = 5 * time.Second // for a request that no server may answer
 )
 
-// publish stores n messages in a new stream. A cluster that has just come up may not know all its servers yet.
+// publish stores n messages in a new stream. A cluster that has just come up may not know all its
+// servers yet.
 func publish(t *testing.T, url string, replicas, n int) {
 	t.Helper()
 	js := connect(t, url)
@@ -199,7 +202,8 @@ func publish(t *testing.T, url string, replicas, n int) {
 	}
 }
 
-// stored returns how many messages the stream holds, as its leader says: one that lost a server elects it first.
+// stored returns how many messages the stream holds, as its leader says: one that lost a server
+// elects it first.
 func stored(t *testing.T, url string) uint64 {
 	t.Helper()
 	js := connect(t, url)
@@ -262,7 +266,8 @@ func TestStatusJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// This very program stands in for the Cassandra node; the pid file of the NATS server names a pid given out again.
+	// This very program stands in for the Cassandra node; the pid file of the NATS server names a
+	// pid given out again.
 	self, _, err := identify(os.Getpid())
 	if err != nil {
 		t.Fatal(err)

@@ -208,7 +208,7 @@ func TestJudgeGossip(t *testing.T) {
 		{"no schema", []nodeRow{ok("a"), with(func(r *nodeRow) { r.schema = "" })}, `version ""`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := judgeGossip(c.rows, []string{"a", "b"})
+			err := checkGossip(c.rows, []string{"a", "b"})
 			if c.fault == "" && err != nil || c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) {
 				t.Errorf("judgeGossip(%v) = %v, want %q", c.rows, err, c.fault)
 			}

@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// This file speaks just enough of the CQL binary protocol (version 4) to ask one node one question: STARTUP, a password
-// if it is asked for, QUERY, and rows whose cells are taken as bytes. A driver would connect to the whole cluster, choose nodes and try again;
-// whether this one node is ready is what must be known here, and only schema/cassandra imports a driver.
+// This file speaks just enough of the CQL binary protocol (version 4) to query one node: STARTUP, a
+// password if the node asks for one, QUERY, and rows with cells as bytes. A driver would connect to
+// the whole cluster, choose nodes and retry. Here the question is whether this one node is ready.
+// Besides, only schema/cassandra imports a driver.
 
 const (
 	cqlRequest  = 0x04 // protocol version 4, from client to server
@@ -36,8 +37,9 @@ const (
 	simpleTypesBelow = 0x0020 // option ids from here on carry more type information
 )
 
-// queryNode sends statement to the node at addr ("ip:port"), the way security says (nil: openly), and returns the cells of the answer's rows; a null cell
-// is nil. Consistency is QUORUM. Columns must be of simple types. An answer that is not rows returns none.
+// queryNode sends statement to the node at addr ("ip:port"), the way security says (nil: openly),
+// and returns the cells of the answer's rows; a null cell is nil. Consistency is QUORUM. Columns
+// must be of simple types. An answer that is not rows returns none.
 func queryNode(ctx context.Context, addr string, security *Security, statement string) ([][][]byte, error) {
 	conn, err := security.dial(ctx, addr)
 	if err != nil {

@@ -58,7 +58,7 @@ func (c *Cluster) removeDisks(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// thawDisks lets those go on that wait for a frozen disk: until then they cannot even be killed.
+// thawDisks thaws all disks. A process that waits for a frozen disk cannot even be killed.
 func (c *Cluster) thawDisks() error {
 	var faults []error
 	for _, d := range c.disks {
@@ -82,8 +82,8 @@ func (c *Cluster) diskOf(name string) (*disk.Disk, error) {
 	return d, nil
 }
 
-// PowerOff cuts the power of members, all at one instant: their processes stop in mid-step, and what
-// is not on their disks by then is lost. Carillon nodes have no disk and just end.
+// PowerOff cuts the power of members at one instant: their processes stop, and data that is not on
+// their disks is lost. Carillon nodes have no disk and are killed.
 func (c *Cluster) PowerOff(ctx context.Context, names ...string) error {
 	ids := make([]identity, len(names))
 	for i, name := range names {
@@ -93,7 +93,7 @@ func (c *Cluster) PowerOff(ctx context.Context, names ...string) error {
 		}
 		ids[i] = id
 	}
-	// Nobody may see the disk of another one without power and still run: that would be no power cut.
+	// No member may run while another has no power: that would be no power cut.
 	for i, name := range names {
 		if err := ids[i].signal(syscall.SIGSTOP); err != nil {
 			return fmt.Errorf("power off %s: %w", name, err)
@@ -120,8 +120,8 @@ func (c *Cluster) PowerOff(ctx context.Context, names ...string) error {
 	return errors.Join(faults...)
 }
 
-// PowerOn gives members their power back, and waits until all are ready: disks as the cut left them,
-// Cassandra and NATS side by side, then the nodes.
+// PowerOn restores the power of members with their disks as the cut left them, and waits until all
+// are ready: Cassandra and NATS side by side, then the nodes.
 func (c *Cluster) PowerOn(ctx context.Context, names ...string) error {
 	unlock, err := lock(ctx, filepath.Join(c.dir, lockName))
 	if err != nil {
@@ -142,16 +142,16 @@ func (c *Cluster) PowerOn(ctx context.Context, names ...string) error {
 	return c.startStopped(ctx, members, "")
 }
 
-// FillDisk takes all free room of a member's disk, until EmptyDisk.
+// FillDisk fills a member's disk until EmptyDisk.
 func (c *Cluster) FillDisk(name string) error { return c.onDisk(name, (*disk.Disk).Fill) }
 
-// EmptyDisk gives the room back that FillDisk took.
+// EmptyDisk ends FillDisk.
 func (c *Cluster) EmptyDisk(name string) error { return c.onDisk(name, (*disk.Disk).Empty) }
 
-// FreezeDisk has all that write to a member's disk wait, until ThawDisk.
+// FreezeDisk makes all writes to a member's disk wait until ThawDisk.
 func (c *Cluster) FreezeDisk(name string) error { return c.onDisk(name, (*disk.Disk).Freeze) }
 
-// ThawDisk lets them go on.
+// ThawDisk ends FreezeDisk.
 func (c *Cluster) ThawDisk(name string) error { return c.onDisk(name, (*disk.Disk).Thaw) }
 
 func (c *Cluster) onDisk(name string, do func(*disk.Disk) error) error {

@@ -1,6 +1,7 @@
-// Package cluster runs real clusters on one Linux machine: Cassandra nodes from their Maven jars, NATS servers from
-// their module, and Carillon nodes, each a process of its own that can be killed, frozen, thawed and started again
-// with its data. The program in the folder above is its command line; tests call it directly.
+// Package cluster runs real clusters on one Linux machine: Cassandra nodes from their Maven jars,
+// NATS servers from their module, and Carillon nodes, each a process of its own that can be killed,
+// frozen, thawed and started again with its data. The program in the folder above is its command
+// line; tests call it directly.
 //
 // # In a test
 //
@@ -13,8 +14,9 @@
 //		url := cluster.NATS(t)       // "nats://127.0.1.1:4222"
 //		…
 //
-// They are, in this order: what CARILLON_TEST_CASSANDRA and CARILLON_TEST_NATS name; one process for the package, if it
-// has the TestMain above; one for the test. To run many packages against one pair of servers:
+// They are, in this order: what CARILLON_TEST_CASSANDRA and CARILLON_TEST_NATS name; one process
+// for the package, if it has the TestMain above; one for the test. To run many packages against one
+// pair of servers:
 //
 //	go run ./deploy/local exec -- go test ./...
 //
@@ -24,19 +26,24 @@
 //	err := c.Kill(t.Context(), "cassandra-2")
 //	err = c.StartMember(t.Context(), "cassandra-2")
 //
-// Where there is no Java or Maven such tests are skipped with "LEFT OUT: …", and fail where CI=true.
+// Where there is no Java or Maven such tests are skipped with "LEFT OUT: …", and fail where
+// CI=true.
 //
 // # Invariants
 //
-//  1. A signal is sent only to the very process that was started for the member: pid, start time and boot must match.
+//  1. A signal is sent only to the very process that was started for the member: pid, start time
+//     and boot must match.
 //  2. A member keeps its name, address and data folder for the life of its cluster's folder.
-//  3. Clusters that are up at the same time have no address in common: each has a block 127.0.b.x of its own.
-//  4. Members of an attached cluster (all those of tests) do not outlive the program that started them.
+//  3. Clusters that are up at the same time have no address in common: each has a block 127.0.b.x
+//     of its own.
+//  4. Members of an attached cluster (all those of tests) do not outlive the program that started
+//     them.
 //  5. No jar is run whose SHA-256 is not the committed one.
 //
 // # Crashes
 //
-// The plan (cluster.json) is written before the first start, a pid file right after each start, and both in one step.
-// If the program dies between a start and its pid file, an attached process dies with it; a detached one stays, unknown:
-// its address is then in use, and the next start of the member fails with a log that says so.
+// The plan (cluster.json) is written before the first start, a pid file right after each start, and
+// both in one step. If the program dies between a start and its pid file, an attached process dies
+// with it; a detached one stays, unknown: its address is then in use, and the next start of the
+// member fails with a log that says so.
 package cluster

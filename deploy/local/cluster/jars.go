@@ -31,11 +31,12 @@ const sumsPath = "deploy/local/cluster/cassandra/jars.sha256"
 // minJava is the oldest Java that the committed JVM flags are for.
 const minJava = 17
 
-// ErrUnavailable is why no Cassandra can be started on this machine, with the reason in words.
+// ErrUnavailable says that this machine cannot run Cassandra; errors that wrap it give the reason.
 var ErrUnavailable = errors.New("no local Cassandra")
 
-// Available says whether this machine can run a local Cassandra, and if not, why: no Linux, no Java, a Java that is
-// too old, or no Maven and no jars from an earlier run. The error wraps ErrUnavailable.
+// Available says whether this machine can run a local Cassandra, and if not, why: no Linux, no
+// Java, a Java that is too old, or no Maven and no jars from an earlier run. The error wraps
+// ErrUnavailable.
 func Available() error {
 	if err := platformError(); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -54,7 +55,7 @@ func Available() error {
 	return nil
 }
 
-// A java is a Java program and what it says of itself.
+// A java is a Java program and its version.
 type java struct {
 	path    string
 	version string // of `java -version`, all of it
@@ -86,7 +87,8 @@ func findJava(ctx context.Context) (java, error) {
 
 var javaVersion = regexp.MustCompile(`version "(\d+)(?:\.(\d+))?`)
 
-// javaMajor reads the feature release off the output of `java -version`: 17 for "17.0.15", 8 for "1.8.0_392".
+// javaMajor reads the feature release off the output of `java -version`: 17 for "17.0.15", 8 for
+// "1.8.0_392".
 func javaMajor(out string) (int, error) {
 	m := javaVersion.FindStringSubmatch(out)
 	if m == nil {
@@ -110,8 +112,8 @@ func shortHash(parts ...string) string {
 
 func jarsName() string { return "cassandra-jars-" + shortHash(jarSums) }
 
-// jars returns Cassandra's jars in the order of the class path: Maven brings them, each is checked against its
-// committed sum.
+// jars returns Cassandra's jars in the order of the class path: Maven brings them, each is checked
+// against its committed sum.
 func (c *cache) jars(ctx context.Context) ([]string, error) {
 	dir, err := c.part(ctx, jarsName(), func(path string) error {
 		c.say(fmt.Sprintf("fetching Cassandra's jars by Maven: this happens once, may take minutes, and needs Maven and Java %d or later", minJava))
@@ -140,8 +142,8 @@ func fetchJars(ctx context.Context, dir string) (err error) {
 	return err
 }
 
-// listJars returns the jars in dir in byte order. The JVM uses its class archive only with the class path it was made
-// with, so the order must be one and the same always.
+// listJars returns the jars in dir in byte order. The JVM uses its class archive only with the
+// class path it was made with, so the order must be one and the same always.
 func listJars(dir string) ([]string, error) {
 	jars, err := filepath.Glob(filepath.Join(dir, "*.jar"))
 	if err != nil {
@@ -151,8 +153,8 @@ func listJars(dir string) ([]string, error) {
 	return jars, nil
 }
 
-// checkSums compares the jars in dir with sums (the format of sha256sum). It names every jar that differs, is missing
-// or is not listed.
+// checkSums compares the jars in dir with sums (the format of sha256sum). It names every jar that
+// differs, is missing or is not listed.
 func checkSums(dir, sums string) error {
 	want := map[string]string{}
 	lines := bufio.NewScanner(strings.NewReader(sums))
@@ -227,8 +229,9 @@ func Jars(ctx context.Context, say func(string)) (string, error) {
 	return filepath.Join(c.dir, jarsName()), nil
 }
 
-// UpdateSums writes the committed list of sums anew from what Maven brings now, and returns its path and length. For
-// use after a change of the build file; look at the difference before committing it.
+// UpdateSums rewrites the committed list of sums for the jars that Maven fetches now, and returns
+// its path and length. It is for changes of the build file; review the difference before you commit
+// it.
 func UpdateSums(ctx context.Context) (path string, jars int, err error) {
 	top, err := repositoryTop()
 	if err != nil {

@@ -20,8 +20,8 @@ func (c *Cluster) within(m member, argv []string) []string {
 	return c.plan.network().Argv(m.name(), argv)
 }
 
-// makeNetwork makes the namespaces of a cluster whose block has just been claimed. First it removes
-// networks that killed programs left behind: nobody holds their blocks.
+// makeNetwork makes the namespaces of a cluster whose block was just reserved. First it removes
+// networks that killed programs left behind: those whose blocks nobody holds.
 func (c *Cluster) makeNetwork(ctx context.Context) error {
 	if !c.plan.Spec.Namespaces {
 		return nil
@@ -47,12 +47,12 @@ func (c *Cluster) makeNetwork(ctx context.Context) error {
 	return n.Make(ctx, members)
 }
 
-// removeLeftover removes a network whose block nobody holds but this cluster.
+// removeLeftover removes a network whose block no other program holds.
 func (c *Cluster) removeLeftover(ctx context.Context, number int) error {
 	if b := block(number); b != c.plan.Block {
-		guard, err := listen(ctx, b.addr(1, claimPort))
+		guard, err := listen(ctx, b.addr(1, reservePort))
 		if errors.Is(err, errBusy) {
-			return nil // somebody uses it
+			return nil // another program uses it
 		}
 		if err != nil {
 			return err
@@ -77,7 +77,7 @@ func (c *Cluster) Cut(ctx context.Context, from, to string) error {
 	return c.link(ctx, "cut", from, to, netns.Network.Cut)
 }
 
-// Heal lets packets through again from one member to another. They need not have been cut.
+// Heal ends Cut from one member to another. It is no error if there was none.
 func (c *Cluster) Heal(ctx context.Context, from, to string) error {
 	return c.link(ctx, "heal", from, to, netns.Network.Heal)
 }
@@ -100,7 +100,7 @@ func (c *Cluster) link(ctx context.Context, act, from, to string, do func(n netn
 	return nil
 }
 
-// Dropped is how many packets to the member cuts have dropped so far.
+// Dropped returns how many packets to the member cuts have dropped so far.
 func (c *Cluster) Dropped(ctx context.Context, name string) (int, error) {
 	m, err := c.find(name)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"carillon.dev/carillon/deploy/local/netns"
 )
 
-// TestLinksAreCut cuts links between three real NATS servers, each in a network namespace, and looks
-// whether nothing is left when their cluster is closed.
+// TestLinksAreCut cuts links between three real NATS servers, each in a network namespace, and
+// checks that nothing is left after Close.
 func TestLinksAreCut(t *testing.T) {
 	if err := NamespacesAvailable(); err != nil {
 		t.Skipf("LEFT OUT: %s needs network namespaces: %v", t.Name(), err)

@@ -28,8 +28,8 @@ func (c *Cluster) memberDir(m member) string { return filepath.Join(c.dir, m.nam
 
 func (c *Cluster) logFile(m member) string { return filepath.Join(c.memberDir(m), logName) }
 
-// process returns the member's last known process and what it does now. An unreadable pid file counts as Stopped:
-// it names nothing that could be signalled.
+// process returns the member's last known process and what it does now. An unreadable pid file
+// counts as Stopped: it names nothing that could be signalled.
 func (c *Cluster) process(m member) (identity, State) {
 	id, ok, err := readIdentity(c.memberDir(m))
 	if err != nil || !ok {
@@ -50,7 +50,8 @@ func (c *Cluster) address(m member) string {
 	}
 }
 
-// Kill ends the member name with SIGKILL, as a crash would, and waits until it has gone. Its data stays.
+// Kill ends the member name with SIGKILL, as a crash would, and waits until it has gone. Its data
+// stays.
 func (c *Cluster) Kill(ctx context.Context, name string) error {
 	id, err := c.live(name, "kill")
 	if err != nil {
@@ -62,8 +63,9 @@ func (c *Cluster) Kill(ctx context.Context, name string) error {
 	return nil
 }
 
-// ReplaceCassandra kills the node name, wipes its data, and starts one without data in its place: it
-// has the same address and token, and streams its data from the others. It waits until that is ready.
+// ReplaceCassandra kills the node name, wipes its data, and starts one without data in its place:
+// it has the same address and token, and streams its data from the others. It waits until that is
+// ready.
 func (c *Cluster) ReplaceCassandra(ctx context.Context, name string) error {
 	m, err := c.find(name)
 	if err != nil {
@@ -102,7 +104,8 @@ func (c *Cluster) ReplaceCassandra(ctx context.Context, name string) error {
 	return nil
 }
 
-// Stop asks the member name to stop, and kills it if it has not within 45 s; if it is frozen, it is thawed. Its data stays.
+// Stop asks the member name to stop, and kills it if it has not within 45 s; if it is frozen, it is
+// thawed. Its data stays.
 func (c *Cluster) Stop(ctx context.Context, name string) error {
 	m, err := c.find(name)
 	if err != nil {
@@ -114,8 +117,8 @@ func (c *Cluster) Stop(ctx context.Context, name string) error {
 	return c.stopMembers(ctx, []member{m})
 }
 
-// Freeze stops the member name in mid-step (SIGSTOP), as a long pause would. It keeps its memory and connections.
-// When Freeze returns, the member runs no more.
+// Freeze stops the member name (SIGSTOP), as a long pause would. It keeps its memory and
+// connections. When Freeze returns, the member does not run any more.
 func (c *Cluster) Freeze(ctx context.Context, name string) error {
 	return c.switchTo(ctx, name, "freeze", syscall.SIGSTOP, Frozen)
 }
@@ -159,8 +162,8 @@ func (c *Cluster) live(name, act string) (identity, error) {
 	return id, nil
 }
 
-// Down stops every member, Carillon nodes first: frozen ones are thawed, all are asked to stop, and killed if they
-// have not within 45 s. Their data stays, so that Up goes on where they were.
+// Down stops every member, Carillon nodes first: frozen ones are thawed, all are asked to stop, and
+// killed if they have not within 45 s. Their data stays, so that Up goes on where they were.
 func (c *Cluster) Down(ctx context.Context) error {
 	unlock, err := lock(ctx, filepath.Join(c.dir, lockName))
 	if err != nil {
@@ -220,7 +223,8 @@ func (c *Cluster) Purge(ctx context.Context) error {
 	return os.Remove(filepath.Join(c.dir, planName))
 }
 
-// Close kills the members of an attached cluster and gives back its addresses. Their data stays in the folder.
+// Close kills the members of an attached cluster and releases its addresses. Their data stays in
+// the folder.
 func (c *Cluster) Close(ctx context.Context) error {
 	thawed := c.thawDisks()
 	var g errgroup.Group

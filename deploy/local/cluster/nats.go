@@ -45,8 +45,8 @@ func natsConfig(p plan, index int, dir string) string {
 	return out.String()
 }
 
-// natsReady says whether the server answers that it and its JetStream are healthy. A clustered one is once it
-// follows an elected leader.
+// natsReady says whether the server answers that it and its JetStream are healthy. A clustered one
+// is once it follows an elected leader.
 func natsReady(ctx context.Context, p plan, index int) error {
 	return httpReady(ctx, "http://"+p.addr(kindNATS, index, natsMonitorPort)+"/healthz")
 }

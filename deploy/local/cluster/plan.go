@@ -24,7 +24,8 @@ type plan struct {
 	Spec  Spec  `json:"spec"`
 	Block block `json:"block"`
 
-	// Secrets that all Carillon nodes share, base64 of 32 bytes: of their gossip, and of the cursors of their lists.
+	// Secrets that all Carillon nodes share, base64 of 32 bytes: of their gossip, and of the
+	// cursors of their lists.
 	RingKey   string `json:"ring_key"`
 	CursorKey string `json:"cursor_key"`
 }
@@ -100,7 +101,8 @@ func (p plan) natsURLs() []string {
 
 func (p plan) natsURL(i int) string { return "nats://" + p.addr(kindNATS, i, natsPort) }
 
-// ErrNoCluster says that a folder holds no cluster, not even a stopped one, and what to do about it.
+// ErrNoCluster says that a folder holds no cluster, not even a stopped one, and what to do about
+// it.
 var ErrNoCluster = errors.New("no cluster: make up starts one")
 
 func readPlan(dir string) (plan, error) {
@@ -126,8 +128,9 @@ func (p plan) write(dir string) error {
 	return writeFile(filepath.Join(dir, planName), append(text, '\n'), 0o600)
 }
 
-// change returns the plan for the same cluster with another spec, or says why that needs a new cluster: data is laid
-// out for a number of nodes, and what runs keeps the settings it was started with.
+// change returns the plan for the same cluster with another spec, or says why that needs a new
+// cluster: data is laid out for a number of nodes, and what runs keeps the settings it was started
+// with.
 func (p plan) change(spec Spec, anyRunning bool) (plan, error) {
 	const advice = "take the cluster down first (with its data, to change counts)"
 	old := p.Spec

@@ -25,14 +25,14 @@ const (
 	Stopped State = "stopped" // no such process; its data may be there
 )
 
-// errGone is the answer to a signal for a process that has ended.
+// errGone says that the process to signal has ended.
 var errGone = errors.New("the process has ended")
 
-// pollEvery is how often a wait for another process looks again.
+// pollEvery is how often a wait for another process polls.
 const pollEvery = 20 * time.Millisecond
 
-// An identity names one process for ever. A pid alone does not: it is given out again, after a reboot sooner than one
-// thinks, and then a kill hits a stranger.
+// An identity names one process for ever. A pid alone does not: the kernel reuses pids, and a
+// signal could hit another process.
 type identity struct {
 	PID     int    `json:"pid"`
 	Started uint64 `json:"started_ticks"` // clock ticks after the boot
@@ -50,8 +50,9 @@ func (id identity) state() State {
 
 // signal sends sig to this very process, or answers errGone.
 //
-// The order matters: the handle (a pidfd) is opened first and the identity checked after, so that the handle is known
-// to hold the process meant, and the signal cannot reach one that was given the pid in between.
+// The order matters: the handle (a pidfd) is opened first and the identity checked after, so that
+// the handle is known to hold the process meant, and the signal cannot reach one that was given the
+// pid in between.
 func (id identity) signal(sig syscall.Signal) error {
 	p, err := os.FindProcess(id.PID)
 	if err != nil {
@@ -74,8 +75,8 @@ func (id identity) waitStopped(ctx context.Context) error {
 	return poll(ctx, func() (bool, error) { return id.state() == Stopped, nil })
 }
 
-// stop ends the process: thaw, SIGTERM, and SIGKILL when it has not gone after grace. A process that is not there is
-// a success.
+// stop ends the process: thaw, SIGTERM, and SIGKILL when it has not gone after grace. A process
+// that is not there is a success.
 func (id identity) stop(ctx context.Context, grace time.Duration) error {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
 		if err := id.signal(sig); errors.Is(err, errGone) {
@@ -128,12 +129,12 @@ func writeIdentity(dir string, id identity) error {
 	return writeFile(filepath.Join(dir, pidFile), append(text, '\n'), 0o600)
 }
 
-// A launcher starts processes. Detached ones outlive this program; the others are killed by the kernel when this
-// program dies, however it dies.
+// A launcher starts processes. Detached ones outlive this program; the others are killed by the
+// kernel when this program dies, however it dies.
 type launcher struct {
 	detached bool
 	starts   chan startRequest // to the thread of the attached ones; nil if detached
-	running  sync.WaitGroup    // that thread, and who reaps its processes
+	running  sync.WaitGroup    // that thread, and the goroutines that reap its processes
 }
 
 type startRequest struct {
@@ -148,8 +149,9 @@ func newLauncher(detached bool) *launcher {
 		return l
 	}
 	l.starts = make(chan startRequest)
-	// The kernel sends a parent-death signal when the *thread* that started the process ends, and the Go runtime may
-	// end a thread while the program lives. So all starts come from one thread, kept until close.
+	// The kernel sends a parent-death signal when the *thread* that started the process ends, and
+	// the Go runtime may end a thread while the program lives. So all starts come from one thread,
+	// kept until close.
 	l.running.Go(func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
@@ -173,8 +175,10 @@ func (l *launcher) start(dir, logFile string, argv []string) (identity, error) {
 	if err != nil {
 		return identity{}, fmt.Errorf("open log: %w", err)
 	}
-	defer func() { _ = out.Close() }()        // the child has its own descriptor; nothing was written through this one
-	cmd := exec.Command(argv[0], argv[1:]...) // not CommandContext: a member outlives the call that starts it
+	// the child has its own descriptor; nothing was written through this one
+	defer func() { _ = out.Close() }()
+	// not CommandContext: a member outlives the call that starts it
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 	cmd.SysProcAttr = processAttributes(l.detached)
 	if l.detached {
@@ -218,7 +222,8 @@ func poll(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// writeFile replaces a file in one step, so that a reader finds the old text or the new one, never half of it.
+// writeFile replaces a file in one step, so that a reader finds the old text or the new one, never
+// half of it.
 func writeFile(path string, text []byte, mode fs.FileMode) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // platformError is nil where members can be run.
 func platformError() error { return nil }
 
-// identify returns the identity of the process that has pid now, and what it does. A zombie counts as Stopped: it runs
-// nothing and holds nothing, once its last thread has gone.
+// identify returns the identity of the process that has pid now, and what it does. A zombie counts
+// as Stopped: it runs nothing and holds nothing, once its last thread has gone.
 func identify(pid int) (identity, State, error) {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -32,8 +32,9 @@ func identify(pid int) (identity, State, error) {
 	return identity{PID: pid, Started: started, Boot: strings.TrimSpace(string(boot))}, state, nil
 }
 
-// parseStat reads state and start time from a line of /proc/<pid>/stat (proc(5)). The second field, the command's
-// name, may hold blanks and parentheses, so fields are counted from the last closing one.
+// parseStat reads state and start time from a line of /proc/<pid>/stat (proc(5)). The second field,
+// the command's name, may hold blanks and parentheses, so fields are counted from the last closing
+// one.
 func parseStat(stat string) (State, uint64, error) {
 	const ( // the numbers of proc(5) less 3, the first one after the split
 		stateField     = 0
@@ -51,7 +52,8 @@ func parseStat(stat string) (State, uint64, error) {
 	}
 	switch fields[stateField] {
 	case "Z", "X", "x":
-		// The first thread can be a zombie while others are still on their way out, with sockets and files open.
+		// The first thread can be a zombie while others are still on their way out, with sockets
+		// and files open.
 		if threads := fields[threadsField]; threads != "0" && threads != "1" {
 			return Running, started, nil
 		}
@@ -63,8 +65,8 @@ func parseStat(stat string) (State, uint64, error) {
 	}
 }
 
-// processAttributes puts a process into a session and process group of its own, so that Ctrl-C in the terminal does not
-// reach it; attached ones get SIGKILL when the thread that starts them ends.
+// processAttributes puts a process into a session and process group of its own, so that Ctrl-C in
+// the terminal does not reach it; attached ones get SIGKILL when the thread that starts them ends.
 func processAttributes(detached bool) *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{Setsid: true}
 	if !detached {
@@ -73,8 +75,8 @@ func processAttributes(detached bool) *syscall.SysProcAttr {
 	return attributes
 }
 
-// lock takes the file lock at path, waiting for its holder, and returns what gives it back. The kernel gives it back
-// when the holder dies.
+// lock takes the file lock at path, waiting for its holder, and returns what gives it back. The
+// kernel gives it back when the holder dies.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

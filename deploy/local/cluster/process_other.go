@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// platformError says why members cannot be run here: they live on 127.0.0.0/8 beside 127.0.0.1 and are told apart
-// by /proc.
+// platformError says why members cannot be run here: they live on 127.0.0.0/8 beside 127.0.0.1 and
+// are told apart by /proc.
 func platformError() error {
 	return fmt.Errorf("local clusters need Linux, this is %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }

@@ -20,7 +20,8 @@ import (
 )
 
 func TestParseStat(t *testing.T) {
-	// The fields after the name: state, 16 of no interest, number of threads, one more, start time, and the rest.
+	// The fields after the name: state, 16 of no interest, number of threads, one more, start time,
+	// and the rest.
 	fields := func(state, threads string) string {
 		return state + " 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 " + threads + " 0 4242 1000 10"
 	}
@@ -54,7 +55,8 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// startSleeper starts a shell that runs script and returns its identity, once it has written "ready" to its log.
+// startSleeper starts a shell that runs script and returns its identity, once it has written
+// "ready" to its log.
 func startSleeper(t *testing.T, script string) identity {
 	t.Helper()
 	id, _ := startLogged(t, script)
@@ -144,8 +146,8 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// parentEnv makes the test program a parent that starts a process and waits to be killed; its value is "attached",
-// "detached", or "cluster" for the servers of a test.
+// parentEnv makes the test program a parent that starts a process and waits to be killed; its value
+// is "attached", "detached", or "cluster" for the servers of a test.
 const parentEnv = "CARILLON_TEST_PARENT"
 
 // parent is the main function of such a parent.
@@ -165,8 +167,8 @@ func parent(mode string) {
 	select {} // until killed
 }
 
-// TestDeathOfTheParent kills a program that has started a process, so that it can clean up nothing: with SIGKILL, and with
-// SIGTERM as a time-out does, which no test handles.
+// TestDeathOfTheParent kills a program that has started a process, so that it can clean up nothing:
+// with SIGKILL, and with SIGTERM as a time-out does, which no test handles.
 func TestDeathOfTheParent(t *testing.T) {
 	for _, c := range []struct {
 		mode string
@@ -220,8 +222,8 @@ func TestDeathOfTheParent(t *testing.T) {
 	}
 }
 
-// TestServersDoNotOutliveTheirTests: a test program that is told to go leaves no server behind, though none of its
-// cleanups runs. It leaves its network namespaces, which the next start removes.
+// TestServersDoNotOutliveTheirTests: a test program that is told to go leaves no server behind,
+// though none of its cleanups runs. It leaves its network namespaces, which the next start removes.
 func TestServersDoNotOutliveTheirTests(t *testing.T) {
 	t.Run("on the loopback", func(t *testing.T) { killProgram(t, "cluster") })
 	t.Run("in namespaces", func(t *testing.T) {
@@ -243,8 +245,8 @@ func TestServersDoNotOutliveTheirTests(t *testing.T) {
 	})
 }
 
-// killProgram ends a program that holds a cluster with one NATS server, and waits until the server has
-// gone. It returns the cluster.
+// killProgram ends a program that holds a cluster with one NATS server, and waits until the server
+// has gone. It returns the cluster.
 func killProgram(t *testing.T, mode string) *Cluster {
 	t.Helper()
 	dir := t.TempDir()

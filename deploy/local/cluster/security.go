@@ -20,9 +20,9 @@ import (
 
 // Security is what a client of a cluster of Spec.Secure needs.
 type Security struct {
-	CA         string // file of the PEM certificate of who signed the node's
+	CA         string // PEM file of the authority's certificate
 	ServerName string // a name that the node's certificate has, besides its address
-	Username   string // the user that every new Cassandra begins with, who may do everything
+	Username   string // the superuser that every new Cassandra begins with
 	Password   string
 }
 
@@ -34,8 +34,8 @@ const (
 	certificateBefore = time.Hour // for clocks that were set since
 )
 
-// Security returns what a client of the Cassandra node needs; nil if it asks for nothing. The file is there once the
-// cluster is up.
+// Security returns what a client of the Cassandra node needs; nil if it asks for nothing. The file
+// is there once the cluster is up.
 func (c *Cluster) Security() *Security {
 	if !c.plan.Spec.Secure {
 		return nil
@@ -59,8 +59,8 @@ func (c *Cluster) secure(n cassandraNode) error {
 	return writeFile(n.conf(certificateName), server, 0o600)
 }
 
-// newCertificate returns PEM of an authority's certificate, and of a key with a certificate by it for ip and name. Nobody
-// keeps the authority's key.
+// newCertificate returns PEM of an authority's certificate, and of a key with a certificate by it
+// for ip and name. Nobody keeps the authority's key.
 func newCertificate(ip net.IP, name string, now time.Time) (authority, server []byte, err error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *Security) dial(ctx context.Context, addr string) (net.Conn, error) {
 	return (&tls.Dialer{NetDialer: &d, Config: &tls.Config{RootCAs: roots, ServerName: s.ServerName, MinVersion: tls.VersionTLS12}}).DialContext(ctx, "tcp", addr)
 }
 
-// plain is the answer to a node that asks who its client is (SASL PLAIN).
+// plain returns the answer to a node that asks for a log-in (SASL PLAIN).
 func (s *Security) plain() []byte {
 	token := "\x00" + s.Username + "\x00" + s.Password
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(token))), token...)

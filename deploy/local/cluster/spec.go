@@ -23,16 +23,17 @@ type CommitLog string
 
 // The commit log modes.
 const (
-	// CommitLogPeriodic acknowledges before the write is on disk. It loses the last tens of milliseconds of
-	// acknowledged writes when every replica is killed at once, and those of CommitLogPeriod in a power cut.
+	// CommitLogPeriodic acknowledges before the write is on disk. It loses the last tens of
+	// milliseconds of acknowledged writes when every replica is killed at once, and those of
+	// CommitLogPeriod in a power cut.
 	CommitLogPeriodic CommitLog = "periodic"
-	// CommitLogGroup acknowledges what is on disk, synced in groups of 10 ms. Use it wherever a test asserts that an
-	// acknowledged write survives a kill.
+	// CommitLogGroup acknowledges what is on disk, synced in groups of 10 ms. Use it wherever a
+	// test asserts that an acknowledged write survives a kill.
 	CommitLogGroup CommitLog = "group"
 )
 
-// CommitLogPeriod is after how long at most a write is on disk in CommitLogPeriodic: what a power cut
-// of every replica may take.
+// CommitLogPeriod is after how long at most a write is on disk in CommitLogPeriodic: what a power
+// cut of every replica may take.
 const CommitLogPeriod = 10 * time.Second
 
 // maxNodes bounds the Carillon nodes of one cluster; their ports are counted up from a base.
@@ -41,11 +42,13 @@ const maxNodes = 16
 // allRoles are the roles that `carillon serve --roles` knows.
 var allRoles = []string{"bucketer", "dispatcher", "executor"}
 
-// A Spec says of what a cluster consists. Zero counts mean "none of these"; the zero value of the rest is the default.
+// A Spec describes a cluster. A count of 0 means none; the zero value of any other field is its
+// default.
 type Spec struct {
 	Cassandra int `json:"cassandra"` // nodes: 0, 1 or 3
 	NATS      int `json:"nats"`      // servers: 0, 1 or 3
-	Nodes     int `json:"nodes"`     // Carillon nodes: 0 to 16; they need at least one of each of the others
+	// Carillon nodes: 0 to 16; they need at least one of each of the others
+	Nodes int `json:"nodes"`
 
 	// Roles of the Carillon nodes in order; a missing or empty element means every role.
 	Roles [][]string `json:"roles,omitempty"`
@@ -53,32 +56,39 @@ type Spec struct {
 	Profile    Profile   `json:"profile"`    // default ProfileTest
 	CommitLog  CommitLog `json:"commit_log"` // default CommitLogPeriodic
 	DataCenter string    `json:"datacenter"`
-	// Secure makes Cassandra take only encrypted connections of clients that name a user: see Cluster.Security. For
-	// tests of that, on one node and without Carillon nodes, whose configuration here knows nothing of it.
+	// Secure makes Cassandra take only encrypted connections of clients that name a user: see
+	// Cluster.Security. For tests of that, on one node and without Carillon nodes, whose
+	// configuration here knows nothing of it.
 	Secure bool `json:"secure,omitempty"`
-	// Views has Cassandra take materialized views, which it refuses unless told: for measurements of others' schemas.
+	// Views makes Cassandra accept materialized views, for measurements of the schemas of other
+	// systems.
 	Views bool `json:"views,omitempty"`
-	// NATSSync is JetStream's sync_interval: after how long an acknowledged message is on disk. 0 = the server's
-	// default (2 min; a killed process loses nothing, a power cut does); negative = before every acknowledgement.
+	// NATSSync is JetStream's sync_interval: after how long an acknowledged message is on disk. 0 =
+	// the server's default (2 min; a killed process loses nothing, a power cut does); negative =
+	// before every acknowledgement.
 	NATSSync time.Duration `json:"nats_sync"`
 
-	// Program is the carillon that the nodes run; "" = one that is built from the work tree when the cluster starts.
+	// Program is the carillon that the nodes run; "" = one that is built from the work tree when
+	// the cluster starts.
 	Program string `json:"program,omitempty"`
 
-	// Namespaces gives each member a network namespace with an address of its own, so that links between members can be
-	// cut (Cluster.Cut). It needs root and the programs ip and nft, and an attached cluster.
+	// Namespaces gives each member a network namespace with an address of its own, so that links
+	// between members can be cut (Cluster.Cut). It needs root and the programs ip and nft, and an
+	// attached cluster.
 	Namespaces bool `json:"namespaces,omitempty"`
 
-	// Disks gives each Cassandra and NATS member a disk of its own, so that its power can be cut and it can be full
-	// (disks.go). It needs root, and an attached cluster.
+	// Disks gives each Cassandra and NATS member a disk of its own, so that its power can be cut
+	// and it can be full (disks.go). It needs root, and an attached cluster.
 	Disks bool `json:"disks,omitempty"`
 
-	// Profiles has the Carillon nodes serve profiles on listeners of their own. Jobs may call the loopback interface here, so those of a
-	// node can reach the listeners of the others: for measurements.
+	// Profiles has the Carillon nodes serve profiles on listeners of their own. Jobs may call the
+	// loopback interface here, so those of a node can reach the listeners of the others: for
+	// measurements.
 	Profiles bool `json:"profiles,omitempty"`
 
-	// Shards is S of the keyspace that the first migration makes; default 16, enough for 3,000 runs a second, which is
-	// more than one machine with everything on it starts. Every shard costs a read a second, on each replica.
+	// Shards is S of the keyspace that the first migration makes; default 16, enough for 3,000 runs
+	// a second, which is more than one machine with everything on it starts. Every shard costs a
+	// read a second, on each replica.
 	Shards int `json:"shards"`
 }
 

@@ -10,8 +10,8 @@ import (
 	"text/tabwriter"
 )
 
-// A Status names every member with its process and addresses. As JSON it is what tools read, so its fields may grow
-// and not change. The pid of a stopped member is 0.
+// A Status names every member with its process and addresses. As JSON it is what tools read, so its
+// fields may grow and not change. The pid of a stopped member is 0.
 type Status struct {
 	Carillon  []CarillonStatus  `json:"carillon"`
 	Cassandra []CassandraStatus `json:"cassandra"`
@@ -43,7 +43,7 @@ type NATSStatus struct {
 	URL   string `json:"url"`
 }
 
-// Status looks at every member's process. The lists are in the order of the names and never nil.
+// Status checks every member's process. The lists are sorted by name and never nil.
 func (c *Cluster) Status() Status {
 	s := Status{Carillon: []CarillonStatus{}, Cassandra: []CassandraStatus{}, NATS: []NATSStatus{}}
 	for _, m := range c.plan.members() {

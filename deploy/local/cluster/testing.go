@@ -16,7 +16,8 @@ const (
 	NATSEnv      = "CARILLON_TEST_NATS"      // URL of one server
 )
 
-// TestEnv returns the environment ("NAME=value") that makes Cassandra and NATS answer with this cluster's first servers.
+// TestEnv returns the environment ("NAME=value") that makes Cassandra and NATS answer with this
+// cluster's first servers.
 func (c *Cluster) TestEnv() []string {
 	var env []string
 	if addrs := c.CQL(); len(addrs) > 0 {
@@ -31,8 +32,8 @@ func (c *Cluster) TestEnv() []string {
 // testStartLimit bounds the start of a test's cluster, the first making of the cache included.
 const testStartLimit = 10 * time.Minute
 
-// Require skips the test if this machine cannot run a Cassandra, in words that say what is left out. With CI=true it
-// fails instead: there nothing may be left out.
+// Require skips the test if this machine cannot run a Cassandra, in words that say what is left
+// out. With CI=true it fails instead: there nothing may be left out.
 func Require(tb testing.TB) {
 	tb.Helper()
 	err := Available()
@@ -45,8 +46,9 @@ func Require(tb testing.TB) {
 	tb.Skipf("LEFT OUT: %s needs a real Cassandra: %v", tb.Name(), err)
 }
 
-// Start brings up a cluster of the test's own and stops it when the test ends; should the test program die first, the
-// kernel kills the members. The test is skipped or failed as Require says if it needs Cassandra and there is none.
+// Start brings up a cluster of the test's own and stops it when the test ends; should the test
+// program die first, the kernel kills the members. The test is skipped or failed as Require says if
+// it needs Cassandra and there is none.
 func Start(tb testing.TB, spec Spec) *Cluster {
 	tb.Helper()
 	if spec.Cassandra > 0 {
@@ -71,9 +73,10 @@ func Start(tb testing.TB, spec Spec) *Cluster {
 	return c
 }
 
-// Cassandra returns the address ("ip:port") of a Cassandra node (profile test, periodic commit log, data centre dc1)
-// that the test shares with others: the one of CassandraEnv, else one for all tests of a package that uses Main, else
-// one of its own. Tests keep out of each other's way by their own tenants, not by their own keyspaces.
+// Cassandra returns the address ("ip:port") of a Cassandra node (profile test, periodic commit log,
+// data centre dc1) that the test shares with others: the one of CassandraEnv, else one for all
+// tests of a package that uses Main, else one of its own. Tests keep out of each other's way by
+// their own tenants, not by their own keyspaces.
 func Cassandra(tb testing.TB) string {
 	tb.Helper()
 	if addr := os.Getenv(CassandraEnv); addr != "" {
@@ -83,8 +86,9 @@ func Cassandra(tb testing.TB) string {
 	return shared(tb, &sharedCassandra, Spec{Cassandra: 1}).CQL()[0]
 }
 
-// NATS returns the URL of a NATS server with JetStream on file, shared like that of Cassandra: by NATSEnv, else within
-// a package that uses Main, else not. Tests use streams and subjects of their own.
+// NATS returns the URL of a NATS server with JetStream on file, shared like that of Cassandra: by
+// NATSEnv, else within a package that uses Main, else not. Tests use streams and subjects of their
+// own.
 func NATS(tb testing.TB) string {
 	tb.Helper()
 	if url := os.Getenv(NATSEnv); url != "" {
@@ -143,7 +147,8 @@ func (s *sharedCluster) stop() error {
 // A TestRun is a package's tests with what they share; see Main.
 type TestRun struct{ m *testing.M }
 
-// Main wraps the tests of a package so that Cassandra and NATS start at most one process each for all of them:
+// Main wraps the tests of a package so that Cassandra and NATS start at most one process each for
+// all of them:
 //
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(cluster.Main(m)) }
 //	func TestMain(m *testing.M) { os.Exit(cluster.Main(m).Run()) }

@@ -29,7 +29,8 @@ func (d *Disk) control(r request) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	flags := withoutFlush                                                                                               // the other requests look at nothing
+	// the other requests look at nothing
+	flags := withoutFlush
 	if _, _, no := syscall.Syscall(syscall.SYS_IOCTL, dir.Fd(), uintptr(r), uintptr(unsafe.Pointer(&flags))); no != 0 { // #nosec G103 -- ioctl takes a pointer
 		return no
 	}
@@ -65,7 +66,7 @@ func takeRoom(f *os.File) error {
 	}
 }
 
-// tryLock takes the lock of a file for this program, or says that somebody else has it.
+// tryLock locks a file for this program, or returns an error if another program has the lock.
 func tryLock(f *os.File) error {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return fmt.Errorf("lock %s: %w", f.Name(), err)

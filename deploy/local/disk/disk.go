@@ -21,8 +21,8 @@ const (
 	ballastName = "carillon-ballast"
 	// commandLimit bounds one call of a program.
 	commandLimit = 20 * time.Second
-	// busyLimit bounds the wait for a mount point that is still in use: killed processes close their
-	// files one after the other.
+	// busyLimit bounds the wait for a mount point that is still in use: killed processes close
+	// their files one after the other.
 	busyLimit = 5 * time.Second
 	busyPoll  = 50 * time.Millisecond
 )
@@ -51,8 +51,9 @@ func Available() error {
 	return errors.Join(missing...)
 }
 
-// Make makes an empty disk of so many bytes and mounts it at mount, a folder that is made if missing.
-// The image lies beside it, and takes as much room as is used. If Make fails it leaves nothing behind.
+// Make makes an empty disk of so many bytes and mounts it at mount, a folder that is made if
+// missing. The image lies beside it, and takes as much room as is used. If Make fails it leaves
+// nothing behind.
 func Make(ctx context.Context, mount string, size int64) (d *Disk, err error) {
 	d = &Disk{image: mount + imageEnd, mount: mount}
 	defer func() {
@@ -101,8 +102,8 @@ func (d *Disk) unmount(ctx context.Context) error {
 	}
 }
 
-// PowerOff ends all writing to the disk at once. What is not on it by now never will be. Who writes
-// to it gets errors, so its users are to be stopped before, and killed before PowerOn.
+// PowerOff ends all writes to the disk at once; unwritten data is lost. Later writes get errors, so
+// stop the disk's users before, and kill them before PowerOn.
 func (d *Disk) PowerOff() error {
 	if err := d.control(shutDown); err != nil {
 		return fmt.Errorf("power off %s: %w", d.mount, err)
@@ -167,7 +168,8 @@ func (d *Disk) Empty() error {
 	return nil
 }
 
-// Remove unmounts the disk and deletes its image, as far as they are there. Its users must have ended.
+// Remove unmounts the disk and deletes its image, as far as they are there. Its users must have
+// ended.
 func (d *Disk) Remove(ctx context.Context) error {
 	var faults []error
 	if d.frozen {
@@ -199,11 +201,11 @@ func RemoveLeftover(ctx context.Context) (removed []string, err error) {
 	for _, d := range mounted {
 		f, err := os.OpenFile(d.image, os.O_RDWR, 0)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // its folder was deleted: nobody can hold it
+		case errors.Is(err, fs.ErrNotExist): // its folder was deleted: no program can hold it
 		case err != nil:
 			faults = append(faults, err)
 			continue
-		case tryLock(f) != nil: // somebody holds it
+		case tryLock(f) != nil: // a program holds it
 			faults = append(faults, f.Close())
 			continue
 		default:
@@ -255,7 +257,8 @@ func run(ctx context.Context, argv ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) // #nosec G204 -- names of our own making
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}  // Ctrl-C stops this program, which then cleans up
+	// Ctrl-C stops this program, which then cleans up
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	if err := cmd.Run(); err != nil {

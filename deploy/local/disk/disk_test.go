@@ -129,7 +129,8 @@ func TestFrozenDiskHasWritersWait(t *testing.T) {
 
 func TestOnlyDisksOfDeadProgramsAreLeftover(t *testing.T) {
 	held, dead := testDisk(t), testDisk(t)
-	if err := errors.Join(dead.Freeze(), dead.hold.Close()); err != nil { // as the kernel does with the files of the dead
+	// as the kernel does with the files of the dead
+	if err := errors.Join(dead.Freeze(), dead.hold.Close()); err != nil {
 		t.Fatal(err)
 	}
 	removed, err := RemoveLeftover(t.Context())

@@ -17,5 +17,6 @@
 //     its cables: no rule, route or address of the machine.
 //  2. Everything made is named after the network's number, so what a killed program left behind is
 //     found by name (Leftover) and can be removed.
-//  3. The bridge's own address is never cut: the program that breaks links can always reach members.
+//  3. The bridge's own address is never cut: the program that breaks links can always reach
+//     members.
 package netns

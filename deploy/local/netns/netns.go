@@ -164,8 +164,8 @@ func (n Network) Dropped(ctx context.Context, member string) (int, error) {
 	return strconv.Atoi(m[1])
 }
 
-// Remove removes the bridge, the namespaces and the cables of the network, as far as they are there.
-// Processes in a namespace must have ended.
+// Remove removes the bridge, the namespaces and the cables of the network, as far as they are
+// there. Processes in a namespace must have ended.
 func (n Network) Remove(ctx context.Context) error {
 	found, err := look(ctx)
 	if err != nil {
@@ -258,7 +258,8 @@ func run(ctx context.Context, input string, argv []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) // #nosec G204 -- names of our own making
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}  // Ctrl-C stops this program, which then cleans up
+	// Ctrl-C stops this program, which then cleans up
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Stdin = strings.NewReader(input)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

@@ -1,11 +1,12 @@
 package fair
 
-// Flow is one of those that want something. A flow is in one round at most, and belongs to whoever guards that.
+// Flow is a user of the resource. A flow is in one round at most; the lock that guards the round
+// guards it.
 type Flow[T any] struct {
 	Of T // whose flow it is
 
 	weight     int // 0 = 1
-	credit     int // what it may still be served in its turn; negative = it owes so much
+	credit     int // service left in its turn; negative = its debt
 	next, prev *Flow[T]
 }
 
@@ -15,10 +16,10 @@ func (f *Flow[T]) Weight() int { return max(f.weight, 1) }
 // Waits reports whether the flow is in a round.
 func (f *Flow[T]) Waits() bool { return f.next != nil }
 
-// Round is a ring of flows that wait. The zero value is empty. It is not safe for concurrent use, and costs O(1) a call; Next also
-// what there is to be paid of debts.
+// Round is the circle of waiting flows. The zero value is empty. It is not safe for concurrent use.
+// A call costs O(1); Next also the payment of debts.
 type Round[T any] struct {
-	turn    *Flow[T] // whose turn it is; nil = nobody waits
+	turn    *Flow[T] // the flow whose turn it is; nil = no flow waits
 	begun   bool     // it has had its quantum of this turn
 	n       int
 	weights int
@@ -47,7 +48,7 @@ func (r *Round[T]) Join(f *Flow[T]) {
 	f.prev.next, f.next.prev = f, f
 }
 
-// Leave takes a flow out of the round, if it is in it, and its credit away.
+// Leave removes a flow from the round, if it is in it, and drops its credit.
 func (r *Round[T]) Leave(f *Flow[T]) {
 	if !f.Waits() {
 		return
@@ -65,7 +66,8 @@ func (r *Round[T]) Leave(f *Flow[T]) {
 	f.credit = min(f.credit, 0)
 }
 
-// Weigh sets the weight of a flow, whether it waits or not; a turn that has begun goes on as it was.
+// Weigh sets the weight of a flow, whether it waits or not; a turn that has begun goes on as it
+// was.
 func (r *Round[T]) Weigh(f *Flow[T], weight int) {
 	if f.Waits() {
 		r.weights += max(weight, 1) - f.Weight()
@@ -73,7 +75,7 @@ func (r *Round[T]) Weigh(f *Flow[T], weight int) {
 	f.weight = weight
 }
 
-// Next returns the flow that is to be served now, once, and counts that; nil if none waits.
+// Next returns the flow to serve now, and charges it one unit; nil if none waits.
 func (r *Round[T]) Next() *Flow[T] {
 	for r.turn != nil {
 		f := r.turn
@@ -90,8 +92,8 @@ func (r *Round[T]) Next() *Flow[T] {
 	return nil
 }
 
-// Owe notes that a flow was served once out of turn.
+// Owe charges a flow one unit that it got out of turn.
 func (r *Round[T]) Owe(f *Flow[T]) { f.credit-- }
 
-// Back takes back that a flow was served once: what it was given it could not use.
+// Back refunds one unit that a flow could not use.
 func (r *Round[T]) Back(f *Flow[T]) { f.credit++ }

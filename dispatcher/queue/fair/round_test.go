@@ -23,7 +23,7 @@ func newLoad(r *Round[*load], name, weight int) *load {
 	return l
 }
 
-// serve gives one to whose turn it is, and reports false if nobody waits.
+// serve serves the next flow once, and returns false if none waits.
 func serve(r *Round[*load]) (*load, bool) {
 	f := r.Next()
 	if f == nil {
@@ -43,7 +43,8 @@ func (l *load) add(r *Round[*load], n int) {
 	r.Join(&l.flow)
 }
 
-// TestSharesFollowWeights: at every instant, of flows that all wait, what each was served by its weight differs by at most one quantum.
+// TestSharesFollowWeights: at every instant, of flows that all wait, what each was served by its
+// weight differs by at most one quantum.
 func TestSharesFollowWeights(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r Round[*load]
@@ -69,8 +70,8 @@ func TestSharesFollowWeights(t *testing.T) {
 	})
 }
 
-// TestNothingIsLeft: whatever comes and goes, somebody is served as long as somebody waits, everything that came is served once, and
-// the ring knows how many wait and what they weigh.
+// TestNothingIsLeft: for any joins and leaves, some flow is served as long as one waits, everything
+// is served once, and the round knows how many flows wait and their weights.
 func TestNothingIsLeft(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r Round[*load]
@@ -122,7 +123,8 @@ func TestNothingIsLeft(t *testing.T) {
 	})
 }
 
-// TestANewcomerWaitsOneRound: who joins is served after at most the sum of the others' weights, and who was away has saved up nothing.
+// TestANewcomerWaitsOneRound: a flow that joins is served after at most the sum of the others'
+// weights, and a flow that was away has saved no credit.
 func TestANewcomerWaitsOneRound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r Round[*load]
@@ -150,7 +152,7 @@ func TestANewcomerWaitsOneRound(t *testing.T) {
 	})
 }
 
-// TestDebtsArePaid: who was served out of turn is served so much less in the rounds that follow.
+// TestDebtsArePaid: a flow that was served out of turn is served that much less in the next rounds.
 func TestDebtsArePaid(t *testing.T) {
 	var r Round[*load]
 	a, b := newLoad(&r, 0, 2), newLoad(&r, 1, 1)

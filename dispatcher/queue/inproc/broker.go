@@ -16,20 +16,21 @@ const DefaultMaxBytes = 64 << 20
 // PublishTimeout is how long a publication waits for its receipt.
 const PublishTimeout = 3 * time.Second
 
-// ErrNoAnswer: nothing came back in time, because of a cut or a Fault.
+// ErrNoAnswer says that no answer came in time, because of a cut or a Fault.
 var ErrNoAnswer = errors.New("no answer")
 
 // Config is how a broker behaves. The zero value is a network without faults.
 type Config struct {
-	MaxBytes      int   // bound of one stream, bytes of envelopes; 0 = DefaultMaxBytes
-	MaxAckPending int   // bound of the deliveries held of a lane and priority; 0 = queue.MaxAckPending
-	Fault         Fault // nil harms nothing
+	MaxBytes int // bound of one stream, bytes of envelopes; 0 = DefaultMaxBytes
+	// MaxAckPending bounds the deliveries held of a lane and priority; 0 = queue.MaxAckPending.
+	MaxAckPending int
+	Fault         Fault // nil: none
 }
 
 // Worker answers requests. It may block until ctx ends.
 type Worker func(ctx context.Context, headers map[string]string, body []byte) (reply []byte, replyHeaders map[string]string)
 
-// Broker is the servers: streams, their consumers, and who listens to what.
+// Broker plays the servers: streams, their consumers, and subscriptions.
 type Broker struct {
 	cfg Config
 
@@ -39,11 +40,11 @@ type Broker struct {
 	conns        map[*Conn]struct{}
 	listeners    map[channel][]*listener
 	workers      map[string]Worker
-	timers       map[*time.Timer]struct{} // of what was delayed
+	timers       map[*time.Timer]struct{} // of delayed messages
 	closed       bool
 }
 
-// channel is what listeners listen to: hints or notices of a shard, or signals of a topic.
+// channel is what one subscribes to: hints or notices of a shard, or signals of a topic.
 type channel struct {
 	point Point
 	shard schema.Shard
@@ -91,8 +92,8 @@ func (b *Broker) Connect(name string) *Conn {
 	return c
 }
 
-// DeleteStream throws a lane's stream away, with its messages and what it knew of duplicates. The
-// next use makes it anew, as another incarnation whose sequences start at 1.
+// DeleteStream deletes a lane's stream, with its messages and known message ids. The next use makes
+// a new incarnation, whose sequences start at 1.
 func (b *Broker) DeleteStream(lane queue.Lane) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,7 +103,7 @@ func (b *Broker) DeleteStream(lane queue.Lane) {
 	}
 	delete(b.streams, lane)
 	for _, sub := range s.subjects {
-		sub.wake() // whoever waits finds the new one
+		sub.wake() // a waiting Fetch finds the new stream
 	}
 }
 
@@ -136,7 +137,7 @@ func (b *Broker) Close() {
 	}
 }
 
-// stream returns the lane's stream and makes it if need be. The caller holds mu.
+// stream returns the lane's stream, and makes it if there is none. The caller holds mu.
 func (b *Broker) stream(lane queue.Lane) *stream {
 	s, ok := b.streams[lane]
 	if !ok {
@@ -147,8 +148,8 @@ func (b *Broker) stream(lane queue.Lane) *stream {
 	return s
 }
 
-// judge asks the fault function.
-func (b *Broker) judge(e Event) Verdict {
+// verdict asks the fault function.
+func (b *Broker) verdict(e Event) Verdict {
 	if b.cfg.Fault == nil {
 		return Verdict{}
 	}
@@ -179,12 +180,12 @@ func (b *Broker) after(d time.Duration, f func()) {
 	b.timers[t] = struct{}{}
 }
 
-// tell passes wire on to everybody who listens to ch, as far as the network and the fault allow.
-func (b *Broker) tell(from *Conn, ch channel, wire []byte) {
+// deliver passes wire on to every listener of ch, as far as cuts and faults allow.
+func (b *Broker) deliver(from *Conn, ch channel, wire []byte) {
 	if from.down() != nil {
 		return
 	}
-	v := b.judge(Event{Point: ch.point, Conn: from.name, Shard: ch.shard, Topic: ch.topic})
+	v := b.verdict(Event{Point: ch.point, Conn: from.name, Shard: ch.shard, Topic: ch.topic})
 	if v.Drop {
 		return
 	}

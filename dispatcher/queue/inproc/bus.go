@@ -14,7 +14,7 @@ import (
 // Near implements schema.Hints.
 func (c *Conn) Near(shard schema.Shard, entries []schema.Entry) {
 	for wire := range queue.EncodeHints(entries) {
-		c.broker.tell(c, channel{point: Hint, shard: shard}, wire)
+		c.broker.deliver(c, channel{point: Hint, shard: shard}, wire)
 	}
 }
 
@@ -30,7 +30,7 @@ func (c *Conn) SubscribeNear(shard schema.Shard, f func([]schema.Entry)) (cancel
 // Done implements schema.Notices.
 func (c *Conn) Done(shard schema.Shard, notices []schema.Notice) {
 	for wire := range queue.EncodeNotices(notices) {
-		c.broker.tell(c, channel{point: Notice, shard: shard}, wire)
+		c.broker.deliver(c, channel{point: Notice, shard: shard}, wire)
 	}
 }
 
@@ -45,7 +45,7 @@ func (c *Conn) SubscribeDone(shard schema.Shard, f func([]schema.Notice)) (cance
 
 // Signal implements queue.Signals.
 func (c *Conn) Signal(topic string, body []byte) {
-	c.broker.tell(c, channel{point: Signal, topic: topic}, slices.Clone(body))
+	c.broker.deliver(c, channel{point: Signal, topic: topic}, slices.Clone(body))
 }
 
 // SubscribeSignal implements queue.Signals.

@@ -10,7 +10,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Conn is the connection of one node. It is safe for concurrent use.
+// Conn is the connection of one node. It is safe for concurrent use. It has the 18 methods of
+// queue.Queue, those that a simulation needs to cut it off, and few others.
 type Conn struct {
 	broker   *Broker
 	name     string
@@ -27,8 +28,8 @@ type Conn struct {
 
 var _ queue.Queue = (*Conn)(nil)
 
-// Cut takes the node off the network: what it sends and what is sent to it is lost, and what it holds
-// comes back to others after queue.AckWait.
+// Cut takes the node off the network: messages from it and to it are lost, and others get the
+// messages that it holds after queue.AckWait.
 func (c *Conn) Cut() { c.setCut(true) }
 
 // Heal ends a Cut.
@@ -45,9 +46,9 @@ func (c *Conn) setCut(cut bool) {
 	c.changed = make(chan struct{})
 }
 
-// Close ends the connection: every publication under way ends with queue.ErrClosed, every subscription ends, and
-// what the node holds comes back to others after queue.AckWait. It waits for callbacks under way,
-// so it must not be called from one. The error is always nil.
+// Close ends the connection: every publication under way ends with queue.ErrClosed, every
+// subscription ends, and others get the messages that the node holds after queue.AckWait. It waits
+// for callbacks under way, so it must not be called from one. The error is always nil.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	first := !c.closed
@@ -176,16 +177,16 @@ func (c *Conn) publish(lane queue.Lane, env *queue.Envelope, wire []byte, done f
 	c.mu.Unlock()
 
 	e := Event{Point: Publish, Conn: c.name, Lane: lane, Priority: env.Entry.Spec.Priority.Or(), Entry: env.Entry.ID}
-	v := c.broker.judge(e)
+	v := c.broker.verdict(e)
 	if cut || v.Drop {
-		return nil // the time-out tells
+		return nil // it ends by its time-out
 	}
 	id := env.MessageID()
 	c.broker.after(v.Delay, func() { c.store(p, e, id, wire, v.Double) })
 	return nil
 }
 
-// store keeps what a publication carries and answers it.
+// store stores a publication in the stream and answers it.
 func (c *Conn) store(p *publication, e Event, id string, wire []byte, double bool) {
 	b := c.broker
 	b.mu.Lock()
@@ -193,7 +194,7 @@ func (c *Conn) store(p *publication, e Event, id string, wire []byte, double boo
 	s := b.stream(e.Lane)
 	seq, known, err := s.store(now, e.Priority, id, e.Entry, wire, b.cfg.MaxBytes, false)
 	if double && err == nil {
-		// A second copy that does not fit is a copy that was not made.
+		// A second copy that does not fit is left out.
 		_, _, _ = s.store(now, e.Priority, id, e.Entry, wire, b.cfg.MaxBytes, true)
 	}
 	r := queue.Receipt{Stream: s.incarnation, Sequence: seq, Known: known}
@@ -202,7 +203,7 @@ func (c *Conn) store(p *publication, e Event, id string, wire []byte, double boo
 		r, err = queue.Receipt{}, fmt.Errorf("publish %s: %w", e.Entry, err)
 	}
 	e.Point = Receipt
-	v := b.judge(e)
+	v := b.verdict(e)
 	if v.Drop || c.down() != nil {
 		return // the time-out tells
 	}
@@ -235,8 +236,8 @@ func (c *Conn) Load(ctx context.Context, lane queue.Lane, p schema.Priority) (qu
 	return queue.Load{Waiting: s.live - s.held, Held: s.held, Delivered: s.delivered}, nil
 }
 
-// reach fails if the broker cannot be asked: at once if the connection is closed or ctx has ended, and after
-// PublishTimeout if it is cut.
+// reach returns an error if the broker cannot be reached: at once if the connection is closed or
+// ctx has ended, after PublishTimeout if it is cut.
 func (c *Conn) reach(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -266,5 +267,5 @@ func (c *Conn) Time(ctx context.Context) (time.Time, error) {
 	return time.Now().UTC(), nil
 }
 
-// Clocks implements queue.Prober: the one clock that there is, which is this process's.
+// Clocks implements queue.Prober: the clock of this process.
 func (c *Conn) Clocks() []schema.HostClock { return []schema.HostClock{{Time: c.Time}} }

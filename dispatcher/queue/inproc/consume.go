@@ -56,8 +56,8 @@ func (c *Conn) Fetch(ctx context.Context, lane queue.Lane, p schema.Priority, li
 	}
 }
 
-// take takes what is ready and lets it pass the fault. Without any it returns when a held message
-// comes back, and a channel that is closed when something has changed.
+// take takes the messages that are ready and asks the fault for each. If there is none, it returns
+// when a held message comes back, and a channel that is closed when something changes.
 func (c *Conn) take(now time.Time, lane queue.Lane, p schema.Priority, limit int) ([]queue.Delivery, time.Time, <-chan struct{}) {
 	b := c.broker
 	b.mu.Lock()
@@ -76,7 +76,7 @@ func (c *Conn) take(now time.Time, lane queue.Lane, p schema.Priority, limit int
 	deliveries := make([]queue.Delivery, 0, len(taken))
 	for i, m := range taken {
 		e := Event{Point: Delivery, Conn: c.name, Lane: lane, Priority: p, Entry: m.entry}
-		v := b.judge(e)
+		v := b.verdict(e)
 		if v.Drop {
 			continue
 		}
@@ -100,12 +100,12 @@ func (c *Conn) take(now time.Time, lane queue.Lane, p schema.Priority, limit int
 		deliveries = append(deliveries, &delivery{conn: c, m: m, event: e, env: env, redelivered: counts[i] > 1})
 	}
 	if len(taken) > 0 && len(deliveries) == 0 {
-		next = now // look again at once: there may be more, and there are other instants to wait for
+		next = now // check again at once: there may be more
 	}
 	return deliveries, next, changed
 }
 
-// delivery is a message in the hands of a node.
+// delivery is a message that a node holds.
 type delivery struct {
 	conn        *Conn
 	m           *message
@@ -137,7 +137,7 @@ func (d *delivery) Hold() {
 	}
 }
 
-// send does something to the message, as far as the network and the fault allow.
+// send applies do to the message, as far as cuts and faults allow.
 func (d *delivery) send(point Point, do func(*message)) {
 	if d.conn.down() != nil {
 		return
@@ -145,7 +145,7 @@ func (d *delivery) send(point Point, do func(*message)) {
 	e := d.event
 	e.Point = point
 	b := d.conn.broker
-	v := b.judge(e)
+	v := b.verdict(e)
 	if v.Drop {
 		return
 	}

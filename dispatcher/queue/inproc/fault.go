@@ -7,7 +7,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Point is a place where a message can be harmed.
+// Point is a place where a fault can affect a message.
 type Point string
 
 // The points.
@@ -26,7 +26,9 @@ const (
 // Event is one message at one point.
 type Event struct {
 	Point Point
-	Conn  string // name of the connection that sends it or, for a receipt or a delivery, that it is for
+	// Conn is the connection that sends the message; of a receipt or a delivery, the one that gets
+	// it.
+	Conn string
 
 	Lane     queue.Lane      // of messages of a stream
 	Priority schema.Priority // of messages of a stream
@@ -36,15 +38,15 @@ type Event struct {
 	Topic string       // of signals
 }
 
-// Verdict says what becomes of a message. The zero value leaves it alone. Drop wins over Double and
-// Delay; Double and Delay may go together.
+// Verdict says what happens to a message. The zero value passes it on. Drop wins over Double and
+// Delay; Double and Delay may be combined.
 type Verdict struct {
-	// Drop loses the message. A lost publish or receipt ends in an error after PublishTimeout; a lost
-	// delivery, ack, hold or return means another delivery after queue.AckWait.
+	// Drop loses the message. A lost publish or receipt ends in an error after PublishTimeout; a
+	// lost delivery, ack, hold or return means another delivery after queue.AckWait.
 	Drop bool
-	// Double passes it on twice: an envelope is stored twice, as if the stream had forgotten what it
-	// knew of duplicates, and a delivery goes out to the next who fetches as well. It means nothing to receipts,
-	// acks, holds and returns.
+	// Double passes it on twice: an envelope is stored twice, as if the stream had forgotten its
+	// message id, and a delivery also goes to the next Fetch. It has no effect on receipts, acks,
+	// holds and returns.
 	Double bool
 	// Delay passes it on later. Order is not kept.
 	Delay time.Duration

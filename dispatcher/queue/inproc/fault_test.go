@@ -163,7 +163,7 @@ func hold(d queue.Delivery) {
 	}()
 }
 
-func TestAdviceIsHarmed(t *testing.T) {
+func TestAdviceSuffersFaults(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		v    inproc.Verdict

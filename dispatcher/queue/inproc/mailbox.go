@@ -40,8 +40,8 @@ func (m *mailbox) nudge() {
 	}
 }
 
-// close makes no call after the one under way, unless drain is set: then it makes all that are queued.
-// It does not wait.
+// close makes no call after the one under way, unless drain is set: then it makes all that are
+// queued. It does not wait.
 func (m *mailbox) close(drain bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -53,7 +53,7 @@ type subject struct {
 	live    int        // messages not finished
 	// delivered counts what was handed out.
 	delivered uint64
-	changed   chan struct{} // closed when a message may have become ready; nil while nobody waits
+	changed   chan struct{} // closed when a message may have become ready; nil while no Fetch waits
 }
 
 func newStream(incarnation uint64) *stream {
@@ -143,7 +143,7 @@ func (s *subject) release(m *message) {
 	s.wake()
 }
 
-// finish ends a message, whoever holds it: acknowledgements are not fenced.
+// finish ends a message, no matter which node holds it: acknowledgements are not fenced.
 func (s *subject) finish(m *message) {
 	switch m.state {
 	case done:
@@ -168,7 +168,7 @@ func (s *subject) finish(m *message) {
 	s.wake() // room below the bound of held messages
 }
 
-// wake tells those who wait that a message may have become ready.
+// wake signals waiting fetches that a message may have become ready.
 func (s *subject) wake() {
 	if s.changed != nil {
 		close(s.changed)

@@ -12,31 +12,23 @@ import (
 // Near implements schema.Hints.
 func (q *Queue) Near(shard schema.Shard, entries []schema.Entry) {
 	for wire := range queue.EncodeHints(entries) {
-		q.advise(q.cfg.Names.Near(shard), wire)
+		q.sendAdvice(q.cfg.Names.Near(shard), wire)
 	}
 }
 
 // Done implements schema.Notices. It sends what it is given at once: callers batch.
 func (q *Queue) Done(shard schema.Shard, notices []schema.Notice) {
 	for wire := range queue.EncodeNotices(notices) {
-		q.advise(q.cfg.Names.Done(shard), wire)
+		q.sendAdvice(q.cfg.Names.Done(shard), wire)
 	}
 }
 
 // Signal implements queue.Signals.
-func (q *Queue) Signal(topic string, body []byte) { q.advise(q.cfg.Names.Signal(topic), body) }
-
-// advise sends what may be lost.
-func (q *Queue) advise(subject string, wire []byte) {
-	if err := q.nc.Publish(subject, wire); err != nil {
-		q.metrics.unsent.Inc()
-		q.log.Debug("advice could not be sent", "subject", subject, "err", err)
-	}
-}
+func (q *Queue) Signal(topic string, body []byte) { q.sendAdvice(q.cfg.Names.Signal(topic), body) }
 
 // SubscribeNear implements queue.Bus.
 func (q *Queue) SubscribeNear(shard schema.Shard, f func([]schema.Entry)) (cancel func(), err error) {
-	return q.hear(q.cfg.Names.Near(shard), func(wire []byte) error {
+	return q.listen(q.cfg.Names.Near(shard), func(wire []byte) error {
 		entries, err := queue.ParseHints(wire)
 		if len(entries) > 0 {
 			f(entries)
@@ -47,7 +39,7 @@ func (q *Queue) SubscribeNear(shard schema.Shard, f func([]schema.Entry)) (cance
 
 // SubscribeDone implements queue.Bus.
 func (q *Queue) SubscribeDone(shard schema.Shard, f func([]schema.Notice)) (cancel func(), err error) {
-	return q.hear(q.cfg.Names.Done(shard), func(wire []byte) error {
+	return q.listen(q.cfg.Names.Done(shard), func(wire []byte) error {
 		notices, err := queue.ParseNotices(wire)
 		if len(notices) > 0 {
 			f(notices)
@@ -58,11 +50,11 @@ func (q *Queue) SubscribeDone(shard schema.Shard, f func([]schema.Notice)) (canc
 
 // SubscribeSignal implements queue.Signals.
 func (q *Queue) SubscribeSignal(topic string, f func([]byte)) (cancel func(), err error) {
-	return q.hear(q.cfg.Names.Signal(topic), func(body []byte) error { f(body); return nil })
+	return q.listen(q.cfg.Names.Signal(topic), func(body []byte) error { f(body); return nil })
 }
 
-// hear calls f with every message until cancel is called.
-func (q *Queue) hear(subject string, f func(wire []byte) error) (cancel func(), err error) {
+// listen calls f with every message until cancel is called.
+func (q *Queue) listen(subject string, f func(wire []byte) error) (cancel func(), err error) {
 	sub, err := q.subscribe(subject, func(m *nats.Msg) {
 		if err := f(m.Data); err != nil {
 			q.metrics.malformed.Inc()
@@ -72,7 +64,7 @@ func (q *Queue) hear(subject string, f func(wire []byte) error) (cancel func(), 
 	if err != nil {
 		return nil, err
 	}
-	// The server must know before the caller goes on: what is sent from now on is heard.
+	// Wait until the server knows the subscription, so that it gets everything sent from now on.
 	if err := q.nc.FlushTimeout(callTimeout); err != nil && q.nc.IsConnected() {
 		q.log.Warn("a subscription may begin late", "subject", subject, "err", err)
 	}

@@ -16,14 +16,15 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// userInfo is the one request that a server answers itself to any client: the answer carries its time.
+// userInfo is the only request that a server itself answers for any client. The answer carries its
+// time.
 const userInfo = "$SYS.REQ.USER.INFO"
 
-// errNoTime: the server does not tell its time to us.
+// errNoTime says that the server does not tell us its time.
 var errNoTime = errors.New("the server does not tell its time")
 
-// serverClock asks one server for its time, on a connection of its own: on the connection of the queue any
-// server of the cluster may be the one that answers.
+// serverClock asks one server for its time. It has its own connection, because on the queue's
+// connection any server of the cluster may answer.
 type serverClock struct {
 	q    *Queue
 	url  string
@@ -32,9 +33,9 @@ type serverClock struct {
 	mu      sync.Mutex
 	host    string        // its address; name until it was reached
 	nc      *nats.Conn    // nil: not connected
-	dialing chan struct{} // closed at the end of the attempt to connect that is under way; nil = none is
+	dialing chan struct{} // closed when the attempt to connect ends; nil = none is under way
 	err     error         // of the last attempt
-	mute    bool          // it does not tell its time: there is no permission, or it has no system account
+	mute    bool          // it does not tell its time: no permission, or no system account
 }
 
 func newServerClock(q *Queue, text string) *serverClock {
@@ -45,8 +46,8 @@ func newServerClock(q *Queue, text string) *serverClock {
 	return &serverClock{q: q, url: text, name: name, host: name}
 }
 
-// Clocks implements queue.Prober: the clocks of the servers that the configuration names. A server that
-// does not tell its time to us is left out.
+// Clocks implements queue.Prober: the clocks of the configured servers. It leaves out a server that
+// does not tell us its time.
 func (q *Queue) Clocks() []schema.HostClock {
 	if q.cfg.Server != nil {
 		return []schema.HostClock{{Time: q.Time}}
@@ -66,7 +67,7 @@ func (q *Queue) Clocks() []schema.HostClock {
 func (c *serverClock) time(ctx context.Context) (time.Time, error) {
 	t, err := c.ask(ctx)
 	if errors.Is(err, nats.ErrNoResponders) {
-		c.silence()
+		c.markMute()
 	}
 	if err != nil {
 		return time.Time{}, fmt.Errorf("ask nats at %s for the time: %w", c.url, err)
@@ -98,8 +99,8 @@ func (c *serverClock) ask(ctx context.Context) (time.Time, error) {
 	return answer.Server.Time.UTC(), nil
 }
 
-// silence leaves the server out from now on, until it is connected to again.
-func (c *serverClock) silence() {
+// markMute leaves the server out until the next connection to it.
+func (c *serverClock) markMute() {
 	c.mu.Lock()
 	first := !c.mute
 	c.mute = true
@@ -109,7 +110,7 @@ func (c *serverClock) silence() {
 	}
 }
 
-// conn returns the connection. If there is none it waits until one attempt to make it ends.
+// conn returns the connection. If there is none, it waits for one attempt to connect.
 func (c *serverClock) conn(ctx context.Context) (*nats.Conn, error) {
 	c.mu.Lock()
 	if c.nc != nil && !c.nc.IsClosed() {
@@ -119,7 +120,7 @@ func (c *serverClock) conn(ctx context.Context) (*nats.Conn, error) {
 	dialing := c.dialing
 	if dialing == nil {
 		dialing = make(chan struct{})
-		if !c.q.goes(func() { c.dial(dialing) }) {
+		if !c.q.spawn(func() { c.dial(dialing) }) {
 			c.mu.Unlock()
 			return nil, queue.ErrClosed
 		}
@@ -145,7 +146,7 @@ func (c *serverClock) dial(done chan struct{}) {
 		opts.AllowReconnect, opts.IgnoreDiscoveredServers = false, true
 		opts.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			if errors.Is(err, nats.ErrPermissionViolation) {
-				c.silence()
+				c.markMute()
 			}
 		}
 		nc, err = opts.Connect()

@@ -55,7 +55,8 @@ func TestClocksOfEachServer(t *testing.T) {
 			t.Errorf("Clocks: got hosts %v, want %v", hosts, want)
 		}
 	}
-	for _, killed := range []string{"nats-2", "nats-3"} { // in the end nats-1 is alone, and leads nothing
+	// in the end nats-1 is alone, and leads nothing
+	for _, killed := range []string{"nats-2", "nats-3"} {
 		if err := c.Kill(t.Context(), killed); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +109,8 @@ func TestServerThatRefusesItsTimeIsNoClock(t *testing.T) {
 	}
 }
 
-// The configuration may call a server's host by its name: that stays beside the address once it is known.
+// The configuration may call a server's host by its name: that stays beside the address once it is
+// known.
 func TestClockKeepsTheNameOfItsServer(t *testing.T) {
 	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: true})
 	if err != nil {

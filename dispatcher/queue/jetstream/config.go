@@ -27,7 +27,8 @@ type Server interface {
 	InProcessConn() (net.Conn, error)
 }
 
-// Config says where NATS is and what the streams are like. The zero value of a field is its default.
+// Config says where NATS is and what the streams are like. The zero value of a field is its
+// default.
 type Config struct {
 	URLs   []string // nats://host:port or tls://…, one or more …
 	Server Server   // … or a server in this process

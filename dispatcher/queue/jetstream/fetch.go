@@ -17,24 +17,28 @@ import (
 )
 
 const (
-	// maxPull is how long one pull waits at the server: an idle lane and priority costs one pull in that time,
-	// and a pull that was lost with a server delays messages by no more.
+	// maxPull is how long one pull waits at the server. An idle lane and priority costs one pull in
+	// that time, and a pull that is lost with a server delays messages by at most that.
 	maxPull = 2 * time.Second
-	// pullGrace is how long after its end the status of a pull is awaited, and, once there are
-	// messages, how long the rest of them may take.
+	// pullGrace bounds the wait for the status of a pull after its end, and, after the first
+	// message, for the other messages.
 	pullGrace = 500 * time.Millisecond
-	// maxPullBytes bounds what one pull brings, so the memory of one Fetch.
+	// maxPullBytes bounds the messages of one pull, and so the memory of one Fetch.
 	maxPullBytes = 16 << 20
 	// Pauses after a pull that failed or was refused.
 	pullPause    = 10 * time.Millisecond
 	pullPauseMax = 250 * time.Millisecond
-	// maxMalformed is how often a message that cannot be read is left for others (a newer version may
-	// understand it) before it is thrown away. The store knows the entry: it is not lost.
+	// maxMalformed is how often a message that cannot be read is returned, since a newer version
+	// may read it, before it is deleted. The entry is not lost: it is in the store.
 	maxMalformed = 10
 )
 
 // puller is an inbox for pulls, one at a time.
 type puller struct {
+	q        *Queue
+	lane     *lane
+	priority schema.Priority
+
 	sub   *nats.Subscription
 	inbox string
 	pulls uint64
@@ -50,7 +54,7 @@ func (q *Queue) Fetch(ctx context.Context, n queue.Lane, p schema.Priority, limi
 }
 
 func (q *Queue) fetch(ctx context.Context, n queue.Lane, p schema.Priority, limit int, wait time.Duration) ([]queue.Delivery, error) {
-	l, err := q.lane(n)
+	l, err := q.streams.lane(n)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +69,11 @@ func (q *Queue) fetch(ctx context.Context, n queue.Lane, p schema.Priority, limi
 		if err != nil {
 			return nil, err
 		}
-		ds, err := q.pull(ctx, session, l, p, subject, limit, min(time.Until(end), maxPull))
+		var ds []queue.Delivery
+		in, err := q.puller(l, p)
+		if err == nil {
+			ds, err = in.pull(ctx, session, subject, limit, min(time.Until(end), maxPull))
+		}
 		if len(ds) > 0 || ctx.Err() != nil {
 			return ds, nil
 		}
@@ -88,16 +96,13 @@ func (q *Queue) fetch(ctx context.Context, n queue.Lane, p schema.Priority, limi
 	}
 }
 
-// pull asks once. It returns messages, or nothing if there was none within wait or a context ended,
-// or an error if the question was refused.
-func (q *Queue) pull(ctx, session context.Context, l *lane, p schema.Priority, subject string, limit int, wait time.Duration) ([]queue.Delivery, error) {
-	in, err := q.puller(l, p)
-	if err != nil {
-		return nil, err
-	}
+// pull sends one pull. It returns messages, nothing if there was none within wait or a context
+// ended, or an error if the pull was refused.
+func (in *puller) pull(ctx, session context.Context, subject string, limit int, wait time.Duration) ([]queue.Delivery, error) {
+	q := in.q
 	in.pulls++
 	inbox := in.inbox + strconv.FormatUint(in.pulls, 36)
-	// One shot: whatever is there at once, or else the first that comes.
+	// One shot: the messages that are there at once, or else the first that arrives.
 	request, err := json.Marshal(struct {
 		Expires  time.Duration `json:"expires"`
 		Batch    int           `json:"batch"`
@@ -108,7 +113,7 @@ func (q *Queue) pull(ctx, session context.Context, l *lane, p schema.Priority, s
 		return nil, err
 	}
 	if err := q.nc.PublishRequest(subject, inbox, request); err != nil {
-		q.discard(in)
+		in.discard()
 		return nil, err
 	}
 
@@ -124,21 +129,21 @@ func (q *Queue) pull(ctx, session context.Context, l *lane, p schema.Priority, s
 	var ds []queue.Delivery
 	for {
 		m, err := in.sub.NextMsgWithContext(ctx)
-		if errors.Is(err, nats.ErrNoResponders) { // how nats.go tells the status 503
-			q.keep(l, p, in)
-			q.look()
+		if errors.Is(err, nats.ErrNoResponders) { // how nats.go reports the status 503
+			in.keep()
+			in.q.streams.checkSoon()
 			return ds, errors.New("no consumer answers")
 		}
 		if err != nil {
-			// Ended by a context: what else arrives for this pull goes back.
-			q.discard(in)
+			// Ended by a context: return what else arrives for this pull.
+			in.discard()
 			if ctx.Err() != nil {
 				err = nil
 			}
 			return ds, err
 		}
 		if m.Subject != inbox && strings.HasPrefix(m.Subject, in.inbox) {
-			continue // the status of an earlier pull, which had all it asked for before
+			continue // the status of an earlier pull that already had all its messages
 		}
 		if m.Subject != inbox { // a message: it has the subject it was published to
 			d, ok := q.delivery(m)
@@ -151,19 +156,19 @@ func (q *Queue) pull(ctx, session context.Context, l *lane, p schema.Priority, s
 			if limit--; limit > 0 {
 				continue
 			}
-			q.keep(l, p, in)
+			in.keep()
 			return ds, nil
 		}
-		ended, err := q.status(m)
+		ended, err := in.status(m)
 		if ended {
-			q.keep(l, p, in)
+			in.keep()
 			return ds, err
 		}
 	}
 }
 
 // status reads the status message of a pull. ended means that no message follows.
-func (q *Queue) status(m *nats.Msg) (ended bool, err error) {
+func (in *puller) status(m *nats.Msg) (ended bool, err error) {
 	status, description := m.Header.Get("Status"), m.Header.Get("Description")
 	switch status {
 	case "100": // still there
@@ -174,14 +179,15 @@ func (q *Queue) status(m *nats.Msg) (ended bool, err error) {
 		if description == "Request Timeout" {
 			return true, nil
 		}
-		return true, fmt.Errorf("pull refused: %s", description) // others wait already, and there is too little
+		// others wait already, and there is too little
+		return true, fmt.Errorf("pull refused: %s", description)
 	case "409":
 		switch description {
 		case "Message Size Exceeds MaxBytes":
 			return true, nil
 		case "Exceeded MaxWaiting":
 		default: // consumer or stream deleted, leadership changed, server shut down
-			q.look()
+			in.q.streams.checkSoon()
 		}
 		return true, fmt.Errorf("pull ended: %s", description)
 	}
@@ -200,7 +206,7 @@ func (q *Queue) puller(l *lane, p schema.Priority) (*puller, error) {
 		l.pullers[p.Or()] = idle[:n-1]
 		return idle[n-1], nil
 	}
-	in := &puller{inbox: drawInbox() + "."}
+	in := &puller{q: q, lane: l, priority: p.Or(), inbox: drawInbox() + "."}
 	var err error
 	if in.sub, err = q.nc.SubscribeSync(in.inbox + "*"); err != nil {
 		return nil, fmt.Errorf("subscribe: %w", err)
@@ -211,29 +217,29 @@ func (q *Queue) puller(l *lane, p schema.Priority) (*puller, error) {
 	return in, nil
 }
 
-// keep makes an inbox idle.
-func (q *Queue) keep(l *lane, p schema.Priority, in *puller) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	l.pullers[p.Or()] = append(l.pullers[p.Or()], in)
+// keep puts an inbox back among the idle ones.
+func (in *puller) keep() {
+	in.q.mu.Lock()
+	defer in.q.mu.Unlock()
+	in.lane.pullers[in.priority] = append(in.lane.pullers[in.priority], in)
 }
 
-// discard gives an inbox up, whose pull may still be under way, and returns what arrived unasked. What
-// arrives later comes back after queue.AckWait.
-func (q *Queue) discard(in *puller) {
+// discard drops an inbox whose pull may still be under way, and returns the messages that arrived.
+// Later ones are delivered again after queue.AckWait.
+func (in *puller) discard() {
 	n, _, err := in.sub.Pending()
 	for ; err == nil && n > 0; n-- {
 		var m *nats.Msg
 		if m, err = in.sub.NextMsg(time.Millisecond); err == nil && m.Reply != "" {
-			q.tell(m.Reply, nakText)
+			in.q.respond(m.Reply, nakText)
 		}
 	}
 	if err := in.sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) && !errors.Is(err, nats.ErrBadSubscription) {
-		q.log.Debug("could not end a subscription", "err", err)
+		in.q.log.Debug("could not end a subscription", "err", err)
 	}
 }
 
-// What a consumer is told about a message.
+// The answers to a delivery.
 var (
 	ackText      = []byte("+ACK")
 	nakText      = []byte("-NAK")
@@ -241,14 +247,7 @@ var (
 	termText     = []byte("+TERM")
 )
 
-// tell sends word about a message.
-func (q *Queue) tell(reply string, word []byte) {
-	if err := q.nc.Publish(reply, word); err != nil {
-		q.metrics.unsent.Inc()
-	}
-}
-
-// delivery is a message in the hands of this node.
+// delivery is a message that this node holds.
 type delivery struct {
 	q           *Queue
 	reply       string
@@ -262,7 +261,7 @@ func (q *Queue) delivery(m *nats.Msg) (*delivery, bool) {
 	meta, err := m.Metadata()
 	if err != nil {
 		q.metrics.malformed.Inc()
-		q.log.Warn("a message that no consumer sent", "subject", m.Subject, "err", err)
+		q.log.Warn("a message came from no consumer", "subject", m.Subject, "err", err)
 		return nil, false
 	}
 	env, rest, err := queue.Parse(m.Data)
@@ -273,7 +272,7 @@ func (q *Queue) delivery(m *nats.Msg) (*delivery, bool) {
 		q.metrics.malformed.Inc()
 		q.log.Error("a message cannot be read", "subject", m.Subject, "sequence", meta.Sequence.Stream, "deliveries", meta.NumDelivered, "err", err)
 		if meta.NumDelivered >= maxMalformed {
-			q.tell(m.Reply, termText)
+			q.respond(m.Reply, termText)
 		}
 		return nil, false
 	}
@@ -290,18 +289,18 @@ func (d *delivery) Redelivered() bool { return d.redelivered }
 
 func (d *delivery) Ack() {
 	if !d.ended.Swap(true) {
-		d.q.tell(d.reply, ackText)
+		d.q.respond(d.reply, ackText)
 	}
 }
 
 func (d *delivery) Return() {
 	if !d.ended.Swap(true) {
-		d.q.tell(d.reply, nakText)
+		d.q.respond(d.reply, nakText)
 	}
 }
 
 func (d *delivery) Hold() {
 	if !d.ended.Load() {
-		d.q.tell(d.reply, progressText)
+		d.q.respond(d.reply, progressText)
 	}
 }

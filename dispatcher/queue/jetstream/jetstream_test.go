@@ -108,7 +108,8 @@ func TestValidateReportsEveryFault(t *testing.T) {
 func TestStreamsAreBroughtUpToDate(t *testing.T) {
 	s := start(t)
 	_, js := dial(t, jetstream.Config{Server: s})
-	// As an older version may have made it: with other bounds, without consumers, and with a message.
+	// As an older version may have made it: with other bounds, without consumers, and with a
+	// message.
 	_, err := js.CreateStream(t.Context(), natsjs.StreamConfig{
 		Name: "carillon_runs_0", Subjects: []string{"carillon.run.0.>"}, Retention: natsjs.WorkQueuePolicy,
 	})
@@ -191,7 +192,8 @@ func TestConnectWaitsForTheServer(t *testing.T) {
 	fetch(t, q).Ack()
 }
 
-// refuses answers every client as a NATS server does that does not accept who it is, and returns its URL.
+// refuses answers every client as a NATS server does that does not accept who it is, and returns
+// its URL.
 func refuses(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -89,8 +89,9 @@ func (l *line) carry(near net.Conn) {
 	back.Wait()
 }
 
-// TestARequestWithoutAConnectionIsNotKept: the client kept requests that were made while it was not connected, and sent them to workers when it was again: long after
-// their askers had given up, and beside what had been asked since.
+// TestARequestWithoutAConnectionIsNotKept: the client kept requests that were made while it was not
+// connected, and sent them to workers when it was again: long after their askers had given up, and
+// beside what had been asked since.
 func TestARequestWithoutAConnectionIsNotKept(t *testing.T) {
 	server, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: true})
 	if err != nil {

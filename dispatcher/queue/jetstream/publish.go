@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// receiptTimeout is how long a publication waits for its receipt. Publishing the same again after it is
-	// harmless within queue.DuplicateWindow.
+	// receiptTimeout bounds the wait for a receipt. Publishing the same message again is harmless
+	// within queue.DuplicateWindow.
 	receiptTimeout = 3 * time.Second
 	expireInterval = 250 * time.Millisecond
 
@@ -27,14 +27,15 @@ const (
 	codeInsufficientMemory = 10028
 )
 
-// errNoReceipt: the message may or may not be stored.
+// errNoReceipt says that the message may or may not be stored.
 var errNoReceipt = errors.New("no receipt")
 
-// publisher sends envelopes and matches the receipts. nats.go has such a thing too; this one has no
-// timer, no goroutine and no map entry for each message, and ends every publication when the connection goes.
+// publisher sends envelopes and matches receipts. Unlike that of nats.go, it needs no timer, no
+// goroutine and no map entry for a message, and it ends every publication when the connection is
+// lost.
 type publisher struct {
 	q     *Queue
-	inbox string // receipts go to <inbox>.<slot>.<turn>
+	inbox string // receipts go to <inbox>.<slot>.<use>
 	free  chan int
 
 	mu     sync.Mutex
@@ -44,7 +45,7 @@ type publisher struct {
 
 // publication is one envelope under way.
 type publication struct {
-	turn        uint64 // tells the users of a slot apart
+	use         uint64 // distinguishes the publications that used a slot
 	done        func(queue.Receipt, error)
 	lane        *lane
 	incarnation string // known before the message was sent
@@ -65,7 +66,7 @@ func (p *publisher) listen() error {
 	if err != nil {
 		return err
 	}
-	// There are at most MaxPublishing receipts, and late ones of publications that were given up.
+	// There are at most MaxPublishing receipts, and late ones of publications that timed out.
 	return sub.SetPendingLimits(-1, -1)
 }
 
@@ -78,7 +79,7 @@ func (q *Queue) Publish(ctx context.Context, n queue.Lane, env *queue.Envelope, 
 }
 
 func (p *publisher) publish(ctx context.Context, n queue.Lane, env *queue.Envelope, done func(queue.Receipt, error)) error {
-	l, err := p.q.lane(n)
+	l, err := p.q.streams.lane(n)
 	if err != nil {
 		return err
 	}
@@ -105,8 +106,8 @@ func (p *publisher) publish(ctx context.Context, n queue.Lane, env *queue.Envelo
 		p.free <- slot
 		return queue.ErrClosed
 	}
-	turn := p.slots[slot].turn + 1
-	pub.turn = turn
+	turn := p.slots[slot].use + 1
+	pub.use = turn
 	p.slots[slot] = pub
 	p.mu.Unlock()
 	p.q.metrics.underWay.Inc()
@@ -118,7 +119,8 @@ func (p *publisher) publish(ctx context.Context, n queue.Lane, env *queue.Envelo
 		Data:    wire,
 	})
 	if err != nil {
-		// Nothing was sent. The envelope counts as not taken, unless the connection's end has ended it meanwhile.
+		// Nothing was sent. Publish returns the error, unless the loss of the connection has ended
+		// the publication.
 		if _, open := p.take(slot, turn); open {
 			p.release(slot)
 			return err
@@ -127,20 +129,21 @@ func (p *publisher) publish(ctx context.Context, n queue.Lane, env *queue.Envelo
 	return nil
 }
 
-// take ends a publication and returns it, unless it has ended. The caller calls done and then release.
+// take ends a publication and returns it, unless it has ended. The caller calls done and then
+// release.
 func (p *publisher) take(slot int, turn uint64) (publication, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.slots[slot]
-	if s.done == nil || s.turn != turn {
+	if s.done == nil || s.use != turn {
 		return publication{}, false
 	}
 	pub := *s
-	*s = publication{turn: turn}
+	*s = publication{use: turn}
 	return pub, true
 }
 
-// release lets another publication have the slot.
+// release frees the slot.
 func (p *publisher) release(slot int) {
 	p.q.metrics.underWay.Dec()
 	p.free <- slot
@@ -173,7 +176,7 @@ func (p *publisher) receive(m *nats.Msg) {
 	slot, err := strconv.Atoi(slotText)
 	turn, err2 := strconv.ParseUint(turnText, 36, 64)
 	if !ok || err != nil || err2 != nil || slot < 0 || slot >= queue.MaxPublishing {
-		return // not of our making
+		return // not one of our subjects
 	}
 	p.end(slot, turn, func(pub publication) (queue.Receipt, error) { return p.read(m, pub) })
 }
@@ -181,8 +184,8 @@ func (p *publisher) receive(m *nats.Msg) {
 // read reads what the stream answered.
 func (p *publisher) read(m *nats.Msg, pub publication) (queue.Receipt, error) {
 	if len(m.Data) == 0 {
-		// The status 503: nobody stores messages with this subject. The stream is gone, or has no leader.
-		p.q.look()
+		// The status 503: no stream stores this subject. The stream is deleted or has no leader.
+		p.q.streams.checkSoon()
 		return queue.Receipt{}, fmt.Errorf("%w: no stream answers", errNoReceipt)
 	}
 	var ack struct {
@@ -199,14 +202,14 @@ func (p *publisher) read(m *nats.Msg, pub publication) (queue.Receipt, error) {
 		}
 		return queue.Receipt{}, fmt.Errorf("%w: %w", errNoReceipt, e)
 	}
-	if !ack.Duplicate && pub.lane.odd(ack.Sequence) {
-		p.q.look()
+	if !ack.Duplicate && pub.lane.suggestsNewStream(ack.Sequence) {
+		p.q.streams.checkSoon()
 	}
 	return queue.Receipt{Stream: pub.incarnation, Sequence: ack.Sequence, Known: ack.Duplicate}, nil
 }
 
-// isFull reports whether the stream, or the servers' storage, has no room. Of a failure to store there is
-// only the text to tell a full stream from others.
+// isFull reports whether the stream or the servers' storage is full. Only the text distinguishes a
+// full stream from other failures to store.
 func isFull(e *jetstream.APIError) bool {
 	switch e.ErrorCode {
 	case codeInsufficientBytes, codeInsufficientMemory:
@@ -240,7 +243,7 @@ func (p *publisher) fail(before time.Time, err error) {
 		p.mu.Lock()
 		s := &p.slots[slot]
 		old := s.done != nil && s.since.Before(before)
-		turn := s.turn
+		turn := s.use
 		p.mu.Unlock()
 		if old {
 			p.end(slot, turn, func(publication) (queue.Receipt, error) { return queue.Receipt{}, err })
@@ -248,7 +251,7 @@ func (p *publisher) fail(before time.Time, err error) {
 	}
 }
 
-// close ends all publications, and takes no more.
+// close ends all publications, and refuses new ones.
 func (p *publisher) close() {
 	p.mu.Lock()
 	p.closed = true

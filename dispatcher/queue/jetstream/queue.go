@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -19,59 +16,44 @@ import (
 // Bounds of waiting for NATS.
 const (
 	dialTimeout    = 2 * time.Second // of one attempt to connect
-	callTimeout    = 2 * time.Second // of one question to JetStream
-	pingInterval   = 2 * time.Second // a server that leaves two pings unanswered is given up
+	callTimeout    = 2 * time.Second // of one request to JetStream
+	pingInterval   = 2 * time.Second // a server that misses two pings counts as lost
 	reconnectWait  = 250 * time.Millisecond
 	flusherTimeout = 5 * time.Second
 	retryPause     = 500 * time.Millisecond // between attempts to connect or to make streams
 	retryPauseMax  = 5 * time.Second
 )
 
-// Queue is a connection to NATS. It is safe for concurrent use.
+// Queue is a connection to NATS. It is safe for concurrent use. Its methods are those of
+// queue.Queue: everything else is in the types that it is made of.
 type Queue struct {
-	cfg     Config
-	log     *slog.Logger
-	metrics *metrics
-	nc      *nats.Conn
-	js      jetstream.JetStream
-	lanes   []*lane
+	*connection
+	streams *streams
 	pub     *publisher
 	inbox   *inbox
 	clocks  []*serverClock // one for each URL
-
-	health atomic.Pointer[error] // of the last look at the streams; nil pointer = well
-	kick   chan struct{}         // asks the watch for a look at once
-
-	ensuring sync.Mutex // one at a time makes streams
-
-	mu       sync.Mutex
-	session  context.Context // ends when the connection is lost or closed: what was asked is not answered any more
-	end      context.CancelFunc
-	closed   bool
-	stopping context.Context // ends with Close
-	stop     context.CancelFunc
-	running  sync.WaitGroup // the watch, and the goroutine of every subscription
 }
 
 var _ queue.Queue = (*Queue)(nil)
 
-// Connect connects to NATS and makes the streams. While that fails it logs why and tries again, until
-// ctx ends or a server refuses the log-in. Once connected the queue reconnects for ever. The caller must Close it.
+// Connect connects to NATS and makes the streams. While that fails, it logs why and retries, until
+// ctx ends or a server refuses the log-in. Once connected, the queue reconnects for ever. The
+// caller must Close it.
 func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	q := &Queue{cfg: cfg, log: cfg.Logger, metrics: newMetrics(), kick: make(chan struct{}, 1)}
-	q.stopping, q.stop = context.WithCancel(context.Background())
-	q.session, q.end = context.WithCancel(q.stopping)
+	q := &Queue{connection: newConnection(cfg)}
+	q.streams = newStreams(q.connection)
 	q.pub = newPublisher(q)
+	// The receipts of publications under way are lost with the connection, and maybe what was asked
+	// of the streams.
+	q.lost = func() { q.pub.failAll(fmt.Errorf("%w: lost the connection", errNoReceipt)) }
+	q.again = q.streams.checkSoon
 	q.inbox = newInbox(q)
 	for _, u := range cfg.URLs {
 		q.clocks = append(q.clocks, newServerClock(q, u))
-	}
-	for n := range cfg.Lanes {
-		q.lanes = append(q.lanes, newLane(queue.Lane(n), cfg.Names))
 	}
 	if err := q.retry(ctx, "connect to nats", q.dial); err != nil {
 		q.stop()
@@ -83,9 +65,9 @@ func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 	return q, nil
 }
 
-// start does what follows the first connection.
+// start starts what needs the first connection.
 func (q *Queue) start(ctx context.Context) error {
-	if err := q.retry(ctx, "make streams", q.EnsureStreams); err != nil {
+	if err := q.retry(ctx, "make streams", q.streams.ensureAll); err != nil {
 		return err
 	}
 	if err := q.pub.listen(); err != nil {
@@ -98,138 +80,14 @@ func (q *Queue) start(ctx context.Context) error {
 			}
 		}
 	}
-	q.running.Go(q.watch)
+	q.running.Go(q.streams.watch)
 	q.running.Go(q.pub.expire)
 	return nil
 }
 
-// retry calls act until it succeeds, ctx ends, or the server refuses who we are, and says so in the log.
-func (q *Queue) retry(ctx context.Context, what string, act func(context.Context) error) error {
-	pause := retryPause
-	for {
-		err := act(ctx)
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("%s: %w (%w)", what, ctx.Err(), err)
-		}
-		if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) {
-			return fmt.Errorf("%s: the log-in was refused: %w", what, err)
-		}
-		q.log.Warn("waiting for nats", "act", what, "err", err, "again_in", pause)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-		pause = min(2*pause, retryPauseMax)
-	}
-}
-
-// options returns what all connections have in common.
-func (q *Queue) options() (nats.Options, error) {
-	opts := nats.Options{
-		Servers:              q.cfg.URLs,
-		Name:                 q.cfg.Name,
-		User:                 q.cfg.User,
-		Password:             q.cfg.Password,
-		Token:                q.cfg.Token,
-		TLSConfig:            q.cfg.TLS,
-		Secure:               q.cfg.TLS != nil,
-		AllowReconnect:       true,
-		MaxReconnect:         -1,
-		ReconnectWait:        reconnectWait,
-		ReconnectJitter:      reconnectWait,
-		ReconnectJitterTLS:   reconnectWait,
-		ReconnectBufSize:     nats.DefaultReconnectBufSize, // for acknowledgements, signals and words to workers; requests are not to wait in it
-		Timeout:              dialTimeout,
-		DrainTimeout:         nats.DefaultDrainTimeout,
-		PingInterval:         pingInterval,
-		MaxPingsOut:          nats.DefaultMaxPingOut,
-		FlusherTimeout:       flusherTimeout,
-		SubChanLen:           nats.DefaultMaxChanLen,
-		IgnoreAuthErrorAbort: true,
-	}
-	if q.cfg.Server != nil {
-		opts.InProcessServer = q.cfg.Server
-	}
-	if q.cfg.Credentials != "" {
-		if err := nats.UserCredentials(q.cfg.Credentials)(&opts); err != nil {
-			return nats.Options{}, fmt.Errorf("credentials: %w", err)
-		}
-	}
-	return opts, nil
-}
-
-// dial makes the connection.
-func (q *Queue) dial(context.Context) error {
-	opts, err := q.options()
-	if err != nil {
-		return err
-	}
-	opts.DisconnectedErrCB, opts.ReconnectedCB, opts.AsyncErrorCB = q.disconnected, q.reconnected, q.asyncError
-	nc, err := opts.Connect()
-	if err != nil {
-		return err
-	}
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(callTimeout))
-	if err != nil {
-		nc.Close()
-		return err
-	}
-	q.nc, q.js = nc, js
-	q.log.Info("connected to nats", "url", q.where(nc), "server", nc.ConnectedServerName(), "version", nc.ConnectedServerVersion())
-	return nil
-}
-
-// where names the server of a connection. One in this process has no address, and the client would make one up.
-func (q *Queue) where(nc *nats.Conn) string {
-	if q.cfg.Server != nil {
-		return "in process"
-	}
-	return nc.ConnectedUrlRedacted()
-}
-
-func (q *Queue) disconnected(_ *nats.Conn, err error) {
-	q.mu.Lock()
-	q.end()
-	closed := q.closed
-	if !closed {
-		q.session, q.end = context.WithCancel(q.stopping)
-	}
-	q.mu.Unlock()
-	if closed {
-		return
-	}
-	q.log.Warn("lost the connection to nats", "err", err)
-	// The answers to what was under way are lost with the connection.
-	q.pub.failAll(fmt.Errorf("%w: lost the connection", errNoReceipt))
-}
-
-func (q *Queue) reconnected(nc *nats.Conn) {
-	q.metrics.reconnected.Inc()
-	q.log.Info("connected to nats again", "url", q.where(nc), "server", nc.ConnectedServerName())
-	q.mu.Lock()
-	// What was asked while the connection was down may be lost: ask again.
-	q.end()
-	if !q.closed {
-		q.session, q.end = context.WithCancel(q.stopping)
-	}
-	q.mu.Unlock()
-	q.look()
-}
-
-func (q *Queue) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
-	subject := ""
-	if sub != nil {
-		subject = sub.Subject
-	}
-	q.log.Warn("nats reports an error", "subject", subject, "err", err)
-}
-
-// Close ends the connection: publications under way end with queue.ErrClosed, subscriptions end, and what this
-// node holds comes back to others after queue.AckWait. Close waits for callbacks under way, so it
-// must not be called from one.
+// Close ends the connection: publications under way end with queue.ErrClosed, subscriptions end,
+// and others get the messages that this node holds after queue.AckWait. Close waits for callbacks
+// under way, so it must not be called from one.
 func (q *Queue) Close() error {
 	q.mu.Lock()
 	first := !q.closed
@@ -242,7 +100,7 @@ func (q *Queue) Close() error {
 	q.stop()
 	err := q.nc.FlushTimeout(callTimeout) // acknowledgements that were just sent
 	if !q.nc.IsConnected() {
-		err = nil // there is nobody to send them to
+		err = nil // no server to send them to
 	}
 	q.nc.Close()
 	q.pub.close()
@@ -261,50 +119,6 @@ func (q *Queue) Close() error {
 	return nil
 }
 
-// current returns the session of the connection.
-func (q *Queue) current() (context.Context, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return nil, queue.ErrClosed
-	}
-	return q.session, nil
-}
-
-// goes runs f in a goroutine that Close waits for, and reports whether the queue was still open.
-func (q *Queue) goes(f func()) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !q.closed {
-		q.running.Go(f)
-	}
-	return !q.closed
-}
-
-// subscribe makes an asynchronous subscription whose goroutine Close waits for.
-func (q *Queue) subscribe(subject string, f nats.MsgHandler) (*nats.Subscription, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return nil, fmt.Errorf("subscribe to %s: %w", subject, queue.ErrClosed)
-	}
-	sub, err := q.nc.Subscribe(subject, f)
-	if err != nil {
-		return nil, fmt.Errorf("subscribe to %s: %w", subject, err)
-	}
-	q.running.Add(1)
-	sub.SetClosedHandler(func(string) { q.running.Done() })
-	return sub, nil
-}
-
-// lane returns the lane with that number.
-func (q *Queue) lane(n queue.Lane) (*lane, error) {
-	if n < 0 || int(n) >= len(q.lanes) {
-		return nil, fmt.Errorf("there is no lane %d of %d", n, len(q.lanes))
-	}
-	return q.lanes[n], nil
-}
-
 // Ready implements queue.Prober.
 func (q *Queue) Ready() error {
 	if _, err := q.current(); err != nil {
@@ -313,7 +127,7 @@ func (q *Queue) Ready() error {
 	if s := q.nc.Status(); s != nats.CONNECTED {
 		return fmt.Errorf("nats: %s", s)
 	}
-	if err := q.health.Load(); err != nil {
+	if err := q.streams.health.Load(); err != nil {
 		return *err
 	}
 	return nil
@@ -326,7 +140,7 @@ func (q *Queue) Time(ctx context.Context) (time.Time, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	s, err := q.js.Stream(ctx, q.lanes[0].stream)
+	s, err := q.js.Stream(ctx, q.streams.lanes[0].stream)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("ask nats for the time: %w", err)
 	}
@@ -343,7 +157,7 @@ func (q *Queue) Front(ctx context.Context, n queue.Lane, p schema.Priority) (que
 }
 
 func (q *Queue) front(ctx context.Context, n queue.Lane, p schema.Priority) (queue.Front, error) {
-	l, err := q.lane(n)
+	l, err := q.streams.lane(n)
 	if err != nil {
 		return queue.Front{}, err
 	}
@@ -353,21 +167,21 @@ func (q *Queue) front(ctx context.Context, n queue.Lane, p schema.Priority) (que
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	f := queue.Front{}
-	// By the stream's leader, not by a direct get: a replica that lags behind does not know the newest messages.
+	// By the stream's leader, not by a direct get: a replica may lack the newest messages.
 	m, err := l.handle.Load().stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(q.cfg.Names.Run(n, p)))
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		f.Empty = true
 	case err != nil:
-		q.lookIfGone(err)
+		q.streams.checkIfGone(err)
 		return queue.Front{}, err
 	default:
 		f.Sequence = m.Sequence
 	}
-	// After the look, never before: see the package's comment.
+	// After the read, never before: see the package comment.
 	s, err := q.js.Stream(ctx, l.stream)
 	if err != nil {
-		q.lookIfGone(err)
+		q.streams.checkIfGone(err)
 		return queue.Front{}, err
 	}
 	l.learn(s)
@@ -385,7 +199,7 @@ func (q *Queue) Load(ctx context.Context, n queue.Lane, p schema.Priority) (queu
 }
 
 func (q *Queue) load(ctx context.Context, n queue.Lane, p schema.Priority) (queue.Load, error) {
-	l, err := q.lane(n)
+	l, err := q.streams.lane(n)
 	if err != nil {
 		return queue.Load{}, err
 	}
@@ -396,7 +210,7 @@ func (q *Queue) load(ctx context.Context, n queue.Lane, p schema.Priority) (queu
 	defer cancel()
 	c, err := q.js.Consumer(ctx, l.stream, queue.ConsumerName(p))
 	if err != nil {
-		q.lookIfGone(err)
+		q.streams.checkIfGone(err)
 		return queue.Load{}, err
 	}
 	info := c.CachedInfo()

@@ -13,7 +13,8 @@ import (
 	"carillon.dev/carillon/dispatcher/queue"
 )
 
-// inbox is where replies come to: one subscription for all requests of the connection, which a token in the subject tells apart.
+// inbox receives replies: one subscription for all requests of the connection. A token in the
+// subject names the request.
 type inbox struct {
 	q      *Queue
 	prefix string
@@ -23,7 +24,7 @@ type inbox struct {
 	waiting map[string]*request
 }
 
-// request is one that waits for replies.
+// request is a request that waits for replies.
 type request struct {
 	mu    sync.Mutex // one reply at a time; held while hear is called
 	hear  func(queue.Reply) bool
@@ -31,21 +32,21 @@ type request struct {
 	done  chan error // cap 1
 }
 
-// Bounds of the replies that wait to be heard; what does not fit is lost, as by NATS.
+// Bounds of replies that wait for hear. Replies beyond them are lost, as NATS may lose them.
 const (
 	maxReplies    = 1 << 20
 	maxReplyBytes = 256 << 20
 )
 
-// noResponders is the status of the server's own reply where nobody listens.
+// noResponders is the status of the server's reply when nobody listens.
 const noResponders = "503"
 
 func newInbox(q *Queue) *inbox {
 	return &inbox{q: q, waiting: make(map[string]*request)}
 }
 
-// open subscribes at the first request. The server keeps the order of what one connection sends: it knows of the inbox before it sees
-// a request.
+// open subscribes at the first request. The server handles the messages of a connection in order,
+// so it knows the inbox before it sees the request.
 func (b *inbox) open() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,7 +65,7 @@ func (b *inbox) open() error {
 	return nil
 }
 
-// receive hands a reply to whose it is.
+// receive passes a reply to its request.
 func (b *inbox) receive(m *nats.Msg) {
 	b.mu.Lock()
 	r := b.waiting[strings.TrimPrefix(m.Subject, b.prefix)]
@@ -76,15 +77,18 @@ func (b *inbox) receive(m *nats.Msg) {
 	}
 }
 
-// inboxPrefix begins the subjects on which clients hear answers, also where they have a prefix of their own for each user (_INBOX_name).
+// inboxPrefix begins the subjects on which clients receive answers, also where each user has a
+// prefix (_INBOX_name).
 const inboxPrefix = "_INBOX"
 
-// drawInbox names an inbox. Who has seen one cannot guess another, as he could nats.NewInbox's, which count: a worker is told where its result goes, may publish to all
-// inboxes, and must not speak for JetStream in those of pulls and receipts.
+// drawInbox returns a random name of an inbox. Names of nats.NewInbox count up, so a worker could
+// guess them: it knows the inbox of its result and may publish to all inboxes. It must not be able
+// to forge pulls and receipts of JetStream.
 func drawInbox() string { return inboxPrefix + "." + rand.Text() }
 
-// mayAnswer reports whether a worker is answered on the subject that it names. It is where it hears, and nothing else: what we publish goes out under our permissions, and
-// an empty message on a subject of the JetStream API deletes a stream.
+// mayAnswer reports whether we answer a worker on the subject that it names: only on an inbox. We
+// publish with our own permissions, and an empty message on a subject of the JetStream API deletes
+// a stream.
 func mayAnswer(subject string) bool {
 	return strings.HasPrefix(subject, inboxPrefix)
 }
@@ -106,7 +110,7 @@ func (b *inbox) reply(m *nats.Msg) queue.Reply {
 	return r
 }
 
-// take gives a reply to the hearer, unless the request has ended.
+// take calls hear with a reply, unless the request has ended.
 func (r *request) take(reply queue.Reply) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,23 +127,11 @@ func (r *request) take(reply queue.Reply) bool {
 	return true
 }
 
-// end has the hearer called no more.
+// end makes sure that hear is not called any more.
 func (r *request) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = true
-}
-
-// send sends what may be lost.
-func (q *Queue) send(subject string, headers map[string]string, body []byte) {
-	err := queue.CheckHeaders(headers)
-	if err == nil {
-		err = q.nc.PublishMsg(message(subject, headers, body))
-	}
-	if err != nil {
-		q.metrics.unsent.Inc()
-		q.log.Debug("an answer to a worker could not be sent", "err", err)
-	}
 }
 
 func message(subject string, headers map[string]string, body []byte) *nats.Msg {
@@ -171,7 +163,8 @@ func (q *Queue) request(ctx context.Context, subject string, headers map[string]
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// The client would keep it and send it once it is connected again: to a worker, long after its asker has given up.
+	// The client would buffer the request and send it after it reconnects, when nobody waits for
+	// the answer.
 	if !q.Reachable() {
 		return queue.ErrOffline
 	}
@@ -179,7 +172,7 @@ func (q *Queue) request(ctx context.Context, subject string, headers map[string]
 		return err
 	}
 	r := &request{hear: hear, done: make(chan error, 1)}
-	token := rand.Text() // not to be guessed: who knows it may answer
+	token := rand.Text() // must not be guessed: who knows it may answer
 	q.inbox.mu.Lock()
 	q.inbox.waiting[token] = r
 	q.inbox.mu.Unlock()
@@ -194,7 +187,7 @@ func (q *Queue) request(ctx context.Context, subject string, headers map[string]
 		switch {
 		case errors.Is(err, nats.ErrConnectionClosed):
 			err = queue.ErrClosed
-		case errors.Is(err, nats.ErrReconnectBufExceeded): // lost just now
+		case errors.Is(err, nats.ErrReconnectBufExceeded): // the connection was lost just now
 			err = queue.ErrOffline
 		}
 		return err

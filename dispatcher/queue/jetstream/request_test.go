@@ -61,7 +61,8 @@ func TestRequestHearsEveryReplyInOrder(t *testing.T) {
 	all.Wait()
 }
 
-// TestAWorkerCannotGuessOtherInboxes: where a result goes tells a worker nothing of where receipts and pulls are answered, though it may publish there too.
+// TestAWorkerCannotGuessOtherInboxes: where a result goes tells a worker nothing of where receipts
+// and pulls are answered, though it may publish there too.
 func TestAWorkerCannotGuessOtherInboxes(t *testing.T) {
 	const alike = len("_INBOX.") + 4 // that many letters are not the same by chance
 	where := make(chan string, 10)
@@ -95,7 +96,8 @@ func TestAWorkerCannotGuessOtherInboxes(t *testing.T) {
 	}
 }
 
-// TestAWorkerIsAnsweredInItsInboxAlone: what is published goes out under our permissions, so a worker does not say where to. It said so, and had the stream deleted.
+// TestAWorkerIsAnsweredInItsInboxAlone: what is published goes out under our permissions, so a
+// worker does not say where to. It said so, and had the stream deleted.
 func TestAWorkerIsAnsweredInItsInboxAlone(t *testing.T) {
 	heard := make(chan string, 10)
 	named := []string{"$JS.API.STREAM.DELETE.X", "carillon.signal.task", "somebody.else", "", "_INBOX.mine", "_INBOX_user.mine"}
@@ -175,7 +177,8 @@ func TestRequestAnswersItsWorker(t *testing.T) {
 	}
 }
 
-// TestReplyToNoRequest: a reply under a token that was never given out is answered that nobody waits for it, and is heard by nobody who waits for his own.
+// TestReplyToNoRequest: a reply under a token that was never given out is answered that nobody
+// waits for it, and is heard by nobody who waits for his own.
 func TestReplyToNoRequest(t *testing.T) {
 	inboxes := make(chan string, 1)
 	q, nc := talk(t, "work.mine", func(_ *nats.Conn, m *nats.Msg) { inboxes <- m.Reply })
@@ -201,7 +204,8 @@ func TestReplyToNoRequest(t *testing.T) {
 		if err != nil || answer.Header.Get(queue.HeaderGone) != "true" {
 			t.Fatalf("%s: the reply was answered with %v, %v; want %s", name, answer, err, queue.HeaderGone)
 		}
-		if err := nc.Publish(prefix+other, []byte("not mine")); err != nil { // which asks for no answer
+		// which asks for no answer
+		if err := nc.Publish(prefix+other, []byte("not mine")); err != nil {
 			t.Fatalf("%s: reply: %v", name, err)
 		}
 	}
@@ -235,7 +239,8 @@ func TestRequestOfASecretInbox(t *testing.T) {
 	}
 }
 
-// TestReplyTooLargeForTheServer: the worker's own client refuses it, and the executor hears nothing: its time-out ends it.
+// TestReplyTooLargeForTheServer: the worker's own client refuses it, and the executor hears
+// nothing: its time-out ends it.
 func TestReplyTooLargeForTheServer(t *testing.T) {
 	refused := make(chan error, 1)
 	q, _ := talk(t, "work.large", func(_ *nats.Conn, m *nats.Msg) { refused <- m.Respond(make([]byte, 100<<20)) })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,13 +17,13 @@ import (
 )
 
 const (
-	watchInterval  = time.Second            // between two looks at the streams
-	lookPause      = 200 * time.Millisecond // at least, between two looks that were asked for
-	upgradePeriod  = time.Minute            // between two attempts to have as many replicas as wanted
+	watchInterval  = time.Second            // between two checks of the streams
+	checkPause     = 200 * time.Millisecond // at least, between two checks on request
+	upgradePeriod  = time.Minute            // between two attempts to reach the wanted replicas
 	wantedReplicas = 3                      // where Config.Replicas is 0
-	leap           = 1_000_000              // a sequence that jumps by more than this may be of a stream made anew
+	sequenceJump   = 1_000_000              // a larger jump of a sequence may mean a new stream
 
-	codeReplicasUnsupported = 10074 // a server that is in no cluster
+	codeReplicasUnsupported = 10074 // the server is in no cluster
 	codeNoPeers             = 10005 // fewer servers than replicas
 )
 
@@ -53,52 +54,77 @@ func incarnation(s jetstream.Stream) string {
 	return strconv.FormatInt(s.CachedInfo().Created.UnixNano(), 10)
 }
 
-// learn remembers what s said and reports whether the stream is another than before.
+// learn records what the server said of the stream, and reports whether it is a new stream.
 func (l *lane) learn(s jetstream.Stream) (another bool) {
 	now := &handle{s, incarnation(s)}
 	old := l.handle.Load()
 	if old != nil && old.incarnation == now.incarnation {
 		return false
 	}
-	// Of two that learn at once either may win: the next look settles it, and until then receipts may carry
-	// an incarnation that is too old, never one that is too new.
+	// Of two concurrent calls either may win. Until the next check, receipts may carry an
+	// incarnation that is too old, never one that is too new.
 	l.handle.Store(now)
 	l.last.Store(0)
 	return old != nil
 }
 
-// odd reports whether a new message's sequence suggests that the stream was made anew.
-func (l *lane) odd(sequence uint64) bool {
+// suggestsNewStream reports whether a sequence suggests that the stream was recreated.
+func (l *lane) suggestsNewStream(sequence uint64) bool {
 	for {
 		last := l.last.Load()
 		if sequence <= last {
-			return last-sequence > leap
+			return last-sequence > sequenceJump
 		}
 		if l.last.CompareAndSwap(last, sequence) {
-			return last != 0 && sequence-last > leap
+			return last != 0 && sequence-last > sequenceJump
 		}
 	}
 }
 
-// EnsureStreams makes the streams and consumers that are missing and brings the others up to date.
+// streams makes, checks and updates the streams of all lanes and their consumers.
+type streams struct {
+	*connection
+	lanes    []*lane
+	health   atomic.Pointer[error] // of the last check; nil pointer = healthy
+	checkNow chan struct{}         // asks for a check at once
+	making   sync.Mutex            // one at a time makes streams
+}
+
+func newStreams(c *connection) *streams {
+	ss := &streams{connection: c, checkNow: make(chan struct{}, 1)}
+	for n := range c.cfg.Lanes {
+		ss.lanes = append(ss.lanes, newLane(queue.Lane(n), c.cfg.Names))
+	}
+	return ss
+}
+
+// lane returns the lane with that number.
+func (ss *streams) lane(n queue.Lane) (*lane, error) {
+	if n < 0 || int(n) >= len(ss.lanes) {
+		return nil, fmt.Errorf("there is no lane %d of %d", n, len(ss.lanes))
+	}
+	return ss.lanes[n], nil
+}
+
+// ensureAll makes the streams and consumers that are missing and brings the others up to date.
 // It tries once, each lane for itself, and returns all faults.
-func (q *Queue) EnsureStreams(ctx context.Context) error {
-	if _, err := q.current(); err != nil {
+func (ss *streams) ensureAll(ctx context.Context) error {
+	if _, err := ss.current(); err != nil {
 		return err
 	}
-	q.ensuring.Lock()
-	defer q.ensuring.Unlock()
+	ss.making.Lock()
+	defer ss.making.Unlock()
 	var faults []error
-	for _, l := range q.lanes {
-		if err := q.ensure(ctx, l); err != nil {
+	for _, l := range ss.lanes {
+		if err := ss.ensure(ctx, l); err != nil {
 			faults = append(faults, fmt.Errorf("stream %s: %w", l.stream, err))
 		}
 	}
 	return errors.Join(faults...)
 }
 
-func (q *Queue) ensure(ctx context.Context, l *lane) error {
-	s, err := q.ensureStream(ctx, l)
+func (ss *streams) ensure(ctx context.Context, l *lane) error {
+	s, err := ss.ensureStream(ctx, l)
 	if err != nil {
 		return err
 	}
@@ -107,7 +133,7 @@ func (q *Queue) ensure(ctx context.Context, l *lane) error {
 		_, err := s.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 			Durable:       queue.ConsumerName(p),
 			Description:   "runs of priority " + string(p),
-			FilterSubject: q.cfg.Names.Run(l.n, p),
+			FilterSubject: ss.cfg.Names.Run(l.n, p),
 			DeliverPolicy: jetstream.DeliverAllPolicy,
 			AckPolicy:     jetstream.AckExplicitPolicy,
 			AckWait:       queue.AckWait,
@@ -119,61 +145,61 @@ func (q *Queue) ensure(ctx context.Context, l *lane) error {
 			return fmt.Errorf("consumer %s: %w", queue.ConsumerName(p), err)
 		}
 	}
-	// Only now: whoever has a handle finds the consumers too.
+	// Last, so that the consumers exist when there is a handle.
 	if l.learn(s) {
-		q.log.Warn("the stream was made anew", "stream", l.stream)
+		ss.log.Warn("the stream was recreated", "stream", l.stream)
 	}
 	return nil
 }
 
-// ensureStream returns the stream, made or brought up to date if need be.
-func (q *Queue) ensureStream(ctx context.Context, l *lane) (jetstream.Stream, error) {
+// ensureStream returns the stream, and makes or updates it if necessary.
+func (ss *streams) ensureStream(ctx context.Context, l *lane) (jetstream.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	s, err := q.js.Stream(ctx, l.stream)
+	s, err := ss.js.Stream(ctx, l.stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		cfg := q.streamConfig(l, jetstream.StreamConfig{FirstSeq: uint64(time.Now().UnixMicro())}) // #nosec G115 -- after 1970
-		s, err = q.withReplicas(cfg, func(cfg jetstream.StreamConfig) (jetstream.Stream, error) { return q.js.CreateStream(ctx, cfg) })
+		cfg := ss.streamConfig(l, jetstream.StreamConfig{FirstSeq: uint64(time.Now().UnixMicro())}) // #nosec G115 -- after 1970
+		s, err = ss.withReplicas(cfg, func(cfg jetstream.StreamConfig) (jetstream.Stream, error) { return ss.js.CreateStream(ctx, cfg) })
 		if err == nil {
-			q.metrics.made.Inc()
-			q.log.Info("made a stream", "stream", l.stream, "replicas", s.CachedInfo().Config.Replicas)
+			ss.metrics.made.Inc()
+			ss.log.Info("stream created", "stream", l.stream, "replicas", s.CachedInfo().Config.Replicas)
 			return s, nil
 		}
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another node was faster
-			s, err = q.js.Stream(ctx, l.stream)
+			s, err = ss.js.Stream(ctx, l.stream)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	is := s.CachedInfo().Config
-	want := q.streamConfig(l, is)
+	want := ss.streamConfig(l, is)
 	if same(is, want) {
 		return s, nil
 	}
-	updated, err := q.withReplicas(want, func(cfg jetstream.StreamConfig) (jetstream.Stream, error) {
+	updated, err := ss.withReplicas(want, func(cfg jetstream.StreamConfig) (jetstream.Stream, error) {
 		if same(is, cfg) {
 			return s, nil
 		}
-		return q.js.UpdateStream(ctx, cfg)
+		return ss.js.UpdateStream(ctx, cfg)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("bring up to date: %w", err)
 	}
 	if updated != s {
-		q.log.Info("brought a stream up to date", "stream", l.stream, "replicas", updated.CachedInfo().Config.Replicas)
+		ss.log.Info("stream updated", "stream", l.stream, "replicas", updated.CachedInfo().Config.Replicas)
 	}
 	return updated, nil
 }
 
 // streamConfig returns base with everything that Carillon decides.
-func (q *Queue) streamConfig(l *lane, base jetstream.StreamConfig) jetstream.StreamConfig {
+func (ss *streams) streamConfig(l *lane, base jetstream.StreamConfig) jetstream.StreamConfig {
 	base.Name = l.stream
 	base.Description = "runs about to start; made by carillon, safe to delete"
-	base.Subjects = []string{q.cfg.Names.Runs(l.n)}
+	base.Subjects = []string{ss.cfg.Names.Runs(l.n)}
 	base.Retention = jetstream.WorkQueuePolicy
 	base.Discard = jetstream.DiscardNew
-	base.MaxBytes = q.cfg.MaxBytes
+	base.MaxBytes = ss.cfg.MaxBytes
 	base.MaxMsgs = -1
 	base.MaxAge = 0
 	base.MaxMsgSize = queue.MaxEnvelope + 1024 // and its headers
@@ -181,14 +207,14 @@ func (q *Queue) streamConfig(l *lane, base jetstream.StreamConfig) jetstream.Str
 	base.AllowDirect = false
 	if base.Replicas == 0 { // a new one; the storage of another cannot be changed
 		base.Storage = jetstream.FileStorage
-		if q.cfg.Memory {
+		if ss.cfg.Memory {
 			base.Storage = jetstream.MemoryStorage
 		}
 	}
 	switch {
-	case q.cfg.Replicas > 0:
-		base.Replicas = q.cfg.Replicas
-	case q.nc.ConnectedClusterName() == "":
+	case ss.cfg.Replicas > 0:
+		base.Replicas = ss.cfg.Replicas
+	case ss.nc.ConnectedClusterName() == "":
 		base.Replicas = max(base.Replicas, 1)
 	default:
 		base.Replicas = max(base.Replicas, wantedReplicas)
@@ -204,106 +230,107 @@ func same(a, b jetstream.StreamConfig) bool {
 		a.Duplicates == b.Duplicates && a.AllowDirect == b.AllowDirect && a.Replicas == b.Replicas && a.Storage == b.Storage
 }
 
-// withReplicas does act with as many replicas as the servers allow, where their number was left open.
-func (q *Queue) withReplicas(cfg jetstream.StreamConfig, act func(jetstream.StreamConfig) (jetstream.Stream, error)) (jetstream.Stream, error) {
+// withReplicas does act with as many replicas as the servers allow, where their number was left
+// open.
+func (ss *streams) withReplicas(cfg jetstream.StreamConfig, act func(jetstream.StreamConfig) (jetstream.Stream, error)) (jetstream.Stream, error) {
 	for {
 		s, err := act(cfg)
 		var api *jetstream.APIError
 		short := errors.As(err, &api) && (api.ErrorCode == codeNoPeers || api.ErrorCode == codeReplicasUnsupported)
-		if !short || q.cfg.Replicas > 0 || cfg.Replicas <= 1 {
+		if !short || ss.cfg.Replicas > 0 || cfg.Replicas <= 1 {
 			return s, err
 		}
 		cfg.Replicas--
 	}
 }
 
-// lookIfGone asks for a look at the streams if err says that something is missing.
-func (q *Queue) lookIfGone(err error) {
+// checkIfGone asks for a check of the streams if err says that something is missing.
+func (ss *streams) checkIfGone(err error) {
 	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) ||
 		errors.Is(err, jetstream.ErrConsumerDoesNotExist) || errors.Is(err, nats.ErrNoResponders) {
-		q.look()
+		ss.checkSoon()
 	}
 }
 
-// look asks the watch to look at the streams at once. It does not wait.
-func (q *Queue) look() {
+// checkSoon asks watch to check the streams at once. It does not wait.
+func (ss *streams) checkSoon() {
 	select {
-	case q.kick <- struct{}{}:
+	case ss.checkNow <- struct{}{}:
 	default:
 	}
 }
 
-// watch looks at the streams once a second, or when it is asked to, and makes what is missing.
-func (q *Queue) watch() {
+// watch checks the streams once a second, or when it is asked to, and makes what is missing.
+func (ss *streams) watch() {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	upgraded := time.Now()
 	for {
 		asked := false
 		select {
-		case <-q.stopping.Done():
+		case <-ss.stopping.Done():
 			return
 		case <-tick.C:
-		case <-q.kick:
+		case <-ss.checkNow:
 			asked = true
 		}
 		now := time.Now()
 		whole := asked || now.Sub(upgraded) >= upgradePeriod
 		var err error
 		if !whole {
-			err = q.observe()
+			err = ss.observe()
 		}
-		if whole || err != nil && q.nc.IsConnected() {
+		if whole || err != nil && ss.nc.IsConnected() {
 			upgraded = now
-			err = q.EnsureStreams(q.stopping)
+			err = ss.ensureAll(ss.stopping)
 		}
-		q.report(err)
+		ss.report(err)
 		if !asked {
 			continue
 		}
-		select { // bounds the rate of looks that are asked for
-		case <-q.stopping.Done():
+		select { // bounds the rate of requested checks
+		case <-ss.stopping.Done():
 			return
-		case <-time.After(lookPause):
+		case <-time.After(checkPause):
 		}
 	}
 }
 
 // observe learns the incarnations of all streams. It fails if one is missing or does not answer.
-func (q *Queue) observe() error {
-	for _, l := range q.lanes {
-		ctx, cancel := context.WithTimeout(q.stopping, callTimeout)
-		s, err := q.js.Stream(ctx, l.stream)
+func (ss *streams) observe() error {
+	for _, l := range ss.lanes {
+		ctx, cancel := context.WithTimeout(ss.stopping, callTimeout)
+		s, err := ss.js.Stream(ctx, l.stream)
 		cancel()
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", l.stream, err)
 		}
 		if l.learn(s) {
-			q.log.Warn("the stream was made anew", "stream", l.stream)
+			ss.log.Warn("the stream was recreated", "stream", l.stream)
 		}
 	}
 	return nil
 }
 
-// report keeps what a look said, and logs where it differs from the one before.
-func (q *Queue) report(err error) {
-	if q.stopping.Err() != nil {
+// report keeps the result of a check, and logs it if it differs from the one before.
+func (ss *streams) report(err error) {
+	if ss.stopping.Err() != nil {
 		return
 	}
 	var was error
-	if p := q.health.Load(); p != nil {
+	if p := ss.health.Load(); p != nil {
 		was = *p
 	}
 	switch {
 	case err == nil:
-		q.health.Store(nil)
+		ss.health.Store(nil)
 		if was != nil {
-			q.log.Info("the streams are well again")
+			ss.log.Info("the streams are healthy again")
 		}
 	default:
-		q.health.Store(&err)
+		ss.health.Store(&err)
 		if was == nil {
-			q.log.Warn("the streams are not well", "err", err)
+			ss.log.Warn("the streams are unhealthy", "err", err)
 		}
 	}
 }

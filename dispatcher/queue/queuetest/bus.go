@@ -13,7 +13,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// heard is what one listener heard, in batches.
+// heard holds what one listener received, in batches.
 type heard[T any] chan []T
 
 // collect returns the next n things that were heard.
@@ -118,7 +118,8 @@ func signals(t *testing.T, r *Rig) {
 	}
 }
 
-// replies: who asks all names a topic of its own, and only that hears the answers.
+// replies: a node that asks all others names a topic, and only subscribers of that topic get the
+// answers.
 func replies(t *testing.T, r *Rig) {
 	const mine, others = queue.TopicTargets + ".abc", queue.TopicTargets + ".abd"
 	must := subscribed(t)

@@ -14,8 +14,8 @@ import (
 )
 
 // Exercise runs the suite. Every case opens a rig of its own, with empty streams. around runs the
-// body of a case: synctest.Test for an adapter that lives in a bubble; for one that does not, it may
-// make cases parallel.
+// body of a case: synctest.Test for an adapter that lives in a bubble; for one that does not, it
+// may make cases parallel.
 func Exercise(t *testing.T, open func(t *testing.T) *Rig, around func(t *testing.T, body func(t *testing.T))) {
 	for _, c := range []struct {
 		name string
@@ -126,7 +126,7 @@ func fetchEnds(t *testing.T, r *Rig) {
 	if _, err := r.Queue.Fetch(t.Context(), 0, schema.Normal, 0, time.Second); err == nil {
 		t.Error("Fetch with limit 0 = nil, want an error")
 	}
-	// Who waits gets what arrives.
+	// A waiting Fetch gets a message that arrives.
 	got := make(chan []queue.Delivery, 1)
 	go func() {
 		ds, _ := r.Other.Fetch(t.Context(), 0, schema.Normal, 10, patience)
@@ -256,7 +256,8 @@ func frontAndDepth(t *testing.T, r *Rig) {
 	var rs []queue.Receipt
 	for n := range 4 {
 		rs = append(rs, publish(t, r.Queue, 0, envelope(t, n)))
-		publish(t, r.Queue, 0, &queue.Envelope{Entry: entry(t, 100+n, schema.Low, nil)}) // between them
+		// between them
+		publish(t, r.Queue, 0, &queue.Envelope{Entry: entry(t, 100+n, schema.Low, nil)})
 	}
 	load(t, r.Other, 0, schema.Normal, queue.Load{Waiting: 4})
 	at := func(i int) queue.Front { return queue.Front{Stream: rs[0].Stream, Sequence: rs[i].Sequence} }

@@ -39,7 +39,8 @@ func full(t *testing.T, r *Rig) {
 	}
 	d.Ack()
 	depth(t, r.Queue, 0, schema.Normal, stored-1)
-	publish(t, r.Queue, 0, &queue.Envelope{Entry: entry(t, stored+1, schema.Normal, payload)}) // there is room again
+	// there is room again
+	publish(t, r.Queue, 0, &queue.Envelope{Entry: entry(t, stored+1, schema.Normal, payload)})
 }
 
 func deleted(t *testing.T, r *Rig) {

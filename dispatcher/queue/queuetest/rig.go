@@ -17,10 +17,10 @@ type Rig struct {
 
 	// MaxBytes is the bound of a stream, at most a few MiB.
 	MaxBytes int
-	// DeleteStream throws a lane's stream away behind the adapter's back.
+	// DeleteStream deletes a lane's stream without the adapter's knowledge.
 	DeleteStream func(lane queue.Lane)
-	// Serve answers the requests for subject until stop is called. It returns once the worker can be reached, and
-	// stop once it cannot and the answer under way is given.
+	// Serve answers the requests for subject until stop is called. It returns once the worker can
+	// be reached, and stop once it cannot and the answer under way is given.
 	Serve func(subject string, w Worker) (stop func())
 	// Close closes Queue, and returns when everything that it had started has ended.
 	Close func()
@@ -58,7 +58,7 @@ type answer struct {
 	err     error
 }
 
-// tryPublish publishes and waits for what done is told.
+// tryPublish publishes and returns what done gets.
 func tryPublish(t *testing.T, q queue.Queue, lane queue.Lane, env *queue.Envelope) (queue.Receipt, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -131,8 +131,8 @@ func await[T any](t *testing.T, what string, ch <-chan T) T {
 	}
 }
 
-// eventually asks until ask says that it is so. It is for what the contract lets happen later: acks,
-// a stream made anew.
+// eventually calls ask until it holds: for what the contract allows to happen later, such as acks
+// and recreated streams.
 func eventually(t *testing.T, what string, ask func() (got string, ok bool)) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -159,7 +159,8 @@ func depth(t *testing.T, q queue.Queue, lane queue.Lane, p schema.Priority, want
 	})
 }
 
-// load waits until what a lane and priority holds is want: a server counts a message for its consumer a moment after it has acknowledged the publication.
+// load waits until what a lane and priority holds is want: a server counts a message for its
+// consumer a moment after it has acknowledged the publication.
 func load(t *testing.T, q queue.Queue, lane queue.Lane, p schema.Priority, want queue.Load) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("load of lane %d, %s, want %+v", lane, p, want), func() (string, bool) {

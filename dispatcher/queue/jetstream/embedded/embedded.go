@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// startTimeout bounds the wait for the server to take connections. Usually it takes milliseconds; with
-// many messages in its directory longer.
+// startTimeout bounds the wait for the server to take connections. Usually it takes milliseconds;
+// with many messages in its directory longer.
 const startTimeout = 30 * time.Second
 
 // Config says how the server is. Dir must be set.
@@ -53,7 +53,8 @@ func Start(cfg Config) (*Server, error) {
 	if cfg.Listen && cfg.Port == 0 {
 		opts.Port = server.RANDOM_PORT
 	}
-	if cfg.Listen && cfg.Port != 0 { // the server would log that the port is taken, and never be ready
+	// the server would log that the port is taken, and never be ready
+	if cfg.Listen && cfg.Port != 0 {
 		l, err := net.Listen("tcp", net.JoinHostPort(opts.Host, strconv.Itoa(cfg.Port)))
 		if err != nil {
 			return nil, fmt.Errorf("start nats: %w", err)
@@ -95,8 +96,8 @@ func (s *Server) Close() {
 	s.s.WaitForShutdown()
 }
 
-// logger passes on what the server reports. Its notices are debug output here: the program says itself
-// what matters.
+// logger passes on what the server reports. Its notices are debug output here: the program says
+// itself what matters.
 type logger struct{ log *slog.Logger }
 
 func (l logger) say(level func(string, ...any), format string, v []any) {

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/cmd/internal/node"
+	"carillon.dev/carillon/schema/cassandra"
+)
+
+// NewLogger makes the logger that the configuration asks for, and makes it the default one.
+func NewLogger(w io.Writer, c config.Log) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.Level)) // validated; else info
+	opts := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler = slog.NewTextHandler(w, opts)
+	if c.Format == "json" {
+		handler = slog.NewJSONHandler(w, opts)
+	}
+	log := slog.New(handler)
+	// What libraries say through the standard logger (net/http: bytes of a callee) is for
+	// debugging.
+	slog.SetLogLoggerLevel(slog.LevelDebug)
+	slog.SetDefault(log)
+	return log
+}
+
+// CassandraConfig returns what the configuration of a node in file says about Cassandra.
+func CassandraConfig(cmd *cobra.Command, file string) (cassandra.Config, error) {
+	cfg, err := config.Load(file, os.Environ(), nil)
+	if err != nil {
+		return cassandra.Config{}, err
+	}
+	return node.CassandraConfig(cfg, NewLogger(cmd.ErrOrStderr(), cfg.Log), nil)
+}
+
+// OpenCassandra opens the store that the configuration of a node in file names.
+func OpenCassandra(cmd *cobra.Command, file string) (*cassandra.Store, error) {
+	cfg, err := CassandraConfig(cmd, file)
+	if err != nil {
+		return nil, err
+	}
+	store, err := cassandra.Open(cmd.Context(), cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open the store: %w", err)
+	}
+	return store, nil
+}

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// FlagWants says what a flag takes, by its type. The library only says how it failed to read the
+// value.
+var FlagWants = map[string]string{
+	"int": "a whole number", "int64": "a whole number", "float64": "a number", "bool": "true or false", "duration": "a span such as 500ms, 30s or 1h30m",
+}
+
+// badFlag turns the library's error about a value of the wrong type into one that says what the
+// flag takes.
+func badFlag(_ *cobra.Command, err error) error {
+	var bad *pflag.InvalidValueError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	name, text := bad.GetFlag().Name, bad.GetValue()
+	want, ok := FlagWants[bad.GetFlag().Value.Type()]
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return Usagef("--%s: %s is out of range", name, text)
+	case ok:
+		return Usagef("--%s: %q is not %s", name, text, want)
+	default:
+		return Usagef("--%s: %w", name, errors.Unwrap(bad))
+	}
+}
+
+// Instant reads the time that a flag states: RFC 3339, or a span from now such as -10m.
+func Instant(flag, text string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(d), nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}, Usagef("--%s: %q is neither a time such as 2026-11-21T10:00:00+01:00 nor a span from now such as -10m", flag, text)
+	}
+	return t, nil
+}
+
+// TimeFlag is the text of a flag that states a time, and where that time goes.
+type TimeFlag struct {
+	Name, Text string
+	Into       *time.Time
+}
+
+// NewTimeFlag makes a TimeFlag.
+func NewTimeFlag(name, text string, into *time.Time) TimeFlag { return TimeFlag{name, text, into} }
+
+// Instants reads the flags that are not empty.
+func Instants(now time.Time, flags ...TimeFlag) (err error) {
+	for _, f := range flags {
+		if f.Text == "" {
+			continue
+		}
+		if *f.Into, err = Instant(f.Name, f.Text, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Window reads --from and --to; both are needed.
+func Window(from, to string, now time.Time) (begin, end time.Time, err error) {
+	if begin, err = Instant("from", from, now); err != nil {
+		return begin, end, err
+	}
+	if end, err = Instant("to", to, now); err != nil {
+		return begin, end, err
+	}
+	if !begin.Before(end) {
+		return begin, end, Usagef("--from must be before --to")
+	}
+	return begin, end, nil
+}
+
+// CompleteFlag has a shell offer these values for a flag of cmd.
+func CompleteFlag(cmd *cobra.Command, flag string, values ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // no such flag, or it has values already
+	}
+}

@@ -1,0 +1,11 @@
+//go:build !(linux || darwin || freebsd)
+
+package cli
+
+import "os"
+
+// askTerminal takes every character device for a terminal, of unknown width.
+func askTerminal(f *os.File) (columns int, is bool) {
+	info, err := f.Stat()
+	return 0, err == nil && info.Mode()&os.ModeCharDevice != 0
+}

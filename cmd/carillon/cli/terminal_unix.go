@@ -1,0 +1,26 @@
+//go:build linux || darwin || freebsd
+
+package cli
+
+import (
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+// askTerminal reports whether f is a terminal, and its columns, 0 if it does not say.
+func askTerminal(f *os.File) (columns int, is bool) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	var size struct{ rows, columns, x, y uint16 } // of the kernel
+	var errno syscall.Errno
+	err = raw.Control(func(fd uintptr) { // fails for what is no terminal, such as /dev/null
+		_, _, errno = syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&size))) // #nosec G103 -- the kernel's interface
+	})
+	if err != nil || errno != 0 {
+		return 0, false
+	}
+	return int(size.columns), true
+}

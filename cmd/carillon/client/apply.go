@@ -1,0 +1,178 @@
+package client
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/cmd/carillon/cli"
+)
+
+// maxApply bounds the text of one file of jobs, in bytes.
+const maxApply = 64 << 20
+
+func jobApplyCommand(r *cli.Remote) *cobra.Command {
+	var files []string
+	cmd := &cobra.Command{
+		Use:   "apply -f FILE",
+		Short: "Create or replace recurring jobs by their names",
+		Long: "Create or replace recurring jobs by their names, from files of YAML or JSON with one job for each document, as for POST /v1/jobs.\n" +
+			"What is there already and says the same stays as it is. A job that is refused does not stop the others.",
+		Example: "  carillon job apply -f jobs.yaml\n" +
+			"  make-jobs | carillon job apply -f -",
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "`file` of jobs, or - for standard input; may be repeated")
+	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
+		if len(files) == 0 {
+			return cli.Usagef("state --file")
+		}
+		var jobs []manifest
+		for _, name := range files {
+			some, err := readManifests(name, cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			jobs = append(jobs, some...)
+		}
+		return apply(cmd, r, client, jobs)
+	})
+	return cmd
+}
+
+// manifest is a job of a file.
+type manifest struct {
+	from string // where it stands, for messages
+	name string
+	job  json.RawMessage
+}
+
+// readManifests reads the jobs of a file; "-" is stdin. Each must be an object with a name. The API
+// checks the rest.
+func readManifests(file string, stdin io.Reader) ([]manifest, error) {
+	in := stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, fmt.Errorf("read jobs: %w", err)
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxApply+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read jobs of %s: %w", file, err)
+	case len(text) > maxApply:
+		return nil, fmt.Errorf("read jobs of %s: it is larger than %d MiB", file, maxApply>>20)
+	}
+	var jobs []manifest
+	for i, job := range documents(text) {
+		m := manifest{from: fmt.Sprintf("job %d of %s", i+1, file), job: job.text}
+		if job.err != nil {
+			return nil, fmt.Errorf("read %s: %w", m.from, job.err)
+		}
+		var named struct{ Name string }
+		if err := json.Unmarshal(m.job, &named); err != nil || named.Name == "" {
+			return nil, fmt.Errorf("read %s: it has no name: only recurring jobs that have one can be applied", m.from)
+		}
+		m.name = named.Name
+		jobs = append(jobs, m)
+	}
+	if len(jobs) == 0 {
+		return nil, fmt.Errorf("there is no job in %s", file)
+	}
+	return jobs, nil
+}
+
+// documentPart is one document of a text as JSON, or the error that ends the text.
+type documentPart struct {
+	text json.RawMessage
+	err  error
+}
+
+// documents splits a text of JSON or YAML into documents, and leaves out empty ones. JSON stays as
+// it is written.
+func documents(text []byte) (parts []documentPart) {
+	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '{' {
+		d := json.NewDecoder(bytes.NewReader(trimmed))
+		for {
+			var p documentPart
+			switch p.err = d.Decode(&p.text); {
+			case errors.Is(p.err, io.EOF):
+				return parts
+			case p.err != nil:
+				return append(parts, p)
+			}
+			parts = append(parts, p)
+		}
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		var v any
+		var p documentPart
+		switch p.err = d.Decode(&v); {
+		case errors.Is(p.err, io.EOF):
+			return parts
+		case p.err != nil:
+			return append(parts, p)
+		case v == nil:
+			continue
+		}
+		if p.text, p.err = json.Marshal(v); p.err != nil {
+			return append(parts, p)
+		}
+		parts = append(parts, p)
+	}
+}
+
+// applyResult is the result of one manifest.
+type applyResult struct {
+	Name   string           `json:"name"`
+	Result string           `json:"result"` // created, applied or refused
+	Job    *httpapi.Job     `json:"job,omitempty"`
+	Error  *httpapi.Problem `json:"error,omitempty"`
+}
+
+// apply puts the jobs one by one, and shows the result of each at once.
+func apply(cmd *cobra.Command, r *cli.Remote, client *httpapi.Client, jobs []manifest) error {
+	enc := json.NewEncoder(cmd.OutOrStdout())
+	enc.SetEscapeHTML(false)
+	refused := 0
+	for _, m := range jobs {
+		job, created, err := client.PutJob(cmd.Context(), m.name, m.job)
+		out := applyResult{Name: m.name, Result: "applied", Job: &job}
+		if created {
+			out.Result = "created"
+		}
+		if err != nil {
+			err = fmt.Errorf("apply %s: %w", m.from, err)
+			var p *httpapi.Problem
+			if !errors.As(err, &p) || !oneJobsFault(p) {
+				return err // the next one would fare no better
+			}
+			out.Result, out.Job, out.Error = "refused", nil, p
+			cli.Report(cmd.ErrOrStderr(), err)
+			refused++
+		}
+		if r.JSON() {
+			err = enc.Encode(out)
+		} else {
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", out.Result, cli.Clean(out.Name))
+		}
+		if err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+	}
+	if refused > 0 {
+		return fmt.Errorf("%d of %d jobs were refused", refused, len(jobs))
+	}
+	return nil
+}

@@ -1,0 +1,24 @@
+// Package client holds the commands of carillon that ask the API: one file a command, or a group of
+// them. A command reads its flags, makes one call or one list, and shows the answer as a table or
+// as JSON. What only the API can judge is left to the API.
+//
+//	job*.go, apply.go, crontab.go, schedule.go   jobs, and recurring jobs from files
+//	run*.go, deadletter.go, operation.go         runs, dead letters, operations on all that matches
+//	task.go, target.go                           tasks and the targets that they call
+//	tenant.go, key.go, signing.go                tenants, API keys, signing keys
+//	audit.go, stats.go                           who changed what; what the cluster did
+//	show.go                                      how jobs and runs are shown
+//	completion.go                                names that a shell completes
+//
+// `carillon key create --bootstrap` is the exception: it writes the first key to Cassandra itself.
+package client
+
+import "github.com/spf13/cobra"
+
+// Commands returns the commands of the package.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{
+		jobCommand(), taskCommand(), runCommand(), scheduleCommand(), operationCommand(), deadLetterCommand(),
+		keyCommand(), signingCommand(), targetCommand(), tenantCommand(), auditCommand(), statsCommand(),
+	}
+}

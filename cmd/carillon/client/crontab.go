@@ -1,0 +1,276 @@
+package client
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/cmd/carillon/cli"
+	"carillon.dev/carillon/cmd/carillon/crontab"
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// maxCrontab bounds the text of a crontab, in bytes.
+	maxCrontab = 1 << 20
+	// maxProgram bounds the program's part of a job's name. nameHash is how many hexadecimal digits
+	// of a hash follow it, to tell two commands of one program apart.
+	maxProgram = 32
+	nameHash   = 8
+)
+
+// crontabFlags says how a crontab becomes jobs.
+type crontabFlags struct {
+	url, subject, task     string
+	form, timezone, prefix string
+	dryRun                 bool
+}
+
+func crontabCommand(r *cli.Remote) *cobra.Command {
+	var f crontabFlags
+	cmd := &cobra.Command{
+		Use:   "import-crontab FILE | -",
+		Short: "Make recurring jobs of the lines of a crontab",
+		Long: "Make a recurring job of each line of a crontab. Carillon runs no shell, so something has to take the commands: a task, a URL or a NATS\n" +
+			"subject, whose payload is {\"command\", \"stdin\", \"user\", \"environment\"} of the line. A % in a line ends the command and begins its input, as\n" +
+			"for cron. CRON_TZ is the zone of the lines below it; without it --timezone is. MAILTO is left out, and other settings are passed on.\n\n" +
+			"A job is named after the program, the user and the command, so that importing a crontab again changes the jobs of the first time. One line\n" +
+			"that is refused (such as @reboot, which is no time) does not stop the others. Look first with --dry-run: with -o json it prints what\n" +
+			"carillon job apply -f takes.",
+		Example: "  carillon job import-crontab /etc/crontab --task shell --timezone Europe/Berlin --dry-run\n" +
+			"  crontab -l | carillon job import-crontab - --subject work.shell",
+		Args: cobra.ExactArgs(1),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.task, "task", "", "`name` of the task that takes the commands")
+	flags.StringVar(&f.url, "url", "", "`URL` that takes them")
+	flags.StringVar(&f.subject, "subject", "", "NATS `subject` that takes them")
+	flags.StringVar(&f.form, "form", "auto", "system (lines name a user), user, or auto: system in /etc and cron.d")
+	flags.StringVar(&f.timezone, "timezone", "", "IANA `name` of the zone of lines without CRON_TZ (default UTC)")
+	flags.StringVar(&f.prefix, "prefix", "cron-", "what the names of the jobs begin with")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show the jobs, and create none")
+	cli.CompleteFlag(cmd, "form", "auto", "system", "user")
+	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
+		form, err := f.check(args[0])
+		if err != nil {
+			return err
+		}
+		text, err := readCrontab(args[0], cmd.InOrStdin())
+		if err != nil {
+			return err
+		}
+		entries, notes := crontab.Parse(text, form)
+		return f.run(cmd, r, client, args[0], entries, notes)
+	})
+	return cmd
+}
+
+// check returns the form of the file.
+func (f *crontabFlags) check(file string) (crontab.Form, error) {
+	targets := 0
+	for _, target := range []string{f.task, f.url, f.subject} {
+		if target != "" {
+			targets++
+		}
+	}
+	if targets != 1 {
+		return 0, cli.Usagef("state exactly one of --task, --url and --subject: it takes the commands")
+	}
+	switch f.form {
+	case "auto":
+		return crontab.FormOf(file), nil
+	case "system":
+		return crontab.System, nil
+	case "user":
+		return crontab.User, nil
+	}
+	return 0, cli.Usagef("--form: %q is neither auto, system nor user", f.form)
+}
+
+func readCrontab(file string, stdin io.Reader) (string, error) {
+	in := stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return "", fmt.Errorf("read crontab: %w", err)
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxCrontab+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read crontab: %w", err)
+	case len(text) > maxCrontab:
+		return "", fmt.Errorf("read crontab: it is larger than %d MiB", maxCrontab>>20)
+	}
+	return string(text), nil
+}
+
+// crontabPayload is the payload of a job that is made of a line.
+type crontabPayload struct {
+	Command     string            `json:"command"`
+	Stdin       string            `json:"stdin,omitempty"`
+	User        string            `json:"user,omitempty"`
+	Environment map[string]string `json:"environment,omitempty"`
+}
+
+// crontabLine is the result of a line.
+type crontabLine struct {
+	Line     int              `json:"line"`
+	Name     string           `json:"name,omitempty"`
+	Result   string           `json:"result"` // created, applied or refused
+	Schedule string           `json:"schedule,omitempty"`
+	Command  string           `json:"command,omitempty"`
+	Reason   string           `json:"reason,omitempty"`
+	Error    *httpapi.Problem `json:"error,omitempty"`
+}
+
+// run makes the jobs. Notes go to stderr, the results of the lines to stdout.
+func (f *crontabFlags) run(cmd *cobra.Command, r *cli.Remote, client *httpapi.Client, file string, entries []crontab.Entry, notes []crontab.Note) error {
+	var lines []crontabLine
+	refused := 0
+	for _, n := range notes {
+		cli.Advise(cmd, "line %d: %s", n.Line, cli.Clean(n.Message))
+		if n.Refused {
+			refused++
+			lines = append(lines, crontabLine{Line: n.Line, Result: "refused", Reason: n.Message})
+		}
+	}
+	if f.timezone == "" && zoneless(entries) {
+		cli.Advise(cmd, "Times without CRON_TZ are read as UTC: state the machine's zone with --timezone.")
+	}
+	named := make(map[string]int)
+	for i := range entries {
+		e := &entries[i]
+		job, err := f.job(e, file, named)
+		if err != nil {
+			return err
+		}
+		out := crontabLine{Line: e.Line, Name: job.Name, Result: "valid", Schedule: strings.TrimSpace(e.Schedule + " " + job.Schedule.Timezone), Command: e.Command}
+		switch {
+		case f.dryRun && r.JSON():
+			if err := cli.Document(cmd.OutOrStdout(), job); err != nil {
+				return err
+			}
+		case !f.dryRun:
+			if err := out.put(cmd, client, job); err != nil {
+				return err
+			}
+			if out.Error != nil {
+				refused++
+			}
+		}
+		lines = append(lines, out)
+	}
+	if err := writeCrontab(cmd.OutOrStdout(), r, f.dryRun, lines); err != nil {
+		return err
+	}
+	if refused > 0 {
+		return fmt.Errorf("%d of %d lines were refused", refused, len(lines))
+	}
+	return nil
+}
+
+// put makes the job and fills in the result. An error means that the other jobs would fail too.
+func (l *crontabLine) put(cmd *cobra.Command, client *httpapi.Client, job request.JobRequest) error {
+	_, created, err := client.PutJob(cmd.Context(), job.Name, job)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("line %d: %w", l.Line, err)
+		if !errors.As(err, &l.Error) || !oneJobsFault(l.Error) {
+			return err
+		}
+		l.Result = "refused"
+		cli.Report(cmd.ErrOrStderr(), err)
+	case created:
+		l.Result = "created"
+	default:
+		l.Result = "applied"
+	}
+	return nil
+}
+
+// oneJobsFault reports whether the fault lies in this job, so that others may succeed.
+func oneJobsFault(p *httpapi.Problem) bool {
+	return p.Status == 409 || p.Status == 412 || p.Status == 413 || p.Status == 422
+}
+
+// zoneless reports whether an entry states no zone.
+func zoneless(entries []crontab.Entry) bool {
+	for i := range entries {
+		if entries[i].Timezone == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// job returns the job of an entry. named counts the jobs by name, because cron runs a line twice
+// that is there twice.
+func (f *crontabFlags) job(e *crontab.Entry, file string, named map[string]int) (request.JobRequest, error) {
+	payload, err := json.Marshal(crontabPayload{Command: e.Command, Stdin: e.Stdin, User: e.User, Environment: e.Environment})
+	if err != nil {
+		return request.JobRequest{}, fmt.Errorf("line %d: %w", e.Line, err)
+	}
+	job := request.JobRequest{
+		Name: f.prefix + crontabName(e), Task: f.task, Payload: payload,
+		Schedule: &request.Schedule{Cron: e.Schedule, Timezone: e.Timezone},
+	}
+	if job.Schedule.Timezone == "" {
+		job.Schedule.Timezone = f.timezone
+	}
+	if named[job.Name]++; named[job.Name] > 1 {
+		job.Name = fmt.Sprintf("%s-%d", job.Name, named[job.Name])
+	}
+	if f.url != "" {
+		job.HTTP = &schema.HTTPTarget{URL: f.url}
+	}
+	if f.subject != "" {
+		job.NATS = &schema.NATSTarget{Subject: f.subject}
+	}
+	if file != "-" {
+		job.Labels = map[string]string{"crontab": filepath.Base(file)}
+	}
+	return job, nil
+}
+
+// crontabName returns the name of an entry's job. It depends only on user, command and input.
+func crontabName(e *crontab.Entry) string {
+	program := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, crontab.Program(e.Command))
+	sum := sha256.Sum256([]byte(e.User + "\x00" + e.Command + "\x00" + e.Stdin))
+	return program[:min(len(program), maxProgram)] + "-" + hex.EncodeToString(sum[:])[:nameHash]
+}
+
+// writeCrontab shows the results of the lines.
+func writeCrontab(w io.Writer, r *cli.Remote, dryRun bool, lines []crontabLine) error {
+	if r.JSON() {
+		if dryRun { // the jobs were shown
+			return nil
+		}
+		return cli.Document(w, lines)
+	}
+	rows := [][]string{{"LINE", "RESULT", "NAME", "SCHEDULE", "COMMAND"}}
+	for _, l := range lines {
+		rows = append(rows, []string{fmt.Sprint(l.Line), l.Result, l.Name, l.Schedule, cli.Head(l.Command, 60)})
+	}
+	return cli.Table(w, rows)
+}

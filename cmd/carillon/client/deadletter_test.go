@@ -1,0 +1,144 @@
+package client
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/cmd/carillon/clitest"
+	"carillon.dev/carillon/schema"
+)
+
+// On a whole node: after a failure the dead letter is listed, shown, replayed and discarded, singly
+// and by filter.
+func TestDeadLettersOfANode(t *testing.T) {
+	api := clitest.StartNode(t)
+	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusGone) }))
+	defer sink.Close()
+	fail := func() string {
+		t.Helper()
+		id := clitest.Decode[httpapi.Job](t, clitest.Succeed(t, "job", "create", "--api", api, "--url", sink.URL, "--payload", "7", "-o", "json").Stdout).ID.String()
+		if run := awaitRun(t, api, id, schema.StateFailed); len(run.Attempts) != 1 {
+			t.Errorf("the run has %d attempts, want one: the answer was final", len(run.Attempts))
+		}
+		return id
+	}
+	waiting := func() (ids []string) {
+		t.Helper()
+		for line := range strings.Lines(clitest.Succeed(t, "dead-letter", "list", "--api", api, "-o", "json").Stdout) {
+			ids = append(ids, clitest.Decode[httpapi.DeadLetter](t, line).ID.String())
+		}
+		return ids
+	}
+	first := fail()
+	clitest.Await(t, "its dead letter", func() bool { return len(waiting()) == 1 })
+	if shown := clitest.Succeed(t, "dlq", "list", "--api", api, "--from", "-1h").Stdout; !strings.Contains(shown, first) || !strings.Contains(shown, "410 Gone") {
+		t.Errorf("dlq list shows\n%s", shown)
+	}
+	if shown := clitest.Succeed(t, "dead-letter", "show", "--api", api, first).Stdout; !strings.Contains(shown, first) || !strings.Contains(shown, "waiting") || !strings.Contains(shown, "answered 410 Gone") {
+		t.Errorf("dead-letter show shows\n%s", shown)
+	}
+	letter := clitest.Decode[httpapi.DeadLetter](t, clitest.Succeed(t, "dead-letter", "show", "--api", api, first, "-o", "json").Stdout)
+	if string(letter.Payload) != "7" || len(letter.History) != 1 || letter.Outcome != schema.Failed || letter.StatusCode != http.StatusGone {
+		t.Errorf("dead-letter show answers %+v, want payload, attempt and the last error", letter)
+	}
+
+	run := clitest.Decode[httpapi.Run](t, clitest.Succeed(t, "dead-letter", "replay", "--api", api, first, "-o", "json").Stdout)
+	if run.Origin.String() != first {
+		t.Errorf("dead-letter replay answers a run of origin %s, want %s", run.Origin, first)
+	}
+	awaitRun(t, api, run.ID.String(), schema.StateFailed) // it is answered as before
+	clitest.Await(t, "the dead letter of the replay", func() bool { ids := waiting(); return len(ids) == 1 && ids[0] == run.ID.String() })
+	if shown := clitest.Succeed(t, "dead-letter", "show", "--api", api, first).Stdout; !strings.Contains(shown, "replayed as "+run.ID.String()) {
+		t.Errorf("dead-letter show after the replay shows\n%s", shown)
+	}
+
+	clitest.Succeed(t, "dead-letter", "discard", "--api", api, run.ID.String())
+	if ids := waiting(); len(ids) != 0 {
+		t.Errorf("after the discard %v wait, want none", ids)
+	}
+	for range 2 {
+		fail()
+	}
+	clitest.Await(t, "both dead letters", func() bool { return len(waiting()) == 2 })
+	op := clitest.Decode[httpapi.Operation](t, clitest.Succeed(t, "dead-letter", "discard", "--api", api, "--from", "-1h", "--to", "1h", "-o", "json").Stdout)
+	if op.State != "done" || op.Matched != 2 || op.Changed != 2 || len(waiting()) != 0 {
+		t.Errorf("dead-letter discard of all answers %+v, want both gone", op)
+	}
+	none := clitest.Decode[httpapi.Operation](t, clitest.Succeed(t, "operation", "replay", "--api", api, "--from", "-1h", "--to", "1h", "-o", "json").Stdout)
+	if none.State != "done" || none.Matched != 0 {
+		t.Errorf("operation replay answers %+v, want nothing met", none)
+	}
+	for _, args := range []string{
+		"dead-letter show", "dead-letter show x", "dead-letter replay x", "dead-letter replay", "dead-letter discard " + first + " --task a",
+		"dead-letter list --limit -1", "dead-letter list --from soon", "operation discard --all",
+	} {
+		if r := clitest.Run(t.Context(), "", append(strings.Fields(args), "--api", api)...); r.Code != 2 {
+			t.Errorf("carillon %s exits %d with %q, want 2", args, r.Code, r.Stderr)
+		}
+	}
+	if r := clitest.Run(t.Context(), "", "dead-letter", "show", "--api", api, run.ID.String()); r.Code == 0 {
+		t.Errorf("dead-letter show of what was discarded exits 0 with\n%s", r.Stdout)
+	}
+}
+
+// A filter by task selects only the dead letters of that task.
+func TestDeadLettersOfATaskAreReplayedAndDiscarded(t *testing.T) {
+	api := clitest.StartNode(t)
+	var well atomic.Bool
+	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !well.Load() {
+			http.Error(w, "no", http.StatusGone)
+		}
+	}))
+	defer sink.Close()
+	failed := map[string][]string{}
+	for _, task := range []string{"mail", "mails"} {
+		clitest.Succeed(t, "task", "set", task, "--api", api, "--url", sink.URL)
+		for range 2 {
+			id := clitest.Decode[httpapi.Job](t, clitest.Succeed(t, "job", "create", "--api", api, "--task", task, "-o", "json").Stdout).ID.String()
+			awaitRun(t, api, id, schema.StateFailed)
+			failed[task] = append(failed[task], id)
+		}
+	}
+	show := func(id string) httpapi.DeadLetter {
+		t.Helper()
+		return clitest.Decode[httpapi.DeadLetter](t, clitest.Succeed(t, "dead-letter", "show", "--api", api, id, "-o", "json").Stdout)
+	}
+	waiting := func(args ...string) (n int) {
+		t.Helper()
+		return strings.Count(clitest.Succeed(t, append([]string{"dead-letter", "list", "--api", api, "-o", "json"}, args...)...).Stdout, "\n")
+	}
+	clitest.Await(t, "all dead letters", func() bool { return waiting() == 4 })
+	well.Store(true)
+	act := func(action, task string) httpapi.Operation {
+		t.Helper()
+		return clitest.Decode[httpapi.Operation](t, clitest.Succeed(t, "dead-letter", action, "--api", api, "--from", "-1h", "--to", "1h", "--task", task, "-o", "json").Stdout)
+	}
+	if op := act("replay", "mail"); op.State != "done" || op.Matched != 2 || op.Changed != 2 {
+		t.Errorf("dead-letter replay --task mail answers %+v, want two changed", op)
+	}
+	for _, id := range failed["mail"] {
+		l := show(id)
+		if l.State != "replayed" {
+			t.Errorf("dead letter %s of mail is %s, want replayed", id, l.State)
+		}
+		if run := awaitRun(t, api, l.Replay.String(), schema.StateSucceeded); run.Origin.String() != id || run.Task != "mail" {
+			t.Errorf("the replay is of task %q and origin %s, want mail and %s", run.Task, run.Origin, id)
+		}
+	}
+	for _, id := range failed["mails"] {
+		if l := show(id); l.State != "waiting" {
+			t.Errorf("dead letter %s of mails is %s, want waiting", id, l.State)
+		}
+	}
+	if op := act("discard", "mail"); op.State != "done" || op.Matched != 0 || waiting() != 2 {
+		t.Errorf("dead-letter discard --task mail answers %+v, and %d wait; want nothing met, and two", op, waiting())
+	}
+	if op := act("discard", "mails"); op.State != "done" || op.Matched != 2 || op.Changed != 2 || waiting() != 0 {
+		t.Errorf("dead-letter discard --task mails answers %+v, and %d wait; want two changed, and none", op, waiting())
+	}
+}

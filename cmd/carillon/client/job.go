@@ -1,0 +1,251 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/cmd/carillon/cli"
+	"carillon.dev/carillon/schema"
+)
+
+func jobCommand() *cobra.Command {
+	r := &cli.Remote{}
+	cmd := cli.Group(&cobra.Command{
+		Use:   "job",
+		Short: "Create, show, change and run jobs",
+	})
+	r.AddFlags(cmd)
+	cmd.AddCommand(
+		jobCreateCommand(r), jobApplyCommand(r), jobGetCommand(r), jobListCommand(r), jobRunsCommand(r), jobUpcomingCommand(r),
+		jobPauseCommand(r), jobResumeCommand(r), jobTriggerCommand(r), jobBackfillCommand(r), jobCancelCommand(r), crontabCommand(r),
+	)
+	return cmd
+}
+
+// jobFlags is a job as the command line states it.
+type jobFlags struct {
+	url, method, subject, task string
+	headers, labels            []string
+	at                         string
+	in, timeout                time.Duration
+	payload, priority, key     string
+	maxAttempts                int
+	recurring                  recurringFlags
+}
+
+func jobCreateCommand(r *cli.Remote) *cobra.Command {
+	var f jobFlags
+	cmd := &cobra.Command{
+		Use:   "create (--url URL | --subject SUBJECT | --task NAME) [flags]",
+		Short: "Create a job: one-off, or recurring with --cron or --every",
+		Long: "Create a job that calls a URL, asks a NATS subject, or runs a task: once, now or at an instant, or again and again.\n\n" +
+			"Without --idempotency-key one is drawn, so that it is safe to try again while the API is in trouble.",
+		Example: "  carillon job create --url http://127.0.0.1:8080/healthz --method GET --in 5s\n" +
+			"  carillon job create --task send-email --at 2026-11-21T10:00:00+01:00 --payload '{\"to\": \"a@example.com\"}'\n" +
+			"  carillon job create --subject work.report --payload @report.json --label team=billing\n" +
+			"  carillon job create --name nightly-report --task report --cron '0 2 * * *' --timezone Europe/Berlin\n" +
+			"  carillon job create --url http://127.0.0.1:9000/poll --every 15m --misfire skip",
+		Args: cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.url, "url", "", "`URL` to call")
+	flags.StringVar(&f.method, "method", "", "method of the call (default POST)")
+	flags.StringArrayVar(&f.headers, "header", nil, "`name:value` of the call; may be repeated")
+	flags.StringVar(&f.subject, "subject", "", "NATS `subject` to ask")
+	flags.StringVar(&f.task, "task", "", "`name` of the task to run")
+	flags.StringVar(&f.at, "at", "", "due `time`, RFC 3339 with an offset (default now); a job whose time is past starts at once")
+	flags.DurationVar(&f.in, "in", 0, "due so long from now, which is not negative")
+	flags.StringVar(&f.payload, "payload", "", "payload: `JSON`, @file, or - for standard input")
+	flags.StringVar(&f.priority, "priority", "", "critical, high, normal or low")
+	flags.StringArrayVar(&f.labels, "label", nil, "`name=value`; may be repeated")
+	flags.DurationVar(&f.timeout, "timeout", 0, "of one attempt")
+	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try, at least once (default the API's)")
+	flags.StringVar(&f.key, "idempotency-key", "", "the same key and job make one job")
+	f.recurring.flags(cmd)
+	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
+		now := time.Now()
+		job, err := f.request(cmd, now)
+		if err != nil {
+			return err
+		}
+		made, err := client.CreateJob(cmd.Context(), job)
+		if err != nil {
+			return fmt.Errorf("create job: %w", err)
+		}
+		if job.Schedule != nil && !job.Schedule.At.IsZero() && job.Schedule.At.Before(now) {
+			cli.Advise(cmd, "The time of --at is past: the job starts at once.")
+		}
+		return r.Show(cmd, made, func(w io.Writer) error { return writeJobs(w, made) })
+	})
+	return cmd
+}
+
+// request makes the job of the flags. now is the time from which --in counts.
+func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobRequest, error) {
+	job := request.JobRequest{Key: f.key, Task: f.task, Priority: schema.Priority(f.priority)}
+	given := cmd.Flags().Changed
+	targets := 0
+	for _, target := range []struct{ flag, value string }{{"url", f.url}, {"subject", f.subject}, {"task", f.task}} {
+		if !given(target.flag) {
+			continue
+		}
+		if targets++; target.value == "" {
+			return job, cli.Usagef("--%s is empty", target.flag)
+		}
+	}
+	switch {
+	case targets != 1:
+		return job, cli.Usagef("state exactly one of --url, --subject and --task")
+	case given("at") && given("in"):
+		return job, cli.Usagef("state --at or --in, not both")
+	case f.in < 0:
+		return job, cli.Usagef("--in: %v is negative", f.in)
+	case given("max-attempts") && f.maxAttempts < 1:
+		return job, cli.Usagef("--max-attempts: %d is below 1: a job is tried at least once", f.maxAttempts)
+	case f.url == "" && (given("method") || given("header")):
+		return job, cli.Usagef("--method and --header go with --url")
+	}
+	if f.url != "" {
+		headers, err := pairs("header", f.headers, ":")
+		if err != nil {
+			return job, err
+		}
+		job.HTTP = &schema.HTTPTarget{URL: f.url, Method: f.method, Headers: headers}
+	}
+	if f.subject != "" {
+		job.NATS = &schema.NATSTarget{Subject: f.subject}
+	}
+	job.Timeout = schema.Duration(f.timeout)
+	if given("max-attempts") {
+		job.Retry = &schema.Retry{MaxAttempts: f.maxAttempts}
+	}
+	if given("at") {
+		at, err := time.Parse(time.RFC3339Nano, f.at)
+		if err != nil {
+			return job, cli.Usagef("--at: %q is not a time such as 2026-11-21T10:00:00+01:00", f.at)
+		}
+		job.Schedule = &request.Schedule{At: at}
+	}
+	if given("in") {
+		job.Schedule = &request.Schedule{At: now.Add(f.in)}
+	}
+	var err error
+	if err := f.recurring.state(cmd, &job); err != nil {
+		return job, err
+	}
+	if job.Labels, err = pairs("label", f.labels, "="); err != nil {
+		return job, err
+	}
+	if given("payload") {
+		if job.Payload, err = readPayload(f.payload, cmd.InOrStdin()); err != nil {
+			return job, err
+		}
+	}
+	if job.Key == "" {
+		job.Key = uuid.NewString()
+	}
+	return job, nil
+}
+
+// pairs reads name and value of repeated flags.
+func pairs(flag string, texts []string, separator string) (map[string]string, error) {
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	m := make(map[string]string, len(texts))
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, separator)
+		name = strings.TrimSpace(name)
+		if _, twice := m[name]; !ok || name == "" || twice {
+			return nil, cli.Usagef("--%s: %q is not a name, %q and a value, each name once", flag, text, separator)
+		}
+		m[name] = strings.TrimSpace(value)
+	}
+	return m, nil
+}
+
+// readPayload returns the payload that a flag states: JSON, @file, or - for in.
+func readPayload(text string, in io.Reader) (json.RawMessage, error) {
+	payload := []byte(text)
+	var err error
+	file, isFile := strings.CutPrefix(text, "@")
+	switch {
+	case text == "-":
+		// One byte more than is allowed makes the API refuse it.
+		payload, err = io.ReadAll(io.LimitReader(in, request.MaxBody+1))
+	case isFile:
+		payload, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read payload: %w", err)
+	}
+	if !json.Valid(payload) {
+		return nil, cli.Usagef("--payload: %.60q is not JSON (a text needs its quotes: '\"text\"')", payload)
+	}
+	return payload, nil
+}
+
+func jobGetCommand(r *cli.Remote) *cobra.Command {
+	return &cobra.Command{
+		Use:               "get ID|NAME",
+		Short:             "Show a job",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeJobs(r),
+		RunE:              showJob(r, "get job", (*httpapi.Client).Job),
+	}
+}
+
+// showJob makes the RunE of a command that reads or changes one job, and shows it.
+func showJob(r *cli.Remote, act string, ask func(*httpapi.Client, context.Context, string) (httpapi.Job, error)) func(*cobra.Command, []string) error {
+	return r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
+		job, err := ask(client, cmd.Context(), args[0])
+		if err != nil {
+			return fmt.Errorf("%s: %w", act, err)
+		}
+		return r.Show(cmd, job, func(w io.Writer) error { return writeJobs(w, job) })
+	})
+}
+
+func jobCancelCommand(r *cli.Remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "cancel ID|NAME",
+		Short: "Cancel a job that has not ended",
+		Long: "Cancel a job that has not ended: nothing of it starts later than two seconds after the answer. Cancelling twice is the same as once.\n" +
+			"To stop a recurring job for a while there is carillon job pause.",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeJobs(r),
+		RunE:              showJob(r, "cancel job", (*httpapi.Client).CancelJob),
+	}
+}
+
+func jobPauseCommand(r *cli.Remote) *cobra.Command {
+	return &cobra.Command{
+		Use:               "pause ID|NAME",
+		Short:             "Pause a recurring job",
+		Long:              "Pause a recurring job: nothing of it starts later than two seconds after the answer, until it is resumed.",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeJobs(r),
+		RunE:              showJob(r, "pause job", (*httpapi.Client).PauseJob),
+	}
+}
+
+func jobResumeCommand(r *cli.Remote) *cobra.Command {
+	return &cobra.Command{
+		Use:               "resume ID|NAME",
+		Short:             "Resume a recurring job that was paused",
+		Long:              "Resume a recurring job that was paused. It goes on with the next time of its schedule; what lay in the pause is not made up for.",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeJobs(r),
+		RunE:              showJob(r, "resume job", (*httpapi.Client).ResumeJob),
+	}
+}

@@ -1,0 +1,172 @@
+package client
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/cmd/carillon/cli"
+	"carillon.dev/carillon/schema"
+)
+
+// recurringFlags are the flags that only recurring jobs have.
+type recurringFlags struct {
+	schedule         scheduleFlags
+	name             string
+	maxRuns          int
+	misfire, onLimit string
+	deadline         time.Duration
+	concurrency      int
+}
+
+func (f *recurringFlags) flags(cmd *cobra.Command) {
+	f.schedule.flags(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.name, "name", "", "`name` of a recurring job, unique in the tenant")
+	flags.IntVar(&f.maxRuns, "max-runs", 0, "end after the time of this number, missed ones included")
+	flags.StringVar(&f.misfire, "misfire", "", "what becomes of runs that could not start in time: run_all, run_latest or skip")
+	flags.DurationVar(&f.deadline, "misfire-deadline", 0, "a run that is later than this is missed")
+	flags.IntVar(&f.concurrency, "concurrency", 0, "runs of the job under way at once")
+	flags.StringVar(&f.onLimit, "on-limit", "", "what becomes of a run beyond --concurrency: queue, skip or cancel_oldest")
+	for flag, values := range map[string][]string{
+		"misfire": {"run_all", "run_latest", "skip"}, "on-limit": {"queue", "skip", "cancel_oldest"}, "priority": {"critical", "high", "normal", "low"},
+	} {
+		cli.CompleteFlag(cmd, flag, values...)
+	}
+}
+
+// state adds the flags that were given to a job.
+func (f *recurringFlags) state(cmd *cobra.Command, job *request.JobRequest) error {
+	given := cmd.Flags().Changed
+	if given("misfire") || given("misfire-deadline") {
+		job.Misfire = &schema.Misfire{Policy: f.misfire, Deadline: schema.Duration(f.deadline)}
+	}
+	stated, err := f.schedule.state(cmd)
+	switch {
+	case err != nil:
+		return err
+	case stated == nil:
+		for _, flag := range []string{"name", "max-runs", "concurrency", "on-limit"} {
+			if given(flag) {
+				return cli.Usagef("--%s goes with --cron or --every", flag)
+			}
+		}
+		return nil
+	case job.Schedule != nil:
+		return cli.Usagef("state a time (--at, --in) or a schedule (--cron, --every), not both")
+	case given("max-runs") && f.maxRuns < 1:
+		return cli.Usagef("--max-runs: %d is below 1", f.maxRuns)
+	case given("concurrency") && f.concurrency < 1:
+		return cli.Usagef("--concurrency: %d is below 1", f.concurrency)
+	case given("on-limit") && !given("concurrency"):
+		return cli.Usagef("--on-limit goes with --concurrency")
+	}
+	job.Name, job.MaxRuns = f.name, f.maxRuns
+	job.Schedule, job.Start, job.End, job.Jitter = &stated.Schedule, stated.Start, stated.End, stated.Jitter
+	if given("concurrency") {
+		job.Concurrency = &schema.Concurrency{Limit: f.concurrency, OnLimit: f.onLimit}
+	}
+	return nil
+}
+
+func jobListCommand(r *cli.Remote) *cobra.Command {
+	var q httpapi.JobQuery
+	var state string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the jobs that can have many runs, newest first",
+		Long:  "List the jobs that can have many runs, newest first. One-off jobs are runs: carillon run list.\n\nWith -o json there is one job a line.",
+		Example: "  carillon job list --state paused\n" +
+			"  carillon job list --label team=billing --name-prefix nightly- -o json",
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&state, "state", "", "only jobs that are active, paused, cancelled or finished")
+	cmd.Flags().StringVar(&q.Label, "label", "", "only jobs with this label, as `name=value`")
+	cmd.Flags().StringVar(&q.NamePrefix, "name-prefix", "", "only jobs whose name begins so")
+	cmd.Flags().IntVar(&limit, "limit", 50, "show at most so many; 0 = all")
+	cli.CompleteFlag(cmd, "state", "active", "paused", "cancelled", "finished")
+	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
+		q.State, q.Limit = schema.JobState(state), cli.PageOf(limit)
+		return cli.List(cmd, r, "list jobs", client.Jobs(cmd.Context(), q), limit, jobHead, jobRow)
+	})
+	return cmd
+}
+
+func jobRunsCommand(r *cli.Remote) *cobra.Command {
+	var q httpapi.JobRunQuery
+	var from, to, state string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "runs ID|NAME",
+		Short: "List the runs of a job, newest first",
+		Long: "List the runs of a job, newest first, due from --from up to --to. Each is a time (RFC 3339) or a span from now.\n" +
+			"The first is the next one. Those under way and those that wait stand at their due times, among those that have ended.\n\n" +
+			"With -o json there is one run a line, attempts and payload included.",
+		Example:           "  carillon job runs nightly-report --state failed --from -168h",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeJobs(r),
+	}
+	cmd.Flags().StringVar(&from, "from", "", "due at this `time` or later")
+	cmd.Flags().StringVar(&to, "to", "", "due before this `time`")
+	cmd.Flags().StringVar(&state, "state", "", "only runs that are pending, running, retrying, succeeded, failed, cancelled or missed")
+	cmd.Flags().IntVar(&limit, "limit", 50, "show at most so many; 0 = all")
+	cli.CompleteFlag(cmd, "state", "pending", "running", "retrying", "succeeded", "failed", "cancelled", "missed")
+	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
+		if err := cli.Instants(time.Now(), cli.NewTimeFlag("from", from, &q.From), cli.NewTimeFlag("to", to, &q.To)); err != nil {
+			return err
+		}
+		q.State, q.Limit = schema.State(state), cli.PageOf(limit)
+		return cli.List(cmd, r, "list runs of job", client.JobRuns(cmd.Context(), args[0], q), limit, runHead, runRow)
+	})
+	return cmd
+}
+
+func jobUpcomingCommand(r *cli.Remote) *cobra.Command {
+	var count int
+	cmd := &cobra.Command{
+		Use:               "upcoming ID|NAME",
+		Short:             "Show the next runs of a job, if it stays as it is",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeJobs(r),
+	}
+	cmd.Flags().IntVar(&count, "count", 10, "show so many, at most 100")
+	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
+		next, err := client.Upcoming(cmd.Context(), args[0], count)
+		if err != nil {
+			return fmt.Errorf("list upcoming runs: %w", err)
+		}
+		if r.JSON() {
+			return cli.Document(cmd.OutOrStdout(), next)
+		}
+		rows := [][]string{{"RUN", "NOMINAL", "DUE"}}
+		for _, n := range next {
+			rows = append(rows, []string{n.ID.String(), cli.ShowTime(n.NominalAt), cli.ShowTime(n.DueAt)})
+		}
+		return cli.Table(cmd.OutOrStdout(), rows)
+	})
+	return cmd
+}
+
+func jobTriggerCommand(r *cli.Remote) *cobra.Command {
+	var key string
+	cmd := &cobra.Command{
+		Use:               "trigger ID|NAME",
+		Short:             "Run a recurring job now, besides its schedule",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeJobs(r),
+	}
+	cmd.Flags().StringVar(&key, "idempotency-key", "", "the same key makes one run (default: drawn)")
+	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
+		run, err := client.TriggerJob(cmd.Context(), args[0], keyOr(key))
+		if err != nil {
+			return fmt.Errorf("trigger job: %w", err)
+		}
+		return r.Show(cmd, run, func(w io.Writer) error { return writeRun(w, &run) })
+	})
+	return cmd
+}

@@ -1,0 +1,153 @@
+package client
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/cmd/carillon/cli"
+	"carillon.dev/carillon/schema"
+)
+
+func scheduleCommand() *cobra.Command {
+	r := &cli.Remote{}
+	cmd := cli.Group(&cobra.Command{
+		Use:   "schedule",
+		Short: "Try schedules out",
+	})
+	r.AddFlags(cmd)
+	cmd.AddCommand(schedulePreviewCommand(r))
+	return cmd
+}
+
+// scheduleFlags are the flags of a recurring schedule.
+type scheduleFlags struct {
+	cron, timezone, gap, overlapHour string
+	every, jitter                    time.Duration
+	anchor, start, end               string
+}
+
+func (f *scheduleFlags) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.cron, "cron", "", "due when this `expression` says: five fields, or six with the second first")
+	flags.StringVar(&f.timezone, "timezone", "", "IANA `name` of the zone in which --cron is read (default UTC)")
+	flags.StringVar(&f.gap, "gap", "", "times of --cron that the zone leaves out: run (default, at the end of the gap) or skip")
+	flags.StringVar(&f.overlapHour, "overlap-hour", "", "times of --cron that the zone has twice: first (default), second or both")
+	flags.DurationVar(&f.every, "every", 0, "due again and again, so long apart")
+	flags.StringVar(&f.anchor, "anchor", "", "`time` from which --every counts (default: creation)")
+	flags.StringVar(&f.start, "start", "", "no run before this `time`")
+	flags.StringVar(&f.end, "end", "", "no run at this `time` or later")
+	flags.DurationVar(&f.jitter, "jitter", 0, "window of the job's own offset; 0s turns it off (default 10s, or a tenth of the shortest distance of two runs)")
+	cli.CompleteFlag(cmd, "gap", "run", "skip")
+	cli.CompleteFlag(cmd, "overlap-hour", "first", "second", "both")
+}
+
+// state returns the schedule of the flags, or nil if none was given.
+func (f *scheduleFlags) state(cmd *cobra.Command) (*request.PreviewRequest, error) {
+	given := cmd.Flags().Changed
+	if !given("cron") && !given("every") {
+		for _, flag := range []string{"timezone", "gap", "overlap-hour", "anchor", "start", "end", "jitter"} {
+			if given(flag) {
+				return nil, cli.Usagef("--%s goes with --cron or --every", flag)
+			}
+		}
+		return nil, nil //nolint:nilnil // nothing stated is no fault
+	}
+	switch {
+	case given("cron") && given("every"):
+		return nil, cli.Usagef("state --cron or --every, not both")
+	case given("cron") && f.cron == "":
+		return nil, cli.Usagef("--cron is empty")
+	case given("every") && f.every <= 0:
+		return nil, cli.Usagef("--every: %v is not positive", f.every)
+	}
+	out := &request.PreviewRequest{Schedule: request.Schedule{
+		Cron: f.cron, Timezone: f.timezone, Gap: f.gap, OverlapHour: f.overlapHour, Every: schema.Duration(f.every),
+	}}
+	now := time.Now()
+	for _, t := range []cli.TimeFlag{cli.NewTimeFlag("anchor", f.anchor, &out.Schedule.Anchor), cli.NewTimeFlag("start", f.start, &out.Start), cli.NewTimeFlag("end", f.end, &out.End)} {
+		if !given(t.Name) {
+			continue
+		}
+		var err error
+		if *t.Into, err = cli.Instant(t.Name, t.Text, now); err != nil {
+			return nil, err
+		}
+	}
+	if given("jitter") {
+		jitter := schema.Duration(f.jitter)
+		out.Jitter = &jitter
+	}
+	return out, nil
+}
+
+func schedulePreviewCommand(r *cli.Remote) *cobra.Command {
+	var f scheduleFlags
+	var from string
+	var count int
+	cmd := &cobra.Command{
+		Use:   "preview (--cron EXPRESSION | --every SPAN) [flags]",
+		Short: "Show the next times of a schedule, and what is to be known about it",
+		Example: "  carillon schedule preview --cron '30 2 * * *' --timezone Europe/Berlin\n" +
+			"  carillon schedule preview --every 15m --from 2026-11-21T00:00:00Z --count 4",
+		Args: cobra.NoArgs,
+	}
+	f.flags(cmd)
+	cmd.Flags().StringVar(&from, "from", "", "the times after this `time` (default now)")
+	cmd.Flags().IntVar(&count, "count", 10, "show so many, at most 100")
+	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
+		ask, err := f.state(cmd)
+		switch {
+		case err != nil:
+			return err
+		case ask == nil:
+			return cli.Usagef("state --cron or --every")
+		case count < 1:
+			return cli.Usagef("--count: %d is below 1", count)
+		}
+		if ask.Count = count; from != "" {
+			if ask.From, err = cli.Instant("from", from, time.Now()); err != nil {
+				return err
+			}
+		}
+		preview, err := client.PreviewSchedule(cmd.Context(), *ask)
+		if err != nil {
+			return fmt.Errorf("preview schedule: %w", err)
+		}
+		return r.Show(cmd, preview, func(w io.Writer) error { return writePreview(w, &preview, f.timezone) })
+	})
+	return cmd
+}
+
+// writePreview shows the times in UTC and, if this machine knows the zone, in local time.
+func writePreview(w io.Writer, p *httpapi.Preview, timezone string) error {
+	zone, err := time.LoadLocation(timezone)
+	local := err == nil && timezone != "" && timezone != "UTC"
+	if _, err := fmt.Fprintf(w, "%s\n", cli.Clean(p.Description)); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	rows := [][]string{{"TIME"}}
+	if local {
+		rows[0] = append(rows[0], "LOCAL")
+	}
+	for _, t := range p.Times {
+		row := []string{cli.ShowTime(t)}
+		if local {
+			row = append(row, t.In(zone).Format("Mon 2006-01-02 15:04:05 MST"))
+		}
+		rows = append(rows, row)
+	}
+	if err := cli.Table(w, rows); err != nil {
+		return err
+	}
+	for _, note := range p.Notes {
+		if _, err := fmt.Fprintf(w, "note: %s\n", cli.Clean(note)); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+	}
+	return nil
+}

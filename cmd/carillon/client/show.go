@@ -1,0 +1,225 @@
+package client
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/cmd/carillon/cli"
+)
+
+// outputLines is how many lines of an attempt's output a table shows.
+const outputLines = 10
+
+// showTook shows the time between two instants, if both are known.
+func showTook(from, to httpapi.Time) string {
+	if from.IsZero() || to.IsZero() {
+		return ""
+	}
+	return to.Sub(from.Time).Round(time.Millisecond).String()
+}
+
+func showLateness(ms *int64) string {
+	if ms == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d ms", *ms)
+}
+
+// jobHead is the head of a table of jobs.
+var jobHead = []string{"ID", "NAME", "STATE", "SCHEDULE", "NEXT", "PRIORITY", "WORK"}
+
+// writeJobs shows jobs as a table.
+func writeJobs(w io.Writer, jobs ...httpapi.Job) error {
+	rows := [][]string{jobHead}
+	for i := range jobs {
+		rows = append(rows, jobRow(&jobs[i]))
+	}
+	return cli.Table(w, rows)
+}
+
+// jobRow shows a job as a row of a table. NEXT of a one-off job is its only run, even a past one.
+func jobRow(j *httpapi.Job) []string {
+	next := j.Schedule.At
+	if j.NextRun != nil {
+		next = j.NextRun.DueAt
+	}
+	return []string{j.ID.String(), j.Name, j.State, scheduleOf(j), cli.ShowTime(next), string(j.Priority), workOf(j)}
+}
+
+// scheduleOf says in a few words when a job is due.
+func scheduleOf(j *httpapi.Job) string {
+	switch s := &j.Schedule; {
+	case s.Cron != "" && s.Timezone != "UTC":
+		return s.Cron + " " + s.Timezone
+	case s.Cron != "":
+		return s.Cron
+	case s.Every > 0:
+		return "every " + showSpan(s.Every.Std())
+	}
+	return "once"
+}
+
+// showSpan shows a duration without parts that are zero at its end: 15m, 1h30m.
+func showSpan(d time.Duration) string {
+	s := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if short, ok := strings.CutSuffix(s, zero); ok {
+			s = short + zero[:1]
+		}
+	}
+	return s
+}
+
+// workOf says in a few words what a job does.
+func workOf(j *httpapi.Job) string {
+	switch {
+	case j.HTTP != nil:
+		return j.HTTP.Method + " " + j.HTTP.URL
+	case j.NATS != nil:
+		return "nats " + j.NATS.Subject
+	case j.Script != nil:
+		return "script " + j.Script.Command
+	}
+	return "task " + j.Task
+}
+
+// showWaiting says what holds a run back, and since when.
+func showWaiting(w *httpapi.Waiting) string {
+	if w == nil {
+		return ""
+	}
+	return "since " + cli.ShowTime(w.Since) + ", " + w.Reason
+}
+
+// writeRun shows a run: its facts, its attempts, and the first lines of their outputs.
+func writeRun(w io.Writer, r *httpapi.Run) error {
+	facts := [][]string{
+		{"run", r.ID.String()},
+		{"state", string(r.State)},
+		{"due", cli.ShowTime(r.DueAt)},
+		{"started", cli.ShowTime(r.StartedAt)},
+		{"finished", cli.ShowTime(r.FinishedAt)},
+		{"lateness", showLateness(r.LatenessMS)},
+		{"priority", string(r.Priority)},
+	}
+	for _, more := range []struct{ name, value string }{
+		{"job", jobOfRun(r)},
+		{"trigger", trigger(r)},
+		{"task", r.Task},
+		{"next attempt", cli.ShowTime(r.NextAttemptAt)},
+		{"waiting", showWaiting(r.Waiting)},
+		{"cancelled", r.CancelReason},
+		{"progress", showProgress(r.Progress)},
+		{"payload", cli.Head(string(r.Payload), 200)},
+	} {
+		if more.value != "" {
+			facts = append(facts, []string{more.name, more.value})
+		}
+	}
+	if !r.Origin.IsZero() {
+		facts = append(facts, []string{"origin", r.Origin.String()})
+	}
+	if m := r.Missed; m != nil {
+		facts = append(facts, []string{"missed", fmt.Sprintf("%d from %s to %s: %s", m.Count, cli.ShowTime(m.From), cli.ShowTime(m.To), m.Reason)})
+	}
+	if err := cli.Table(w, facts); err != nil || len(r.Attempts) == 0 {
+		return err
+	}
+	rows := [][]string{{"ATTEMPT", "OUTCOME", "STARTED", "TOOK", "STATUS", "EXECUTOR", "ERROR"}}
+	for _, a := range r.Attempts {
+		outcome, status := string(a.Outcome), ""
+		if outcome == "" {
+			outcome = "under way"
+		}
+		if a.StatusCode != 0 {
+			status = fmt.Sprint(a.StatusCode)
+		}
+		rows = append(rows, []string{
+			fmt.Sprint(a.Number), outcome, cli.ShowTime(a.StartedAt), showTook(a.StartedAt, a.FinishedAt), status, a.Executor, cli.Head(a.Error, 200),
+		})
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	if err := cli.Table(w, rows); err != nil {
+		return err
+	}
+	for _, a := range r.Attempts {
+		if a.LogLines > 0 {
+			if _, err := fmt.Fprintf(w, "\nAttempt %d logged %d lines: carillon run logs --attempt %[1]d %[3]s\n", a.Number, a.LogLines, r.ID); err != nil {
+				return fmt.Errorf("write: %w", err)
+			}
+		}
+		if a.Output == "" {
+			continue
+		}
+		what := "Output"
+		if a.OutputSize > 0 {
+			what = fmt.Sprintf("The head of %d bytes of output", a.OutputSize)
+		}
+		if _, err := fmt.Fprintf(w, "\n%s of attempt %d:\n", what, a.Number); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+		if err := writeHead(w, a.Output); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// showProgress shows the progress that a worker reported.
+func showProgress(p *httpapi.Progress) string {
+	if p == nil {
+		return ""
+	}
+	text := fmt.Sprint(p.Done)
+	if p.Total > 0 {
+		text += fmt.Sprintf(" of %d (%d %%)", p.Total, 100*p.Done/p.Total)
+	}
+	return strings.TrimSpace(text + " " + cli.Clean(cli.Head(p.Text, 200)))
+}
+
+// jobOfRun names the job of a run, unless the job is one-off.
+func jobOfRun(r *httpapi.Run) string {
+	if _, oneOff := r.JobID.OneOff(); oneOff {
+		return ""
+	}
+	return strings.TrimSpace(r.JobID.String() + " " + r.JobName)
+}
+
+// trigger says what made a run, unless a schedule did.
+func trigger(r *httpapi.Run) string {
+	if r.Trigger == "schedule" {
+		return ""
+	}
+	return string(r.Trigger)
+}
+
+// writeHead shows the first lines of an output, indented.
+func writeHead(w io.Writer, output string) error {
+	lines := strings.Split(strings.TrimRight(output, "\n"), "\n")
+	for i, line := range lines {
+		if i == outputLines {
+			line = fmt.Sprintf("… %d more lines: carillon run get ID -o json", len(lines)-i)
+		}
+		if _, err := fmt.Fprintf(w, "  %s\n", cli.Clean(strings.ReplaceAll(cli.Head(line, 500), "\t", "    "))); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+		if i == outputLines {
+			break
+		}
+	}
+	return nil
+}
+
+// runHead and runRow make a table of runs.
+var runHead = []string{"ID", "STATE", "DUE", "LATENESS", "ATTEMPTS", "TASK"}
+
+func runRow(run *httpapi.Run) []string {
+	return []string{
+		run.ID.String(), string(run.State), cli.ShowTime(run.DueAt), showLateness(run.LatenessMS), fmt.Sprint(len(run.Attempts)), run.Task,
+	}
+}

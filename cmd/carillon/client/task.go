@@ -1,0 +1,251 @@
+package client
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/cmd/carillon/cli"
+	"carillon.dev/carillon/schema"
+)
+
+func taskCommand() *cobra.Command {
+	r := &cli.Remote{}
+	cmd := cli.Group(&cobra.Command{
+		Use:   "task",
+		Short: "Make, show, change and delete tasks: named ways to run something, with their limits",
+	})
+	r.AddFlags(cmd)
+	cmd.AddCommand(taskSetCommand(r), taskGetCommand(r), taskListCommand(r), taskDeleteCommand(r))
+	return cmd
+}
+
+// taskFlags are the flags of a task.
+type taskFlags struct {
+	url, method, subject, command string
+	headers, args                 []string
+	timeout                       time.Duration
+	maxAttempts, maxConcurrent    int
+	guarantee, rate, schema, text string
+}
+
+func taskSetCommand(r *cli.Remote) *cobra.Command {
+	var f taskFlags
+	cmd := &cobra.Command{
+		Use:   "set NAME [--url URL | --subject SUBJECT | --command NAME] [flags]",
+		Short: "Make a task, or change what is stated of one that is there",
+		Long: "Make a task, or change what is stated of one that is there: what no flag states stays as it is.\n\n" +
+			"A rate bounds how many runs of the task start in a second (s), a minute (m) or an hour (h), in the whole cluster; those beyond wait.\n" +
+			"So do runs beyond as many as may be under way at once, in the whole cluster (--max-concurrent). A payload schema is\n" +
+			"a JSON Schema 2020-12 that payloads must fit when jobs are written.",
+		Example: "  carillon task set send-email --subject work.email --payload-schema @email.schema.json\n" +
+			"  carillon task set orders --url https://api.example.com/v2/orders --rate 100/s\n" +
+			"  carillon task set orders --rate 10/m --max-concurrent 5\n" +
+			"  carillon task set orders --rate none --max-concurrent 0 --payload-schema none",
+		Args: cobra.ExactArgs(1),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.url, "url", "", "`URL` to call")
+	flags.StringVar(&f.method, "method", "", "method of the call (default POST)")
+	flags.StringArrayVar(&f.headers, "header", nil, "`name:value` of the call; may be repeated")
+	flags.StringVar(&f.subject, "subject", "", "NATS `subject` to ask")
+	flags.StringVar(&f.command, "command", "", "`name` of a command of the operator's allow list")
+	flags.StringArrayVar(&f.args, "arg", nil, "argument of the command; may be repeated")
+	flags.DurationVar(&f.timeout, "timeout", 0, "of one attempt")
+	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try, at least once")
+	flags.StringVar(&f.guarantee, "guarantee", "", "at_least_once, at_most_once or effectively_once")
+	flags.StringVar(&f.rate, "rate", "", "starts at most, such as `100/s`, 10/m or 1000/h; none")
+	flags.IntVar(&f.maxConcurrent, "max-concurrent", 0, "runs under way at once at most; 0 = any number")
+	flags.StringVar(&f.schema, "payload-schema", "", "what payloads must fit: `JSON`, @file, - for standard input, or none")
+	flags.StringVar(&f.text, "description", "", "what it does")
+	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
+		var task request.TaskRequest
+		switch was, err := client.Task(cmd.Context(), args[0]); {
+		case err == nil:
+			task = request.TaskRequest{Work: was.Work, Rate: was.Rate, MaxConcurrent: was.MaxConcurrent, PayloadSchema: was.PayloadSchema, Description: was.Description}
+		case !isNotFound(err):
+			return fmt.Errorf("set task: %w", err)
+		}
+		if err := f.state(cmd, &task); err != nil {
+			return err
+		}
+		made, err := client.PutTask(cmd.Context(), args[0], task)
+		if err != nil {
+			return fmt.Errorf("set task: %w", err)
+		}
+		return showTasks(r, cmd, made, made)
+	})
+	return cmd
+}
+
+func isNotFound(err error) bool {
+	var p *httpapi.Problem
+	return errors.As(err, &p) && p.Status == http.StatusNotFound
+}
+
+// state changes in the task what the flags state.
+func (f *taskFlags) state(cmd *cobra.Command, task *request.TaskRequest) error {
+	given := cmd.Flags().Changed
+	targets := 0
+	for _, flag := range []string{"url", "subject", "command"} {
+		if given(flag) {
+			targets++
+		}
+	}
+	switch {
+	case targets > 1:
+		return cli.Usagef("state at most one of --url, --subject and --command")
+	case given("rate") && f.rate == "": // an unset shell variable must not lift a limit
+		return cli.Usagef("--rate: state one, such as 100/s, or none")
+	case given("max-concurrent") && f.maxConcurrent < 0:
+		return cli.Usagef("--max-concurrent: %d is below 0, which means any number", f.maxConcurrent)
+	case given("max-attempts") && f.maxAttempts < 1:
+		return cli.Usagef("--max-attempts: %d is below 1: a run is tried at least once", f.maxAttempts)
+	}
+	// The other fields of a target of the same kind, such as its method, stay.
+	switch {
+	case given("url"):
+		task.HTTP, task.NATS, task.Script = cmp.Or(task.HTTP, new(schema.HTTPTarget)), nil, nil
+		task.HTTP.URL = f.url
+	case given("subject"):
+		task.HTTP, task.NATS, task.Script = nil, cmp.Or(task.NATS, new(schema.NATSTarget)), nil
+		task.NATS.Subject = f.subject
+	case given("command"):
+		task.HTTP, task.NATS, task.Script = nil, nil, cmp.Or(task.Script, new(schema.ScriptTarget))
+		task.Script.Command = f.command
+	}
+	switch {
+	case task.HTTP == nil && (given("method") || given("header")):
+		return cli.Usagef("--method and --header go with a task that calls a URL")
+	case task.Script == nil && given("arg"):
+		return cli.Usagef("--arg goes with a task that runs a command")
+	}
+	if given("method") {
+		task.HTTP.Method = f.method
+	}
+	if given("header") {
+		var err error
+		if task.HTTP.Headers, err = pairs("header", f.headers, ":"); err != nil {
+			return err
+		}
+	}
+	if given("arg") {
+		task.Script.Args = f.args
+	}
+	if given("timeout") {
+		task.Timeout = schema.Duration(f.timeout)
+	}
+	if given("guarantee") {
+		task.Guarantee = schema.Guarantee(f.guarantee)
+		if task.Guarantee == schema.AtMostOnce && task.Retry != nil {
+			task.Retry.MaxAttempts = 1
+		}
+	}
+	if given("max-attempts") {
+		if task.Retry == nil {
+			task.Retry = new(schema.Retry)
+		}
+		task.Retry.MaxAttempts = f.maxAttempts
+	}
+	if given("rate") {
+		if task.Rate = f.rate; f.rate == "none" {
+			task.Rate = ""
+		}
+	}
+	if given("max-concurrent") {
+		task.MaxConcurrent = f.maxConcurrent
+	}
+	if given("description") {
+		task.Description = f.text
+	}
+	if given("payload-schema") {
+		if task.PayloadSchema = nil; f.schema != "none" {
+			var err error
+			if task.PayloadSchema, err = readPayload(f.schema, cmd.InOrStdin()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// showTasks writes v as JSON, or the tasks as a table.
+func showTasks(r *cli.Remote, cmd *cobra.Command, v any, tasks ...httpapi.Task) error {
+	if r.JSON() {
+		return cli.Document(cmd.OutOrStdout(), v)
+	}
+	rows := [][]string{{"NAME", "TARGET", "TIMEOUT", "ATTEMPTS", "GUARANTEE", "RATE", "AT ONCE", "PAYLOAD SCHEMA", "UPDATED"}}
+	for _, t := range tasks {
+		target, attempts, atOnce, held := "", "", "", "no"
+		switch {
+		case t.HTTP != nil:
+			target = t.HTTP.Method + " " + t.HTTP.URL
+		case t.NATS != nil:
+			target = "nats " + t.NATS.Subject
+		case t.Script != nil:
+			target = "command " + t.Script.Command
+		}
+		if t.Retry != nil {
+			attempts = fmt.Sprint(t.Retry.MaxAttempts)
+		}
+		if t.MaxConcurrent > 0 {
+			atOnce = fmt.Sprint(t.MaxConcurrent)
+		}
+		if len(t.PayloadSchema) > 0 {
+			held = "yes"
+		}
+		rows = append(rows, []string{t.Name, target, t.Timeout.String(), attempts, string(t.Guarantee), t.Rate, atOnce, held, cli.ShowTime(t.UpdatedAt)})
+	}
+	return cli.Table(cmd.OutOrStdout(), rows)
+}
+
+func taskGetCommand(r *cli.Remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get NAME",
+		Short: "Show a task",
+		Args:  cobra.ExactArgs(1),
+		RunE: r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
+			task, err := client.Task(cmd.Context(), args[0])
+			if err != nil {
+				return fmt.Errorf("get task: %w", err)
+			}
+			return showTasks(r, cmd, task, task)
+		}),
+	}
+}
+
+func taskListCommand(r *cli.Remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the tasks of the tenant",
+		Args:  cobra.NoArgs,
+		RunE: r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
+			tasks, err := cli.All(client.Tasks(cmd.Context()))
+			if err != nil {
+				return fmt.Errorf("list tasks: %w", err)
+			}
+			return showTasks(r, cmd, tasks, tasks...)
+		}),
+	}
+}
+
+func taskDeleteCommand(r *cli.Remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Delete a task: its runs to come will fail",
+		Args:  cobra.ExactArgs(1),
+		RunE: r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
+			if err := client.DeleteTask(cmd.Context(), args[0]); err != nil {
+				return fmt.Errorf("delete task: %w", err)
+			}
+			_, err := fmt.Fprintln(cmd.ErrOrStderr(), args[0], "is deleted")
+			return err
+		}),
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package importer
+
+import "os"
+
+// lockFile does nothing on systems without flock.
+func lockFile(*os.File) error { return nil }

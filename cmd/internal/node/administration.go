@@ -1,0 +1,69 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/dispatcher/queue"
+)
+
+// administration holds API keys, tenants with their quotas, signing keys, the audit log, and the
+// counts of each minute.
+type administration struct {
+	keys    *admin.Keys
+	tenants *admin.Tenants
+	signing *admin.Signing
+	audit   *admin.Audit
+	stats   admin.Stats
+	counts  *statsWriter
+}
+
+// openAdministration makes the administration. It does no I/O.
+func (n *Node) openAdministration(now func() time.Time) (*administration, error) {
+	log := n.log.With("part", "administration")
+	keyring, err := admin.ParseKeyring(n.cfg.Secrets.Keys)
+	if err != nil {
+		return nil, fmt.Errorf("secrets.keys: %w", err)
+	}
+	return &administration{
+		keys:    admin.NewKeys(n.store, n.queue, now, log),
+		signing: admin.NewSigning(n.store, keyring, n.queue, now),
+		tenants: admin.NewTenants(n.store, n.queue, now, n.bucketers),
+		audit:   admin.NewAudit(n.store, now, log, n.reg),
+		stats:   admin.Stats{Store: n.store},
+		counts:  &statsWriter{store: n.store, gather: n.reg, node: n.cfg.Node.Name, now: now, log: log},
+	}, nil
+}
+
+// bucketers returns how many nodes share the quotas: those with the role of a bucketer.
+func (n *Node) bucketers() (count int) {
+	for _, m := range n.ring.Snapshot().Members() {
+		if m.Has(config.Bucketer) {
+			count++
+		}
+	}
+	return count
+}
+
+// run works until ctx ends, and then writes what is still unwritten.
+func (o *administration) run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = o.keys.Run(ctx) })  // returns nil
+	wg.Go(func() { _ = o.audit.Run(ctx) }) // returns nil
+	wg.Go(func() { o.counts.run(ctx) })
+	wg.Wait()
+	return nil
+}
+
+// subscriptions are to changes of keys, tenants and signing keys by other nodes.
+func (o *administration) subscriptions(q queue.Signals) []subscription {
+	return []subscription{
+		topic(q, "changed keys", queue.TopicKey, o.keys.Changed),
+		topic(q, "changed tenants", queue.TopicTenant, o.tenants.Changed),
+		topic(q, "changed signing keys", queue.TopicSigning, o.signing.Changed),
+	}
+}
