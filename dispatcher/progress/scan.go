@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// ScanEvery is how often a shard is scanned. A busy one is scanned up to every ScanBusy: what
-	// is read later is fresher at its start.
+	// ScanEvery is how often a shard is scanned.
 	ScanEvery = time.Second
-	ScanBusy  = 250 * time.Millisecond
+	// ScanBusy is how often a busy shard is scanned: what is read later is fresher at its start.
+	ScanBusy = 250 * time.Millisecond
 	// ScanSlack is how far a scan looks beyond what will be published before the next one.
 	ScanSlack = 500 * time.Millisecond
 	// busyRows is from how many rows a second on a shard is busy.

@@ -68,7 +68,8 @@ func (s *loadCache) evict(now time.Time) *Load {
 }
 
 // Len, Less, Swap, Push and Pop are container/heap's.
-func (s *loadCache) Len() int           { return len(s.largest) }
+func (s *loadCache) Len() int { return len(s.largest) }
+
 func (s *loadCache) Less(i, j int) bool { return s.largest[i].order.Len() > s.largest[j].order.Len() }
 
 func (s *loadCache) Swap(i, j int) {

@@ -68,12 +68,14 @@ type slotReply struct {
 // SlotState says whether a run has a slot.
 type SlotState int
 
+// What a run has of a limit.
 const (
 	NoSlot        SlotState = iota // as many run as may
 	HasSlot                        // it has one, under our session
 	SlotElsewhere                  // it has one under another session, or another attempt here has it
 )
 
+// NewSlotLimiter returns a limiter that knows no lease. Close ends it.
 func NewSlotLimiter(c SlotLimiterConfig) *SlotLimiter {
 	return &SlotLimiter{SlotLimiterConfig: c, limits: make(map[schema.LimitKey]*limitState), ending: make(chan struct{})}
 }

@@ -62,6 +62,7 @@ type waiter struct {
 	has    bool
 }
 
+// NewSlots returns size slots, all free.
 func NewSlots(size int, now func() time.Time) *Slots {
 	s := &Slots{now: now, size: size, free: size}
 	for i := range s.classes {

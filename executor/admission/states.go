@@ -32,6 +32,8 @@ func (k targetKey) isCallee() bool {
 	return k.name != "" && !strings.HasPrefix(k.name, "script ") && !strings.HasPrefix(k.name, "task ")
 }
 
+// TargetStates returns the targets of a tenant that this executor called lately: those whose circuit
+// is not closed first, then by name.
 func (g *Controller) TargetStates(tenant string, now time.Time) []TargetState {
 	var states []TargetState
 	g.mu.Lock()
@@ -72,6 +74,7 @@ func (g *Controller) UnderWay(tenant, name string) (n int, known bool) {
 	return l.busy, true
 }
 
+// ResetTarget closes the circuit of a target, and reports whether it was not closed.
 func (g *Controller) ResetTarget(tenant, target string) bool {
 	k := targetKey{tenant, target}
 	g.mu.Lock()

@@ -5,6 +5,7 @@ import "carillon.dev/carillon/schema"
 // Health is what an attempt tells of its target.
 type Health int
 
+// What an attempt tells of its target.
 const (
 	UnknownHealth Health = iota
 	Healthy
