@@ -45,6 +45,9 @@ type History struct {
 	// Doubles: the queue delivered messages twice, each as if it were the first. Then duplicates
 	// need no explanation.
 	Doubles bool
+	// StreamLosses are when the stream was deleted: it forgot which messages it had taken. Where a
+	// shard changes hands then, both owners may publish the first message of a run.
+	StreamLosses []time.Time
 }
 
 // Kill is the death of a process. It recorded nothing more of what it had under way.

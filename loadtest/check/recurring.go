@@ -25,6 +25,7 @@ type RecurringHistory struct {
 	Late LatenessBound
 	// Calm and Doubles are as in [History].
 	Calm, Doubles bool
+	StreamLosses  []time.Time // as in [History]
 	// Stops are the spans in which no node ran, Kills the deaths of nodes while others went on.
 	Stops []Stop
 	Kills []Kill

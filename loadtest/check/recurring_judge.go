@@ -64,7 +64,7 @@ func newRecurringJudge(h RecurringHistory) *recurringJudge {
 	}
 	return &recurringJudge{
 		h: h, stops: newStopJudge(h.Stops),
-		base: judge{h: History{SeenAll: h.SeenAll, Kills: kills, Calm: h.Calm, Doubles: h.Doubles}, bound: h.Late, reported: newLateness(), seen: newLateness(), faults: map[Kind][]Fault{}},
+		base: judge{h: History{SeenAll: h.SeenAll, Kills: kills, Calm: h.Calm, Doubles: h.Doubles, StreamLosses: h.StreamLosses}, bound: h.Late, reported: newLateness(), seen: newLateness(), faults: map[Kind][]Fault{}},
 	}
 }
 

@@ -19,6 +19,10 @@ const RestartLeast = time.Second
 // lateAfter is how long after its instant a row counts as late (DESIGN section 4).
 const lateAfter = 5 * time.Second
 
+// streamKnows is for how long the stream knows a message that it took, and drops a second one
+// (DESIGN section 3).
+const streamKnows = 20 * time.Second
+
 // Answers counts contradictions between API and sink, in runs unless it says otherwise.
 type Answers struct {
 	// Untrue outcomes: attempts, of all guarantees.
@@ -235,7 +239,7 @@ func (j *judge) surplus(r *run) {
 		if slices.ContainsFunc(r.seen[:i], func(before *Sighting) bool { return before.Attempt == s.Attempt }) {
 			continue // counted with the first
 		}
-		calls, told, explained := r.callsOf(s.Attempt), 0, j.movedAfter(r, i)
+		calls, told, explained := r.callsOf(s.Attempt), 0, j.movedAfter(r, i) || j.forgotten(r, i)
 		for k := range last.Attempts {
 			if a := &last.Attempts[k]; a.Number == s.Attempt {
 				told++
@@ -260,6 +264,16 @@ func (j *judge) movedAfter(r *run, i int) bool {
 			return false
 		}
 		return c.Acked.After(call) || c.Acked.Add(ChangeGrace).After(call) && j.diedWith(r, i)
+	})
+}
+
+// forgotten reports whether the stream was deleted between the first message of call number i and a
+// later call of the same number: a second first message was taken as well.
+func (j *judge) forgotten(r *run, i int) bool {
+	return slices.ContainsFunc(j.h.StreamLosses, func(lost time.Time) bool {
+		return slices.ContainsFunc(r.seen[i+1:], func(later *Sighting) bool {
+			return later.Attempt == r.seen[i].Attempt && lost.Before(later.At) && lost.Add(streamKnows).After(r.seen[i].At)
+		})
 	})
 }
 

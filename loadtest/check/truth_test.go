@@ -3,6 +3,7 @@ package check_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"carillon.dev/carillon/loadtest/check"
 )
@@ -130,6 +131,27 @@ func TestRecordsAreHeldAgainstAnswers(t *testing.T) {
 		{
 			name: "called twice, and nothing was redispatched", fault: check.FaultUnexplained,
 			forge: func(w *world) { w.see(onTime, 1, 10_040, 200) },
+		},
+		{
+			name: "called twice, and the stream was deleted between the messages",
+			forge: func(w *world) {
+				w.StreamLosses = []time.Time{at(10_030)}
+				w.see(onTime, 1, 10_040, 200)
+			},
+		},
+		{
+			name: "called twice, and the stream was deleted after it", fault: check.FaultUnexplained,
+			forge: func(w *world) {
+				w.StreamLosses = []time.Time{at(10_050)}
+				w.see(onTime, 1, 10_040, 200)
+			},
+		},
+		{
+			name: "called twice, and the stream was deleted long before the first message", fault: check.FaultUnexplained,
+			forge: func(w *world) {
+				w.StreamLosses = []time.Time{at(-10_001)}
+				w.see(onTime, 1, 10_040, 200)
+			},
 		},
 		{
 			name: "called twice, and its job was sent twice",

@@ -60,6 +60,9 @@ func (w *world) planFaults(wg *sync.WaitGroup) {
 		when := at()
 		wg.Go(func() {
 			time.Sleep(when)
+			w.mu.Lock()
+			w.streamLosses = append(w.streamLosses, time.Now())
+			w.mu.Unlock()
 			w.c.broker.DeleteStream(0)
 		})
 	}

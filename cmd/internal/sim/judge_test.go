@@ -30,7 +30,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 		return w.out, err
 	}
 	w.judgePending(second)
-	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true, Off: w.off(), Late: w.s.bound(w.c.away), Doubles: w.s.doubles()}
+	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true, Off: w.off(), Late: w.s.bound(w.c.away), Doubles: w.s.doubles(), StreamLosses: w.streamLosses}
 	var ofJobs, ofLimits, ofRates, ofCrowds, ofKept []check.Sighting
 	w.c.mu.Lock()
 	h.Kills = slices.Clone(w.c.kills)

@@ -215,14 +215,15 @@ type world struct {
 
 	stage atomic.Value // the present stage, a string
 
-	recurring  []*recurring
-	limited    []*limited
-	rated      []schema.RunID // acknowledged
-	ratedFrom  time.Time
-	concurrent []schema.RunID // acknowledged
-	long       []*longRun
-	stops      []check.Stop
-	pausedAt   time.Time // when all recurring jobs were known to be paused
+	recurring    []*recurring
+	limited      []*limited
+	rated        []schema.RunID // acknowledged
+	ratedFrom    time.Time
+	concurrent   []schema.RunID // acknowledged
+	long         []*longRun
+	stops        []check.Stop
+	streamLosses []time.Time
+	pausedAt     time.Time // when all recurring jobs were known to be paused
 
 	out Outcome
 }
