@@ -23,6 +23,8 @@ const (
 	maxDraws = 400
 	// gapHours is how many hours of a day a change of clocks may touch.
 	gapHours = 3
+	// daysLooked is at how many days a first one is looked for on which the clocks do not change.
+	daysLooked = 64
 )
 
 // Check checks a schedule at now for a job whose seed is not known yet. It checks what Compile
@@ -57,9 +59,8 @@ func Check(sch schema.Schedule, now time.Time) error {
 		return faults
 	}
 	for _, d := range draws {
-		if !gapless(sch, places, d, now) {
-			faults.add("cron", "may never fire: H may draw a time that %s leaves out on each of its days", sch.Timezone)
-			return faults
+		if err := clockChanges(sch, places, d, now, slack); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -92,7 +93,7 @@ func check(sch schema.Schedule, now time.Time, d draw, slack time.Duration) erro
 		faults.add("", "names no time from now on%s", because)
 		return faults
 	}
-	if since, until, ok := s.idle(now, slack); ok {
+	if since, until, ok := s.idle(now, slack, func(time.Time) bool { return false }); ok {
 		faults.add("", "names no time between %s and %s%s: at most %d years may lie between two",
 			since.UTC().Format(time.DateOnly), until.Format(time.DateOnly), because, MaxAhead)
 		return faults
@@ -101,19 +102,25 @@ func check(sch schema.Schedule, now time.Time, d draw, slack time.Duration) erro
 }
 
 // idle returns the first stretch of more than MaxAhead years less slack from t on, within the next
-// `looked` years, after which another nominal time comes; false if there is none. Its work does not
-// depend on how many times there are.
-func (s *Schedule) idle(t time.Time, slack time.Duration) (since, until time.Time, found bool) {
+// `looked` years, after which another nominal time comes; false if there is none. Times that are left
+// out do not count. Its work does not depend on how many times there are, if few are left out.
+func (s *Schedule) idle(t time.Time, slack time.Duration, leftOut func(time.Time) bool) (since, until time.Time, found bool) {
 	for stop := t.AddDate(looked, 0, 0); t.Before(stop); {
 		limit := t.AddDate(MaxAhead, 0, 0).Add(-slack)
-		if near, ok := s.Next(t.AddDate(MaxAhead-1, 0, 0)); ok && !near.After(limit) {
+		if near, ok := s.Next(t.AddDate(MaxAhead-1, 0, 0)); ok && !near.After(limit) && !leftOut(near) {
 			// so there is none in between either
 			t = near
 			continue
 		}
 		last, ok := s.Last(t, limit)
+		for ok && leftOut(last) {
+			last, ok = s.Last(t, last.Add(-time.Millisecond))
+		}
 		if !ok {
-			until, found = s.Next(t)
+			until, found = s.Next(limit)
+			for n := 0; found && leftOut(until) && n < daysLooked; n++ {
+				until, found = s.Next(until)
+			}
 			return t, until, found
 		}
 		t = last
@@ -121,39 +128,48 @@ func (s *Schedule) idle(t time.Time, slack time.Duration) (since, until time.Tim
 	return t, t, false
 }
 
-// gapless reports whether a day named in the next years is one on which the zone leaves out no time
-// of day: whatever H draws, it fires then.
-func gapless(sch schema.Schedule, places [fieldCount]string, d draw, now time.Time) bool {
+// clockChanges checks one draw of a schedule of which a change of clocks may leave out times: as if
+// it left out all of each day on which the zone changes its clocks, since the time of day may be
+// drawn. On any other day the schedule fires, whatever is drawn.
+func clockChanges(sch schema.Schedule, places [fieldCount]string, d draw, now time.Time, slack time.Duration) error {
 	drawn, err := compile(sch, 0, d.of)
 	if err != nil {
-		return false
+		return err
 	}
 	table, isCron := drawn.rhythm.(*timetable)
 	switch {
 	case !isCron, !table.elapsed && !table.skip: // it leaves nothing out
-		return true
+		return nil
 	case table.elapsed && bits.OnesCount64(table.hours) > gapHours:
-		return true
+		return nil
 	}
 	places[fieldSecond], places[fieldMinute], places[fieldHour] = "0", "0", "12"
 	sch.Cron, sch.Gap = strings.Join(places[:], " "), gapRun
 	noons, err := compile(sch, 0, d.of)
 	if err != nil {
-		return false
+		return err
 	}
-	const days = 64 // to look at
-	for range days {
-		noon, ok := noons.Next(now)
-		if !ok {
-			return false
-		}
+	leftOut := func(noon time.Time) bool {
 		at := noon.Unix()
-		if table.zone.spanAt(at-secondsPerDay*3/2) == table.zone.spanAt(at+secondsPerDay*3/2) {
-			return true
-		}
-		now = noon
+		return table.zone.spanAt(at-secondsPerDay*3/2) != table.zone.spanAt(at+secondsPerDay*3/2)
 	}
-	return false
+	first, ok := noons.Next(now)
+	for n := 0; ok && leftOut(first) && n < daysLooked; n++ {
+		first, ok = noons.Next(first)
+	}
+	var faults Faults
+	switch {
+	case !ok, leftOut(first):
+		faults.add("cron", "may never fire: H may draw a time that %s leaves out on each of its days", sch.Timezone)
+		return faults
+	case first.After(now.AddDate(MaxAhead, 0, 0).Add(-slack)):
+	default:
+		if _, _, far := noons.idle(first, slack, leftOut); !far {
+			return nil
+		}
+	}
+	faults.add("cron", "may name no time for more than %d years: H may draw one that %s leaves out on some of its days", MaxAhead, sch.Timezone)
+	return faults
 }
 
 // hashedPlaces returns the fields of an expression, and whether anything in it is drawn. One that

@@ -62,6 +62,12 @@ func TestCheck(t *testing.T) {
 			schema.Schedule{Cron: "0 2 H/22 H 3 SUN#2", Timezone: "America/New_York", Gap: "skip", End: time.Date(2030, 6, 1, 0, 0, 0, 0, time.UTC)},
 			"",
 		},
+		{
+			"two days drawn of the only month, on one of which the zone leaves out what may be drawn",
+			schema.Schedule{Cron: "H H H H/13 3 H", Timezone: "America/New_York", Gap: "skip", Start: time.Date(2027, 10, 12, 18, 45, 30, 576e6, time.UTC)},
+			"on some of its days",
+		},
+		{"the same, run at the gap's end", schema.Schedule{Cron: "H H H H/13 3 MON", Timezone: "America/New_York"}, ""},
 		{"drawn times every day", schema.Schedule{Cron: "H H(0-5) * * *", Timezone: "Europe/Berlin", Gap: "skip"}, ""},
 		{"a zone that nobody knows", schema.Schedule{Cron: "H H * * *", Timezone: "Europe/Atlantis"}, "IANA"},
 	} {
