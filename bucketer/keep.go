@@ -12,7 +12,29 @@ import (
 )
 
 // Rows leave by their TTL, and a run may wait for longer than that: for a slot, for a reservation, for
-// its next attempt. The node that makes it wait keeps its rows. DESIGN.md has a table of lives.
+// its next attempt. The node that makes it wait keeps its rows: it writes them again, byte for byte
+// and under their own timestamps, with a longer TTL. Which row must outlive which:
+//
+//	what waits, or lasts           needs                                  who keeps it
+//	a later entry (retry,          the run's row and line of history;     who writes the entry
+//	deferral, watch, late,         row, mark and payload of where it
+//	reschedule)                    was moved to; its attempts
+//	a run in a wait list           the same, its entry, its row in        the shard's owner, 16 times in
+//	                               waiting, the mark in waited_for        a retention
+//	a message that nobody takes    the same                               the shard's owner replaces its
+//	                                                                      entry after 1/4 retention
+//	an attempt that lasts          its session cell, its claim            written for the time-out and
+//	                                                                      a retention
+//	a record that names a retry    itself                                 written to live until a
+//	                                                                      retention after the retry
+//	a cancel mark                  itself                                 written for 48 h and a retention
+//	an operation, a backfill       its row, 30 days from its last step    who works on it, after 15 days
+//	a dead letter, 30 days         nothing: it holds its work             nobody
+//	an idempotency key, 24 h       nothing: it names its run              nobody
+//	outputs of earlier attempts    nothing                                nobody
+//
+// Not kept is what is due and was never published: a backlog without a limit that is older than the
+// retention, or an outage of all dispatchers that is longer.
 //
 // No read asks how long a row still lives. The life of a run is cut into stretches of half a retention,
 // counted from the time in its id. A node that writes an entry in a later stretch than the entry before

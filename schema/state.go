@@ -28,7 +28,7 @@ func (s State) Terminal() bool {
 // Fold derives the state of a run from its marks and its attempts (any order). live reports whether
 // a session stands; it is asked only about attempts that have a session and no record.
 //
-// The first of these that holds decides (DESIGN 3):
+// The first of these that holds decides (DESIGN 4):
 //
 //	a success                                                       succeeded
 //	a cancel mark or outcome, and no live session                   cancelled

@@ -7,7 +7,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// The most that a fault costs a run (DESIGN sections 5, 7 and 8).
+// The most that a fault costs a run (DESIGN sections 6, 7 and 8).
 const (
 	noticed = 3 * time.Second // until the ring notices a death
 	// until the session of a dead executor is declared dead

@@ -66,7 +66,7 @@
 //   - Unexplained duplicate: a second call under one number without an execution recorded as
 //     redispatched, lost or superseded; or more calls than recorded executions + 1 (an executor may
 //     die before it records anything). A job that was sent twice, or accepted 5 s after its
-//     instant, may have a second entry that starts as if it were the first (DESIGN section 4). A
+//     instant, may have a second entry that starts as if it were the first (DESIGN section 5). A
 //     run that was rescheduled after a call is called again: its executor died first. So is one
 //     that was rescheduled up to [ChangeGrace] before, if the executor may have been killed.
 //   - Altered call: another Idempotency-Key than the run's id, another Carillon-Job-Id, no attempt

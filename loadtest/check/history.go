@@ -7,7 +7,7 @@ import (
 )
 
 // ChangeGrace is how long after the acknowledgement of a cancel or a reschedule a start on the old
-// terms is allowed (DESIGN section 12, promise 5).
+// terms is allowed (DESIGN section 10, promise 5).
 const ChangeGrace = 2 * time.Second
 
 // DefaultMaxAttempts is the number of attempts of a job that states none (the API's default).

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// This file decides whether a run ended twice, differently. DESIGN section 3 allows:
+// This file decides whether a run ended twice, differently. DESIGN section 4 allows:
 //
 //   - Under at_least_once a late success of an attempt under way may turn failed, missed or
 //     cancelled into succeeded, between two reads or within the records of one. Never the reverse,

@@ -268,7 +268,7 @@ func (r *recurringRun) claimedDue() int64 {
 	return r.seen[0].Due.UnixMilli()
 }
 
-// idTime returns the time in a run's id (DESIGN section 2): the first 48 bits of a version 8 UUID,
+// idTime returns the time in a run's id (DESIGN section 4): the first 48 bits of a version 8 UUID,
 // in ms.
 func idTime(id string) (int64, bool) {
 	if len(id) != 36 || id[8] != '-' || id[14] != '8' {

@@ -16,7 +16,7 @@ import (
 // RestartLeast is how long it takes at least until a process that was killed starts attempts again.
 const RestartLeast = time.Second
 
-// lateAfter is how long after its instant a row counts as late (DESIGN section 4).
+// lateAfter is how long after its instant a row counts as late (DESIGN section 5).
 const lateAfter = 5 * time.Second
 
 // streamKnows is for how long the stream knows a message that it took, and drops a second one
@@ -226,7 +226,7 @@ func (j *judge) diedWith(r *run, i int) bool {
 	})
 }
 
-// surplus judges the calls beyond the first under one number (DESIGN section 12, promise 9). Each
+// surplus judges the calls beyond the first under one number (DESIGN section 10, promise 9). Each
 // follows a redispatch or redelivery and leaves a record that says so, or replaces an executor that
 // died before it could record anything.
 func (j *judge) surplus(r *run) {
@@ -278,7 +278,7 @@ func (j *judge) forgotten(r *run, i int) bool {
 }
 
 // enteredAgain reports whether a later entry may stand beside the run's own row: its job was sent
-// twice, or accepted lateAfter its instant (DESIGN section 4, the late rule). Either may start as
+// twice, or accepted lateAfter its instant (DESIGN section 5, the late rule). Either may start as
 // if it were the first.
 func (r *run) enteredAgain() bool {
 	return r.job != nil && (r.job.answers > 1 || !r.job.At.IsZero() && r.ackedAt.Sub(r.job.At) >= lateAfter)

@@ -16,7 +16,7 @@ type Watched struct {
 
 // ended judges the states of a run in the order of reading, the two readings last. A run that has
 // ended stays so, except that failed, missed or cancelled may become succeeded under at_least_once
-// (DESIGN section 3).
+// (DESIGN section 4).
 func (p policy) ended(seen []Watched) (reason string) {
 	for i := 1; i < len(seen); i++ {
 		was, is := seen[i-1], seen[i]

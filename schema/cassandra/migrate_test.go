@@ -216,7 +216,7 @@ func TestMigrationLock(t *testing.T) {
 	}
 }
 
-// TestTablesAreAllThere: every table of DESIGN 3 exists, and no name had to be quoted to be
+// TestTablesAreAllThere: every table of DESIGN 4 exists, and no name had to be quoted to be
 // created.
 func TestTablesAreAllThere(t *testing.T) {
 	s := openTest(t)
