@@ -25,4 +25,12 @@
 //
 // Audit entries and uses of keys of the last fraction of a second are lost. Everything else is one
 // write, or one conditional write of one row.
+//
+// # Files
+//
+//	tenants.go             tenants, their quotas and their share of rates
+//	keys.go                API keys: made, found, revoked
+//	signing.go, keyring.go keys that sign calls; how secrets are sealed
+//	audit.go, stats.go     the audit log; counts of each minute
+//	cache.go               what a node remembers for some seconds
 package admin
