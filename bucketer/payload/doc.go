@@ -17,4 +17,11 @@
 //  4. Numbers have at most maxDigits characters and a decimal exponent of at most maxExponent: they
 //     are compared exactly, and 1e999999 would be written out for that.
 //  5. Faults name no value of the payload, which may hold secrets.
+//
+// # Files
+//
+//	schema.go  compiles a schema, checks a payload
+//	meter.go   bounds what that may cost
+//	fault.go   faults with their places
+//	cache.go   compiled schemas
 package payload

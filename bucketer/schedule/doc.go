@@ -48,4 +48,14 @@
 // zoneinfo.zip is lib/time/zoneinfo.zip of the Go distribution, which is made from the release that
 // DATA in lib/time/update.bash names. Copy the one and set zonesVersion to the other; the tests
 // compare both with the toolchain they run with.
+//
+// # Files
+//
+//	schedule.go            a compiled schedule: next, last, count, n-th
+//	check.go               what holds whatever H draws
+//	cron.go, zone.go       a cron rule in a zone: gaps and overlaps
+//	pattern.go             wall-clock times of a rule, without a zone
+//	expression.go          cron text to fields
+//	interval.go            every
+//	describe.go, notes.go  a schedule in words; what changes of clocks do
 package schedule

@@ -54,4 +54,11 @@
 //
 // An entry is published [Lead] before its due time, and earlier by what it will wait in its stream,
 // LeadMost at most: waiting / drain. So a backlog of one tenant does not make another one late.
+//
+// # Files
+//
+//	controller.go  budgets by subject; tickets
+//	budget.go      the formula
+//	queues.go      tenants that wait for budget
+//	weights.go     their shares
 package depth

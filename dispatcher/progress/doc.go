@@ -19,4 +19,11 @@
 //
 // Nothing here is stored. The next owner begins a scan at its own now, and a sweep at the settled
 // cursor: both meet every row that is still to be done.
+//
+// # Files
+//
+//	scan.go    how far the scan is; unread ranges
+//	late.go    second reads and their digests
+//	cursor.go  where a sweep may begin; cursors in the future
+//	ids.go     neighbours of an id
 package progress

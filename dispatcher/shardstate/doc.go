@@ -37,4 +37,12 @@
 // Thresholds", 1998). A flow that waits for budget reads ahead no more than was published of it
 // lately, since more would be too old before its turn. Rows beyond that are spilled: they are read
 // again once half of the flow's room is free.
+//
+// # Files
+//
+//	state.go    entries from being found to being done; watermarks
+//	pending.go  one entry
+//	order.go    what is due next
+//	flows.go    tenant and priority: spilled rows
+//	room.go     what a page may bring into memory
 package shardstate

@@ -30,4 +30,10 @@
 //
 // The other nodes of the ring are not asked. Their clocks are in question as much as ours, and the
 // hosts of a cluster that survives the loss of a machine are three at least.
+//
+// # Files
+//
+//	clock.go    asks the hosts, remembers
+//	judge.go    the vote
+//	metrics.go  what is shown of it
 package clockcheck

@@ -46,4 +46,14 @@
 // both in one step. If the program dies between a start and its pid file, an attached process dies
 // with it; a detached one stays, unknown: its address is then in use, and the next start of the
 // member fails with a log that says so.
+//
+// # Files
+//
+//	cluster.go, members.go           start, stop, kill, freeze members
+//	spec.go, plan.go, block.go       what is asked; names, addresses, folders
+//	cassandra.go, jars.go, cql.go    Cassandra without containers
+//	nats.go, carillon.go             the other members
+//	links.go, disks.go, security.go  cut links, disks, TLS
+//	process*.go                      processes by pid and start time
+//	status.go, testing.go, cache.go  what is up; clusters for tests; downloads
 package cluster

@@ -7,4 +7,13 @@
 //
 // It works inside a testing/synctest bubble: it waits on channels and timers only, and every
 // goroutine that it starts has ended when Conn.Close returns. Nothing in it survives the process.
+//
+// # Files
+//
+//	broker.go           streams and listeners of all connections
+//	conn.go             one connection; cuts
+//	stream.go           messages: dedup, order, redelivery
+//	consume.go          deliveries
+//	bus.go, mailbox.go  hints, notices, signals
+//	fault.go            faults for tests
 package inproc
