@@ -15,6 +15,9 @@ import (
 // run that is due after it. Runs that are due with it wait for as long as it takes to read it once.
 // Nothing of what the scan left out is lost, and nothing is published twice.
 func TestALargeBacklogIsLeftOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test-all runs it")
+	}
 	for _, c := range []struct {
 		name string
 		span time.Duration // over which the backlog is due

@@ -152,6 +152,9 @@ func playGuarded(t *testing.T, cfg Config) *Report {
 
 // Executors are killed under runs of all guarantees.
 func TestGuaranteesEndToEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test-all runs it")
+	}
 	cluster.Require(t)
 	cfg := endToEnd(t, Guarantees)
 	cfg.Jobs, cfg.Span, cfg.KillEvery, cfg.Warm = 640, 16*time.Second, 5*time.Second, 6*time.Second
@@ -171,6 +174,9 @@ func TestGuaranteesEndToEnd(t *testing.T) {
 // An executor is frozen with runs of all guarantees in its hands, and thaws when others have
 // finished them.
 func TestFrozenEndToEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test-all runs it")
+	}
 	cluster.Require(t)
 	cfg := endToEnd(t, Frozen)
 	cfg.Jobs, cfg.Span = 120, 2*time.Second

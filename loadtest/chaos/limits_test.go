@@ -15,6 +15,9 @@ import (
 // Rates and limits, small: a Cassandra, a NATS server, two nodes of which one is killed -9 and
 // comes back.
 func TestLimitsEndToEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test-all runs it")
+	}
 	cluster.Require(t)
 	cfg := endToEnd(t, Limits)
 	cfg.Jobs, cfg.Lead, cfg.Span, cfg.Warm = 800, 20*time.Second, 24*time.Second, -1

@@ -20,6 +20,9 @@ import (
 // Recurring jobs, small: a Cassandra, a NATS server, two nodes of which one is killed -9 and comes
 // back.
 func TestRecurringJobsEndToEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test-all runs it")
+	}
 	cluster.Require(t)
 	cfg := endToEnd(t, Recurring)
 	cfg.Jobs, cfg.Every, cfg.Span, cfg.Create = 200, 3*time.Second, 18*time.Second, 10*time.Second

@@ -28,6 +28,9 @@ import (
 // Limits and shares hold in the whole cluster: one node takes requests, another dispatches, others
 // execute. A dispatcher knows the rates of tasks when it starts, and later changes within seconds.
 func TestTourLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test-all runs it")
+	}
 	onBothGrounds(t, func(t *testing.T, g ground) {
 		log := logOfTour(t)
 		members := []ring.Member{

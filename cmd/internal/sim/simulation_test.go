@@ -15,12 +15,15 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// seeds returns how many seeds of a scenario to run, and the first: own unless the environment says
-// how many of each scenario (CARILLON_SIM_SEEDS), how many of all short scenarios and all long ones
+// seeds returns how many seeds of a scenario to run, and the first: own (a quarter in short tests)
+// unless the environment says how many of each scenario (CARILLON_SIM_SEEDS), how many of all short scenarios and all long ones
 // together (CARILLON_SIM_SHORT, CARILLON_SIM_LONG), or which one.
 func seeds(t *testing.T, s *Scenario, own int) (first uint64, n int) {
 	t.Helper()
 	n = own
+	if testing.Short() {
+		n = (own + 3) / 4
+	}
 	if v, ok := number(t, "CARILLON_SIM_SEEDS"); ok {
 		n = v
 	}

@@ -11,6 +11,9 @@ import (
 // TestBenchRecurringOnDev measures R in small on a real process: one-off runs, and then as many of
 // recurring jobs, each on its nominal time and none besides.
 func TestBenchRecurringOnDev(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test-all runs it")
+	}
 	dir := t.TempDir()
 	program, results := buildCarillon(t, dir), filepath.Join(dir, "results")
 	t.Setenv(asProgram, "1") // the sink is this very program

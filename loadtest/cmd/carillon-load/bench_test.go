@@ -139,6 +139,9 @@ func TestBenchRefusesWhatItCannotMeasure(t *testing.T) {
 // TestBenchFlightAndHarmOnDev measures F and H in small on a real process: calls that are held over
 // HTTP/2 with new runs beside, and a tenant beside another one whose target drips.
 func TestBenchFlightAndHarmOnDev(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test-all runs it")
+	}
 	dir := t.TempDir()
 	program := buildCarillon(t, dir)
 	t.Setenv(asProgram, "1") // the sink is this very program
@@ -190,6 +193,9 @@ func TestBenchFlightAndHarmOnDev(t *testing.T) {
 // TestFairOnDev measures fairness in small on a real process: every run begins, and every figure is
 // there. Whether a goal is met says nothing on a machine that does other things meanwhile.
 func TestFairOnDev(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test-all runs it")
+	}
 	dir := t.TempDir()
 	program, results := buildCarillon(t, dir), filepath.Join(dir, "results")
 	t.Setenv(asProgram, "1")                 // the sink is this very program
