@@ -24,8 +24,9 @@ const (
 	// importRate is how many lines a second the smallest machine takes in. A herd must be imported
 	// before it is due.
 	importRate = 4000
-	// cancelRate jobs a second are cancelled one by one, by cancelsAtOnce requests at once.
-	cancelRate    = 150
+	// cancelRate jobs a second are cancelled one by one, by cancelsAtOnce requests at once. All lie in
+	// one partition, and Cassandra decides about 100 conditional writes of a partition in a second.
+	cancelRate    = 60
 	cancelsAtOnce = 32
 	// One of keptOf jobs of Tombstones is not cancelled.
 	keptOf = 10

@@ -58,7 +58,7 @@ var loadPlans = []Plan{
 		},
 	},
 	{
-		Name: Tombstones, Takes: 28 * time.Minute, Members: cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 2, Shards: 1},
+		Name: Tombstones, Takes: 62 * time.Minute, Members: cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 2, Shards: 1},
 		Does:     "200,000 jobs of one minute and shard; nine of ten, those due first, are cancelled (F28)",
 		Promises: "reads of the bucket take less than 1 s; the rest starts on time",
 		Course: &Course{
