@@ -278,7 +278,7 @@ func (w *world) begin(name string, change ...func(*Config)) *node {
 	if n.Executor, err = New(c); err != nil {
 		w.t.Fatalf("New: %v", err)
 	}
-	if _, err := n.conn.SubscribeSignal(queue.TopicSlots, n.SlotsChanged); err != nil {
+	if _, err := n.conn.SubscribeSignal(schema.TopicSlots, n.SlotsChanged); err != nil {
 		w.t.Fatalf("signals: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -64,3 +64,27 @@ type Notices interface {
 	// Done hands over notices of one shard. It does not wait.
 	Done(shard Shard, notices []Notice)
 }
+
+// The topics of signals: best-effort messages from one node to all. Whoever misses one finds out by
+// reading, some seconds later.
+const (
+	// TopicCancel tells executors to stop a run. Body: its id, as text.
+	TopicCancel = "cancel"
+	// TopicTask tells that a task was changed. Body: tenant, a line feed, name.
+	TopicTask = "task"
+	// TopicTaskAsk asks each member to forget a task, and to say so. Body: JSON, with the topic of
+	// the answers: this one, a dot and a word.
+	TopicTaskAsk = "task-ask"
+	// TopicKey tells that an API key was made or revoked. Body: its hash.
+	TopicKey = "key"
+	// TopicTenant tells that a tenant was changed. Body: its name.
+	TopicTenant = "tenant"
+	// TopicSigning tells that the signing keys of a tenant were changed. Body: its name.
+	TopicSigning = "signing"
+	// TopicTargets asks about the targets of a tenant, and may ask to close the circuit of one. Body:
+	// JSON, with the topic of the answers: this one, a dot and a word.
+	TopicTargets = "targets"
+	// TopicSlots tells that an executor waits for slots of a task's limit, or has released some.
+	// Body: the key of the limit.
+	TopicSlots = "slots"
+)

@@ -30,8 +30,6 @@ const (
 	// usesWaiting bounds the uses that wait to be written. More are dropped, and a later use is
 	// written instead.
 	usesWaiting = 1000
-	// topicKey is the signal of a key that was made or revoked; its body is the key's hash.
-	topicKey = "key"
 )
 
 // keyPrefix begins every key, so that a key in a text is recognised as one.
@@ -185,7 +183,7 @@ func (k *Keys) Revoke(ctx context.Context, tenant, name string) (schema.APIKey, 
 
 func (k *Keys) changed(hash schema.KeyHash) {
 	k.cache.forget(hash)
-	k.signals.Signal(topicKey, []byte(hash.String()))
+	k.signals.Signal(schema.TopicKey, []byte(hash.String()))
 }
 
 // Changed forgets a key. body is that of a signal of topic "key".

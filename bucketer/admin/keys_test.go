@@ -69,7 +69,7 @@ func TestRevokedKeysAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var near *Keys
 		store, here := keysOn(t, func(topic string, body []byte) {
-			if topic == topicKey {
+			if topic == schema.TopicKey {
 				near.Changed(body)
 			}
 		})

@@ -23,8 +23,6 @@ const (
 	signingCacheSize = 10_000
 	// signingTries bounds how often a change is made again after a conflict.
 	signingTries = 5
-	// topicSigning is the signal of a tenant's keys that were changed; its body is the tenant.
-	topicSigning = "signing"
 	// signingDraw is how many numbers the revision of a change is drawn from.
 	signingDraw = 1 << 31
 	// signingBytes is the size of a new secret.
@@ -235,7 +233,7 @@ func (s *Signing) change(ctx context.Context, tenant string, f func(all *schema.
 		err = s.store.SwapSigningKeys(ctx, tenant, was, all)
 		if err == nil || errors.Is(err, schema.ErrUnknown) {
 			s.cache.forget(tenant)
-			s.signals.Signal(topicSigning, []byte(tenant))
+			s.signals.Signal(schema.TopicSigning, []byte(tenant))
 		}
 		if !errors.Is(err, schema.ErrConflict) {
 			return err

@@ -23,8 +23,6 @@ const (
 	// how long when it is.
 	jobsAge   = 30 * time.Second
 	jobsRetry = 5 * time.Second
-	// topicTenant is the signal of a tenant that was changed; its body is the name.
-	topicTenant = "tenant"
 )
 
 // MaxWeight is the largest weight of a tenant.
@@ -128,7 +126,7 @@ func (t *Tenants) PutTenant(ctx context.Context, tenant schema.Tenant) (stored, 
 		return stored, was, fmt.Errorf("put tenant %s: %w", tenant.Name, err)
 	}
 	t.cache.forget(tenant.Name)
-	t.signals.Signal(topicTenant, []byte(tenant.Name))
+	t.signals.Signal(schema.TopicTenant, []byte(tenant.Name))
 	return tenant, was, nil
 }
 

@@ -201,7 +201,7 @@ func TestQuotasOfOthersAreHeardOf(t *testing.T) {
 		there := NewTenants(here.store, bucketertest.Signals(nil), time.Now, func() int { return one })
 		heard := NewTenants(here.store, bucketertest.Signals(nil), time.Now, func() int { return one })
 		here.signals = bucketertest.Signals{func(topic string, body []byte) {
-			if topic == topicTenant {
+			if topic == schema.TopicTenant {
 				heard.Changed(body)
 			}
 		}}

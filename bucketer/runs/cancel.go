@@ -11,8 +11,6 @@ import (
 )
 
 const (
-	// topicCancel tells executors to stop a run. Body: its id, as text.
-	topicCancel = "cancel"
 	// markTries bounds how often a mark is tried again because another writer was faster.
 	markTries = 5
 	// carryOutWithin bounds what follows from a mark that stands.
@@ -63,7 +61,7 @@ func (c *Control) carryOut(ctx context.Context, run Run, mark schema.Cancel, aga
 	// context.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), carryOutWithin)
 	defer cancel()
-	c.signals.Signal(topicCancel, []byte(run.ID.String()))
+	c.signals.Signal(schema.TopicCancel, []byte(run.ID.String()))
 	if line, ok := c.CancelLine(&run.Entry, mark); ok {
 		if err := c.core.PutHistory(ctx, []schema.JobRun{line}); err != nil {
 			return Run{}, fmt.Errorf("cancel %s: %w", run.ID, err)

@@ -10,13 +10,10 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
 )
 
 const (
-	// topicTask tells every node that a task was changed. Body: tenant, a line feed, name.
-	topicTask = "task"
-	// topicTaskAsk asks each member to forget a task and to say so. Body: a taskAsk.
-	topicTaskAsk = "task-ask"
 	// askEvery is how often members that have not answered are asked again, because signals may be
 	// lost.
 	askEvery = 200 * time.Millisecond
@@ -47,7 +44,7 @@ func (t *Tasks) awaitListeners(ctx context.Context, tenant, name string) {
 	if h == nil {
 		return
 	}
-	ask := taskAsk{Tenant: tenant, Name: name, Reply: topicTaskAsk + "." + strings.ToLower(rand.Text())}
+	ask := taskAsk{Tenant: tenant, Name: name, Reply: schema.TopicTaskAsk + "." + strings.ToLower(rand.Text())}
 	body, err := json.Marshal(ask)
 	if err != nil {
 		panic("bucketer: " + err.Error()) // it is made of strings
@@ -71,13 +68,13 @@ func (t *Tasks) awaitListeners(ctx context.Context, tenant, name string) {
 	defer end.Stop()
 	// members also has those that the ring gives up meanwhile
 	known, members := make(map[string]bool), h.Members()
-	h.Bus.Signal(topicTaskAsk, body)
+	h.Bus.Signal(schema.TopicTaskAsk, body)
 	for !allKnow(members, known) {
 		select {
 		case member := <-answers:
 			known[member] = true
 		case <-tick.C:
-			h.Bus.Signal(topicTaskAsk, body)
+			h.Bus.Signal(schema.TopicTaskAsk, body)
 		case <-end.C:
 			t.log.Warn("not every member said that it knows of a changed task: waited until each must", "tenant", tenant, "task", name, "known", len(known))
 			return
@@ -102,7 +99,7 @@ func allKnow(members []string, known map[string]bool) bool {
 func (t *Tasks) ListenForTaskChanges(bus bucketer.Bus, member string, apply func(ctx context.Context) error) (cancel func(), err error) {
 	var mu sync.Mutex
 	heard := make(map[string]struct{}) // the questions that were answered
-	return bus.SubscribeSignal(topicTaskAsk, func(body []byte) {
+	return bus.SubscribeSignal(schema.TopicTaskAsk, func(body []byte) {
 		var ask taskAsk
 		if err := json.Unmarshal(body, &ask); err != nil || !replyTopic.MatchString(ask.Reply) {
 			t.log.Warn("a question about a task cannot be read", "err", err)

@@ -121,7 +121,7 @@ func TestAQuestionAboutATaskIsTakenInOnce(t *testing.T) {
 		if _, err := w.ListenForTaskChanges(h, "a", func(context.Context) error { applied++; return nil }); err != nil {
 			t.Fatal(err)
 		}
-		ask := taskAsk{Tenant: "t", Name: "a", Reply: topicTaskAsk + "." + strings.Repeat("a", 26)}
+		ask := taskAsk{Tenant: "t", Name: "a", Reply: schema.TopicTaskAsk + "." + strings.Repeat("a", 26)}
 		if _, err := h.SubscribeSignal(ask.Reply, func([]byte) { answered++ }); err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestAQuestionAboutATaskIsTakenInOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 50 {
-			h.Signal(topicTaskAsk, body)
+			h.Signal(schema.TopicTaskAsk, body)
 		}
 		if applied != 1 || answered != 50 {
 			t.Errorf("50 copies of a question: taken in %d times and answered %d times, want 1 and 50", applied, answered)

@@ -73,6 +73,6 @@ func (t *Tasks) DeleteTask(ctx context.Context, tenant, name string) error {
 func (t *Tasks) taskChanged(ctx context.Context, tenant, name string) {
 	body := []byte(tenant + "\n" + name)
 	t.cache.Changed(body)
-	t.signals.Signal(topicTask, body)
+	t.signals.Signal(schema.TopicTask, body)
 	t.awaitListeners(ctx, tenant, name)
 }

@@ -116,7 +116,7 @@ func TestNames(t *testing.T) {
 		{"runs", queue.DefaultNames.Runs(3), "carillon.run.3.>"},
 		{"near", queue.DefaultNames.Near(63), "carillon.near.63"},
 		{"done", queue.DefaultNames.Done(63), "carillon.done.63"},
-		{"signal", queue.DefaultNames.Signal(queue.TopicCancel), "carillon.signal.cancel"},
+		{"signal", queue.DefaultNames.Signal(schema.TopicCancel), "carillon.signal.cancel"},
 		{"another prefix", queue.Names("eu_1").Stream(0), "eu_1_runs_0"},
 		{"consumer", queue.ConsumerName(""), "executors_normal"},
 	} {

@@ -98,26 +98,11 @@ type Bus interface {
 // Signals carries what every node should learn at once: a cancelled run, a changed task, key or
 // tenant.
 type Signals interface {
-	// Signal sends body to every subscriber of topic. It does not wait.
+	// Signal sends body to every subscriber of topic (schema.Topic…). It does not wait.
 	Signal(topic string, body []byte)
 	// SubscribeSignal calls f with the body of every signal of topic until cancel is called.
 	SubscribeSignal(topic string, f func([]byte)) (cancel func(), err error)
 }
-
-// Topics of Signals.
-const (
-	TopicCancel  = "cancel"  // body: a run id, as text
-	TopicTask    = "task"    // body: tenant, a line feed, name; besides, package bucketer asks on "task-ask"
-	TopicKey     = "key"     // body: the hash of an API key that was made or revoked
-	TopicTenant  = "tenant"  // body: the name of a tenant that was changed
-	TopicSigning = "signing" // body: the tenant whose signing keys were changed
-	// Body: a question about the targets of a tenant. It names the topic of the answers (this one,
-	// a dot and a word), and may name a target whose circuit breaker to close.
-	TopicTargets = "targets"
-
-	// Body: the key of a task's limit; an executor waits for slots of it, or has released some.
-	TopicSlots = "slots"
-)
 
 // Reply is a message that a worker sent back.
 type Reply struct {

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"carillon.dev/carillon/bucketer"
-	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/lease"
 )
@@ -400,7 +399,7 @@ func (k *QuotaAllocator) settle(l *Load, b *block, p quotaPlan, now time.Time) {
 		b.shortages++
 	}
 	if p.signal && k.Signals != nil {
-		k.Signals.Signal(queue.TopicSlots, []byte(b.key))
+		k.Signals.Signal(schema.TopicSlots, []byte(b.key))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/schema"
 )
 
 // administration holds API keys, tenants with their quotas, signing keys, the audit log, and the
@@ -62,8 +63,8 @@ func (o *administration) run(ctx context.Context) error {
 // subscriptions are to changes of keys, tenants and signing keys by other nodes.
 func (o *administration) subscriptions(q queue.Signals) []subscription {
 	return []subscription{
-		topic(q, "changed keys", queue.TopicKey, o.keys.Changed),
-		topic(q, "changed tenants", queue.TopicTenant, o.tenants.Changed),
-		topic(q, "changed signing keys", queue.TopicSigning, o.signing.Changed),
+		topic(q, "changed keys", schema.TopicKey, o.keys.Changed),
+		topic(q, "changed tenants", schema.TopicTenant, o.tenants.Changed),
+		topic(q, "changed signing keys", schema.TopicSigning, o.signing.Changed),
 	}
 }

@@ -44,7 +44,7 @@ func (n *Node) subscriptions() []subscription {
 		apply = n.dispatcher.TaskChanged
 	}
 	subs := []subscription{
-		topic(n.queue, "changed tasks", queue.TopicTask, n.bucketer.TaskCache().Changed),
+		topic(n.queue, "changed tasks", schema.TopicTask, n.bucketer.TaskCache().Changed),
 		{"questions about tasks", func() (func(), error) {
 			return n.bucketer.ListenForTaskChanges(n.queue, n.cfg.Node.Name, apply)
 		}},
@@ -54,12 +54,12 @@ func (n *Node) subscriptions() []subscription {
 		return subs
 	}
 	return append(subs,
-		topic(n.queue, "cancelled runs", queue.TopicCancel, func(body []byte) {
+		topic(n.queue, "cancelled runs", schema.TopicCancel, func(body []byte) {
 			if id, err := schema.ParseEntryID(string(body)); err == nil {
 				n.executor.Cancel(id)
 			}
 		}),
-		topic(n.queue, "waits for slots", queue.TopicSlots, n.executor.SlotsChanged),
+		topic(n.queue, "waits for slots", schema.TopicSlots, n.executor.SlotsChanged),
 		subscription{"questions about targets", func() (func(), error) {
 			return n.targets().answer(n.cfg.Node.Name, n.executor)
 		}},

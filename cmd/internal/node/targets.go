@@ -29,7 +29,7 @@ const (
 	maxTargets = 2000
 )
 
-// targetsRequest is the body of queue.TopicTargets.
+// targetsRequest is the body of schema.TopicTargets.
 type targetsRequest struct {
 	Tenant string `json:"tenant"`
 	Reply  string `json:"reply"` // the topic of the answers
@@ -67,7 +67,7 @@ func (t *targets) ResetTarget(ctx context.Context, tenant, target string) (known
 // ask asks all executors. The reset is part of the same signal, because two signals may arrive in
 // any order.
 func (t *targets) ask(ctx context.Context, ask targetsRequest) (known []httpapi.NodeTarget, missing []string, err error) {
-	ask.Reply = queue.TopicTargets + "." + strings.ToLower(rand.Text())
+	ask.Reply = schema.TopicTargets + "." + strings.ToLower(rand.Text())
 	heard := make(chan targetsAnswer, 64)
 	stop := make(chan struct{})
 	cancel, err := t.queue.SubscribeSignal(ask.Reply, func(body []byte) {
@@ -90,7 +90,7 @@ func (t *targets) ask(ctx context.Context, ask targetsRequest) (known []httpapi.
 	if err != nil {
 		return nil, nil, fmt.Errorf("ask executors: %w", err)
 	}
-	t.queue.Signal(queue.TopicTargets, body)
+	t.queue.Signal(schema.TopicTargets, body)
 	missing = t.executors()
 	answered := make(map[string]bool)
 	late := time.NewTimer(targetsTimeout)
@@ -127,7 +127,7 @@ func nodeTarget(node string, s admission.TargetState) httpapi.NodeTarget {
 
 // answer makes x answer and reset as other nodes ask, until cancel is called.
 func (t *targets) answer(node string, x *executor.Executor) (cancel func(), err error) {
-	return t.queue.SubscribeSignal(queue.TopicTargets, func(body []byte) {
+	return t.queue.SubscribeSignal(schema.TopicTargets, func(body []byte) {
 		var ask targetsRequest
 		if err := json.Unmarshal(body, &ask); err != nil || !replyTopic.MatchString(ask.Reply) {
 			t.log.Warn("a question about targets cannot be read", "err", err)

@@ -11,7 +11,6 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/dispatcher"
-	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
 	"carillon.dev/carillon/executor"
 	"carillon.dev/carillon/executor/target"
@@ -166,7 +165,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	if err != nil {
 		return nil, err
 	}
-	unsubscribe, err := l.conn.SubscribeSignal(queue.TopicCancel, func(body []byte) {
+	unsubscribe, err := l.conn.SubscribeSignal(schema.TopicCancel, func(body []byte) {
 		if id, err := schema.ParseEntryID(string(body)); err == nil {
 			l.executor.Cancel(id)
 		}
@@ -174,7 +173,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	if err != nil {
 		return nil, err
 	}
-	slots, err := l.conn.SubscribeSignal(queue.TopicSlots, l.executor.SlotsChanged)
+	slots, err := l.conn.SubscribeSignal(schema.TopicSlots, l.executor.SlotsChanged)
 	if err != nil {
 		return nil, err
 	}

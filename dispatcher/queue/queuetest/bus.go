@@ -106,11 +106,11 @@ func signals(t *testing.T, r *Rig) {
 	here, hear := listen[byte]()
 	there, hearThere := listen[byte]()
 	must := subscribed(t)
-	must(r.Queue.SubscribeSignal(queue.TopicCancel, hear))
-	must(r.Other.SubscribeSignal(queue.TopicCancel, hearThere))
-	must(r.Other.SubscribeSignal(queue.TopicTask, func(b []byte) { t.Errorf("topic %s heard %q", queue.TopicTask, b) }))
+	must(r.Queue.SubscribeSignal(schema.TopicCancel, hear))
+	must(r.Other.SubscribeSignal(schema.TopicCancel, hearThere))
+	must(r.Other.SubscribeSignal(schema.TopicTask, func(b []byte) { t.Errorf("topic %s heard %q", schema.TopicTask, b) }))
 	body := []byte("a run")
-	r.Queue.Signal(queue.TopicCancel, body)
+	r.Queue.Signal(schema.TopicCancel, body)
 	for name, ch := range map[string]heard[byte]{"the sender": here, "another": there} {
 		if got := await(t, "signal for "+name, ch); !bytes.Equal(got, body) {
 			t.Errorf("%s heard %q, want %q", name, got, body)
@@ -121,13 +121,13 @@ func signals(t *testing.T, r *Rig) {
 // replies: a node that asks all others names a topic, and only subscribers of that topic get the
 // answers.
 func replies(t *testing.T, r *Rig) {
-	const mine, others = queue.TopicTargets + ".abc", queue.TopicTargets + ".abd"
+	const mine, others = schema.TopicTargets + ".abc", schema.TopicTargets + ".abd"
 	must := subscribed(t)
 	answers, hear := listen[byte]()
 	must(r.Queue.SubscribeSignal(mine, hear))
 	must(r.Other.SubscribeSignal(others, func(b []byte) { t.Errorf("topic %s heard %q", others, b) }))
-	must(r.Other.SubscribeSignal(queue.TopicTargets, func(topic []byte) { r.Other.Signal(string(topic), []byte("an answer")) }))
-	r.Queue.Signal(queue.TopicTargets, []byte(mine))
+	must(r.Other.SubscribeSignal(schema.TopicTargets, func(topic []byte) { r.Other.Signal(string(topic), []byte("an answer")) }))
+	r.Queue.Signal(schema.TopicTargets, []byte(mine))
 	if got := await(t, "an answer", answers); string(got) != "an answer" {
 		t.Errorf("the topic of the answers heard %q", got)
 	}
