@@ -28,8 +28,9 @@ func CeilMilli(t time.Time) time.Time {
 }
 
 // keyedID returns the id of a keyed line with an instant. It is a function of tenant, key, instant
-// and the number of shards alone, so the line sent again is the same row. The shard is one of
-// keyedWays for each (tenant, bucket).
+// and the number of shards alone, so the line sent again is the same row. Under another number of
+// shards it is another row: chunk.look looks for it under each. The shard is one of keyedWays for
+// each (tenant, bucket).
 func keyedID(tenant, key string, at time.Time, shards int) schema.EntryID {
 	due := CeilMilli(at)
 	hash := schema.HashOf(tenant, key, strconv.FormatInt(due.UnixMilli(), 10))

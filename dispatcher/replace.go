@@ -25,7 +25,7 @@ func (w *replacer) start(ctx context.Context, now time.Time) {
 	if w.busy {
 		return
 	}
-	// bucketer.Replace writes a new watch entry once in half a retention at most.
+	// runs.Recorder.Replace writes a new watch entry once in half a retention at most.
 	aging := w.d.writer.Expiry(now, now).Sub(now) / 4
 	var ids []schema.EntryID
 	for p := range w.state.All() {

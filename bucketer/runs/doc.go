@@ -39,5 +39,5 @@
 //	record.go                     Recorder: attempts and lines of history
 //	followup.go, replace.go       Recorder: what follows from records; an entry instead of another
 //	deadletters.go                DeadLetterQueue: write, supersede, resolve
-//	deadletters_read.go           DeadLetterQueue: list, show, replay, discard
+//	deadletters_replay.go         DeadLetterQueue: list, show, replay, discard
 package runs

@@ -34,7 +34,7 @@ type breaker struct {
 	opened  int                                // how often it has opened
 	spare   int                                // permits of the circuit that no probe uses
 
-	// What is told of it (targets.go). All three begin anew when it closes.
+	// What is told of it (states.go). All three begin anew when it closes.
 	since    time.Time // since when it is not closed; zero: it is
 	failed   uint      // attempts that failed, but those that the circuit counts
 	deferred int       // how often a start was deferred because of it
