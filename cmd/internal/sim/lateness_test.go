@@ -58,6 +58,16 @@ func (s *Scenario) bound(away time.Duration) check.LatenessBound {
 	return check.LatenessBound{Max: late}
 }
 
+// boundRecurring returns how late runs of recurring jobs may start. The runs of a job are planned
+// one after the other, so what losses cost adds up, until the misfire policy decides.
+func (s *Scenario) boundRecurring(away time.Duration) check.LatenessBound {
+	b := s.bound(away)
+	if s.Faults.Store > 0 || s.Faults.Message > 0 {
+		b.Max += overdueAfter
+	}
+	return b
+}
+
 // off returns by how much clocks may be off.
 func (s *Scenario) off() time.Duration {
 	if s.Steps > 0 {
