@@ -69,6 +69,16 @@ func (q *Queue) fetch(ctx context.Context, n queue.Lane, p schema.Priority, limi
 		if err != nil {
 			return nil, err
 		}
+		if !q.nc.IsConnected() { // the pull would be sent later, and answered when session has ended
+			select {
+			case <-ctx.Done():
+				return nil, nil
+			case <-session.Done():
+				continue
+			case <-time.After(time.Until(end)):
+				return nil, nil
+			}
+		}
 		var ds []queue.Delivery
 		in, err := q.puller(l, p)
 		if err == nil {

@@ -15,6 +15,7 @@ import (
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/jetstream"
 	"carillon.dev/carillon/dispatcher/queue/jetstream/embedded"
+	"carillon.dev/carillon/schema"
 )
 
 // line leads to a server, and can be cut.
@@ -89,6 +90,16 @@ func (l *line) carry(near net.Conn) {
 	back.Wait()
 }
 
+// until waits for a state of the queue.
+func until(t *testing.T, what string, reached func() bool) {
+	t.Helper()
+	for begun := time.Now(); !reached(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(begun) > patience {
+			t.Fatalf("after %v the queue is not %s", patience, what)
+		}
+	}
+}
+
 // TestARequestWithoutAConnectionIsNotKept: the client kept requests that were made while it was not
 // connected, and sent them to workers when it was again: long after their askers had given up, and
 // beside what had been asked since.
@@ -118,19 +129,11 @@ func TestARequestWithoutAConnectionIsNotKept(t *testing.T) {
 		defer cancel()
 		return q.Request(ctx, "work.late", nil, []byte(text), func(queue.Reply) bool { return false })
 	}
-	until := func(what string, reached func() bool) {
-		t.Helper()
-		for begun := time.Now(); !reached(); time.Sleep(10 * time.Millisecond) {
-			if time.Since(begun) > patience {
-				t.Fatalf("after %v the queue is not %s", patience, what)
-			}
-		}
-	}
 	if err := ask("before", patience); err != nil || !q.Reachable() {
 		t.Fatalf("Request: %v, Reachable: %v; want an answer and true", err, q.Reachable())
 	}
 	l.set(true)
-	until("cut off", func() bool { return q.Ready() != nil })
+	until(t, "cut off", func() bool { return q.Ready() != nil })
 	if q.Reachable() {
 		t.Error("Reachable without a connection: true")
 	}
@@ -138,11 +141,48 @@ func TestARequestWithoutAConnectionIsNotKept(t *testing.T) {
 		t.Errorf("Request without a connection: %v, want ErrOffline", err)
 	}
 	l.set(false)
-	until("connected again", func() bool { return q.Ready() == nil })
+	until(t, "connected again", func() bool { return q.Ready() == nil })
 	if err := ask("after", patience); err != nil || !q.Reachable() {
 		t.Errorf("Request when connected again: %v, Reachable: %v; want an answer and true", err, q.Reachable())
 	}
 	if got := []string{<-heard, <-heard}; got[0] != "before" || got[1] != "after" {
 		t.Errorf("the worker heard %q first, want what was asked before and after", got)
+	}
+}
+
+// TestAPullWithoutAConnectionIsNotKept: the client kept pulls that were made while it was not
+// connected. When it was again, it sent them, and the session that had made them ended: what the
+// server answered was read by nobody, and came again after AckWait.
+func TestAPullWithoutAConnectionIsNotKept(t *testing.T) {
+	server, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: true})
+	if err != nil {
+		t.Fatalf("embedded.Start: %v", err)
+	}
+	t.Cleanup(server.Close)
+	l, url := lead(t, server.URL())
+	q := connect(t, jetstream.Config{URLs: []string{url}, Lanes: 1})
+	nc, _ := dial(t, jetstream.Config{Server: server})
+	pulls, err := nc.SubscribeSync("$JS.API.CONSUMER.MSG.NEXT.>")
+	if err != nil {
+		t.Fatalf("subscribe: %v", err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatalf("flush: %v", err)
+	}
+	l.set(true)
+	until(t, "cut off", func() bool { return q.Ready() != nil })
+	if ds, err := q.Fetch(t.Context(), 0, schema.Normal, 7, 100*time.Millisecond); err != nil || len(ds) > 0 {
+		t.Errorf("Fetch without a connection = %d messages, %v, want none", len(ds), err)
+	}
+	l.set(false)
+	until(t, "connected again", func() bool { return q.Ready() == nil })
+	publish(t, q, envelope(t, 1))
+	fetch(t, q).Ack() // pulls one message
+	m, err := pulls.NextMsg(patience)
+	if err != nil {
+		t.Fatalf("NextMsg: %v", err)
+	}
+	if !strings.Contains(string(m.Data), `"batch":1,`) {
+		t.Errorf("the first pull after the cut asks %s, want that of the fetch after it", m.Data)
 	}
 }
