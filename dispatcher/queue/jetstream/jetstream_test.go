@@ -3,6 +3,7 @@ package jetstream_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -357,6 +358,69 @@ func TestAnIdleFetchPullsAtMostOnceASecond(t *testing.T) {
 	}
 	if got, most := pulls.Load(), int32(time.Since(start)/time.Second)+1; got < 1 || got > most {
 		t.Errorf("an idle fetch pulled %d times in %v, want 1 to %d", got, time.Since(start), most)
+	}
+}
+
+// A pull that waited until all that it may bring had arrived would be late by up to two seconds, and
+// one without a bound of its bytes would bring 512 times 512 KiB.
+func TestAPullAsksForWhatIsThereOrTheFirst(t *testing.T) {
+	s := start(t)
+	nc, _ := dial(t, jetstream.Config{Server: s})
+	q := connect(t, jetstream.Config{Server: s, Lanes: 1})
+	pulls, err := nc.SubscribeSync("$JS.API.CONSUMER.MSG.NEXT.>")
+	if err != nil {
+		t.Fatalf("subscribe: %v", err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatalf("flush: %v", err)
+	}
+	if ds, err := q.Fetch(t.Context(), 0, schema.Normal, 100, 50*time.Millisecond); err != nil || len(ds) > 0 {
+		t.Fatalf("Fetch = %d messages, %v, want none", len(ds), err)
+	}
+	m, err := pulls.NextMsg(patience)
+	if err != nil {
+		t.Fatalf("NextMsg: %v", err)
+	}
+	var got struct {
+		Expires  time.Duration `json:"expires"`
+		Batch    int           `json:"batch"`
+		MaxBytes int           `json:"max_bytes"`
+		NoWait   bool          `json:"no_wait"`
+	}
+	if err := json.Unmarshal(m.Data, &got); err != nil {
+		t.Fatalf("Unmarshal: %v", err)
+	}
+	if !got.NoWait || got.Expires <= 0 || got.Expires > 50*time.Millisecond || got.Batch != 100 || got.MaxBytes != 16<<20 {
+		t.Errorf("a pull asks %s, want no_wait, expires up to 50 ms, 100 messages and 16 MiB", m.Data)
+	}
+}
+
+// Where few messages are left for others that wait already, pulls are refused at once.
+func TestARefusedPullIsNotRepeatedAtOnce(t *testing.T) {
+	s := start(t)
+	nc, js := dial(t, jetstream.Config{Server: s})
+	q := connect(t, jetstream.Config{Server: s, Lanes: 1})
+	if err := js.DeleteConsumer(t.Context(), "carillon_runs_0", queue.ConsumerName(schema.Normal)); err != nil {
+		t.Fatalf("DeleteConsumer: %v", err)
+	}
+	var pulls atomic.Int32
+	if _, err := nc.Subscribe("$JS.API.CONSUMER.MSG.NEXT.>", func(m *nats.Msg) { // in the consumer's place
+		pulls.Add(1)
+		if err := m.RespondMsg(&nats.Msg{Header: nats.Header{"Status": {"408"}, "Description": {"Requests Pending"}}}); err != nil {
+			t.Errorf("RespondMsg: %v", err)
+		}
+	}); err != nil {
+		t.Fatalf("subscribe: %v", err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatalf("flush: %v", err)
+	}
+	if ds, err := q.Fetch(t.Context(), 0, schema.Normal, 100, 500*time.Millisecond); len(ds) > 0 {
+		t.Errorf("Fetch = %d messages, %v, want none", len(ds), err)
+	}
+	// The pauses are 10, 20, 40, 80, 160 and 250 ms.
+	if got := pulls.Load(); got < 2 || got > 7 {
+		t.Errorf("a fetch of 500 ms pulled %d times, want 2 to 7", got)
 	}
 }
 
