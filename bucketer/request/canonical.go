@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"slices"
-	"strconv"
 )
 
 // canonical appends the canonical text of node i: no space, members sorted by name, strings with
@@ -53,10 +53,8 @@ func quote(to, s []byte) []byte {
 		switch {
 		case c == '"' || c == '\\':
 			to = append(to, '\\', c)
-		case c < 0x10:
-			to = append(append(to, `\u000`...), strconv.FormatUint(uint64(c), 16)...)
 		case c < ' ':
-			to = append(append(to, `\u00`...), strconv.FormatUint(uint64(c), 16)...)
+			to = fmt.Appendf(to, `\u%04x`, c)
 		default:
 			to = append(to, c)
 		}

@@ -20,6 +20,8 @@ func (e *NotJSONError) Error() string {
 // maxEcho is how many bytes of a wrong value are said back.
 const maxEcho = 100
 
+func echo(value []byte) string { return string(bucketer.Shorten(value, maxEcho)) }
+
 // fault notes that node i is wrong and says its value back, unless it is large.
 func (d *fields) fault(i int32, format string, args ...any) {
 	if d.full() {
@@ -28,9 +30,9 @@ func (d *fields) fault(i int32, format string, args ...any) {
 	f := bucketer.Fault{Location: d.doc.location(i), Message: fmt.Sprintf(format, args...)}
 	switch n := &d.doc.nodes[i]; n.kind {
 	case kindString:
-		f.Value = string(bucketer.Shorten(d.doc.stringOf(i), maxEcho))
+		f.Value = echo(d.doc.stringOf(i))
 	case kindNumber:
-		f.Value = string(bucketer.Shorten(d.doc.raw(i), maxEcho))
+		f.Value = echo(d.doc.raw(i))
 	case kindTrue, kindFalse:
 		f.Value = n.kind == kindTrue
 	}
@@ -49,6 +51,22 @@ func (d *fields) faultAt(location, format string, args ...any) {
 	if !d.full() {
 		d.faults = append(d.faults, bucketer.Fault{Location: location, Message: fmt.Sprintf(format, args...)})
 	}
+}
+
+// require notes that object i lacks a member that it must have.
+func (d *fields) require(i int32, stated bool, name string) {
+	if !stated && d.is(i, kindObject) {
+		d.faultAt(d.doc.location(i)+"."+name, "is missing")
+	}
+}
+
+// pathFaults returns what is wrong with a name in the path of a request.
+func pathFaults(location, name string) bucketer.Faults {
+	what := bucketer.NameFault(name)
+	if what == "" {
+		return nil
+	}
+	return bucketer.Faults{{Location: location, Message: what, Value: echo([]byte(name))}}
 }
 
 // full reports whether as many faults are noted as may be, and says so once.

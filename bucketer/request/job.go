@@ -73,9 +73,7 @@ func (d *Decoder) PutJob(tenant, name string, body []byte, now time.Time) (schem
 	if d.notJSON != nil {
 		return schema.JobSpec{}, err
 	}
-	if what := bucketer.NameFault(name); what != "" {
-		d.faults = append(bucketer.Faults{{Location: "path.id", Message: what, Value: string(bucketer.Shorten([]byte(name), maxEcho))}}, d.faults...)
-	}
+	d.faults = append(pathFaults("path.id", name), d.faults...)
 	switch {
 	case err != nil:
 	case spec == nil:
@@ -105,7 +103,7 @@ type jobReader struct {
 	d    *Decoder
 	job  bucketer.Job
 	work workReader
-	task int32 // its node, or -1
+	task int32 // its node, or 0
 
 	// What only jobs that can have many runs say, and at which nodes.
 	spec schema.JobSpec
@@ -117,7 +115,7 @@ func (d *Decoder) job(body []byte, form jobForm) (bucketer.Job, *schema.JobSpec,
 	if !d.begin(body) {
 		return bucketer.Job{}, nil, d.err()
 	}
-	r := jobReader{jobForm: form, d: d, work: workReader{d: d, tenant: form.tenant}, task: -1, when: scheduleReader{d: d, now: form.now, otherwise: form.anchor}}
+	r := jobReader{jobForm: form, d: d, work: workReader{d: d, tenant: form.tenant}, when: scheduleReader{d: d, now: form.now, otherwise: form.anchor}}
 	r.job.Tenant = form.tenant
 	for c := range d.members(0) {
 		r.field(string(d.doc.name(c)), c)
@@ -149,14 +147,10 @@ func (r *jobReader) field(name string, c int32) {
 			d.faultQuietly(c, "belongs to the lines of an import; a single request has the header Idempotency-Key")
 			return
 		}
-		if r.job.Key = d.string(c); d.is(c, kindString) {
-			if what := KeyFault(r.job.Key); what != "" {
-				d.fault(c, "%s", what)
-			}
-		}
+		r.job.Key = d.checked(c, KeyFault)
 	case "task":
 		r.task = c
-		r.job.Task = r.name(c)
+		r.job.Task = d.named(c)
 	case "schedule":
 		r.when.read(c)
 	case "payload":
@@ -186,7 +180,7 @@ func (r *jobReader) manyField(name string, c int32) {
 	d := r.d
 	switch name {
 	case "name":
-		r.spec.Name = r.name(c)
+		r.spec.Name = d.named(c)
 	case "start":
 		r.when.start, r.when.schedule.Start = c, d.instant(c, r.now.AddDate(MaxHorizon, 0, 0))
 	case "end":
@@ -202,16 +196,6 @@ func (r *jobReader) manyField(name string, c int32) {
 	}
 }
 
-func (r *jobReader) name(c int32) string {
-	name := r.d.string(c)
-	if r.d.is(c, kindString) {
-		if what := bucketer.NameFault(name); what != "" {
-			r.d.fault(c, "%s", what)
-		}
-	}
-	return name
-}
-
 func (r *jobReader) concurrency(i int32) *schema.Concurrency {
 	d, out, stated := r.d, new(schema.Concurrency), false
 	for c := range d.object(i) {
@@ -225,9 +209,7 @@ func (r *jobReader) concurrency(i int32) *schema.Concurrency {
 			d.faultQuietly(c, "is not a field of concurrency")
 		}
 	}
-	if !stated && d.is(i, kindObject) {
-		d.faultAt(d.doc.location(i)+".limit", "is missing")
-	}
+	d.require(i, stated, "limit")
 	return out
 }
 
@@ -236,14 +218,12 @@ func (r *jobReader) finish() {
 	d, w := r.d, &r.work
 	w.finish()
 	switch {
-	case r.task >= 0 && w.targets > 0:
+	case (r.task > 0) == (w.targets > 0):
 		d.faultAt("body", "must have exactly one of task, http, nats and script")
-	case r.task >= 0:
+	case r.task > 0:
 		for _, c := range w.limits {
 			d.faultQuietly(c, "belongs to the task: it cannot be stated beside one")
 		}
-	case w.targets == 0:
-		d.faultAt("body", "must have exactly one of task, http, nats and script")
 	default:
 		work := w.work
 		r.job.Work = &work

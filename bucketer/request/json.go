@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"carillon.dev/carillon/bucketer"
@@ -114,12 +115,7 @@ func (d *document) value(at int, n node) (int, error) {
 			return at, &nestingError{self}
 		}
 		d.open = append(d.open, self)
-		if c == '{' {
-			at, err = d.members(at + 1)
-		} else {
-			at, err = d.elements(at + 1)
-		}
-		if err != nil {
+		if at, err = d.children(at+1, c == '{'); err != nil {
 			return at, err
 		}
 		d.open = d.open[:len(d.open)-1]
@@ -158,59 +154,53 @@ func (d *document) value(at int, n node) (int, error) {
 	return at, nil
 }
 
-func (d *document) members(at int) (int, error) {
+// children scans what stands in an object or array, after its opening bracket.
+func (d *document) children(at int, object bool) (int, error) {
+	end, unended := byte(']'), "no comma or closing bracket after an element"
+	if object {
+		end, unended = '}', "no comma or closing brace after a member"
+	}
 	at = d.space(at)
-	if at < len(d.text) && d.text[at] == '}' {
+	if at < len(d.text) && d.text[at] == end {
 		return at + 1, nil
 	}
 	for {
-		if at >= len(d.text) || d.text[at] != '"' {
-			return at, d.broken(at, "no member name")
-		}
-		n := node{nameOf: int32(at + 1)} // #nosec G115
+		var n node
 		var err error
-		if at, n.nameEscaped, err = d.str(at + 1); err != nil {
-			return at, err
+		if object {
+			if n, at, err = d.memberName(at); err != nil {
+				return at, err
+			}
 		}
-		n.nameTo = int32(at - 1) // #nosec G115
-		if at = d.space(at); at >= len(d.text) || d.text[at] != ':' {
-			return at, d.broken(at, "no colon after a member name")
-		}
-		if at, err = d.value(d.space(at+1), n); err != nil {
+		if at, err = d.value(at, n); err != nil {
 			return at, err
 		}
 		at = d.space(at)
 		switch {
 		case at < len(d.text) && d.text[at] == ',':
 			at = d.space(at + 1)
-		case at < len(d.text) && d.text[at] == '}':
+		case at < len(d.text) && d.text[at] == end:
 			return at + 1, nil
 		default:
-			return at, d.broken(at, "no comma or closing brace after a member")
+			return at, d.broken(at, unended)
 		}
 	}
 }
 
-func (d *document) elements(at int) (int, error) {
-	at = d.space(at)
-	if at < len(d.text) && d.text[at] == ']' {
-		return at + 1, nil
+// memberName scans a name and the colon after it, up to the member's value.
+func (d *document) memberName(at int) (n node, next int, err error) {
+	if at >= len(d.text) || d.text[at] != '"' {
+		return n, at, d.broken(at, "no member name")
 	}
-	for {
-		var err error
-		if at, err = d.value(at, node{}); err != nil {
-			return at, err
-		}
-		at = d.space(at)
-		switch {
-		case at < len(d.text) && d.text[at] == ',':
-			at = d.space(at + 1)
-		case at < len(d.text) && d.text[at] == ']':
-			return at + 1, nil
-		default:
-			return at, d.broken(at, "no comma or closing bracket after an element")
-		}
+	n.nameOf = int32(at + 1) // #nosec G115
+	if at, n.nameEscaped, err = d.str(at + 1); err != nil {
+		return n, at, err
 	}
+	n.nameTo = int32(at - 1) // #nosec G115
+	if at = d.space(at); at >= len(d.text) || d.text[at] != ':' {
+		return n, at, d.broken(at, "no colon after a member name")
+	}
+	return n, d.space(at + 1), nil
 }
 
 // str scans the rest of a string, after its opening quote.
@@ -221,8 +211,8 @@ func (d *document) str(at int) (end int, escaped bool, err error) {
 			return at + 1, escaped, nil
 		case c == '\\':
 			escaped = true
-			next, ok := escape(d.text[at:])
-			if !ok {
+			_, next := unescape(d.text[at:])
+			if next == 0 {
 				if len(d.text)-at < 12 && bytes.IndexByte(d.text[at+1:], '"') < 0 {
 					return at, false, d.broken(len(d.text), "")
 				}
@@ -244,15 +234,8 @@ func (d *document) str(at int) (end int, escaped bool, err error) {
 	return at, false, d.broken(at, "")
 }
 
-// escape returns the length of the escape sequence at the start of s. Surrogates must come in
-// pairs.
-func escape(s []byte) (int, bool) {
-	_, n := unescape(s)
-	return n, n > 0
-}
-
 // unescape returns the character that the escape sequence at the start of s stands for, and the
-// sequence's length; 0 means that it stands for none.
+// sequence's length; 0 means that it stands for none. Surrogates must come in pairs.
 func unescape(s []byte) (rune, int) {
 	if len(s) < 2 {
 		return 0, 0
@@ -273,82 +256,64 @@ func unescape(s []byte) (rune, int) {
 	case 'u':
 		r, ok := hex4(s[2:])
 		switch {
-		case !ok || r >= 0xdc00 && r < 0xe000:
+		case !ok:
 			return 0, 0
-		case r < 0xd800 || r >= 0xe000:
+		case !utf16.IsSurrogate(r):
 			return r, 6
-		}
-		if len(s) < 12 || s[6] != '\\' || s[7] != 'u' {
+		case len(s) < 12 || s[6] != '\\' || s[7] != 'u':
 			return 0, 0
 		}
 		low, ok := hex4(s[8:])
-		if !ok || low < 0xdc00 || low >= 0xe000 {
-			return 0, 0
+		if r = utf16.DecodeRune(r, low); ok && r != utf8.RuneError {
+			return r, 12
 		}
-		return 0x10000 + (r-0xd800)<<10 + (low - 0xdc00), 12
 	}
 	return 0, 0
 }
 
-func hex4(s []byte) (r rune, ok bool) {
+func hex4(s []byte) (rune, bool) {
 	if len(s) < 4 {
 		return 0, false
 	}
-	for _, c := range s[:4] {
-		switch {
-		case c >= '0' && c <= '9':
-			r = r<<4 | rune(c-'0')
-		case c >= 'a' && c <= 'f':
-			r = r<<4 | rune(c-'a'+10)
-		case c >= 'A' && c <= 'F':
-			r = r<<4 | rune(c-'A'+10)
-		default:
-			return 0, false
-		}
-	}
-	return r, true
+	v, err := strconv.ParseUint(string(s[:4]), 16, 16)
+	return rune(v), err == nil // #nosec G115 -- 16 bits
 }
 
 func (d *document) number(at int) (int, error) {
 	if d.text[at] == '-' {
 		at++
 	}
-	switch {
-	case at < len(d.text) && d.text[at] == '0':
+	var err error
+	if at < len(d.text) && d.text[at] == '0' {
 		at++
-	default:
-		next := d.digits(at)
-		if next == at {
-			return at, d.broken(at, "bad number")
-		}
-		at = next
+	} else if at, err = d.digits(at); err != nil {
+		return at, err
 	}
 	if at < len(d.text) && d.text[at] == '.' {
-		next := d.digits(at + 1)
-		if next == at+1 {
-			return at, d.broken(next, "bad number")
+		if at, err = d.digits(at + 1); err != nil {
+			return at, err
 		}
-		at = next
 	}
 	if at < len(d.text) && d.text[at]|0x20 == 'e' {
 		at++
 		if at < len(d.text) && (d.text[at] == '+' || d.text[at] == '-') {
 			at++
 		}
-		next := d.digits(at)
-		if next == at {
-			return at, d.broken(at, "bad number")
-		}
-		at = next
+		return d.digits(at)
 	}
 	return at, nil
 }
 
-func (d *document) digits(at int) int {
+// digits scans one digit or more.
+func (d *document) digits(at int) (int, error) {
+	from := at
 	for at < len(d.text) && d.text[at] >= '0' && d.text[at] <= '9' {
 		at++
 	}
-	return at
+	if at == from {
+		return at, d.broken(at, "bad number")
+	}
+	return at, nil
 }
 
 func (d *document) word(at int, w string) (int, error) {

@@ -46,9 +46,7 @@ func (d *Decoder) Operation(body []byte) (schema.OperationSpec, error) {
 			d.faultQuietly(c, "is not a field of an operation")
 		}
 	}
-	if action == 0 {
-		d.faultAt("body.action", "is missing")
-	}
+	d.require(0, action > 0, "action")
 	if filter == 0 {
 		d.faultAt("body.filter", "is missing: {} selects every job")
 	} else {
@@ -123,9 +121,7 @@ func (d *Decoder) operationFilter(i int32, action string) schema.OperationFilter
 			to, f.To = c, d.instant(c, lastInstant)
 		case "task":
 			ofRuns = append(ofRuns, c)
-			if f.Task = d.string(c); d.is(c, kindString) && bucketer.NameFault(f.Task) != "" {
-				d.fault(c, "%s", bucketer.NameFault(f.Task))
-			}
+			f.Task = d.named(c)
 		default:
 			d.faultQuietly(c, "is not a field of this filter")
 		}
@@ -173,13 +169,12 @@ func (d *Decoder) operationFilter(i int32, action string) schema.OperationFilter
 func (d *Decoder) operationSpan(i, from, to int32, f *schema.OperationFilter) {
 	switch {
 	case from == 0 || to == 0:
-		for _, end := range []struct {
-			node int32
-			name string
-		}{{from, "from"}, {to, "to"}} {
-			if end.node == 0 {
-				d.faultAt(d.doc.location(i)+"."+end.name, "is missing: runs are selected by due time")
-			}
+		const what = "is missing: runs are selected by due time"
+		if from == 0 {
+			d.faultAt(d.doc.location(i)+".from", what)
+		}
+		if to == 0 {
+			d.faultAt(d.doc.location(i)+".to", what)
 		}
 	case f.From.IsZero() || f.To.IsZero(): // they have faults of their own
 	case !f.To.After(f.From):

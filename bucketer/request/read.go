@@ -84,6 +84,20 @@ func (d *fields) string(i int32) string {
 	return string(d.doc.stringOf(i))
 }
 
+// checked returns the string that node i is. Check says what is wrong with it, or "".
+func (d *fields) checked(i int32, check func(string) string) string {
+	s := d.string(i)
+	if d.is(i, kindString) {
+		if what := check(s); what != "" {
+			d.fault(i, "%s", what)
+		}
+	}
+	return s
+}
+
+// named returns the name that node i is.
+func (d *fields) named(i int32) string { return d.checked(i, bucketer.NameFault) }
+
 // text returns the string that node i is, at most limit bytes long, without control characters but
 // line ends and tabs.
 func (d *fields) text(i int32, limit int) string {

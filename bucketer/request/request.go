@@ -155,9 +155,7 @@ func (d *Decoder) Task(tenant, name string, body []byte) (schema.Task, error) {
 	if !d.begin(body) {
 		return schema.Task{}, d.err()
 	}
-	if what := bucketer.NameFault(name); what != "" {
-		d.faults = append(d.faults, bucketer.Fault{Location: "path.name", Message: what, Value: string(bucketer.Shorten([]byte(name), maxEcho))})
-	}
+	d.faults = append(d.faults, pathFaults("path.name", name)...)
 	t := schema.Task{Tenant: tenant, Name: name}
 	w := workReader{d: d, tenant: tenant}
 	for c := range d.members(0) {
@@ -167,7 +165,7 @@ func (d *Decoder) Task(tenant, name string, body []byte) (schema.Task, error) {
 		case "payload_schema":
 			t.PayloadSchema = d.payloadSchema(c)
 		case "rate":
-			t.Rate = d.rate(c)
+			t.Rate = d.checked(c, rateFault)
 		case "max_concurrent":
 			t.MaxConcurrent = d.integer(c, 1, schema.MaxTaskConcurrent)
 		default:
@@ -205,15 +203,10 @@ func (d *Decoder) payloadSchema(i int32) json.RawMessage {
 	return text.Bytes()
 }
 
-// rate returns the rate that node i is, as text.
-func (d *fields) rate(i int32) string {
-	text := d.string(i)
-	if !d.is(i, kindString) {
-		return ""
-	}
+// rateFault says what is wrong with a rate, or "".
+func rateFault(text string) string {
 	if _, err := schema.ParseRate(text); err != nil {
-		d.fault(i, "%v", err)
-		return ""
+		return err.Error()
 	}
-	return text
+	return ""
 }

@@ -102,11 +102,8 @@ func (r *scheduleReader) word(i int32, what string) string {
 
 // finish checks what concerns a recurring schedule as a whole, and that it has a time to come.
 func (r *scheduleReader) finish() {
-	if r.faulty {
-		return
-	}
-	for _, f := range ScheduleFaults(schedule.Check(r.rule(), r.now)) {
-		r.fault(f)
+	if !r.faulty {
+		r.note(schedule.Check(r.rule(), r.now))
 	}
 }
 
@@ -119,17 +116,19 @@ func (r *scheduleReader) rule() schema.Schedule {
 	return rule
 }
 
-// compile compiles the schedule if its fields are well each; nil says that something is wrong with
-// it.
-func (r *scheduleReader) compile() *schedule.Schedule {
-	if r.faulty {
-		return nil
+// compile checks what finish does, but not that the schedule has a time to come.
+func (r *scheduleReader) compile() {
+	if !r.faulty {
+		_, err := schedule.Compile(r.rule(), 0)
+		r.note(err)
 	}
-	compiled, err := schedule.Compile(r.rule(), 0)
+}
+
+// note notes what was found wrong with the schedule as a whole.
+func (r *scheduleReader) note(err error) {
 	for _, f := range ScheduleFaults(err) {
 		r.fault(f)
 	}
-	return compiled
 }
 
 // jitter returns the window that node i is.
@@ -188,13 +187,13 @@ func ScheduleFaults(err error) bucketer.Faults {
 // instant returns the time that node i is, to the ms, rounded up so that nothing is early, and not
 // after latest.
 func (d *fields) instant(i int32, latest time.Time) time.Time {
-	var t time.Time
 	if !d.is(i, kindString) {
 		d.fault(i, `must be a string such as "2026-11-21T09:30:00Z"`)
 		return time.Time{}
 	}
-	if text := d.doc.stringOf(i); t.UnmarshalText(text) != nil || !isStrictTime(text) || t.UTC().Year() < 0 || t.UTC().Year() > 9999 {
-		d.fault(i, `must be an RFC 3339 time with an offset, such as "2026-11-21T09:30:00Z"`)
+	t, ok := d.time(i)
+	if year := t.UTC().Year(); !ok || year < 0 || year > 9999 {
+		d.fault(i, noTime)
 		return time.Time{}
 	}
 	if t.After(latest) {
@@ -212,6 +211,16 @@ func (d *fields) instant(i int32, latest time.Time) time.Time {
 		return time.Time{}
 	}
 	return t.UTC()
+}
+
+// noTime is the fault of what is no time.
+const noTime = `must be an RFC 3339 time with an offset, such as "2026-11-21T09:30:00Z"`
+
+// time returns the time that node i is, and whether it is one.
+func (d *fields) time(i int32) (t time.Time, ok bool) {
+	text := d.doc.stringOf(i)
+	ok = d.is(i, kindString) && t.UnmarshalText(text) == nil && isStrictTime(text)
+	return t, ok
 }
 
 // isStrictTime reports whether a text that package time takes for RFC 3339 is: it also takes hours

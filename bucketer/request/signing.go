@@ -1,7 +1,6 @@
 package request
 
 import (
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 )
@@ -54,15 +53,4 @@ func (d *Decoder) Rotation(body []byte) (RotateRequest, error) {
 		}
 	}
 	return r, d.err()
-}
-
-// named returns the name that node i is.
-func (d *Decoder) named(i int32) string {
-	name := d.string(i)
-	if d.is(i, kindString) {
-		if what := bucketer.NameFault(name); what != "" {
-			d.fault(i, "%s", what)
-		}
-	}
-	return name
 }

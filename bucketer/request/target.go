@@ -27,8 +27,6 @@ func (d *Decoder) Target(body []byte) (TargetRequest, error) {
 			d.faultQuietly(c, "is not a field of this request")
 		}
 	}
-	if !named {
-		d.faultAt("body.target", "is missing")
-	}
+	d.require(0, named, "target")
 	return r, d.err()
 }

@@ -3,7 +3,6 @@ package request
 import (
 	"time"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 )
@@ -35,9 +34,7 @@ func (d *Decoder) Tenant(name string, body []byte) (schema.Tenant, error) {
 	if !d.begin(body) {
 		return schema.Tenant{}, d.err()
 	}
-	if what := bucketer.NameFault(name); what != "" {
-		d.faults = append(d.faults, bucketer.Fault{Location: "path.name", Message: what, Value: string(bucketer.Shorten([]byte(name), maxEcho))})
-	}
+	d.faults = append(d.faults, pathFaults("path.name", name)...)
 	t := schema.Tenant{Name: name, Weight: schema.DefaultWeight}
 	for c := range d.members(0) {
 		switch field := d.doc.name(c); string(field) {
@@ -84,11 +81,7 @@ func (d *Decoder) Key(tenant string, body []byte, now time.Time) (schema.APIKey,
 		switch field := d.doc.name(c); string(field) {
 		case "name":
 			named = true
-			if k.Name = d.string(c); d.is(c, kindString) {
-				if what := bucketer.NameFault(k.Name); what != "" {
-					d.fault(c, "%s", what)
-				}
-			}
+			k.Name = d.named(c)
 		case "role":
 			ranked = true
 			k.Role = schema.Role(d.oneOf(c, roles))
@@ -98,12 +91,8 @@ func (d *Decoder) Key(tenant string, body []byte, now time.Time) (schema.APIKey,
 			d.faultQuietly(c, "is not a field of a key")
 		}
 	}
-	if !named {
-		d.faultAt("body.name", "is missing")
-	}
-	if !ranked {
-		d.faultAt("body.role", "is missing")
-	}
+	d.require(0, named, "name")
+	d.require(0, ranked, "role")
 	if err := d.err(); err != nil {
 		return schema.APIKey{}, err
 	}
@@ -112,10 +101,9 @@ func (d *Decoder) Key(tenant string, body []byte, now time.Time) (schema.APIKey,
 
 // future returns the instant after now that node i is, to the ms.
 func (d *fields) future(i int32, now time.Time) time.Time {
-	var t time.Time
-	switch text := d.doc.stringOf(i); {
-	case !d.is(i, kindString), t.UnmarshalText(text) != nil, !isStrictTime(text):
-		d.fault(i, `must be an RFC 3339 time with an offset, such as "2026-11-21T09:30:00Z"`)
+	switch t, ok := d.time(i); {
+	case !ok:
+		d.fault(i, noTime)
 	case !t.After(now), t.UTC().Year() > 9999:
 		d.fault(i, "must be after now, and not after the year 9999")
 	default:

@@ -115,9 +115,7 @@ func (w *workReader) http(i int32) *schema.HTTPTarget {
 			d.faultQuietly(c, "is not a field of http")
 		}
 	}
-	if !stated && d.is(i, kindObject) {
-		d.faultAt(d.doc.location(i)+".url", "is missing")
-	}
+	d.require(i, stated, "url")
 	return h
 }
 
@@ -222,18 +220,12 @@ func (w *workReader) nats(i int32) *schema.NATSTarget {
 		switch name := d.doc.name(c); string(name) {
 		case "subject":
 			stated = true
-			if n.Subject = d.string(c); d.is(c, kindString) {
-				if what := subjectFault(n.Subject); what != "" {
-					d.fault(c, "%s", what)
-				}
-			}
+			n.Subject = d.checked(c, subjectFault)
 		default:
 			d.faultQuietly(c, "is not a field of nats")
 		}
 	}
-	if !stated && d.is(i, kindObject) {
-		d.faultAt(d.doc.location(i)+".subject", "is missing")
-	}
+	d.require(i, stated, "subject")
 	return n
 }
 
@@ -266,20 +258,14 @@ func (w *workReader) script(i int32) *schema.ScriptTarget {
 		switch name := d.doc.name(c); string(name) {
 		case "command":
 			stated = true
-			if s.Command = d.string(c); d.is(c, kindString) {
-				if what := bucketer.NameFault(s.Command); what != "" {
-					d.fault(c, "%s", what)
-				}
-			}
+			s.Command = d.named(c)
 		case "args":
 			s.Args = w.args(c)
 		default:
 			d.faultQuietly(c, "is not a field of script")
 		}
 	}
-	if !stated && d.is(i, kindObject) {
-		d.faultAt(d.doc.location(i)+".command", "is missing")
-	}
+	d.require(i, stated, "command")
 	switch {
 	case d.Rules.Script == nil:
 		d.faultQuietly(i, "cannot be used: script tasks are not enabled")
@@ -303,14 +289,9 @@ func (w *workReader) args(i int32) []string {
 			d.faultQuietly(i, "must be at most %d", maxArgs)
 			return nil
 		}
-		arg := ""
-		switch {
-		case !d.is(c, kindString):
-			d.fault(c, "must be a string")
-		default:
-			if arg = string(d.doc.stringOf(c)); len(arg) > maxArg || strings.IndexByte(arg, 0) >= 0 {
-				d.faultQuietly(c, "must be at most %d bytes, without NUL", maxArg)
-			}
+		arg := d.string(c)
+		if len(arg) > maxArg || strings.IndexByte(arg, 0) >= 0 {
+			d.faultQuietly(c, "must be at most %d bytes, without NUL", maxArg)
 		}
 		args = append(args, arg)
 	}
@@ -322,7 +303,7 @@ func (w *workReader) args(i int32) []string {
 
 func (w *workReader) backoff(i int32) *schema.Retry {
 	d, r := w.d, new(schema.Retry)
-	last := int32(-1)
+	last := int32(0) // the node of max
 	for c := range d.object(i) {
 		switch name := d.doc.name(c); string(name) {
 		case "max_attempts":
@@ -347,7 +328,7 @@ func (w *workReader) backoff(i int32) *schema.Retry {
 	}
 	switch inForce := (schema.Work{Retry: r}).InForce().Retry; {
 	case inForce.Max >= inForce.Initial:
-	case last >= 0:
+	case last > 0:
 		d.fault(last, "must not be less than initial (%s)", inForce.Initial)
 	default:
 		d.faultAt(d.doc.location(i)+".initial", "must not be more than max (%s)", inForce.Max)
