@@ -1,11 +1,13 @@
 package recurring
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
@@ -136,13 +138,13 @@ func (j *Planner) catchUpStep(ctx context.Context, e *schema.Entry, job *schema.
 	}
 	if s == nil {
 		// How many they are is not known any more.
-		lost := schema.Stretch{From: e.Spec.Nominal, To: e.Spec.Until, Reason: "changed: the job was changed before they were worked off"}
+		lost := schema.Stretch{From: e.Spec.Nominal, To: e.Spec.Until, Reason: reasonChanged}
 		rec := schema.Record{Outcome: schema.Missed, Reason: lost.Reason, Missed: &lost}
 		return 0, j.drop(ctx, []bucketer.Finished{{Entry: *e, Attempt: j.runs.NotStarted(*e, rec, now)}})
 	}
-	// What a step does depends on when it is taken. Several nodes may take it, or one again after a
-	// crash. So the first one decides when.
-	if now, err = j.decidedAt(ctx, "catch-up step/"+e.ID.String(), now); err != nil {
+	// What a step does depends on when it is taken, and on whether the job was changed by then.
+	// Several nodes may take it, or one again after a crash. So the first one decides.
+	if now, reason, err = j.decideStep(ctx, e.ID, reason, now); err != nil {
 		return 0, err
 	}
 	st := s.step(e, reason, now)
@@ -174,18 +176,31 @@ func (j *Planner) postpone(ctx context.Context, e *schema.Entry, now time.Time) 
 	return err
 }
 
-// decidedAt returns, in whole ms, when what key names was decided: now, or earlier if another node
-// was first.
-func (j *Planner) decidedAt(ctx context.Context, key string, now time.Time) (time.Time, error) {
-	decided, err := j.store.Decide(ctx, key, strconv.FormatInt(now.UnixMilli(), 10), j.core.Expiry(now, now))
+// reasonChanged is why what was missed is given up when its job was changed.
+const reasonChanged = "changed: the job was changed before they were worked off"
+
+// decideStep returns as of when, in whole ms, a step is taken, and why all of it is given up ("" =
+// it is not): as of now and for reason, unless another node has decided before. What is stored is
+// the instant in ms, after a plus sign if all is given up.
+func (j *Planner) decideStep(ctx context.Context, id schema.EntryID, reason string, now time.Time) (time.Time, string, error) {
+	key, mine := "catch-up step/"+id.String(), strconv.FormatInt(now.UnixMilli(), 10)
+	if reason != "" {
+		mine = "+" + mine
+	}
+	decided, err := j.store.Decide(ctx, key, mine, j.core.Expiry(now, now))
 	if err != nil {
-		return time.Time{}, fmt.Errorf("decide when: %w", err)
+		return time.Time{}, "", fmt.Errorf("decide on a step: %w", err)
 	}
 	ms, err := strconv.ParseInt(decided, 10, 64)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("decision %s: %w", key, err)
+		return time.Time{}, "", fmt.Errorf("decision %s: %w", key, err)
 	}
-	return time.UnixMilli(ms).UTC(), nil
+	if strings.HasPrefix(decided, "+") {
+		reason = cmp.Or(reason, reasonChanged)
+	} else {
+		reason = ""
+	}
+	return time.UnixMilli(ms).UTC(), reason, nil
 }
 
 // caughtUp returns the series of a catch-up entry, nil if it is not known any more, and the reason
@@ -203,7 +218,7 @@ func (j *Planner) caughtUp(e *schema.Entry, job *schema.Job) (*series, string, e
 	case job.Before != nil && number == job.Before.Number:
 		g, reason = job.Before, "changed: the job was "+string(job.Current.State)+" before they were worked off"
 		if job.Current.State == schema.JobActive {
-			reason = "changed: the job was changed before they were worked off"
+			reason = reasonChanged
 		}
 	default:
 		return nil, "", nil

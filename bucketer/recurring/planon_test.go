@@ -356,12 +356,29 @@ func TestWhatComesNextIsHeldBeforeACatchUp(t *testing.T) {
 }
 
 // TestACatchUpStepIsTakenAsOfOneInstant: two dispatchers that take one step at different times
-// start the same runs, give up the same stretch, and leave the same to one next step.
+// start the same runs, give up the same stretch, and leave the same to one next step. So they do if
+// the job is changed in between.
 func TestACatchUpStepIsTakenAsOfOneInstant(t *testing.T) {
+	t.Run("later", func(t *testing.T) { takeAStepTwice(t, nil) })
+	t.Run("after a change", func(t *testing.T) {
+		takeAStepTwice(t, func(t *testing.T, w *world, id schema.JobID) {
+			if _, err := w.ChangeJob(t.Context(), "t", id, 0, func(spec *schema.JobSpec) error {
+				*spec = every(time.Hour)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Second)
+		})
+	})
+}
+
+func takeAStepTwice(t *testing.T, between func(*testing.T, *world, schema.JobID)) {
 	inWorld(t, func(t *testing.T, w *world) {
 		spec := every(10 * time.Second)
 		spec.Misfire = &schema.Misfire{Policy: schema.RunAll, Deadline: schema.Duration(5 * time.Minute)}
-		first := w.occurrences(w.job(spec).ID, time.Minute)[0]
+		job := w.job(spec).ID
+		first := w.occurrences(job, time.Minute)[0]
 		time.Sleep(10 * time.Minute)
 		w.planOn(first)
 		var step schema.Entry
@@ -381,6 +398,9 @@ func TestACatchUpStepIsTakenAsOfOneInstant(t *testing.T) {
 			t.Fatalf("%d runs are started and the first is %s, want %d and missed", runs, missed.State, catchUpRuns)
 		}
 		time.Sleep(25 * time.Second)
+		if between != nil {
+			between(t, w, job)
+		}
 		twice, still := take()
 		ids := func(entries []schema.Entry) (ids []string) {
 			for _, e := range entries {
