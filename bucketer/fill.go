@@ -12,11 +12,11 @@ import (
 // minutes × shards of them. So a node remembers nothing of most:
 //
 //  1. Of each noticeEach bytes that it writes it draws one at random, and notices the partition of
-//     that byte. It has put about noticeEach into a partition that it has not noticed, and more than
-//     k × noticeEach with probability e^-k.
-//  2. It counts what it puts into a noticed partition, and asks the store how much is there: at once,
-//     and again after each eighth of the room that was left (at least noticeEach). So it learns what
-//     other nodes, and its own earlier lives, have put there.
+//     that byte. It has put about noticeEach into a partition that it has not noticed, and more
+//     than k × noticeEach with probability e^-k.
+//  2. It counts what it puts into a noticed partition, and asks the store how much is there: at
+//     once, and again after each eighth of the room that was left (at least noticeEach). So it
+//     learns what other nodes, and its own earlier lives, have put there.
 //
 // So nodes that fill one partition together exceed the bound by at most:
 //

@@ -11,9 +11,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Rows leave by their TTL, and a run may wait for longer than that: for a slot, for a reservation, for
-// its next attempt. The node that makes it wait keeps its rows: it writes them again, byte for byte
-// and under their own timestamps, with a longer TTL. Which row must outlive which:
+// Rows leave by their TTL, and a run may wait for longer than that: for a slot, for a reservation,
+// for its next attempt. The node that makes it wait keeps its rows: it writes them again, byte for
+// byte and under their own timestamps, with a longer TTL. Which row must outlive which:
 //
 //	what waits, or lasts           needs                                  who keeps it
 //	a later entry (retry,          the run's row and line of history;     who writes the entry
@@ -36,10 +36,11 @@ import (
 // Not kept is what is due and was never published: a backlog without a limit that is older than the
 // retention, or an outage of all dispatchers that is longer.
 //
-// No read asks how long a row still lives. The life of a run is cut into stretches of half a retention,
-// counted from the time in its id. A node that writes an entry in a later stretch than the entry before
-// it keeps the run's rows first, until a whole retention after the new entry's due time. So each entry
-// leaves at least half a retention, and a run with many short waits is kept once in half a retention.
+// No read asks how long a row still lives. The life of a run is cut into stretches of half a
+// retention, counted from the time in its id. A node that writes an entry in a later stretch than
+// the entry before it keeps the run's rows first, until a whole retention after the new entry's due
+// time. So each entry leaves at least half a retention, and a run with many short waits is kept
+// once in half a retention.
 
 // Outlast is how much longer the attempts of a run live than its row. Without its attempts a run
 // would be shown as one that never began. Rows are kept from the due time of an entry on, which may

@@ -23,8 +23,8 @@ const (
 	publishAgain                 // nothing says that it must not start
 )
 
-// nextAction decides what follows from the rows of an entry. p is what the shard remembers of it; nil =
-// it is not pending.
+// nextAction decides what follows from the rows of an entry. p is what the shard remembers of it;
+// nil = it is not pending.
 func nextAction(m *inspected, p *shardstate.Pending, now time.Time) action {
 	st := &m.standing
 	switch {

@@ -77,8 +77,8 @@ func (w *world) dispatch(span time.Duration) {
 }
 
 // settle publishes again, as a dispatcher would, what was published of runs that are not over: an
-// executor leaves an entry alone while another one of its run is under way. What an entry stands for
-// the executors judge by the rows.
+// executor leaves an entry alone while another one of its run is under way. What an entry stands
+// for the executors judge by the rows.
 func (w *world) settle() {
 	w.t.Helper()
 	for _, e := range w.published {

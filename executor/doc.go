@@ -15,32 +15,33 @@
 //  1. Nothing starts before its due time, by this node's clock.
 //  2. A start that is in doubt rests on the rows. In doubt are: a redelivery, a redispatch, a later
 //     entry of a run, and a read that is older than queue.FreshFor at the start.
-//  3. Record, then follow-ups, then notice, then acknowledgement. A message is acknowledged only when
-//     the store knows the outcome, or knows under which session the attempt runs.
+//  3. Record, then follow-ups, then notice, then acknowledgement. A message is acknowledged only
+//     when the store knows the outcome, or knows under which session the attempt runs.
 //  4. Nothing starts past the local deadline of the session, nor while the clock may be wrong.
 //  5. Of two starts of one attempt, in whatever processes, one happens. A start that rests on rows
 //     writes its session cell first, reads the rows again, and yields to a rival. So if it dies it
 //     counts, and a run that kills its executors ends after max_attempts. A start that rests on its
-//     envelope leaves a trace in the rows queue.TraceWithin later; until then no stream takes a second
-//     message of a first dispatch (queue.DuplicateWindow). Of the messages of one run in one process,
-//     one at a time is between its last read and that trace.
+//     envelope leaves a trace in the rows queue.TraceWithin later; until then no stream takes a
+//     second message of a first dispatch (queue.DuplicateWindow). Of the messages of one run in one
+//     process, one at a time is between its last read and that trace.
 //  6. The first attempt of a run of a recurring job starts only while the job's row lets it. The
 //     dispatcher has read that row for a fresh envelope; otherwise we read it.
 //  7. A deferral uses no attempt up, and is in the store before its message ends.
 //  8. Outcomes that cannot be recorded are kept, and no new work is taken on meanwhile.
-//  9. An attempt that fails, times out or is lost counts, at most max_attempts of them. One that the
-//     stop of an executor cut short does not. After the last one, or a final answer, the run's dead
-//     letter is in the store before the message goes.
-//  10. A guarded run starts only under a claim in its lease, and nothing is said of its outcome before
-//     the lease holds it (schema.Claim). A swap of unknown outcome is swapped again, never guessed.
+//  9. An attempt that fails, times out or is lost counts, at most max_attempts of them. One that
+//     the stop of an executor cut short does not. After the last one, or a final answer, the run's
+//     dead letter is in the store before the message goes.
+//  10. A guarded run starts only under a claim in its lease, and nothing is said of its outcome
+//     before the lease holds it (schema.Claim). A swap of unknown outcome is swapped again, never
+//     guessed.
 //  11. An effectively_once attempt is abandoned at the local deadline of its session: another may
 //     start schema.SessionGrace later.
-//  12. A run of a job with a limit starts only under a slot of it, taken after all waits but the one
-//     for the lease, and given back at the end. Only at_least_once work of a session that was declared
-//     dead may exceed the limit. A run that is held back is in the wait list before its rows say so,
-//     and they say so before its message goes.
-//  13. A run of a task with a limit starts only under a slot of a block that this executor holds under
-//     the session in force (package admission).
+//  12. A run of a job with a limit starts only under a slot of it, taken after all waits but the
+//     one for the lease, and given back at the end. Only at_least_once work of a session that was
+//     declared dead may exceed the limit. A run that is held back is in the wait list before its
+//     rows say so, and they say so before its message goes.
+//  13. A run of a task with a limit starts only under a slot of a block that this executor holds
+//     under the session in force (package admission).
 //
 // # A message
 //

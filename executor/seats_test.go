@@ -495,7 +495,8 @@ func TestACopyOfARunThatEndedIsNotSkipped(t *testing.T) {
 	})
 }
 
-// TestALimitThatIsTakenAwayHoldsNobodyBack: the limit of a job is taken away while a run of it reads its work.
+// TestALimitThatIsTakenAwayHoldsNobodyBack: the limit of a job is taken away while a run of it
+// reads its work.
 func TestALimitThatIsTakenAwayHoldsNobodyBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.begin("x1")

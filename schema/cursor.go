@@ -81,8 +81,8 @@ const (
 	TopicTenant = "tenant"
 	// TopicSigning tells that the signing keys of a tenant were changed. Body: its name.
 	TopicSigning = "signing"
-	// TopicTargets asks about the targets of a tenant, and may ask to close the circuit of one. Body:
-	// JSON, with the topic of the answers: this one, a dot and a word.
+	// TopicTargets asks about the targets of a tenant, and may ask to close the circuit of one.
+	// Body: JSON, with the topic of the answers: this one, a dot and a word.
 	TopicTargets = "targets"
 	// TopicSlots tells that an executor waits for slots of a task's limit, or has released some.
 	// Body: the key of the limit.

@@ -11,20 +11,20 @@ import (
 )
 
 // A wait list is one partition, and rows are taken out at its beginning. Cassandra keeps what was
-// taken out for hours as tombstones, and a read from the beginning passes over all of them: about 12 ms
-// for each thousand, and no answer beyond 100,000 (tombstone_failure_threshold). Hence:
+// taken out for hours as tombstones, and a read from the beginning passes over all of them: about
+// 12 ms for each thousand, and no answer beyond 100,000 (tombstone_failure_threshold). Hence:
 //
-//  1. A list whose beginning was slow to read, or could not be read, gets a front: an instant before
-//     which, as far as is known, nothing due waits. Reads begin there. The front moves on to the first
-//     run that a read from it finds. It is in memory, and in the lease of the limit for processes that
-//     begin later (schema.Slots.Low).
-//  2. A front is a guess. A run that waits again, or for a retry, keeps its place, which may be before
-//     the front. Each time that the shard's owner looks at the limit it reads a stretch behind the
-//     front (lookBehind), down to the beginning and then again. It remembers the few runs that it finds
-//     there until they are woken. A whole page of them sets the front back.
+//  1. A list whose beginning was slow to read, or could not be read, gets a front: an instant
+//     before which, as far as is known, nothing due waits. Reads begin there. The front moves on to
+//     the first run that a read from it finds. It is in memory, and in the lease of the limit for
+//     processes that begin later (schema.Slots.Low).
+//  2. A front is a guess. A run that waits again, or for a retry, keeps its place, which may be
+//     before the front. Each time that the shard's owner looks at the limit it reads a stretch
+//     behind the front (lookBehind), down to the beginning and then again. It remembers the few
+//     runs that it finds there until they are woken. A whole page of them sets the front back.
 //
-// So every row is found by 2, whatever the fronts of all processes say. A wrong front costs time. When
-// reading from the beginning is quick again, the front is dropped.
+// So every row is found by 2, whatever the fronts of all processes say. A wrong front costs time.
+// When reading from the beginning is quick again, the front is dropped.
 
 const (
 	// slowRead is how long the first page of a wait list takes if much was taken out before it.

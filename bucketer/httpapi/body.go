@@ -55,8 +55,8 @@ func (b *body) text() ([]byte, error) { return b.read, b.err }
 // smallBody is how many bytes of a body are read without taking from the memory for bodies.
 const smallBody = 16 << 10
 
-// bodyBudget is what a request may spend on its body: time, and memory out of what all requests have
-// together.
+// bodyBudget is what a request may spend on its body: time, and memory out of what all requests
+// have together.
 type bodyBudget struct {
 	span   time.Duration
 	memory *atomic.Int64 // left for bodies, in bytes; nil = without end

@@ -8,9 +8,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A viewer sees that a call carries a header, but not the header's value, which may be a secret of the
-// callee. A caller that may change a task or a job may read the values, because a change starts from
-// what there is.
+// A viewer sees that a call carries a header, but not the header's value, which may be a secret of
+// the callee. A caller that may change a task or a job may read the values, because a change starts
+// from what there is.
 
 // redacts reports whether the values of headers are to be hidden from the caller.
 func redacts(ctx context.Context) bool { return callerOf(ctx).role == schema.Viewer }

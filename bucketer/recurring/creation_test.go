@@ -85,8 +85,8 @@ func TestStatementsOfChanges(t *testing.T) {
 	}
 }
 
-// TestARepeatedCreationIsTheSameJob: a node that finds a key registered a moment ago makes the very job
-// that its claimer makes, who may still be at it: both answers name the generation that is in
+// TestARepeatedCreationIsTheSameJob: a node that finds a key registered a moment ago makes the very
+// job that its claimer makes, who may still be at it: both answers name the generation that is in
 // force, and there is one first run.
 func TestARepeatedCreationIsTheSameJob(t *testing.T) {
 	for name, fault := range map[string]schematest.Fault{

@@ -23,8 +23,8 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// Jobs keeps the jobs that can have many runs, and sees to it that they go on. Its methods, which are
-// those of its parts, may be called from any goroutine.
+// Jobs keeps the jobs that can have many runs, and sees to it that they go on. Its methods, which
+// are those of its parts, may be called from any goroutine.
 type Jobs struct {
 	*Reader
 	*Creator
@@ -60,8 +60,8 @@ type Changer struct {
 	ending  ending
 }
 
-// Planner plans jobs on: before a run of theirs starts, after runs were missed, and when they do not
-// go on.
+// Planner plans jobs on: before a run of theirs starts, after runs were missed, and when they do
+// not go on.
 type Planner struct {
 	*Reader
 	changer   *Changer

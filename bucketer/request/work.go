@@ -229,8 +229,8 @@ func (w *workReader) nats(i int32) *schema.NATSTarget {
 	return n
 }
 
-// subjectFault says what is wrong with a subject that a tenant wants to send to, or "". Subjects of the NATS system, and
-// those by which the parts of Carillon talk, are nobody's.
+// subjectFault says what is wrong with a subject that a tenant wants to send to, or "". Subjects of
+// the NATS system, and those by which the parts of Carillon talk, are nobody's.
 func subjectFault(subject string) string {
 	if subject == "" || len(subject) > maxSubject {
 		return "must be 1 to " + strconv.Itoa(maxSubject) + " bytes long"

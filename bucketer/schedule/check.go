@@ -102,8 +102,8 @@ func check(sch schema.Schedule, now time.Time, d draw, slack time.Duration) erro
 }
 
 // idle returns the first stretch of more than MaxAhead years less slack from t on, within the next
-// `looked` years, after which another nominal time comes; false if there is none. Times that are left
-// out do not count. Its work does not depend on how many times there are, if few are left out.
+// `looked` years, after which another nominal time comes; false if there is none. Times that are
+// left out do not count. Its work does not depend on how many times there are, if few are left out.
 func (s *Schedule) idle(t time.Time, slack time.Duration, leftOut func(time.Time) bool) (since, until time.Time, found bool) {
 	for stop := t.AddDate(looked, 0, 0); t.Before(stop); {
 		limit := t.AddDate(MaxAhead, 0, 0).Add(-slack)

@@ -97,7 +97,8 @@ func TestDevTakesTheSettingsOfServe(t *testing.T) {
 	}
 }
 
-// testDevSettings starts dev with 7 slots, and checks that it has them and that workers can connect.
+// testDevSettings starts dev with 7 slots, and checks that it has them and that workers can
+// connect.
 func testDevSettings(t *testing.T, environment string, flags ...string) {
 	c := startChild(t, environment, append([]string{"dev", "--port", "0", "--nats-port", "0"}, flags...)...)
 	c.stdout.Await(t, regexp.MustCompile(`workers nats://127\.0\.0\.1:\d+ `))

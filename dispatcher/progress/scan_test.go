@@ -17,8 +17,8 @@ var (
 
 func id(t time.Time) schema.EntryID { return schema.MakeEntryID(t, 1, 7) }
 
-// TestScanReadsEverything: stretches follow each other, from one bucket to the next, and leave nothing
-// out.
+// TestScanReadsEverything: stretches follow each other, from one bucket to the next, and leave
+// nothing out.
 func TestScanReadsEverything(t *testing.T) {
 	var c Scan
 	c.Start(at, 1)
@@ -78,7 +78,8 @@ func TestAdvance(t *testing.T) {
 	}
 }
 
-// TestLateReads: each bucket is read twice more, and inspected only if it has changed since its sweep.
+// TestLateReads: each bucket is read twice more, and inspected only if it has changed since its
+// sweep.
 func TestLateReads(t *testing.T) {
 	bucket := schema.BucketOf(at)
 	swept := []schema.EntryID{id(at), id(at.Add(time.Second))}

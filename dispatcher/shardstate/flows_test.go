@@ -39,8 +39,8 @@ func rows(tenant string, from, n int) []schema.Entry {
 	return all
 }
 
-// TestRoomIsShared: of the room, one flow gets four fifths, and each of n equal ones 4 / (1 + 4n); the
-// first of them gets no more than that, and a newcomer always gets some.
+// TestRoomIsShared: of the room, one flow gets four fifths, and each of n equal ones 4 / (1 + 4n);
+// the first of them gets no more than that, and a newcomer always gets some.
 func TestRoomIsShared(t *testing.T) {
 	const limit = 1000
 	for _, c := range []struct {
@@ -64,8 +64,8 @@ func TestRoomIsShared(t *testing.T) {
 	}
 }
 
-// TestSpilledRowsAreReadInOrder: a row after the first spilled one is refused although there is room,
-// is taken once it is read again, and holds the cursors back until then.
+// TestSpilledRowsAreReadInOrder: a row after the first spilled one is refused although there is
+// room, is taken once it is read again, and holds the cursors back until then.
 func TestSpilledRowsAreReadInOrder(t *testing.T) {
 	s := New()
 	all := rows("a", 0, 200)
@@ -156,8 +156,8 @@ func find(s *State, id schema.EntryID) *Pending {
 	return p
 }
 
-// TestGiveUpSpillsTheFlow: what waits of a flow is forgotten and read again, with the tickets of what
-// was queued; entries of others, and those that may not be reread, stay.
+// TestGiveUpSpillsTheFlow: what waits of a flow is forgotten and read again, with the tickets of
+// what was queued; entries of others, and those that may not be reread, stay.
 func TestGiveUpSpillsTheFlow(t *testing.T) {
 	s := New()
 	mine, others := rows("a", 0, 4), rows("b", 0, 2)

@@ -15,15 +15,15 @@
 //
 // # Invariants
 //
-//  1. A target, and a tenant, has at most 7/8 of the slots. Where another target, or tenant, has asked
-//     in the last minute, attempts that take longer than a second have at most half of them.
+//  1. A target, and a tenant, has at most 7/8 of the slots. Where another target, or tenant, has
+//     asked in the last minute, attempts that take longer than a second have at most half of them.
 //  2. Behind a slow target, at most max(8, slots/4) attempts wait in memory. The rest is deferred.
 //  3. An open circuit lets through a few probes alone. A start is deferred for it at most 10 times.
-//  4. A block never counts more slots as ours than the limit's lease says. What is given up is not used
-//     from before the swap on; what is gained, not before the swap is known to be done.
-//  5. Of 15 slots that come free, 8 go to critical, 4 to high, 2 to normal and 1 to low, if runs of all
-//     wait. What one does not want goes to the others. So low is starved for no longer than 14 runs
-//     of others take.
+//  4. A block never counts more slots as ours than the limit's lease says. What is given up is not
+//     used from before the swap on; what is gained, not before the swap is known to be done.
+//  5. Of 15 slots that come free, 8 go to critical, 4 to high, 2 to normal and 1 to low, if runs of
+//     all wait. What one does not want goes to the others. So low is starved for no longer than 14
+//     runs of others take.
 //
 // # If we crash
 //

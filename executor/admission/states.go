@@ -32,8 +32,8 @@ func (k targetKey) isCallee() bool {
 	return k.name != "" && !strings.HasPrefix(k.name, "script ") && !strings.HasPrefix(k.name, "task ")
 }
 
-// TargetStates returns the targets of a tenant that this executor called lately: those whose circuit
-// is not closed first, then by name.
+// TargetStates returns the targets of a tenant that this executor called lately: those whose
+// circuit is not closed first, then by name.
 func (g *Controller) TargetStates(tenant string, now time.Time) []TargetState {
 	var states []TargetState
 	g.mu.Lock()

@@ -17,6 +17,7 @@
 //
 //  1. An address is checked when it is dialled, after its name was resolved, on every redirect too.
 //  2. No text of a result holds a URL, a header, a resolved address, an argument or a payload.
-//  3. No callee decides how much memory it takes: bodies, headers, outputs, logs and waits are bounded.
+//  3. No callee decides how much memory it takes: bodies, headers, outputs, logs and waits are
+//     bounded.
 //  4. A process of a script ends with its attempt. Where that cannot be, Result.Lingering says so.
 package target

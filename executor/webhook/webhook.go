@@ -1,14 +1,18 @@
-// Package webhook signs HTTP calls and checks their signatures, as the specification "Standard Webhooks" says (standardwebhooks.com), version 1.
+// Package webhook signs HTTP calls and checks their signatures, as the specification "Standard
+// Webhooks" says (standardwebhooks.com), version 1.
 //
-// A call has three headers: webhook-id, which stays the same when the call is repeated; webhook-timestamp, in seconds since the Unix epoch; and
-// webhook-signature, a list of signatures separated by spaces, each of them "v1," and the base64 of the HMAC-SHA256 over
+// A call has three headers: webhook-id, which stays the same when the call is repeated;
+// webhook-timestamp, in seconds since the Unix epoch; and webhook-signature, a list of signatures
+// separated by spaces, each of them "v1," and the base64 of the HMAC-SHA256 over
 //
 //	<id>.<timestamp>.<body>
 //
-// There are several while a secret is being replaced: one that is right is enough. A secret is 24 to 64 bytes, written as "whsec_" and their base64.
+// There are several while a secret is being replaced: one that is right is enough. A secret is 24
+// to 64 bytes, written as "whsec_" and their base64.
 //
-// Executors use Sign. Verifier is for those who are called by Carillon, or by anybody else who keeps to the specification. The package imports the
-// standard library alone, so that it can be used without the rest.
+// Executors use Sign. Verifier is for those who are called by Carillon, or by anybody else who
+// keeps to the specification. The package imports the standard library alone, so that it can be
+// used without the rest.
 package webhook
 
 import (
@@ -31,7 +35,8 @@ const (
 	HeaderSignature = "Webhook-Signature"
 )
 
-// DefaultTolerance is how old a call may be, or how far ahead of the receiver's clock: what is older may be a replay.
+// DefaultTolerance is how old a call may be, or how far ahead of the receiver's clock: what is
+// older may be a replay.
 const DefaultTolerance = 5 * time.Minute
 
 const (
@@ -76,7 +81,8 @@ func ParseSecret(text string) ([]byte, error) {
 	return secret, nil
 }
 
-// Sign returns what the header webhook-signature says of a call with that id and body at that time (to the second): a signature for each secret.
+// Sign returns what the header webhook-signature says of a call with that id and body at that time
+// (to the second): a signature for each secret.
 func Sign(id string, at time.Time, body []byte, secrets ...[]byte) string {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	out := make([]byte, 0, len(secrets)*(len(version)+base64.StdEncoding.EncodedLen(sha256.Size)+1))
@@ -108,7 +114,8 @@ type Verifier struct {
 	secrets [][]byte
 }
 
-// NewVerifier returns a Verifier that takes calls signed with any of the secrets ("whsec_…"). While a secret is being replaced there are two.
+// NewVerifier returns a Verifier that takes calls signed with any of the secrets ("whsec_…"). While
+// a secret is being replaced there are two.
 func NewVerifier(secrets ...string) (*Verifier, error) {
 	v := &Verifier{}
 	for i, text := range secrets {
@@ -124,8 +131,9 @@ func NewVerifier(secrets ...string) (*Verifier, error) {
 	return v, nil
 }
 
-// Verify reports whether a call with those headers and that body, as received to the byte, is from who has a secret, and is of now: ErrUnsigned,
-// ErrTimestamp or ErrSignature if not. A caller that remembers the ids (webhook-id) for the tolerance also notices repetitions.
+// Verify reports whether a call with those headers and that body, as received to the byte, is from
+// who has a secret, and is of now: ErrUnsigned, ErrTimestamp or ErrSignature if not. A caller that
+// remembers the ids (webhook-id) for the tolerance also notices repetitions.
 func (v *Verifier) Verify(h http.Header, body []byte) error {
 	id, timestamp, signatures := h.Get(HeaderID), h.Get(HeaderTimestamp), h.Get(HeaderSignature)
 	seconds, err := strconv.ParseInt(timestamp, 10, 64)

@@ -12,7 +12,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestLargeReplies: of what a worker says no more is kept where the server lets larger messages through than 1 MiB: 16 MiB here, of the 64 that it may.
+// TestLargeReplies: of what a worker says no more is kept where the server lets larger messages
+// through than 1 MiB: 16 MiB here, of the 64 that it may.
 func TestLargeReplies(t *testing.T) {
 	const (
 		largest = 16 << 20

@@ -11,7 +11,8 @@ import (
 	"carillon.dev/carillon/executor/worker"
 )
 
-// offered offers a run with that much time left, of which nobody says when it is 0, and returns the last word of the worker, which is answered that it was heard.
+// offered offers a run with that much time left, of which nobody says when it is 0, and returns the
+// last word of the worker, which is answered that it was heard.
 func offered(t *testing.T, server *embedded.Server, subject string, left time.Duration) string {
 	t.Helper()
 	nc, err := nats.Connect("", nats.InProcessServer(server))
@@ -53,7 +54,8 @@ func offered(t *testing.T, server *embedded.Server, subject string, left time.Du
 	}
 }
 
-// TestWhatComesAfterItsDeadlineIsDeclined: a request that lay in a client's buffer was executed long after its attempt had timed out, since its time-out began when it came.
+// TestWhatComesAfterItsDeadlineIsDeclined: a request that lay in a client's buffer was executed
+// long after its attempt had timed out, since its time-out began when it came.
 func TestWhatComesAfterItsDeadlineIsDeclined(t *testing.T) {
 	r := newRig(t)
 	begun := make(chan struct{}, 10)

@@ -23,8 +23,9 @@ import (
 // pythonDir is where the example lies.
 const pythonDir = "../../deploy/examples/python-worker"
 
-// python returns an interpreter that has what the example needs: an environment of its own, kept for as long as the requirements are the same.
-// Where there is no Python the test is left out, and says so; in CI that is a failure.
+// python returns an interpreter that has what the example needs: an environment of its own, kept
+// for as long as the requirements are the same. Where there is no Python the test is left out, and
+// says so; in CI that is a failure.
 func python(t *testing.T) string {
 	t.Helper()
 	missing := func(why string, args ...any) {
@@ -114,7 +115,8 @@ func TestPythonWorker(t *testing.T) {
 		defer cancel()
 		return asked.Run(bounded, c)
 	}
-	// Once, on a busy machine, the server did not know of the worker yet though it had confirmed its subscription: a run would be tried again.
+	// Once, on a busy machine, the server did not know of the worker yet though it had confirmed
+	// its subscription: a run would be tried again.
 	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(50 * time.Millisecond) {
 		if res := run(demo(`{"n": 0}`), patience); res.Error != queue.ErrNoWorker.Error() {
 			break

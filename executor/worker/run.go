@@ -11,7 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Run is one attempt of a run, as its handler has it. Its methods may be called from any goroutine while the handler runs.
+// Run is one attempt of a run, as its handler has it. Its methods may be called from any goroutine
+// while the handler runs.
 type Run struct {
 	ID      string    // of the run: the same at every attempt, so the idempotency key
 	Tenant  string    // whose it is: any tenant may name the subject of a worker in a task
@@ -38,14 +39,15 @@ func (r Run) Bind(v any) error {
 	return nil
 }
 
-// Log keeps lines, made as fmt.Sprintf does, in the log of the run, where they can be read at once. The executor bounds how many.
+// Log keeps lines, made as fmt.Sprintf does, in the log of the run, where they can be read at once.
+// The executor bounds how many.
 func (r Run) Log(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	r.talk.say(wordLog, []byte(text[:min(len(text), maxLog)]))
 }
 
-// Progress tells how far the handler has come; a total of 0 means that it does not say of how much. Of what is told in quick succession the last
-// counts.
+// Progress tells how far the handler has come; a total of 0 means that it does not say of how much.
+// Of what is told in quick succession the last counts.
 func (r Run) Progress(done, total int64) { r.talk.progress(done, total) }
 
 // newRun reads a request. The error says that it is not one of Carillon's.
@@ -75,7 +77,8 @@ func newRun(m *nats.Msg) (Run, error) {
 	return r, nil
 }
 
-// late reports whether the executor has given the attempt up by now, whatever the clocks say: NATS held the request up meanwhile.
+// late reports whether the executor has given the attempt up by now, whatever the clocks say: NATS
+// held the request up meanwhile.
 func (r Run) late(now time.Time) bool { return !r.deadline.IsZero() && now.Sub(r.deadline) > maxSkew }
 
 // verdict is an error that says what is to follow.
@@ -95,7 +98,8 @@ func Final(err error) error {
 	return &verdict{error: err, final: true}
 }
 
-// RetryAfter marks an error as one after which the next attempt should wait for d at least (at most 24 h). Nil stays nil.
+// RetryAfter marks an error as one after which the next attempt should wait for d at least (at most
+// 24 h). Nil stays nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -130,7 +134,8 @@ func (r Run) result(v any, err error, maxPayload int) *nats.Msg {
 	return m
 }
 
-// encode makes a result of what a handler returned: bytes and text as they are, anything else as JSON, nil as nothing.
+// encode makes a result of what a handler returned: bytes and text as they are, anything else as
+// JSON, nil as nothing.
 func encode(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:

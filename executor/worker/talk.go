@@ -61,7 +61,8 @@ func (t *talk) send(m *nats.Msg) {
 	}
 }
 
-// progress sends how far the handler has come, at most once in progressEvery: the last of what is told in between follows.
+// progress sends how far the handler has come, at most once in progressEvery: the last of what is
+// told in between follows.
 func (t *talk) progress(done, total int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +78,8 @@ func (t *talk) progress(done, total int64) {
 	}
 }
 
-// sendProgress sends what was not sent yet. The caller holds mu; publishing only writes to a buffer.
+// sendProgress sends what was not sent yet. The caller holds mu; publishing only writes to a
+// buffer.
 func (t *talk) sendProgress() {
 	if !t.told.fresh || t.ended {
 		return
@@ -138,7 +140,8 @@ func (t *talk) live(ctx context.Context) {
 	}
 }
 
-// alone reports that nobody has listened for some time. An executor that reconnects is away for a moment, and comes back.
+// alone reports that nobody has listened for some time. An executor that reconnects is away for a
+// moment, and comes back.
 func (t *talk) alone() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -19,14 +19,17 @@ const (
 	DefaultQueue       = "carillon-workers"
 	DefaultDrain       = 30 * time.Second
 
-	// aliveFirst and aliveEvery are when a worker says that it is at work; its executor gives it up after 35 s of silence.
+	// aliveFirst and aliveEvery are when a worker says that it is at work; its executor gives it up
+	// after 35 s of silence.
 	aliveFirst = time.Second
 	aliveEvery = 10 * time.Second
-	// maxMissed is after how many signs of life in a row that nobody took the executor counts as gone.
+	// maxMissed is after how many signs of life in a row that nobody took the executor counts as
+	// gone.
 	maxMissed = 2
 	// progressEvery is the least time between two words of progress.
 	progressEvery = 250 * time.Millisecond
-	// The pauses between two tries to send a result, and how long it is tried: longer than an executor takes to reconnect.
+	// The pauses between two tries to send a result, and how long it is tried: longer than an
+	// executor takes to reconnect.
 	resultFirst = time.Second
 	resultMost  = 5 * time.Second
 	resultLast  = 30 * time.Second
@@ -39,7 +42,8 @@ const (
 	maxError = 1 << 10
 	// headerRoom is what the headers of a result may take of the server's largest message, bytes.
 	headerRoom = 4 << 10
-	// stopLast is how long a handler has to return, and its end to be heard, when it was told to stop.
+	// stopLast is how long a handler has to return, and its end to be heard, when it was told to
+	// stop.
 	stopLast = 5 * time.Second
 )
 
@@ -48,20 +52,23 @@ var (
 	ErrCancelled = errors.New("the run was cancelled")
 	ErrTimeout   = errors.New("the time of the attempt is up")
 	ErrStopped   = errors.New("the worker stops")
-	// ErrAbandoned: nobody waits for the result: the executor stopped, died, or counts the attempt as lost.
+	// ErrAbandoned: nobody waits for the result: the executor stopped, died, or counts the attempt
+	// as lost.
 	ErrAbandoned = errors.New("nobody waits for the result any more")
 )
 
-// Handler runs one attempt. Its result is kept with the run: text and bytes as they are, anything else as JSON, nil as nothing. An error
-// is a failure, tried again as the task says; see Final and RetryAfter. When ctx ends it should return: context.Cause says
-// why (ErrCancelled, ErrTimeout, ErrStopped, ErrAbandoned).
+// Handler runs one attempt. Its result is kept with the run: text and bytes as they are, anything
+// else as JSON, nil as nothing. An error is a failure, tried again as the task says; see Final and
+// RetryAfter. When ctx ends it should return: context.Cause says why (ErrCancelled, ErrTimeout,
+// ErrStopped, ErrAbandoned).
 type Handler func(ctx context.Context, run Run) (result any, err error)
 
 // Config says how a Worker works. The zero value is the default.
 type Config struct {
 	Queue       string // the queue group: workers of one name share the runs of a subject; default DefaultQueue
 	Concurrency int    // handlers at work at once; the rest is declined, for others to take; default DefaultConcurrency
-	// DrainTimeout is how long a stop waits for handlers at work before their contexts end; default DefaultDrain.
+	// DrainTimeout is how long a stop waits for handlers at work before their contexts end; default
+	// DefaultDrain.
 	DrainTimeout time.Duration
 	Logger       *slog.Logger // nil logs nothing
 }
@@ -82,7 +89,8 @@ type Worker struct {
 	atWork   sync.WaitGroup
 }
 
-// New returns a Worker on a connection that is the caller's: it does not close it. It does nothing until Run.
+// New returns a Worker on a connection that is the caller's: it does not close it. It does nothing
+// until Run.
 func New(nc *nats.Conn, cfg Config) *Worker {
 	if cfg.Queue == "" {
 		cfg.Queue = DefaultQueue
@@ -101,12 +109,14 @@ func New(nc *nats.Conn, cfg Config) *Worker {
 	}
 }
 
-// Handle has h run what comes on subject, which is that of the task ("nats": {"subject": …}). All handlers are given before Run. A
-// subject may have wildcards; Run.Subject says on which one a run came.
+// Handle has h run what comes on subject, which is that of the task ("nats": {"subject": …}). All
+// handlers are given before Run. A subject may have wildcards; Run.Subject says on which one a run
+// came.
 func (w *Worker) Handle(subject string, h Handler) { w.handlers[subject] = h }
 
-// Run takes runs until ctx ends, and then drains: it takes no more, what is at work may end within the drain time-out, and then has its
-// context ended by ErrStopped. It returns nil when it was told to stop, and an error if it could not begin.
+// Run takes runs until ctx ends, and then drains: it takes no more, what is at work may end within
+// the drain time-out, and then has its context ended by ErrStopped. It returns nil when it was told
+// to stop, and an error if it could not begin.
 func (w *Worker) Run(ctx context.Context) (err error) {
 	if len(w.handlers) == 0 {
 		return errors.New("worker: no handlers")
@@ -135,7 +145,8 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 		sub.SetClosedHandler(func(string) { open.Done() })
 		subs = append(subs, sub)
 	}
-	// The server refuses a subscription later, by the connection's error handler; until it is there to be asked, nats.go keeps them.
+	// The server refuses a subscription later, by the connection's error handler; until it is there
+	// to be asked, nats.go keeps them.
 	bounded, cancel := context.WithTimeout(ctx, stopLast)
 	defer cancel()
 	if err := w.nc.FlushWithContext(bounded); err != nil && ctx.Err() == nil && w.nc.IsConnected() {

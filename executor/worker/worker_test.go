@@ -296,7 +296,8 @@ func TestTheContextEndsWithTheRun(t *testing.T) {
 	}
 }
 
-// TestACancelThatWasNotHeard: a cancel before the worker's first word can be sent nowhere; the first word is answered that nobody waits.
+// TestACancelThatWasNotHeard: a cancel before the worker's first word can be sent nowhere; the
+// first word is answered that nobody waits.
 func TestACancelThatWasNotHeard(t *testing.T) {
 	r := newRig(t)
 	begun, causes := make(chan struct{}), make(chan error, 1)

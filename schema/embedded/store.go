@@ -81,8 +81,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Store is a schema.Store in Pebble. It is safe for concurrent use. A store that was opened within a
-// testing/synctest bubble must be closed within it.
+// Store is a schema.Store in Pebble. It is safe for concurrent use. A store that was opened within
+// a testing/synctest bubble must be closed within it.
 //
 // It is put together of one type a role of schema.Store, which all work on the same core. Its own
 // methods open, close and expire.
@@ -163,8 +163,8 @@ type core struct {
 
 	damage *damage.Log
 
-	// life is held for reading by every call, and for writing by Close and while Expire decides: see
-	// invariant 2.
+	// life is held for reading by every call, and for writing by Close and while Expire decides:
+	// see invariant 2.
 	life   sync.RWMutex
 	closed bool
 

@@ -11,7 +11,8 @@ import (
 	"carillon.dev/carillon/ring"
 )
 
-// recordingRing is a ring of fixed members that records calls of SuspendDispatch, and when it is left.
+// recordingRing is a ring of fixed members that records calls of SuspendDispatch, and when it is
+// left.
 type recordingRing struct {
 	fixedRing
 	rests chan bool

@@ -361,8 +361,8 @@ func TestAnIdleFetchPullsAtMostOnceASecond(t *testing.T) {
 	}
 }
 
-// A pull that waited until all that it may bring had arrived would be late by up to two seconds, and
-// one without a bound of its bytes would bring 512 times 512 KiB.
+// A pull that waited until all that it may bring had arrived would be late by up to two seconds,
+// and one without a bound of its bytes would bring 512 times 512 KiB.
 func TestAPullAsksForWhatIsThereOrTheFirst(t *testing.T) {
 	s := start(t)
 	nc, _ := dial(t, jetstream.Config{Server: s})
