@@ -304,7 +304,8 @@ func TestClaimsOfOneInstantDiffer(t *testing.T) {
 func TestClaimOfUnknownOutcome(t *testing.T) {
 	for _, g := range guarantees {
 		for name, fault := range map[string]schematest.Fault{
-			"answers are lost": {Lose: true}, "the store does not answer": {Fail: true}, "answers are late": {Delay: time.Second},
+			"answers are lost": {Lose: true}, "nothing is done or answered": {Silent: true}, "the store does not answer": {Fail: true},
+			"answers are late": {Delay: time.Second},
 		} {
 			for nth := range 4 {
 				for times := 1; times <= 3; times += 2 {
