@@ -9,7 +9,7 @@
 // # Invariants
 //
 //  1. A change is answered when every member of the ring said that it forgot what was before, or
-//     after askWithin, when no node can believe it any more. So a run that is accepted after the
+//     after askWithin (11 s), when no node can believe it any more. So a run that is accepted after the
 //     answer is handled by the task as it is then, on every node.
 //  2. An acknowledged change is what is read next, whichever node made it. Its write timestamp is
 //     later than that of every change before it: it is drawn from a register (stamp.go), because a

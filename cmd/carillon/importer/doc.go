@@ -1,7 +1,8 @@
 // Package importer is the command `carillon import`: it creates very many jobs from files of one
 // job a line, and goes on after any interruption.
 //
-//	import.go    flags, and one import from its start to its summary
+//	import.go    flags, and one import from its start to its summary; takeLine decides which
+//	             lines are sent again
 //	source.go    reads lines from files, plain or compressed, into blocks
 //	send.go      sends blocks, retries them on other nodes, and reads the answers
 //	state.go     FILE.carillon-import: which lines were sent and answered

@@ -33,7 +33,7 @@
 //
 // # Files
 //
-//	clock.go    asks the hosts, remembers
+//	clock.go    asks the hosts, remembers; which of them is ours says cmd/internal/node/clock.go
 //	judge.go    the vote
 //	metrics.go  what is shown of it
 package clockcheck

@@ -4,7 +4,7 @@
 //	start  listen: /healthz is fine, /readyz and all else get 503         startup.go
 //	       open the store, then the queue; a cluster's are retried        open.go
 //	       make ring, bucketer, administration, dispatcher, executor, API  node.go, administration.go
-//	       compare the clock with those of other hosts                     clock.go
+//	       compare the clock with those of other hosts; which host is ours clock.go
 //	       run the parts, then serve the API                               node.go, stages.go
 //	stop   hand the shards over, so that others dispatch meanwhile         node.go
 //	       dispatcher, then executor, which drains; ring; API              stages.go
