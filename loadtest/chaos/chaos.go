@@ -127,8 +127,14 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 		play = limitsCourse{r}.play
 	case cfg.Scenario.Steady():
 		play = steadyCourse{r}.play
-	case cfg.Scenario.course() != nil:
-		play = r.playCourse
+	case cfg.Scenario == ImportCuts:
+		play = cutsCourse{r}.play
+	case cfg.Scenario == HerdMillion:
+		play = countedCourse{r}.playHerd
+	case cfg.Scenario == Tombstones:
+		play = countedCourse{r}.playTombstones
+	case cfg.Scenario == Soak:
+		play = soakCourse{countedCourse{r}}.play
 	}
 	if err := play(ctx); err != nil {
 		return r.report, err

@@ -48,15 +48,6 @@ var guaranteeScenarios = []Scenario{Guarantees, Frozen}
 // execute.
 func (s Scenario) Guards() bool { return slices.Contains(guaranteeScenarios, s) }
 
-// guaranteeDefaults are those of the scenarios with guarantees.
-var guaranteeDefaults = map[Scenario]struct {
-	jobs             int
-	lead, span, warm time.Duration
-}{
-	Guarantees: {180_000, 40 * time.Second, 3 * time.Minute, 90 * time.Second},
-	Frozen:     {900, 10 * time.Second, 3 * time.Second, 0},
-}
-
 // executorRoles gives all nodes but the first the role of an executor alone. These can be killed
 // without harm to intake and dispatch.
 func executorRoles(nodes int) [][]string {

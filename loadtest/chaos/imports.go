@@ -88,7 +88,7 @@ func (r *run) importFile(ctx context.Context, spec workload.Spec) (res ImportRes
 	r.keepDue(spec.From.Add(spec.Spread))
 	began := time.Now()
 	im := &api.Import{Client: r.client, Path: asked, Acks: acks, Log: r.log.With("jobs", spec.Source)}
-	if r.cfg.Scenario.Steady() || r.cfg.Scenario.course() != nil {
+	if r.cfg.Scenario.Steady() || r.cfg.Scenario.Loads() {
 		im.MaxSends = steadySends
 	}
 	s, err := im.Run(ctx)

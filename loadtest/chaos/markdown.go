@@ -145,7 +145,7 @@ var oneOffRows = []row{
 			return fmt.Sprintf("%d due over %g s from %g s after the start, of all guarantees; a fifth imported meanwhile",
 				s.Jobs, s.SpanSeconds, s.LeadSeconds)
 		}
-		if r.Scenario.course() != nil {
+		if r.Scenario.Loads() {
 			return fmt.Sprintf("%d due over %g s, with keys", s.Jobs, max(s.SpanSeconds, 0))
 		}
 		main, near, immediate := counts(s.Jobs)

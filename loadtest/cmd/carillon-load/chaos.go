@@ -173,7 +173,7 @@ func planFlags(cfg *chaos.Config, span time.Duration, stated func(name string) b
 		}
 		cfg.Jobs, cfg.Span = 0, 0
 		return longTimeout, available(plan)
-	case s.Recurs() || plan.Course != nil:
+	case s.Recurs() || s.Loads():
 		cfg.Span = span
 		unless(stated, "jobs", &cfg.Jobs, 0)
 		if s.Recurs() {
