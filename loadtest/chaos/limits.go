@@ -16,6 +16,7 @@ import (
 
 	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/journal"
 	"carillon.dev/carillon/loadtest/process"
 	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
@@ -235,12 +236,8 @@ func (r limitsCourse) putTasks(ctx context.Context, tasks []limitedTask) (err er
 		if shown.Name != t.name || shown.Rate.String() != t.rate || shown.MaxConcurrent != t.most {
 			return fmt.Errorf("make task %s: asked for the rate %q and %d at once, got %q with %q and %d", t.name, t.rate, t.most, shown.Name, shown.Rate, shown.MaxConcurrent)
 		}
-		line, err := json.Marshal(shown)
-		if err != nil {
-			return fmt.Errorf("write tasks: %w", err)
-		}
-		if _, err := f.Write(append(line, '\n')); err != nil {
-			return fmt.Errorf("write tasks: %w", err)
+		if err := journal.WriteLine(f, shown); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,6 +16,7 @@ import (
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/journal"
 	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
 )
@@ -87,7 +87,7 @@ func (r soakCourse) play(ctx context.Context) error {
 			next = now.Add(every)
 			line := r.line(gctx, t, now)
 			lines = append(lines, line)
-			if err := json.NewEncoder(f).Encode(line); err != nil {
+			if err := journal.WriteLine(f, line); err != nil {
 				r.broken("a line was not written: %v", err)
 			}
 			r.log.Info("soak", "after_s", int(line.Seconds), "arrivals", line.Arrivals, "missing", line.Missing,
