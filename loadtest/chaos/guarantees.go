@@ -241,17 +241,15 @@ func (r guaranteesCourse) victim() string { return executors(r.cfg.Cluster.Nodes
 // thawBetween waits for the judge's mark, a file that says that its first read is over. It thaws
 // the executor, waits thawFor, and removes the file so that the judge goes on.
 func (r guaranteesCourse) thawBetween(ctx context.Context, mark string) error {
-	for {
+	_, err := wait.Poll(ctx, heldPoll, time.Time{}, func() (bool, error) {
 		_, err := os.Stat(mark)
-		if err == nil {
-			break
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("look for the judge's mark: %w", err)
-		}
-		if err := wait.For(ctx, heldPoll); err != nil {
-			return err
-		}
+		return true, err
+	})
+	if err != nil {
+		return fmt.Errorf("look for the judge's mark: %w", err)
 	}
 	if err := r.take(ctx, time.Now(), chain{{0, ActThaw, r.victim()}}); err != nil {
 		return err

@@ -168,8 +168,8 @@ func agreement(views map[string]view, running []string) string {
 
 // awaitAgreement waits until all running nodes agree. That they do not in time breaks a promise.
 func (r *run) awaitAgreement(ctx context.Context) (note string, err error) {
-	began := time.Now()
-	for {
+	began, why := time.Now(), ""
+	agreed, err := wait.Poll(ctx, agreePoll, began.Add(agreeWithin), func() (bool, error) {
 		var running []string
 		views := map[string]view{}
 		for _, n := range r.cluster().Status().Carillon {
@@ -179,23 +179,19 @@ func (r *run) awaitAgreement(ctx context.Context) (note string, err error) {
 			running = append(running, n.Name)
 			if v, err := r.askView(ctx, n.API); err == nil {
 				views[n.Name] = v
-			} else if ctx.Err() != nil {
-				return "", ctx.Err()
 			}
 		}
-		why := agreement(views, running)
-		took := time.Since(began)
-		if why == "" {
-			return fmt.Sprintf("after %.1f s; %s", took.Seconds(), r.ringChanges(ctx)), nil
-		}
-		if took > agreeWithin {
-			r.broken("views did not agree within %s: %s", agreeWithin, why)
-			return why, nil
-		}
-		if err := wait.For(ctx, agreePoll); err != nil {
-			return "", err
-		}
+		why = agreement(views, running)
+		return why == "", nil
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case agreed:
+		return fmt.Sprintf("after %.1f s; %s", time.Since(began).Seconds(), r.ringChanges(ctx)), nil
 	}
+	r.broken("views did not agree within %s: %s", agreeWithin, why)
+	return why, nil
 }
 
 // ringChanges lists how often each node has changed its ring since its start.

@@ -16,6 +16,7 @@ import (
 	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/journal"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 // farAhead bounds how far ahead a run may be due for a check to wait for it. Later runs are not
@@ -165,21 +166,17 @@ func waitRemoved(ctx context.Context, path string) error {
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("make mark: %w", err)
 	}
-	tick := time.NewTicker(removedPoll)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
+	_, err = wait.Poll(ctx, removedPoll, time.Time{}, func() (bool, error) {
+		_, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return true, nil
 		}
-		switch _, err := os.Stat(path); {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err != nil:
-			return fmt.Errorf("look for mark: %w", err)
-		}
+		return false, err
+	})
+	if err != nil {
+		return fmt.Errorf("look for mark: %w", err)
 	}
+	return nil
 }
 
 // complete reports missing flags.
