@@ -89,9 +89,6 @@ type Config struct {
 	// Mix divides the jobs of Guarantees, or of a steady load, by guarantee. Default 10, 6 and 4 of
 	// 20, or as the plan says.
 	Mix Mix
-	// Away is how long a killed executor of Guarantees stays away. Default at random from 0.5 to 4
-	// s.
-	Away time.Duration
 	// Stop is how long no node runs in Stopped. Default 3 min.
 	Stop time.Duration
 	// Concurrency bounds the requests under way that create and cancel recurring jobs; default 128.
@@ -196,9 +193,6 @@ func (c Config) Validate() error {
 		least = minGuarantees
 		if c.KillEvery < leastKillEvery {
 			fault("kill every is %s, want at least %s: an executor needs some seconds to come back", c.KillEvery, leastKillEvery)
-		}
-		if c.Away < 0 || c.Away > c.KillEvery/2 {
-			fault("away is %s, want at most half of %s, the time between two kills", c.Away, c.KillEvery)
 		}
 		if c.Scenario != Guarantees && c.Mix != defaultMix {
 			fault("a mix is of %q, not of %q", Guarantees, c.Scenario)

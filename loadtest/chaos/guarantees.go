@@ -180,16 +180,13 @@ func (r *run) warm(ctx context.Context, t0 time.Time, kinds []workload.Kind, rat
 	return r.importJobs(ctx, spec)
 }
 
-// executorKills kills one executor after the other, each `every`, and starts it again after away; 0
-// = at random. All are up again when the span ends.
-func executorKills(executors []string, every, away, span time.Duration, rng *rand.Rand) chain {
+// executorKills kills one executor after the other, each `every`, and starts it again. All are up
+// again when the span ends.
+func executorKills(executors []string, every, span time.Duration, rng *rand.Rand) chain {
 	var c chain
 	for k := 1; time.Duration(k)*every+every/2 <= span; k++ {
 		victim, at := executors[(k-1)%len(executors)], time.Duration(k)*every
 		back := restartLeast + time.Duration(rng.Int64N(int64(restartMost-restartLeast)))
-		if away > 0 {
-			back = away
-		}
 		c = append(c, step{at, ActKill, victim}, step{at + min(back, every/2).Truncate(time.Millisecond), ActStart, victim})
 	}
 	return c
@@ -227,7 +224,7 @@ func (r guaranteesCourse) play(ctx context.Context) error {
 		c = chain{{cfg.Span + frozenWork/8, ActFreeze, r.victim()}}
 	} else {
 		rng := rand.New(rand.NewPCG(cfg.Seed, 3)) // #nosec G404 -- a repeatable choice, no secret
-		c = executorKills(executors(cfg.Cluster.Nodes), cfg.KillEvery, cfg.Away, cfg.Span, rng)
+		c = executorKills(executors(cfg.Cluster.Nodes), cfg.KillEvery, cfg.Span, rng)
 	}
 	if err := r.take(ctx, t0, c); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 type benchFlags struct {
 	cfg                bench.Config
 	commitLog, profile string
-	keep, temporary    bool
+	temporary          bool
 	timeout            time.Duration
 }
 
@@ -36,7 +36,6 @@ func (b *benchFlags) add(cmd *cobra.Command, timeout time.Duration) {
 	f.DurationVar(&b.cfg.Quiet, "quiet", 0, "how long the store must have been idle before a measurement (default 3s)")
 	f.StringVar(&b.cfg.Carillon, "carillon", "", "the program that is measured (default: beside this one)")
 	f.StringVar(&b.cfg.Dir, "dir", "", "folder for logs and data (default: a temporary one, kept on failure)")
-	f.BoolVar(&b.keep, "keep", false, "keep the temporary folder in any case")
 	f.StringVar(&b.cfg.Out, "out", filepath.Join(".local", "bench"), "folder for results and plots")
 	f.BoolVar(&b.cfg.Flames, "flames", false, "profile the CPU of each node during each measurement, and draw flame graphs (they cost a little)")
 	f.DurationVar(&b.timeout, "timeout", timeout, "bound of the whole; 0 = none")
@@ -92,7 +91,7 @@ func (b *benchFlags) keepProgram() error {
 
 // tidy removes the temporary folder after a good run.
 func (b *benchFlags) tidy(cmd *cobra.Command, err error) error {
-	if !b.temporary || b.keep || err != nil {
+	if !b.temporary || err != nil {
 		cmd.PrintErrln("what is left of this run is in", b.cfg.Dir)
 		return err
 	}
@@ -161,7 +160,6 @@ Writes each result as JSON, with a plot, into --out; with --flames also a flame 
 	f.IntSliceVar(&b.cfg.Resident, "resident", []int{0, 1_000_000}, "rows of later hours in D, written by import; ascending")
 	f.IntVar(&b.cfg.Payload, "payload", 0, "bytes of each payload, but for import and api (200)")
 	f.BoolVar(&b.cfg.Keyed, "keyed", false, "give each job an idempotency key")
-	f.IntVar(&b.cfg.Streams, "streams", 2, "imports at the same time")
 	f.DurationVar(&b.cfg.Wait, "wait", 2*time.Minute, "how long runs may take to begin after the last due instant")
 	return cmd
 }

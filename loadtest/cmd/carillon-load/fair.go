@@ -68,6 +68,5 @@ into --out. Exit status 1 if a goal was missed.`,
 	fl.DurationVar(&f.Work, "work", 50*time.Millisecond, "what each call takes")
 	fl.IntVar(&slots, "slots", 64, "attempts that each executor has under way at once")
 	fl.DurationVar(&b.cfg.Wait, "wait", 5*time.Minute, "how long runs may take to begin after the last due instant")
-	fl.IntVar(&b.cfg.Streams, "streams", 2, "imports at the same time")
 	return cmd
 }
