@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -68,6 +69,20 @@ func (b *benchFlags) prepare(cmd *cobra.Command) (err error) {
 	return nil
 }
 
+// measure prepares, measures within the time-out, and tidies. valid says what is wrong with the
+// configuration once it is complete.
+func (b *benchFlags) measure(cmd *cobra.Command, valid func() error, do func(ctx context.Context) error) error {
+	if err := b.prepare(cmd); err != nil {
+		return err
+	}
+	if err := errors.Join(valid(), b.keepProgram()); err != nil {
+		return b.tidy(cmd, err)
+	}
+	ctx, cancel := withTimeout(cmd.Context(), b.timeout)
+	defer cancel()
+	return b.tidy(cmd, do(ctx))
+}
+
 // keepProgram copies the measured program, so that a build meanwhile does not change it.
 func (b *benchFlags) keepProgram() error {
 	c := &b.cfg
@@ -129,16 +144,10 @@ Writes each result as JSON, with a plot, into --out; with --flames also a flame 
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b.cfg.Protocols = args
-			if err := b.prepare(cmd); err != nil {
+			return b.measure(cmd, func() error { return b.cfg.Validate() }, func(ctx context.Context) error {
+				_, err := bench.Run(ctx, b.cfg, cmd.OutOrStdout())
 				return err
-			}
-			if err := errors.Join(b.cfg.Validate(), b.keepProgram()); err != nil {
-				return b.tidy(cmd, err)
-			}
-			ctx, cancel := withTimeout(cmd.Context(), b.timeout)
-			defer cancel()
-			_, err := bench.Run(ctx, b.cfg, cmd.OutOrStdout())
-			return b.tidy(cmd, err)
+			})
 		},
 	}
 	b.add(cmd, time.Hour)
@@ -184,26 +193,23 @@ no failure.
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: []string{bench.Small, bench.Full},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := b.prepare(cmd); err != nil {
+			parts := func() ([]bench.Config, error) {
+				all, err := bench.Suite(args[0], b.cfg)
+				if err != nil {
+					return nil, err
+				}
+				return bench.Some(all, numbers)
+			}
+			return b.measure(cmd, func() error { _, err := parts(); return err }, func(ctx context.Context) error {
+				some, err := parts() // of the program that was kept
+				if err == nil {
+					err = bench.RunSuite(ctx, some, cmd.OutOrStdout())
+				}
+				if err != nil {
+					err = fmt.Errorf("%w: %w", errVerdict, err)
+				}
 				return err
-			}
-			if err := b.keepProgram(); err != nil {
-				return b.tidy(cmd, err)
-			}
-			parts, err := bench.Suite(args[0], b.cfg)
-			if err == nil {
-				parts, err = bench.Some(parts, numbers)
-			}
-			if err != nil {
-				return errors.Join(err, b.tidy(cmd, nil))
-			}
-			ctx, cancel := withTimeout(cmd.Context(), b.timeout)
-			defer cancel()
-			if err := bench.RunSuite(ctx, parts, cmd.OutOrStdout()); err != nil {
-				err = fmt.Errorf("%w: %w", errVerdict, err)
-				return b.tidy(cmd, err)
-			}
-			return b.tidy(cmd, nil)
+			})
 		},
 	}
 	b.add(cmd, 0)
