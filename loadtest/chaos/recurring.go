@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -35,7 +34,6 @@ const (
 	changesBegin = 0.1
 	// stopAfter is how much of the span comes before the stop of all nodes.
 	stopAfter = 0.25
-	askSaid   = 5 * time.Second
 )
 
 // recurringScenarios are those with recurring jobs.
@@ -251,22 +249,15 @@ func (r recurringCourse) endJobs(ctx context.Context, a *asker, jobs []liveJob, 
 	})
 }
 
-// askAll calls ask for 0 … n-1, Config.Concurrency at a time, and logs its progress.
+// askAll calls ask for 0 … n-1, Config.Concurrency at a time.
 func (r recurringCourse) askAll(ctx context.Context, what string, n int, rate *AskRate, ask func(ctx context.Context, i int) error) error {
 	began := time.Now()
-	var done atomic.Int64
-	stop := wait.Every(ctx, askSaid, func(context.Context) { r.log.Info("asking", "what", what, "done", done.Load(), "of", n) })
-	err := api.Each(ctx, n, r.cfg.Concurrency, func(ctx context.Context, i int) error {
-		err := ask(ctx, i)
-		if err == nil {
-			done.Add(1)
-		}
+	if err := api.Each(ctx, r.log, what, n, r.cfg.Concurrency, ask); err != nil {
 		return err
-	})
-	stop()
-	*rate = AskRate{Requests: int(done.Load()), Seconds: time.Since(began).Seconds()}
-	r.log.Info("asked", "what", what, "done", rate.Requests, "of", n, "per_s", int(rate.PerSecond()))
-	return err
+	}
+	*rate = AskRate{Requests: n, Seconds: time.Since(began).Seconds()}
+	r.log.Info("asked", "what", what, "requests", n, "per_s", int(rate.PerSecond()))
+	return nil
 }
 
 // stopAll kills every node after a part of the span, starts all again Config.Stop later, and waits
