@@ -271,16 +271,21 @@ func (r *run) keepPhases(begin, start, imported mark) {
 	}
 }
 
-// idle measures the idle cluster, from begin to start. t0 is the first due instant.
-func (r *run) idle(ctx context.Context) (begin, start mark, t0 time.Time, err error) {
+// measureIdle measures the idle cluster, from begin to start.
+func (r *run) measureIdle(ctx context.Context) (begin, start mark, err error) {
 	if err := r.describeStream(ctx); err != nil {
-		return begin, start, t0, err
+		return begin, start, err
 	}
 	begin = r.mark()
-	if err := wait.Until(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
+	err = wait.Until(ctx, begin.at.Add(r.cfg.Idle))
+	return begin, r.mark(), err
+}
+
+// idle is measureIdle where jobs fall due after the lead. t0 is the first due instant.
+func (r *run) idle(ctx context.Context) (begin, start mark, t0 time.Time, err error) {
+	if begin, start, err = r.measureIdle(ctx); err != nil {
 		return begin, start, t0, err
 	}
-	start = r.mark()
 	t0 = start.at.Add(r.cfg.Lead + r.cfg.Warm).UTC().Truncate(time.Millisecond)
 	r.report.FirstDue = t0
 	r.keepDue(t0.Add(r.cfg.Span))

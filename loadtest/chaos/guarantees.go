@@ -155,14 +155,12 @@ func mixed(kinds []workload.Kind) []workload.Kind {
 
 // guaranteePart describes the jobs.
 func (r *run) guaranteePart(t0 time.Time) workload.Spec {
-	kinds := guaranteeKinds(r.cfg.Mix)
+	spec := r.jobs(guaranteesSource, r.cfg.Jobs, t0, r.cfg.Span)
+	spec.Keyed, spec.Kinds = !r.cfg.Unkeyed, guaranteeKinds(r.cfg.Mix)
 	if r.cfg.Scenario == Frozen {
-		kinds = frozenKinds()
+		spec.Kinds = frozenKinds()
 	}
-	return workload.Spec{
-		N: r.cfg.Jobs, From: t0, Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: guaranteesSource,
-		Target: r.sink.URL, Keyed: !r.cfg.Unkeyed, Kinds: kinds,
-	}
+	return spec
 }
 
 // warm imports jobs of these kinds, rate a second, that run before the first due instant.

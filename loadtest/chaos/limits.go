@@ -176,11 +176,9 @@ func (r limitsCourse) play(ctx context.Context) (err error) {
 		return err
 	}
 	for _, t := range tasks {
-		err := r.importJobs(ctx, workload.Spec{
-			N: t.jobs, From: t0, Spread: t.over, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: t.source(), Target: r.sink.URL, Keyed: true,
-			Kinds: []workload.Kind{{Task: t.name}},
-		})
-		if err != nil {
+		spec := r.jobs(t.source(), t.jobs, t0, t.over)
+		spec.Kinds = []workload.Kind{{Task: t.name}}
+		if err := r.importJobs(ctx, spec); err != nil {
 			return err
 		}
 	}
@@ -189,12 +187,12 @@ func (r limitsCourse) play(ctx context.Context) (err error) {
 		res.LateSeconds = late.Seconds()
 		r.log.Warn("not all jobs were there at the first due instant", "late", late)
 	}
-	part := func(of float64) time.Duration { return time.Duration(of * float64(r.cfg.Span)) }
-	if err := wait.Until(ctx, t0.Add(part(killAfter)-deferralsLead)); err != nil {
+	faults := killOnce(r.cfg.Span)
+	if err := wait.Until(ctx, t0.Add(faults[0].at-deferralsLead)); err != nil {
 		return err
 	}
-	r.keepDeferrals(ctx, "carillon-1") // they end with its process
-	if err := r.take(ctx, t0, chain{{part(killAfter), ActKill, "carillon-1"}, {part(backAfter), ActStart, "carillon-1"}}); err != nil {
+	r.keepDeferrals(ctx, faults[0].member) // they end with its process
+	if err := r.take(ctx, t0, faults); err != nil {
 		return err
 	}
 	if err := wait.Until(ctx, end); err != nil {

@@ -18,7 +18,6 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/journal"
 	"carillon.dev/carillon/loadtest/wait"
-	"carillon.dev/carillon/loadtest/workload"
 )
 
 const (
@@ -111,10 +110,8 @@ func (r soakCourse) importParts(ctx context.Context, t *tally, t0 time.Time, par
 		if err := wait.Until(ctx, from.Add(-soakPart)); err != nil {
 			return err
 		}
-		spec := workload.Spec{
-			N: n, From: latest(from, time.Now()).Truncate(time.Millisecond), Spread: soakPart, PayloadBytes: r.cfg.Payload,
-			Seed: r.cfg.Seed + uint64(i), Source: fmt.Sprintf("soak-%d", i+1), Target: r.sink.URL, Keyed: true, // #nosec G115 -- small
-		}
+		spec := r.jobs(fmt.Sprintf("soak-%d", i+1), n, latest(from, time.Now()), soakPart)
+		spec.Seed += uint64(i) // #nosec G115 -- small
 		if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
 			return err
 		}

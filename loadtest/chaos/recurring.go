@@ -80,9 +80,6 @@ func (r *run) eventsFile() string { return filepath.Join(r.cfg.Dir, "events.ndjs
 
 // play is a run with recurring jobs, from the idle cluster to the last arrival.
 func (r recurringCourse) play(ctx context.Context) (err error) {
-	if err := r.describeStream(ctx); err != nil {
-		return err
-	}
 	f, err := createNew(r.eventsFile())
 	if err != nil {
 		return err
@@ -91,11 +88,10 @@ func (r recurringCourse) play(ctx context.Context) (err error) {
 	a := &asker{urls: r.client.URLs, http: r.http, out: f}
 	r.report.Recurring = &RecurringResult{EverySeconds: r.cfg.Every.Seconds()}
 
-	begin := r.mark()
-	if err := wait.Until(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
+	begin, start, err := r.measureIdle(ctx)
+	if err != nil {
 		return err
 	}
-	start := r.mark()
 	spec := workload.Recurring{
 		N: r.cfg.Jobs, Every: r.cfg.Every, From: start.at, Misfires: misfires(r.cfg), Seed: r.cfg.Seed, Source: recurringSource, Target: r.sink.URL,
 	}
@@ -142,8 +138,7 @@ func (r recurringCourse) playBounded(ctx context.Context, a *asker, spec workloa
 			return err
 		}
 		ready = r.mark()
-		part := func(of float64) time.Duration { return time.Duration(of * float64(cfg.Span)) }
-		return r.take(gctx, t0, chain{{part(killAfter), ActKill, "carillon-1"}, {part(backAfter), ActStart, "carillon-1"}})
+		return r.take(gctx, t0, killOnce(cfg.Span))
 	})
 	if err := g.Wait(); err != nil {
 		if ctx.Err() == nil && cctx.Err() != nil {
@@ -194,6 +189,12 @@ func (r recurringCourse) playCancelled(ctx context.Context, a *asker, spec workl
 		return nil, err
 	}
 	return []Phase{phase("creation", start, created), phase("runs", created, ran), phase("end", ran, r.mark())}, nil
+}
+
+// killOnce kills a node after a part of the span, and starts it again.
+func killOnce(span time.Duration) chain {
+	part := func(of float64) time.Duration { return time.Duration(of * float64(span)) }
+	return chain{{part(killAfter), ActKill, "carillon-1"}, {part(backAfter), ActStart, "carillon-1"}}
 }
 
 // misfires returns the policies of a scenario's jobs, which rotate.

@@ -67,15 +67,11 @@ func away(act Act, member string, from, to seconds) chain {
 // agree waits from an instant on until all nodes agree.
 func agree(at seconds) step { return do(at, ActAgree, "") }
 
-// steadyKinds are the jobs of a steady load: quick ones and some of up to 2 s, of which some fail.
-func steadyKinds(mix Mix) []workload.Kind { return guaranteeKinds(mix) }
-
 // part describes jobs of a steady load.
 func (r steadyCourse) part(source string, n int, from time.Time, spread time.Duration) workload.Spec {
-	return workload.Spec{
-		N: n, From: from.Truncate(time.Millisecond), Spread: spread, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: source,
-		Target: r.sink.URL, Keyed: true, Kinds: steadyKinds(r.cfg.Mix),
-	}
+	spec := r.jobs(source, n, from, spread)
+	spec.Kinds = guaranteeKinds(r.cfg.Mix) // quick ones and some of up to 2 s, of which some fail
+	return spec
 }
 
 // play is a run with a steady load, from the idle cluster to the last arrival.
