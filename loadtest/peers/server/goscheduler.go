@@ -132,13 +132,13 @@ func (g *Goscheduler) URL() string { return g.url }
 func (g *Goscheduler) HealthURL() string { return g.url + "/goscheduler/healthcheck" }
 
 // PID is that of its process.
-func (g *Goscheduler) PID() int { return g.process.pid }
+func (g *Goscheduler) PID() int { return g.process.PID }
 
 // Version is its commit.
 func (g *Goscheduler) Version() string { return g.version }
 
 // Ended is closed when it has ended by itself; Why then tells how.
-func (g *Goscheduler) Ended() <-chan struct{} { return g.process.done }
+func (g *Goscheduler) Ended() <-chan struct{} { return g.process.Done }
 
 // Why returns how it ended and the end of its log.
 func (g *Goscheduler) Why() error { return fmt.Errorf("goscheduler has ended: %s", g.process.tail()) }
