@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"carillon.dev/carillon/loadtest/api"
 )
 
 // GoschedulerConfig is what its caller chooses.
@@ -108,21 +110,8 @@ func (cfg GoschedulerConfig) file(schema string, ringPort int) ([]byte, error) {
 }
 
 func (g *Goscheduler) healthy(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.HealthURL(), http.NoBody)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	if err := resp.Body.Close(); err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("its health: %s", resp.Status)
-	}
-	return nil
+	_, err := api.AskOK(ctx, http.DefaultClient, api.Request{URL: g.HealthURL()})
+	return err
 }
 
 // URL is that of its API, without a slash at the end.
