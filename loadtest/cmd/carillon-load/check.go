@@ -87,7 +87,7 @@ read.`,
 			if h.States, err = readFiles(ev.states, journal.ReadWatched); err != nil {
 				return err
 			}
-			losses, err := lossesOf(ev.lost)
+			losses, err := spansOf("--lost", ev.lost, func(from, cut time.Time) check.Loss { return check.Loss{From: from, Cut: cut} })
 			if err != nil {
 				return err
 			}
@@ -130,28 +130,19 @@ read.`,
 	return cmd
 }
 
-// lossesOf reads spans whose writes may be lost.
-func lossesOf(texts []string) ([]check.Loss, error) {
-	var losses []check.Loss
+// spansOf reads the values of a flag, each "FROM,TO", two instants in RFC 3339.
+func spansOf[T any](flag string, texts []string, span func(from, to time.Time) T) ([]T, error) {
+	var all []T
 	for _, text := range texts {
-		from, cut, err := spanOf("--lost", text)
-		if err != nil {
-			return nil, err
+		first, last, _ := strings.Cut(text, ",")
+		from, err := time.Parse(time.RFC3339Nano, first)
+		to, lastErr := time.Parse(time.RFC3339Nano, last)
+		if err := errors.Join(err, lastErr); err != nil {
+			return nil, fmt.Errorf("%s %q is not FROM,TO: %w", flag, text, err)
 		}
-		losses = append(losses, check.Loss{From: from, Cut: cut})
+		all = append(all, span(from, to))
 	}
-	return losses, nil
-}
-
-// spanOf reads "FROM,TO", two instants in RFC 3339.
-func spanOf(flag, text string) (from, to time.Time, err error) {
-	first, last, _ := strings.Cut(text, ",")
-	from, err = time.Parse(time.RFC3339Nano, first)
-	to, lastErr := time.Parse(time.RFC3339Nano, last)
-	if err := errors.Join(err, lastErr); err != nil {
-		return from, to, fmt.Errorf("%s %q is not FROM,TO: %w", flag, text, err)
-	}
-	return from, to, nil
+	return all, nil
 }
 
 // removedPoll is how often waitRemoved looks for the file.
