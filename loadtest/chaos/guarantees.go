@@ -41,6 +41,9 @@ const (
 	heldPoll = 200 * time.Millisecond
 )
 
+// guarantees are all there are.
+var guarantees = []check.Guarantee{check.AtLeastOnce, check.AtMostOnce, check.EffectivelyOnce}
+
 // guaranteeScenarios are those with guarantees.
 var guaranteeScenarios = []Scenario{Guarantees, Frozen}
 
@@ -125,7 +128,7 @@ func guaranteeKinds(mix Mix) []workload.Kind {
 // of them when it is frozen. When it thaws it finds successes, failures and time-outs.
 func frozenKinds() []workload.Kind {
 	var kinds []workload.Kind
-	for _, g := range []check.Guarantee{check.AtLeastOnce, check.AtMostOnce, check.EffectivelyOnce} {
+	for _, g := range guarantees {
 		attempts := check.DefaultMaxAttempts
 		if g == check.AtMostOnce {
 			attempts = 1
@@ -284,7 +287,7 @@ func (r *Report) guaranteeFaults() []string {
 		return nil
 	}
 	var faults []string
-	for _, g := range []check.Guarantee{check.AtLeastOnce, check.AtMostOnce, check.EffectivelyOnce} {
+	for _, g := range guarantees {
 		i := slices.IndexFunc(r.Check.Guarantees, func(c check.GuaranteeCount) bool { return c.Guarantee == g })
 		switch {
 		case i < 0 || r.Check.Guarantees[i].Runs == 0:

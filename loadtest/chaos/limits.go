@@ -356,8 +356,8 @@ var limitsRows = []row{
 	{"unfinished, unreadable (tasks; jobs)", of(func(r *Report, res *RecurringResult) string {
 		return fmt.Sprintf("%d, %d; %d, %d", r.Check.Unfinished, r.Check.Unreadable+r.Check.UnreadableOthers+r.Check.Unlisted, res.Check.Unfinished, res.Check.Unreadable)
 	})},
-	{"CPU idle, s/s", func(r *Report) string { return cpuText(r, "idle", func(p Phase) float64 { return p.Seconds }, 1, 3) }},
-	{"CPU while they run, s/s", func(r *Report) string { return cpuText(r, "runs", func(p Phase) float64 { return p.Seconds }, 1, 3) }},
+	{"CPU idle, s/s", coresIn("idle")},
+	{"CPU while they run, s/s", coresIn("runs")},
 }
 
 // lines makes a line of a cell of each.

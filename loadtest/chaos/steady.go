@@ -221,7 +221,7 @@ func (r *Report) steadyFaults() []string {
 	if !r.Scenario.Steady() || !r.Judged {
 		return faults
 	}
-	for _, g := range []check.Guarantee{check.AtLeastOnce, check.AtMostOnce, check.EffectivelyOnce} {
+	for _, g := range guarantees {
 		if !slices.ContainsFunc(r.Check.Guarantees, func(c check.GuaranteeCount) bool { return c.Guarantee == g && c.Runs > 0 }) {
 			faults = append(faults, fmt.Sprintf("nothing was run under %s", g))
 		}
