@@ -69,17 +69,17 @@ func TestWithoutCluster(t *testing.T) {
 
 // TestReportEndsWithTheAPI: the last line is for the user's shell.
 func TestReportEndsWithTheAPI(t *testing.T) {
-	node := func(api string, roles ...string) cluster.CarillonStatus {
-		return cluster.CarillonStatus{Name: "carillon", State: cluster.Running, Roles: roles, API: api}
+	node := func(api string, roles ...string) cluster.MemberStatus {
+		return cluster.MemberStatus{Name: "carillon", State: cluster.Running, Roles: roles, API: api}
 	}
 	for name, row := range map[string]struct {
-		nodes []cluster.CarillonStatus
+		nodes []cluster.MemberStatus
 		want  string // the last line; "" = none for the shell
 	}{
-		"all roles":                      {[]cluster.CarillonStatus{node("http://127.0.0.1:18081", "bucketer", "executor"), node("http://127.0.0.1:18082", "bucketer")}, "http://127.0.0.1:18081"},
-		"the first takes nothing in":     {[]cluster.CarillonStatus{node("http://127.0.0.1:18081", "executor"), node("http://127.0.0.1:18082", "bucketer")}, "http://127.0.0.1:18082"},
+		"all roles":                      {[]cluster.MemberStatus{node("http://127.0.0.1:18081", "bucketer", "executor"), node("http://127.0.0.1:18082", "bucketer")}, "http://127.0.0.1:18081"},
+		"the first takes nothing in":     {[]cluster.MemberStatus{node("http://127.0.0.1:18081", "executor"), node("http://127.0.0.1:18082", "bucketer")}, "http://127.0.0.1:18082"},
 		"no node":                        {nil, ""},
-		"no node with the role bucketer": {[]cluster.CarillonStatus{node("http://127.0.0.1:18081", "executor")}, ""},
+		"no node with the role bucketer": {[]cluster.MemberStatus{node("http://127.0.0.1:18081", "executor")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer

@@ -89,11 +89,9 @@ func (o *Histories) wait(ctx context.Context, h check.RecurringHistory, readings
 
 // read reads the histories of some jobs into readings.
 func (o *Histories) read(ctx context.Context, what string, ids []string, readings map[string]check.JobReading) error {
-	progress := newProgress(o.Log, what, len(ids))
 	var mu sync.Mutex // guards readings and failed
 	failed := 0
-	return Each(ctx, len(ids), o.Concurrency, func(ctx context.Context, i int) error {
-		defer progress.step()
+	return Each(ctx, o.Log, what, len(ids), o.Concurrency, func(ctx context.Context, i int) error {
 		at := time.Now()
 		runs, found, err := o.Client.history(ctx, ids[i])
 		if fatal(ctx, err) {

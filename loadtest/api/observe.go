@@ -1,12 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -112,9 +114,7 @@ func (o *Observer) survey(ctx context.Context, name string, ids []string) (*surv
 	s := &survey{readings: make(map[string]check.Reading, len(ids)), refs: make(map[string]check.Ref, len(ids))}
 	var mu sync.Mutex // guards s and partial
 	var partial []string
-	progress := newProgress(o.Log, name+": windows listed", len(o.Windows))
-	err := Each(ctx, len(o.Windows), o.Concurrency, func(ctx context.Context, i int) error {
-		defer progress.step()
+	err := Each(ctx, o.Log, name+": windows listed", len(o.Windows), o.Concurrency, func(ctx context.Context, i int) error {
 		at := time.Now()
 		err := o.Client.List(ctx, o.Windows[i], func(r *Run) {
 			ref := r.ref()
@@ -156,11 +156,9 @@ func (o *Observer) survey(ctx context.Context, name string, ids []string) (*surv
 
 // byID reads runs one by one into s.
 func (o *Observer) byID(ctx context.Context, name string, ids []string, s *survey) error {
-	progress := newProgress(o.Log, name, len(ids))
 	var mu sync.Mutex // guards s and failed
 	failed := 0
-	return Each(ctx, len(ids), o.Concurrency, func(ctx context.Context, i int) error {
-		defer progress.step()
+	return Each(ctx, o.Log, name, len(ids), o.Concurrency, func(ctx context.Context, i int) error {
 		at := time.Now()
 		run, found, err := o.Client.Run(ctx, ids[i])
 		if fatal(ctx, err) {
@@ -226,56 +224,36 @@ func (o *Observer) open(r *check.Reading) bool {
 	}
 }
 
-// Each calls f for 0 … n-1, limit at a time (0 = 4), until all are done or one fails.
-func Each(ctx context.Context, n, limit int, f func(ctx context.Context, i int) error) error {
+// Each calls f for 0 … n-1, limit at a time (0 = 4), until all are done or one fails. It logs how many
+// are done now and then, and at the end, as what.
+func Each(ctx context.Context, log *slog.Logger, what string, n, limit int, f func(ctx context.Context, i int) error) error {
+	var done atomic.Int64
+	say := func(context.Context) { log.Info("under way", "what", what, "done", done.Load(), "of", n) }
+	stop := wait.Every(ctx, progressEvery, say)
 	g, gctx := errgroup.WithContext(ctx)
-	if limit < 1 {
-		limit = 4
-	}
-	g.SetLimit(limit)
+	g.SetLimit(cmp.Or(max(limit, 0), 4))
 	for i := range n {
 		if gctx.Err() != nil {
 			break
 		}
-		g.Go(func() error { return f(gctx, i) })
+		g.Go(func() error {
+			err := f(gctx, i)
+			if err == nil {
+				done.Add(1)
+			}
+			return err
+		})
 	}
-	if err := g.Wait(); err != nil {
-		return err
+	err := g.Wait()
+	stop()
+	if n > 1 {
+		say(ctx)
 	}
-	return ctx.Err()
+	return cmp.Or(err, ctx.Err())
 }
 
 // fatal reports whether an error ends the observation: the caller stopped it, or the API refuses
 // us.
 func fatal(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || errors.Is(err, ErrRefused))
-}
-
-// progress logs the progress of long work.
-type progress struct {
-	log  *slog.Logger
-	name string
-	of   int
-
-	mu   sync.Mutex // guards what follows
-	done int
-	last time.Time
-}
-
-func newProgress(log *slog.Logger, name string, of int) *progress {
-	return &progress{log: log, name: name, of: of, last: time.Now()}
-}
-
-func (p *progress) step() {
-	p.mu.Lock()
-	p.done++
-	done, now := p.done, time.Now()
-	say := now.Sub(p.last) >= progressEvery || (done == p.of && p.of > 1)
-	if say {
-		p.last = now
-	}
-	p.mu.Unlock()
-	if say {
-		p.log.Info("reading", "what", p.name, "done", done, "of", p.of)
-	}
 }

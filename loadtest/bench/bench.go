@@ -208,6 +208,9 @@ func (b *bench) importLead(n int, least time.Duration) time.Duration {
 	return b.lead(n, b.perS, importFactor, least)
 }
 
+// importStreams is how many imports share the lines.
+const importStreams = 2
+
 // progressEvery is how often the progress of an import is logged.
 const progressEvery = 10 * time.Second
 
@@ -215,7 +218,7 @@ const progressEvery = 10 * time.Second
 func (b *bench) load(ctx context.Context, sys system, j jobs) (*Load, error) {
 	var answered atomic.Int64
 	stop := b.progress(ctx, "import", j.n, &answered)
-	l, err := j.send(ctx, b.client, sys.intake(), b.cfg.Streams, &answered)
+	l, err := j.send(ctx, b.client, sys.intake(), importStreams, &answered)
 	stop()
 	if err != nil {
 		return nil, err

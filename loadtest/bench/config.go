@@ -57,7 +57,6 @@ type Config struct {
 
 	Payload int  // bytes of each payload, but for protocol import; 0 = none
 	Keyed   bool // jobs have idempotency keys
-	Streams int  // imports at the same time
 	// Wait is how long runs may take to begin after the last due instant; default 2 min.
 	Wait time.Duration
 	// Lead lies between the start of an import and the first due instant, at least. Default 12 s,
@@ -124,9 +123,6 @@ func (c Config) withDefaults() Config {
 	if c.Rounds == 0 {
 		c.Rounds = 1
 	}
-	if c.Streams == 0 {
-		c.Streams = 2
-	}
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
@@ -174,7 +170,7 @@ func (c Config) Validate() error {
 			fault("target noop is never in flight: F needs http, h2 or nats")
 		}
 	}
-	for name, n := range map[string]int{"n": c.N, "rounds": c.Rounds, "streams": c.Streams, "beside": c.Beside, "beside rate": c.BesideRate, "harm rate": c.HarmRate} {
+	for name, n := range map[string]int{"n": c.N, "rounds": c.Rounds, "beside": c.Beside, "beside rate": c.BesideRate, "harm rate": c.HarmRate} {
 		if n < 1 {
 			fault("%s is %d, want it positive", name, n)
 		}

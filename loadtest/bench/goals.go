@@ -104,38 +104,33 @@ func runsPerS(r *Result) float64 {
 	return r.RunsPerS
 }
 
-// worstLate is the greatest lateness in seconds.
-func worstLate(r *Result) float64 {
-	if r.Lateness == nil || r.Missed > 0 {
-		return math.Inf(1) // what did not come is as late as can be
+// unlessMissed is a figure of a result, and infinite where a run did not come: that is as late, or
+// as dear, as can be.
+func unlessMissed(of func(r *Result) float64) func(*Result) float64 {
+	return func(r *Result) float64 {
+		if r.Missed > 0 {
+			return math.Inf(1)
+		}
+		return of(r)
 	}
-	return r.Lateness.Max / 1000
 }
 
-// p99 is in ms.
-func p99(r *Result) float64 {
-	if r.Lateness == nil || r.Missed > 0 {
-		return math.Inf(1)
-	}
-	return r.Lateness.P99
+// late is a figure of lateness, which a result may lack.
+func late(of func(l *Lateness) float64) func(*Result) float64 {
+	return unlessMissed(func(r *Result) float64 {
+		if r.Lateness == nil {
+			return math.Inf(1)
+		}
+		return of(r.Lateness)
+	})
 }
 
-// lastStartS is when the last run began, in seconds; for ever if one never did.
-func lastStartS(r *Result) float64 {
-	if r.Missed > 0 {
-		return math.Inf(1)
-	}
-	return r.LastStart
-}
-
-// cpuAgainst is the CPU of a recurring run as a multiple of a one-off run's; infinite if some runs
-// did not come.
-func cpuAgainst(r *Result) float64 {
-	if r.Missed > 0 {
-		return math.Inf(1)
-	}
-	return r.AgainstOneOff
-}
+var (
+	worstLate  = late(func(l *Lateness) float64 { return l.Max / 1000 })          // s
+	p99        = late(func(l *Lateness) float64 { return l.P99 })                 // ms
+	lastStartS = unlessMissed(func(r *Result) float64 { return r.LastStart })     // when the last run began
+	cpuAgainst = unlessMissed(func(r *Result) float64 { return r.AgainstOneOff }) // of a recurring run
+)
 
 // loadPerS is the speed of the import.
 func loadPerS(r *Result) float64 {
@@ -282,13 +277,21 @@ func broken(all []*Result) []float64 {
 
 // spans says over how long the rates of C were kept up.
 func spans(all []*Result) string {
-	var of []string
+	return "over " + strings.Join(each(all, is("C", "carillon", "http"), func(r *Result) string { return amount(r.Span, "s") }), ", ")
+}
+
+// each returns what the wanted results say, each text once, in order.
+func each(all []*Result, wanted func(*Result) bool, says func(*Result) string) []string {
+	var texts []string
 	for _, r := range all {
-		if s := amount(r.Span, "s"); is("C", "carillon", "http")(r) && !slices.Contains(of, s) {
-			of = append(of, s)
+		if !wanted(r) {
+			continue
+		}
+		if text := says(r); text != "" && !slices.Contains(texts, text) {
+			texts = append(texts, text)
 		}
 	}
-	return "over " + strings.Join(of, ", ")
+	return texts
 }
 
 // comparison is the command that measures the goals against peers.
@@ -363,10 +366,11 @@ func WriteGoals(w io.Writer, all []*Result) error {
 		}
 		fmt.Fprintf(&b, "| %s | %s%s | %s | %s | %s |\n", g.what, sign, amount(g.bar, g.unit), amount(g.aim, g.unit), seen, verdict)
 	}
-	for _, d := range durabilities(all) {
+	for _, d := range each(all, func(*Result) bool { return true }, func(r *Result) string { return r.System + ": " + r.Settings.Durability }) {
 		b.WriteString("\nDurability: " + d + ".\n")
 	}
-	if of := commits(all); len(of) > 1 {
+	if of := each(all, func(r *Result) bool { return !isPeer(r.System) }, func(r *Result) string { return r.Commit }); len(of) > 1 {
+		slices.Sort(of)
 		b.WriteString("\nMeasured at several commits: " + strings.Join(of, ", ") + ".\n")
 	}
 	if len(stages(all)) > 0 {
@@ -381,29 +385,6 @@ func WriteGoals(w io.Writer, all []*Result) error {
 		return fmt.Errorf("write goals: %w", err)
 	}
 	return nil
-}
-
-// durabilities returns each that a result has, once.
-func durabilities(all []*Result) []string {
-	var ds []string
-	for _, r := range all {
-		if d := r.System + ": " + r.Settings.Durability; !slices.Contains(ds, d) {
-			ds = append(ds, d)
-		}
-	}
-	return ds
-}
-
-// commits returns those of Carillon at which the results came about.
-func commits(all []*Result) []string {
-	var of []string
-	for _, r := range all {
-		if !isPeer(r.System) && r.Commit != "" && !slices.Contains(of, r.Commit) {
-			of = append(of, r.Commit)
-		}
-	}
-	slices.Sort(of)
-	return of
 }
 
 // amount writes a number as people do.

@@ -2,15 +2,8 @@ package bench
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"net/url"
 	"os"
@@ -117,14 +110,14 @@ func (f *flight) prepare(b *bench) (undo func() error, err error) {
 	if err := os.MkdirAll(b.cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make folder: %w", err)
 	}
-	cert, key := filepath.Join(b.cfg.Dir, "sink.pem"), filepath.Join(b.cfg.Dir, "sink.key")
+	trusted, sink := filepath.Join(b.cfg.Dir, "trusted.pem"), filepath.Join(b.cfg.Dir, "sink.pem")
 	if f.target == h2Target {
-		if err := writeCertificate(cert, key, time.Now()); err != nil {
+		if err := writeCertificate(trusted, sink, time.Now()); err != nil {
 			return nil, err
 		}
-		f.more = append(f.more, "--tls-cert", cert, "--tls-key", key)
+		f.more = append(f.more, "--tls-cert", sink, "--tls-key", sink)
 	}
-	return setenv(map[string]string{slotsEnv: strconv.Itoa(2*f.n + spareSlots), trustEnv: cert})
+	return setenv(map[string]string{slotsEnv: strconv.Itoa(2*f.n + spareSlots), trustEnv: trusted})
 }
 
 // measure starts the sink or worker that holds the calls, and measures.
@@ -417,37 +410,15 @@ func perSecond(from, to float64, at time.Time) float64 {
 	return (to - from) / time.Since(at).Seconds()
 }
 
-// certificateLife is how long a certificate of ours is good.
-const certificateLife = 24 * time.Hour
-
-// writeCertificate writes a self-signed certificate for the addresses of sinks, and its key. A
-// process that trusts it (SSL_CERT_FILE) talks to the sink as to any server.
-func writeCertificate(cert, key string, now time.Time) error {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return fmt.Errorf("make certificate: %w", err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "carillon-load"},
-		NotBefore: now.Add(-time.Minute), NotAfter: now.Add(certificateLife),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
+// writeCertificate writes a certificate for the addresses of sinks with its key, and the authority's.
+// A process that trusts that (SSL_CERT_FILE) talks to the sink as to any server.
+func writeCertificate(trusted, sink string, now time.Time) error {
+	var ips []net.IP
 	for i := range addressesFor(h2Target, 0) {
-		template.IPAddresses = append(template.IPAddresses, net.ParseIP(heldHost(i)))
+		ips = append(ips, net.ParseIP(heldHost(i)))
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		return fmt.Errorf("make certificate: %w", err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		return fmt.Errorf("make certificate: %w", err)
-	}
-	if err := errors.Join(
-		os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600),
-		os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600),
-	); err != nil {
+	authority, server, err := cluster.NewCertificate(ips, "carillon-load", now)
+	if err = errors.Join(err, os.WriteFile(trusted, authority, 0o600), os.WriteFile(sink, server, 0o600)); err != nil {
 		return fmt.Errorf("make certificate: %w", err)
 	}
 	return nil

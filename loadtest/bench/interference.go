@@ -76,12 +76,8 @@ func interfere(kind string, round int) step {
 	return func(ctx context.Context, b *bench, sys system) error {
 		w := b.cfg.stream("H", b.cfg.Rates[0], 0, round)
 		w.tenant, w.variant = harmedTenant, kind+" alone"
-		alone, err := b.run(ctx, sys, w)
+		alone, err := runAndKeep(ctx, b, sys, w, func(r *Result) { r.Harm = &Interference{Kind: kind} })
 		if err != nil {
-			return err
-		}
-		alone.Harm = &Interference{Kind: kind}
-		if err := b.keep(alone); err != nil {
 			return err
 		}
 		called, err := b.startSink(ctx, interferenceKind)

@@ -56,15 +56,24 @@ func (c Config) stream(protocol string, rate, resident, round int) batch {
 	return w
 }
 
-// measure runs a batch and keeps its result.
-func measure(w batch) step {
+// measure is the step that runs a batch and keeps its result, after `add` has added what it knows
+// (nil: nothing).
+func measure(w batch, add func(r *Result)) step {
 	return func(ctx context.Context, b *bench, sys system) error {
-		r, err := b.run(ctx, sys, w)
-		if err != nil {
-			return err
-		}
-		return b.keep(r)
+		_, err := runAndKeep(ctx, b, sys, w, add)
+		return err
 	}
+}
+
+func runAndKeep(ctx context.Context, b *bench, sys system, w batch, add func(r *Result)) (*Result, error) {
+	r, err := b.run(ctx, sys, w)
+	if err != nil {
+		return nil, err
+	}
+	if add != nil {
+		add(r)
+	}
+	return r, b.keep(r)
 }
 
 // warm lets the system do some runs, so that compilers and caches have seen what comes. It fails if

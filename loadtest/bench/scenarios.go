@@ -84,16 +84,16 @@ func batches(c Config) []session {
 	for round := 1; round <= c.Rounds; round++ {
 		if c.wants("C") {
 			for _, rate := range c.Rates {
-				calling = append(calling, measure(c.stream("C", rate, 0, round)))
+				calling = append(calling, measure(c.stream("C", rate, 0, round), nil))
 			}
 		}
 		for _, t := range c.targets() {
 			switch {
 			case !c.wants("B"):
 			case t == noopTarget:
-				quiet = append(quiet, measure(c.herd("B", t, 0, round)))
+				quiet = append(quiet, measure(c.herd("B", t, 0, round), nil))
 			default:
-				calling = append(calling, measure(c.herd("B", t, 0, round)))
+				calling = append(calling, measure(c.herd("B", t, 0, round), nil))
 			}
 		}
 	}
@@ -129,14 +129,7 @@ func residents(c Config) []step {
 		have = want
 		for round := range c.Rounds {
 			for _, w := range []batch{c.stream("D", c.Rates[0], have, round+1), c.herd("D", httpTarget, have, round+1)} {
-				steps = append(steps, func(ctx context.Context, b *bench, sys system) error {
-					r, err := b.run(ctx, sys, w)
-					if err != nil {
-						return err
-					}
-					r.Settled = how
-					return b.keep(r)
-				})
+				steps = append(steps, measure(w, func(r *Result) { r.Settled = how }))
 			}
 		}
 	}
@@ -160,7 +153,7 @@ func kills(c Config) []session {
 		}{{"dispatcher", oneKind, 0}, {"node", together, 2}} {
 			w := c.stream("E", c.Rates[0], 0, round+1)
 			w.variant, w.killAfter = row.variant, c.Span/2
-			all = append(all, session{layout: row.layout, nodes: row.nodes, warm: httpTarget, steps: []step{measure(w)}})
+			all = append(all, session{layout: row.layout, nodes: row.nodes, warm: httpTarget, steps: []step{measure(w, nil)}})
 		}
 	}
 	return all
@@ -174,20 +167,13 @@ func recurrences(c Config) []session {
 		all = append(all, session{warm: httpTarget, steps: []step{func(ctx context.Context, b *bench, sys system) error {
 			w := c.stream("R", c.Rates[0], 0, round+1)
 			w.variant = "one-off"
-			once, err := b.run(ctx, sys, w)
+			once, err := runAndKeep(ctx, b, sys, w, nil)
 			if err != nil {
-				return err
-			}
-			if err := b.keep(once); err != nil {
 				return err
 			}
 			w.variant, w.recurring = "recurring", true
-			again, err := b.run(ctx, sys, w)
-			if err != nil {
-				return err
-			}
-			again.AgainstOneOff = against(again, once)
-			return b.keep(again)
+			_, err = runAndKeep(ctx, b, sys, w, func(again *Result) { again.AgainstOneOff = against(again, once) })
+			return err
 		}}})
 	}
 	return all

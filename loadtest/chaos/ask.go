@@ -14,6 +14,7 @@ import (
 
 	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/journal"
 	"carillon.dev/carillon/loadtest/wait"
 )
 
@@ -128,16 +129,9 @@ func (a *asker) ask(ctx context.Context, q jobRequest, first int) (check.JobEven
 }
 
 func (a *asker) write(e check.JobEvent) error {
-	line, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("write event: %w", err)
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, err := a.out.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("write event: %w", err)
-	}
-	return nil
+	return journal.WriteLine(a.out, e)
 }
 
 // differs names the first stated field that the answer shows otherwise; "" = none.

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 
 	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/journal"
 	"carillon.dev/carillon/loadtest/wait"
 )
 
@@ -145,7 +145,6 @@ func (c *changer) run(ctx context.Context, plan []plannedChange) (ChangeCount, e
 	}()
 	var count ChangeCount
 	var faults error
-	enc := json.NewEncoder(c.out)
 	for d := range results {
 		switch {
 		case d.err != nil:
@@ -161,9 +160,7 @@ func (c *changer) run(ctx context.Context, plan []plannedChange) (ChangeCount, e
 		default:
 			count.Reschedules++
 		}
-		if err := enc.Encode(d.change); err != nil {
-			faults = errors.Join(faults, fmt.Errorf("write changes: %w", err))
-		}
+		faults = errors.Join(faults, journal.WriteLine(c.out, d.change))
 	}
 	return count, errors.Join(faults, ctx.Err())
 }

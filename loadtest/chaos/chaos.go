@@ -127,8 +127,14 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 		play = limitsCourse{r}.play
 	case cfg.Scenario.Steady():
 		play = steadyCourse{r}.play
-	case cfg.Scenario.course() != nil:
-		play = r.playCourse
+	case cfg.Scenario == ImportCuts:
+		play = cutsCourse{r}.play
+	case cfg.Scenario == HerdMillion:
+		play = countedCourse{r}.playHerd
+	case cfg.Scenario == Tombstones:
+		play = countedCourse{r}.playTombstones
+	case cfg.Scenario == Soak:
+		play = soakCourse{countedCourse{r}}.play
 	}
 	if err := play(ctx); err != nil {
 		return r.report, err
@@ -265,16 +271,21 @@ func (r *run) keepPhases(begin, start, imported mark) {
 	}
 }
 
-// idle measures the idle cluster, from begin to start. t0 is the first due instant.
-func (r *run) idle(ctx context.Context) (begin, start mark, t0 time.Time, err error) {
+// measureIdle measures the idle cluster, from begin to start.
+func (r *run) measureIdle(ctx context.Context) (begin, start mark, err error) {
 	if err := r.describeStream(ctx); err != nil {
-		return begin, start, t0, err
+		return begin, start, err
 	}
 	begin = r.mark()
-	if err := wait.Until(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
+	err = wait.Until(ctx, begin.at.Add(r.cfg.Idle))
+	return begin, r.mark(), err
+}
+
+// idle is measureIdle where jobs fall due after the lead. t0 is the first due instant.
+func (r *run) idle(ctx context.Context) (begin, start mark, t0 time.Time, err error) {
+	if begin, start, err = r.measureIdle(ctx); err != nil {
 		return begin, start, t0, err
 	}
-	start = r.mark()
 	t0 = start.at.Add(r.cfg.Lead + r.cfg.Warm).UTC().Truncate(time.Millisecond)
 	r.report.FirstDue = t0
 	r.keepDue(t0.Add(r.cfg.Span))

@@ -89,9 +89,6 @@ type Config struct {
 	// Mix divides the jobs of Guarantees, or of a steady load, by guarantee. Default 10, 6 and 4 of
 	// 20, or as the plan says.
 	Mix Mix
-	// Away is how long a killed executor of Guarantees stays away. Default at random from 0.5 to 4
-	// s.
-	Away time.Duration
 	// Stop is how long no node runs in Stopped. Default 3 min.
 	Stop time.Duration
 	// Concurrency bounds the requests under way that create and cancel recurring jobs; default 128.
@@ -143,73 +140,32 @@ const (
 	minGuarantees      = 60
 )
 
-// recurringDefaults are those of the scenarios with recurring jobs.
-var recurringDefaults = map[Scenario]struct {
-	jobs        int
-	every, span time.Duration
-}{
-	Recurring: {50_000, 30 * time.Second, 5 * time.Minute},
-	Pause:     {1000, 2 * time.Second, 2 * time.Minute},
-	Stopped:   {600, 10 * time.Second, 2 * time.Minute},
-}
-
 // withDefaults returns c with the defaults filled in. A negative value that means "none" becomes 0.
 func (c Config) withDefaults() Config {
-	if c.Scenario == "" {
-		c.Scenario = Faults
-	}
-	if d, ok := recurringDefaults[c.Scenario]; ok {
-		c.Jobs, c.Every, c.Span = cmp.Or(c.Jobs, d.jobs), cmp.Or(c.Every, d.every), cmp.Or(c.Span, d.span)
-		c.Stop, c.Concurrency = cmp.Or(c.Stop, defaultStop), cmp.Or(c.Concurrency, defaultConcurrency)
-		if c.Scenario == Recurring {
-			c.Create = cmp.Or(c.Create, max(leastCreate, time.Duration(c.Jobs)*time.Second/createRate))
-		}
-	}
-	if d, ok := guaranteeDefaults[c.Scenario]; ok {
-		c.Jobs, c.Lead, c.Span = cmp.Or(c.Jobs, d.jobs), cmp.Or(c.Lead, d.lead), cmp.Or(c.Span, d.span)
-		c.Warm = max(cmp.Or(c.Warm, d.warm), 0)
-		c.KillEvery = cmp.Or(c.KillEvery, defaultKillEvery)
-		c.Mix = cmp.Or(c.Mix, defaultMix)
-		c.Changes = -1
-	}
-	if l := c.Scenario.plan().Load; l != nil {
+	c.Scenario = cmp.Or(c.Scenario, Faults)
+	p := c.Scenario.plan()
+	if l := p.Load; l != nil {
 		c.Rate, c.Span, c.Mix = cmp.Or(c.Rate, l.Rate), l.Span, cmp.Or(c.Mix, l.Mix)
-		c.Jobs, c.Changes = int(float64(c.Rate)*c.Span.Seconds()), -1
-		members := c.Scenario.plan().Members
-		c.Cluster.Namespaces, c.Cluster.Disks = members.Namespaces, members.Disks
+		c.Jobs = int(float64(c.Rate) * c.Span.Seconds())
+		c.Cluster.Namespaces, c.Cluster.Disks = p.Members.Namespaces, p.Members.Disks
 	}
-	if l := c.Scenario.course(); l != nil {
-		c.Rate, c.Span, c.Changes = cmp.Or(c.Rate, l.Rate), cmp.Or(c.Span, l.Span, -1), -1
-		c.Jobs = cmp.Or(c.Jobs, l.Jobs, int(float64(c.Rate)*c.Span.Seconds()))
-		c.Cluster.Shards = cmp.Or(c.Cluster.Shards, c.Scenario.plan().Members.Shards)
+	c.Rate, c.Span = cmp.Or(c.Rate, p.Course.Rate), max(cmp.Or(c.Span, p.Course.Span, defaultSpan), 0)
+	c.Jobs = cmp.Or(c.Jobs, p.Course.Jobs, int(float64(c.Rate)*c.Span.Seconds()), defaultJobs)
+	c.Lead, c.Warm = cmp.Or(c.Lead, p.Course.Lead, defaultLead), max(cmp.Or(c.Warm, p.Course.Warm), 0)
+	c.Every, c.Stop = cmp.Or(c.Every, p.Course.Every), cmp.Or(c.Stop, defaultStop)
+	if c.Scenario == Recurring {
+		c.Create = cmp.Or(c.Create, max(leastCreate, time.Duration(c.Jobs)*time.Second/createRate))
 	}
-	if c.Scenario == Limits {
-		c.Jobs, c.Span, c.Concurrency = cmp.Or(c.Jobs, limitsJobs), cmp.Or(c.Span, limitsSpan), cmp.Or(c.Concurrency, defaultConcurrency)
-		c.Warm = max(cmp.Or(c.Warm, limitsWarm), 0)
+	c.KillEvery, c.Mix = cmp.Or(c.KillEvery, defaultKillEvery), cmp.Or(c.Mix, defaultMix)
+	c.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
+	c.Wait, c.Apart, c.Idle = cmp.Or(c.Wait, defaultWait), cmp.Or(c.Apart, defaultApart), cmp.Or(c.Idle, defaultIdle)
+	c.Cluster.Shards = cmp.Or(c.Cluster.Shards, p.Members.Shards)
+	if p.Load != nil || p.Course.Unchanged {
 		c.Changes = -1
 	}
-	for _, d := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{{&c.Lead, defaultLead}, {&c.Span, defaultSpan}, {&c.Wait, defaultWait}, {&c.Apart, defaultApart}, {&c.Idle, defaultIdle}} {
-		if *d.field == 0 {
-			*d.field = d.value
-		}
-	}
-	c.Span = max(c.Span, 0)
-	if c.Jobs == 0 {
-		c.Jobs = defaultJobs
-	}
-	if c.Changes == 0 {
-		c.Changes = min(defaultChanges, c.Jobs/10)
-	}
-	c.Changes = max(c.Changes, 0)
-	if c.Late == (check.LatenessBound{}) {
-		c.Late = latenessBound(c)
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Changes = max(cmp.Or(c.Changes, min(defaultChanges, c.Jobs/10)), 0)
+	c.Late = cmp.Or(c.Late, latenessBound(c))
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 
@@ -237,9 +193,6 @@ func (c Config) Validate() error {
 		least = minGuarantees
 		if c.KillEvery < leastKillEvery {
 			fault("kill every is %s, want at least %s: an executor needs some seconds to come back", c.KillEvery, leastKillEvery)
-		}
-		if c.Away < 0 || c.Away > c.KillEvery/2 {
-			fault("away is %s, want at most half of %s, the time between two kills", c.Away, c.KillEvery)
 		}
 		if c.Scenario != Guarantees && c.Mix != defaultMix {
 			fault("a mix is of %q, not of %q", Guarantees, c.Scenario)

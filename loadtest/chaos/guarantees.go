@@ -41,21 +41,15 @@ const (
 	heldPoll = 200 * time.Millisecond
 )
 
+// guarantees are all there are.
+var guarantees = []check.Guarantee{check.AtLeastOnce, check.AtMostOnce, check.EffectivelyOnce}
+
 // guaranteeScenarios are those with guarantees.
 var guaranteeScenarios = []Scenario{Guarantees, Frozen}
 
 // Guards reports whether the scenario is of guarantees: jobs under all three, and nodes that only
 // execute.
 func (s Scenario) Guards() bool { return slices.Contains(guaranteeScenarios, s) }
-
-// guaranteeDefaults are those of the scenarios with guarantees.
-var guaranteeDefaults = map[Scenario]struct {
-	jobs             int
-	lead, span, warm time.Duration
-}{
-	Guarantees: {180_000, 40 * time.Second, 3 * time.Minute, 90 * time.Second},
-	Frozen:     {900, 10 * time.Second, 3 * time.Second, 0},
-}
 
 // executorRoles gives all nodes but the first the role of an executor alone. These can be killed
 // without harm to intake and dispatch.
@@ -134,7 +128,7 @@ func guaranteeKinds(mix Mix) []workload.Kind {
 // of them when it is frozen. When it thaws it finds successes, failures and time-outs.
 func frozenKinds() []workload.Kind {
 	var kinds []workload.Kind
-	for _, g := range []check.Guarantee{check.AtLeastOnce, check.AtMostOnce, check.EffectivelyOnce} {
+	for _, g := range guarantees {
 		attempts := check.DefaultMaxAttempts
 		if g == check.AtMostOnce {
 			attempts = 1
@@ -164,14 +158,12 @@ func mixed(kinds []workload.Kind) []workload.Kind {
 
 // guaranteePart describes the jobs.
 func (r *run) guaranteePart(t0 time.Time) workload.Spec {
-	kinds := guaranteeKinds(r.cfg.Mix)
+	spec := r.jobs(guaranteesSource, r.cfg.Jobs, t0, r.cfg.Span)
+	spec.Keyed, spec.Kinds = !r.cfg.Unkeyed, guaranteeKinds(r.cfg.Mix)
 	if r.cfg.Scenario == Frozen {
-		kinds = frozenKinds()
+		spec.Kinds = frozenKinds()
 	}
-	return workload.Spec{
-		N: r.cfg.Jobs, From: t0, Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: guaranteesSource,
-		Target: r.sink.URL, Keyed: !r.cfg.Unkeyed, Kinds: kinds,
-	}
+	return spec
 }
 
 // warm imports jobs of these kinds, rate a second, that run before the first due instant.
@@ -189,16 +181,13 @@ func (r *run) warm(ctx context.Context, t0 time.Time, kinds []workload.Kind, rat
 	return r.importJobs(ctx, spec)
 }
 
-// executorKills kills one executor after the other, each `every`, and starts it again after away; 0
-// = at random. All are up again when the span ends.
-func executorKills(executors []string, every, away, span time.Duration, rng *rand.Rand) chain {
+// executorKills kills one executor after the other, each `every`, and starts it again. All are up
+// again when the span ends.
+func executorKills(executors []string, every, span time.Duration, rng *rand.Rand) chain {
 	var c chain
 	for k := 1; time.Duration(k)*every+every/2 <= span; k++ {
 		victim, at := executors[(k-1)%len(executors)], time.Duration(k)*every
 		back := restartLeast + time.Duration(rng.Int64N(int64(restartMost-restartLeast)))
-		if away > 0 {
-			back = away
-		}
 		c = append(c, step{at, ActKill, victim}, step{at + min(back, every/2).Truncate(time.Millisecond), ActStart, victim})
 	}
 	return c
@@ -236,7 +225,7 @@ func (r guaranteesCourse) play(ctx context.Context) error {
 		c = chain{{cfg.Span + frozenWork/8, ActFreeze, r.victim()}}
 	} else {
 		rng := rand.New(rand.NewPCG(cfg.Seed, 3)) // #nosec G404 -- a repeatable choice, no secret
-		c = executorKills(executors(cfg.Cluster.Nodes), cfg.KillEvery, cfg.Away, cfg.Span, rng)
+		c = executorKills(executors(cfg.Cluster.Nodes), cfg.KillEvery, cfg.Span, rng)
 	}
 	if err := r.take(ctx, t0, c); err != nil {
 		return err
@@ -250,17 +239,15 @@ func (r guaranteesCourse) victim() string { return executors(r.cfg.Cluster.Nodes
 // thawBetween waits for the judge's mark, a file that says that its first read is over. It thaws
 // the executor, waits thawFor, and removes the file so that the judge goes on.
 func (r guaranteesCourse) thawBetween(ctx context.Context, mark string) error {
-	for {
+	_, err := wait.Poll(ctx, heldPoll, time.Time{}, func() (bool, error) {
 		_, err := os.Stat(mark)
-		if err == nil {
-			break
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("look for the judge's mark: %w", err)
-		}
-		if err := wait.For(ctx, heldPoll); err != nil {
-			return err
-		}
+		return true, err
+	})
+	if err != nil {
+		return fmt.Errorf("look for the judge's mark: %w", err)
 	}
 	if err := r.take(ctx, time.Now(), chain{{0, ActThaw, r.victim()}}); err != nil {
 		return err
@@ -300,7 +287,7 @@ func (r *Report) guaranteeFaults() []string {
 		return nil
 	}
 	var faults []string
-	for _, g := range []check.Guarantee{check.AtLeastOnce, check.AtMostOnce, check.EffectivelyOnce} {
+	for _, g := range guarantees {
 		i := slices.IndexFunc(r.Check.Guarantees, func(c check.GuaranteeCount) bool { return c.Guarantee == g })
 		switch {
 		case i < 0 || r.Check.Guarantees[i].Runs == 0:

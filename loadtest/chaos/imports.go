@@ -52,6 +52,14 @@ func (r *run) askedFile(source string) string { return filepath.Join(r.cfg.Dir, 
 
 func (r *run) acksFile(source string) string { return filepath.Join(r.cfg.Dir, source+".acks.ndjson") }
 
+// jobs describes n jobs with keys that call the sink: what courses have in common.
+func (r *run) jobs(source string, n int, from time.Time, spread time.Duration) workload.Spec {
+	return workload.Spec{
+		N: n, From: from.Truncate(time.Millisecond), Spread: spread, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: source,
+		Target: r.sink.URL, Keyed: true,
+	}
+}
+
 // importJobs makes the jobs of spec and imports them. It fails only if nothing more can be done.
 func (r *run) importJobs(ctx context.Context, spec workload.Spec) error {
 	if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
@@ -88,7 +96,7 @@ func (r *run) importFile(ctx context.Context, spec workload.Spec) (res ImportRes
 	r.keepDue(spec.From.Add(spec.Spread))
 	began := time.Now()
 	im := &api.Import{Client: r.client, Path: asked, Acks: acks, Log: r.log.With("jobs", spec.Source)}
-	if r.cfg.Scenario.Steady() || r.cfg.Scenario.course() != nil {
+	if r.cfg.Scenario.Steady() || r.cfg.Scenario.Loads() {
 		im.MaxSends = steadySends
 	}
 	s, err := im.Run(ctx)

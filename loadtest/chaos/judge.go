@@ -30,7 +30,7 @@ func (r judging) judge(ctx context.Context, out io.Writer) error {
 		return r.by(ctx, "check", r.sink, r.recurringArgs(), out, &r.report.Recurring.Check)
 	case r.tally != nil:
 		return r.counted(r.tally, out)
-	case r.cfg.Scenario.course() == nil && !r.cfg.Scenario.Guards() && !r.cfg.Scenario.Steady():
+	case !r.cfg.Scenario.Loads() && !r.cfg.Scenario.Guards() && !r.cfg.Scenario.Steady():
 		args = append(args, "--changes", r.changesFile())
 	}
 	args = append(args, "--states", r.statesFile())

@@ -24,58 +24,45 @@ const (
 	onlyNATS      = 30 * time.Second
 )
 
-// latenessBounds are how late runs may start in the scenarios with a course of their own, without a
-// backlog. Plans state the bound of the others.
-var latenessBounds = map[Scenario]check.LatenessBound{
-	Calm: {Max: 10 * time.Second, P99: 2 * time.Second},
-	Kill: {Max: deathCosts, P99: 15 * time.Second},
-	// A node is dead, then another one frozen for 12 s, and Cassandra and NATS each lack a member.
-	Faults:   {Max: 2 * deathCosts},
-	Stream:   {Max: 2 * deathCosts},
-	Blackout: {Max: 150 * time.Second}, // everything starts again, Cassandra first
-	// The misfire policy decides on what is not published 60 s after it was due.
-	Recurring: {Max: time.Minute + deathCosts},
-	Pause:     {Max: deathCosts},
-	Stopped:   {Max: time.Minute + deathCosts}, // and the stop itself
-	// Executors are killed one after the other: two deaths may delay one run.
-	Guarantees: {Max: 2 * deathCosts},
-	Frozen:     {Max: deathCosts + frozenWork},
-	Limits:     {Max: 2 * deathCosts}, // and what waits for its limit
+// latenessBound returns how late runs of c may start.
+func latenessBound(c Config) check.LatenessBound {
+	p := c.Scenario.plan()
+	switch {
+	case p.Load != nil:
+		return check.LatenessBound{Max: p.Load.MaxLateness}
+	case p.Course.Late != nil:
+		return p.Course.Late(c)
+	}
+	return check.LatenessBound{} // there is no such scenario
 }
 
-// latenessBound returns how late runs of c may start:
-//
-//	cost of the scenario + cost of the absence of the only Cassandra or NATS + backlog
-func latenessBound(c Config) check.LatenessBound {
-	if l := c.Scenario.plan().Load; l != nil {
-		return check.LatenessBound{Max: l.MaxLateness}
-	}
-	if l := c.Scenario.course(); l != nil {
-		return check.LatenessBound{Max: l.Late(c)}
-	}
-	bound := latenessBounds[c.Scenario]
-	switch c.Scenario {
-	case Faults, Stream:
-		if c.Cluster.Cassandra < 3 {
-			bound.Max += onlyCassandra
+// late bounds runs by the cost of the faults.
+func late(most time.Duration) func(Config) check.LatenessBound {
+	return func(Config) check.LatenessBound { return check.LatenessBound{Max: most} }
+}
+
+// behind bounds runs by the cost of the faults and the backlog; p99 0 = no bound.
+func behind(most, p99 time.Duration) func(Config) check.LatenessBound {
+	return func(c Config) check.LatenessBound {
+		b := check.LatenessBound{Max: most + c.backlog()}
+		if p99 > 0 {
+			b.P99 = p99 + c.backlog()
 		}
-		if c.Cluster.NATS < 3 {
-			bound.Max += onlyNATS
-		}
-	case Stopped:
-		bound.Max += c.Stop
-	case Limits:
-		bound.Max += 2 * c.Span // all due at once at a rate that needs the span
+		return b
 	}
-	if c.Scenario.Recurs() || c.Scenario == Limits {
-		return bound
+}
+
+// faulty bounds runs of Faults: a node is dead, then another one frozen for 12 s, and Cassandra and
+// NATS each lack a member, which may be the only one.
+func faulty(c Config) check.LatenessBound {
+	most := 2*deathCosts + c.backlog()
+	if c.Cluster.Cassandra < 3 {
+		most += onlyCassandra
 	}
-	backlog := c.backlog()
-	bound.Max += backlog
-	if bound.P99 > 0 {
-		bound.P99 += backlog
+	if c.Cluster.NATS < 3 {
+		most += onlyNATS
 	}
-	return bound
+	return check.LatenessBound{Max: most}
 }
 
 // backlog returns how long the smallest machine needs after the span for the runs of c.

@@ -16,6 +16,7 @@ import (
 
 	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/journal"
 	"carillon.dev/carillon/loadtest/process"
 	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
@@ -175,11 +176,9 @@ func (r limitsCourse) play(ctx context.Context) (err error) {
 		return err
 	}
 	for _, t := range tasks {
-		err := r.importJobs(ctx, workload.Spec{
-			N: t.jobs, From: t0, Spread: t.over, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: t.source(), Target: r.sink.URL, Keyed: true,
-			Kinds: []workload.Kind{{Task: t.name}},
-		})
-		if err != nil {
+		spec := r.jobs(t.source(), t.jobs, t0, t.over)
+		spec.Kinds = []workload.Kind{{Task: t.name}}
+		if err := r.importJobs(ctx, spec); err != nil {
 			return err
 		}
 	}
@@ -188,12 +187,12 @@ func (r limitsCourse) play(ctx context.Context) (err error) {
 		res.LateSeconds = late.Seconds()
 		r.log.Warn("not all jobs were there at the first due instant", "late", late)
 	}
-	part := func(of float64) time.Duration { return time.Duration(of * float64(r.cfg.Span)) }
-	if err := wait.Until(ctx, t0.Add(part(killAfter)-deferralsLead)); err != nil {
+	faults := killOnce(r.cfg.Span)
+	if err := wait.Until(ctx, t0.Add(faults[0].at-deferralsLead)); err != nil {
 		return err
 	}
-	r.keepDeferrals(ctx, "carillon-1") // they end with its process
-	if err := r.take(ctx, t0, chain{{part(killAfter), ActKill, "carillon-1"}, {part(backAfter), ActStart, "carillon-1"}}); err != nil {
+	r.keepDeferrals(ctx, faults[0].member) // they end with its process
+	if err := r.take(ctx, t0, faults); err != nil {
 		return err
 	}
 	if err := wait.Until(ctx, end); err != nil {
@@ -235,12 +234,8 @@ func (r limitsCourse) putTasks(ctx context.Context, tasks []limitedTask) (err er
 		if shown.Name != t.name || shown.Rate.String() != t.rate || shown.MaxConcurrent != t.most {
 			return fmt.Errorf("make task %s: asked for the rate %q and %d at once, got %q with %q and %d", t.name, t.rate, t.most, shown.Name, shown.Rate, shown.MaxConcurrent)
 		}
-		line, err := json.Marshal(shown)
-		if err != nil {
-			return fmt.Errorf("write tasks: %w", err)
-		}
-		if _, err := f.Write(append(line, '\n')); err != nil {
-			return fmt.Errorf("write tasks: %w", err)
+		if err := journal.WriteLine(f, shown); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -361,8 +356,8 @@ var limitsRows = []row{
 	{"unfinished, unreadable (tasks; jobs)", of(func(r *Report, res *RecurringResult) string {
 		return fmt.Sprintf("%d, %d; %d, %d", r.Check.Unfinished, r.Check.Unreadable+r.Check.UnreadableOthers+r.Check.Unlisted, res.Check.Unfinished, res.Check.Unreadable)
 	})},
-	{"CPU idle, s/s", func(r *Report) string { return cpuText(r, "idle", func(p Phase) float64 { return p.Seconds }, 1, 3) }},
-	{"CPU while they run, s/s", func(r *Report) string { return cpuText(r, "runs", func(p Phase) float64 { return p.Seconds }, 1, 3) }},
+	{"CPU idle, s/s", coresIn("idle")},
+	{"CPU while they run, s/s", coresIn("runs")},
 }
 
 // lines makes a line of a cell of each.

@@ -142,21 +142,24 @@ func (r *members) leader(ctx context.Context, act Act) (name string, err error) 
 		defer r.mu.Unlock()
 		return r.led, nil
 	}
-	for limit := time.Now().Add(leaderLimit); ; {
+	found, err := wait.Poll(ctx, agreePoll, time.Now().Add(leaderLimit), func() (bool, error) {
 		for _, url := range r.cluster().NATSURLs() { // some may be away
 			all, err := nats.Streams(ctx, url)
 			if i := slices.IndexFunc(all, func(s nats.Stream) bool { return s.Leader != "" }); err == nil && i >= 0 {
-				r.mu.Lock()
-				r.led = all[i].Leader
-				r.mu.Unlock()
-				return all[i].Leader, nil
+				name = all[i].Leader
+				return true, nil
 			}
 		}
-		if time.Now().After(limit) {
-			return "", fmt.Errorf("%w: no server leads a stream %s…", nats.ErrNATS, nats.StreamPrefix)
-		}
-		if err := wait.For(ctx, agreePoll); err != nil {
-			return "", err
-		}
+		return false, nil
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%w: no server leads a stream %s…", nats.ErrNATS, nats.StreamPrefix)
 	}
+	if err != nil {
+		return "", err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.led = name
+	return name, nil
 }

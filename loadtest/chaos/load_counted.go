@@ -17,7 +17,6 @@ import (
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/journal"
 	"carillon.dev/carillon/loadtest/wait"
-	"carillon.dev/carillon/loadtest/workload"
 )
 
 const (
@@ -98,10 +97,7 @@ func (r countedCourse) playHerd(ctx context.Context) error {
 	}
 	t.ask("herd", due)
 	before := r.resources(ctx)
-	err = r.importJobs(ctx, workload.Spec{
-		N: r.cfg.Jobs, From: t0, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: "herd", Target: r.sink.URL, Keyed: true,
-	})
-	if err != nil {
+	if err := r.importJobs(ctx, r.jobs("herd", r.cfg.Jobs, t0, 0)); err != nil {
 		return err
 	}
 	imported := r.mark()
@@ -167,9 +163,7 @@ func (r countedCourse) playTombstones(ctx context.Context) error {
 	// All within one minute, so in one bucket.
 	t0 = t0.Truncate(time.Minute).Add(time.Minute)
 	r.report.FirstDue = t0
-	spec := workload.Spec{
-		N: r.cfg.Jobs, From: t0, Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: "wide", Target: r.sink.URL, Keyed: true,
-	}
+	spec := r.jobs("wide", r.cfg.Jobs, t0, r.cfg.Span)
 	if err := r.importJobs(ctx, spec); err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 
 	"carillon.dev/carillon/loadtest/process"
 	"carillon.dev/carillon/loadtest/wait"
-	"carillon.dev/carillon/loadtest/workload"
 )
 
 const (
@@ -48,7 +47,7 @@ func (r cutsCourse) play(ctx context.Context) error {
 	}
 	killed, ended, partial, existing := 0, 0, 0, 0
 	for i := range cutFiles {
-		spec := r.part(fmt.Sprintf("cut-%d", i+1), n, time.Now().Add(cutSoon))
+		spec := r.jobs(fmt.Sprintf("cut-%d", i+1), n, time.Now().Add(cutSoon), r.cfg.Span)
 		if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
 			return err
 		}
@@ -89,18 +88,10 @@ func (r cutsCourse) play(ctx context.Context) error {
 	return r.finish(ctx, begin, start, imported)
 }
 
-// part describes the jobs of one file.
-func (r cutsCourse) part(source string, n int, from time.Time) workload.Spec {
-	return workload.Spec{
-		N: n, From: from.Truncate(time.Millisecond), Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: source,
-		Target: r.sink.URL, Keyed: true,
-	}
-}
-
 // uncut imports a file without a kill until a try finds all lines there, and returns how long that
 // try took. It is the shortest of all: the others create lines.
 func (r cutsCourse) uncut(ctx context.Context, n int) (took time.Duration, err error) {
-	spec := r.part("uncut", n, time.Now().Add(cutSoon))
+	spec := r.jobs("uncut", n, time.Now().Add(cutSoon), r.cfg.Span)
 	if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
 		return 0, err
 	}

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,8 +16,8 @@ import (
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/journal"
 	"carillon.dev/carillon/loadtest/wait"
-	"carillon.dev/carillon/loadtest/workload"
 )
 
 const (
@@ -87,7 +86,7 @@ func (r soakCourse) play(ctx context.Context) error {
 			next = now.Add(every)
 			line := r.line(gctx, t, now)
 			lines = append(lines, line)
-			if err := json.NewEncoder(f).Encode(line); err != nil {
+			if err := journal.WriteLine(f, line); err != nil {
 				r.broken("a line was not written: %v", err)
 			}
 			r.log.Info("soak", "after_s", int(line.Seconds), "arrivals", line.Arrivals, "missing", line.Missing,
@@ -111,10 +110,8 @@ func (r soakCourse) importParts(ctx context.Context, t *tally, t0 time.Time, par
 		if err := wait.Until(ctx, from.Add(-soakPart)); err != nil {
 			return err
 		}
-		spec := workload.Spec{
-			N: n, From: latest(from, time.Now()).Truncate(time.Millisecond), Spread: soakPart, PayloadBytes: r.cfg.Payload,
-			Seed: r.cfg.Seed + uint64(i), Source: fmt.Sprintf("soak-%d", i+1), Target: r.sink.URL, Keyed: true, // #nosec G115 -- small
-		}
+		spec := r.jobs(fmt.Sprintf("soak-%d", i+1), n, latest(from, time.Now()), soakPart)
+		spec.Seed += uint64(i) // #nosec G115 -- small
 		if err := writeJobs(r.askedFile(spec.Source), spec); err != nil {
 			return err
 		}

@@ -100,20 +100,18 @@ func (r mainJob) blackout(ctx context.Context) error {
 // mainPart describes the jobs of the main import.
 func (r mainJob) mainPart(t0 time.Time) workload.Spec {
 	n, _, _ := counts(r.cfg.Jobs)
-	return workload.Spec{
-		N: n, From: t0, Spread: r.cfg.Span, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: "main",
-		Target: r.sink.URL, Keyed: !r.cfg.Unkeyed,
-	}
+	spec := r.jobs("main", n, t0, r.cfg.Span)
+	spec.Keyed = !r.cfg.Unkeyed
+	return spec
 }
 
 // latePart describes the jobs of late import number n (from 1) of of, imported at t.
 func (r mainJob) latePart(n, of int, t time.Time) workload.Spec {
 	_, near, immediate := counts(r.cfg.Jobs)
 	from, spread := portionDue(t)
-	return workload.Spec{
-		N: (near + immediate) / of, Immediate: immediate / of, From: from, Spread: spread, PayloadBytes: r.cfg.Payload,
-		Seed: r.cfg.Seed + uint64(n), Source: fmt.Sprintf("late-%d", n), Target: r.sink.URL, Keyed: true, // #nosec G115 -- small
-	}
+	spec := r.jobs(fmt.Sprintf("late-%d", n), (near+immediate)/of, from, spread)
+	spec.Immediate, spec.Seed = immediate/of, spec.Seed+uint64(n) // #nosec G115 -- small
+	return spec
 }
 
 // lateImports imports the portions, each at its instant. A slow one does not delay the next.

@@ -145,7 +145,7 @@ var oneOffRows = []row{
 			return fmt.Sprintf("%d due over %g s from %g s after the start, of all guarantees; a fifth imported meanwhile",
 				s.Jobs, s.SpanSeconds, s.LeadSeconds)
 		}
-		if r.Scenario.course() != nil {
+		if r.Scenario.Loads() {
 			return fmt.Sprintf("%d due over %g s, with keys", s.Jobs, max(s.SpanSeconds, 0))
 		}
 		main, near, immediate := counts(s.Jobs)
@@ -190,7 +190,7 @@ var oneOffRows = []row{
 	{"arrivals: mean, peak second, last", func(r *Report) string {
 		return fmt.Sprintf("%.0f/s, %d/s, %.1f s after the first due instant", r.Rates.Mean, r.Rates.Peak, r.Rates.Last)
 	}},
-	{"CPU idle, s/s", func(r *Report) string { return cpuText(r, "idle", func(p Phase) float64 { return p.Seconds }, 1, 3) }},
+	{"CPU idle, s/s", coresIn("idle")},
 	{"CPU of the main import, µs/line", func(r *Report) string {
 		lines, _, _ := counts(r.Settings.Jobs)
 		if r.Scenario.Guards() {
@@ -249,6 +249,13 @@ func cpuText(r *Report, phase string, by func(Phase) float64, scale float64, dig
 	return "not measured"
 }
 
+// coresIn is a cell with the CPU seconds of each kind in a second of a phase.
+func coresIn(phase string) func(*Report) string {
+	return func(r *Report) string {
+		return cpuText(r, phase, func(p Phase) float64 { return p.Seconds }, 1, 3)
+	}
+}
+
 // recurringRows are the rows of scenarios with recurring jobs.
 var recurringRows = []row{
 	{"recurring jobs", of(func(r *Report, res *RecurringResult) string {
@@ -288,14 +295,7 @@ var recurringRows = []row{
 		return fmt.Sprintf("%d updates, %d pauses, %d resumes, %d cancels (refused %d, unknown %d)", c.Updated, c.Paused, c.Resumed, c.Cancelled, c.Refused, c.Unknown)
 	})},
 	{"after the stop, by policy", of(func(_ *Report, res *RecurringResult) string {
-		var lines []string
-		for _, c := range res.Check.Policies {
-			lines = append(lines, policyText(c))
-		}
-		if len(lines) == 0 {
-			return "no stop"
-		}
-		return strings.Join(lines, "<br>")
+		return cmp.Or(lines(res.Check.Policies, policyText), "no stop")
 	})},
 	{"lateness as reported, ms: p50 / p90 / p99 / p99.9 / max", of(func(_ *Report, res *RecurringResult) string { return latenessText(res.Check.Reported) })},
 	{"lateness as seen by the sink, ms", of(func(_ *Report, res *RecurringResult) string { return latenessText(res.Check.Seen) })},
@@ -311,15 +311,11 @@ var recurringRows = []row{
 	{"arrivals: mean, peak second", of(func(r *Report, _ *RecurringResult) string {
 		return fmt.Sprintf("%.0f/s, %d/s", r.Rates.Mean, r.Rates.Peak)
 	})},
-	{"CPU idle, s/s", of(func(r *Report, _ *RecurringResult) string {
-		return cpuText(r, "idle", func(p Phase) float64 { return p.Seconds }, 1, 3)
-	})},
+	{"CPU idle, s/s", coresIn("idle")},
 	{"CPU of the creation, µs/job", of(func(r *Report, res *RecurringResult) string {
 		return cpuText(r, "creation", func(Phase) float64 { return float64(res.Creating.Requests) }, 1e6, 0)
 	})},
-	{"CPU while they run, s/s", of(func(r *Report, _ *RecurringResult) string {
-		return cpuText(r, "runs", func(p Phase) float64 { return p.Seconds }, 1, 3)
-	})},
+	{"CPU while they run, s/s", coresIn("runs")},
 }
 
 // of makes a cell that is empty in reports without recurring jobs.

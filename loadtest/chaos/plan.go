@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/check"
 )
 
 // A Plan declares a scenario. The plans of one family of faults are in one file; Plans lists the
@@ -25,8 +26,20 @@ type Plan struct {
 	Members cluster.Spec
 	// Load is the load and its faults; nil in scenarios that have a course of their own.
 	Load *Load
-	// Course is set in scenarios of much or long load; nil in all others.
-	Course *Course
+	// Course is the defaults of the others.
+	Course Course
+}
+
+// A Course is the defaults of a scenario with a course of its own; zero = those of all.
+type Course struct {
+	// Jobs is how many jobs there are in all; 0 = as many as Rate and Span make, if there is a Rate.
+	Jobs, Rate       int
+	Lead, Warm, Span time.Duration // Span negative: all are due at one instant
+	Every            time.Duration
+	// Unchanged: no run is cancelled or rescheduled.
+	Unchanged bool
+	// Late is how late a run of c may start: what its faults and its backlog cost.
+	Late func(c Config) check.LatenessBound
 }
 
 // A Load stays the same while faults come and go.
@@ -117,8 +130,8 @@ func (s Scenario) Plan() (p Plan, ok bool) {
 // Steady reports whether the scenario is of a steady load, with faults that its plan states.
 func (s Scenario) Steady() bool { return s.plan().Load != nil }
 
-// course returns the Course of a scenario; nil if it has none.
-func (s Scenario) course() *Course { return s.plan().Course }
+// Loads reports whether the scenario is of much or long load.
+func (s Scenario) Loads() bool { return slices.Contains(names(loadPlans), s) }
 
 // WritePlans lists all scenarios for people.
 func WritePlans(w io.Writer) error {
@@ -140,55 +153,80 @@ var classicPlans = []Plan{
 		Name: Faults, Takes: 5 * time.Minute, Members: cluster.Spec{Cassandra: 3, NATS: 3, Nodes: 2},
 		Does:     "kill -9 of a node, a Cassandra and a NATS, 12 s freeze of the other node",
 		Promises: "nothing missed or early, at most a minute late",
+		Course:   Course{Late: faulty},
 	},
 	{
 		Name: Calm, Takes: 4 * time.Minute, Members: cluster.Spec{Cassandra: 3, NATS: 3, Nodes: 2},
 		Does:     "the same jobs and changes without faults",
 		Promises: "99 of 100 within 2 s",
+		Course:   Course{Late: behind(10*time.Second, 2*time.Second)},
 	},
 	{
 		Name: Stream, Takes: 5 * time.Minute, Members: cluster.Spec{Cassandra: 3, NATS: 3, Nodes: 2},
 		Does:     "faults, and the JetStream streams are deleted in the middle",
 		Promises: "nothing missed: what was in the streams is published again",
+		Course:   Course{Late: faulty},
 	},
 	{
 		Name: Blackout, Takes: 6 * time.Minute, Members: cluster.Spec{Cassandra: 3, NATS: 3, Nodes: 2},
 		Does:     "kill -9 of every process a second after an import, all start again",
 		Promises: "every acknowledged job runs",
+		Course:   Course{Late: behind(150*time.Second, 0)}, // everything starts again, Cassandra first
 	},
 	{
 		Name: Kill, Takes: 3 * time.Minute, Members: cluster.Spec{Cassandra: 3, NATS: 3, Nodes: 2},
 		Does:     "kill -9 of one node and its restart, for small clusters",
 		Promises: "nothing missed, at most 30 s late",
+		Course:   Course{Late: behind(deathCosts, 15*time.Second)},
 	},
 	{
 		Name: Recurring, Takes: 20 * time.Minute, Members: cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 2},
 		Does:     "50,000 jobs every 30 s; a node is killed and started again",
 		Promises: "every occurrence runs once",
+		// The misfire policy decides on what is not published 60 s after it was due.
+		Course: Course{Jobs: 50_000, Every: 30 * time.Second, Span: 5 * time.Minute, Late: late(time.Minute + deathCosts)},
 	},
 	{
 		Name: Pause, Takes: 5 * time.Minute, Members: cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 2},
 		Does:     "1,000 jobs every 2 s are paused, resumed, updated, cancelled",
 		Promises: "no run after a pause or cancel, no old revision after an update",
+		Course:   Course{Jobs: 1000, Every: 2 * time.Second, Span: 2 * time.Minute, Late: late(deathCosts)},
 	},
 	{
 		Name: Stopped, Takes: 8 * time.Minute, Members: cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 2},
 		Does:     "all nodes are killed for 3 min; recurring jobs of every misfire policy",
 		Promises: "each missed occurrence is treated as its policy says",
+		Course: Course{
+			Jobs: 600, Every: 10 * time.Second, Span: 2 * time.Minute,
+			Late: func(c Config) check.LatenessBound { return check.LatenessBound{Max: time.Minute + deathCosts + c.Stop} },
+		},
 	},
 	{
 		Name: Guarantees, Takes: 10 * time.Minute, Members: cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 3},
 		Does:     "every 10 s an executor is killed -9 in the middle of its jobs",
 		Promises: "each guarantee holds; the reported attempts are the true ones",
+		// Executors are killed one after the other: two deaths may delay one run.
+		Course: Course{
+			Jobs: 180_000, Lead: 40 * time.Second, Span: 3 * time.Minute, Warm: 90 * time.Second, Unchanged: true,
+			Late: behind(2*deathCosts, 0),
+		},
 	},
 	{
 		Name: Frozen, Takes: 4 * time.Minute, Members: cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 3},
 		Does:     "an executor is frozen past its session, others finish its jobs, it thaws",
 		Promises: "what it writes then is not seen",
+		Course: Course{
+			Jobs: 900, Lead: 10 * time.Second, Span: 3 * time.Second, Unchanged: true, Late: behind(deathCosts+frozenWork, 0),
+		},
 	},
 	{
 		Name: Limits, Takes: 6 * time.Minute, Members: cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 2},
 		Does:     "jobs with rates and limits, more of each than may run; a node is killed",
 		Promises: "no limit is exceeded",
+		Course: Course{
+			Jobs: limitsJobs, Span: limitsSpan, Warm: limitsWarm, Unchanged: true,
+			// All are due at once, at a rate that needs the span.
+			Late: func(c Config) check.LatenessBound { return check.LatenessBound{Max: 2*deathCosts + 2*c.Span} },
+		},
 	},
 }

@@ -24,7 +24,7 @@ func TestPlansAreComplete(t *testing.T) {
 		if l := p.Load; l != nil && float64(l.Rate)*l.Span.Seconds() > mostSteady {
 			t.Errorf("%s has %d runs a second for %s, want at most %d in all", p.Name, l.Rate, l.Span, mostSteady)
 		}
-		if c := p.Course; c != nil && (c.Late == nil || c.Jobs == 0 && c.Rate == 0 || p.Load != nil) {
+		if c := p.Course; (c.Late == nil) != (p.Load != nil) || p.Name.Loads() && c.Jobs == 0 && c.Rate == 0 {
 			t.Errorf("%s: course %+v, want jobs or a rate, a bound on lateness, and no steady load", p.Name, c)
 		}
 		if l := p.Load; l != nil && (l.Rate <= 0 || l.Span <= 0 || l.MaxLateness <= 0 || l.Mix == Mix{} || len(l.Faults(p.Members)) == 0) {

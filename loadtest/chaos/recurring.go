@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -35,7 +34,6 @@ const (
 	changesBegin = 0.1
 	// stopAfter is how much of the span comes before the stop of all nodes.
 	stopAfter = 0.25
-	askSaid   = 5 * time.Second
 )
 
 // recurringScenarios are those with recurring jobs.
@@ -82,9 +80,6 @@ func (r *run) eventsFile() string { return filepath.Join(r.cfg.Dir, "events.ndjs
 
 // play is a run with recurring jobs, from the idle cluster to the last arrival.
 func (r recurringCourse) play(ctx context.Context) (err error) {
-	if err := r.describeStream(ctx); err != nil {
-		return err
-	}
 	f, err := createNew(r.eventsFile())
 	if err != nil {
 		return err
@@ -93,11 +88,10 @@ func (r recurringCourse) play(ctx context.Context) (err error) {
 	a := &asker{urls: r.client.URLs, http: r.http, out: f}
 	r.report.Recurring = &RecurringResult{EverySeconds: r.cfg.Every.Seconds()}
 
-	begin := r.mark()
-	if err := wait.Until(ctx, begin.at.Add(r.cfg.Idle)); err != nil {
+	begin, start, err := r.measureIdle(ctx)
+	if err != nil {
 		return err
 	}
-	start := r.mark()
 	spec := workload.Recurring{
 		N: r.cfg.Jobs, Every: r.cfg.Every, From: start.at, Misfires: misfires(r.cfg), Seed: r.cfg.Seed, Source: recurringSource, Target: r.sink.URL,
 	}
@@ -144,8 +138,7 @@ func (r recurringCourse) playBounded(ctx context.Context, a *asker, spec workloa
 			return err
 		}
 		ready = r.mark()
-		part := func(of float64) time.Duration { return time.Duration(of * float64(cfg.Span)) }
-		return r.take(gctx, t0, chain{{part(killAfter), ActKill, "carillon-1"}, {part(backAfter), ActStart, "carillon-1"}})
+		return r.take(gctx, t0, killOnce(cfg.Span))
 	})
 	if err := g.Wait(); err != nil {
 		if ctx.Err() == nil && cctx.Err() != nil {
@@ -196,6 +189,12 @@ func (r recurringCourse) playCancelled(ctx context.Context, a *asker, spec workl
 		return nil, err
 	}
 	return []Phase{phase("creation", start, created), phase("runs", created, ran), phase("end", ran, r.mark())}, nil
+}
+
+// killOnce kills a node after a part of the span, and starts it again.
+func killOnce(span time.Duration) chain {
+	part := func(of float64) time.Duration { return time.Duration(of * float64(span)) }
+	return chain{{part(killAfter), ActKill, "carillon-1"}, {part(backAfter), ActStart, "carillon-1"}}
 }
 
 // misfires returns the policies of a scenario's jobs, which rotate.
@@ -251,22 +250,15 @@ func (r recurringCourse) endJobs(ctx context.Context, a *asker, jobs []liveJob, 
 	})
 }
 
-// askAll calls ask for 0 … n-1, Config.Concurrency at a time, and logs its progress.
+// askAll calls ask for 0 … n-1, Config.Concurrency at a time.
 func (r recurringCourse) askAll(ctx context.Context, what string, n int, rate *AskRate, ask func(ctx context.Context, i int) error) error {
 	began := time.Now()
-	var done atomic.Int64
-	stop := wait.Every(ctx, askSaid, func(context.Context) { r.log.Info("asking", "what", what, "done", done.Load(), "of", n) })
-	err := api.Each(ctx, n, r.cfg.Concurrency, func(ctx context.Context, i int) error {
-		err := ask(ctx, i)
-		if err == nil {
-			done.Add(1)
-		}
+	if err := api.Each(ctx, r.log, what, n, r.cfg.Concurrency, ask); err != nil {
 		return err
-	})
-	stop()
-	*rate = AskRate{Requests: int(done.Load()), Seconds: time.Since(began).Seconds()}
-	r.log.Info("asked", "what", what, "done", rate.Requests, "of", n, "per_s", int(rate.PerSecond()))
-	return err
+	}
+	*rate = AskRate{Requests: n, Seconds: time.Since(began).Seconds()}
+	r.log.Info("asked", "what", what, "requests", n, "per_s", int(rate.PerSecond()))
+	return nil
 }
 
 // stopAll kills every node after a part of the span, starts all again Config.Stop later, and waits

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/loadtest/metrics"
+	"carillon.dev/carillon/loadtest/process"
 	"carillon.dev/carillon/loadtest/wait"
 )
 
@@ -67,20 +68,9 @@ func resourcesOf(proc fs.FS, pid int) (of Resources, err error) {
 		return of, fmt.Errorf("read resources: %w", err)
 	}
 	of.PID = pid
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 {
-			continue
-		}
-		n, err := strconv.Atoi(fields[1])
-		switch {
-		case err != nil:
-		case fields[0] == "VmRSS:": // in KiB
-			of.MiB = float64(n) * bytesPerKiB / mib
-		case fields[0] == "Threads:":
-			of.Threads = n
-		}
-	}
+	kib, _ := strconv.ParseFloat(strings.TrimSuffix(process.Field(string(text), "VmRSS"), " kB"), 64) // none of one that has ended
+	of.MiB = kib * bytesPerKiB / mib
+	of.Threads, _ = strconv.Atoi(process.Field(string(text), "Threads"))
 	open, err := fs.ReadDir(proc, dir+"/fd")
 	if err != nil {
 		return of, fmt.Errorf("read resources: %w", err)

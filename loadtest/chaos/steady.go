@@ -67,15 +67,11 @@ func away(act Act, member string, from, to seconds) chain {
 // agree waits from an instant on until all nodes agree.
 func agree(at seconds) step { return do(at, ActAgree, "") }
 
-// steadyKinds are the jobs of a steady load: quick ones and some of up to 2 s, of which some fail.
-func steadyKinds(mix Mix) []workload.Kind { return guaranteeKinds(mix) }
-
 // part describes jobs of a steady load.
 func (r steadyCourse) part(source string, n int, from time.Time, spread time.Duration) workload.Spec {
-	return workload.Spec{
-		N: n, From: from.Truncate(time.Millisecond), Spread: spread, PayloadBytes: r.cfg.Payload, Seed: r.cfg.Seed, Source: source,
-		Target: r.sink.URL, Keyed: true, Kinds: steadyKinds(r.cfg.Mix),
-	}
+	spec := r.jobs(source, n, from, spread)
+	spec.Kinds = guaranteeKinds(r.cfg.Mix) // quick ones and some of up to 2 s, of which some fail
+	return spec
 }
 
 // play is a run with a steady load, from the idle cluster to the last arrival.
@@ -168,8 +164,8 @@ func agreement(views map[string]view, running []string) string {
 
 // awaitAgreement waits until all running nodes agree. That they do not in time breaks a promise.
 func (r *run) awaitAgreement(ctx context.Context) (note string, err error) {
-	began := time.Now()
-	for {
+	began, why := time.Now(), ""
+	agreed, err := wait.Poll(ctx, agreePoll, began.Add(agreeWithin), func() (bool, error) {
 		var running []string
 		views := map[string]view{}
 		for _, n := range r.cluster().Status().Carillon {
@@ -179,23 +175,19 @@ func (r *run) awaitAgreement(ctx context.Context) (note string, err error) {
 			running = append(running, n.Name)
 			if v, err := r.askView(ctx, n.API); err == nil {
 				views[n.Name] = v
-			} else if ctx.Err() != nil {
-				return "", ctx.Err()
 			}
 		}
-		why := agreement(views, running)
-		took := time.Since(began)
-		if why == "" {
-			return fmt.Sprintf("after %.1f s; %s", took.Seconds(), r.ringChanges(ctx)), nil
-		}
-		if took > agreeWithin {
-			r.broken("views did not agree within %s: %s", agreeWithin, why)
-			return why, nil
-		}
-		if err := wait.For(ctx, agreePoll); err != nil {
-			return "", err
-		}
+		why = agreement(views, running)
+		return why == "", nil
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case agreed:
+		return fmt.Sprintf("after %.1f s; %s", time.Since(began).Seconds(), r.ringChanges(ctx)), nil
 	}
+	r.broken("views did not agree within %s: %s", agreeWithin, why)
+	return why, nil
 }
 
 // ringChanges lists how often each node has changed its ring since its start.
@@ -229,7 +221,7 @@ func (r *Report) steadyFaults() []string {
 	if !r.Scenario.Steady() || !r.Judged {
 		return faults
 	}
-	for _, g := range []check.Guarantee{check.AtLeastOnce, check.AtMostOnce, check.EffectivelyOnce} {
+	for _, g := range guarantees {
 		if !slices.ContainsFunc(r.Check.Guarantees, func(c check.GuaranteeCount) bool { return c.Guarantee == g && c.Runs > 0 }) {
 			faults = append(faults, fmt.Sprintf("nothing was run under %s", g))
 		}

@@ -112,7 +112,7 @@ func (r watching) one(ctx context.Context, out io.Writer, reader int) error {
 			continue
 		}
 		states[id] = run.State
-		if err := journal.WriteWatched(out, check.Watched{Run: id, State: run.State, At: time.Now().UTC()}); err != nil {
+		if err := journal.WriteLine(out, check.Watched{Run: id, State: run.State, At: time.Now().UTC()}); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,9 @@
 package check
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // This file judges what calls carry: payload and headers as asked for, and headers that name the
 // run.
@@ -58,15 +61,15 @@ func (j *judge) contents(r *run, jobID string) {
 		case sent == nil:
 			return ""
 		case sent.Key != r.id:
-			return "the idempotency key " + or(sent.Key, "(none)")
+			return "the idempotency key " + cmp.Or(sent.Key, "(none)")
 		case sent.Job != jobID:
-			return "the job " + or(sent.Job, "(none)")
+			return "the job " + cmp.Or(sent.Job, "(none)")
 		case s.Attempt < 1:
 			return "no attempt number"
 		case s.Due.IsZero():
 			return "no due time"
 		case sent.Body != 0 && sent.Type != JSONType:
-			return "the content type " + or(sent.Type, "(none)")
+			return "the content type " + cmp.Or(sent.Type, "(none)")
 		case r.job.Known && sent.Body != r.job.Body:
 			return "another payload than was asked for"
 		case r.job.Known && sent.Custom != r.job.Custom:

@@ -34,9 +34,9 @@
 //     executors' clocks may be off ([History].Off), an arrival may come that much before its
 //     instant by true time, and never by the caller's own clock.
 //  4. An asked instant is in force until [ChangeGrace] after a reschedule was acknowledged; the new
-//     one from the request on. A reschedule of unknown outcome leaves both in force.
-//     Where clocks may be off ([History].Off), here and in rule 5 the grace is longer by that: an
-//     executor goes by what another node's clock stamped.
+//     one from the request on. A reschedule of unknown outcome leaves both in force. Where clocks
+//     may be off ([History].Off), here and in rule 5 the grace is longer by that: an executor goes
+//     by what another node's clock stamped.
 //  5. Ghost: a start, or an arrival, more than [ChangeGrace] after a cancel was acknowledged. An
 //     arrival whose attempt started in time and was under way is none.
 //  6. Unexpected: a run that no acknowledged or unknown job explains.
@@ -129,34 +129,28 @@
 // jitter it believes the window; it learns the offset once, from the answer. Answers and guarantees
 // are judged as above, for backfills too.
 //
-//  10. A target is asked for if its nominal time is after the acknowledgement of the job's
-//     creation, and
-//     it is due before the request of the next change or the end of the observation. After a change it
-//     must also be due [ChangeGrace] after the acknowledgement of that. In between, a target of both
-//     sides of the change must run, one of only one side may.
-//     Every target belongs to exactly one class: done, missed by policy, missed, unfinished, unreadable.
-//     See [RecurringReport].
+//  10. A target is asked for if its nominal time is after the acknowledgement of the job's creation,
+//     and it is due before the request of the next change or the end of the observation. After a
+//     change it must also be due [ChangeGrace] after the acknowledgement of that. In between, a
+//     target of both sides of the change must run, one of only one side may. Every target belongs
+//     to exactly one class: done, missed by policy, missed, unfinished, unreadable. See
+//     [RecurringReport].
 //  11. A run belongs to the target that is due when its id says. A nominal time has one run, unless
-//     it is
-//     due during a change, or 1.4 s after one that was repeated because its commit was known too late.
-//     Any other run is unexpected. Before its instant a run is early.
+//     it is due during a change, or 1.4 s after one that was repeated because its commit was known
+//     too late. Any other run is unexpected. Before its instant a run is early.
 //  12. Ghost: a first start more than [ChangeGrace] after the acknowledgement of the change that
-//     ended
-//     the run's plan; after a cancel any start of an attempt that was not under way.
+//     ended the run's plan; after a cancel any start of an attempt that was not under way.
 //  13. A missed record counts only for a reason that the job's policy, limit or a change bears out
-//     at the
-//     time of the record; of a stretch, only with the right length.
+//     at the time of the record; of a stretch, only with the right length.
 //  14. After a span in which no node ran, the runs of each job are those that its policy leaves,
-//     computed
-//     for when the job was looked at again.
+//     computed for when the job was looked at again.
 //  15. Each nominal time of an acknowledged backfill, by the schedule at its request, has exactly
-//     one run
-//     with the trigger backfill for each backfill that names it, and there are no others. A backfill that a cancel cut short has as many,
-//     from the first on, as its operation says; the rest of its stretch may have some. One of unknown
-//     outcome may have any. Every target is done, missed, unfinished or unreadable. See
-//     [BackfillReport].
+//     one run with the trigger backfill for each backfill that names it, and there are no others. A
+//     backfill that a cancel cut short has as many, from the first on, as its operation says; the
+//     rest of its stretch may have some. One of unknown outcome may have any. Every target is done,
+//     missed, unfinished or unreadable. See [BackfillReport].
 //  16. A run of a backfill that is due before the request is early; one due more than
-//     [BackfillGrace]
-//     after the acknowledged cancel is a ghost. Never more runs of a job's backfills are unfinished than
-//     they may have together. The operation's own account must be true.
+//     [BackfillGrace] after the acknowledged cancel is a ghost. Never more runs of a job's
+//     backfills are unfinished than they may have together. The operation's own account must be
+//     true.
 package check

@@ -144,11 +144,10 @@ func (j *judge) count(c *GuaranteeCount, r *run) {
 			c.Duplicate++
 		}
 	}
-	found := r.found()
-	if len(found) == 0 {
+	last := r.last()
+	if last == nil {
 		return
 	}
-	last := &found[len(found)-1].Run
 	switch last.State {
 	case Succeeded:
 		c.Succeeded++
@@ -163,7 +162,7 @@ func (j *judge) count(c *GuaranteeCount, r *run) {
 		}
 	}
 	lost := 0 // a late outcome may stand for it at the second read
-	for _, reading := range found {
+	for _, reading := range r.found() {
 		n := 0
 		for i := range reading.Run.Attempts {
 			if reading.Run.Attempts[i].Outcome == OutcomeLost {
@@ -261,10 +260,5 @@ func (r *run) claimLost() bool {
 
 // lost reports whether an attempt of r is recorded as lost: its executor died after the claim.
 func (r *run) lost() bool {
-	for _, reading := range r.found() {
-		if slices.ContainsFunc(reading.Run.Attempts, func(a Attempt) bool { return a.Outcome == OutcomeLost }) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.attempts(), func(a *Attempt) bool { return a.Outcome == OutcomeLost })
 }

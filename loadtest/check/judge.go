@@ -101,17 +101,23 @@ func (r *run) found() []*Reading {
 	return rs
 }
 
-// started reports whether the sink or any reading shows a start.
-func (r *run) started() bool {
-	if len(r.seen) > 0 {
-		return true
-	}
+// attempts returns those of all readings, in order.
+func (r *run) attempts() []*Attempt {
+	var all []*Attempt
 	for _, reading := range r.found() {
-		if _, ok := reading.Run.started(); ok {
-			return true
+		for i := range reading.Run.Attempts {
+			all = append(all, &reading.Run.Attempts[i])
 		}
 	}
-	return false
+	return all
+}
+
+// started reports whether the sink or any reading shows a start.
+func (r *run) started() bool {
+	return len(r.seen) > 0 || slices.ContainsFunc(r.found(), func(reading *Reading) bool {
+		_, ok := reading.Run.started()
+		return ok
+	})
 }
 
 // A judge has a method for each rule, so more than 25: each adds to one report, and reads one history.

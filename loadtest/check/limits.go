@@ -219,10 +219,8 @@ func (r *run) recorded(i int) bool {
 	if slices.ContainsFunc(r.seen[i+1:], func(s *Sighting) bool { return s.Attempt == number }) {
 		return false
 	}
-	return slices.ContainsFunc(r.found(), func(reading *Reading) bool {
-		return slices.ContainsFunc(reading.Run.Attempts, func(a Attempt) bool {
-			return a.Number == number && a.Outcome != "" && a.Outcome != OutcomeLost && a.Outcome != OutcomeSuperseded
-		})
+	return slices.ContainsFunc(r.attempts(), func(a *Attempt) bool {
+		return a.Number == number && a.Outcome != "" && a.Outcome != OutcomeLost && a.Outcome != OutcomeSuperseded
 	})
 }
 

@@ -72,9 +72,9 @@ func (r *recurringRun) lastEnd() time.Time {
 	}
 	for _, reading := range r.found() {
 		last = latestOf(last, reading.Run.FinishedAt)
-		for i := range reading.Run.Attempts {
-			last = latestOf(last, latestOf(reading.Run.Attempts[i].StartedAt, reading.Run.Attempts[i].FinishedAt))
-		}
+	}
+	for _, a := range r.attempts() {
+		last = latestOf(last, latestOf(a.StartedAt, a.FinishedAt))
 	}
 	if r.shown == nil || !r.shown.State.Terminal() {
 		return time.UnixMilli(never)

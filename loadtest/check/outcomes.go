@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -31,15 +32,11 @@ func policyOf(a *Ask) policy {
 	if a == nil {
 		return p
 	}
-	if a.Guarantee != "" {
-		p.guarantee = a.Guarantee
-	}
+	p.guarantee = cmp.Or(a.Guarantee, p.guarantee)
 	if p.guarantee == AtMostOnce {
 		p.maxAttempts = 1
 	}
-	if a.MaxAttempts > 0 {
-		p.maxAttempts = a.MaxAttempts
-	}
+	p.maxAttempts = cmp.Or(max(a.MaxAttempts, 0), p.maxAttempts)
 	return p
 }
 

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -248,7 +249,7 @@ func writeTail(w io.Writer, reported, seen Lateness, faults []Fault, failed bool
 		p("\nfaults (at most %d of a kind):", MaxFaults)
 	}
 	for _, f := range faults {
-		p("  %s: run %s job %s: %s", f.Kind, or(f.Run, "?"), or(f.Job, "?"), f.Reason)
+		p("  %s: run %s job %s: %s", f.Kind, cmp.Or(f.Run, "?"), cmp.Or(f.Job, "?"), f.Reason)
 	}
 	verdict := "ok"
 	if failed {
@@ -256,11 +257,4 @@ func writeTail(w io.Writer, reported, seen Lateness, faults []Fault, failed bool
 	}
 	p("\n%s", verdict)
 	return flush()
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

@@ -56,10 +56,8 @@ func (j *judge) tooMany(r *run) {
 	for _, s := range r.seen {
 		most = max(most, s.Attempt)
 	}
-	for _, reading := range r.found() {
-		for i := range reading.Run.Attempts {
-			most = max(most, reading.Run.Attempts[i].Number)
-		}
+	for _, a := range r.attempts() {
+		most = max(most, a.Number)
 	}
 	if most > bound {
 		j.rep.ExcessAttempts++
@@ -145,11 +143,10 @@ func (r *run) followed(attempts []Attempt, is *Attempt) (last *Attempt) {
 func (r *run) lostAt(n int) bool {
 	for _, reading := range r.found() {
 		attempts := reading.Run.Attempts
-		for i := range attempts {
-			was := &attempts[i]
-			if was.Number == n && (was.Outcome == OutcomeLost || slices.ContainsFunc(attempts, was.replacedBy)) {
-				return true
-			}
+		if slices.ContainsFunc(attempts, func(was Attempt) bool {
+			return was.Number == n && (was.Outcome == OutcomeLost || slices.ContainsFunc(attempts, was.replacedBy))
+		}) {
+			return true
 		}
 	}
 	return false
@@ -162,14 +159,9 @@ func (a *Attempt) replacedBy(next Attempt) bool {
 
 // failedAt reports whether attempt number n is recorded as failed.
 func (r *run) failedAt(n int) bool {
-	for _, reading := range r.found() {
-		for i := range reading.Run.Attempts {
-			if a := &reading.Run.Attempts[i]; a.Number == n && (a.Outcome == OutcomeFailed || a.Outcome == OutcomeTimedOut) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.attempts(), func(a *Attempt) bool {
+		return a.Number == n && (a.Outcome == OutcomeFailed || a.Outcome == OutcomeTimedOut)
+	})
 }
 
 // deadLetters judges the dead letter of a run by the second reading. A failed run has one, unless

@@ -1,6 +1,9 @@
 package check
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // times judges early starts and ghosts, and records lateness. Each run counts once under each.
 func (j *judge) times(r *run) {
@@ -18,8 +21,7 @@ func (j *judge) times(r *run) {
 			j.seen.record(seen)
 		}
 	}
-	if found := r.found(); len(found) > 0 {
-		last := &found[len(found)-1].Run
+	if last := r.last(); last != nil {
 		if at, ok := last.started(); ok {
 			if from, ok := base(ts, at); last.LatenessMS != nil || ok {
 				reported = at.Sub(from)
@@ -101,11 +103,9 @@ func (r *run) first() int {
 	for _, s := range r.seen {
 		started(s.Attempt)
 	}
-	for _, reading := range r.found() {
-		for i := range reading.Run.Attempts {
-			if a := &reading.Run.Attempts[i]; !a.StartedAt.IsZero() {
-				started(a.Number)
-			}
+	for _, a := range r.attempts() {
+		if !a.StartedAt.IsZero() {
+			started(a.Number)
 		}
 	}
 	return first
@@ -159,16 +159,10 @@ func (j *judge) ghost(r *run) {
 // underWay reports whether the attempt of s is recorded as started and not finished before s
 // arrived.
 func (r *run) underWay(s *Sighting) bool {
-	for _, reading := range r.found() {
-		for i := range reading.Run.Attempts {
-			a := &reading.Run.Attempts[i]
-			if a.Number == s.Attempt && !a.StartedAt.IsZero() &&
-				(a.FinishedAt.IsZero() || !a.FinishedAt.Before(s.At.Truncate(time.Millisecond))) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.attempts(), func(a *Attempt) bool {
+		return a.Number == s.Attempt && !a.StartedAt.IsZero() &&
+			(a.FinishedAt.IsZero() || !a.FinishedAt.Before(s.At.Truncate(time.Millisecond)))
+	})
 }
 
 // executions counts arrivals while an earlier one of the run had not ended in failure.
@@ -290,22 +284,14 @@ func (j *judge) open(r *run, last *Reading, started bool, missed func(string)) {
 }
 
 func (r *run) cancelAsked() bool {
-	for _, c := range r.changes {
-		if c.Kind == Cancel {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.changes, func(c Change) bool { return c.Kind == Cancel })
 }
 
 // dueAfter reports whether an instant in force at t still lay ahead of it.
 func (r *run) dueAfter(t time.Time) bool {
-	for _, tm := range terms(r.job.At, r.ackedAt, r.changes, 0) {
-		if tm.due.After(t) && (tm.until.IsZero() || tm.until.After(t)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(terms(r.job.At, r.ackedAt, r.changes, 0), func(tm term) bool {
+		return tm.due.After(t) && (tm.until.IsZero() || tm.until.After(t))
+	})
 }
 
 // missedByPolicy reports whether the policy allows the run to be missed at that time. at is when

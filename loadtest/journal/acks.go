@@ -3,7 +3,6 @@ package journal
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -97,59 +96,6 @@ func ReadAcks(r io.Reader) ([]check.Ack, error) {
 		return nil, fmt.Errorf("read acks: %w", err)
 	}
 	return acks, nil
-}
-
-// ReadChanges reads cancels and reschedules, in order.
-func ReadChanges(r io.Reader) ([]check.Change, error) {
-	var changes []check.Change
-	err := eachLine(r, func(_ int, b []byte) error {
-		var c check.Change
-		if err := json.Unmarshal(b, &c); err != nil {
-			return err
-		}
-		if c.Kind != check.Cancel && c.Kind != check.Reschedule {
-			return fmt.Errorf("unknown kind of change %q", c.Kind)
-		}
-		changes = append(changes, c)
-		return nil
-	}, nil)
-	if err != nil {
-		return nil, fmt.Errorf("read changes: %w", err)
-	}
-	return changes, nil
-}
-
-// eachLine calls visit for each line, numbered from 1. It ignores an error of visit for a last line
-// without an end, and for a line of which torn says that the line after it repairs it.
-func eachLine(r io.Reader, visit func(n int, b []byte) error, torn func(next []byte) bool) error {
-	br := bufio.NewReaderSize(r, MaxLine)
-	var bad error
-	for n := 1; ; n++ {
-		b, err := br.ReadSlice('\n')
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			return fmt.Errorf("line %d is longer than %d bytes", n, MaxLine)
-		case err != nil && !errors.Is(err, io.EOF):
-			return err
-		}
-		atEnd := errors.Is(err, io.EOF)
-		if bad != nil && len(b) > 0 && (torn == nil || !torn(b)) {
-			return bad
-		}
-		if len(b) > 0 {
-			bad = nil
-			if verr := visit(n, b); verr != nil {
-				bad = fmt.Errorf("line %d: %w", n, verr)
-			}
-		}
-		if !atEnd {
-			continue
-		}
-		if bad != nil && len(b) == 0 { // the bad line had an end: it was written whole
-			return bad
-		}
-		return nil
-	}
 }
 
 // appendString adds s as a JSON string. Plain ASCII, the usual case, is copied.

@@ -185,31 +185,6 @@ func SourceOf(path string) (string, error) {
 	return name, nil
 }
 
-// ReadTasks reads tasks as the API shows them, one a line.
-func ReadTasks(r io.Reader) ([]check.Task, error) { return readAll[check.Task](r, "tasks") }
-
-// ReadEvents reads requests about recurring jobs with their answers, one a line.
-func ReadEvents(r io.Reader) ([]check.JobEvent, error) {
-	return readAll[check.JobEvent](r, "events")
-}
-
-// readAll reads a document a line.
-func readAll[T any](r io.Reader, what string) ([]T, error) {
-	var all []T
-	sc := scanner(r)
-	for line := 1; sc.Scan(); line++ {
-		var t T
-		if err := json.Unmarshal(sc.Bytes(), &t); err != nil {
-			return nil, fmt.Errorf("read %s, line %d: %w", what, line, err)
-		}
-		all = append(all, t)
-	}
-	if err := sc.Err(); err != nil {
-		return nil, fmt.Errorf("read %s: %w", what, err)
-	}
-	return all, nil
-}
-
 // ReadFile reads a file by one of the functions of this package.
 func ReadFile[T any](path string, read func(io.Reader) (T, error)) (T, error) {
 	f, err := os.Open(path)

@@ -283,7 +283,7 @@ func TestJobsOfTasks(t *testing.T) {
 	if diff := cmp.Diff(want, tasks); err != nil || diff != "" {
 		t.Errorf("ReadTasks = %v (-want +got):\n%s", err, diff)
 	}
-	if _, err := journal.ReadTasks(strings.NewReader(`{"name":"herd","rate":"fast"}`)); err == nil {
+	if _, err := journal.ReadTasks(strings.NewReader(`{"name":"herd","rate":"fast"}` + "\n")); err == nil {
 		t.Error("ReadTasks of a rate that is none = nil, want an error")
 	}
 }

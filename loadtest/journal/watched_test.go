@@ -15,7 +15,7 @@ func TestStatesAreReadBackWhileTheyAreWritten(t *testing.T) {
 	var b bytes.Buffer
 	want := []check.Watched{{Run: "r1", State: check.Running, At: t0}, {Run: "r1", State: check.Succeeded, At: t0.Add(5)}}
 	for _, look := range want {
-		if err := journal.WriteWatched(&b, look); err != nil {
+		if err := journal.WriteLine(&b, look); err != nil {
 			t.Fatal(err)
 		}
 	}

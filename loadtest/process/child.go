@@ -41,6 +41,12 @@ func Start(ctx context.Context, program string, args []string, out, log io.Write
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = childEnd
 	cmd.SysProcAttr = childAttributes()
+	return Launch(cmd)
+}
+
+// Launch starts a command that the kernel ends when the thread that has started it does
+// (SysProcAttr.Pdeathsig).
+func Launch(cmd *exec.Cmd) (*Child, error) {
 	c := &Child{Done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
@@ -58,7 +64,7 @@ func Start(ctx context.Context, program string, args []string, out, log io.Write
 		}
 	}()
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start %s %s: %w", filepath.Base(program), args[0], err)
+		return nil, fmt.Errorf("start %s: %w", strings.Join(append([]string{filepath.Base(cmd.Path)}, cmd.Args[1:min(2, len(cmd.Args))]...), " "), err)
 	}
 	return c, nil
 }

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,27 +19,33 @@ func CPU(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read cpu time: %w", err)
 	}
-	return parseCPU(string(text))
+	s, err := ParseStat(string(text))
+	return s.Self, err
 }
 
-// parseCPU reads utime and stime from a line of /proc/<pid>/stat (proc(5)). The name in the second
-// field may hold anything, so fields are counted from the last closing parenthesis.
-func parseCPU(stat string) (time.Duration, error) {
-	// 14 and 15 of proc(5), less the three before the parenthesis' end and one for counting from 0
-	const utime, stime = 11, 12
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(fields) <= stime {
-		return 0, fmt.Errorf("read cpu time: unreadable line %.200q", stat)
+// A Stat is what we need of /proc/<pid>/stat (proc(5)).
+type Stat struct {
+	Parent int
+	Self   time.Duration // user and system time of the process
+	Waited time.Duration // that of its children that have ended and were waited for, with theirs
+}
+
+// ParseStat reads a line of /proc/<pid>/stat. The name in the second field may hold anything, so
+// fields are counted from the last closing parenthesis.
+func ParseStat(line string) (s Stat, err error) {
+	// 4 and 14 to 17 of proc(5), less the two before the parenthesis' end and one for counting from 0
+	const ppid, utime, last = 1, 11, 14
+	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
+	if len(fields) <= last {
+		return s, fmt.Errorf("read cpu time: unreadable line %.200q", line)
 	}
-	var sum time.Duration
-	for _, f := range fields[utime : stime+1] {
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read cpu time: %w", err)
+	var n [last + 1]int64
+	for _, i := range []int{ppid, utime, utime + 1, utime + 2, last} {
+		if n[i], err = strconv.ParseInt(fields[i], 10, 64); err != nil {
+			return s, fmt.Errorf("read cpu time: %w", err)
 		}
-		sum += time.Duration(n) * userTick
 	}
-	return sum, nil
+	return Stat{int(n[ppid]), time.Duration(n[utime]+n[utime+1]) * userTick, time.Duration(n[utime+2]+n[last]) * userTick}, nil
 }
 
 // A Meter adds up the CPU time of members over all their processes. A member that is killed keeps
@@ -91,19 +96,22 @@ func Resident(pid int) (float64, error) {
 	return parseResident(string(text))
 }
 
-// parseResident reads VmRSS from the text of /proc/<pid>/status, whose kB are KiB (proc(5)).
+// parseResident reads VmRSS from the text of /proc/<pid>/status, whose kB are KiB (proc(5)). A
+// process that has ended, and that nobody has waited for, has none.
 func parseResident(status string) (float64, error) {
-	for line := range strings.Lines(status) {
-		rest, ok := strings.CutPrefix(line, "VmRSS:")
-		if !ok {
-			continue
-		}
-		kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 64)
-		if err != nil {
-			return 0, fmt.Errorf("read memory: %w", err)
-		}
-		return kib * 1024, nil
+	kib, err := strconv.ParseFloat(strings.TrimSuffix(Field(status, "VmRSS"), " kB"), 64)
+	if err != nil {
+		return 0, fmt.Errorf("read memory: %w", err)
 	}
-	// it has ended, and nobody has waited for it
-	return 0, errors.New("read memory: the process has none")
+	return kib * 1024, nil
+}
+
+// Field returns the value of a line "key: value" of a file in /proc; "" if there is none.
+func Field(text, key string) string {
+	for line := range strings.Lines(text) {
+		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == key {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
 }

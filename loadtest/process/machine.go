@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -13,16 +14,8 @@ import (
 // Machine describes this machine: cores, processor, memory, system.
 func Machine() string {
 	line := func(file, key string) string {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return "unknown"
-		}
-		for l := range strings.Lines(string(text)) {
-			if k, v, ok := strings.Cut(l, ":"); ok && strings.TrimSpace(k) == key {
-				return strings.TrimSpace(v)
-			}
-		}
-		return "unknown"
+		text, _ := os.ReadFile(file) // a file that is not there has no such line
+		return cmp.Or(Field(string(text), key), "unknown")
 	}
 	memory := line("/proc/meminfo", "MemTotal")
 	if kib, err := strconv.ParseInt(strings.TrimSuffix(memory, " kB"), 10, 64); err == nil {

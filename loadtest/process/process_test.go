@@ -11,14 +11,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestParseCPU(t *testing.T) {
-	const tail = " S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0"
-	if got, err := parseCPU("42 (a b) c)" + tail); err != nil || got != 2*time.Second {
-		t.Errorf("parseCPU = %s, %v, want 2s", got, err)
+func TestParseStat(t *testing.T) {
+	const tail = " S 1 2 3 4 5 6 7 8 9 10 150 50 13 14 20 0"
+	if got, err := ParseStat("42 (a b) c)" + tail); err != nil || got != (Stat{1, 2 * time.Second, 270 * time.Millisecond}) {
+		t.Errorf("ParseStat = %+v, %v, want 2s of its own, and 270 ms of what it waited for", got, err)
 	}
-	for _, bad := range []string{"", "42 (java)", "42 (java) S 1 2 3", "42 (x)" + strings.ReplaceAll(tail, "150", "many")} {
-		if got, err := parseCPU(bad); err == nil {
-			t.Errorf("parseCPU(%q) = %s, nil, want an error", bad, got)
+	for _, bad := range []string{"", "42 (java)", "42 (java) S 1 2 3", "77 (x) S 42 7 7 0 -1 4 1 2 0 0 one 12 13 14 20", "42 (x)" + strings.ReplaceAll(tail, "150", "many")} {
+		if got, err := ParseStat(bad); err == nil {
+			t.Errorf("ParseStat(%q) = %+v, nil, want an error", bad, got)
 		}
 	}
 	if got, err := CPU(os.Getpid()); err != nil || got < 0 {

@@ -21,10 +21,10 @@ func Until(ctx context.Context, t time.Time) error {
 // For returns after d, or with the error of ctx.
 func For(ctx context.Context, d time.Duration) error { return Until(ctx, time.Now().Add(d)) }
 
-// Poll calls holds at once and then each `every`, until it reports true or fails, or limit has come. It
-// returns whether it reported true.
+// Poll calls holds at once and then each `every`, until it reports true or fails, or limit has come
+// (zero: there is none). It returns whether it reported true.
 func Poll(ctx context.Context, every time.Duration, limit time.Time, holds func() (bool, error)) (bool, error) {
-	for time.Now().Before(limit) {
+	for limit.IsZero() || time.Now().Before(limit) {
 		if ok, err := holds(); ok || err != nil {
 			return ok, err
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/url"
 	"time"
 )
 
@@ -59,12 +58,7 @@ func (r Recurring) Validate() error {
 	if !r.End.IsZero() && r.End.Before(r.Start.Add(r.Every)) {
 		bad("end is %s and start is %s, want at least %s between them", r.End, r.Start, r.Every)
 	}
-	if !sourceName.MatchString(r.Source) {
-		bad("source is %q, want %s", r.Source, sourceName)
-	}
-	if u, err := url.Parse(r.Target); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		bad("target is %q, want an http URL", r.Target)
-	}
+	addressed(r.Source, r.Target, bad)
 	return errors.Join(errs...)
 }
 

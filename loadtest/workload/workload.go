@@ -104,14 +104,9 @@ func (s Spec) Validate() error {
 	if s.Spread < 0 || s.Spread%time.Millisecond != 0 {
 		bad("spread is %s, want whole milliseconds, not negative", s.Spread)
 	}
-	if !sourceName.MatchString(s.Source) {
-		bad("source is %q, want %s", s.Source, sourceName)
-	}
+	addressed(s.Source, s.Target, bad)
 	if least := len(s.payload(nil, s.N, nil)); s.PayloadBytes != 0 && (s.PayloadBytes < least+len(padHead) || s.PayloadBytes > MaxPayload) {
 		bad("payload is %d bytes, want 0 (the least) or %d to %d", s.PayloadBytes, least+len(padHead), MaxPayload)
-	}
-	if u, err := url.Parse(s.Target); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		bad("target is %q, want an http URL", s.Target)
 	}
 	for _, k := range s.Kinds {
 		if k.Task != "" && (!sourceName.MatchString(k.Task) || k.Manner != "") {
@@ -122,6 +117,16 @@ func (s Spec) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// addressed reports what is wrong with the address that jobs of a source call.
+func addressed(source, target string, bad func(format string, args ...any)) {
+	if !sourceName.MatchString(source) {
+		bad("source is %q, want %s", source, sourceName)
+	}
+	if u, err := url.Parse(target); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		bad("target is %q, want an http URL", target)
+	}
 }
 
 var mannerText = regexp.MustCompile(`^[a-z0-9.-]+(/[a-z0-9.-]+)*$`)

@@ -80,11 +80,8 @@ func Up(ctx context.Context, o Options, spec Spec) (*Cluster, error) {
 	}
 	defer unlock()
 
-	if spec.Namespaces && !o.Attached {
-		return nil, errors.New("network namespaces are for attached clusters: they end with the program that made them")
-	}
-	if spec.Disks && !o.Attached {
-		return nil, errors.New("disks are for attached clusters: they end with the program that made them")
+	if (spec.Namespaces || spec.Disks) && !o.Attached {
+		return nil, errors.New("network namespaces and disks are for attached clusters: they end with the program that made them")
 	}
 	c := &Cluster{dir: dir, say: o.Say, release: func() {}}
 	first := block(0)
@@ -347,12 +344,7 @@ func (c *Cluster) StartProgram(ctx context.Context, name, program string) error 
 	if err != nil {
 		return err
 	}
-	unlock, err := lock(ctx, filepath.Join(c.dir, lockName))
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return c.startStopped(ctx, []member{m}, program)
+	return c.locked(ctx, func() error { return c.startStopped(ctx, []member{m}, program) })
 }
 
 // startStopped starts stopped members: Cassandra and NATS side by side, then the nodes. A Cassandra

@@ -12,6 +12,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
+// locked calls change while no other program changes the cluster.
+func (c *Cluster) locked(ctx context.Context, change func() error) error {
+	unlock, err := lock(ctx, filepath.Join(c.dir, lockName))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return change()
+}
+
 // find returns the member called name.
 func (c *Cluster) find(name string) (member, error) {
 	var names []string
@@ -165,12 +175,7 @@ func (c *Cluster) live(name, act string) (identity, error) {
 // Down stops every member, Carillon nodes first: frozen ones are thawed, all are asked to stop, and
 // killed if they have not within 45 s. Their data stays, so that Up goes on where they were.
 func (c *Cluster) Down(ctx context.Context) error {
-	unlock, err := lock(ctx, filepath.Join(c.dir, lockName))
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return c.stopMembers(ctx, c.plan.members())
+	return c.locked(ctx, func() error { return c.stopMembers(ctx, c.plan.members()) })
 }
 
 func (c *Cluster) stopMembers(ctx context.Context, members []member) error {

@@ -49,7 +49,7 @@ func (c *Cluster) secure(n cassandraNode) error {
 	if s == nil || exists(n.conf(certificateName)) {
 		return nil
 	}
-	authority, server, err := newCertificate(net.ParseIP(n.ip()), securityName, time.Now())
+	authority, server, err := NewCertificate([]net.IP{net.ParseIP(n.ip())}, securityName, time.Now())
 	if err != nil {
 		return fmt.Errorf("make certificate: %w", err)
 	}
@@ -59,9 +59,9 @@ func (c *Cluster) secure(n cassandraNode) error {
 	return writeFile(n.conf(certificateName), server, 0o600)
 }
 
-// newCertificate returns PEM of an authority's certificate, and of a key with a certificate by it
-// for ip and name. Nobody keeps the authority's key.
-func newCertificate(ip net.IP, name string, now time.Time) (authority, server []byte, err error) {
+// NewCertificate returns PEM of an authority's certificate, and of a key with a certificate by it
+// for addresses and a name. Nobody keeps the authority's key.
+func NewCertificate(ips []net.IP, name string, now time.Time) (authority, server []byte, err error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -71,12 +71,12 @@ func newCertificate(ip net.IP, name string, now time.Time) (authority, server []
 		return nil, nil, err
 	}
 	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of " + ip.String()},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of " + name},
 		NotBefore: now.Add(-certificateBefore), NotAfter: now.Add(certificateLife),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, IPAddresses: []net.IP{ip},
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, IPAddresses: ips,
 		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}

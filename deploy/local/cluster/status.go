@@ -13,57 +13,48 @@ import (
 // A Status names every member with its process and addresses. As JSON it is what tools read, so its
 // fields may grow and not change. The pid of a stopped member is 0.
 type Status struct {
-	Carillon  []CarillonStatus  `json:"carillon"`
-	Cassandra []CassandraStatus `json:"cassandra"`
-	NATS      []NATSStatus      `json:"nats"`
+	Carillon  []MemberStatus `json:"carillon"`
+	Cassandra []MemberStatus `json:"cassandra"`
+	NATS      []MemberStatus `json:"nats"`
 }
 
-// A CarillonStatus is the part of a Status about one Carillon node.
-type CarillonStatus struct {
+// A MemberStatus is the part of a Status about one member. It has the address of its kind alone.
+type MemberStatus struct {
 	Name  string   `json:"name"`
 	PID   int      `json:"pid"`
 	State State    `json:"state"`
-	Roles []string `json:"roles"`
-	API   string   `json:"api"` // base URL
-}
-
-// A CassandraStatus is the part of a Status about one Cassandra node.
-type CassandraStatus struct {
-	Name  string `json:"name"`
-	PID   int    `json:"pid"`
-	State State  `json:"state"`
-	CQL   string `json:"cql"` // "ip:port"
-}
-
-// A NATSStatus is the part of a Status about one NATS server.
-type NATSStatus struct {
-	Name  string `json:"name"`
-	PID   int    `json:"pid"`
-	State State  `json:"state"`
-	URL   string `json:"url"`
+	Roles []string `json:"roles,omitempty"` // of a Carillon node
+	API   string   `json:"api,omitempty"`   // base URL of a Carillon node
+	CQL   string   `json:"cql,omitempty"`   // "ip:port" of a Cassandra node
+	URL   string   `json:"url,omitempty"`   // of a NATS server
 }
 
 // Status checks every member's process. The lists are sorted by name and never nil.
 func (c *Cluster) Status() Status {
-	s := Status{Carillon: []CarillonStatus{}, Cassandra: []CassandraStatus{}, NATS: []NATSStatus{}}
+	s := Status{Carillon: []MemberStatus{}, Cassandra: []MemberStatus{}, NATS: []MemberStatus{}}
 	for _, m := range c.plan.members() {
 		id, state := c.process(m)
-		pid := id.PID
-		if state == Stopped {
-			pid = 0
+		is := MemberStatus{Name: m.name(), State: state}
+		if state != Stopped {
+			is.PID = id.PID
 		}
-		name, addr := m.name(), c.address(m)
 		switch m.kind {
 		case kindCarillon:
-			s.Carillon = append(s.Carillon, CarillonStatus{name, pid, state, c.plan.Spec.rolesOf(m.index), addr})
+			is.Roles, is.API = c.plan.Spec.rolesOf(m.index), c.address(m)
+			s.Carillon = append(s.Carillon, is)
 		case kindCassandra:
-			s.Cassandra = append(s.Cassandra, CassandraStatus{name, pid, state, addr})
+			is.CQL = c.address(m)
+			s.Cassandra = append(s.Cassandra, is)
 		case kindNATS:
-			s.NATS = append(s.NATS, NATSStatus{name, pid, state, addr})
+			is.URL = c.address(m)
+			s.NATS = append(s.NATS, is)
 		}
 	}
 	return s
 }
+
+// members returns all, Carillon nodes first.
+func (s Status) members() []MemberStatus { return slices.Concat(s.Carillon, s.Cassandra, s.NATS) }
 
 // API returns the base URL of the first Carillon node that takes jobs in, and "" if there is none.
 func (s Status) API() string {
@@ -78,13 +69,7 @@ func (s Status) API() string {
 // PIDs returns the process of each member by its name; 0 = it has none now.
 func (s Status) PIDs() map[string]int {
 	pids := make(map[string]int)
-	for _, m := range s.Carillon {
-		pids[m.Name] = m.PID
-	}
-	for _, m := range s.Cassandra {
-		pids[m.Name] = m.PID
-	}
-	for _, m := range s.NATS {
+	for _, m := range s.members() {
 		pids[m.Name] = m.PID
 	}
 	return pids
@@ -103,23 +88,15 @@ func (s Status) WriteJSON(w io.Writer) error {
 // WriteTable writes the status for people.
 func (s Status) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name string, state State, pid int, addr, more string) {
-		shown := strconv.Itoa(pid)
-		if pid == 0 {
-			shown = "-"
-		}
-		// A tabwriter keeps its first error for Flush.
-		_, _ = fmt.Fprintln(t, strings.TrimRight(strings.Join([]string{name, string(state), shown, addr, more}, "\t"), "\t"))
-	}
+	// A tabwriter keeps its first error for Flush.
 	_, _ = fmt.Fprintln(t, "NAME\tSTATE\tPID\tADDRESS\tROLES")
-	for _, m := range s.Carillon {
-		row(m.Name, m.State, m.PID, m.API, strings.Join(m.Roles, ","))
-	}
-	for _, m := range s.Cassandra {
-		row(m.Name, m.State, m.PID, m.CQL, "")
-	}
-	for _, m := range s.NATS {
-		row(m.Name, m.State, m.PID, m.URL, "")
+	for _, m := range s.members() {
+		pid := strconv.Itoa(m.PID)
+		if m.PID == 0 {
+			pid = "-"
+		}
+		row := []string{m.Name, string(m.State), pid, m.API + m.CQL + m.URL, strings.Join(m.Roles, ",")}
+		_, _ = fmt.Fprintln(t, strings.TrimRight(strings.Join(row, "\t"), "\t"))
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("write table: %w", err)

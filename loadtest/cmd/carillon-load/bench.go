@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,7 +18,7 @@ import (
 type benchFlags struct {
 	cfg                bench.Config
 	commitLog, profile string
-	keep, temporary    bool
+	temporary          bool
 	timeout            time.Duration
 }
 
@@ -36,7 +37,6 @@ func (b *benchFlags) add(cmd *cobra.Command, timeout time.Duration) {
 	f.DurationVar(&b.cfg.Quiet, "quiet", 0, "how long the store must have been idle before a measurement (default 3s)")
 	f.StringVar(&b.cfg.Carillon, "carillon", "", "the program that is measured (default: beside this one)")
 	f.StringVar(&b.cfg.Dir, "dir", "", "folder for logs and data (default: a temporary one, kept on failure)")
-	f.BoolVar(&b.keep, "keep", false, "keep the temporary folder in any case")
 	f.StringVar(&b.cfg.Out, "out", filepath.Join(".local", "bench"), "folder for results and plots")
 	f.BoolVar(&b.cfg.Flames, "flames", false, "profile the CPU of each node during each measurement, and draw flame graphs (they cost a little)")
 	f.DurationVar(&b.timeout, "timeout", timeout, "bound of the whole; 0 = none")
@@ -69,6 +69,20 @@ func (b *benchFlags) prepare(cmd *cobra.Command) (err error) {
 	return nil
 }
 
+// measure prepares, measures within the time-out, and tidies. valid says what is wrong with the
+// configuration once it is complete.
+func (b *benchFlags) measure(cmd *cobra.Command, valid func() error, do func(ctx context.Context) error) error {
+	if err := b.prepare(cmd); err != nil {
+		return err
+	}
+	if err := errors.Join(valid(), b.keepProgram()); err != nil {
+		return b.tidy(cmd, err)
+	}
+	ctx, cancel := withTimeout(cmd.Context(), b.timeout)
+	defer cancel()
+	return b.tidy(cmd, do(ctx))
+}
+
 // keepProgram copies the measured program, so that a build meanwhile does not change it.
 func (b *benchFlags) keepProgram() error {
 	c := &b.cfg
@@ -92,7 +106,7 @@ func (b *benchFlags) keepProgram() error {
 
 // tidy removes the temporary folder after a good run.
 func (b *benchFlags) tidy(cmd *cobra.Command, err error) error {
-	if !b.temporary || b.keep || err != nil {
+	if !b.temporary || err != nil {
 		cmd.PrintErrln("what is left of this run is in", b.cfg.Dir)
 		return err
 	}
@@ -130,16 +144,10 @@ Writes each result as JSON, with a plot, into --out; with --flames also a flame 
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b.cfg.Protocols = args
-			if err := b.prepare(cmd); err != nil {
+			return b.measure(cmd, func() error { return b.cfg.Validate() }, func(ctx context.Context) error {
+				_, err := bench.Run(ctx, b.cfg, cmd.OutOrStdout())
 				return err
-			}
-			if err := errors.Join(b.cfg.Validate(), b.keepProgram()); err != nil {
-				return b.tidy(cmd, err)
-			}
-			ctx, cancel := withTimeout(cmd.Context(), b.timeout)
-			defer cancel()
-			_, err := bench.Run(ctx, b.cfg, cmd.OutOrStdout())
-			return b.tidy(cmd, err)
+			})
 		},
 	}
 	b.add(cmd, time.Hour)
@@ -161,7 +169,6 @@ Writes each result as JSON, with a plot, into --out; with --flames also a flame 
 	f.IntSliceVar(&b.cfg.Resident, "resident", []int{0, 1_000_000}, "rows of later hours in D, written by import; ascending")
 	f.IntVar(&b.cfg.Payload, "payload", 0, "bytes of each payload, but for import and api (200)")
 	f.BoolVar(&b.cfg.Keyed, "keyed", false, "give each job an idempotency key")
-	f.IntVar(&b.cfg.Streams, "streams", 2, "imports at the same time")
 	f.DurationVar(&b.cfg.Wait, "wait", 2*time.Minute, "how long runs may take to begin after the last due instant")
 	return cmd
 }
@@ -186,26 +193,23 @@ no failure.
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: []string{bench.Small, bench.Full},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := b.prepare(cmd); err != nil {
+			parts := func() ([]bench.Config, error) {
+				all, err := bench.Suite(args[0], b.cfg)
+				if err != nil {
+					return nil, err
+				}
+				return bench.Some(all, numbers)
+			}
+			return b.measure(cmd, func() error { _, err := parts(); return err }, func(ctx context.Context) error {
+				some, err := parts() // of the program that was kept
+				if err == nil {
+					err = bench.RunSuite(ctx, some, cmd.OutOrStdout())
+				}
+				if err != nil {
+					err = fmt.Errorf("%w: %w", errVerdict, err)
+				}
 				return err
-			}
-			if err := b.keepProgram(); err != nil {
-				return b.tidy(cmd, err)
-			}
-			parts, err := bench.Suite(args[0], b.cfg)
-			if err == nil {
-				parts, err = bench.Some(parts, numbers)
-			}
-			if err != nil {
-				return errors.Join(err, b.tidy(cmd, nil))
-			}
-			ctx, cancel := withTimeout(cmd.Context(), b.timeout)
-			defer cancel()
-			if err := bench.RunSuite(ctx, parts, cmd.OutOrStdout()); err != nil {
-				err = fmt.Errorf("%w: %w", errVerdict, err)
-				return b.tidy(cmd, err)
-			}
-			return b.tidy(cmd, nil)
+			})
 		},
 	}
 	b.add(cmd, 0)

@@ -21,7 +21,6 @@ func newChaos() *cobra.Command {
 	var scenario, commitLog, profile, out string
 	var beside []string
 	var mix []int
-	var keep bool
 	var timeout, span time.Duration
 	var list, summary bool
 	cmd := &cobra.Command{
@@ -101,7 +100,7 @@ then the folder with all logs, jobs, answers and arrivals is kept, and named.`,
 			err = writeChaos(rep, others, out, cmd.OutOrStdout())
 		}
 		failed := rep == nil || rep.Failed()
-		if !temporary || keep || failed || err != nil {
+		if !temporary || failed || err != nil {
 			cmd.PrintErrln("everything of this run is in", cfg.Dir)
 		} else if rerr := os.RemoveAll(cfg.Dir); rerr != nil {
 			err = errors.Join(err, fmt.Errorf("clean up: %w", rerr))
@@ -124,7 +123,6 @@ then the folder with all logs, jobs, answers and arrivals is kept, and named.`,
 	f.DurationVar(&cfg.Stop, "stop", 3*time.Minute, "stopped: how long no node runs")
 	f.DurationVar(&cfg.KillEvery, "kill-every", 0, "guarantees: time between two kills (default 10s)")
 	f.IntSliceVar(&mix, "mix", nil, "guarantees, steady loads: parts of the jobs that are at_least_once, effectively_once and at_most_once (default 10,6,4, or as the scenario says)")
-	f.DurationVar(&cfg.Away, "away", 0, "guarantees: how long a killed executor is away (default at random 0.5s to 4s)")
 	f.DurationVar(&cfg.Warm, "warm", 0, "guarantees and limits: for how long runs go without a fault before the first due instant (default 90s and 60s); negative = not at all")
 	f.IntVar(&cfg.Concurrency, "concurrency", 128, "recurring jobs: requests under way that create, change and cancel them")
 	f.DurationVar(&cfg.Lead, "lead", 20*time.Second, "from the start of the main import to the first due instant")
@@ -144,7 +142,6 @@ then the folder with all logs, jobs, answers and arrivals is kept, and named.`,
 	f.DurationVar(&cfg.Idle, "idle", 5*time.Second, "how long the idle cluster is measured before the import")
 	f.DurationVar(&timeout, "timeout", 20*time.Minute, "bound of the whole (recurring jobs and guarantees: default 1h); 0 = none")
 	f.StringVar(&cfg.Dir, "dir", "", "folder for everything, empty or missing, which is kept (default: a temporary one, kept on failure)")
-	f.BoolVar(&keep, "keep", false, "keep the temporary folder in any case")
 	f.StringVar(&out, "out", filepath.Join(".local", "chaos"), "folder for the report: <scenario>.json and <scenario>.md")
 	f.StringSliceVar(&beside, "beside", nil, "reports (JSON) to show beside this one")
 	return cmd
@@ -173,7 +170,7 @@ func planFlags(cfg *chaos.Config, span time.Duration, stated func(name string) b
 		}
 		cfg.Jobs, cfg.Span = 0, 0
 		return longTimeout, available(plan)
-	case s.Recurs() || plan.Course != nil:
+	case s.Recurs() || s.Loads():
 		cfg.Span = span
 		unless(stated, "jobs", &cfg.Jobs, 0)
 		if s.Recurs() {

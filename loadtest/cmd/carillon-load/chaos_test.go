@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/loadtest/chaos"
+	"carillon.dev/carillon/loadtest/check"
 )
 
 func TestCommandLineCanBePasted(t *testing.T) {
@@ -200,11 +201,12 @@ func TestSteadyScenariosFollowTheirPlan(t *testing.T) {
 }
 
 func TestLossesAreSpans(t *testing.T) {
-	got, err := lossesOf([]string{"2026-01-01T11:59:50Z,2026-01-01T12:00:01Z"})
+	loss := func(from, cut time.Time) check.Loss { return check.Loss{From: from, Cut: cut} }
+	got, err := spansOf("--lost", []string{"2026-01-01T11:59:50Z,2026-01-01T12:00:01Z"}, loss)
 	if err != nil || len(got) != 1 || got[0].Cut.Sub(got[0].From) != 11*time.Second {
-		t.Errorf("lossesOf = %v, %v, want one of 11 s", got, err)
+		t.Errorf("spansOf = %v, %v, want one of 11 s", got, err)
 	}
-	if _, err := lossesOf([]string{"2026-01-01T11:59:50Z"}); err == nil {
+	if _, err := spansOf("--lost", []string{"2026-01-01T11:59:50Z"}, loss); err == nil {
 		t.Error("a span without an end is taken")
 	}
 }

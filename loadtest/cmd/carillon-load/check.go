@@ -16,6 +16,7 @@ import (
 	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/journal"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 // farAhead bounds how far ahead a run may be due for a check to wait for it. Later runs are not
@@ -86,7 +87,7 @@ read.`,
 			if h.States, err = readFiles(ev.states, journal.ReadWatched); err != nil {
 				return err
 			}
-			losses, err := lossesOf(ev.lost)
+			losses, err := spansOf("--lost", ev.lost, func(from, cut time.Time) check.Loss { return check.Loss{From: from, Cut: cut} })
 			if err != nil {
 				return err
 			}
@@ -129,28 +130,19 @@ read.`,
 	return cmd
 }
 
-// lossesOf reads spans whose writes may be lost.
-func lossesOf(texts []string) ([]check.Loss, error) {
-	var losses []check.Loss
+// spansOf reads the values of a flag, each "FROM,TO", two instants in RFC 3339.
+func spansOf[T any](flag string, texts []string, span func(from, to time.Time) T) ([]T, error) {
+	var all []T
 	for _, text := range texts {
-		from, cut, err := spanOf("--lost", text)
-		if err != nil {
-			return nil, err
+		first, last, _ := strings.Cut(text, ",")
+		from, err := time.Parse(time.RFC3339Nano, first)
+		to, lastErr := time.Parse(time.RFC3339Nano, last)
+		if err := errors.Join(err, lastErr); err != nil {
+			return nil, fmt.Errorf("%s %q is not FROM,TO: %w", flag, text, err)
 		}
-		losses = append(losses, check.Loss{From: from, Cut: cut})
+		all = append(all, span(from, to))
 	}
-	return losses, nil
-}
-
-// spanOf reads "FROM,TO", two instants in RFC 3339.
-func spanOf(flag, text string) (from, to time.Time, err error) {
-	first, last, _ := strings.Cut(text, ",")
-	from, err = time.Parse(time.RFC3339Nano, first)
-	to, lastErr := time.Parse(time.RFC3339Nano, last)
-	if err := errors.Join(err, lastErr); err != nil {
-		return from, to, fmt.Errorf("%s %q is not FROM,TO: %w", flag, text, err)
-	}
-	return from, to, nil
+	return all, nil
 }
 
 // removedPoll is how often waitRemoved looks for the file.
@@ -165,21 +157,17 @@ func waitRemoved(ctx context.Context, path string) error {
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("make mark: %w", err)
 	}
-	tick := time.NewTicker(removedPoll)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
+	_, err = wait.Poll(ctx, removedPoll, time.Time{}, func() (bool, error) {
+		_, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return true, nil
 		}
-		switch _, err := os.Stat(path); {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err != nil:
-			return fmt.Errorf("look for mark: %w", err)
-		}
+		return false, err
+	})
+	if err != nil {
+		return fmt.Errorf("look for mark: %w", err)
 	}
+	return nil
 }
 
 // complete reports missing flags.

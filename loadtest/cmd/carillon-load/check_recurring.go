@@ -57,12 +57,8 @@ func (ev *recurringEvidence) readRecurring() (h check.RecurringHistory, err erro
 	if h.End, err = time.Parse(time.RFC3339Nano, ev.end); err != nil {
 		return h, fmt.Errorf("read --end: %w", err)
 	}
-	for _, text := range ev.stops {
-		from, to, err := spanOf("--stop", text)
-		if err != nil {
-			return h, err
-		}
-		h.Stops = append(h.Stops, check.Stop{From: from, To: to})
+	if h.Stops, err = spansOf("--stop", ev.stops, func(from, to time.Time) check.Stop { return check.Stop{From: from, To: to} }); err != nil {
+		return h, err
 	}
 	for _, text := range ev.kills {
 		at, err := time.Parse(time.RFC3339Nano, text)

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -39,23 +39,17 @@ into --out. Exit status 1 if a goal was missed.`,
 			if len(args) == 0 {
 				f.Parts = []string{bench.PartBeside, bench.PartWeights, bench.PartCritical}
 			}
-			if err := b.prepare(cmd); err != nil {
+			return b.measure(cmd, f.Validate, func(ctx context.Context) error {
+				// the nodes inherit it
+				if err := os.Setenv("CARILLON_EXECUTOR_SLOTS", strconv.Itoa(slots)); err != nil {
+					return err
+				}
+				r, err := bench.Fair(ctx, b.cfg, f, cmd.OutOrStdout())
+				if err == nil && !r.Met() {
+					err = fmt.Errorf("%w: a goal was missed", errVerdict)
+				}
 				return err
-			}
-			if err := errors.Join(f.Validate(), b.keepProgram()); err != nil {
-				return b.tidy(cmd, err)
-			}
-			// the nodes inherit it
-			if err := os.Setenv("CARILLON_EXECUTOR_SLOTS", strconv.Itoa(slots)); err != nil {
-				return b.tidy(cmd, err)
-			}
-			ctx, cancel := withTimeout(cmd.Context(), b.timeout)
-			defer cancel()
-			r, err := bench.Fair(ctx, b.cfg, f, cmd.OutOrStdout())
-			if err == nil && !r.Met() {
-				err = fmt.Errorf("%w: a goal was missed", errVerdict)
-			}
-			return b.tidy(cmd, err)
+			})
 		},
 	}
 	b.add(cmd, time.Hour)
@@ -68,6 +62,5 @@ into --out. Exit status 1 if a goal was missed.`,
 	fl.DurationVar(&f.Work, "work", 50*time.Millisecond, "what each call takes")
 	fl.IntVar(&slots, "slots", 64, "attempts that each executor has under way at once")
 	fl.DurationVar(&b.cfg.Wait, "wait", 5*time.Minute, "how long runs may take to begin after the last due instant")
-	fl.IntVar(&b.cfg.Streams, "streams", 2, "imports at the same time")
 	return cmd
 }

@@ -5,30 +5,18 @@ import (
 	"os/exec"
 	"testing"
 	"time"
-)
 
-func TestParseStat(t *testing.T) {
-	const line = "77 (a b) c) S 42 77 77 0 -1 4194304 100 200 0 0 11 12 13 14 20 0 1 0 5 6 7"
-	got, err := parseStat(line)
-	want := stat{parent: 42, self: 230 * time.Millisecond, waited: 270 * time.Millisecond}
-	if err != nil || got != want {
-		t.Errorf("parseStat(%q) = %+v, %v, want %+v", line, got, err, want)
-	}
-	for _, bad := range []string{"", "77 (x) S 1", "77 (x) S 42 7 7 0 -1 4 1 2 0 0 one 12 13 14 20"} {
-		if _, err := parseStat(bad); err == nil {
-			t.Errorf("parseStat(%q) = nil, want an error", bad)
-		}
-	}
-}
+	"carillon.dev/carillon/loadtest/process"
+)
 
 func TestTreeCPUCountsProcessesThatRunAndThatRan(t *testing.T) {
 	s := time.Second
-	all := map[int]stat{
-		1:  {parent: 0, self: 100 * s},
-		10: {parent: 1, self: 1 * s, waited: 2 * s}, // the root: one child has ended
-		11: {parent: 10, self: 4 * s},
-		12: {parent: 11, self: 8 * s, waited: 16 * s},
-		20: {parent: 1, self: 32 * s}, // somebody else
+	all := map[int]process.Stat{
+		1:  {Parent: 0, Self: 100 * s},
+		10: {Parent: 1, Self: 1 * s, Waited: 2 * s}, // the root: one child has ended
+		11: {Parent: 10, Self: 4 * s},
+		12: {Parent: 11, Self: 8 * s, Waited: 16 * s},
+		20: {Parent: 1, Self: 32 * s}, // somebody else
 	}
 	if got := treeCPU(all, 10); got != 31*s {
 		t.Errorf("treeCPU(10) = %s, want 31s", got)

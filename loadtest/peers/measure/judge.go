@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"time"
 
@@ -79,17 +78,12 @@ func rank[T any](sorted []T, q float64) T {
 // readSink returns what a sink saw of n runs of a source, from its record, which must be complete. Those of the source
 // ignored are passed over.
 func readSink(record, source, ignored string, n int) (o observations, err error) {
-	f, err := os.Open(record)
+	seen, all, err := journal.ReadSeenFile(record)
+	if err == nil && !all {
+		err = errors.New("it has gaps")
+	}
 	if err != nil {
 		return o, fmt.Errorf("read sink's record: %w", err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	seen, all, err := journal.ReadSeen(f)
-	if err != nil {
-		return o, fmt.Errorf("read sink's record: %w", err)
-	}
-	if !all {
-		return o, errors.New("read sink's record: it has gaps")
 	}
 	o.first = make([]time.Time, n)
 	for i := range seen {

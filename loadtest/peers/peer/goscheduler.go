@@ -1,20 +1,20 @@
 package peer
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"regexp"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"carillon.dev/carillon/loadtest/api"
+	"carillon.dev/carillon/loadtest/metrics"
 	"carillon.dev/carillon/loadtest/peers/measure"
 	"carillon.dev/carillon/loadtest/peers/server"
 )
@@ -44,6 +44,7 @@ const (
 	goschedulerAhead = 2 * time.Second
 	// goschedulerLook bounds how often its counters are read.
 	goschedulerLook = 500 * time.Millisecond
+	mostAnswer      = 8 << 20 // bytes: a page of its counters
 )
 
 // goscheduler is a node of goscheduler on a Cassandra of its own.
@@ -220,25 +221,16 @@ func (g *goscheduler) post(ctx context.Context, path string, body any) error {
 
 // ask calls its API and returns the answer.
 func (g *goscheduler) ask(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, g.api+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	resp, err := g.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return nil, fmt.Errorf("%s %s: %w", method, path, err)
-	}
+	a, err := api.Ask(ctx, g.client, api.Request{Method: method, URL: g.api + path, Body: body, Most: mostAnswer})
 	switch {
-	case resp.StatusCode >= 500:
-		return nil, fmt.Errorf("%w: %s %s: %s: %.500s", errTheirs, method, path, resp.Status, text)
-	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%s %s: %s: %.500s", method, path, resp.Status, text)
+	case err != nil:
+		return nil, fmt.Errorf("%s %s: %w", method, path, err)
+	case a.Status >= 500:
+		return nil, fmt.Errorf("%w: %s %s: %d: %.500s", errTheirs, method, path, a.Status, a.Body)
+	case a.Status != http.StatusOK:
+		return nil, fmt.Errorf("%s %s: %d: %.500s", method, path, a.Status, a.Body)
 	}
-	return text, nil
+	return a.Body, nil
 }
 
 // RunWorkers implements measure.Peer: its callers run all the time, and no handler of ours with them.
@@ -274,26 +266,18 @@ func (g *goscheduler) done(ctx context.Context, app string) (int, error) {
 	return parseDone(text, app)
 }
 
-// ended matches its counters of runs that have ended; labels are in the order of their names.
-var ended = regexp.MustCompile(`^callback_status_count\{appId="([^"]*)",.*status="(?:Success|Fail)"\} (\S+)$`)
-
 // parseDone adds up the runs of an app that have ended, well or not, from a page of metrics.
 func parseDone(page []byte, app string) (int, error) {
-	sum := 0.0
-	lines := bufio.NewScanner(bytes.NewReader(page))
-	for lines.Scan() {
-		m := ended.FindStringSubmatch(lines.Text())
-		if len(m) == 0 || m[1] != app {
-			continue
-		}
-		n, err := strconv.ParseFloat(m[2], 64)
-		if err != nil {
-			return 0, fmt.Errorf("read counters: %w", err)
-		}
-		sum += n
+	values, err := metrics.Parse(bytes.NewReader(page))
+	if err != nil {
+		return 0, err
 	}
-	if err := lines.Err(); err != nil {
-		return 0, fmt.Errorf("read counters: %w", err)
+	sum := 0.0
+	for key, n := range values { // labels are in the order of their names
+		if strings.HasPrefix(key, `callback_status_count{appId="`+app+`",`) &&
+			(strings.HasSuffix(key, `status="Success"}`) || strings.HasSuffix(key, `status="Fail"}`)) {
+			sum += n
+		}
 	}
 	return int(sum), nil
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"carillon.dev/carillon/loadtest/api"
 )
 
 // GoschedulerConfig is what its caller chooses.
@@ -108,21 +110,8 @@ func (cfg GoschedulerConfig) file(schema string, ringPort int) ([]byte, error) {
 }
 
 func (g *Goscheduler) healthy(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.HealthURL(), http.NoBody)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	if err := resp.Body.Close(); err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("its health: %s", resp.Status)
-	}
-	return nil
+	_, err := api.AskOK(ctx, http.DefaultClient, api.Request{URL: g.HealthURL()})
+	return err
 }
 
 // URL is that of its API, without a slash at the end.
@@ -132,13 +121,13 @@ func (g *Goscheduler) URL() string { return g.url }
 func (g *Goscheduler) HealthURL() string { return g.url + "/goscheduler/healthcheck" }
 
 // PID is that of its process.
-func (g *Goscheduler) PID() int { return g.process.pid }
+func (g *Goscheduler) PID() int { return g.process.PID }
 
 // Version is its commit.
 func (g *Goscheduler) Version() string { return g.version }
 
 // Ended is closed when it has ended by itself; Why then tells how.
-func (g *Goscheduler) Ended() <-chan struct{} { return g.process.done }
+func (g *Goscheduler) Ended() <-chan struct{} { return g.process.Done }
 
 // Why returns how it ended and the end of its log.
 func (g *Goscheduler) Why() error { return fmt.Errorf("goscheduler has ended: %s", g.process.tail()) }

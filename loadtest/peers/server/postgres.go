@@ -106,7 +106,7 @@ func (p *Postgres) URL() string {
 }
 
 // PID is that of the first process.
-func (p *Postgres) PID() int { return p.process.pid }
+func (p *Postgres) PID() int { return p.process.PID }
 
 // Version says which PostgreSQL it is.
 func (p *Postgres) Version(ctx context.Context) string {

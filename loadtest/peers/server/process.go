@@ -7,9 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"time"
+
+	child "carillon.dev/carillon/loadtest/process"
 )
 
 const (
@@ -35,11 +36,10 @@ type program struct {
 
 // A process is a server that runs.
 type process struct {
+	*child.Child
+
 	program program
-	pid     int
 	signal  func(os.Signal) error
-	done    chan struct{} // closed when it has ended
-	err     error         // how; to be read after done
 }
 
 // run starts a server and returns when it is ready. It outlives ctx, which bounds the start only.
@@ -54,28 +54,14 @@ func run(ctx context.Context, p program) (_ *process, err error) {
 	cmd.Env = append(os.Environ(), p.env...)
 	cmd.Dir = filepath.Dir(p.logTo)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: p.stop, Credential: p.user, Setpgid: true} // a Ctrl-C is for us alone
-	s := &process{program: p, done: make(chan struct{})}
-	started := make(chan error)
-	go func() {
-		// The child dies with this thread, so the thread must live as long as the child.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(s.done)
-		err := cmd.Start()
-		if err == nil {
-			s.pid, s.signal = cmd.Process.Pid, cmd.Process.Signal
-		}
-		started <- err
-		if err == nil {
-			s.err = cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start %s: %w", filepath.Base(p.path), err)
+	s := &process{program: p}
+	if s.Child, err = child.Launch(cmd); err != nil {
+		return nil, err
 	}
+	s.signal = cmd.Process.Signal
 	if err := s.await(ctx); err != nil {
 		select {
-		case <-s.done: // it has told why
+		case <-s.Done: // it has told why
 			return nil, err
 		default:
 		}
@@ -95,7 +81,7 @@ func (s *process) await(ctx context.Context) error {
 		}
 		select {
 		case <-tick.C:
-		case <-s.done:
+		case <-s.Done:
 			return fmt.Errorf("start %s: it ended at once: %s", filepath.Base(s.program.path), s.tail())
 		case <-ctx.Done():
 			return fmt.Errorf("start %s: %s: %w", filepath.Base(s.program.path), s.program.readyFor, err)
@@ -106,7 +92,7 @@ func (s *process) await(ctx context.Context) error {
 // end stops the server in order and waits for it; when ctx ends, it is killed.
 func (s *process) end(ctx context.Context) error {
 	select {
-	case <-s.done:
+	case <-s.Done:
 		return fmt.Errorf("%s had ended before it was stopped: %s", filepath.Base(s.program.path), s.tail())
 	default:
 	}
@@ -114,12 +100,12 @@ func (s *process) end(ctx context.Context) error {
 		return fmt.Errorf("stop %s: %w", filepath.Base(s.program.path), err)
 	}
 	select {
-	case <-s.done:
+	case <-s.Done:
 		return nil
 	case <-ctx.Done():
 	}
 	err := s.signal(os.Kill)
-	<-s.done
+	<-s.Done
 	return fmt.Errorf("stop %s: it had to be killed: %w", filepath.Base(s.program.path), errors.Join(ctx.Err(), err))
 }
 
@@ -129,7 +115,7 @@ func (s *process) tail() string {
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("%v: %s", s.err, text[max(0, len(text)-logTail):])
+	return fmt.Sprintf("%v: %s", s.Err, text[max(0, len(text)-logTail):])
 }
 
 // folder makes dir/name, empty, on a disk, and gives it to user.

@@ -64,7 +64,7 @@ func StartRedis(ctx context.Context, dir string, aof AOF) (*Redis, error) {
 func (r *Redis) Socket() string { return r.socket }
 
 // PID is that of its process.
-func (r *Redis) PID() int { return r.process.pid }
+func (r *Redis) PID() int { return r.process.PID }
 
 // Version says which Redis it is.
 func (r *Redis) Version(ctx context.Context) string { return version(ctx, r.path) }

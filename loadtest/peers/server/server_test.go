@@ -25,8 +25,8 @@ func TestAServerIsStoppedInOrder(t *testing.T) {
 	if err != nil {
 		t.Fatalf("run: %v", err)
 	}
-	if err := syscall.Kill(p.pid, 0); err != nil {
-		t.Errorf("process %d: %v, want that it runs", p.pid, err)
+	if err := syscall.Kill(p.PID, 0); err != nil {
+		t.Errorf("process %d: %v, want that it runs", p.PID, err)
 	}
 	if err := p.end(t.Context()); err != nil {
 		t.Errorf("end: %v", err)
@@ -66,7 +66,7 @@ func TestAServerThatIgnoresItsSignalIsKilled(t *testing.T) {
 		t.Errorf("end = %v, want that it had to be killed", err)
 	}
 	select {
-	case <-p.done:
+	case <-p.Done:
 	default:
 		t.Error("the process still runs after its end")
 	}
