@@ -29,7 +29,8 @@
 //	jobs.go load.go  lines of imports, and sending them
 //	scraper.go memory.go outcomes.go series.go  the witnesses: metrics, memory, the API, the sink
 //	result.go text.go plot.go flames.go         what is written
-//	suite.go goals.go growth.go                 all protocols, and the goals
+//	suite.go goals.go growth.go                 all protocols, and the goals: of several rounds the
+//	                                            median counts (goal.verdict)
 //
 // The package has more than 25 files because all protocols fill in one Result, and goals, tables and plots
 // read it.

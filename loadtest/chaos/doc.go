@@ -43,8 +43,10 @@
 //	steady      a steady load of all guarantees; everything else stands in the scenario's Plan
 //	load        the Course of the Plan: herd-million, tombstones, soak, import-cuts
 //
-// To add a scenario with a steady load, write its Plan into the file of its family and its new acts
-// into the acts of the family. run.broken notes what this program itself sees broken.
+// To add a scenario with a steady load, write its Plan into the file of its family, plans_*.go. Its
+// new acts are entries of the family's acts (buildActs, diskActs), or cases of run.act in chaos.go,
+// which does every act. A new family goes into Plans and families (plan.go). run.broken notes what
+// this program itself sees broken.
 //
 // A sample of each import's runs is read from the import until the judge is done (watch.go). So an
 // end that does not last is seen even if both readings of the judge agree.

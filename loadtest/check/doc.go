@@ -120,7 +120,7 @@
 //
 // # Power cuts
 //
-// What [History.Forgive] removes where a store may lose writes before a cut, see [Loss].
+// What a store may lose before a cut is removed by [History.Forgive], whose comment has the rule.
 //
 // # Recurring jobs
 //
