@@ -30,6 +30,8 @@ func TestFlatness(t *testing.T) {
 		{"grows while warm", func(i int) float64 { return 100 + 10*float64(min(i, 15)) }, true},
 		{"leaks", func(i int) float64 { return 100 + 10*float64(i) }, false},
 		{"leaks beneath saw teeth", func(i int) float64 { return 100 + 8*float64(i) + 40*float64(i%4) }, false},
+		{"bursts, larger ones later", func(i int) float64 { return 100 + float64(i%3)*20*float64(i) }, true},
+		{"leaks beneath bursts", func(i int) float64 { return 100 + 8*float64(i) + float64(i%3)*600 }, false},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
