@@ -20,7 +20,7 @@
 //	one shard: loop, workers, mail                   shard.go, mailbox.go
 //	read rows ahead of their time; take hints        scan.go         progress.Scan
 //	read spilled rows and the unread range           resume.go       shardstate.Flows, Room
-//	wait for a start of the task's rate, or defer    defer.go        ratelimit
+//	wait for a start of the task's rate, or defer    defer.go        ratelimit.Reservation.Fits
 //	publish, within budget; have it read again       publish.go      depth, shardstate
 //	reserve starts, read rates                       rates.go        ratelimit
 //	read the streams' loads, steer the budget        streams.go      depth

@@ -10,7 +10,7 @@
 //	snapshot.go  who owns which shard: consistent hashing with bounded loads
 //	static.go    the newest snapshot and its signal; a ring of fixed members
 //	ring.go      Ring: start, stop, refresh, what it announces
-//	gossip.go    memberlist's callbacks: who is live, who left, who is dead
+//	gossip.go    memberlist's callbacks: who is live, who left, who is dead; our name in use
 //	join.go      joining seeds, again and again, and exchanging views
 //	config.go    the configuration, and memberlist's
 //

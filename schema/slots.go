@@ -45,7 +45,7 @@ type Slots struct {
 	// Blocks are the slots that executors hold, of a limit whose slots are not taken one by one:
 	// see Apportion.
 	Blocks []Block `json:"blocks,omitempty"`
-	// Low is a hint for who reads the wait list (bucketer.Wake): nothing that was due before it
+	// Low is a hint for who reads the wait list (package concurrency): nothing that was due before it
 	// waits any more. Unix ms; 0: unknown. A run that waits again may still come before it.
 	Low int64 `json:"low,omitempty"`
 }

@@ -28,6 +28,8 @@
 //	within a page of an operation                  the next node repeats the page
 //	between the decision and the rows of a backfill, the next node reads the decision and
 //	or between its rows and its progress           writes the same rows
+//	between an operation and the list of open ones it may be listed though it is done: see
+//	                                               document.Roles.PutOperation
 //
 // # Files
 //

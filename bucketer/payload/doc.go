@@ -12,7 +12,7 @@
 //     maxProgram instructions together.
 //  3. Checking takes work that is counted before it is done: each subschema that is held against a
 //     value, each value that is compared, each step of a pattern. The work of one payload is
-//     bounded by its size (budget); what would take more is refused. Otherwise allOf over allOf
+//     bounded by its size (meter.begin); what would take more is refused. Otherwise allOf over allOf
 //     would have a hundred bytes of schema double the work thirty times.
 //  4. Numbers have at most maxDigits characters and a decimal exponent of at most maxExponent: they
 //     are compared exactly, and 1e999999 would be written out for that.

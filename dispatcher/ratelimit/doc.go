@@ -5,7 +5,8 @@
 // reserves a block of instants with one conditional write, and deals them to the entries that wait,
 // in the order of their due times. The package is the arithmetic of that: it does no I/O and reads
 // no clock. Its user makes the conditional write ([Limit.Next]) and brings the result
-// ([Limiter.Deal]). A [Limiter] is safe for concurrent use.
+// ([Limiter.Deal]). [Reservation.Fits] says whether an entry starts as it is, or is deferred to its
+// start. A [Limiter] is safe for concurrent use.
 //
 //	Reserve ──▶ a start is in hand ──▶ Reservation
 //	   └─────▶ none is: the entry waits, Wanting ──▶ Want ──▶ Next ──▶ write ──▶ Deal ──▶ Reserved

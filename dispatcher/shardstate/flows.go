@@ -14,7 +14,7 @@ const (
 	MaxHeld = 2000
 	// MinHeld is what a flow, or a shard, may hold in any case.
 	MinHeld = 64
-	// flowShare is how much of the free room a flow may fill: see the package comment.
+	// flowShare: a flow may hold so many times what is left free: 4/5 if it is alone.
 	flowShare = 4
 )
 

@@ -9,7 +9,8 @@
 //	breaker.go     the circuit breaker of one target
 //	cache.go       which targets are remembered when there are too many
 //	states.go      what users are told of their targets
-//	quota.go       the quota allocator: blocks of the slots of a task's max_concurrent
+//	quota.go       the quota allocator: blocks of the slots of a task's max_concurrent; whether a
+//	               run that finds no slot waits or is deferred (awaitQuota)
 //	limiter.go     the slot limiter: slots of a job's concurrency, one lease write at a time
 //	slots.go       the slots of the executor, by priority and tenant
 //

@@ -21,6 +21,13 @@
 // A worker that dies is silent: its attempts fail after 35 s, and are tried again as the task's
 // policy says. A handler that panics fails its attempt alone.
 //
+// # Files
+//
+//	worker.go   a worker: its slots, its handlers, its end
+//	run.go      what a handler sees
+//	talk.go     the words to and from the executor; two signs of life that nobody hears, 20 to 30 s,
+//	            and the handler ends
+//
 // The package imports nats.go and nothing else that is not of the standard library, so that a
 // worker's program stays small.
 package worker

@@ -23,8 +23,8 @@ import (
 // overlap: such a run has one slot. A task has a slot for each execution: two calls of one run,
 // which at_least_once allows, both count, and their overlap is no fault.
 //
-// Where the caller hung up, the slot is free before the work is over (DESIGN section 7, "Runs at
-// once"):
+// Where the caller hung up, the slot is free before the work is over (DESIGN section 7,
+// "Admission"):
 //
 //	the executor recorded the attempt  the call counts up to HangUp before the sink saw the hang-up
 //	it did not: it died                the slot stands until its session is declared dead, so the call

@@ -9,7 +9,7 @@
 //	queue.go       connect and close; readings of a stream
 //	streams.go     makes, checks and updates streams and consumers
 //	publish.go     publications and their receipts
-//	fetch.go       pulls and deliveries
+//	fetch.go       pulls, deliveries, messages that cannot be read
 //	bus.go         hints, notices, signals
 //	request.go     requests to workers
 //	clocks.go      the servers' clocks

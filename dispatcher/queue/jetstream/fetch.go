@@ -28,8 +28,8 @@ const (
 	// Pauses after a pull that failed or was refused.
 	pullPause    = 10 * time.Millisecond
 	pullPauseMax = 250 * time.Millisecond
-	// maxMalformed is how often a message that cannot be read is returned, since a newer version
-	// may read it, before it is deleted. The entry is not lost: it is in the store.
+	// maxMalformed is how often a message that cannot be read comes, since a newer version may read
+	// it, before it is deleted. The entry is not lost: it is in the store.
 	maxMalformed = 10
 )
 
