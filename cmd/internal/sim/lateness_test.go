@@ -37,11 +37,9 @@ func (s *Scenario) bound(away time.Duration) check.LatenessBound {
 		is time.Duration
 	}{
 		{s.Kills > 0 || s.Faults.Crash > 0, deathCosts + away},
-		// Around the steps of limits a node crashes every 4 to 5 s, often before it has taken over
-		// its shards: until the faults end.
-		{s.Limited > 0 && s.Faults.Crash > 0, s.Span},
-		// Around those of a task's blocks every 9 s: a run may meet three deaths.
-		{s.Concurrent > 0 && s.Faults.Crash > 0, 2 * deathCosts},
+		// Around the steps of limits and of a task's blocks a node crashes every 4 to 6 s, often
+		// before it has swept what is older than its shards' take-over: until the faults end.
+		{(s.Limited > 0 || s.Concurrent > 0) && s.Faults.Crash > 0, s.Span},
 		{s.Stops > 0, deathCosts + 2*maxDown}, // one after the other, of the only node
 		{s.Freezes > 0, deathCosts + freezeLasts},
 		{s.Steps > 0 || s.Skew > 0, deathCosts + s.off()},
