@@ -257,7 +257,7 @@ func (r limitsCourse) putTask(ctx context.Context, t limitedTask) (shown check.T
 }
 
 // deferralCounter counts the starts that a node has deferred because a task's limit was reached.
-const deferralCounter = `carillon_executor_put_off_total{reason="limit"}`
+const deferralCounter = `carillon_executor_deferred_total{reason="limit"}`
 
 // keepDeferrals adds a node's deferrals ("" = all nodes') to the report. It leaves out a node that
 // does not answer: no verdict needs the figure.

@@ -101,8 +101,8 @@ func TestLimitedTasksAreAskedFor(t *testing.T) {
 }
 
 func TestReadPutOffs(t *testing.T) {
-	const text = "# TYPE carillon_executor_put_off_total counter\ncarillon_executor_put_off_total{reason=\"breaker\"} 7\n" +
-		"carillon_executor_put_off_total{reason=\"limit\"} 1.2e+03\ncarillon_executor_put_off_total{reason=\"rate\"} 8\n"
+	const text = "# TYPE carillon_executor_deferred_total counter\ncarillon_executor_deferred_total{reason=\"breaker\"} 7\n" +
+		"carillon_executor_deferred_total{reason=\"limit\"} 1.2e+03\ncarillon_executor_deferred_total{reason=\"rate\"} 8\n"
 	v, err := metrics.Parse(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)

@@ -216,7 +216,7 @@ func (r *running) judge(task check.Task, c *calls, ids []schema.RunID, acked tim
 	return report
 }
 
-const putOff = `carillon_executor_put_off_total{reason=%q}`
+const deferredMetric = `carillon_executor_deferred_total{reason=%q}`
 
 func (r *running) showMaxConcurrent(executors ...*running) {
 	t := r.t
@@ -239,7 +239,7 @@ func (r *running) showMaxConcurrent(executors ...*running) {
 	await(t, "runs beyond the limit were tried", func() bool {
 		tried := 0.0
 		for _, x := range executors {
-			tried += x.in(t).metric(fmt.Sprintf(putOff, "limit"))
+			tried += x.in(t).metric(fmt.Sprintf(deferredMetric, "limit"))
 		}
 		return tried >= n/4
 	})
@@ -449,7 +449,7 @@ func (r *running) showBreaker(executor *running) {
 	if got := other.all(); len(got) != 2*n {
 		t.Errorf("the other receiver saw %d calls, want one of each of %d runs", len(got), 2*n)
 	}
-	await(t, "every run is put off", func() bool { return executor.metric(fmt.Sprintf(putOff, "breaker")) >= 2*n })
+	await(t, "every run is put off", func() bool { return executor.metric(fmt.Sprintf(deferredMetric, "breaker")) >= 2*n })
 	well.Store(true)
 	for _, id := range slices.Concat(early, late) {
 		r.awaitState(schema.JobID(id), schema.StateSucceeded)

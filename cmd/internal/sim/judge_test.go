@@ -100,7 +100,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	if w.out.Counts["lost"], err = w.c.counted("carillon_executor_attempts_total", string(schema.Lost)); err != nil {
 		return w.out, err
 	}
-	if w.out.Counts[full], err = w.c.counted("carillon_executor_put_off_total", "limit"); err != nil {
+	if w.out.Counts[full], err = w.c.counted("carillon_executor_deferred_total", "limit"); err != nil {
 		return w.out, err
 	}
 	w.judgePromise()
