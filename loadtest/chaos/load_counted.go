@@ -24,8 +24,9 @@ const (
 	// before it is due.
 	importRate = 4000
 	// cancelRate jobs a second are cancelled one by one, by cancelsAtOnce requests at once. All lie in
-	// one partition, and Cassandra decides about 100 conditional writes of a partition in a second.
-	cancelRate    = 60
+	// one partition, and Cassandra decides 100 conditional writes of a partition in a second on a quiet
+	// machine, 50 beside other work.
+	cancelRate    = 40
 	cancelsAtOnce = 32
 	// One of keptOf jobs of Tombstones is not cancelled.
 	keptOf = 10
