@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
@@ -104,6 +105,44 @@ func TestPayloadsOfRecurringJobsFitTheirTask(t *testing.T) {
 		w.TaskCache().Changed([]byte("t\nm"))
 		if _, err = w.TriggerJob(ctx, "t", job.ID, "", ""); err != nil {
 			t.Errorf("TriggerJob of a job whose task is gone = %v, want a run that will say so", err)
+		}
+	})
+}
+
+// TestHistoryPrefersAsTheFoldDoes: whatever is written last.
+func TestHistoryPrefersAsTheFoldDoes(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(time.Minute))
+		e := w.occurrences(job.ID, 3*time.Minute)[0]
+		follow := func(number int, rec schema.Record) {
+			w.FollowUp(t.Context(), []bucketer.Finished{{Entry: e, Attempt: w.Recorded(e, number, rec)}}, func(_ int, err error) {
+				if err != nil {
+					t.Errorf("FollowUp = %v", err)
+				}
+			})
+		}
+		for _, c := range []struct {
+			number int
+			rec    schema.Record
+			want   schema.State
+		}{
+			// not final: no line of its own
+			{1, schema.Record{Outcome: schema.Failed}, schema.StatePending},
+			{0, schema.Record{Outcome: schema.Missed, Reason: "x"}, schema.StateMissed},
+			{2, schema.Record{Outcome: schema.Failed, Final: true}, schema.StateFailed},
+			{3, schema.Record{Outcome: schema.Succeeded}, schema.StateSucceeded},
+			{4, schema.Record{Outcome: schema.Failed, Final: true}, schema.StateSucceeded},
+			{5, schema.Record{Outcome: schema.Cancelled}, schema.StateSucceeded},
+		} {
+			follow(c.number, c.rec)
+			lines, err := w.Counts.JobRuns(t.Context(), job.ID, schema.PeriodOf(e.Due()), schema.RunID{}, 10)
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case len(lines) != 1 || lines[0].State != c.want:
+				t.Errorf("after attempt %d %s: %+v, want one line: %q", c.number, c.rec.Outcome, lines, c.want)
+			}
+			time.Sleep(time.Second)
 		}
 	})
 }

@@ -238,3 +238,62 @@ func TestALineLivesAsLongAsItsRow(t *testing.T) {
 		}
 	})
 }
+
+// TestJobRunsWalksPeriods: in order, page by page, over days.
+func TestJobRunsWalksPeriods(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		spec := every(6 * time.Hour)
+		spec.JitterStated = true
+		job := w.job(spec)
+		s, err := w.series.of(job.ID, &job.Current)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []schema.RunID
+		nominal := job.Current.Spec.Created
+		for i := range 20 {
+			nominal = nominal.Add(6 * time.Hour)
+			time.Sleep(time.Until(nominal))
+			e, err := w.occurrence(s, nominal, nominal)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Counts.PutEntries(t.Context(), []schema.Entry{e}); err != nil {
+				t.Fatal(err)
+			}
+			rec := schema.Record{Outcome: schema.Succeeded}
+			if i%5 == 0 {
+				rec = schema.Record{Outcome: schema.Failed, Final: true}
+			}
+			w.FollowUp(t.Context(), []bucketer.Finished{{Entry: e, Attempt: w.Recorded(e, 1, rec)}}, func(int, error) {})
+			want = append(want, e.ID)
+		}
+		slices.Reverse(want)
+		walk := func(f JobRunFilter, limit int) (got []schema.RunID) {
+			pos := &runs.Position{}
+			for pos != nil {
+				var page []runs.Run
+				var err error
+				if page, pos, err = w.JobRuns(t.Context(), "t", job.ID, f, *pos, limit); err != nil {
+					t.Fatalf("JobRuns = %v", err)
+				}
+				for _, run := range page {
+					got = append(got, run.ID)
+				}
+			}
+			return got
+		}
+		for _, limit := range []int{1, 3, 100} {
+			if got := walk(JobRunFilter{}, limit); !slices.Equal(got, want) {
+				t.Errorf("JobRuns %d at a time = %d runs, want %d in order", limit, len(got), len(want))
+			}
+		}
+		if got := walk(JobRunFilter{State: schema.StateFailed}, 3); len(got) != 4 {
+			t.Errorf("JobRuns that failed = %d, want 4", len(got))
+		}
+		f := JobRunFilter{From: want[9].Time(), To: want[4].Time()}
+		if got := walk(f, 2); !slices.Equal(got, want[5:10]) {
+			t.Errorf("JobRuns of a window = %d runs, want 5", len(got))
+		}
+	})
+}
