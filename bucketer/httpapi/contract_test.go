@@ -324,22 +324,8 @@ func TestLinesOfImportsAreThoseOfTheDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	outer, statuses := t, map[int]int{}
-	rapid.Check(t, func(t *rapid.T) {
-		var body strings.Builder
-		lines := rapid.IntRange(0, 20).Draw(t, "lines")
-		for range lines {
-			body.WriteString(c.body(t, describedOperation{http.MethodPost, "/v1/jobs", nil}, media) + "\n")
-		}
-		made := call{method: http.MethodPost, path: importPath, body: body.String(), header: http.Header{
-			"Content-Type": {rapid.SampledFrom([]string{ndjson, ndjson, ndjson, "application/json"}).Draw(t, "type")},
-		}}
-		if rapid.IntRange(0, 4).Draw(t, "asks") == 0 {
-			made.path += "?" + rapid.SampledFrom([]string{"results=errors", "validate_only=true", "results=some", "x=1"}).Draw(t, "query")
-		}
-		var trouble error
-		if rapid.IntRange(0, 1).Draw(t, "in trouble") == 0 {
-			trouble = rapid.SampledFrom(troublesOf(describedOperation{http.MethodPost, "/v1/jobs", nil})).Draw(t, "trouble")
-		}
+	// send sends lines while trouble befalls what answers them.
+	send := func(t interface{ Fatalf(string, ...any) }, made call, lines int, trouble error) {
 		b.befall(trouble)
 		status, header, text := do(outer, hs, made)
 		b.befall(nil)
@@ -369,6 +355,28 @@ func TestLinesOfImportsAreThoseOfTheDocument(t *testing.T) {
 		if last.Summary == nil || last.Summary.Lines != int64(lines) {
 			t.Fatalf("%s of %d lines ends with %+v, want the summary", made.path, lines, last.Summary)
 		}
+	}
+	troubles := troublesOf(describedOperation{http.MethodPost, "/v1/jobs", nil})
+	for _, trouble := range append(troubles, nil) { // each meets a line that is right
+		send(t, call{method: http.MethodPost, path: importPath, body: `{"task":"t"}`, header: http.Header{"Content-Type": {ndjson}}}, 1, trouble)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var body strings.Builder
+		lines := rapid.IntRange(0, 20).Draw(t, "lines")
+		for range lines {
+			body.WriteString(c.body(t, describedOperation{http.MethodPost, "/v1/jobs", nil}, media) + "\n")
+		}
+		made := call{method: http.MethodPost, path: importPath, body: body.String(), header: http.Header{
+			"Content-Type": {rapid.SampledFrom([]string{ndjson, ndjson, ndjson, "application/json"}).Draw(t, "type")},
+		}}
+		if rapid.IntRange(0, 4).Draw(t, "asks") == 0 {
+			made.path += "?" + rapid.SampledFrom([]string{"results=errors", "validate_only=true", "results=some", "x=1"}).Draw(t, "query")
+		}
+		var trouble error
+		if rapid.IntRange(0, 1).Draw(t, "in trouble") == 0 {
+			trouble = rapid.SampledFrom(troubles).Draw(t, "trouble")
+		}
+		send(t, made, lines, trouble)
 	})
 	for _, status := range []int{201, 400, 422, 429, 503} {
 		if statuses[status] == 0 {
