@@ -75,6 +75,9 @@ const (
 	// some 15 µs of a core, so three quarters of a core at worst. spillBurst may come at once.
 	spillRows  = 50_000
 	spillBurst = 5000
+	// lateSteps bounds the steps of late reads in a second, over all shards of a dispatcher: each
+	// reads sweepPage ids, or inspects inspectBatch of them.
+	lateSteps = 400
 	// flushChunk is how many envelopes a shard publishes before it reads its mail again.
 	flushChunk = 64
 	// scanPage bounds the rows of one read, sweepPage the ids, readBatch the rows that are read by

@@ -44,7 +44,7 @@ func (w *cursors) read(ctx context.Context) {
 		// Whatever the cursor says, nothing due after now - Grace counts as swept.
 		first := min(c.Settled, progress.Sweepable(now)) + 1
 		w.sweep.to = first.Start()
-		w.late.Start(first, now)
+		w.late.Start(first)
 	})
 }
 
@@ -52,8 +52,8 @@ func (w *cursors) read(ctx context.Context) {
 var errReplaced = errors.New("the cursor is another one than ours")
 
 // upkeep moves dispatched to the last bucket that is swept whole and of which nothing waits for
-// publication, and settled to the last one up to which nothing is open. If somebody replaced the
-// cursor, or moved it into the future, the shard starts anew.
+// publication, and settled to the last one up to which nothing is open, unless late reads lag. If
+// somebody replaced the cursor, or moved it into the future, the shard starts anew.
 func (w *cursors) upkeep(ctx context.Context, now time.Time) {
 	if !w.known || w.busy || now.Before(w.next) {
 		return
@@ -62,7 +62,7 @@ func (w *cursors) upkeep(ctx context.Context, now time.Time) {
 	to := w.stored
 	swept := schema.BucketOf(w.sweep.to) - 1
 	to.Dispatched = max(to.Dispatched, w.state.Dispatched(swept))
-	to.Settled = max(to.Settled, w.state.Settled(swept))
+	to.Settled = max(to.Settled, min(w.state.Settled(swept), w.late.MaySettle()))
 	w.d.metrics.settledLag.WithLabelValues(w.label()).Set(now.Sub(to.Settled.End()).Seconds())
 	if to == w.stored {
 		return

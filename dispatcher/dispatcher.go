@@ -38,6 +38,7 @@ type Dispatcher struct {
 	depth       *depth.Controller
 	rateLimiter *ratelimit.Limiter
 	spillRate   *rate.Limiter // of rows that are read and spilled
+	lateRate    *rate.Limiter // of steps of late reads
 	live        *bucketer.Liveness
 	fronts      *fronts
 	unread      unreadRows
@@ -71,7 +72,7 @@ func New(c Config) (*Dispatcher, error) {
 		name: c.Name, incarnation: c.Incarnation, lanes: max(c.Lanes, 1),
 		store: c.Store, queue: c.Queue, ring: c.Ring, writer: c.Writer, tenants: c.Tenants, rates: c.Rates,
 		halt: c.Halt, now: c.Now, log: c.Logger, metrics: newMetrics(c.Registerer),
-		depth: depth.New(), rateLimiter: ratelimit.New(), spillRate: rate.NewLimiter(spillRows, spillBurst),
+		depth: depth.New(), rateLimiter: ratelimit.New(), spillRate: rate.NewLimiter(spillRows, spillBurst), lateRate: rate.NewLimiter(lateSteps, lateSteps),
 		live: bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), fronts: newFronts(),
 		unread:       unreadRows{byShard: make(map[schema.Shard]unread)},
 		readingRates: make(chan struct{}, 1), logEvery: logEvery,

@@ -47,13 +47,15 @@
 //     stream, depth.LeadMost at most. The executor holds it until its instant.
 //  3. An entry whose row was written in time (bucketer, invariant 2) is found: by the scan, by its
 //     hint, or by the sweep of its slice, bucketer.Grace after the slice's end. A row that is
-//     written minutes later is found when the ids of its bucket are read again. A row that the scan
-//     finds where it had read before, so late that a late entry may stand in for it, is published
-//     as a redispatch.
+//     written minutes later, or up to 3 h, is found when the ids of its bucket are read again: by
+//     this owner, or by any after it (package progress, invariant 4). A row that the scan finds
+//     where it had read before, so late that a late entry may stand in for it, is published as a
+//     redispatch.
 //  4. An entry that was found is pending until its rows say that it is done. Only a notice or an
 //     inspection closes it.
 //  5. Dispatched moves over a bucket only when all of it was found and the queue has confirmed all
-//     of that. Settled moves only over buckets without a pending entry.
+//     of that. Settled moves only over buckets without a pending entry, and stays where late reads
+//     lag.
 //  6. An occurrence of a recurring job is published only when its next one is held, and only if the
 //     job's row, read after the occurrence, lets it start. What may not start is recorded before it
 //     is forgotten.

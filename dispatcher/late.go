@@ -34,7 +34,9 @@ func (l *lateReader) upkeep(ctx context.Context, now time.Time) {
 	if !ok {
 		return
 	}
-	l.busy, l.next = true, now.Add(latePace)
+	// After a take-over of many shards that were away for long, all of them have much to read.
+	wait := l.d.lateRate.ReserveN(now, 1).DelayFrom(now)
+	l.busy, l.next = true, now.Add(max(latePace, wait))
 	p := schema.Partition{Bucket: bucket, Shard: l.id}
 	if ids := l.ToInspect(inspectBatch); len(ids) > 0 {
 		l.inspectRows(ctx, p, ids)
@@ -53,7 +55,8 @@ func (l *lateReader) upkeep(ctx context.Context, now time.Time) {
 	})
 }
 
-// inspectRows inspects ids of a bucket that has changed. What nobody has begun is watched.
+// inspectRows inspects ids of a bucket that has changed, or that another owner swept. What nobody
+// has begun is watched.
 func (l *lateReader) inspectRows(ctx context.Context, p schema.Partition, all []schema.EntryID) {
 	ids := slices.DeleteFunc(slices.Clone(all), l.state.Has)
 	var found []inspected

@@ -211,3 +211,168 @@ func TestARowBehindTheSweepIsFoundAfterAnOutage(t *testing.T) {
 		})
 	}
 }
+
+// TestARowBehindAnOwnersRoundsIsFoundByTheNext: a row may come to lie in a bucket that the owner
+// before swept, and read again once. Then no round of any owner read it: it was pending for ever.
+func TestARowBehindAnOwnersRoundsIsFoundByTheNext(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		next func(r *rig, d *node) *node // the last owner
+	}{
+		{"after a restart", func(r *rig, d *node) *node {
+			d.stop()
+			time.Sleep(3 * time.Second)
+			return r.start("d1")
+		}},
+		{"after a move to another node", func(r *rig, _ *node) *node {
+			second := r.start("d2")
+			r.own("d2")
+			return second
+		}},
+		{"after a move there and back", func(r *rig, d *node) *node {
+			r.start("d2")
+			r.own("d2")
+			time.Sleep(time.Minute)
+			r.own("d1")
+			return d
+		}},
+		{"after the process was stopped", func(_ *rig, d *node) *node {
+			d.jump(20 * time.Second)
+			return d
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, r *rig) {
+				h := r.hand(nil)
+				d := r.start("d1")
+				time.Sleep(40 * time.Minute)
+				moved := time.Now()
+				done := r.run(time.Now().Add(5*time.Second), 0)
+				time.Sleep(time.Minute)
+				d = c.next(r, d)
+				time.Sleep(15 * time.Minute) // the next owner's first round is over
+				r.counts.Reset()
+				late := []schema.Entry{
+					r.run(moved.Add(-2*time.Minute), 0),  // where it has been
+					r.run(moved.Add(-10*time.Minute), 0), // where only that of the owner before has
+				}
+				time.Sleep(progress.HintAfter + 5*time.Minute)
+				for i := range late {
+					h.wantOnce(late[i].ID, late[i].Due(), progress.HintAfter+2*watchStep)
+				}
+				h.only(&done)
+				if got := counted(t, d.metrics.late); got != 2 {
+					t.Errorf("%v late rows were found, want 2", got)
+				}
+				if rows := r.counts.Tally("EntriesByID").Calls; rows > 40 {
+					t.Errorf("rows were read %d times by id, want few", rows)
+				}
+			})
+		})
+	}
+}
+
+// TestARowBehindRoundsThatLagIsFoundByTheNextOwner: an owner cannot read attempts, so its late
+// reads stop at the first bucket that has changed. The next owner reads on where they stopped: it
+// took them to have been on time.
+func TestARowBehindRoundsThatLagIsFoundByTheNextOwner(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		h := r.hand(nil)
+		d := r.start("d1")
+		time.Sleep(10 * time.Minute)
+		first := r.run(time.Now().Add(-2*time.Minute), 0)
+		second := r.run(time.Now().Add(-time.Minute), 0)
+		r.fail("Attempts", true)
+		time.Sleep(30 * time.Minute)
+		d.stop()
+		r.fail("Attempts", false)
+		at := time.Now()
+		r.start("d1")
+		time.Sleep(10 * time.Minute)
+		h.wantOnce(first.ID, at, 2*watchStep+time.Minute)
+		h.wantOnce(second.ID, at, 2*watchStep+time.Minute)
+		time.Sleep(20 * time.Minute)
+		if lag := r.lag(0); lag > 2 {
+			t.Errorf("settled lags by %d buckets, want 2: it waits for the rounds no longer", lag)
+		}
+	})
+}
+
+// TestATakeOverReadsAttemptsOnceABucket: what a take-over costs in the 3¼ h after it. Of each bucket
+// that the owner before swept, the ids are read as in steady state, and beyond that the attempts. No
+// row is read of what is done.
+func TestATakeOverReadsAttemptsOnceABucket(t *testing.T) {
+	const span = progress.HintAfter + 5*time.Minute
+	const buckets = int(progress.HintAfter/time.Minute) + 10
+	cost := func(restart bool) (ids, attempts, rows int) {
+		inBubble(t, 1, func(t *testing.T, r *rig) {
+			h := r.hand(nil)
+			d := r.start("d1")
+			for at := time.Now().Add(time.Minute); time.Until(at) < span; at = at.Add(6 * time.Second) {
+				r.run(at, 0)
+			}
+			time.Sleep(span)
+			r.counts.Reset()
+			if restart {
+				d.stop()
+				d = r.start("d1")
+			}
+			time.Sleep(span)
+			if seen, want := len(h.all()), int((span-time.Minute)/(6*time.Second)); seen != want {
+				t.Errorf("published %d messages, want %d: each run once", seen, want)
+			}
+			if got := counted(t, d.metrics.late); got != 0 {
+				t.Errorf("%v late rows were found, want none", got)
+			}
+			ids, attempts, rows = r.counts.Tally("EntryIDs").Calls, r.counts.Tally("Attempts").Calls, r.counts.Tally("EntriesByID").Calls
+		})
+		return ids, attempts, rows
+	}
+	ids, attempts, rows := cost(false)
+	idsAfter, attemptsAfter, rowsAfter := cost(true)
+	t.Logf("in %v: %d reads of ids, %d of attempts, %d of rows; after a take-over %d, %d, %d", span, ids, attempts, rows, idsAfter, attemptsAfter, rowsAfter)
+	if more := idsAfter - ids; more > 30 {
+		t.Errorf("ids were read %d times more than without a take-over, want few", more)
+	}
+	if more := attemptsAfter - attempts; more > buckets {
+		t.Errorf("attempts were read %d times more than without a take-over, want at most once a bucket, %d times", more, buckets)
+	}
+	if more := rowsAfter - rows; more > 10 {
+		t.Errorf("rows were read %d times more than without a take-over, want few", more)
+	}
+}
+
+// TestLateReadsOfManyShardsAreBounded: after an outage of hours all shards have hours to read again.
+// They share what the dispatcher may read in a second, and scans do not wait for it.
+func TestLateReadsOfManyShardsAreBounded(t *testing.T) {
+	const shards, most = 100, 50 // steps a second: each shard takes one at least
+	inBubble(t, shards, func(t *testing.T, r *rig) {
+		away := schema.BucketOf(time.Now().Add(-3 * time.Hour))
+		for shard := range schema.Shard(shards) {
+			c := r.cursor(shard)
+			if err := r.inner.AdvanceCursor(t.Context(), schema.Cursor{Shard: shard, Epoch: c.Epoch + 1, Dispatched: away, Settled: away}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := r.start("d1")
+		d.lateRate.SetLimit(most)
+		time.Sleep(30 * time.Second) // everything is swept
+		r.counts.Reset()
+		const span = 30 * time.Second
+		time.Sleep(span)
+		sweeps := shards * int(span/sliceSpan)
+		if got, want := r.counts.Tally("EntryIDs").Calls-sweeps, most*int(span/time.Second); got < want*9/10 || got > want*11/10 {
+			t.Errorf("late reads took %d steps in %v, want about %d", got, span, want)
+		}
+		if got, want := r.counts.Tally("Entries").Calls, shards*int(span/progress.ScanEvery); got < want*9/10 {
+			t.Errorf("%d scans in %v, want %d", got, span, want)
+		}
+		d.lateRate.SetLimit(lateSteps)
+		time.Sleep(8 * time.Minute)
+		for shard := range schema.Shard(shards) {
+			if lag := r.lag(shard); lag > 2 {
+				t.Fatalf("settled of shard %d lags by %d buckets, want 2", shard, lag)
+			}
+		}
+	})
+}

@@ -39,7 +39,8 @@ func TestScansAreTimed(t *testing.T) {
 		if count < 30 || count < scans-1 || count > scans { // one may have been under way at the end
 			t.Errorf("scan_seconds counts %g of %g scans, want each, and at least 30 in a minute", count, scans)
 		}
-		if want := count * took.Seconds(); math.Abs(sum-want) > took.Seconds() {
+		// The stop cuts one short, and may cut another that began before all had heard of it.
+		if want := count * took.Seconds(); math.Abs(sum-want) > 2.5*took.Seconds() {
 			t.Errorf("scan_seconds adds up to %g s in %g scans, want %g s", sum, count, want)
 		}
 	})

@@ -13,8 +13,10 @@ const (
 	// a client, its kernel or a coordinator.
 	LateAfter = 5 * time.Minute
 	// HintAfter is when it is read for the last time: after Cassandra's hints, which are kept for 3
-	// h. A bucket that another owner swept is not, since its sum is not known.
+	// h.
 	HintAfter = 3*time.Hour + 15*time.Minute
+	// lateSlack is how far a round may lag, in buckets, before it holds settled back.
+	lateSlack = 1
 )
 
 // lateAfters are the distances of the rounds.
@@ -37,10 +39,13 @@ func (d *Digest) Add(ids []schema.EntryID) {
 // LateReads is how far the later reads of a shard's buckets have come. A row may come to lie behind
 // the sweep if its writer died, or gave up, while the write was on its way. So the ids of each
 // bucket are read twice more, and its rows are inspected where the digest has changed since the
-// sweep.
+// sweep, or is not known: another owner swept the bucket.
+//
+// Nothing of it is stored. Settled stays where the next owner, which begins with Start, reads again
+// all that this one has not: see MaySettle.
 type LateReads struct {
 	sweeping Digest                         // of the bucket being swept, up to where the sweep is
-	swept    map[schema.Bucket]Digest       // of the buckets swept here
+	swept    map[schema.Bucket]Digest       // of the buckets swept, or read again, here
 	next     [len(lateAfters)]schema.Bucket // to be read in each round
 
 	// Of the bucket being read:
@@ -53,15 +58,29 @@ type LateReads struct {
 // NewLateReads returns LateReads that know no bucket.
 func NewLateReads() LateReads { return LateReads{swept: make(map[schema.Bucket]Digest)} }
 
-// Start begins the rounds of an owner whose sweep begins with bucket first. The first round goes
-// back to what the owner before had not read again when it stopped. When that was is not known: it
-// was there when the bucket before first was settled, and at now at the latest.
-func (l *LateReads) Start(first schema.Bucket, now time.Time) {
-	stopped := first.Start().Add(bucketer.Grace)
-	if now.Before(stopped) {
-		stopped = now
+// reach returns how many buckets before the first one that it sweeps an owner begins a round.
+func reach(after time.Duration) schema.Bucket {
+	return schema.Bucket(after/schema.BucketSpan) + lateSlack
+}
+
+// Start begins the rounds of an owner whose sweep begins with bucket first, which is right after
+// settled. What the owner before had not read again lies within reach of settled, however long ago
+// it stopped, and however far its rounds lagged.
+func (l *LateReads) Start(first schema.Bucket) {
+	for i, after := range lateAfters {
+		l.next[i] = first - reach(after)
 	}
-	l.next = [...]schema.Bucket{schema.BucketOf(stopped.Add(-bucketer.Grace-LateAfter)) - 1, first}
+}
+
+// MaySettle returns the last bucket that settled may move to: of those before it within reach of a
+// round, the round has still to read some, and the next owner must not leave them out. Rounds that
+// are on time leave settled free.
+func (l *LateReads) MaySettle() schema.Bucket {
+	to := l.next[0] + reach(lateAfters[0]) - 1
+	for i, after := range lateAfters {
+		to = min(to, l.next[i]+reach(after)-1)
+	}
+	return to
 }
 
 // Swept adds ids that were swept to the digest of bucket b; last says that they were its last ones.
@@ -78,12 +97,9 @@ func (l *LateReads) Next(swept schema.Bucket, now time.Time) (schema.Bucket, boo
 		return l.next[l.round], true
 	}
 	for i, after := range lateAfters {
-		for l.next[i] < swept && !now.Before(l.next[i].End().Add(bucketer.Grace+after)) {
-			if _, known := l.swept[l.next[i]]; known || i == 0 {
-				l.round = i
-				return l.next[i], true
-			}
-			l.next[i]++
+		if l.next[i] < swept && !now.Before(l.next[i].End().Add(bucketer.Grace+after)) {
+			l.round = i
+			return l.next[i], true
 		}
 	}
 	return 0, false
@@ -104,18 +120,16 @@ func (l *LateReads) Add(ids []schema.EntryID, last bool) {
 	if !last {
 		return
 	}
-	if l.inspects = len(l.ids) > 0 && l.changed(); !l.inspects {
+	if l.inspects = l.changed() && len(l.ids) > 0; !l.inspects {
 		l.done()
 	}
 }
 
-// changed reports whether the bucket, which was read whole, holds other ids than at its sweep.
+// changed reports whether the bucket, which was read whole, may hold other ids than at its sweep.
 func (l *LateReads) changed() bool {
 	b := l.next[l.round]
 	was, known := l.swept[b]
-	if known {
-		l.swept[b] = l.digest
-	}
+	l.swept[b] = l.digest
 	return !known || was != l.digest
 }
 

@@ -1,11 +1,9 @@
 package progress
 
 import (
-	"slices"
 	"testing"
 	"time"
 
-	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
 
@@ -75,57 +73,5 @@ func TestAdvance(t *testing.T) {
 				t.Errorf("unread = %+v, want one after the page: %v", s.Unread, c.leftOut)
 			}
 		})
-	}
-}
-
-// TestLateReads: each bucket is read twice more, and inspected only if it has changed since its
-// sweep.
-func TestLateReads(t *testing.T) {
-	bucket := schema.BucketOf(at)
-	swept := []schema.EntryID{id(at), id(at.Add(time.Second))}
-	late := append(slices.Clone(swept), id(at.Add(2*time.Second)))
-	l := NewLateReads()
-	l.Start(bucket, at)
-	for b := bucket - 8; b < bucket; b++ {
-		l.Swept(Digest{}, b, true)
-	}
-	var d Digest
-	d.Add(swept)
-	l.Swept(d, bucket, true)
-
-	first := bucket.End().Add(bucketer.Grace + LateAfter)
-	for b, ok := l.Next(bucket+1, first.Add(-1)); ok; b, ok = l.Next(bucket+1, first.Add(-1)) { // what another owner swept
-		if b >= bucket {
-			t.Fatalf("bucket %d is read before its time", b)
-		}
-		l.Add(nil, true)
-	}
-	for _, step := range []struct {
-		name    string
-		now     time.Time
-		ids     []schema.EntryID
-		inspect int
-	}{
-		{"5 min later, unchanged", first, swept, 0},
-		{"3¼ h later, one more", bucket.End().Add(bucketer.Grace + HintAfter), late, 3},
-	} {
-		b, ok := l.Next(bucket+1, step.now)
-		if !ok || b != bucket {
-			t.Fatalf("%s: Next = %d, %v, want %d", step.name, b, ok, bucket)
-		}
-		l.Add(step.ids[:1], false)
-		if l.After() != step.ids[0] || len(l.ToInspect(100)) != 0 {
-			t.Fatalf("%s: in the middle of the bucket: after %v, %d to inspect", step.name, l.After(), len(l.ToInspect(100)))
-		}
-		l.Add(step.ids[1:], true)
-		if got := l.ToInspect(100); len(got) != step.inspect {
-			t.Fatalf("%s: %d ids to inspect, want %d", step.name, len(got), step.inspect)
-		}
-		for len(l.ToInspect(2)) > 0 {
-			l.Inspected(len(l.ToInspect(2)))
-		}
-	}
-	if b, ok := l.Next(bucket+1, at.Add(24*time.Hour)); ok {
-		t.Errorf("bucket %d is read a third time", b)
 	}
 }

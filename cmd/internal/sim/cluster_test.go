@@ -45,7 +45,8 @@ type Cluster struct {
 	shards    int
 	works     time.Duration // how long a call takes at most; 0 = some 30 ms
 	away      time.Duration // how long a node that was killed or crashed is away at most
-	lateBy    time.Duration // how late a write may be applied that was reported as failed
+	lateFrom  time.Duration // how late a write is applied at least that was reported as failed …
+	lateBy    time.Duration // … and at most
 	coLocated bool          // the machines of the nodes are the hosts that serve the store and the queue
 	store     *embedded.Store
 	broker    *inproc.Broker
@@ -143,7 +144,7 @@ func (c *Cluster) storeFault() schematest.Fault {
 	case 1:
 		return schematest.Fault{Lose: true}
 	case 2:
-		return schematest.Fault{Late: time.Duration(draw * float64(c.lateBy))}
+		return schematest.Fault{Late: c.lateFrom + time.Duration(draw*float64(c.lateBy-c.lateFrom))}
 	case 3:
 		return schematest.Fault{Delay: time.Duration(draw * float64(8*time.Second))}
 	case 4:

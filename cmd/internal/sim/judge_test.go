@@ -198,7 +198,7 @@ func (w *world) reader(ctx context.Context) (*engine.Engine, error) {
 func (w *world) read(ctx context.Context, b *engine.Engine) (map[string]check.Reading, error) {
 	found := make(map[string]check.Reading)
 	now := time.Now()
-	for from := now.Add(-w.s.Span - settle - w.s.Lasting - w.s.Outage - time.Hour); from.Before(now.Add(time.Hour)); from = from.Add(time.Hour) {
+	for from := now.Add(-w.s.Span - w.s.settling() - w.s.Outage - time.Hour); from.Before(now.Add(time.Hour)); from = from.Add(time.Hour) {
 		win := runs.Window{Tenant: "default", From: from, To: from.Add(time.Hour)}
 		for pos := (&runs.Position{}); pos != nil; {
 			page, next, err := b.Runs(ctx, win, *pos, 500)

@@ -45,7 +45,7 @@ func (s *Scenario) bound(away time.Duration) check.LatenessBound {
 		{s.Steps > 0 || s.Skew > 0, deathCosts + s.off()},
 		{s.Faults.Store > 0 || s.Faults.Message > 0 || s.StreamLosses > 0, lossCosts},
 		{s.Faults.Target > 0, targetCosts},
-		{s.LateBy > 0, lateCosts},
+		{s.LateBy > 0, lateCosts + s.lastRead()},
 		{s.Cuts.Count > 0, deathCosts + s.Cuts.Each},
 		{s.Outage > 0, s.Outage + overdueAfter},
 	} {

@@ -13,6 +13,7 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/bucketer/runs"
+	"carillon.dev/carillon/dispatcher/progress"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
 )
@@ -44,8 +45,9 @@ type Scenario struct {
 	Steps int
 	// InTurn: a clock is set wrong only once all are right.
 	InTurn bool
-	// LateBy is how late a write may be applied that was reported as failed; default 8 s.
-	LateBy time.Duration
+	// LateFrom and LateBy bound how late a write may be applied that was reported as failed; default
+	// 0 to 8 s.
+	LateFrom, LateBy time.Duration
 	// Cuts are links of nodes that are cut.
 	Cuts Cuts
 	// CursorsAhead is how often the cursor of a shard is moved into the future, by one minute to
@@ -153,6 +155,18 @@ var counted = []string{redispatched, replaced, halts, takeovers, lateEntries, li
 // minutes.
 const settle = 12 * time.Minute
 
+// settling is how long it may take in this scenario.
+func (s *Scenario) settling() time.Duration { return settle + s.Lasting + s.lastRead() }
+
+// lastRead is how long after all was asked for the last bucket is read for the last time, where
+// rows come too late for the other reads. Jobs are asked for that are due up to Span ahead.
+func (s *Scenario) lastRead() time.Duration {
+	if s.LateBy > progress.LateAfter {
+		return s.Span + progress.HintAfter
+	}
+	return 0
+}
+
 // afterwards is how long recurring jobs go on after the last fault, in addition to the time for
 // catching up.
 const afterwards = 30 * time.Second
@@ -188,7 +202,7 @@ func Run(ctx context.Context, s Scenario) (Outcome, error) {
 	c.coLocated = s.CoLocated
 	c.works = s.Works
 	if s.LateBy > 0 {
-		c.lateBy = s.LateBy
+		c.lateFrom, c.lateBy = s.LateFrom, s.LateBy
 	}
 	w := &world{c: c, s: s, rng: rand.New(rand.NewPCG(s.Seed, 2))}
 	// A panic, because nothing here can end the goroutines that wait, and so the bubble.
@@ -293,7 +307,7 @@ func (w *world) play(ctx context.Context) error {
 	if err := w.pauseLimited(ctx); err != nil {
 		return err
 	}
-	time.Sleep(settle + w.s.Lasting)
+	time.Sleep(w.s.settling())
 	return nil
 }
 

@@ -131,6 +131,9 @@ var scenarios = []struct {
 	{"writes come minutes late, and nodes are killed", 20, Scenario{
 		Kills: 8, Jobs: 300, LateBy: 4 * time.Minute, Faults: Faults{Store: 0.03},
 	}, []string{lateRows}},
+	{"writes come late by up to an hour, and nodes are killed", 3, Scenario{
+		Span: 20 * time.Minute, Kills: 8, Jobs: 400, LateFrom: 20 * time.Minute, LateBy: time.Hour, Faults: Faults{Store: 0.03},
+	}, []string{lateRows}},
 	{"writes come minutes late, and nodes crash between the steps of attempts", 10, Scenario{
 		Guarantees: true, Changes: true, LateBy: 4 * time.Minute, Faults: Faults{Store: 0.02, Crash: 0.005, Target: 0.15},
 	}, nil},

@@ -28,7 +28,7 @@ func (s *Scenario) limit() time.Duration {
 	if s.Waiting {
 		return 4*longWithin + settle + overrun
 	}
-	return 2*(s.Span+s.Outage+s.Lasting) + settle + afterwards + overrun
+	return 2*(s.Span+s.Outage+s.Lasting) + s.lastRead() + settle + afterwards + overrun
 }
 
 // stuck describes what a scenario that does not end waits for. It is called in the bubble, past its
