@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"carillon.dev/carillon/dispatcher/depth"
 	"carillon.dev/carillon/dispatcher/ratelimit"
 	"carillon.dev/carillon/dispatcher/shardstate"
 	"carillon.dev/carillon/schema"
@@ -68,6 +69,11 @@ func (w *deferrer) reserved(r reserved, now time.Time) {
 	}
 }
 
+// mayHaveStarted reports whether we, or who owned the shard before, may have published the entry.
+func (w *deferrer) mayHaveStarted(p *shardstate.Pending) bool {
+	return p.Env.Redispatch || p.Env.Entry.Due().Add(-depth.Lead-depth.LeadMost).Before(w.tookOver)
+}
+
 // leave has the entries of this shard wait for starts no more. Starts that they were given are
 // lost.
 func (w *deferrer) leave() {
@@ -94,7 +100,9 @@ func (w *deferrer) start(ctx context.Context, now time.Time) {
 		if at.Before(now) {
 			at = now
 		}
-		late, err := w.d.writer.Defer(e, at, r.r.Rate, now)
+		again := *e
+		again.Spec.MayHaveStarted = e.Spec.MayHaveStarted || w.mayHaveStarted(r.p)
+		late, err := w.d.writer.Defer(&again, at, r.r.Rate, now)
 		if err != nil {
 			w.failed(ctx, "defer", err) // it waits, and is tried again below
 			continue

@@ -47,7 +47,8 @@ func TestEveryRowIsReadOnce(t *testing.T) {
 	})
 }
 
-// TestIdleShardsAreCheap: an idle shard costs at most 1.4 statements a second.
+// TestIdleShardsAreCheap: an idle shard costs at most 1.42 statements a second. Both rounds of late
+// reads are among them, from the beginning.
 func TestIdleShardsAreCheap(t *testing.T) {
 	inBubble(t, 8, func(t *testing.T, r *rig) {
 		r.start("d1")
@@ -63,8 +64,8 @@ func TestIdleShardsAreCheap(t *testing.T) {
 				calls += tally.Calls // two statements in Cassandra: each number has its own timestamp
 			}
 		}
-		if rate := float64(calls) / 8 / span.Seconds(); rate > 1.4 || rate < 1 {
-			t.Errorf("%.3f statements a shard and second, want 1.0 to 1.4", rate)
+		if rate := float64(calls) / 8 / span.Seconds(); rate > 1.42 || rate < 1 {
+			t.Errorf("%.3f statements a shard and second, want 1.0 to 1.42", rate)
 		}
 	})
 }

@@ -38,7 +38,7 @@ func (r *rig) holdBack(b *engine.Engine, job schema.Job, due time.Time) schema.E
 	if err := b.AddToWaitList(context.Background(), schema.JobLimit(job.ID), &e); err != nil {
 		r.t.Fatalf("HoldBack = %v", err)
 	}
-	r.ended(&e, 0, schema.Record{Outcome: schema.Replaced})
+	r.ended(&e, 0, schema.Record{Outcome: schema.Replaced, Reason: "concurrency: a run of the job was under way"})
 	return e
 }
 

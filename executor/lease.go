@@ -57,8 +57,7 @@ func (l *runLease) mayBeGuarded(ctx context.Context) (bool, error) {
 	case err != nil:
 		return false, err
 	}
-	again := a.delivery.Redelivered() || a.env.Redispatch
-	return task.Work.InForce().Guarantee.Guarded() || again && task.UpdatedAt.After(a.entry.Run().Time().Add(-taskReach)), nil
+	return task.Work.InForce().Guarantee.Guarded() || a.mayHaveStarted() && task.UpdatedAt.After(a.entry.Run().Time().Add(-taskReach)), nil
 }
 
 // swap swaps the lease until it is known what became of that: nil and ErrConflict come with what

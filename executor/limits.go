@@ -117,8 +117,8 @@ func (l *limits) request(ctx context.Context) (admission.Request, error) {
 // deferForQuota defers the entry since the limit of its task is reached. That does not count as a
 // deferral for its target's sake, and the reservation under the rate of the task is given up.
 func (l *limits) deferForQuota(ctx context.Context, wait time.Duration) {
-	l.replace(ctx, schema.CauseLimit, func(now time.Time) (schema.Entry, error) {
-		return l.a.x.writer.Defer(l.a.entry, now.Add(wait), "", now)
+	l.replace(ctx, schema.CauseLimit, func(e *schema.Entry, now time.Time) (schema.Entry, error) {
+		return l.a.x.writer.Defer(e, now.Add(wait), "", now)
 	})
 }
 
@@ -126,8 +126,7 @@ func (l *limits) deferForQuota(ctx context.Context, wait time.Duration) {
 // That costs no attempt. If we crash before it is said that the later entry stands in, both entries
 // may be delivered: the second start finds what the first has written.
 func (l *limits) deferForTarget(ctx context.Context, wait time.Duration, cause schema.Cause) {
-	e := l.a.entry
-	l.replace(ctx, cause, func(now time.Time) (schema.Entry, error) {
+	l.replace(ctx, cause, func(e *schema.Entry, now time.Time) (schema.Entry, error) {
 		id := schema.MakeEntryID(now.Add(wait), e.ID.Shard(), schema.RandomHash())
 		return l.a.x.writer.LaterStart(e, schema.KindDeferral, id, e.Spec.AttemptNumber(), now)
 	})
@@ -137,13 +136,13 @@ func (l *limits) deferForTarget(ctx context.Context, wait time.Duration, cause s
 // late as well more would start at once than the rate says.
 func (l *limits) deferForRate(ctx context.Context) {
 	l.a.x.admission.CountDeferral(admission.ReasonRate)
-	l.replace(ctx, schema.CauseRate, func(now time.Time) (schema.Entry, error) {
-		return l.a.x.writer.Defer(l.a.entry, now, "", now)
+	l.replace(ctx, schema.CauseRate, func(e *schema.Entry, now time.Time) (schema.Entry, error) {
+		return l.a.x.writer.Defer(e, now, "", now)
 	})
 }
 
 // replace has the entry that later makes stand in for this one, when a deferral slot is free.
-func (l *limits) replace(ctx context.Context, cause schema.Cause, later func(now time.Time) (schema.Entry, error)) {
+func (l *limits) replace(ctx context.Context, cause schema.Cause, later func(e *schema.Entry, now time.Time) (schema.Entry, error)) {
 	a := l.a
 	x, e := a.x, a.entry
 	l.releaseClaimSlot() // others may claim while it waits
@@ -155,7 +154,9 @@ func (l *limits) replace(ctx context.Context, cause schema.Cause, later func(now
 	yielded, err := l.yield(bounded, cause)
 	if err == nil && !yielded {
 		var to schema.Entry
-		if to, err = later(x.now()); err == nil {
+		again := *e
+		again.Spec.MayHaveStarted = a.mayHaveStarted()
+		if to, err = later(&again, x.now()); err == nil {
 			_, err = x.writer.DeferTo(bounded, []schema.Entry{*e}, []schema.Entry{to}, cause)
 		}
 	}

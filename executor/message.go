@@ -32,6 +32,11 @@ func (m *message) isFirst() bool {
 	return !m.delivery.Redelivered() && !m.env.Redispatch && m.entry.Run() == m.entry.ID
 }
 
+// mayHaveStarted reports whether another message may have started the same attempt.
+func (m *message) mayHaveStarted() bool {
+	return m.delivery.Redelivered() || m.env.Redispatch || m.entry.Spec.MayHaveStarted
+}
+
 // inDoubt reports whether the envelope alone is not enough to start by: it may be one of several,
 // or will be too old at the start.
 func (m *message) inDoubt() bool {

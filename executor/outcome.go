@@ -34,7 +34,7 @@ func (a *attempt) conclude(attempts context.Context, res target.Result) {
 	rec := schema.Record{
 		Entry: e.ID, Executor: x.name, Region: x.region, Started: a.started, Finished: now.UTC(),
 		Outcome: res.Outcome, Error: target.Truncate(res.Error, target.MaxError), Status: res.Status,
-		Redispatched: a.env.Redispatch || a.delivery.Redelivered(),
+		Redispatched: a.mayHaveStarted(),
 	}
 	if due, again := after(res, *retry, a.number, now); again {
 		rec.Next = schema.MakeEntryID(due, e.ID.Shard(), schema.RandomHash())
@@ -122,7 +122,7 @@ const watchAfter = time.Minute
 // at now: the run was delivered twice, ran on without the store or the stream knowing, or outlived
 // its session.
 func (a *attempt) interfered(now time.Time) bool {
-	if a.env.Redispatch || a.delivery.Redelivered() {
+	if a.mayHaveStarted() {
 		return true
 	}
 	if max(time.Since(a.began), now.Round(0).Sub(a.started)) < heldFor {

@@ -192,9 +192,10 @@ func LostAt(started time.Time) int64 { return started.UnixMicro() - 1 }
 // gone on from that, and the loss stands.
 func UnstartedAt(started time.Time) int64 { return started.UnixMicro() - 2 }
 
-// HeldByLimit reports whether the row says that its entry waits for a limit.
+// HeldByLimit reports whether the row says that its entry waits for a limit, which its reason names.
+// The last step of a catch-up is replaced by nothing too, and has no reason.
 func (a *Attempt) HeldByLimit() bool {
-	return a.Number == 0 && a.Record != nil && a.Record.Outcome == Replaced && a.Record.To.IsZero()
+	return a.Number == 0 && a.Record != nil && a.Record.Outcome == Replaced && a.Record.To.IsZero() && a.Record.Reason != ""
 }
 
 // Unstarted reports whether the row stands for nothing: see Record.

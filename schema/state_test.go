@@ -249,8 +249,13 @@ func TestHeldBack(t *testing.T) {
 	run := schema.MakeEntryID(at, 1, 1)
 	later := schema.MakeEntryID(at.Add(time.Minute), 1, 2)
 	row := func(entry schema.EntryID, after time.Duration, o schema.Outcome, to schema.EntryID) schema.Attempt {
-		return schema.Attempt{Run: run, Record: &schema.Record{Entry: entry, Finished: at.Add(after), Outcome: o, To: to}}
+		rec := &schema.Record{Entry: entry, Finished: at.Add(after), Outcome: o, To: to}
+		if o == schema.Replaced && to.IsZero() {
+			rec.Reason = "concurrency: a run of the job was under way"
+		}
+		return schema.Attempt{Run: run, Record: rec}
 	}
+	caughtUp := schema.Attempt{Run: run, Record: &schema.Record{Entry: run, Finished: at, Outcome: schema.Replaced}}
 	held := row(run, 0, schema.Replaced, schema.EntryID{})
 	turn := row(run, time.Minute, schema.Replaced, later)
 	again := row(later, 2*time.Minute, schema.Replaced, schema.EntryID{})
@@ -270,6 +275,7 @@ func TestHeldBack(t *testing.T) {
 		{"it has ended since", []schema.Attempt{held, ended}, nil},
 		{"an attempt before", []schema.Attempt{held, before}, held.Record},
 		{"another entry stands in, for no limit's sake", []schema.Attempt{turn}, nil},
+		{"it was the last step of a catch-up", []schema.Attempt{caughtUp}, nil},
 		{"it was given up", []schema.Attempt{held, row(run, time.Minute, schema.Missed, schema.EntryID{})}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -64,7 +64,8 @@ type Controller struct {
 
 	mu       sync.Mutex
 	loads    map[targetKey]*Load
-	idle     loadCache // all loads that are idle, and some others
+	ofTenant map[string]map[targetKey]*Load // the same by tenant; none is empty
+	idle     loadCache                      // all loads that are idle, and some others
 	targets  rivalry
 	tenants  rivalry
 	limited  map[*Load]struct{} // those that have a block
@@ -137,7 +138,7 @@ func (l *Load) roll(now time.Time) {
 func NewController(slots int, log *slog.Logger, r prometheus.Registerer) *Controller {
 	return &Controller{
 		slots: slots, log: log, metrics: newControllerMetrics(r),
-		loads: make(map[targetKey]*Load), idle: loadCache{byTenant: make(map[string]*tenantLoads)},
+		loads: make(map[targetKey]*Load), ofTenant: make(map[string]map[targetKey]*Load), idle: loadCache{byTenant: make(map[string]*tenantLoads)},
 		limited: make(map[*Load]struct{}),
 	}
 }
@@ -288,6 +289,10 @@ func (g *Controller) load(k targetKey, now time.Time) *Load {
 		k.name = strings.Clone(k.name) // it may be a part of a long URL
 		l = &Load{key: k}
 		g.loads[k] = l
+		if g.ofTenant[k.tenant] == nil {
+			g.ofTenant[k.tenant] = make(map[targetKey]*Load)
+		}
+		g.ofTenant[k.tenant][k] = l
 		g.idle.put(l, now)
 	case l.inTenant != nil:
 		g.idle.touch(l, now)
@@ -305,6 +310,9 @@ func (g *Controller) trim(now time.Time) {
 			continue
 		}
 		delete(g.loads, l.key)
+		if delete(g.ofTenant[l.key.tenant], l.key); len(g.ofTenant[l.key.tenant]) == 0 {
+			delete(g.ofTenant, l.key.tenant)
+		}
 		if l.breaker != nil && !l.breaker.closed() {
 			g.metrics.open.Dec()
 		}

@@ -37,8 +37,8 @@ func (k targetKey) isCallee() bool {
 func (g *Controller) TargetStates(tenant string, now time.Time) []TargetState {
 	var states []TargetState
 	g.mu.Lock()
-	for k, l := range g.loads {
-		if k.tenant != tenant || !k.isCallee() {
+	for k, l := range g.ofTenant[tenant] {
+		if !k.isCallee() {
 			continue
 		}
 		s := TargetState{Target: k.name, Circuit: CircuitClosed, Running: l.busy}
