@@ -141,6 +141,10 @@ microbench: $(BIN)/benchstat ## benchmarks of the hot paths into .local/bench (B
 bench-gate: ## benchmarks of the hot paths against the committed figures, in 40 s (UPDATE=1 writes them anew)
 	go run ./loadtest/cmd/bench-gate $(if $(UPDATE),-update)
 
+.PHONY: compare
+compare: ## this commit beside an older one, in turn, by bench A, B, C and import: within 3 %, or not (BEFORE=commit ROUNDS=5 ARGS=…; 45 minutes, on a quiet machine)
+	@BEFORE='$(BEFORE)' ROUNDS='$(or $(ROUNDS),5)' bash .ci/compare $(ARGS)
+
 .PHONY: carillon-load
 carillon-load:
 	@mkdir -p $(BIN)

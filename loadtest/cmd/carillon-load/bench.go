@@ -232,6 +232,33 @@ func newGoals() *cobra.Command {
 	}
 }
 
+func newPairs() *cobra.Command {
+	return &cobra.Command{
+		Use:   "pairs BEFORE AFTER",
+		Short: "Compare two builds by results of bench, a folder for each build, and in it a folder for each round",
+		Long: `Compare two builds that were measured in turn. Each folder has a folder for each round, by whose names the rounds
+are ordered, with the results of that round. Prints the medians, the difference, how far the rounds of the first build
+lie apart, and whether the second build holds: it is worse by less than 3 %, or by less than that spread.`,
+		Example: "  pairs .local/compare/before .local/compare/after",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var sides [2][][]*bench.Result
+			for i, folder := range args {
+				var err error
+				if sides[i], err = bench.ReadRounds(folder); err != nil {
+					return err
+				}
+			}
+			all, err := bench.MakePairs(sides[0], sides[1])
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(cmd.OutOrStdout(), bench.Table(all))
+			return err
+		},
+	}
+}
+
 func newGrowth() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
