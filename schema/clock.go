@@ -2,6 +2,7 @@ package schema
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -42,4 +43,26 @@ type ClockStore interface {
 	// Clocks returns the clock of every host that serves the store, in no order, also of those that
 	// do not answer at present. It does no I/O; the caller owns the slice.
 	Clocks() []HostClock
+}
+
+// TimeByMost returns the median of what the store's hosts say the time is, of two the earlier. So
+// one host whose clock is wrong does not decide, if there are three. Hosts that do not answer are
+// left out; an error means that none did. Use it for what is decided once, such as a first cursor:
+// nodes have a check of their own.
+func TimeByMost(ctx context.Context, s interface {
+	Prober
+	ClockStore
+},
+) (time.Time, error) {
+	var offsets []time.Duration // each against our own clock, since they are asked one after the other
+	for _, c := range s.Clocks() {
+		if at, err := c.Time(ctx); err == nil {
+			offsets = append(offsets, time.Until(at))
+		}
+	}
+	if len(offsets) == 0 {
+		return s.Time(ctx)
+	}
+	slices.Sort(offsets)
+	return time.Now().Add(offsets[(len(offsets)-1)/2]).UTC(), nil
 }

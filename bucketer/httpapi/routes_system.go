@@ -90,7 +90,11 @@ func (s systemRoutes) readyz(c *gin.Context) {
 	if s.deps.Ready != nil {
 		for _, d := range s.deps.Ready(c.Request.Context()) {
 			if d.Err == nil {
-				fmt.Fprintf(&lines, "%s: ok\n", d.Name)
+				state := "ok"
+				if d.Warning != "" {
+					state = "WARNING, " + strings.Join(strings.Fields(d.Warning), " ")
+				}
+				fmt.Fprintf(&lines, "%s: %s\n", d.Name, state)
 				continue
 			}
 			status = http.StatusServiceUnavailable

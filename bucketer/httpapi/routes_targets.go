@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -34,7 +35,7 @@ type NodeTarget struct {
 
 // TargetState is how a target stands.
 type TargetState struct {
-	State       string `json:"state" enum:"closed,open,half_open" doc:"Of its circuit breaker. closed: runs start. open: they are deferred. half_open: a few start, to see whether it works again"`
+	State       string `json:"state" enum:"closed,open,half_open,unknown" doc:"Of its circuit breaker. closed: runs start. open: they are deferred. half_open: a few start, to see whether it works again. unknown, after a reset: no executor that answered knows the target"`
 	Since       Time   `json:"since,omitzero" doc:"Since when it is not closed"`
 	NextProbeAt Time   `json:"next_probe_at,omitzero" doc:"Of an open one: when the next attempt is let through"`
 	Failures    int    `json:"failures" doc:"Attempts that failed: of a closed one in the last 30 s, else since shortly before it opened"`
@@ -48,6 +49,9 @@ type TargetOfTenant struct {
 	TargetState
 	Nodes []NodeTarget `json:"nodes" doc:"What each executor knows: every one has a circuit breaker of its own"`
 }
+
+// unknownState is the state of a target that no executor knows which answered.
+const unknownState = "unknown"
 
 // severity orders states: what a target is as a whole is the worst that it is anywhere.
 var severity = map[string]int{"closed": 0, "half_open": 1, "open": 2}
@@ -174,6 +178,9 @@ func (s targetRoutes) resetTarget(ctx context.Context, in *targetReset) (*target
 	if err != nil {
 		return nil, s.fail(ctx, "reset target", err)
 	}
+	if strings.Contains(asked.Target, "://") {
+		asked.Target = strings.ToLower(asked.Target) // so executors name hosts; subjects stay as they are
+	}
 	was, ok := named(known, asked.Target)
 	if !ok && len(missing) == 0 { // otherwise a node that did not answer may know it
 		p := notFound(fmt.Sprintf("No executor knows a target %q of the tenant. A target is scheme, host and port, such as https://api.example.com, or a subject.", asked.Target))
@@ -190,8 +197,12 @@ func (s targetRoutes) resetTarget(ctx context.Context, in *targetReset) (*target
 	}
 	out := new(targetAnswer)
 	out.Body.MissingNodes = missingAfter
-	if out.Body.TargetOfTenant, ok = named(after, asked.Target); !ok { // forgotten meanwhile
-		out.Body.TargetOfTenant = TargetOfTenant{Target: asked.Target, TargetState: TargetState{State: "closed"}, Nodes: []NodeTarget{}}
+	if out.Body.TargetOfTenant, ok = named(after, asked.Target); !ok { // forgotten meanwhile, or known to none that answered
+		state := "closed"
+		if len(missingAfter) > 0 {
+			state = unknownState
+		}
+		out.Body.TargetOfTenant = TargetOfTenant{Target: asked.Target, TargetState: TargetState{State: state}, Nodes: []NodeTarget{}}
 	}
 	return out, nil
 }

@@ -99,8 +99,9 @@ type JobReader interface {
 
 // Dependency is how something stands that the node needs: a nil Err is well.
 type Dependency struct {
-	Name string
-	Err  error
+	Name    string
+	Err     error  // why the node is not ready
+	Warning string // what its operator should know although it is ready
 }
 
 // Deps are what the API speaks for.

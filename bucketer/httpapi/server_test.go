@@ -176,7 +176,7 @@ func TestReadiness(t *testing.T) {
 	var down error
 	hs := serve(t, newStub(), func(_ *Config, d *Deps) {
 		d.Ready = func(context.Context) []Dependency {
-			return []Dependency{{Name: "cassandra"}, {Name: "nats", Err: down}}
+			return []Dependency{{Name: "cassandra"}, {Name: "clock", Warning: "unchecked:\nnobody\tto ask"}, {Name: "nats", Err: down}}
 		}
 		d.Cluster = func(context.Context) (Cluster, error) { return Cluster{Node: "n1"}, down }
 		r := prometheus.NewRegistry()
@@ -187,11 +187,11 @@ func TestReadiness(t *testing.T) {
 		status, _, text := do(t, hs, call{method: "GET", path: path})
 		return fmt.Sprintf("%d %s", status, text)
 	}
-	if got := get("/readyz"); got != "200 cassandra: ok\nnats: ok\n" {
+	if got := get("/readyz"); got != "200 cassandra: ok\nclock: WARNING, unchecked: nobody to ask\nnats: ok\n" {
 		t.Errorf("GET /readyz = %q", got)
 	}
 	down = errors.New("no\nservers")
-	if got := get("/readyz"); got != "503 cassandra: ok\nnats: no servers\n" {
+	if got := get("/readyz"); got != "503 cassandra: ok\nclock: WARNING, unchecked: nobody to ask\nnats: no servers\n" {
 		t.Errorf("GET /readyz = %q, want 503 and a line for each", got)
 	}
 	if got := get("/healthz"); got != "200 ok\n" {

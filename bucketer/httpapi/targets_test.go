@@ -111,7 +111,9 @@ func TestATargetIsReset(t *testing.T) {
 			t.Errorf("reset = %+v, want the target, closed on both nodes", got)
 		}
 	}
-	if want := []string{"default http://b.test", "default http://b.test"}; !slices.Equal(targets.resets, want) {
+	// Hosts are named in lower case, however they are written.
+	doJSON(t, hs, reset(`{"target":"HTTP://B.test"}`), 200, nil)
+	if want := []string{"default http://b.test", "default http://b.test", "default http://b.test"}; !slices.Equal(targets.resets, want) {
 		t.Errorf("resets %q, want %q", targets.resets, want)
 	}
 	if acts := o.noted(); len(acts) != 1 || acts[0].Action != "reset" || acts[0].Object != "target/http://b.test" {
@@ -126,7 +128,7 @@ func TestATargetIsReset(t *testing.T) {
 			t.Errorf("reset of %.40s = %+v, want %d faults", body, p.Errors, faults)
 		}
 	}
-	if len(targets.resets) != 2 {
+	if len(targets.resets) != 3 {
 		t.Errorf("what was refused has reset something: %q", targets.resets)
 	}
 }
@@ -137,11 +139,12 @@ func TestATargetIsResetWhereNobodyAnswered(t *testing.T) {
 	targets := &stubTargets{known: map[string][]NodeTarget{}, missing: []string{"node-3"}}
 	hs := serve(t, newStub(), func(_ *Config, d *Deps) { d.Targets = targets })
 	var got struct {
+		State        string   `json:"state"`
 		MissingNodes []string `json:"missing_nodes"`
 	}
 	doJSON(t, hs, call{method: "POST", path: resetPath, body: `{"target":"http://b.test"}`}, 200, &got)
-	if len(targets.resets) != 1 || !slices.Equal(got.MissingNodes, []string{"node-3"}) {
-		t.Errorf("resets %q, missing %q; want one, and node-3", targets.resets, got.MissingNodes)
+	if len(targets.resets) != 1 || !slices.Equal(got.MissingNodes, []string{"node-3"}) || got.State != "unknown" {
+		t.Errorf("resets %q, missing %q, state %q; want one, node-3, and that nobody knows", targets.resets, got.MissingNodes, got.State)
 	}
 }
 

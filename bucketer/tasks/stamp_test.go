@@ -32,7 +32,7 @@ func skewed(t *testing.T, store schema.Store, d time.Duration) *Tasks {
 }
 
 // Every acknowledged change of a task is what is read next, whichever node made it, however wrong
-// its clock: a clock that counts as good may be two seconds off, either way.
+// its clock: a clock that counts as good may be 1.5 s off, either way.
 func TestAcknowledgedChangesOfTasksStand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seed := rand.Uint64()

@@ -80,9 +80,10 @@ func (o rewinding) rewind(ctx context.Context, store interface {
 	schema.CursorStore
 	schema.SettingsStore
 	schema.Prober
+	schema.ClockStore
 },
 ) error {
-	now, err := store.Time(ctx)
+	now, err := schema.TimeByMost(ctx, store)
 	if err != nil {
 		return fmt.Errorf("ask for the time: %w", err)
 	}

@@ -16,7 +16,7 @@ import (
 
 // What the server is compared with.
 const (
-	// beyond it there is a warning; a node's readiness is judged elsewhere, against a median
+	// beyond it there is a warning; a majority of hosts decides elsewhere whether a node is ready
 	maxClockDifference = 500 * time.Millisecond
 	furthestDue        = 10 * 365 * 24 * time.Hour
 	minBatchBytes      = 4 << 10 // a server that takes less is refused

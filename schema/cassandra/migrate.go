@@ -266,9 +266,9 @@ func (m *migrator) first(ctx context.Context, s *Store) error {
 	if err != nil {
 		return err
 	}
-	// By the clock of the store, not by that of whoever migrates: a first cursor in the future
+	// By the clocks of the store, not by that of whoever migrates: a first cursor in the future
 	// would have runs passed over. One that lies too early costs a read of an empty bucket.
-	now, err := s.Time(ctx)
+	now, err := schema.TimeByMost(ctx, s)
 	if err != nil {
 		return fmt.Errorf("ask for the time: %w", err)
 	}

@@ -159,7 +159,7 @@ func TestReadyzSaysThatTheClockIsUnchecked(t *testing.T) {
 	r := start(t, "a", open, log).up()
 	await(t, "the node is ready", func() bool {
 		status, body := get(t, r.url+"/readyz")
-		return status == 200 && strings.Contains(body, "clock (UNCHECKED: no other host has a clock to compare with): ok\n")
+		return status == 200 && strings.Contains(body, "clock: WARNING, unchecked: no other host has a clock to compare with\n")
 	})
 	<-heard
 	if _, body := get(t, r.url+"/metrics"); !strings.Contains(body, "\ncarillon_clock_unchecked 1\n") {

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -402,25 +401,25 @@ func (n *Node) ready(ctx context.Context) []httpapi.Dependency {
 	case n.halt.Halted() && !n.clock.Off():
 		process = errors.New("the process was stopped and has not caught up")
 	}
-	clock := "clock"
+	clock := httpapi.Dependency{Name: "clock", Err: n.clock.Err()}
 	if n.clock.Unchecked() {
-		clock = "clock (UNCHECKED: no other host has a clock to compare with)"
+		clock.Warning = "unchecked: no other host has a clock to compare with"
 	}
 	lines := []httpapi.Dependency{
 		{Name: "store", Err: storeErr},
 		{Name: "queue", Err: n.queue.Ready()},
 		{Name: "ring", Err: n.ring.Ready()},
-		{Name: clock, Err: n.clock.Err()},
+		clock,
 		{Name: "process", Err: process},
 		{Name: "settings", Err: n.bucketer.Ready()},
 	}
 	if n.dispatcher != nil {
 		if why := n.dispatcher.Unhealthy(); why != nil {
-			lines = append(lines, httpapi.Dependency{Name: "dispatcher (UNHEALTHY, others take its shards: " + strings.Join(strings.Fields(why.Error()), " ") + ")"})
+			lines = append(lines, httpapi.Dependency{Name: "dispatcher", Warning: "unhealthy, dispatchers that are not take its shards: " + why.Error()})
 		}
 	}
 	if n.executor != nil && n.cfg.Executor.Noop {
-		lines = append(lines, httpapi.Dependency{Name: "executor (NOOP: nothing is called)"})
+		lines = append(lines, httpapi.Dependency{Name: "executor", Warning: "noop: nothing is called"})
 	}
 	return lines
 }

@@ -17,7 +17,7 @@ func TestNoopIsSeen(t *testing.T) {
 			url := sink(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("called")) })
 			r := startWith(t, "a", newWorld(t, "a").opener("a"), nil, func(c *config.Config) { c.Executor.Noop = noop }).up()
 			await(t, "the node is ready", func() bool { status, _ := get(t, r.url+"/readyz"); return status == http.StatusOK })
-			if _, body := get(t, r.url+"/readyz"); strings.Contains(body, "executor (NOOP: nothing is called): ok\n") != noop {
+			if _, body := get(t, r.url+"/readyz"); strings.Contains(body, "executor: WARNING, noop: nothing is called\n") != noop {
 				t.Errorf("/readyz with executor.noop %t:\n%s", noop, body)
 			}
 			gauge, output := "carillon_executor_noop 0\n", "called"

@@ -29,6 +29,7 @@ type serverClock struct {
 	q    *Queue
 	url  string
 	name string // the host in the URL
+	at   string // scheme, host and port of the URL: it may hold a password as well
 
 	mu      sync.Mutex
 	host    string        // its address; name until it was reached
@@ -39,11 +40,11 @@ type serverClock struct {
 }
 
 func newServerClock(q *Queue, text string) *serverClock {
-	name := text
-	if u, err := url.Parse(text); err == nil {
-		name = u.Hostname()
+	c := &serverClock{q: q, url: text}
+	if u, err := url.Parse(text); err == nil { // Config.Validate has seen to that
+		c.name, c.host, c.at = u.Hostname(), u.Hostname(), u.Scheme+"://"+u.Host
 	}
-	return &serverClock{q: q, url: text, name: name, host: name}
+	return c
 }
 
 // Clocks implements queue.Prober: the clocks of the configured servers. It leaves out a server that
@@ -70,7 +71,7 @@ func (c *serverClock) time(ctx context.Context) (time.Time, error) {
 		c.markMute()
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("ask nats at %s for the time: %w", c.url, err)
+		return time.Time{}, fmt.Errorf("ask nats at %s for the time: %w", c.at, err)
 	}
 	return t, nil
 }
@@ -106,7 +107,7 @@ func (c *serverClock) markMute() {
 	c.mute = true
 	c.mu.Unlock()
 	if first {
-		c.q.log.Warn("a nats server does not tell its time: its clock has no vote", "url", c.url, "request", userInfo)
+		c.q.log.Warn("a nats server does not tell its time: its clock has no vote", "url", c.at, "request", userInfo)
 	}
 }
 
