@@ -11,6 +11,7 @@ import (
 
 	"carillon.dev/carillon/executor/admission"
 	"carillon.dev/carillon/executor/target"
+	"carillon.dev/carillon/executor/target/auth"
 	"carillon.dev/carillon/schema"
 )
 
@@ -38,9 +39,10 @@ type attempt struct {
 type workload struct {
 	schema.Work // in force
 	payload     []byte
-	secrets     [][]byte // the call is signed by these
-	fault       error    // the work cannot be known, or the payload is gone: the attempt fails
-	unsigned    string   // why the call cannot be signed, though it must be
+	secrets     [][]byte    // the call is signed by these
+	values      auth.Values // the call is made with these
+	fault       error       // the work cannot be known, or the payload is gone: the attempt fails
+	barred      string      // why the call cannot be made: what it must be signed or made with is not to be had
 }
 
 // guarantee returns that of the work; "" where the task is gone.
@@ -261,9 +263,7 @@ func (a *attempt) execute(ctx, attempts context.Context, withCell bool) {
 		res.Error = work.fault.Error()
 	} else {
 		res = a.call(run)
-		if work.unsigned == "" {
-			a.health = res.Health()
-		}
+		a.health = res.Health()
 		if res.Lingering != nil {
 			x.metrics.scriptsLeft.Inc()
 			x.admission.Linger(admission.NewRequest(a.entry.Spec.Tenant, &work.Work, x.targets), res.Lingering)
@@ -324,8 +324,8 @@ func (a *attempt) call(ctx context.Context) (res target.Result) {
 	if callee == nil {
 		return target.Result{Outcome: schema.Failed, Error: "this kind of task is not enabled here", Final: true}
 	}
-	if work.unsigned != "" {
-		return target.Result{Outcome: schema.Failed, Error: work.unsigned} // not final: it is no fault of the run, and may be mended
+	if work.barred != "" {
+		return target.Result{Outcome: schema.Failed, Error: work.barred, Uncalled: true} // not final: it is no fault of the run, and may be mended
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, work.Timeout.Std(), target.ErrTimeout)
 	defer cancel()
@@ -339,7 +339,7 @@ func (a *attempt) call(ctx context.Context) (res target.Result) {
 	}()
 	call := target.Call{
 		Tenant: a.entry.Spec.Tenant, Run: a.entry.Run(), Job: a.entry.Spec.Job, Number: a.number, Fence: a.fence,
-		Due: a.entry.RequestedAt(), Work: work.Work, Payload: work.payload, Secrets: work.secrets, Feedback: &a.feedback, Abandoned: a.abandoned,
+		Due: a.entry.RequestedAt(), Work: work.Work, Payload: work.payload, Secrets: work.secrets, Values: work.values, Feedback: &a.feedback, Abandoned: a.abandoned,
 	}
 	if !call.Job.IsZero() {
 		call.Nominal = a.entry.Spec.Nominal

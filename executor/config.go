@@ -148,6 +148,13 @@ type Signer interface {
 	Secrets(ctx context.Context, tenant, name string) ([][]byte, error)
 }
 
+// Secrets answers for the values that calls are made with (admin.Secrets).
+type Secrets interface {
+	// Values returns the values of a secret, the one in force first; schema.ErrNotFound if there is
+	// no such secret, bucketer.ErrSealed if it cannot be opened here.
+	Values(ctx context.Context, tenant, name string) ([][]byte, error)
+}
+
 // Config wires an Executor.
 type Config struct {
 	Name    string // unique among live executors: the key of its session
@@ -160,7 +167,8 @@ type Config struct {
 	Queue   queue.Consumer
 	Notices schema.Notices
 	Targets target.Set
-	Signer  Signer // nil: no call is signed
+	Signer  Signer  // nil: no call is signed
+	Secrets Secrets // nil: there are none, and calls that need one fail
 	// Signals tells other executors that slots of a task's limit are wanted here, or were given up;
 	// nil: they find out within seconds.
 	Signals bucketer.Signaller

@@ -24,6 +24,7 @@ type Executor struct {
 	writer       Writer
 	tasks        Tasks
 	signer       Signer
+	secrets      Secrets
 	queue        queue.Consumer
 	notices      schema.Notices
 	targets      target.Set
@@ -99,7 +100,7 @@ func New(c Config) (*Executor, error) {
 		// All fetches together ask for at most half of maxInHand: those that get nothing leave
 		// enough to fill every slot.
 		maxInHand: allowed, fetchMost: min(fetchLimit, max(1, allowed/2/pullers)),
-		name: c.Name, region: c.Region, lanes: max(c.Lanes, 1), store: c.Store, writer: c.Writer, tasks: c.Tasks, signer: c.Signer,
+		name: c.Name, region: c.Region, lanes: max(c.Lanes, 1), store: c.Store, writer: c.Writer, tasks: c.Tasks, signer: c.Signer, secrets: c.Secrets,
 		queue: c.Queue, notices: c.Notices, targets: c.Targets, halt: c.Halt, drain: c.DrainTimeout,
 		maxOutput: c.MaxOutput, now: c.Now, log: c.Logger, metrics: m,
 		session: session,

@@ -178,13 +178,18 @@ func (m *message) readTask(ctx context.Context) (schema.Work, error) {
 	return task.Work.InForce(), nil
 }
 
-// prepare reads into w what the attempt runs with, and by what its call is signed. An error is the
-// store's.
+// prepare reads into w what the attempt runs with, by what its call is signed, and with which
+// secrets it is made. An error is the store's.
 func (m *message) prepare(ctx context.Context, w *workload) (err error) {
-	if err = m.readWork(ctx, w); err != nil || w.fault != nil || w.HTTP == nil || m.x.signer == nil {
+	if err = m.readWork(ctx, w); err != nil || w.fault != nil {
 		return err
 	}
-	w.secrets, w.unsigned, err = m.x.signing(ctx, m.entry.Spec.Tenant, w.HTTP.SigningKey)
+	if w.HTTP != nil && m.x.signer != nil {
+		w.secrets, w.barred, err = m.x.signing(ctx, m.entry.Spec.Tenant, w.HTTP.SigningKey)
+	}
+	if names := w.Secrets(); err == nil && w.barred == "" && len(names) > 0 {
+		w.values, w.barred, err = m.x.values(ctx, m.entry.Spec.Tenant, names)
+	}
 	return err
 }
 

@@ -269,7 +269,7 @@ func (w *world) begin(name string, change ...func(*Config)) *node {
 		w.t.Fatalf("bucketer: %v", err)
 	}
 	c := Config{
-		Name: name, Store: w.store, Writer: b, Tasks: b.TaskCache(), Queue: n.conn, Notices: w, Targets: target.Set{HTTP: w, NATS: w}, Signals: n.conn,
+		Name: name, Store: w.store, Writer: b, Tasks: b.TaskCache(), Queue: n.conn, Notices: w, Targets: target.Set{HTTP: w, NATS: w, Lambda: w}, Signals: n.conn,
 		Halt: halt, Now: now, Logger: slog.New(slog.DiscardHandler),
 	}
 	for _, f := range change {

@@ -81,6 +81,8 @@ const (
 	TopicTenant = "tenant"
 	// TopicSigning tells that the signing keys of a tenant were changed. Body: its name.
 	TopicSigning = "signing"
+	// TopicSecret tells that a secret was changed. Body: as TopicTask.
+	TopicSecret = "secret"
 	// TopicTargets asks about the targets of a tenant, and may ask to close the circuit of one.
 	// Body: JSON, with the topic of the answers: this one, a dot and a word.
 	TopicTargets = "targets"

@@ -36,7 +36,7 @@
 //	session.go clock.go               an executor's lease on life; what is assumed of clocks
 //	cursor.go                         watermarks of shards, settings, hints and notices to owners
 //	deadletter.go output.go           runs that failed for good; long outputs and reports
-//	tenant.go signing.go              tenants, API keys, signing keys
+//	tenant.go signing.go              tenants, API keys, signing keys, secrets
 //	operation.go audit.go             bulk work; the audit log and counts of minutes
 //	memo.go                           decoded specs that are remembered
 //	store.go                          Store, which is all roles; what stores answer

@@ -52,8 +52,8 @@ type SigningKeyStore interface {
 	SigningKeys(ctx context.Context, tenant string) (SigningKeys, error)
 }
 
-// errRevision: the new keys have no higher revision.
-var errRevision = errors.New("the revision of signing keys only grows")
+// errRevision: what is to follow has no higher revision.
+var errRevision = errors.New("a revision only grows")
 
 // Follows returns an error if k may not replace the keys of revision was.
 func (k *SigningKeys) Follows(was int64) error {
@@ -61,4 +61,69 @@ func (k *SigningKeys) Follows(was int64) error {
 		return errRevision
 	}
 	return nil
+}
+
+// Bounds of a tenant's secrets.
+const (
+	MaxSecrets        = 100      // of a tenant
+	MinSecretValue    = 4        // bytes: what is shorter could not be kept out of outputs
+	MaxSecretValue    = 64 << 10 // bytes
+	MaxSecretVersions = 3        // of a secret: the one in force and those before it
+)
+
+// SecretVersion is a value that a secret has or had. It is stored sealed, so the store's rows do
+// not give it away.
+type SecretVersion struct {
+	Number     int64     `json:"number"`      // from 1; each put of another value takes the next
+	SealedWith string    `json:"sealed_with"` // which of the operator's keys opens it
+	Sealed     []byte    `json:"sealed"`
+	CreatedAt  time.Time `json:"created_at"`
+	CreatedBy  string    `json:"created_by,omitempty"`
+	Until      time.Time `json:"until,omitzero"` // it is opened before this; zero: until it is replaced
+}
+
+// Secret is a value of a tenant that calls are made with, and that nobody can read back: a
+// password, a token, a private key.
+type Secret struct {
+	Tenant    string    `json:"-"`
+	Name      string    `json:"-"` // unique in the tenant
+	Revision  int64     `json:"-"` // drawn for every change, and higher than the one before
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by,omitempty"`
+	LastUsed  time.Time `json:"-"` // to some minutes; zero: never
+	// Versions: newest first: the one in force, and those that it has replaced.
+	Versions []SecretVersion `json:"versions"`
+
+	// Fault is set in a list where the stored text cannot be understood (ErrNotUnderstood). Then
+	// all but the names is unknown.
+	Fault error `json:"-"`
+}
+
+// Follows returns an error if s may not replace the secret of revision was.
+func (s *Secret) Follows(was int64) error {
+	if s.Revision <= was || was < 0 {
+		return errRevision
+	}
+	return nil
+}
+
+// SecretStore holds the secrets of tenants. They are changed by conditional writes only.
+type SecretStore interface {
+	// SwapSecret replaces the secret, as read at revision was (0: there is none), by is. LastUsed
+	// stays. Repeating it is harmless as long as nothing else has followed.
+	//
+	//	ErrConflict   another revision stands
+	//	ErrUnknown    it may stand, or come to stand
+	//	other         the revision of is must grow, or nothing is changed
+	SwapSecret(ctx context.Context, was int64, is Secret) error
+	// DeleteSecret removes the secret that was read at revision was. One that is not there is
+	// removed already. Errors as SwapSecret.
+	DeleteSecret(ctx context.Context, tenant, name string, was int64) error
+	// Secret returns a secret, or ErrNotFound.
+	Secret(ctx context.Context, tenant, name string) (Secret, error)
+	// Secrets returns at most limit secrets of a tenant with a name after `after`, in name order.
+	Secrets(ctx context.Context, tenant, after string, limit int) ([]Secret, error)
+	// TouchSecret notes that the secret was used then. The latest use stands. A use makes no
+	// secret of one that was deleted.
+	TouchSecret(ctx context.Context, tenant, name string, at time.Time) error
 }

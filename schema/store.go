@@ -30,6 +30,7 @@ type Store interface {
 	TenantStore
 	APIKeyStore
 	SigningKeyStore
+	SecretStore
 	AuditStore
 	StatsStore
 	OperationStore

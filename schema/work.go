@@ -87,7 +87,78 @@ type HTTPTarget struct {
 	Body    string            `json:"body,omitempty"` // "payload" (default) or "none"
 	// SigningKey names the tenant's key that signs the call; "": DefaultSigningKey, if there is
 	// one.
-	SigningKey string `json:"signing_key,omitempty"`
+	SigningKey string    `json:"signing_key,omitempty"`
+	Auth       *HTTPAuth `json:"auth,omitempty"` // nil: none but what Headers hold
+}
+
+// HTTPAuth says how an HTTP call shows who makes it: exactly one field is set. Here and in what it
+// holds, a field named secret, or whose name ends in _secret, is the name of a secret of the
+// tenant: no value of one stands here.
+type HTTPAuth struct {
+	Bearer *BearerAuth        `json:"bearer,omitempty"`
+	Basic  *BasicAuth         `json:"basic,omitempty"`
+	Header *HeaderAuth        `json:"header,omitempty"`
+	OAuth2 *ClientCredentials `json:"oauth2_client_credentials,omitempty"`
+	SigV4  *SigV4Auth         `json:"aws_sigv4,omitempty"`
+	MTLS   *MTLSAuth          `json:"mtls,omitempty"`
+}
+
+// BearerAuth is a bearer token (RFC 6750).
+type BearerAuth struct {
+	Secret string `json:"secret"`
+}
+
+// BasicAuth is a user and a password (RFC 7617).
+type BasicAuth struct {
+	Username string `json:"username"`
+	Secret   string `json:"secret"` // the password
+}
+
+// HeaderAuth is a header whose value is a secret.
+type HeaderAuth struct {
+	Name   string `json:"name"`
+	Secret string `json:"secret"`
+}
+
+// ClientCredentials is a token that an authorisation server gives for a client's secret (RFC 6749,
+// section 4.4).
+type ClientCredentials struct {
+	TokenURL string            `json:"token_url"`
+	ClientID string            `json:"client_id"`
+	Secret   string            `json:"secret"` // of the client
+	Scopes   []string          `json:"scopes,omitempty"`
+	Params   map[string]string `json:"params,omitempty"` // of the request for a token, besides those of the RFC
+}
+
+// SigV4Auth is a signature as AWS asks for it (Signature Version 4).
+type SigV4Auth struct {
+	Region             string `json:"region"`
+	Service            string `json:"service"`
+	AccessKeyID        string `json:"access_key_id"`
+	Secret             string `json:"secret"` // the secret access key
+	SessionTokenSecret string `json:"session_token_secret,omitempty"`
+}
+
+// MTLSAuth is a certificate that is shown in the TLS handshake.
+type MTLSAuth struct {
+	CertificateSecret string `json:"certificate_secret"`  // PEM: the certificate, and those that lead from it to a root
+	KeySecret         string `json:"key_secret"`          // PEM: its private key
+	CASecret          string `json:"ca_secret,omitempty"` // PEM: who the callee's certificate is to come from; "": those of the system
+}
+
+// The ways to invoke a Lambda function.
+const (
+	LambdaSync  = "sync"  // the run ends when the function has
+	LambdaAsync = "async" // the run has succeeded once the invocation is accepted
+)
+
+// LambdaTarget is a function of AWS Lambda. Success is an answer without a function error.
+type LambdaTarget struct {
+	Function    string `json:"function"` // name, or ARN; with a version or alias after a colon
+	Region      string `json:"region"`
+	Invocation  string `json:"invocation,omitempty"` // LambdaSync (default) or LambdaAsync
+	Credentials string `json:"credentials"`          // a secret: JSON of access_key_id, secret_access_key and session_token
+	Endpoint    string `json:"endpoint,omitempty"`   // "": AWS's of the region
 }
 
 // NATSTarget is a NATS request; success is a reply without the header Carillon-Error.
@@ -123,6 +194,7 @@ type Work struct {
 	HTTP   *HTTPTarget   `json:"http,omitempty"`
 	NATS   *NATSTarget   `json:"nats,omitempty"`
 	Script *ScriptTarget `json:"script,omitempty"`
+	Lambda *LambdaTarget `json:"lambda,omitempty"`
 
 	Timeout   Duration  `json:"timeout,omitempty"`
 	Retry     *Retry    `json:"retry,omitempty"`
@@ -136,6 +208,11 @@ func (w Work) InForce() Work {
 		h.Method = or(h.Method, "POST")
 		h.Body = or(h.Body, "payload")
 		w.HTTP = &h
+	}
+	if w.Lambda != nil {
+		l := *w.Lambda
+		l.Invocation = or(l.Invocation, LambdaSync)
+		w.Lambda = &l
 	}
 	w.Timeout = or(w.Timeout, DefaultTimeout)
 	w.Guarantee = w.Guarantee.Or()
@@ -153,6 +230,43 @@ func (w Work) InForce() Work {
 	}
 	w.Retry = &r
 	return w
+}
+
+// Secrets returns the names of the secrets that an attempt of w needs, each once.
+func (w *Work) Secrets() []string {
+	if w.Lambda != nil {
+		return []string{w.Lambda.Credentials}
+	}
+	if w.HTTP == nil || w.HTTP.Auth == nil {
+		return nil
+	}
+	switch a := w.HTTP.Auth; {
+	case a.Bearer != nil:
+		return []string{a.Bearer.Secret}
+	case a.Basic != nil:
+		return []string{a.Basic.Secret}
+	case a.Header != nil:
+		return []string{a.Header.Secret}
+	case a.OAuth2 != nil:
+		return []string{a.OAuth2.Secret}
+	case a.SigV4 != nil:
+		return distinct(a.SigV4.Secret, a.SigV4.SessionTokenSecret)
+	case a.MTLS != nil:
+		return distinct(a.MTLS.CertificateSecret, a.MTLS.KeySecret, a.MTLS.CASecret)
+	}
+	return nil
+}
+
+// distinct returns the names, each once; "" is none.
+func distinct(names ...string) (each []string) {
+	seen := map[string]bool{"": true}
+	for _, name := range names {
+		if !seen[name] {
+			seen[name] = true
+			each = append(each, name)
+		}
+	}
+	return each
 }
 
 // Task is a named, reusable unit of work of a tenant.

@@ -23,10 +23,12 @@ type refreshingCache[K comparable, V any] struct {
 	now    func() time.Time
 	fresh  time.Duration
 	maxAge time.Duration
-	size   int // bounds values; beyond it what was not found goes first, then everything
+	size   int         // bounds the weight of values; beyond it what was not found goes first, then everything
+	weigh  func(V) int // nil: each weighs 1
 
 	mu       sync.Mutex
 	values   map[K]*cachedValue[V]
+	weight   int // of values
 	inFlight map[K]*inFlightCall[V]
 	changes  int // counts forget: what was read across a change may be out of date
 }
@@ -35,6 +37,7 @@ type cachedValue[V any] struct {
 	value   V
 	err     error // nil or schema.ErrNotFound
 	at      time.Time
+	weight  int
 	reading bool // a call is reading it again
 }
 
@@ -105,10 +108,16 @@ func (c *refreshingCache[K, V]) of(ctx context.Context, k K) (V, error) {
 	case c.changes != changes: // right for a call that began before the change, not for later ones
 		return value, err
 	}
-	if !ok && len(c.values) >= c.size {
-		c.prune()
+	c.remove(k)
+	weight := 1
+	if c.weigh != nil {
+		weight = c.weigh(value)
 	}
-	c.values[k] = &cachedValue[V]{value: value, err: err, at: now}
+	if c.weight+weight > c.size {
+		c.prune(c.size - weight)
+	}
+	c.values[k] = &cachedValue[V]{value: value, err: err, at: now, weight: weight}
+	c.weight += weight
 	return value, err
 }
 
@@ -125,16 +134,25 @@ func (c *refreshingCache[K, V]) wait(ctx context.Context, k K, call *inFlightCal
 	return call.value, call.err
 }
 
-// prune makes room. Questions about what does not exist must not drive out what does. The caller
-// holds mu.
-func (c *refreshingCache[K, V]) prune() {
+// prune makes room: at most most stays. Questions about what does not exist must not drive out what
+// does. The caller holds mu.
+func (c *refreshingCache[K, V]) prune(most int) {
 	for k, cached := range c.values {
 		if cached.err != nil {
-			delete(c.values, k)
+			c.remove(k)
 		}
 	}
-	if len(c.values) >= c.size {
+	if c.weight > most {
 		clear(c.values)
+		c.weight = 0
+	}
+}
+
+// remove takes out what is kept of k. The caller holds mu.
+func (c *refreshingCache[K, V]) remove(k K) {
+	if cached, ok := c.values[k]; ok {
+		c.weight -= cached.weight
+		delete(c.values, k)
 	}
 }
 
@@ -142,6 +160,6 @@ func (c *refreshingCache[K, V]) prune() {
 func (c *refreshingCache[K, V]) forget(k K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.values, k)
+	c.remove(k)
 	c.changes++
 }

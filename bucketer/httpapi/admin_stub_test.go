@@ -33,6 +33,7 @@ type adminStub struct {
 	err     error
 
 	signing Signing
+	secrets Secrets
 
 	admit func(tenant string, bytes int) error
 	line  func() time.Duration
@@ -56,7 +57,7 @@ func (o *adminStub) desk(c *Config, d *Deps) {
 // deps gives a node everything that the stub keeps.
 func (o *adminStub) deps(_ *Config, d *Deps) {
 	d.Keys, d.Tenants, d.Quotas, d.Audit, d.Stats = o, o, o, o, o
-	d.Signing = o.signing
+	d.Signing, d.Secrets = o.signing, o.secrets
 }
 
 // secret is the key of a name: "tenant/role" names both.

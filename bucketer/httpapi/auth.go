@@ -89,6 +89,8 @@ func (s *Server) accessOf(method, route string) (access, bool) {
 		return access{}, false
 	case under("/v1/api-keys"), under("/v1/audit"), under(signingPath):
 		return access{role: schema.Admin}, true
+	case under(secretsPath) && !reads: // whoever may make jobs may use a secret, not replace it
+		return access{role: schema.Admin}, true
 	case under("/v1/tenants") && !reads: // a tenant's own admin must not raise its quotas
 		return access{role: schema.Admin, system: true}, true
 	case under("/v1/cluster"), under("/v1/stats"):

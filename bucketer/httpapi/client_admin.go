@@ -59,6 +59,25 @@ func (c *Client) RevokeSigningKey(ctx context.Context, name string) error {
 	return err
 }
 
+// PutSecret gives a secret a value, which can never be read back.
+func (c *Client) PutSecret(ctx context.Context, name string, s request.SecretRequest) (Secret, error) {
+	var out Secret
+	_, err := c.call(ctx, ask{method: http.MethodPut, path: secretsPath + "/" + url.PathEscape(name), body: s, repeatable: true}, &out)
+	return out, err
+}
+
+// Secrets returns the secrets of the tenant, by name, without their values. It ends with the first
+// error.
+func (c *Client) Secrets(ctx context.Context) iter.Seq2[Secret, error] {
+	return func(yield func(Secret, error) bool) { eachItem(ctx, c, secretsPath, url.Values{}, 0, yield) }
+}
+
+// DeleteSecret deletes a secret: within 10 s no call is made with it.
+func (c *Client) DeleteSecret(ctx context.Context, name string) error {
+	_, err := c.call(ctx, ask{method: http.MethodDelete, path: secretsPath + "/" + url.PathEscape(name)}, nil)
+	return err
+}
+
 // Tenant returns weight and quotas of a tenant.
 func (c *Client) Tenant(ctx context.Context, name string) (Tenant, error) {
 	var out Tenant

@@ -234,7 +234,7 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 		}
 		right := map[string]string{
 			"jobs": job.ID.String(), "runs": ended.String(), "dead-letters": ended.String(), "operations": backfill.ID.String(), "tasks": "t",
-			"api-keys": "n", "signing-keys": "n", "tenants": "n",
+			"api-keys": "n", "signing-keys": "n", "secrets": "n", "tenants": "n",
 		}
 		for _, o := range operations {
 			made, query := call{method: o.method, header: http.Header{}}, url.Values{}

@@ -28,7 +28,7 @@ func TestAnEmptyListIsNotNull(t *testing.T) {
 
 	nothing := newAdminStub()
 	nothing.entries, nothing.minutes = nil, nil
-	nothing.signing = &signingDesk{}
+	nothing.signing, nothing.secrets = &signingDesk{}, &secretDesk{}
 	ops := &stubOperations{}
 	empty := func(_ *Config, d *Deps) {
 		d.Operations, d.DeadLetters = ops, &stubLetters{newStub(), nil}
@@ -144,5 +144,5 @@ func TestPathsHavePatterns(t *testing.T) {
 // bodies are bodies that are right, by path.
 var bodies = map[string]string{
 	"/v1/jobs/{id}": `{"payload":1}`, "/v1/jobs/{id}/backfills": `{"from":"2026-11-14T00:00:00Z"}`, "/v1/tasks/{name}": `{"nats":{"subject":"a"}}`,
-	"/v1/tenants/{name}": `{}`,
+	"/v1/tenants/{name}": `{}`, "/v1/secrets/{name}": `{"value":"s3cret"}`,
 }

@@ -157,7 +157,7 @@ func (s documentWriter) finish() error {
 		}},
 		{"JobRequest", "jitter", duration},
 		{"JobRequest", "task", func(f *huma.Schema) {
-			f.Pattern, f.Description = namePattern, "The task to run; else exactly one of http, nats and script"
+			f.Pattern, f.Description = namePattern, "The task to run; else exactly one of http, nats, script and lambda"
 		}},
 		{"JobRequest", "payload", func(f *huma.Schema) { f.Description = "Any JSON, at most 64 KiB" }},
 		{"JobRequest", "priority", words("critical", "high", "normal", "low")},
@@ -209,6 +209,9 @@ func (s documentWriter) finish() error {
 		{"HTTPTarget", "signing_key", func(f *huma.Schema) {
 			f.Pattern, f.Description = namePattern, "The key by which the call is signed; absent: the one called default, if there is one"
 		}},
+		{"HTTPTarget", "auth", func(f *huma.Schema) {
+			f.Description = "How the call shows who makes it. It goes to the URL's own origin alone, not where that redirects to"
+		}},
 		{"NATSTarget", "subject", func(f *huma.Schema) { f.Description = "Without wildcards; not under $, _ or carillon" }},
 		{"ScriptTarget", "command", func(f *huma.Schema) { f.Description = "A name in the operator's allow list" }},
 		{"Retry", "max_attempts", func(f *huma.Schema) { f.Minimum, f.Maximum = number(1), number(100) }},
@@ -230,6 +233,9 @@ func (s documentWriter) finish() error {
 			return fmt.Errorf("the OpenAPI document has no %s.%s", p.schema, p.field)
 		}
 		p.say(of.Properties[p.field])
+	}
+	if err := s.describeAuth(); err != nil {
+		return err
 	}
 	if err := s.addExamples(); err != nil {
 		return err

@@ -6,9 +6,10 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/schema"
 )
 
-// describeAdmin says in the schemas of keys and tenants what the types of Go do not.
+// describeAdmin says in the schemas of keys, secrets and tenants what the types of Go do not.
 func (s documentWriter) describeAdmin() error {
 	quota := func(description string) func(*huma.Schema) {
 		return func(f *huma.Schema) { f.Minimum, f.Description = number(0), description+"; 0 or absent: no bound" }
@@ -31,6 +32,11 @@ func (s documentWriter) describeAdmin() error {
 		{"RotateRequest", "overlap", func(f *huma.Schema) {
 			duration(f)
 			f.Description = "How long the secret before goes on signing, at most 720h; absent: 24h"
+		}},
+		{"SecretRequest", "value", func(f *huma.Schema) {
+			least, most := schema.MinSecretValue, schema.MaxSecretValue
+			f.MinLength, f.MaxLength, f.WriteOnly = &least, &most, true
+			f.Description = "Text of 4 to 65536 bytes, such as a token, a password, a PEM file or a JSON document"
 		}},
 		{"TenantRequest", "weight", func(f *huma.Schema) {
 			f.Minimum, f.Maximum, f.Description = number(1), number(admin.MaxWeight), "Its share where tenants compete; default 1"

@@ -64,7 +64,7 @@ func TestDocumentOfTheOfficeAgreesWithTheServer(t *testing.T) {
 	o := newAdminStub()
 	o.entries = []schema.AuditEntry{{ID: schema.MakeAuditID(testNow, 0, 1), At: testNow, Actor: "me", Action: "update", Object: "task/t", Before: []byte(`{"a":1}`), After: []byte(`"cut…"`)}}
 	o.minutes = []admin.Minute{{Minute: testNow, Due: 1, Lateness: admin.Lateness{{UpTo: schema.Duration(time.Second), Count: 1}}}, {Minute: testNow}}
-	o.signing = &signingDesk{keys: map[string]schema.SigningKey{}}
+	o.signing, o.secrets = &signingDesk{keys: map[string]schema.SigningKey{}}, &secretDesk{secrets: map[string]schema.Secret{}}
 	hs := serve(t, newStub(), o.deps)
 	for _, test := range []struct {
 		request, answer, method, path, body string
@@ -77,6 +77,10 @@ func TestDocumentOfTheOfficeAgreesWithTheServer(t *testing.T) {
 		{"SigningRequest", "NewSigningKey", "POST", "/v1/signing-keys", `{"name":"b"}`, 201},
 		{"RotateRequest", "NewSigningKey", "POST", "/v1/signing-keys/b/rotate", `{"overlap":"0s"}`, 200},
 		{"", "SigningListBody", "GET", "/v1/signing-keys", ``, 200},
+		{"SecretRequest", "Secret", "PUT", "/v1/secrets/a", `{"value":"s3cret"}`, 201},
+		{"SecretRequest", "Secret", "PUT", "/v1/secrets/a", `{"value":"other"}`, 200},
+		{"", "Secret", "GET", "/v1/secrets/a", ``, 200},
+		{"", "SecretListBody", "GET", "/v1/secrets?limit=1", ``, 200},
 		{"TenantRequest", "Tenant", "PUT", "/v1/tenants/a", `{}`, 200},
 		{"TenantRequest", "Tenant", "PUT", "/v1/tenants/a", `{"weight":1000,"quotas":{"jobs":1,"runs_per_minute":0,"import_lines_per_second":5,"payload_bytes_per_minute":1099511627776}}`, 200},
 		{"", "Tenant", "GET", "/v1/tenants/a", ``, 200},
@@ -104,6 +108,10 @@ func TestDocumentOfTheOfficeAgreesWithTheServer(t *testing.T) {
 		{"SigningRequest", "/v1/signing-keys", `{"secret":"x"}`},
 		{"RotateRequest", "/v1/signing-keys/b/rotate", `{"overlap":"soon"}`},
 		{"RotateRequest", "/v1/signing-keys/b/rotate", `{"overlap":3600}`},
+		{"SecretRequest", "/v1/secrets/a", `{}`},
+		{"SecretRequest", "/v1/secrets/a", `{"value":"abc"}`},
+		{"SecretRequest", "/v1/secrets/a", `{"value":7}`},
+		{"SecretRequest", "/v1/secrets/a", `{"value":"s3cret","name":"a"}`},
 		{"TenantRequest", "/v1/tenants/a", `{"weight":0}`},
 		{"TenantRequest", "/v1/tenants/a", `{"weight":1001}`},
 		{"TenantRequest", "/v1/tenants/a", `{"quotas":{"jobs":-1}}`},
@@ -112,7 +120,7 @@ func TestDocumentOfTheOfficeAgreesWithTheServer(t *testing.T) {
 	} {
 		check(test.request, []byte(test.body), false)
 		method := http.MethodPost
-		if test.request == "TenantRequest" {
+		if test.request == "TenantRequest" || test.request == "SecretRequest" {
 			method = http.MethodPut
 		}
 		doProblem(t, hs, call{method: method, path: test.path, body: test.body}, 422)

@@ -28,9 +28,13 @@ var requestExamples = map[string]map[string]string{
 		"nats":                    `{"nats":{"subject":"work.email"},"description":"Sends an e-mail"}`,
 		"a rate":                  `{"http":{"url":"https://api.example.com/v2/orders"},"rate":"100/s"}`,
 		"at most so many at once": `{"http":{"url":"https://api.example.com/v2/reports"},"timeout":"10m","max_concurrent":5}`,
+		"a token of OAuth 2": `{"http":{"url":"https://api.example.com/v2/orders","auth":{"oauth2_client_credentials":{
+			"token_url":"https://id.example.com/oauth2/token","client_id":"carillon","secret":"orders-client","scopes":["orders:write"]}}}}`,
+		"lambda": `{"lambda":{"function":"resize","region":"eu-central-1","invocation":"async","credentials":"aws-resize"}}`,
 		"payload schema": `{"nats":{"subject":"work.email"},
 			"payload_schema":{"type":"object","required":["to"],"properties":{"to":{"type":"string","pattern":"@"}},"additionalProperties":false}}`,
 	},
+	"put-secret":         {"a token": `{"value":"ory_at_0mBqE…"}`},
 	"create-signing-key": {"of all calls": `{"name":"default"}`},
 	"rotate-signing-key": {"within an hour": `{"overlap":"1h"}`},
 	"preview-schedule": {

@@ -38,6 +38,9 @@ var conflicts = map[string][]string{
 	"create-api-key":     {"conflict"},
 	"create-signing-key": {"no-secrets-key", "too-many-keys", "conflict"},
 	"rotate-signing-key": {"no-secrets-key", "too-many-keys", "conflict"},
+	"put-secret":         {"no-secrets-key", "too-many-secrets", "not-understood"},
+	"get-secret":         {"not-understood"},
+	"delete-secret":      {"not-understood"},
 }
 
 // problemExamples returns a problem of each kind, as the API answers it, by name.

@@ -107,6 +107,10 @@ var kinds = []struct {
 	{bucketer.ErrNotReady, kind{name: "not-ready", status: 503, title: "This node cannot write now", detail: "Nothing was written. Another node may be able to.", retryAfter: 2 * time.Second}},
 	{admin.ErrNoSeal, kind{name: "no-secrets-key", status: 409, title: "This cluster cannot keep secrets", detail: "Its operator has configured no key to encrypt them with (secrets.keys)."}},
 	{admin.ErrManyKeys, kind{name: "too-many-keys", status: 409, title: "There are as many as there may be", detail: "Revoke a signing key, or wait until a secret that was replaced is not valid any more."}},
+	{admin.ErrManySecrets, kind{
+		name: "too-many-secrets", status: 409, title: "There are as many as there may be",
+		detail: fmt.Sprintf("A tenant may have %d secrets: delete one that is not used.", schema.MaxSecrets),
+	}},
 	{schema.ErrNotUnderstood, kind{
 		name: "not-understood", status: 409, title: "What is stored of it is not understood",
 		detail: "Nothing was changed. The job's fault says why. If a newer version wrote it, ask a node of that version, or upgrade this one; if its time zone is not known here, " +

@@ -118,6 +118,8 @@ type Deps struct {
 	Keys Keys
 	// Signing keeps the keys by which calls are signed. Nil means that there are none.
 	Signing Signing
+	// Secrets keeps the values that calls are made with. Nil means that there are none.
+	Secrets Secrets
 	// Tenants keeps weights and quotas, and Quotas holds tenants to them. Nil means that there are
 	// none.
 	Tenants Tenants
@@ -356,6 +358,7 @@ func build(config Config, deps Deps) (*Server, error) {
 	importRoutes{s}.route()
 	keyRoutes{s}.route()
 	signingRoutes{s}.route()
+	secretRoutes{s}.route()
 	tenantRoutes{s}.route()
 	targetRoutes{s}.route()
 	auditRoutes{s}.route()

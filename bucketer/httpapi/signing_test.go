@@ -132,11 +132,12 @@ func TestSigningKeyRoutes(t *testing.T) {
 	}
 }
 
-// withSigning gives a node signing keys, of which there are two.
+// withSigning gives a node signing keys and secrets, of which there are two each.
 func withSigning(_ *Config, d *Deps) {
-	desk := &signingDesk{keys: map[string]schema.SigningKey{}}
+	desk, vault := &signingDesk{keys: map[string]schema.SigningKey{}}, &secretDesk{secrets: map[string]schema.Secret{}}
 	for _, name := range []string{"n", "an-example"} {
 		_, _, _ = desk.Create(context.Background(), defaultTenant, name, "") // never fails
+		_, _, _ = vault.Put(context.Background(), defaultTenant, name, nil, "")
 	}
-	d.Signing = desk
+	d.Signing, d.Secrets = desk, vault
 }

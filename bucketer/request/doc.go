@@ -24,6 +24,7 @@
 //	json.go       parse a text into nodes; canonical.go writes them again
 //	read.go       read single fields
 //	faults.go     note what is wrong
-//	job.go        jobs and changes of jobs; work.go and schedule.go are their parts
-//	request.go    the decoder, tasks; operation.go, tenant.go, signing.go, target.go, preview.go the rest
+//	job.go        jobs and changes of jobs; work.go, auth.go and schedule.go are their parts
+//	request.go    the decoder, tasks; operation.go, tenant.go, signing.go, secret.go, target.go,
+//	              preview.go the rest
 package request

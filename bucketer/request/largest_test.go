@@ -44,6 +44,11 @@ func largestWork() map[string]string {
 		"script plain":   `"script":{"command":"` + name + `","args":` + argsOf(maxArgsText, "x", 1) + `}` + limits,
 		"http": `"http":{"method":"OPTIONS","body":"payload","signing_key":"` + name + `","url":"http://x/?` + strings.Repeat("&", maxURL-len("http://x/?")) +
 			`","headers":{` + headers + `}}` + limits,
+		"http with auth": `"http":{"method":"OPTIONS","url":"https://x/?` + strings.Repeat("&", maxURL-len("https://x/?")) + `","headers":{` + headers + `},"auth":{"oauth2_client_credentials":{` +
+			`"token_url":"https://x/?` + strings.Repeat("&", maxURL-len("https://x/?")) + `","client_id":"` + strings.Repeat("<", maxUser) + `","secret":"` + name + `",` +
+			`"scopes":["` + strings.Repeat(strings.Repeat("<", maxScope)+`","`, maxScopes-1) + `s"],"params":{"p":"` + strings.Repeat("<", maxParamBytes-1) + `"}}}}` + limits,
+		"lambda": `"lambda":{"function":"` + strings.Repeat("f", maxFunction) + `","region":"` + strings.Repeat("r", 63) + `","invocation":"async","credentials":"` + name + `",` +
+			`"endpoint":"https://x/` + strings.Repeat("&", maxURL-len("https://x/")) + `"}` + limits,
 		"nats": `"nats":{"subject":"` + strings.Repeat("s", maxSubject) + `"}` + limits,
 	}
 }

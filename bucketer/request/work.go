@@ -43,14 +43,14 @@ var (
 )
 
 // workFields are the fields of a request that say how a run is executed.
-var workFields = []string{"http", "nats", "script", "timeout", "retry", "guarantee"}
+var workFields = []string{"http", "nats", "script", "lambda", "timeout", "retry", "guarantee"}
 
 // workReader gathers the fields of a request that say how a run is executed.
 type workReader struct {
 	d       *Decoder
 	tenant  string
 	work    schema.Work
-	targets int     // how many of http, nats and script there are
+	targets int     // how many of http, nats, script and lambda there are
 	limits  []int32 // the nodes of timeout, retry and guarantee
 	retry   int32   // the node of retry.max_attempts, or 0
 }
@@ -67,6 +67,9 @@ func (w *workReader) field(name string, c int32) bool {
 	case "script":
 		w.targets++
 		w.work.Script = w.script(c)
+	case "lambda":
+		w.targets++
+		w.work.Lambda = w.lambda(c)
 	case "timeout":
 		w.limits = append(w.limits, c)
 		w.work.Timeout = w.d.duration(c, minTimeout, bucketer.MaxTimeout)
@@ -85,7 +88,7 @@ func (w *workReader) field(name string, c int32) bool {
 // finish checks what concerns several fields.
 func (w *workReader) finish() {
 	if w.targets > 1 {
-		w.d.faultAt("body", "must have only one of http, nats and script")
+		w.d.faultAt("body", "must have only one of http, nats, script and lambda")
 	}
 	if r := w.work.Retry; w.work.Guarantee == schema.AtMostOnce && w.retry > 0 && r.MaxAttempts != 1 {
 		w.d.fault(w.retry, "must be 1 for at_most_once")
@@ -93,7 +96,7 @@ func (w *workReader) finish() {
 }
 
 func (w *workReader) http(i int32) *schema.HTTPTarget {
-	d, h, stated := w.d, new(schema.HTTPTarget), false
+	d, h, stated, auth := w.d, new(schema.HTTPTarget), false, int32(0)
 	for c := range d.object(i) {
 		switch name := d.doc.name(c); string(name) {
 		case "method":
@@ -111,11 +114,17 @@ func (w *workReader) http(i int32) *schema.HTTPTarget {
 			h.Body = d.oneOf(c, bodies)
 		case "signing_key":
 			h.SigningKey = d.named(c)
+		case "auth":
+			auth = c
+			h.Auth = w.auth(c)
 		default:
 			d.faultQuietly(c, "is not a field of http")
 		}
 	}
 	d.require(i, stated, "url")
+	if auth > 0 {
+		w.checkAuth(auth, h)
+	}
 	return h
 }
 
@@ -160,8 +169,7 @@ func (w *workReader) headers(i int32) map[string]string {
 		switch {
 		case !isToken(name):
 			d.faultQuietly(c, "does not have a valid header name")
-		case slices.Contains(ownHeaders, lower),
-			slices.ContainsFunc(ownHeaderPrefixes, func(p string) bool { return strings.HasPrefix(lower, p) }):
+		case isOwnHeader(name):
 			d.faultQuietly(c, "is set by Carillon and cannot be stated")
 		case slices.Contains(seen, lower):
 			d.faultQuietly(c, "is there twice: the case of a header name does not matter")
@@ -189,6 +197,12 @@ func (w *workReader) headers(i int32) map[string]string {
 		return nil
 	}
 	return headers
+}
+
+// isOwnHeader reports whether a header is none that a request may state.
+func isOwnHeader(name string) bool {
+	name = strings.ToLower(name)
+	return slices.Contains(ownHeaders, name) || slices.ContainsFunc(ownHeaderPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 // isToken reports whether s is a token of RFC 9110, section 5.6.2.

@@ -31,6 +31,8 @@ func NewRequest(tenant string, w *schema.Work, targets target.Set) Request {
 	case w.Script != nil:
 		ask.target.name = "script " + w.Script.Command
 		ask.targetLimit = targets.ScriptLimit(w.Script)
+	case w.Lambda != nil:
+		ask.target.name, ask.hasBreaker = "lambda "+w.Lambda.Region+" "+w.Lambda.Function, true
 	}
 	return ask
 }

@@ -2,7 +2,28 @@ package admission
 
 import (
 	"testing"
+
+	"carillon.dev/carillon/executor/target"
+	"carillon.dev/carillon/schema"
 )
+
+// What fails together has one circuit: a host, a subject, a function in a region.
+func TestTheTargetOfEachKindOfWork(t *testing.T) {
+	for want, c := range map[string]struct {
+		work    schema.Work
+		breaker bool
+	}{
+		"https://a.test":               {schema.Work{HTTP: &schema.HTTPTarget{URL: "https://A.test/x"}}, true},
+		"work.email":                   {schema.Work{NATS: &schema.NATSTarget{Subject: "work.email"}}, true},
+		"script report":                {schema.Work{Script: &schema.ScriptTarget{Command: "report"}}, false},
+		"lambda eu-central-1 resize:2": {schema.Work{Lambda: &schema.LambdaTarget{Function: "resize:2", Region: "eu-central-1"}}, true},
+	} {
+		r := NewRequest("acme", &c.work, target.Set{})
+		if r.target != (targetKey{tenant: "acme", name: want}) || r.hasBreaker != c.breaker {
+			t.Errorf("NewRequest(%+v): got %+v, want the target %s", c.work, r, want)
+		}
+	}
+}
 
 func TestHostOf(t *testing.T) {
 	for url, want := range map[string]string{

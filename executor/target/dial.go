@@ -75,9 +75,15 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	return d.connect(ctx, network, address)
 }
 
-// dialTLS makes a connection with TLS. The transport would do so by itself, but of the attempt only
-// its dial knows.
-func (d *dialer) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+// dialTLS returns what makes a connection with TLS as base says. The transport would do so by
+// itself, but of the attempt only its dial knows.
+func (d *dialer) dialTLS(base *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		return d.handshake(ctx, base, network, address)
+	}
+}
+
+func (d *dialer) handshake(ctx context.Context, base *tls.Config, network, address string) (net.Conn, error) {
 	ctx, over := d.begin(ctx)
 	defer over()
 	host, _, err := net.SplitHostPort(address)
@@ -88,7 +94,7 @@ func (d *dialer) dialTLS(ctx context.Context, network, address string) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	c := d.tls.Clone()
+	c := base.Clone()
 	if c.ServerName == "" {
 		c.ServerName = host
 	}

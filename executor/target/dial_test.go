@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/executor/target/auth"
 	"carillon.dev/carillon/schema"
 )
 
@@ -88,6 +89,22 @@ func TestOfDialsThatAreLeftTheFirstEnds(t *testing.T) {
 
 // What a host that says nothing costs is its handshake: the dialer must have that in its hand too.
 func TestHTTPDialsDoNotOutliveTheirAttemptsInNumbers(t *testing.T) {
+	t.Run("of calls", func(t *testing.T) {
+		dialsDoNotOutlive(t, func(url string, _ int) Call { return callTo(url) })
+	})
+	t.Run("of tokens", func(t *testing.T) {
+		dialsDoNotOutlive(t, func(url string, i int) Call {
+			c := callTo("http://127.0.0.1:1/")
+			c.Work.HTTP.Auth = &schema.HTTPAuth{OAuth2: &schema.ClientCredentials{TokenURL: url, ClientID: strconv.Itoa(i), Secret: "s"}}
+			c.Values = auth.Values{"s": {[]byte(secretText)}}
+			return c
+		})
+	})
+}
+
+// dialsDoNotOutlive has attempts time out that wait for a host that says nothing.
+func dialsDoNotOutlive(t *testing.T, call func(url string, i int) Call) {
+	t.Helper()
 	const attempts, most = 10, 3
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -120,9 +137,9 @@ func TestHTTPDialsDoNotOutliveTheirAttemptsInNumbers(t *testing.T) {
 	h := newHTTP(t, HTTPConfig{maxOrphans: most})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var running sync.WaitGroup
-	for range attempts {
+	for i := range attempts {
 		running.Go(func() {
-			if res := h.Run(ctx, callTo("https://"+l.Addr().String()+"/")); res.Outcome != schema.TimedOut {
+			if res := h.Run(ctx, call("https://"+l.Addr().String()+"/", i)); res.Outcome != schema.TimedOut {
 				t.Errorf("Run: got %+v, want a time-out", res)
 			}
 		})

@@ -1,4 +1,5 @@
-// Package target calls what tasks name: HTTP endpoints, workers behind NATS, and scripts.
+// Package target calls what tasks name: HTTP endpoints, workers behind NATS, scripts, and functions
+// of AWS Lambda.
 //
 // A Target makes one attempt and says how it went. It knows neither rows nor leases nor sessions:
 // the caller's context and Call.Abandoned tell it when to stop.
@@ -7,6 +8,8 @@
 //	health.go        what a result tells of the health of its target
 //	budget.go        the memory that outputs share
 //	http.go          HTTP: the transport and the calls  http_request.go, http_answer.go  their two ends
+//	http_auth.go     who makes them: headers, signatures, tokens, certificates (package auth)
+//	lambda.go        functions of AWS Lambda, called as HTTP is
 //	guard.go         which addresses may be dialled
 //	dial.go          connections that outlast the attempt that began them
 //	nats.go          the worker protocol (executor/worker/PROTOCOL.md)
@@ -16,7 +19,8 @@
 // # Invariants
 //
 //  1. An address is checked when it is dialled, after its name was resolved, on every redirect too.
-//  2. No text of a result holds a URL, a header, a resolved address, an argument or a payload.
+//  2. No text of a result holds a URL, a header, a resolved address, an argument or a payload; and
+//     neither text nor output holds a secret that the call was made with.
 //  3. No callee decides how much memory it takes: bodies, headers, outputs, logs and waits are
 //     bounded.
 //  4. A process of a script ends with its attempt. Where that cannot be, Result.Lingering says so.

@@ -15,6 +15,8 @@ const (
 // Health says what the result tells of its target: one that refuses a run is healthy.
 func (res *Result) Health() Health {
 	switch {
+	case res.Uncalled:
+		return UnknownHealth
 	case res.Outcome == schema.Succeeded:
 		return Healthy
 	case res.Outcome == schema.TimedOut:

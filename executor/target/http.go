@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"carillon.dev/carillon/executor/target/auth"
 	"carillon.dev/carillon/schema"
 )
 
@@ -73,17 +74,25 @@ type HTTPConfig struct {
 // headers may be credentials: from the first hop of another origin on (scheme, host or port differ)
 // they are left out, also if a later hop leads back.
 //
+// # Who calls
+//
+// What http.auth says is shown to the task's own origin alone, as its headers are. A token of
+// OAuth 2 that was there before is asked for once more if the answer is 401: that is no attempt of
+// its own. A secret that the callee says back is taken out of output and error.
+//
 // # What errors say
 //
 // Texts of ours, about hosts as the task or a redirect names them: no URL, no header, nothing that
 // a name resolved to.
 type HTTP struct {
-	transport *http.Transport
-	maxBody   int
-	maxOutput int
-	budget    *ByteBudget
-	now       func() time.Time
-	log       *slog.Logger
+	transport  *http.Transport
+	identities identities
+	tokens     *auth.Tokens
+	maxBody    int
+	maxOutput  int
+	budget     *ByteBudget
+	now        func() time.Time
+	log        *slog.Logger
 }
 
 // NewHTTP returns an HTTP that has no connections yet. The error names every fault of c.
@@ -131,29 +140,54 @@ func NewHTTP(c HTTPConfig) (*HTTP, error) {
 	if c.maxIdle == 0 {
 		c.maxIdle = max(maxIdle, c.MaxConnsPerHost)
 	}
+	tokens := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "carillon", Subsystem: "executor", Name: "tokens_total", Help: "Tokens of OAuth 2 that calls needed, by what came of them.",
+	}, []string{"result"})
+	for _, result := range auth.TokenResults {
+		tokens.WithLabelValues(result)
+	}
+	if c.Registerer != nil {
+		if err := c.Registerer.Register(tokens); err != nil {
+			return nil, fmt.Errorf("executor: register metrics: %w", err)
+		}
+	}
 	d := newDialer(g.dialContext(net.Dialer{Timeout: connectTimeout, Resolver: c.resolver}), c.tls, c.maxOrphans)
-	h := &HTTP{
-		maxBody: c.MaxBody, maxOutput: min(c.MaxOutput, c.MaxBody), budget: c.Budget, now: c.Now, log: c.Logger,
-		transport: &http.Transport{
+	transport := func(config *tls.Config, idle int) *http.Transport {
+		return &http.Transport{
 			Proxy:                  nil, // a proxy would dial in our stead, past the guard
 			DialContext:            d.dial,
-			DialTLSContext:         d.dialTLS,
+			DialTLSContext:         d.dialTLS(config),
 			ForceAttemptHTTP2:      true,
 			HTTP2:                  &http.HTTP2Config{SendPingTimeout: c.patience, PingTimeout: c.patience, WriteByteTimeout: c.patience},
 			DisableCompression:     true, // a bomb stays as small as it was sent
 			MaxResponseHeaderBytes: maxAnswerHeaders,
 			MaxConnsPerHost:        c.MaxConnsPerHost,
-			MaxIdleConnsPerHost:    c.MaxConnsPerHost,
-			MaxIdleConns:           c.maxIdle,
+			MaxIdleConnsPerHost:    min(c.MaxConnsPerHost, idle),
+			MaxIdleConns:           idle,
 			IdleConnTimeout:        idleTimeout,
-		},
+		}
+	}
+	h := &HTTP{
+		maxBody: c.MaxBody, maxOutput: min(c.MaxOutput, c.MaxBody), budget: c.Budget, now: c.Now, log: c.Logger,
+		transport: transport(d.tls, c.maxIdle),
+	}
+	h.tokens = auth.NewTokens(h.transport, c.Now, func(result string) { tokens.WithLabelValues(result).Inc() })
+	h.identities.make = func(configure func(*tls.Config) error) (*http.Transport, error) {
+		own := d.tls.Clone()
+		if err := configure(own); err != nil {
+			return nil, err
+		}
+		return transport(own, max(c.maxIdle/maxIdentities, 1)), nil
 	}
 	d.endIdle, d.maxIdle = h.Close, int64(c.maxIdle)
 	return h, nil
 }
 
 // Close closes the idle connections. Calls may still be made.
-func (h *HTTP) Close() { h.transport.CloseIdleConnections() }
+func (h *HTTP) Close() {
+	h.transport.CloseIdleConnections()
+	h.identities.closeIdle()
+}
 
 // Run implements Target. 2xx is a success. 429 and 503 are retried after their Retry-After; 408,
 // 425, all outside 4xx and all that goes wrong on the way, as the policy says. Other 4xx and a
@@ -167,11 +201,41 @@ func (h *HTTP) Run(ctx context.Context, c Call) Result {
 	if err != nil {
 		return Result{Outcome: schema.Failed, Error: err.Error(), Final: true}
 	}
+	if c.Work.HTTP.Auth == nil {
+		return h.run(ctx, &c, at, &caller{h: h})
+	}
+	hide := auth.NewRedactor(c.Values)
+	res := h.run(ctx, &c, at, &caller{h: h, tenant: c.Tenant, auth: c.Work.HTTP.Auth, values: c.Values, hide: hide, transport: h.transport})
+	res.Error, res.Output = hide.Text(res.Error), hide.Bytes(res.Output, res.OutputCut)
+	return res
+}
+
+// run makes the calls of an attempt.
+func (h *HTTP) run(ctx context.Context, c *Call, at *hop, who *caller) Result {
+	if err := who.identify(ctx); err != nil {
+		return h.uncalled(ctx, c, err)
+	}
 	with := withDials(ctx)
-	for redirects := 0; ; redirects++ {
-		answer, err := h.transport.RoundTrip(at.request(with))
+	for redirects := 0; ; {
+		request, transport, err := who.request(with, at)
 		if err != nil {
-			return h.unanswered(ctx, &c, at.url.Hostname(), err)
+			return h.uncalled(ctx, c, err)
+		}
+		answer, err := transport.RoundTrip(request)
+		if err != nil {
+			return h.unanswered(ctx, c, who.hide.Text(at.url.Hostname()), err)
+		}
+		if answer.StatusCode == http.StatusUnauthorized {
+			again, err := who.renew(ctx, at)
+			if again || err != nil {
+				discard(answer)
+			}
+			if err != nil {
+				return h.uncalled(ctx, c, err)
+			}
+			if again {
+				continue
+			}
 		}
 		location := answer.Header.Get("Location")
 		if !redirecting(answer.StatusCode) || location == "" {
@@ -184,6 +248,7 @@ func (h *HTTP) Run(ctx context.Context, c Call) Result {
 		if err := at.follow(answer.StatusCode, location); err != nil {
 			return Result{Outcome: schema.Failed, Status: answer.StatusCode, Error: err.Error()}
 		}
+		redirects++
 	}
 }
 

@@ -146,6 +146,7 @@ func explain(err error, host string) (text string, final bool) {
 		verify   *tls.CertificateVerificationError
 		record   tls.RecordHeaderError
 		alert    tls.AlertError
+		remote   *net.OpError
 		protocol textproto.ProtocolError
 	)
 	switch {
@@ -166,7 +167,7 @@ func explain(err error, host string) (text string, final bool) {
 		return "the certificate has expired or is not valid yet", false
 	case errors.As(err, &invalid), errors.As(err, &verify):
 		return "the certificate is not valid", false
-	case errors.As(err, &record), errors.As(err, &alert):
+	case errors.As(err, &record), errors.As(err, &alert), errors.As(err, &remote) && remote.Op == "remote error": // TLS's own: an alert
 		return "the TLS handshake failed", false
 	case errors.As(err, &errno):
 		return errno.Error(), false

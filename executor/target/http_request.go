@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/textproto"
 	"net/url"
 	"slices"
 	"strconv"
@@ -83,6 +82,7 @@ type hop struct {
 	run     string
 	at      time.Time
 	secrets [][]byte
+	left    bool // it does not go to the task's own origin, or came from another
 }
 
 // firstHop makes the request that the task asks for, with the facts of the attempt.
@@ -101,12 +101,9 @@ func firstHop(c *Call, now time.Time) (*hop, error) {
 		return nil, errors.New("the task's method is not valid")
 	}
 	for name, value := range t.Headers {
-		name = textproto.CanonicalMIMEHeaderKey(name)
+		name = sentName(name)
 		if slices.Contains(ignored, name) || strings.HasPrefix(name, "Carillon-") || strings.HasPrefix(name, "Webhook-") {
 			continue
-		}
-		if name == "X-Idempotency-Key" {
-			name = xIdempotencyKey
 		}
 		h.header[name] = []string{value}
 		h.task = append(h.task, name)
@@ -199,7 +196,7 @@ func (h *hop) follow(status int, location string) error {
 			h.header["Content-Type"] = []string{"application/json"}
 		}
 		h.header["User-Agent"] = []string{"carillon"}
-		h.task = nil
+		h.task, h.left = nil, true
 	}
 	if status != http.StatusTemporaryRedirect && status != http.StatusPermanentRedirect {
 		if h.method != http.MethodHead {

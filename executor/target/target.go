@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"carillon.dev/carillon/executor/target/auth"
 	"carillon.dev/carillon/schema"
 )
 
@@ -38,6 +39,7 @@ type Call struct {
 	Work     schema.Work // in force
 	Payload  []byte      // JSON, or nil
 	Secrets  [][]byte    // by which an HTTP call is signed; none: it is not
+	Values   auth.Values // of the secrets that the work names
 	Feedback Feedback    // takes what the callee tells while it runs; nil: that is dropped
 
 	// Abandoned is closed when another attempt may begin any moment, so that this one must end at
@@ -62,6 +64,7 @@ type Result struct {
 	OutputCut  bool           // the callee gave more
 	RetryAfter time.Duration  // at least this long until the next attempt; 0 = as the policy says
 	Final      bool           // no attempt may follow
+	Uncalled   bool           // the target was not called: nothing is known of its health
 	Stopped    bool           // ended by ErrStopped, without an outcome of its own: where the guarantee lets it, the attempt does not count
 
 	Memory    ByteGrant       // what the output takes of memory that all share
@@ -83,7 +86,7 @@ type reacher interface {
 
 // Set holds the target of each kind; nil = not enabled here.
 type Set struct {
-	HTTP, NATS, Script Target
+	HTTP, NATS, Script, Lambda Target
 }
 
 // For returns the target of w, or nil.
@@ -95,6 +98,8 @@ func (t Set) For(w schema.Work) Target {
 		return t.NATS
 	case w.Script != nil:
 		return t.Script
+	case w.Lambda != nil:
+		return t.Lambda
 	}
 	return nil
 }

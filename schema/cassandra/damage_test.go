@@ -44,11 +44,12 @@ func (d damaged) Damage(t *testing.T, c schematest.Cell, text []byte) {
 		"audit":         {"tenant = ? AND day = ? AND at = ? AND id = ?", []any{c.Tenant, dayOf(schema.AuditDay(c.Audit.Time())), c.Audit.Time(), gocql.UUID(c.Audit)}},
 		"operations":    {"tenant = ? AND operation_id = ?", []any{c.Tenant, gocql.UUID(c.Operation)}},
 		"signing_keys":  {"tenant = ?", []any{c.Tenant}},
+		"secrets":       {"tenant = ? AND name = ?", []any{c.Tenant, c.Name}},
 	}[c.Table]
 	later := time.Now().Add(time.Second).UnixMicro()
 	// Conditional writes must be able to follow: their timestamps are those of the server's clock.
 	switch c.Table {
-	case "sessions", "leases", "signing_keys", "api_key_names":
+	case "sessions", "leases", "signing_keys", "secrets", "api_key_names":
 		later = time.Now().UnixMicro()
 	}
 	st := "UPDATE " + c.Table + " USING TIMESTAMP ? SET " + c.Column + " = ? WHERE " + key.where

@@ -30,7 +30,7 @@
 //
 //	store.go exec.go policy.go errors.go   session, roles; statements, pages; retries; errors
 //	statements.go migrations/*.cql         statements of several roles; the tables, and why
-//	documents.go                           tenants, tasks, rates, operations, signing keys
+//	documents.go                           tenants, tasks, rates, operations, signing keys, secrets
 //	migrate.go                             brings a keyspace to the layout, one process at a time
 //	migrations.go                          the files; beside which layouts a build runs (missing)
 //	config.go check.go                     what the server and the keyspace must be

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gocql/gocql"
@@ -59,6 +60,19 @@ const (
 	selectSigningRevision statement = `SELECT revision FROM signing_keys WHERE tenant = ?`
 	// One row of signing_keys. Idempotent.
 	selectSigningKeys statement = `SELECT revision, spec FROM signing_keys WHERE tenant = ?`
+
+	// One row of secrets, conditional (LOCAL_SERIAL), as swapSigningKeys. Not idempotent.
+	swapSecret statement = `UPDATE secrets SET revision = ?, spec = ? WHERE tenant = ? AND name = ? IF revision = ?`
+	// One row of secrets, conditional (LOCAL_SERIAL). Not idempotent.
+	dropSecret statement = `DELETE FROM secrets WHERE tenant = ? AND name = ? IF revision = ?`
+	// One row of secrets, at LOCAL_SERIAL. Idempotent.
+	selectSecretRevision statement = `SELECT revision FROM secrets WHERE tenant = ? AND name = ?`
+	// One row of secrets. Idempotent. One that was only used has no revision.
+	selectSecret statement = `SELECT revision, spec, used FROM secrets WHERE tenant = ? AND name = ?`
+	// A slice of one tenant's secrets, in name order. Idempotent.
+	selectSecrets statement = `SELECT name, revision, spec, used FROM secrets WHERE tenant = ? AND name > ?`
+	// One row of secrets. Idempotent.
+	touchSecret statement = `INSERT INTO secrets (tenant, name, used) VALUES (?, ?, ?) USING TIMESTAMP ?`
 )
 
 // documents implements document.Rows.
@@ -69,6 +83,7 @@ type documents struct{ *core }
 type documentTable struct {
 	put, mark, remove, get, list statement
 	expires                      bool
+	swap, drop, revision         statement // of a kind that is swapped
 	key                          func(scope, name string) []any
 	cells                        func(text []byte) ([]any, error) // nil: the text is one cell
 	row                          func(doc *document.Document, scan func(dest ...any) error) error
@@ -82,8 +97,7 @@ var documentTables = map[document.Kind]documentTable{
 	},
 	document.Task: {
 		put: insertTask, remove: deleteTask, get: selectTask, list: selectTasks,
-		key: func(tenant, name string) []any { return []any{tenant, name} },
-		row: textRow, next: nextText,
+		key: scopedKey, row: textRow, next: nextText,
 	},
 	document.RatedTask: {
 		put: insertRated, remove: deleteRated, list: selectRated,
@@ -108,10 +122,19 @@ var documentTables = map[document.Kind]documentTable{
 		},
 		next: nextOpen,
 	},
-	document.SigningKeys: {get: selectSigningKeys, key: nameKey, row: revisedRow},
+	document.SigningKeys: {
+		get: selectSigningKeys, swap: swapSigningKeys, revision: selectSigningRevision,
+		key: nameKey, row: revisedRow,
+	},
+	document.Secret: {
+		mark: touchSecret, get: selectSecret, list: selectSecrets, swap: swapSecret, drop: dropSecret, revision: selectSecretRevision,
+		key: scopedKey, row: secretRow, next: nextSecret,
+	},
 }
 
 func nameKey(_, name string) []any { return []any{name} }
+
+func scopedKey(scope, name string) []any { return []any{scope, name} }
 
 func idOf(name string) (id gocql.UUID) {
 	copy(id[:], name)
@@ -148,6 +171,18 @@ func textRow(doc *document.Document, scan func(dest ...any) error) error {
 
 func revisedRow(doc *document.Document, scan func(dest ...any) error) error {
 	return scan(&doc.Revision, &doc.Text)
+}
+
+func secretRow(doc *document.Document, scan func(dest ...any) error) error {
+	err := scan(&doc.Revision, &doc.Text, &doc.Mark)
+	if err == nil && doc.Revision == 0 {
+		err = schema.ErrNotFound
+	}
+	return err
+}
+
+func nextSecret(doc *document.Document, iter *gocql.Iter) bool {
+	return iter.Scan(&doc.Name, &doc.Revision, &doc.Text, &doc.Mark)
 }
 
 func nextText(doc *document.Document, iter *gocql.Iter) bool {
@@ -229,11 +264,12 @@ func (d documents) Documents(ctx context.Context, kind document.Kind, scope, aft
 		func(iter *gocql.Iter) (doc document.Document, size int, keep, more bool) {
 			doc.Kind, doc.Scope = kind, scope
 			more = t.next(&doc, iter)
-			return doc, len(doc.Name) + len(doc.Text) + 64, true, more
+			exists := t.swap == "" || doc.Revision != 0 // else it has a mark alone
+			return doc, len(doc.Name) + len(doc.Text) + 64, exists, more
 		})
 }
 
-// SwapDocument implements document.Rows. Only signing keys are swapped.
+// SwapDocument implements document.Rows.
 func (d documents) SwapDocument(ctx context.Context, was int64, is document.Document) error {
 	if len(is.Text) > maxRowBytes {
 		return fmt.Errorf("%d bytes: %w", len(is.Text), schema.ErrTooLarge)
@@ -242,12 +278,18 @@ func (d documents) SwapDocument(ctx context.Context, was int64, is document.Docu
 	if was != 0 {
 		before = was
 	}
+	t := documentTables[is.Kind]
+	key := t.key(is.Scope, is.Name)
+	st, args := t.drop, key
+	if !is.Deleted {
+		st, args = t.swap, append([]any{is.Revision, string(is.Text)}, key...)
+	}
 	row := make(map[string]any)
-	applied, err := d.swap(ctx, swapSigningKeys, row, is.Revision, string(is.Text), is.Name, before)
+	applied, err := d.swap(ctx, st, row, append(slices.Clip(args), before)...)
 	stands, _ := row["revision"].(int64)
 	if errors.Is(err, schema.ErrUnknown) {
 		stands = 0
-		readErr := d.oneSerial(ctx, selectSigningRevision, []any{is.Name}, &stands)
+		readErr := d.oneSerial(ctx, t.revision, key, &stands)
 		if readErr != nil && !errors.Is(readErr, schema.ErrNotFound) || stands == was {
 			return err // its condition still holds: it may yet be done
 		}

@@ -168,6 +168,7 @@ var names = map[statement]string{
 	insertDeadLetter: "insert_dead_letter", putResolution: "put_resolution", selectDeadLetter: "select_dead_letter", selectDeadLetters: "select_dead_letters", selectResolutions: "select_resolutions",
 	insertWaiter: "insert_waiter", deleteWaiter: "delete_waiter", selectWaiters: "select_waiters",
 	selectSigningKeys: "select_signing_keys", selectSigningRevision: "select_signing_revision", swapSigningKeys: "swap_signing_keys",
+	swapSecret: "swap_secret", dropSecret: "drop_secret", selectSecretRevision: "select_secret_revision", selectSecret: "select_secret", selectSecrets: "select_secrets", touchSecret: "touch_secret",
 	insertLimitMark: "insert_limit_mark", deleteLimitMark: "delete_limit_mark", selectLimitMarks: "select_limit_marks",
 	selectTime: "select_time", selectLocal: "select_local", selectServerSettings: "select_server_settings",
 	selectReplication: "select_replication", selectNodes: "select_nodes",

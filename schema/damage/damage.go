@@ -20,6 +20,7 @@
 //	stats          its counts are left out
 //	operations     it does not go on; others do
 //	signing_keys   calls of the tenant are not signed, and so not made
+//	secrets        it is listed with its fault, and calls that need it are not made
 //	settings, cursors   nothing is guessed: a node that starts waits, one that runs keeps its own
 package damage
 
@@ -33,7 +34,7 @@ import (
 
 // Tables are the tables in which rows may be found that cannot be understood.
 var Tables = []string{
-	"api_keys", "attempts", "audit", "dead_letters", "job_runs", "jobs", "leases", "operations", "runs", "sessions", "settings", "signing_keys",
+	"api_keys", "attempts", "audit", "dead_letters", "job_runs", "jobs", "leases", "operations", "runs", "secrets", "sessions", "settings", "signing_keys",
 	"stats", "tasks", "tenants",
 }
 

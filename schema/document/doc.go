@@ -1,5 +1,5 @@
 // Package document keeps administrative rows: tenants, tasks, which tasks have a rate, operations,
-// and signing keys. Such a row is small and seldom written, and its value is a text in JSON.
+// signing keys and secrets. Such a row is small and seldom written, and its value is a text in JSON.
 //
 // A backend implements Rows: four methods that put, get, list and swap documents of every kind.
 // Roles implements the roles of package schema on top of Rows, once for all backends.
@@ -11,7 +11,7 @@
 //
 //  1. Of two puts of a document the one with the later Written stands; of two of the same instant a
 //     deletion stands. So a late repetition changes nothing.
-//  2. A document is either put or swapped, never both: see Kind.
+//  2. The text of a document is either put or swapped, never both: see Kind.
 //  3. A text that cannot be understood is a fault of its own document. A list that holds it is
 //     returned whole (package damage).
 //
@@ -28,4 +28,5 @@
 //	named.go       tenants, tasks, tasks that have a rate
 //	operations.go  operations and the list of open ones
 //	signing.go     signing keys
+//	secret.go      secrets, and when they were used
 package document

@@ -12,7 +12,8 @@ import (
 // Kind says what a document is about, and so in which table it lies.
 type Kind string
 
-// The kinds, and what their scopes and names are. SigningKeys are swapped, all others are put.
+// The kinds, and what their scopes and names are. SigningKeys and Secrets are swapped, all others are
+// put.
 const (
 	Tenant        Kind = "tenant"         // name: the tenant's
 	Task          Kind = "task"           // scope: the tenant; name: the task's
@@ -20,6 +21,7 @@ const (
 	Operation     Kind = "operation"      // scope: the tenant; name: the 16 bytes of the id
 	OpenOperation Kind = "open operation" // name: the 16 bytes of the id; text: the tenant
 	SigningKeys   Kind = "signing keys"   // name: the tenant
+	Secret        Kind = "secret"         // scope: the tenant; name: the secret's; mark: its last use
 )
 
 // Document is a row that holds one text.
@@ -28,10 +30,10 @@ type Document struct {
 	Scope string // only documents of one scope are listed together
 	Name  string // unique in the scope
 	Text  []byte
-	// Mark is a second cell, which only an Operation has. A put with a Mark writes the Mark alone,
-	// and leaves the text as it is, also where there is none.
+	// Mark is a second cell, which only an Operation and a Secret have. A put with a Mark writes the
+	// Mark alone, and leaves the text as it is, also where there is none. A swap leaves the Mark.
 	Mark []byte
-	// Deleted is set in a put that removes the document.
+	// Deleted is set in a put, or in a swap of a Secret, that removes the document.
 	Deleted bool
 	// Written is the timestamp of a put, to the µs. Only tenants and tasks return it.
 	Written time.Time
@@ -53,12 +55,12 @@ type Rows interface {
 	// order of their names, at most limit of them. Fewer than limit means that there are no more.
 	Documents(ctx context.Context, kind Kind, scope, after string, limit int) ([]Document, error)
 	// SwapDocument replaces the document, as read at the revision was (0: there is none), by is.
-	// Errors as schema.SigningKeyStore.SwapSigningKeys.
+	// Errors as schema.SigningKeyStore.SwapSigningKeys, or as schema.SecretStore.DeleteSecret.
 	SwapDocument(ctx context.Context, was int64, is Document) error
 }
 
-// Roles implements schema.TenantStore, TaskStore, RateStore, OperationStore and SigningKeyStore.
-// A backend embeds it.
+// Roles implements schema.TenantStore, TaskStore, RateStore, OperationStore, SigningKeyStore and
+// SecretStore. A backend embeds it.
 type Roles struct {
 	rows   Rows
 	damage *damage.Log
@@ -97,4 +99,5 @@ var (
 	_ schema.RateStore       = Roles{}
 	_ schema.OperationStore  = Roles{}
 	_ schema.SigningKeyStore = Roles{}
+	_ schema.SecretStore     = Roles{}
 )

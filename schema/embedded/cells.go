@@ -31,7 +31,7 @@ const (
 
 	colValue   column = 1 // every other table
 	colDeleted column = 2 // t, R, w, m: hides a value that is not younger
-	colMark    column = 2 // O: who cancelled the operation, and when
+	colMark    column = 2 // O: who cancelled the operation, and when; V: when the secret was used
 )
 
 // cell is one value, with what decides between two writes of it.

@@ -62,6 +62,8 @@ func (d damaged) Damage(t *testing.T, c schematest.Cell, text []byte) {
 		key = documentKey(document.Operation, c.Tenant, string(c.Operation[:]))
 	case "signing_keys":
 		key = documentKey(document.SigningKeys, "", c.Tenant)
+	case "secrets":
+		key = documentKey(document.Secret, c.Tenant, c.Name)
 	}
 	old, err := d.row(key)
 	if err != nil {

@@ -28,7 +28,7 @@
 //	g                                           settings
 //	T tenant · t tenant name · R tenant task    tenants, tasks, tasks that may have a rate
 //	O tenant operation · W operation            operations, and the open ones
-//	G tenant                                    signing keys, sealed
+//	G tenant · V tenant name                    signing keys, sealed; secrets, sealed
 //	K hash · N tenant name · U hash             API keys by hash and by name, their last use
 //	A day tenant ^entry · S hour minute node    audit log, newest first; counts of minutes
 //	x expiry key                                the rows of i j k l d m w D O W, by expiry
@@ -45,7 +45,7 @@
 //     in the batch of the rows, and Expire reads them while no write is under way.
 //  3. Conditional writes of one row happen one after the other: each holds the row's lock from its
 //     read to its commit. Nothing else writes marks, sessions, idempotency keys, jobs, names,
-//     decisions, signing keys or leases.
+//     decisions, signing keys, secrets or leases.
 //
 // # If we crash
 //
@@ -56,6 +56,6 @@
 //
 //	store.go layout.go cells.go rows.go   roles, locks; keys; values; reading and writing rows
 //	expire.go                             removing what has expired
-//	documents.go                          tenants, tasks, rates, operations, signing keys
+//	documents.go                          tenants, tasks, rates, operations, signing keys, secrets
 //	the others                            roles of schema.Store, each a type of its own
 package embedded

@@ -31,6 +31,7 @@ var documentTables = map[document.Kind]documentTable{
 	document.Operation:     {table: 'O', scoped: true, marked: true},
 	document.OpenOperation: {table: 'W', emptied: true},
 	document.SigningKeys:   {table: 'G', revised: true},
+	document.Secret:        {table: 'V', scoped: true, marked: true, revised: true},
 }
 
 // revision is what a revised text says besides the document.
@@ -83,13 +84,15 @@ func (d documents) Document(ctx context.Context, kind document.Kind, scope, name
 		return doc, schema.ErrNotFound
 	}
 	if t.revised {
-		r, err := schema.Decode[revision](doc.Text, string(kind))
-		if err != nil {
-			return doc, err
-		}
-		doc.Revision = r.Revision
+		doc.Revision, err = revisionOf(&doc)
 	}
-	return doc, nil
+	return doc, err
+}
+
+// revisionOf returns the revision that the text of a document says.
+func revisionOf(doc *document.Document) (int64, error) {
+	r, err := schema.Decode[revision](doc.Text, string(doc.Kind))
+	return r.Revision, err
 }
 
 // load fills in doc from its row. False means that the row holds none (any more).
@@ -114,6 +117,9 @@ func (d documents) Documents(ctx context.Context, kind document.Kind, scope, aft
 	err = d.list(ctx, t.key(scope, ""), afterName(after), limit, func(rest []byte, row *cells, nowMS int64) (bool, error) {
 		doc := document.Document{Kind: kind, Scope: scope, Name: string(rest)}
 		ok := t.load(&doc, row, nowMS)
+		if ok && t.revised {
+			doc.Revision, _ = revisionOf(&doc) // a text that cannot be understood is its own fault
+		}
 		if ok {
 			docs = append(docs, doc)
 		}
@@ -124,8 +130,11 @@ func (d documents) Documents(ctx context.Context, kind document.Kind, scope, aft
 
 // SwapDocument implements document.Rows.
 func (d documents) SwapDocument(ctx context.Context, was int64, is document.Document) error {
-	// The text is an object that is not empty: the revision becomes its first field.
-	text := append(fmt.Appendf(nil, `{"revision":%d,`, is.Revision), is.Text[1:]...)
+	var text []byte
+	if !is.Deleted {
+		// The text is an object that is not empty: the revision becomes its first field.
+		text = append(fmt.Appendf(nil, `{"revision":%d,`, is.Revision), is.Text[1:]...)
+	}
 	if len(text) > maxRow {
 		return fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(text))
 	}
@@ -147,10 +156,31 @@ func (d documents) SwapDocument(ctx context.Context, was int64, is document.Docu
 		}
 	}
 	switch stands.Revision {
-	case is.Revision:
+	case is.Revision: // of what is deleted: 0
 		return nil
 	case was:
-		return d.setRow(key, text, time.Time{})
+		return d.replace(key, text, row.at(colMark, d.nowMS()))
 	}
 	return schema.ErrConflict
+}
+
+// replace replaces the row at key by a text and a mark (nil: none), or removes it if there is no
+// text. The caller holds the row's lock.
+func (d documents) replace(key, text []byte, mark *cell) error {
+	b := d.db.NewBatch()
+	defer closeQuietly(b)
+	if text == nil {
+		if err := b.Delete(key, nil); err != nil {
+			return err
+		}
+		return d.commit(b)
+	}
+	row := appendCell(nil, cell{column: colValue, data: text})
+	if mark != nil {
+		row = appendCell(row, *mark)
+	}
+	if err := b.Set(key, row, nil); err != nil {
+		return err
+	}
+	return d.commit(b)
 }

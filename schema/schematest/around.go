@@ -309,6 +309,28 @@ func (a *around) SigningKeys(ctx context.Context, tenant string) (schema.Signing
 	return read(ctx, a, "SigningKeys", 1, func(ctx context.Context) (schema.SigningKeys, error) { return a.inner.SigningKeys(ctx, tenant) })
 }
 
+func (a *around) SwapSecret(ctx context.Context, was int64, is schema.Secret) error {
+	return swapOnly(ctx, a, "SwapSecret", func(ctx context.Context) error { return a.inner.SwapSecret(ctx, was, is) })
+}
+
+func (a *around) DeleteSecret(ctx context.Context, tenant, name string, was int64) error {
+	return swapOnly(ctx, a, "DeleteSecret", func(ctx context.Context) error { return a.inner.DeleteSecret(ctx, tenant, name, was) })
+}
+
+func (a *around) Secret(ctx context.Context, tenant, name string) (schema.Secret, error) {
+	return read(ctx, a, "Secret", 1, func(ctx context.Context) (schema.Secret, error) { return a.inner.Secret(ctx, tenant, name) })
+}
+
+func (a *around) Secrets(ctx context.Context, tenant, after string, limit int) ([]schema.Secret, error) {
+	return read(ctx, a, "Secrets", limit, func(ctx context.Context) ([]schema.Secret, error) {
+		return a.inner.Secrets(ctx, tenant, after, limit)
+	})
+}
+
+func (a *around) TouchSecret(ctx context.Context, tenant, name string, at time.Time) error {
+	return put(ctx, a, "TouchSecret", func(ctx context.Context) error { return a.inner.TouchSecret(ctx, tenant, name, at) })
+}
+
 func (a *around) PutTenant(ctx context.Context, t schema.Tenant) error {
 	return put(ctx, a, "PutTenant", func(ctx context.Context) error { return a.inner.PutTenant(ctx, t) })
 }

@@ -310,6 +310,19 @@ var damageRules = []damageRule{
 			b.Errorf("Operation, the other = %v", err)
 		}
 	}},
+	{"a bad secret is its own, and listed with its fault", func(b *bench, damage func(Cell)) {
+		for _, name := range []string{"a", "bad", "c"} {
+			b.must(b.store.SwapSecret(b.ctx, 0, b.secret(name, 1)), "SwapSecret")
+		}
+		damage(Cell{Table: "secrets", Column: "spec", Tenant: b.tenant, Name: "bad"})
+		_, err := b.store.Secret(b.ctx, b.tenant, "bad")
+		b.wantErr(err, schema.ErrNotUnderstood, "Secret")
+		b.wantSecret(b.secret("a", 1))
+		got, err := b.store.Secrets(b.ctx, b.tenant, "", 10)
+		if err != nil || len(got) != 3 || got[0].Fault != nil || !errors.Is(got[1].Fault, schema.ErrNotUnderstood) || got[1].Name != "bad" || got[2].Fault != nil {
+			b.Errorf("Secrets = %+v, %v; want three, the second with a fault", got, err)
+		}
+	}},
 	{"bad signing keys are their tenant's", func(b *bench, damage func(Cell)) {
 		b.must(b.store.SwapSigningKeys(b.ctx, b.tenant, 0, schema.SigningKeys{Revision: 1}), "SwapSigningKeys")
 		damage(Cell{Table: "signing_keys", Column: "spec", Tenant: b.tenant})

@@ -47,6 +47,7 @@ func Exercise(t *testing.T, open func(t *testing.T) schema.Store) {
 		{"wait lists", waitListRules},
 		{"api keys", apiKeyRules},
 		{"signing keys", signingRules},
+		{"secrets", secretRules},
 		{"audit", auditRules},
 		{"stats", statsRules},
 		{"operations", operationRules},

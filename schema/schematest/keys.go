@@ -183,3 +183,138 @@ var signingRules = []rule{
 		b.wantSigning(b.tenant, all)
 	}},
 }
+
+// secret makes a secret of a revision, which its value says.
+func (b *bench) secret(name string, revision int64) schema.Secret {
+	return schema.Secret{
+		Tenant: b.tenant, Name: name, Revision: revision, CreatedAt: b.now, CreatedBy: "ü", Versions: []schema.SecretVersion{
+			{Number: revision, SealedWith: "k2", Sealed: fmt.Append([]byte{0, 255, 13, 10}, revision), CreatedAt: b.now, CreatedBy: "me"},
+			{Number: 0, SealedWith: "k1", Sealed: bytes.Repeat([]byte{'x'}, 60), CreatedAt: b.now, Until: b.now.Add(time.Hour)},
+		},
+	}
+}
+
+// wantSecret checks what stands; revision 0: nothing.
+func (b *bench) wantSecret(want schema.Secret) {
+	b.Helper()
+	got, err := b.store.Secret(b.ctx, want.Tenant, want.Name)
+	if want.Revision == 0 {
+		b.wantErr(err, schema.ErrNotFound, "Secret(%s)", want.Name)
+		return
+	}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		b.Errorf("Secret(%s) = %v (-want +got):\n%s", want.Name, err, diff)
+	}
+}
+
+var secretRules = []rule{
+	{"it is replaced as read, and removed as read", func(b *bench) {
+		none, one, two, other := b.secret("n", 0), b.secret("n", 10), b.secret("n", 12), b.secret("n", 11)
+		anew := b.secret("n", 20)
+		for _, step := range []struct {
+			name   string
+			was    int64
+			is     schema.Secret // revision 0: it is removed
+			want   error
+			stands schema.Secret
+		}{
+			{"replace what never was", 9, one, schema.ErrConflict, none},
+			{"remove what never was", 9, none, nil, none},
+			{"make it", 0, one, nil, one},
+			{"make it again", 0, one, nil, one},
+			{"make it after another", 0, other, schema.ErrConflict, one},
+			{"replace another revision", 9, other, schema.ErrConflict, one},
+			{"remove another revision", 9, none, schema.ErrConflict, one},
+			{"replace it", 10, two, nil, two},
+			{"replace it again", 10, two, nil, two},
+			{"replace what is no more", 10, other, schema.ErrConflict, two},
+			{"remove what is no more", 10, none, schema.ErrConflict, two},
+			{"remove it", 12, none, nil, none},
+			{"remove it again", 12, none, nil, none},
+			{"replace what is removed", 12, anew, schema.ErrConflict, none},
+			{"make it anew", 0, anew, nil, anew},
+		} {
+			var err error
+			if step.is.Revision == 0 {
+				err = b.store.DeleteSecret(b.ctx, b.tenant, "n", step.was)
+			} else {
+				err = b.store.SwapSecret(b.ctx, step.was, step.is)
+			}
+			if !errors.Is(err, step.want) || step.want == nil && err != nil {
+				b.Errorf("%s: got %v, want %v", step.name, err, step.want)
+			}
+			b.wantSecret(step.stands)
+		}
+	}},
+	{"its revision grows", func(b *bench) {
+		b.must(b.store.SwapSecret(b.ctx, 0, b.secret("n", 10)), "SwapSecret")
+		for name, c := range map[string]struct{ was, is int64 }{"the same": {10, 10}, "lower": {10, 9}, "none": {0, 0}, "negative": {-1, 5}} {
+			if err := b.store.SwapSecret(b.ctx, c.was, b.secret("n", c.is)); err == nil {
+				b.Errorf("%s: SwapSecret(%d → %d) = nil, want an error", name, c.was, c.is)
+			}
+		}
+		b.wantSecret(b.secret("n", 10))
+	}},
+	{"a tenant's are listed by name", func(b *bench) {
+		names := []string{"a", "a-b", "a.b", "aa", "b", "b0", "c"}
+		for _, i := range b.rnd.Perm(len(names)) {
+			b.must(b.store.SwapSecret(b.ctx, 0, b.secret(names[i], 1)), "SwapSecret")
+		}
+		other := b.secret("other", 1)
+		other.Tenant += "0"
+		b.must(b.store.SwapSecret(b.ctx, 0, other), "SwapSecret")
+		b.must(b.store.SwapSecret(b.ctx, 0, b.secret("gone", 1)), "SwapSecret")
+		b.must(b.store.DeleteSecret(b.ctx, b.tenant, "gone", 1), "DeleteSecret")
+		b.must(b.store.TouchSecret(b.ctx, b.tenant, "gone", b.now), "TouchSecret of a secret that was deleted")
+		for _, limit := range []int{1, 2, 7, 100} {
+			all := pages(b, "Secrets", limit, func(last *schema.Secret) ([]schema.Secret, error) {
+				return b.store.Secrets(b.ctx, b.tenant, or(last, func(s *schema.Secret) string { return s.Name }), limit)
+			})
+			var want []schema.Secret
+			for _, name := range names {
+				want = append(want, b.secret(name, 1))
+			}
+			if diff := cmp.Diff(want, all); diff != "" {
+				b.Errorf("Secrets, limit %d (-want +got):\n%s", limit, diff)
+			}
+		}
+		b.wantSecret(other)
+		other.Tenant, other.Revision = b.tenant, 0
+		b.wantSecret(other)
+	}},
+	{"its latest use is noted, and makes no secret", func(b *bench) {
+		b.must(b.store.TouchSecret(b.ctx, b.tenant, "n", b.now.Add(-time.Minute)), "TouchSecret of what never was")
+		b.wantSecret(b.secret("n", 0))
+		s := b.secret("n", 1)
+		b.must(b.store.SwapSecret(b.ctx, 0, s), "SwapSecret")
+		b.wantSecret(s) // the use was of another
+		for _, after := range []time.Duration{time.Minute, time.Hour, time.Second} {
+			b.must(b.store.TouchSecret(b.ctx, b.tenant, "n", b.now.Add(after)), "TouchSecret")
+		}
+		s.LastUsed = b.now.Add(time.Hour)
+		b.wantSecret(s)
+		next := b.secret("n", 2)
+		next.LastUsed = s.LastUsed
+		b.must(b.store.SwapSecret(b.ctx, 1, next), "SwapSecret")
+		b.wantSecret(next)
+		b.must(b.store.DeleteSecret(b.ctx, b.tenant, "n", 2), "DeleteSecret")
+		b.must(b.store.TouchSecret(b.ctx, b.tenant, "n", b.now.Add(2*time.Hour)), "TouchSecret of a secret that was deleted")
+		b.wantSecret(b.secret("n", 0))
+		list, err := b.store.Secrets(b.ctx, b.tenant, "", 10)
+		if err != nil || len(list) != 0 {
+			b.Errorf("Secrets = %+v, %v; want none", list, err)
+		}
+	}},
+	{"one as large as may be fits", func(b *bench) {
+		s := b.secret("n", 1)
+		s.Versions = nil
+		for i := range schema.MaxSecretVersions {
+			s.Versions = append(s.Versions, schema.SecretVersion{
+				Number: int64(i), SealedWith: strings.Repeat("k", 32), Sealed: bytes.Repeat([]byte{byte(i)}, schema.MaxSecretValue+28), CreatedAt: b.now,
+				CreatedBy: strings.Repeat("n", 127),
+			})
+		}
+		b.must(b.store.SwapSecret(b.ctx, 0, s), "SwapSecret")
+		b.wantSecret(s)
+	}},
+}

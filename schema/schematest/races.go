@@ -241,6 +241,18 @@ var contests = []contest{
 			return valid
 		}
 	}},
+	{name: "a secret", many: 8, sure: true, begin: func(b *bench, round int) (func(int) (int, error), func() int) {
+		name, was := fmt.Sprint("n", round), int64(0)
+		if round%2 == 1 {
+			was = 50
+			b.must(b.store.SwapSecret(b.ctx, 0, b.secret(name, was)), "SwapSecret")
+		}
+		return func(i int) (int, error) { return won(i, b.store.SwapSecret(b.ctx, was, b.secret(name, int64(100+i)))) }, func() int {
+			stands, err := b.store.Secret(b.ctx, b.tenant, name)
+			b.must(err, "Secret")
+			return int(stands.Revision - 100)
+		}
+	}},
 	{name: "signing keys", many: 8, sure: true, begin: func(b *bench, round int) (func(int) (int, error), func() int) {
 		tenant := fmt.Sprint(b.tenant, "-", round)
 		return func(i int) (int, error) {

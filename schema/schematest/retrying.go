@@ -195,6 +195,20 @@ func (r *retrying) SwapSigningKeys(ctx context.Context, tenant string, was int64
 	})
 }
 
+func (r *retrying) SwapSecret(ctx context.Context, was int64, is schema.Secret) error {
+	if err := is.Follows(was); err != nil {
+		return err // as in SwapSigningKeys
+	}
+	return decide(ctx, func() error { return r.around.SwapSecret(ctx, was, is) }, func() (mine, again bool, err error) {
+		stands, err := r.Secret(ctx, is.Tenant, is.Name)
+		return stands.Revision == is.Revision, stands.Revision == was, orNone(err)
+	})
+}
+
+func (r *retrying) DeleteSecret(ctx context.Context, tenant, name string, was int64) error {
+	return decide(ctx, func() error { return r.around.DeleteSecret(ctx, tenant, name, was) }, askAgain)
+}
+
 func (r *retrying) CreateAPIKey(ctx context.Context, k schema.APIKey) error {
 	return decide(ctx, func() error { return r.around.CreateAPIKey(ctx, k) }, askAgain)
 }

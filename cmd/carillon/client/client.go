@@ -5,7 +5,8 @@
 //	job*.go, apply.go, crontab.go, schedule.go   jobs, and recurring jobs from files
 //	run*.go, deadletter.go, operation.go         runs, dead letters, operations on all that matches
 //	task.go, target.go                           tasks and the targets that they call
-//	tenant.go, key.go, signing.go                tenants, API keys, signing keys
+//	auth.go                                      who makes a call; functions of AWS Lambda
+//	tenant.go, key.go, signing.go, secret.go     tenants, API keys, signing keys, secrets
 //	audit.go, stats.go                           who changed what; what the cluster did
 //	show.go                                      how jobs and runs are shown
 //	completion.go                                names that a shell completes
@@ -19,6 +20,6 @@ import "github.com/spf13/cobra"
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
 		jobCommand(), taskCommand(), runCommand(), scheduleCommand(), operationCommand(), deadLetterCommand(),
-		keyCommand(), signingCommand(), targetCommand(), tenantCommand(), auditCommand(), statsCommand(),
+		keyCommand(), signingCommand(), secretCommand(), targetCommand(), tenantCommand(), auditCommand(), statsCommand(),
 	}
 }

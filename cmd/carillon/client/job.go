@@ -41,14 +41,15 @@ type jobFlags struct {
 	payload, priority, key     string
 	maxAttempts                int
 	recurring                  recurringFlags
+	auth                       authFlags
 }
 
 func jobCreateCommand(r *cli.Remote) *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
-		Use:   "create (--url URL | --subject SUBJECT | --task NAME) [flags]",
+		Use:   "create (--url URL | --subject SUBJECT | --function NAME | --task NAME) [flags]",
 		Short: "Create a job: one-off, or recurring with --cron or --every",
-		Long: "Create a job that calls a URL, asks a NATS subject, or runs a task: once, now or at an instant, or again and again.\n\n" +
+		Long: "Create a job that calls a URL, asks a NATS subject, invokes a function of AWS Lambda, or runs a task: once, now or at an instant, or again and again.\n\n" +
 			"Without --idempotency-key one is drawn, so that it is safe to try again while the API is in trouble.",
 		Example: "  carillon job create --url http://127.0.0.1:8080/healthz --method GET --in 5s\n" +
 			"  carillon job create --task send-email --at 2026-11-21T10:00:00+01:00 --payload '{\"to\": \"a@example.com\"}'\n" +
@@ -72,6 +73,7 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try, at least once (default the API's)")
 	flags.StringVar(&f.key, "idempotency-key", "", "the same key and job make one job")
 	f.recurring.flags(cmd)
+	f.auth.flags(cmd)
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
 		now := time.Now()
 		job, err := f.request(cmd, now)
@@ -95,7 +97,7 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 	job := request.JobRequest{Key: f.key, Task: f.task, Priority: schema.Priority(f.priority)}
 	given := cmd.Flags().Changed
 	targets := 0
-	for _, target := range []struct{ flag, value string }{{"url", f.url}, {"subject", f.subject}, {"task", f.task}} {
+	for _, target := range []struct{ flag, value string }{{"url", f.url}, {"subject", f.subject}, {"function", f.auth.function}, {"task", f.task}} {
 		if !given(target.flag) {
 			continue
 		}
@@ -105,7 +107,7 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 	}
 	switch {
 	case targets != 1:
-		return job, cli.Usagef("state exactly one of --url, --subject and --task")
+		return job, cli.Usagef("state exactly one of --url, --subject, --function and --task")
 	case given("at") && given("in"):
 		return job, cli.Usagef("state --at or --in, not both")
 	case f.in < 0:
@@ -124,6 +126,12 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 	}
 	if f.subject != "" {
 		job.NATS = &schema.NATSTarget{Subject: f.subject}
+	}
+	if f.auth.function != "" {
+		job.Lambda = &schema.LambdaTarget{Function: f.auth.function}
+	}
+	if err := f.auth.state(cmd, &job.Work); err != nil {
+		return job, err
 	}
 	job.Timeout = schema.Duration(f.timeout)
 	if given("max-attempts") {
@@ -147,7 +155,7 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 		return job, err
 	}
 	if given("payload") {
-		if job.Payload, err = readPayload(f.payload, cmd.InOrStdin()); err != nil {
+		if job.Payload, err = readJSON("payload", f.payload, cmd.InOrStdin()); err != nil {
 			return job, err
 		}
 	}
@@ -174,25 +182,25 @@ func pairs(flag string, texts []string, separator string) (map[string]string, er
 	return m, nil
 }
 
-// readPayload returns the payload that a flag states: JSON, @file, or - for in.
-func readPayload(text string, in io.Reader) (json.RawMessage, error) {
-	payload := []byte(text)
+// readJSON returns what a flag states: JSON, @file, or - for in.
+func readJSON(flag, text string, in io.Reader) (json.RawMessage, error) {
+	stated := []byte(text)
 	var err error
 	file, isFile := strings.CutPrefix(text, "@")
 	switch {
 	case text == "-":
 		// One byte more than is allowed makes the API refuse it.
-		payload, err = io.ReadAll(io.LimitReader(in, request.MaxBody+1))
+		stated, err = io.ReadAll(io.LimitReader(in, request.MaxBody+1))
 	case isFile:
-		payload, err = os.ReadFile(file)
+		stated, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read payload: %w", err)
+		return nil, fmt.Errorf("read %s: %w", flag, err)
 	}
-	if !json.Valid(payload) {
-		return nil, cli.Usagef("--payload: %.60q is not JSON (a text needs its quotes: '\"text\"')", payload)
+	if !json.Valid(stated) {
+		return nil, cli.Usagef("--%s: %.60q is not JSON (a text needs its quotes: '\"text\"')", flag, stated)
 	}
-	return payload, nil
+	return stated, nil
 }
 
 func jobGetCommand(r *cli.Remote) *cobra.Command {

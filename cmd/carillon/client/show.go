@@ -82,6 +82,8 @@ func workOf(j *httpapi.Job) string {
 		return "nats " + j.NATS.Subject
 	case j.Script != nil:
 		return "script " + j.Script.Command
+	case j.Lambda != nil:
+		return "lambda " + j.Lambda.Function
 	}
 	return "task " + j.Task
 }

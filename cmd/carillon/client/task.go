@@ -33,12 +33,13 @@ type taskFlags struct {
 	timeout                       time.Duration
 	maxAttempts, maxConcurrent    int
 	guarantee, rate, schema, text string
+	auth                          authFlags
 }
 
 func taskSetCommand(r *cli.Remote) *cobra.Command {
 	var f taskFlags
 	cmd := &cobra.Command{
-		Use:   "set NAME [--url URL | --subject SUBJECT | --command NAME] [flags]",
+		Use:   "set NAME [--url URL | --subject SUBJECT | --command NAME | --function NAME] [flags]",
 		Short: "Make a task, or change what is stated of one that is there",
 		Long: "Make a task, or change what is stated of one that is there: what no flag states stays as it is.\n\n" +
 			"A rate bounds how many runs of the task start in a second (s), a minute (m) or an hour (h), in the whole cluster; those beyond wait.\n" +
@@ -47,6 +48,8 @@ func taskSetCommand(r *cli.Remote) *cobra.Command {
 		Example: "  carillon task set send-email --subject work.email --payload-schema @email.schema.json\n" +
 			"  carillon task set orders --url https://api.example.com/v2/orders --rate 100/s\n" +
 			"  carillon task set orders --rate 10/m --max-concurrent 5\n" +
+			"  carillon task set orders --auth '{\"bearer\": {\"secret\": \"orders-token\"}}'\n" +
+			"  carillon task set resize --function resize --aws-region eu-central-1 --credentials aws-resize --async\n" +
 			"  carillon task set orders --rate none --max-concurrent 0 --payload-schema none",
 		Args: cobra.ExactArgs(1),
 	}
@@ -64,6 +67,7 @@ func taskSetCommand(r *cli.Remote) *cobra.Command {
 	flags.IntVar(&f.maxConcurrent, "max-concurrent", 0, "runs under way at once at most; 0 = any number")
 	flags.StringVar(&f.schema, "payload-schema", "", "what payloads must fit: `JSON`, @file, - for standard input, or none")
 	flags.StringVar(&f.text, "description", "", "what it does")
+	f.auth.flags(cmd)
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 		var task request.TaskRequest
 		switch was, err := client.Task(cmd.Context(), args[0]); {
@@ -93,14 +97,14 @@ func isNotFound(err error) bool {
 func (f *taskFlags) state(cmd *cobra.Command, task *request.TaskRequest) error {
 	given := cmd.Flags().Changed
 	targets := 0
-	for _, flag := range []string{"url", "subject", "command"} {
+	for _, flag := range []string{"url", "subject", "command", "function"} {
 		if given(flag) {
 			targets++
 		}
 	}
 	switch {
 	case targets > 1:
-		return cli.Usagef("state at most one of --url, --subject and --command")
+		return cli.Usagef("state at most one of --url, --subject, --command and --function")
 	case given("rate") && f.rate == "": // an unset shell variable must not lift a limit
 		return cli.Usagef("--rate: state one, such as 100/s, or none")
 	case given("max-concurrent") && f.maxConcurrent < 0:
@@ -111,14 +115,17 @@ func (f *taskFlags) state(cmd *cobra.Command, task *request.TaskRequest) error {
 	// The other fields of a target of the same kind, such as its method, stay.
 	switch {
 	case given("url"):
-		task.HTTP, task.NATS, task.Script = cmp.Or(task.HTTP, new(schema.HTTPTarget)), nil, nil
+		task.Work = withTarget(task.Work, schema.Work{HTTP: cmp.Or(task.HTTP, new(schema.HTTPTarget))})
 		task.HTTP.URL = f.url
 	case given("subject"):
-		task.HTTP, task.NATS, task.Script = nil, cmp.Or(task.NATS, new(schema.NATSTarget)), nil
+		task.Work = withTarget(task.Work, schema.Work{NATS: cmp.Or(task.NATS, new(schema.NATSTarget))})
 		task.NATS.Subject = f.subject
 	case given("command"):
-		task.HTTP, task.NATS, task.Script = nil, nil, cmp.Or(task.Script, new(schema.ScriptTarget))
+		task.Work = withTarget(task.Work, schema.Work{Script: cmp.Or(task.Script, new(schema.ScriptTarget))})
 		task.Script.Command = f.command
+	case given("function"):
+		task.Work = withTarget(task.Work, schema.Work{Lambda: cmp.Or(task.Lambda, new(schema.LambdaTarget))})
+		task.Lambda.Function = f.auth.function
 	}
 	switch {
 	case task.HTTP == nil && (given("method") || given("header")):
@@ -137,6 +144,9 @@ func (f *taskFlags) state(cmd *cobra.Command, task *request.TaskRequest) error {
 	}
 	if given("arg") {
 		task.Script.Args = f.args
+	}
+	if err := f.auth.state(cmd, &task.Work); err != nil {
+		return err
 	}
 	if given("timeout") {
 		task.Timeout = schema.Duration(f.timeout)
@@ -167,12 +177,18 @@ func (f *taskFlags) state(cmd *cobra.Command, task *request.TaskRequest) error {
 	if given("payload-schema") {
 		if task.PayloadSchema = nil; f.schema != "none" {
 			var err error
-			if task.PayloadSchema, err = readPayload(f.schema, cmd.InOrStdin()); err != nil {
+			if task.PayloadSchema, err = readJSON("payload-schema", f.schema, cmd.InOrStdin()); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// withTarget returns w with another target, and its own limits.
+func withTarget(w, target schema.Work) schema.Work {
+	target.Timeout, target.Retry, target.Guarantee = w.Timeout, w.Retry, w.Guarantee
+	return target
 }
 
 // showTasks writes v as JSON, or the tasks as a table.
@@ -190,6 +206,8 @@ func showTasks(r *cli.Remote, cmd *cobra.Command, v any, tasks ...httpapi.Task) 
 			target = "nats " + t.NATS.Subject
 		case t.Script != nil:
 			target = "command " + t.Script.Command
+		case t.Lambda != nil:
+			target = "lambda " + t.Lambda.Function
 		}
 		if t.Retry != nil {
 			attempts = fmt.Sprint(t.Retry.MaxAttempts)

@@ -82,9 +82,10 @@ var layers = []layer{
 	{folder: "dispatcher/queue", imports: []string{"schema"}, tests: []string{"deploy/local/cluster"}},
 
 	{folder: "dispatcher", imports: []string{"schema", "schema/lease", "bucketer", "ring", "dispatcher/queue", "dispatcher/queue/fair"}, tests: append([]string{"bucketer/schedule", "bucketer/engine", "bucketer/runs", "bucketer/recurring"}, fakes...)},
-	{folder: "executor", imports: []string{"schema", "schema/lease", "bucketer", "dispatcher/queue", "executor/admission", "executor/target"}, tests: append([]string{"executor/webhook", "bucketer/engine", "bucketer/admin"}, fakes...)},
+	{folder: "executor", imports: []string{"schema", "schema/lease", "bucketer", "dispatcher/queue", "executor/admission", "executor/target", "executor/target/auth"}, tests: append([]string{"executor/webhook", "bucketer/engine", "bucketer/admin"}, fakes...)},
 	{folder: "executor/admission", imports: []string{"schema", "schema/lease", "bucketer", "dispatcher/queue", "dispatcher/queue/fair", "executor/target"}, tests: fakes},
-	{folder: "executor/target", imports: []string{"schema", "dispatcher/queue", "executor/webhook"}, tests: fakes},
+	{folder: "executor/target", imports: []string{"schema", "dispatcher/queue", "executor/webhook", "executor/target/auth"}, tests: fakes},
+	{folder: "executor/target/auth", imports: []string{"schema"}},
 	{folder: "executor/webhook"},
 	// What users' programs link: nothing of ours.
 	{folder: "executor/worker", tests: []string{"executor/target", "dispatcher/queue/...", "schema"}},
@@ -166,6 +167,16 @@ var libraries = []library{
 			"cmd/internal/node",    // runs the server inside `carillon dev`
 			"deploy/local/cluster", // keeps the server's program in go.mod and builds it
 		},
+	},
+	{
+		name:     "aws-sdk-go-v2",
+		prefixes: []string{"github.com/aws"},
+		owner:    "executor/target",
+	},
+	{
+		name:     "oauth2",
+		prefixes: []string{"golang.org/x/oauth2"},
+		owner:    "executor/target/auth",
 	},
 	{
 		name:     "memberlist",

@@ -12,12 +12,13 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// administration holds API keys, tenants with their quotas, signing keys, the audit log, and the
-// counts of each minute.
+// administration holds API keys, tenants with their quotas, signing keys, secrets, the audit log, and
+// the counts of each minute.
 type administration struct {
 	keys    *admin.Keys
 	tenants *admin.Tenants
 	signing *admin.Signing
+	secrets *admin.Secrets
 	audit   *admin.Audit
 	stats   admin.Stats
 	counts  *statsWriter
@@ -30,11 +31,13 @@ func (n *Node) openAdministration(now func() time.Time) (*administration, error)
 	if err != nil {
 		return nil, fmt.Errorf("secrets.keys: %w", err)
 	}
+	audit := admin.NewAudit(n.store, now, log, n.reg)
 	return &administration{
 		keys:    admin.NewKeys(n.store, n.queue, now, log),
 		signing: admin.NewSigning(n.store, keyring, n.queue, now),
+		secrets: admin.NewSecrets(n.store, keyring, n.queue, audit.Note, n.cfg.Node.Name, now, log, n.reg),
 		tenants: admin.NewTenants(n.store, n.queue, now, n.bucketers),
-		audit:   admin.NewAudit(n.store, now, log, n.reg),
+		audit:   audit,
 		stats:   admin.Stats{Store: n.store},
 		counts:  &statsWriter{store: n.store, gather: n.reg, node: n.cfg.Node.Name, now: now, log: log},
 	}, nil
@@ -52,19 +55,25 @@ func (n *Node) bucketers() (count int) {
 
 // run works until ctx ends, and then writes what is still unwritten.
 func (o *administration) run(ctx context.Context) error {
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = o.keys.Run(ctx) })  // returns nil
-	wg.Go(func() { _ = o.audit.Run(ctx) }) // returns nil
-	wg.Go(func() { o.counts.run(ctx) })
-	wg.Wait()
+	noting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var audit, others sync.WaitGroup
+	audit.Go(func() { _ = o.audit.Run(noting) }) // returns nil
+	others.Go(func() { _ = o.keys.Run(ctx) })    // returns nil
+	others.Go(func() { _ = o.secrets.Run(ctx) }) // returns nil
+	others.Go(func() { o.counts.run(ctx) })
+	others.Wait() // at the end, uses of secrets are still to be noted
+	stop()
+	audit.Wait()
 	return nil
 }
 
-// subscriptions are to changes of keys, tenants and signing keys by other nodes.
+// subscriptions are to changes of keys, tenants, signing keys and secrets by other nodes.
 func (o *administration) subscriptions(q queue.Signals) []subscription {
 	return []subscription{
 		topic(q, "changed keys", schema.TopicKey, o.keys.Changed),
 		topic(q, "changed tenants", schema.TopicTenant, o.tenants.Changed),
 		topic(q, "changed signing keys", schema.TopicSigning, o.signing.Changed),
+		topic(q, "changed secrets", schema.TopicSecret, o.secrets.Changed),
 	}
 }

@@ -243,7 +243,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}, httpapi.Deps{
 		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer, Operations: n.operations, DeadLetters: n.bucketer,
 		Ready: n.ready, Cluster: n.cluster, Gatherer: n.reg,
-		Keys: n.administration.keys, Signing: n.administration.signing, Tenants: n.administration.tenants, Quotas: n.administration.tenants, Targets: n.targets(), Audit: n.administration.audit, Stats: n.administration.stats,
+		Keys: n.administration.keys, Signing: n.administration.signing, Secrets: n.administration.secrets, Tenants: n.administration.tenants, Quotas: n.administration.tenants, Targets: n.targets(), Audit: n.administration.audit, Stats: n.administration.stats,
 	})
 	return err
 }
@@ -269,7 +269,7 @@ func (n *Node) assembleExecutor(stops *cleanups, room *target.ByteBudget) error 
 		return err
 	}
 	stops.push("http target", func() error { http.Close(); return nil })
-	targets := target.Set{HTTP: http, NATS: target.NewNATS(target.NATSConfig{Requester: n.queue, MaxOutput: n.cfg.Executor.MaxOutput, Budget: room})}
+	targets := target.Set{HTTP: http, Lambda: target.NewLambda(http), NATS: target.NewNATS(target.NATSConfig{Requester: n.queue, MaxOutput: n.cfg.Executor.MaxOutput, Budget: room})}
 	if n.scripts != nil {
 		targets.Script = n.scripts
 	}
@@ -282,12 +282,12 @@ func (n *Node) assembleExecutor(stops *cleanups, room *target.ByteBudget) error 
 	if n.cfg.Executor.Noop {
 		noop.Set(1)
 		n.log.Warn("executor.noop is set: EVERY RUN SUCCEEDS AT ONCE AND NOTHING IS CALLED. This is for measurements only")
-		targets = target.Set{HTTP: target.Noop{}, NATS: target.Noop{}, Script: target.Noop{}}
+		targets = target.Set{HTTP: target.Noop{}, NATS: target.Noop{}, Script: target.Noop{}, Lambda: target.Noop{}}
 	}
 	n.executor, err = executor.New(executor.Config{
 		Name: n.cfg.Node.Name, Region: n.cfg.Node.Region, Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,
 		Store: n.store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Queue: n.queue, Notices: n.queue, Signals: n.queue,
-		Targets: targets, Signer: n.administration.signing, Halt: n.halt, MaxOutput: n.cfg.Executor.MaxOutput,
+		Targets: targets, Signer: n.administration.signing, Secrets: n.administration.secrets, Halt: n.halt, MaxOutput: n.cfg.Executor.MaxOutput,
 		DrainTimeout: n.cfg.Executor.DrainTimeout,
 		Logger:       n.log.With("part", "executor"), Registerer: n.reg,
 	})
