@@ -9,11 +9,13 @@
 //	operations                 bulk work, backfills
 //	engine                     wires what follows for nodes and tests
 //	concurrency                wait lists of limits
+//	orchestration              runs of workflows
 //	recurring                  jobs that can have many runs
 //	runs                       what is done with a run after it was accepted
 //	tasks, admin               tasks; tenants, keys, signing, audit, counts
 //	bucketer                   this package
 //	schedule, payload          times of a rule; schemas of payloads
+//	workflow                   graphs of steps: what may start
 //
 // # What is authoritative
 //

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/orchestration"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/ring"
 	"carillon.dev/carillon/schema"
@@ -143,6 +144,8 @@ type Writer interface {
 	LaterStart(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error)
 	NotStarted(e schema.Entry, rec schema.Record, now time.Time) schema.Attempt
 	Record(ctx context.Context, attempts []schema.Attempt) error
+	// Advance advances workflow runs (package orchestration).
+	Advance(ctx context.Context, turns []*orchestration.Turn, room int)
 	WakeShard(ctx context.Context, shard schema.Shard, after schema.LimitKey, live *bucketer.Liveness) (next schema.LimitKey, err error)
 }
 

@@ -33,6 +33,7 @@
 //	move dispatched and settled                      cursor.go       shardstate, progress
 //	undecided entries, catch-up, lost next runs      recurring.go
 //	wake what limits hold back                       limits.go
+//	advance workflow runs, close their steps         workflows.go    workflow.Progress
 //	tell the ring whether we reach what we need      health.go
 //	say what waits                                   backlog.go
 //
@@ -72,6 +73,9 @@
 //     dispatchers share, not older than schema.ReservationLife / 2. What has none waits in memory
 //     for a conditional write, or is deferred to its start. No cursor moves over it before the
 //     deferral is durable.
+//  11. The entry of a step's run is closed only after its workflow run was advanced past the step's
+//     end. The entry of a workflow run is open until the workflow has ended, or a watch entry stands
+//     for it. A workflow run is advanced by one worker at a time.
 //
 // # Backlogs
 //
@@ -104,4 +108,5 @@
 //	a reservation and its late entry               the start is lost; another one is reserved
 //	a late entry and the record that names it      both may be found; the second sees the first's rows
 //	publishing and moving a cursor                 the next owner inspects more than it must
+//	a step's end and advancing its workflow run    the next owner finds the step's entry, or the run's
 package dispatcher

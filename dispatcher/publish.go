@@ -41,6 +41,12 @@ func (w *publisher) flush(ctx context.Context, now time.Time) (wake time.Time) {
 			w.settle.next = append(w.settle.next, p.ID)
 			continue
 		}
+		if p.Workflow {
+			w.state.Take(p)
+			p.Phase, p.Env = shardstate.Watching, nil
+			w.workflows.due(p, false)
+			continue
+		}
 		if !w.deferring.reserve(p, now) {
 			continue
 		}
@@ -83,7 +89,7 @@ func (w *publisher) granted(ctx context.Context, t *depth.Ticket, now time.Time)
 		return
 	}
 	w.state.Granted(p)
-	if p.Reserved && !now.Before(p.ID.Time().Add(schema.ReservationLife/2)) { // too late for its reservation
+	if p.Reserved && !now.Before(p.Env.Entry.Due().Add(schema.ReservationLife/2)) { // too late for its reservation
 		w.d.depth.Return(t.Subject, t.Tenant)
 		w.state.HoldAgain(p)
 		return
@@ -176,9 +182,9 @@ func isOutdated(p *shardstate.Pending, now time.Time) bool {
 // mayReread reports whether p may be read again with what waits of its flow. Each row is read again
 // once: else, where turns are rarer than rows grow old, it would never be published. Rows that the
 // sweep has passed are not, unless they were spilled then: what was published there and is done may
-// be forgotten, and would be taken for new.
+// be forgotten, and would be taken for new. Nor are steps: no scan finds their rows.
 func (w *publisher) mayReread(p *shardstate.Pending) bool {
-	return !p.Flow.Reread(p.ID) && (!p.ID.Time().Before(w.sweep.to) || p.Flow.Spilled(p.ID))
+	return !p.ID.IsStep() && !p.Flow.Reread(p.ID) && (!p.ID.Time().Before(w.sweep.to) || p.Flow.Spilled(p.ID))
 }
 
 // reread has p, which was taken, and what waits of its flow read again.

@@ -20,7 +20,7 @@ type replacer struct {
 
 // start replaces a batch of entries: watched ones, and published ones whose rows are about to
 // expire. Of other published ones the stream has the message: an executor that got it would find
-// the entry replaced and leave it, so a backlog would only grow.
+// the entry replaced and leave it, so a backlog would only grow. To a step its workflow run leads.
 func (w *replacer) start(ctx context.Context, now time.Time) {
 	if w.busy {
 		return
@@ -35,7 +35,7 @@ func (w *replacer) start(ctx context.Context, now time.Time) {
 		switch {
 		case p.Phase == shardstate.Watching && !p.Parked && now.After(p.ID.Bucket().End().Add(replaceAfter)):
 			ids = append(ids, p.ID)
-		case p.Phase == shardstate.Published && now.Sub(p.ID.Time()) > aging && now.Sub(p.Inspected) > inspectAgain:
+		case p.Phase == shardstate.Published && !p.ID.IsStep() && now.Sub(p.ID.Time()) > aging && now.Sub(p.Inspected) > inspectAgain:
 			p.Inspected = now
 			ids = append(ids, p.ID)
 		}
@@ -44,6 +44,12 @@ func (w *replacer) start(ctx context.Context, now time.Time) {
 		return
 	}
 	w.busy = true
+	watchAt := make(map[schema.EntryID]time.Time) // of workflow runs
+	for _, id := range ids {
+		if p, ok := w.state.Pending(id); ok && p.Workflow {
+			watchAt[id] = w.workflows.watchAt(p.Run, now)
+		}
+	}
 	var done, others []schema.EntryID // others are left to an inspection
 	w.work(ctx, func(ctx context.Context) error {
 		found, err := w.inspect.ids(ctx, ids)
@@ -57,7 +63,11 @@ func (w *replacer) start(ctx context.Context, now time.Time) {
 				others = append(others, m.entry.ID)
 				continue
 			}
-			watch, err := w.watchEntry(&m.entry, m.standing.Unnamed, now)
+			at, isWorkflow := watchAt[m.entry.ID]
+			if !isWorkflow {
+				at = time.Time{}
+			}
+			watch, err := w.watchEntry(&m.entry, m.standing.Unnamed, at, now)
 			if err != nil {
 				return err
 			}
@@ -73,6 +83,9 @@ func (w *replacer) start(ctx context.Context, now time.Time) {
 			}
 		}
 		for _, id := range done {
+			if p, ok := w.state.Pending(id); ok && p.Workflow {
+				w.workflows.replaced(p)
+			}
 			w.state.Done(id)
 		}
 		w.d.metrics.replaced.Add(float64(len(done)))
@@ -89,12 +102,15 @@ func isReplaceable(e *schema.Entry) bool { return e.Fault == nil && e.Spec.Kind 
 // watchEntry makes the watch entry that takes e's place. Its id is a function of what it stands for
 // and of its due time, so two owners write the same one. due is the smallest that lies ahead of
 //
+//	e is of a workflow run           at                         see workflows.watchAt
 //	e waits for its mark (unnamed)   first + watchStep · 2^n    the run itself may last that long
 //	else                             e.Due() + watchStep · n
-func (w *replacer) watchEntry(e *schema.Entry, unnamed bool, now time.Time) (schema.Entry, error) {
+func (w *replacer) watchEntry(e *schema.Entry, unnamed bool, at, now time.Time) (schema.Entry, error) {
 	due := e.Due()
 	first, _ := e.First() // zero for a later attempt's
-	if unnamed {
+	if !at.IsZero() {
+		due = at
+	} else if unnamed {
 		due = first.Time()
 		step := watchStep
 		for !due.Add(step).After(now) {

@@ -148,7 +148,7 @@ func (w *settler) actOn(ctx context.Context, all []inspected, now time.Time) {
 		case publishNew:
 			w.recurring.publishFirst(p, m)
 		case closeEntry:
-			w.state.Done(e.ID)
+			w.workflows.close(e)
 		case condemn:
 			w.state.Watch(e, now)
 			unreadable = append(unreadable, *e)
@@ -158,6 +158,9 @@ func (w *settler) actOn(ctx context.Context, all []inspected, now time.Time) {
 		case watch:
 			p := w.state.Watch(e, now)
 			p.Phase, p.Inspected, p.Parked, p.Session = shardstate.Watching, now, false, shardstate.SessionOf(&m.session)
+			if p.Workflow {
+				w.workflows.due(p, m.marks.Cancelled != nil)
+			}
 		case watchUntilDue:
 			if p := w.state.Watch(e, now); p.Phase == shardstate.Watching {
 				p.Inspected = e.Due().Add(-depth.Lead - inspectAgain)
@@ -188,7 +191,7 @@ func (w *settler) condemn(ctx context.Context, unreadable []schema.Entry, now ti
 				return
 			}
 			for i := range unreadable {
-				w.state.Done(unreadable[i].ID)
+				w.workflows.close(&unreadable[i])
 			}
 		})
 }
@@ -196,7 +199,7 @@ func (w *settler) condemn(ctx context.Context, unreadable []schema.Entry, now ti
 // repeat repeats the follow-ups of records that came without a notice, and closes their entries.
 func (w *settler) repeat(ctx context.Context, finished []bucketer.Finished) {
 	var mu sync.Mutex
-	var ok []schema.EntryID
+	var ok []*schema.Entry
 	w.work(ctx, func(ctx context.Context) error {
 		var errs error
 		w.d.writer.FollowUp(ctx, finished, func(i int, err error) {
@@ -206,7 +209,7 @@ func (w *settler) repeat(ctx context.Context, finished []bucketer.Finished) {
 				errs = errors.Join(errs, err)
 				return
 			}
-			ok = append(ok, finished[i].Entry.ID)
+			ok = append(ok, &finished[i].Entry)
 		})
 		return errs
 	}, func(_ time.Time, err error) {
@@ -215,8 +218,8 @@ func (w *settler) repeat(ctx context.Context, finished []bucketer.Finished) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		for _, id := range ok {
-			w.state.Done(id)
+		for _, e := range ok {
+			w.workflows.close(e)
 		}
 	})
 }

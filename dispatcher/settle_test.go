@@ -366,11 +366,11 @@ func TestWatchEntriesAreFunctions(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		s := r.shardOf(r.idle(), 0)
 		e := r.run(time.Now(), 0)
-		first, err := s.replace.watchEntry(&e, false, e.Due().Add(3*time.Minute+time.Second))
+		first, err := s.replace.watchEntry(&e, false, time.Time{}, e.Due().Add(3*time.Minute+time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := s.replace.watchEntry(&e, false, e.Due().Add(4*time.Minute-time.Second))
+		second, err := s.replace.watchEntry(&e, false, time.Time{}, e.Due().Add(4*time.Minute-time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}

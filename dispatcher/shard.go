@@ -38,6 +38,7 @@ type shard struct {
 	cursor    cursors    // cursor.go: dispatched and settled
 	recurring recurring  // recurring.go: jobs, catch-up, jobs without a next run
 	limits    limits     // limits.go: wait lists of limits
+	workflows workflows  // workflows.go: workflow runs
 
 	tookOver   time.Time // when the shard became ours
 	halts      int       // how often the process had been stopped by then
@@ -60,6 +61,7 @@ func newShard(d *Dispatcher, id schema.Shard) *shard {
 	s.late = lateReader{shard: s, LateReads: progress.NewLateReads()}
 	s.inspect.shard, s.settle.shard, s.replace.shard = s, s, s
 	s.recurring.shard, s.limits.shard = s, s
+	s.workflows = workflows{shard: s, runs: make(map[schema.RunID]*workflowRun)}
 	return s
 }
 
@@ -129,7 +131,7 @@ func (s *shard) run(ctx context.Context) {
 		s.upkeep(ctx, now)
 		wake := s.publish.flush(ctx, now)
 		s.deferring.start(ctx, now)
-		for _, at := range []time.Time{nextScan, s.resume.readOn(ctx, now)} {
+		for _, at := range []time.Time{nextScan, s.resume.readOn(ctx, now), s.workflows.wake} {
 			if wake.IsZero() || !at.IsZero() && at.Before(wake) {
 				wake = at
 			}
@@ -157,8 +159,8 @@ func (s *shard) readMail(ctx context.Context, now time.Time) {
 	for _, r := range mail.receipts {
 		s.publish.confirmed(ctx, r, now)
 	}
-	for _, n := range mail.notices {
-		s.publish.done(n.Entry)
+	for i := range mail.notices {
+		s.workflows.finished(&mail.notices[i])
 	}
 	for _, t := range mail.granted {
 		s.publish.granted(ctx, t, now)
@@ -179,6 +181,7 @@ func (s *shard) upkeep(ctx context.Context, now time.Time) {
 	s.recurring.upkeep(ctx, now)
 	s.late.upkeep(ctx, now)
 	s.limits.upkeep(ctx, now)
+	s.workflows.upkeep(ctx, now)
 }
 
 // relinquish withdraws every ticket, and returns what was granted meanwhile: others may use it.

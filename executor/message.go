@@ -134,9 +134,10 @@ func (m *message) wait(ctx context.Context, t time.Time) bool {
 
 // expiry returns when a row of the attempt leaves the store that is written at now: a retention
 // after the attempt may have ended, and after the run's own row. That row may be due later than the
-// entry, if the run was moved forward.
+// entry, if the run was moved forward. Those of a step are needed until its workflow ends.
 func (m *message) expiry(now time.Time) time.Time {
-	return m.x.writer.Expiry(later(m.entry.Due(), m.entry.Run().Time()), now.Add(m.timeout)).Add(bucketer.Outlast)
+	due := later(later(m.entry.Due(), m.entry.Run().Time()), m.entry.LivesUntil())
+	return m.x.writer.Expiry(due, now.Add(m.timeout)).Add(bucketer.Outlast)
 }
 
 // later returns the later of two instants.

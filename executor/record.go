@@ -23,6 +23,13 @@ type pendingWrite struct {
 	hasCell  bool // the row has a session, by which others may find the attempt lost
 }
 
+// succeeded reports whether the record is a success, and surely the only word on the run's end. Then
+// the owner of a step's shard goes on without reading its rows.
+func (w *pendingWrite) succeeded() bool {
+	rec := w.attempt.Record
+	return rec != nil && rec.Outcome == schema.Succeeded && !rec.Doubt && !rec.Redispatched && !w.recorded
+}
+
 // recorder writes rows in batches of one partition: record → follow-ups → notice → then. What
 // cannot be written is kept and tried again for as long as the executor lives.
 type recorder struct {
@@ -64,6 +71,8 @@ func (r *recorder) put(w pendingWrite) {
 		case r.wake <- struct{}{}:
 		default:
 		}
+	} else if w.entry.Spec.Step != nil && w.attempt.Record != nil {
+		r.hurry() // other steps wait for its end
 	}
 }
 
@@ -191,7 +200,9 @@ func (r *recorder) write(ctx context.Context, batch []pendingWrite) {
 		done = append(done, w)
 		if w.notify {
 			s := w.entry.ID.Shard()
-			notices[s] = append(notices[s], schema.Notice{Entry: w.entry.ID, Run: w.attempt.Run, Attempt: w.attempt.Number})
+			notices[s] = append(notices[s], schema.Notice{
+				Entry: w.entry.ID, Run: w.attempt.Run, Attempt: w.attempt.Number, Succeeded: w.succeeded(),
+			})
 		}
 	})
 	for s, n := range notices {

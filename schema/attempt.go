@@ -13,9 +13,9 @@ import (
 // Outcome is how an attempt ended.
 type Outcome string
 
-// The outcomes. Missed and Replaced belong to attempt 0 alone, which says why nothing started here.
-// Cancelled may be of any attempt, and so may Failed: with number 0 it is a retry that nobody could
-// write.
+// The outcomes. Missed, Skipped and Replaced belong to attempt 0 alone, which says why nothing
+// started here. Cancelled may be of any attempt, and so may Failed: with number 0 it is a retry that
+// nobody could write, or a step that could not be started.
 const (
 	Succeeded Outcome = "succeeded"
 	Failed    Outcome = "failed"
@@ -27,12 +27,15 @@ const (
 	Cancelled  Outcome = "cancelled"
 	Missed     Outcome = "missed"
 	Replaced   Outcome = "handed_on" // another entry replaces this one: see To
+	Skipped    Outcome = "skipped"   // a step that its workflow did not run
+	// Began: a run of a workflow is under way. It ends under the same number and fence.
+	Began Outcome = "began"
 )
 
 // known reports whether o is one of them. A newer version may know more.
 func (o Outcome) known() bool {
 	switch o {
-	case Succeeded, Failed, TimedOut, Lost, Superseded, Cancelled, Missed, Replaced:
+	case Succeeded, Failed, TimedOut, Lost, Superseded, Cancelled, Missed, Replaced, Skipped, Began:
 		return true
 	}
 	return false

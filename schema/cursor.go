@@ -50,6 +50,9 @@ type Notice struct {
 	Entry   EntryID
 	Run     RunID
 	Attempt int
+	// Succeeded: the run has succeeded, and nothing else was ever said of its end. The owner need
+	// not read the rows of a step to know what comes next.
+	Succeeded bool
 }
 
 // Hints carries entries that may lie behind their dispatcher's scan to the owner of their shard.

@@ -36,6 +36,7 @@
 //	session.go clock.go               an executor's lease on life; what is assumed of clocks
 //	cursor.go                         watermarks of shards, settings, hints and notices to owners
 //	deadletter.go output.go           runs that failed for good; long outputs and reports
+//	step.go                           ids of the steps of a workflow run, what their entries say
 //	tenant.go signing.go              tenants, API keys, signing keys, secrets
 //	operation.go audit.go             bulk work; the audit log and counts of minutes
 //	memo.go                           decoded specs that are remembered

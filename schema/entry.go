@@ -32,6 +32,8 @@ const (
 	KindWatch        Kind = "watch"      // replaces an entry still open long after its bucket's end
 	// KindCatchUp: works off nominal times that were missed: starts nothing by itself.
 	KindCatchUp Kind = "catch_up"
+	// KindDefinition: what a workflow run keeps of its workflow, as a payload. It starts nothing.
+	KindDefinition Kind = "definition"
 )
 
 // Trigger says what asked for a run. The zero value is the schedule.
@@ -101,6 +103,9 @@ type Spec struct {
 	PayloadSize int `json:"payload_size,omitempty"`
 	// PayloadAt: … under this entry; zero means under this very one
 	PayloadAt EntryID `json:"payload_at,omitzero"`
+
+	Workflow *WorkflowRun `json:"workflow,omitempty"` // the run is one of a workflow
+	Step     *Step        `json:"step,omitempty"`     // the run is a step of one
 }
 
 // First returns the entry whose right to start the run's first attempt e has: e itself, or the one
@@ -127,7 +132,10 @@ func (e *Entry) MisfireFrom() time.Time {
 // RequestedAt returns for when the attempt that e starts was asked: the due time of First, or e's
 // own for a later attempt.
 func (e *Entry) RequestedAt() time.Time {
-	if first, ok := e.First(); ok {
+	switch first, ok := e.First(); {
+	case ok && first.IsStep():
+		return e.stepDue()
+	case ok:
 		return first.Time()
 	}
 	return e.Due()
@@ -137,7 +145,10 @@ func (e *Entry) RequestedAt() time.Time {
 // [Spec.Start] of First. If e replaces another entry, that one's acceptance is not known; its id
 // holds the later of due time and acceptance, to the ms.
 func (e *Entry) LatenessFrom() time.Time {
-	if first, ok := e.First(); ok && first != e.ID {
+	switch first, ok := e.First(); {
+	case ok && first.IsStep():
+		return e.stepDue()
+	case ok && first != e.ID:
 		return first.Time()
 	}
 	return e.Spec.Start(e.ID)
@@ -238,8 +249,30 @@ func (e *Entry) Run() RunID {
 	return e.Spec.Of
 }
 
-// Due returns the entry's due time.
-func (e *Entry) Due() time.Time { return e.ID.Time() }
+// Due returns the entry's due time. A step is due when it was found that it may start.
+func (e *Entry) Due() time.Time {
+	if e.ID.IsStep() {
+		return e.stepDue()
+	}
+	return e.ID.Time()
+}
+
+// stepDue returns when the step's run was first due.
+func (e *Entry) stepDue() time.Time {
+	if e.Spec.Step == nil || e.Spec.Step.Due.IsZero() {
+		return e.ID.Time()
+	}
+	return e.Spec.Step.Due
+}
+
+// LivesUntil returns the instant to which the rows of the entry's run are needed at least, besides
+// its due time: the end of the workflow of which it is a step; zero: none.
+func (e *Entry) LivesUntil() time.Time {
+	if e.Spec.Step == nil {
+		return time.Time{}
+	}
+	return e.Spec.Step.Until
+}
 
 // LargePayload returns the id under which payloads holds the entry's payload, if it lies there.
 func (e *Entry) LargePayload() (EntryID, bool) {

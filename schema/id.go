@@ -44,10 +44,12 @@ func (p Partition) String() string { return fmt.Sprintf("%d/%d", p.Bucket, p.Sha
 
 // EntryID is the address of an entry: a UUIDv8 (RFC 9562, section 5.8) laid out as
 //
-//	48 bits time, ms | 4 bits version 8 | 12 bits shard | 2 bits variant | 62 bits hash
+//	1 bit step | 47 bits time, ms | 4 bits version 8 | 12 bits shard | 2 bits variant | 62 bits hash
 //
 // so that partition and clustering position follow from it, and the byte order of the ids
 // of one partition is the order of their due times. The zero EntryID is no id.
+//
+// The first bit is set in the runs of a workflow's steps: see MakeStepID.
 type EntryID [16]byte
 
 // RunID is the EntryID of the entry that a run was born with. It names the run for its whole
@@ -57,14 +59,14 @@ type RunID = EntryID
 // hashMask keeps the 62 hash bits of an id.
 const hashMask = 1<<62 - 1
 
-// maxIDMillis is the last instant that fits an id's 48 bits, in ms since the Unix epoch (the year
-// 10889).
-const maxIDMillis = 1<<48 - 1
+// maxIDMillis is the last instant that fits an id's 47 bits, in ms since the Unix epoch (the year
+// 6429).
+const maxIDMillis = 1<<47 - 1
 
 // MakeEntryID builds the id of an entry due at t (truncated to ms, clamped to the range that
-// 48 bits hold) in shard s. Only the low 62 bits of hash are used.
+// 47 bits hold) in shard s. Only the low 62 bits of hash are used.
 func MakeEntryID(t time.Time, s Shard, hash uint64) EntryID {
-	ms := uint64(min(max(t.UnixMilli(), 0), maxIDMillis)) // #nosec G115 -- clamped to 48 bits
+	ms := uint64(min(max(t.UnixMilli(), 0), maxIDMillis)) // #nosec G115 -- clamped to 47 bits
 	var id EntryID
 	binary.BigEndian.PutUint64(id[:8], ms<<16|0x8000|uint64(s&(MaxShards-1)))
 	binary.BigEndian.PutUint64(id[8:], 1<<63|hash&hashMask)
@@ -78,9 +80,13 @@ func FirstID(t time.Time, s Shard) EntryID { return MakeEntryID(t, s, 0) }
 // LastID returns the highest id of shard s with the time t.
 func LastID(t time.Time, s Shard) EntryID { return MakeEntryID(t, s, hashMask) }
 
-// Time returns the instant of the id, in UTC, to the ms. For an entry that is its due time.
-func (id EntryID) Time() time.Time {
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC() // #nosec G115 -- 48 bits
+// Time returns the instant of the id, in UTC, to the ms. For an entry that is its due time. For the
+// run of a step it is the time of its workflow run.
+func (id EntryID) Time() time.Time { return time.UnixMilli(id.millis() & maxIDMillis).UTC() }
+
+// millis returns the first 48 bits.
+func (id EntryID) millis() int64 {
+	return int64(binary.BigEndian.Uint64(id[:8]) >> 16) // #nosec G115 -- 48 bits
 }
 
 // Shard returns the shard that the entry was born with.
@@ -91,8 +97,8 @@ func (id EntryID) Shard() Shard {
 // Hash returns the 62 hash bits.
 func (id EntryID) Hash() uint64 { return binary.BigEndian.Uint64(id[8:]) & hashMask }
 
-// Bucket returns the bucket in which the entry's row lies.
-func (id EntryID) Bucket() Bucket { return BucketOf(id.Time()) }
+// Bucket returns the bucket in which the entry's row lies. That of a step lies beyond all times.
+func (id EntryID) Bucket() Bucket { return BucketOf(time.UnixMilli(id.millis())) }
 
 // Partition returns the partition in which the entry's row lies.
 func (id EntryID) Partition() Partition { return Partition{id.Bucket(), id.Shard()} }

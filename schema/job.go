@@ -77,6 +77,8 @@ type JobSpec struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Misfire     *Misfire          `json:"misfire,omitempty"`
 	Concurrency *Concurrency      `json:"concurrency,omitempty"`
+	// Workflow: the job is a workflow, and has neither task nor work.
+	Workflow *JobWorkflow `json:"workflow,omitempty"`
 
 	// JitterStated: the job stated its jitter. Otherwise Schedule.Jitter is the default.
 	JitterStated bool `json:"jitter_stated,omitempty"`
@@ -90,6 +92,22 @@ type JobSpec struct {
 	// Past are the generations that were in force until shortly before this one, the latest first.
 	// Nothing of them starts any more, but their late runs are still recorded.
 	Past []PastGeneration `json:"past,omitempty"`
+}
+
+// JobWorkflow is what the job says that is a workflow.
+type JobWorkflow struct {
+	// Definition is the steps, as package orchestration stores them, at most MaxPayload bytes.
+	Definition []byte `json:"definition"`
+	// Deadline is how long after its due time a run ends at the latest: in force.
+	Deadline Duration `json:"deadline"`
+}
+
+// WorkflowRun returns what marks the runs of the job if it is a workflow; nil: it is none.
+func (s *JobSpec) WorkflowRun() *WorkflowRun {
+	if s.Workflow == nil {
+		return nil
+	}
+	return new(WorkflowRun)
 }
 
 // PastGeneration is what is remembered of a generation that was replaced twice.

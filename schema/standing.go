@@ -53,7 +53,7 @@ func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool
 		case e.Spec.Kind == KindCatchUp:
 			// Its steps have nothing to do with what became of the run that they begin with.
 		case a.Unstarted(), a.Record == nil && a.Session == nil:
-		case a.Record == nil && live(*a.Session):
+		case a.Record == nil && live(*a.Session), a.Record != nil && a.Record.Outcome == Began:
 			st.Live = true
 		case a.Record == nil:
 			st.Dead = append(st.Dead, *a)
@@ -84,9 +84,9 @@ func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool
 }
 
 // leaves reports whether something follows from the attempt's record: the next start, a line in the
-// history of the job, a dead letter or its resolution.
+// history of the job, a dead letter or its resolution, the next step of a workflow.
 func (a *Attempt) leaves(e *Entry) bool {
-	return !a.Record.Next.IsZero() || !e.Spec.Job.IsZero() || a.Record.Ruined() || a.Record.Doubt
+	return !a.Record.Next.IsZero() || !e.Spec.Job.IsZero() || a.Record.Ruined() || a.Record.Doubt || e.Spec.Step != nil
 }
 
 // precedes reports whether the follow-ups of a are to be repeated rather than those of b. A success

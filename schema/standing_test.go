@@ -21,6 +21,7 @@ func TestJudge(t *testing.T) {
 		return func(r *schema.Record) { r.To, r.Reason = to, schema.Deferred }
 	}
 	ofJob := schema.Spec{Job: schema.MakeJobID(begin, 1, 1)}
+	ofWorkflow, ofStep := schema.Spec{Workflow: new(schema.WorkflowRun)}, schema.Spec{Step: new(schema.Step)}
 	catchUp := schema.Spec{Kind: schema.KindCatchUp, Of: theRun, Job: ofJob.Job}
 	for _, c := range []struct {
 		name     string
@@ -39,6 +40,9 @@ func TestJudge(t *testing.T) {
 	}{
 		{name: "nothing happened", id: theRun, spec: run, next: 1},
 		{name: "running", id: theRun, spec: run, attempts: rows{}.under(1, "live"), live: true, next: 1},
+		{name: "a workflow has begun", id: theRun, spec: ofWorkflow, attempts: rows{}.ended(1, schema.Began, byRun), live: true, next: 1},
+		{name: "a workflow has ended", id: theRun, spec: ofWorkflow, attempts: rows{}.ended(1, schema.Succeeded, byRun), over: true, next: 1},
+		{name: "a step has succeeded: others may follow", id: theRun, spec: ofStep, attempts: rows{}.ended(1, schema.Succeeded, byRun), over: true, repeat: 1, next: 1},
 		{name: "its session fell", id: theRun, spec: run, attempts: rows{}.under(1, "dead"), dead: 1, next: 2},
 		{name: "lost, and started again from here", id: theRun, spec: run, attempts: rows{}.ended(1, schema.Lost, byRun), next: 2},
 		{name: "succeeded", id: theRun, spec: run, attempts: rows{}.ended(1, schema.Succeeded, byRun), over: true, next: 1},

@@ -5,7 +5,7 @@ import "slices"
 // State is where a run stands, folded from its rows.
 type State string
 
-// The states. Succeeded, failed, cancelled and missed are terminal.
+// The states. Succeeded, failed, cancelled, missed and skipped are terminal.
 const (
 	StatePending   State = "pending"
 	StateRunning   State = "running"
@@ -14,12 +14,13 @@ const (
 	StateFailed    State = "failed"
 	StateCancelled State = "cancelled"
 	StateMissed    State = "missed"
+	StateSkipped   State = "skipped" // of a step
 )
 
 // Terminal reports whether s is a run's end.
 func (s State) Terminal() bool {
 	switch s {
-	case StateSucceeded, StateFailed, StateCancelled, StateMissed:
+	case StateSucceeded, StateFailed, StateCancelled, StateMissed, StateSkipped:
 		return true
 	}
 	return false
@@ -33,17 +34,17 @@ func (s State) Terminal() bool {
 //	a success                                                       succeeded
 //	a cancel mark or outcome, and no live session                   cancelled
 //	a final failure, and no cancel that waits for a live session    failed
-//	a live session                                                  running
+//	a live session, or a workflow that has begun                    running
 //	an attempt that cannot be understood and that none followed     failed
 //	a next start in the last record                                 retrying
-//	attempt 0 says that the run was missed                          missed
+//	attempt 0 says that the run was missed, or skipped              missed, skipped
 //	none of these                                                   pending
 //
 // A run whose last attempt cannot be understood has failed: nobody knows whether it may start
 // again, so it does not. If that record is written again, or read by a version that understands it,
 // it counts.
 func Fold(marks Marks, attempts []Attempt, live func(SessionRef) bool) State {
-	var success, cancelled, final, running, missed, faulty bool
+	var success, cancelled, final, running, missed, skipped, faulty bool
 	var last *Attempt // the highest started attempt with a record
 	cancelled = marks.Cancelled != nil
 	for i := range attempts {
@@ -66,6 +67,10 @@ func Fold(marks Marks, attempts []Attempt, live func(SessionRef) bool) State {
 			cancelled = true
 		case Missed:
 			missed = true
+		case Skipped:
+			skipped = true
+		case Began:
+			running = true
 		case Failed, TimedOut, Lost:
 			final = final || a.Record.Final
 		}
@@ -91,6 +96,8 @@ func Fold(marks Marks, attempts []Attempt, live func(SessionRef) bool) State {
 		return StateRetrying
 	case missed:
 		return StateMissed
+	case skipped:
+		return StateSkipped
 	}
 	return StatePending
 }

@@ -63,6 +63,15 @@ func TestFold(t *testing.T) {
 		{name: "success while another attempt lives", attempts: rows{}.ended(1, schema.Succeeded).under(2, "live"), want: schema.StateSucceeded},
 		{name: "failure recorded after a success", attempts: rows{}.ended(1, schema.Succeeded).ended(2, schema.Superseded), want: schema.StateSucceeded},
 
+		// Runs of workflows, and steps that are not run.
+		{name: "a workflow has begun", attempts: rows{}.ended(1, schema.Began), want: schema.StateRunning},
+		{name: "a workflow has begun, and its run was cancelled", marks: cancelled, attempts: rows{}.ended(1, schema.Began), want: schema.StateRunning},
+		{name: "a workflow failed", attempts: rows{}.ended(1, schema.Failed, final), want: schema.StateFailed},
+		{name: "a step was skipped", attempts: rows{}.ended(0, schema.Skipped), want: schema.StateSkipped},
+		{name: "a step was skipped while it ran to its end", attempts: rows{}.ended(0, schema.Skipped).ended(1, schema.Succeeded), want: schema.StateSucceeded},
+		{name: "a step was taken over", attempts: rows{}.ended(0, schema.Succeeded), want: schema.StateSucceeded},
+		{name: "a step could not be started", attempts: rows{}.ended(0, schema.Failed, final), want: schema.StateFailed},
+
 		// A cancel mark or outcome with no live session → cancelled.
 		{name: "cancelled before it started", marks: cancelled, want: schema.StateCancelled},
 		{name: "cancelled, as attempt 0 says", attempts: rows{}.ended(0, schema.Cancelled), want: schema.StateCancelled},

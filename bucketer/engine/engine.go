@@ -8,6 +8,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/concurrency"
+	"carillon.dev/carillon/bucketer/orchestration"
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/bucketer/tasks"
@@ -18,6 +19,7 @@ type (
 	runParts  = runs.Runs
 	taskParts = tasks.Tasks
 	jobs      = recurring.Jobs
+	workflows = orchestration.Orchestrator
 )
 
 // Engine has the methods of all its parts.
@@ -27,6 +29,7 @@ type Engine struct {
 	*taskParts
 	*jobs
 	*concurrency.WaitLists
+	*workflows
 }
 
 // New returns an Engine, which refuses writes until Refresh or Watch has read the settings.
@@ -48,7 +51,11 @@ func New(c bucketer.Config) (*Engine, error) {
 	w := concurrency.New(concurrency.Config{
 		Bucketer: b, Runs: r, Jobs: j, Store: c.Store, Logger: c.Logger, Registerer: c.Registerer,
 	})
-	return &Engine{b, r, t, j, w}, nil
+	o := orchestration.New(orchestration.Config{
+		Bucketer: b, Runs: r, Jobs: j, Store: c.Store, Now: c.Now, Logger: c.Logger, Registerer: c.Registerer,
+	})
+	r.RetryWorkflows(o.RetryWorkflow)
+	return &Engine{b, r, t, j, w, o}, nil
 }
 
 // RunParts returns the part that shows and changes runs.

@@ -34,7 +34,7 @@ func (o *pages) page(ctx context.Context, op *schema.Operation, at string, limit
 // jobsPage lists jobs, newest first, from the newest one at the time when the operation was made.
 func (o *pages) jobsPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
 	f := &op.Spec.Filter
-	filter := recurring.JobFilter{State: schema.JobState(f.State), NamePrefix: f.NamePrefix}
+	filter := recurring.JobFilter{Kind: recurring.NoWorkflows, State: schema.JobState(f.State), NamePrefix: f.NamePrefix}
 	filter.Label, filter.Value, _ = strings.Cut(f.Label, "=")
 	before := schema.MakeJobID(op.ID.Time().Add(time.Millisecond), 0, 0)
 	if at != "" {

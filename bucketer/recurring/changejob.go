@@ -34,7 +34,8 @@ const (
 var endless = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
 // PutJob creates the tenant's job of that name, or replaces what it says. ifMatch is the generation
-// that it must have, 0 = any or none.
+// that it must have, 0 = any or none. A workflow stays one, and no other job becomes one:
+// ErrWorkflowHasName, ErrJobHasName.
 func (j *Changer) PutJob(ctx context.Context, tenant, name string, ifMatch int64, spec schema.JobSpec) (job schema.Job, created bool, err error) {
 	spec.Tenant, spec.Name = tenant, name
 	for range changeTries {
@@ -43,7 +44,7 @@ func (j *Changer) PutJob(ctx context.Context, tenant, name string, ifMatch int64
 			return schema.Job{}, false, fmt.Errorf("job %q: %w", name, err)
 		}
 		if err == nil {
-			job, err = j.ChangeJob(ctx, tenant, id, ifMatch, func(s *schema.JobSpec) error { *s = spec; return nil })
+			job, err = j.ChangeJob(ctx, tenant, id, ifMatch, func(s *schema.JobSpec) error { return replaceSpec(s, &spec) })
 			if !errors.Is(err, bucketer.ErrFinished) && !errors.Is(err, schema.ErrNotFound) {
 				return job, false, err
 			}
@@ -60,6 +61,18 @@ func (j *Changer) PutJob(ctx context.Context, tenant, name string, ifMatch int64
 		}
 	}
 	return schema.Job{}, false, fmt.Errorf("put job %q: %w: it keeps changing", name, schema.ErrUnavailable)
+}
+
+// replaceSpec puts what is asked for in the place of what a job says.
+func replaceSpec(says, asked *schema.JobSpec) error {
+	switch was, is := says.Workflow != nil, asked.Workflow != nil; {
+	case was && !is:
+		return ErrWorkflowHasName
+	case is && !was:
+		return ErrJobHasName
+	}
+	*says = *asked
+	return nil
 }
 
 // ChangeJob changes what a job says. change gets a copy of the spec and may be called again with a

@@ -3,6 +3,7 @@ package recurring
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -392,4 +393,46 @@ func TestTheCutLiesAheadOfTheClock(t *testing.T) {
 	if least := knownBefore + 100*time.Millisecond; cutAhead < least {
 		t.Errorf("cutAhead is %v, want at least %v", cutAhead, least)
 	}
+}
+
+// What has a name stays what it is: a workflow, or a job that is none.
+func TestPutJobKeepsWorkflowsAndJobsApart(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		flow := schema.JobSpec{Workflow: &schema.JobWorkflow{Definition: []byte("x"), Deadline: schema.Duration(time.Hour)}}
+		put := func(name string, spec schema.JobSpec, want error) schema.Job {
+			t.Helper()
+			job, _, err := w.PutJob(ctx, "t", name, 0, spec)
+			if !errors.Is(err, want) || want == nil && err != nil {
+				t.Errorf("PutJob of %s = %v, want %v", name, err, want)
+			}
+			return job
+		}
+		a, b := put("a", every(time.Minute), nil), put("b", flow, nil)
+		put("a", flow, ErrJobHasName)
+		put("b", every(time.Minute), ErrWorkflowHasName)
+		changed := flow
+		changed.Workflow = &schema.JobWorkflow{Definition: []byte("y"), Deadline: schema.Duration(time.Hour)}
+		if again := put("b", changed, nil); again.ID != b.ID || string(again.Current.Spec.Workflow.Definition) != "y" {
+			t.Errorf("PutJob of another definition = %+v, want it in the place of the first", again.Current.Spec)
+		}
+		for kind, want := range map[JobKind][]schema.JobID{"": {b.ID, a.ID}, NoWorkflows: {a.ID}, OnlyWorkflows: {b.ID}} {
+			jobs, _, err := w.ListJobs(ctx, "t", JobFilter{Kind: kind}, schema.JobID{}, 10)
+			var got []schema.JobID
+			for i := range jobs {
+				got = append(got, jobs[i].ID)
+			}
+			slices.SortFunc(got, func(x, y schema.JobID) int { return schema.EntryID(y).Compare(schema.EntryID(x)) })
+			slices.SortFunc(want, func(x, y schema.JobID) int { return schema.EntryID(y).Compare(schema.EntryID(x)) })
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("ListJobs of the kind %q = %v, %v; want %v", kind, got, err, want)
+			}
+		}
+		if _, err := w.CancelJob(ctx, "t", b.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		if job := put("b", every(time.Minute), nil); job.ID == b.ID {
+			t.Error("PutJob after a cancel made a job of the workflow")
+		}
+	})
 }

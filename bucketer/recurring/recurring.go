@@ -12,6 +12,10 @@ import (
 var (
 	// ErrNameTaken: another job of the tenant has the name (409).
 	ErrNameTaken = errors.New("another job has this name")
+	// ErrWorkflowHasName and ErrJobHasName: the name is that of a workflow, or of a job that is none
+	// (409). What has a name never becomes the other.
+	ErrWorkflowHasName = errors.New("a workflow has this name")
+	ErrJobHasName      = errors.New("a job that is no workflow has this name")
 	// ErrStale: the job is no longer of the generation that the caller saw; nothing was changed
 	// (412).
 	ErrStale = errors.New("the job was changed meanwhile")
@@ -24,8 +28,19 @@ type Occurrence struct {
 	Due     time.Time // Nominal + the job's offset
 }
 
+// JobKind says which jobs are meant: workflows, those that are none, or both ("").
+type JobKind string
+
+// The kinds. What is stored of a job that cannot be understood does not say what it is: it counts as
+// none.
+const (
+	NoWorkflows   JobKind = "job"
+	OnlyWorkflows JobKind = "workflow"
+)
+
 // JobFilter selects jobs that can have many runs. Its zero fields select all.
 type JobFilter struct {
+	Kind         JobKind
 	State        schema.JobState
 	Label, Value string // only jobs that have the label with this value; Label "" = any
 	NamePrefix   string
@@ -34,6 +49,9 @@ type JobFilter struct {
 // Matches reports whether the job is one of those that f selects.
 func (f JobFilter) Matches(j *schema.Job) bool {
 	s := &j.Current.Spec
+	if f.Kind != "" && (f.Kind == OnlyWorkflows) != (s.Workflow != nil) {
+		return false
+	}
 	if f.State != "" && j.Current.State != f.State || !strings.HasPrefix(s.Name, f.NamePrefix) {
 		return false
 	}

@@ -26,8 +26,10 @@ func TestJobFilterMatches(t *testing.T) {
 		"its name":               {JobFilter{NamePrefix: "nightly-report"}, true},
 		"more than its name":     {JobFilter{NamePrefix: "nightly-report-2"}, false},
 		"another name":           {JobFilter{NamePrefix: "x"}, false},
-		"all of it":              {JobFilter{schema.JobActive, "team", "billing", "n"}, true},
-		"all but one field":      {JobFilter{schema.JobActive, "team", "billing", "x"}, false},
+		"all of it":              {JobFilter{NoWorkflows, schema.JobActive, "team", "billing", "n"}, true},
+		"all but one field":      {JobFilter{NoWorkflows, schema.JobActive, "team", "billing", "x"}, false},
+		"no workflow":            {JobFilter{Kind: NoWorkflows}, true},
+		"a workflow":             {JobFilter{Kind: OnlyWorkflows}, false},
 		"the middle of its name": {JobFilter{NamePrefix: "report"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

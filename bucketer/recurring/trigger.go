@@ -2,6 +2,7 @@ package recurring
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -13,6 +14,13 @@ import (
 // TriggerJob runs a job now, whatever its schedule says and also while it is paused; a cancelled
 // job answers ErrFinished. The same key and body give the same run.
 func (j *Changer) TriggerJob(ctx context.Context, tenant string, id schema.JobID, key, bodyHash string) (bucketer.Receipt, error) {
+	return j.TriggerWith(ctx, tenant, id, nil, key, bodyHash)
+}
+
+// TriggerWith is TriggerJob with a payload of its own; nil means the job's.
+func (j *Changer) TriggerWith(
+	ctx context.Context, tenant string, id schema.JobID, payload json.RawMessage, key, bodyHash string,
+) (bucketer.Receipt, error) {
 	now := j.now()
 	if _, err := j.core.InForce(); err != nil {
 		j.core.CountRefused("not_ready")
@@ -30,6 +38,9 @@ func (j *Changer) TriggerJob(ctx context.Context, tenant string, id schema.JobID
 	}
 	// The task may have changed since the payload was checked. A task that does not exist is no
 	// fault of the payload: the run will say so.
+	if payload != nil {
+		job.Current.Spec.Payload = payload
+	}
 	if err := j.core.CheckTask(ctx, tenant, job.Current.Spec.Task, job.Current.Spec.Payload); err != nil && !errors.Is(err, bucketer.ErrNoTask) {
 		return bucketer.Receipt{}, fmt.Errorf("trigger job %s: %w", id, err)
 	}
@@ -53,5 +64,6 @@ func (j *Reader) RunOf(job *schema.Job, trigger schema.Trigger, due, now time.Ti
 	return schema.NewEntry(id, schema.Spec{
 		Tenant: spec.Tenant, Nominal: id.Time(), Accepted: now.UnixMicro(), Job: job.ID, JobName: spec.Name, Generation: job.Current.Number,
 		Trigger: trigger, Priority: spec.Priority, Task: spec.Task, Work: spec.Work, Labels: spec.Labels, Concurrency: spec.Concurrency,
+		Workflow: spec.WorkflowRun(),
 	}, spec.Payload, j.core.Expiry(id.Time(), now))
 }

@@ -67,6 +67,11 @@ func (c *Control) carryOut(ctx context.Context, run Run, mark schema.Cancel, aga
 			return Run{}, fmt.Errorf("cancel %s: %w", run.ID, err)
 		}
 	}
+	if !again {
+		if err := c.wakeWorkflow(ctx, &run, mark.By); err != nil {
+			return Run{}, fmt.Errorf("cancel %s: %w", run.ID, err)
+		}
+	}
 	guarded, err := c.guarded(ctx, &run.Current)
 	if err == nil && guarded {
 		err = c.endLease(ctx, &run)
@@ -91,6 +96,45 @@ func (c *Control) carryOut(ctx context.Context, run Run, mark schema.Cancel, aga
 	return now, nil
 }
 
+// ByWorkflow is who cancels the steps of a workflow run that is cancelled or has passed its deadline.
+const ByWorkflow = "workflow"
+
+// BySkip is who cancels a step that is skipped by hand: it then counts as skipped, not as cancelled.
+const BySkip = "carillon: skip"
+
+// wakeWorkflow has the workflow run advanced that is cancelled, or a step of which is.
+func (c *Control) wakeWorkflow(ctx context.Context, run *Run, by string) error {
+	if run.Entry.Spec.Workflow != nil {
+		if err := c.Wake(ctx, &run.Current); err != nil {
+			return err
+		}
+	}
+	st := run.Entry.Spec.Step
+	if st == nil || by == ByWorkflow || by == BySkip {
+		return nil
+	}
+	rows, err := c.core.Stored(ctx, []schema.EntryID{st.Workflow})
+	if err != nil {
+		return err
+	}
+	if whole, ok := rows[st.Workflow]; ok {
+		return c.Wake(ctx, &whole)
+	}
+	return nil
+}
+
+// Wake has the owner of its shard look at a workflow run now: it writes a watch entry that is due
+// now. e is an entry of the run.
+func (c *Control) Wake(ctx context.Context, e *schema.Entry) error {
+	now := c.now()
+	id := schema.MakeEntryID(bucketer.DueTime(time.Time{}, now), e.ID.Shard(), schema.RandomHash())
+	watch, err := c.core.LaterStart(e, schema.KindWatch, id, 1, now)
+	if err != nil {
+		return err
+	}
+	return c.core.WriteOne(ctx, watch)
+}
+
 // CancelLine returns the line of history of a run with a mark. e is the run's row or a later entry
 // of it. It returns false if the run belongs to no job that can have many.
 func (c *Control) CancelLine(e *schema.Entry, mark schema.Cancel) (schema.JobRun, bool) {
@@ -100,7 +144,7 @@ func (c *Control) CancelLine(e *schema.Entry, mark schema.Cancel) (schema.JobRun
 
 // markExpiry returns when a mark may leave that names or follows an entry due at due: after every
 // row that would start without it. Such rows are the run's first row, also if the run was moved to
-// an earlier time, and the retry of an attempt that may be under way.
+// an earlier time, the retry of an attempt that may be under way, and the rows of a step's workflow.
 func (c *Control) markExpiry(run *Run, due, now time.Time) time.Time {
-	return c.core.Expiry(bucketer.Latest(run.ID.Time(), run.Current.Due(), due), now.Add(bucketer.MaxTimeout+bucketer.MaxBackoff))
+	return c.core.Expiry(bucketer.Latest(run.ID.Time(), run.Current.Due(), due, run.Entry.LivesUntil()), now.Add(bucketer.MaxTimeout+bucketer.MaxBackoff))
 }

@@ -20,8 +20,12 @@ const (
 	letterError    = 512
 )
 
-// bearsOnDeadLetter reports whether a record may make a dead letter of its run, or unmake one.
-func bearsOnDeadLetter(rec *schema.Record) bool { return rec != nil && (rec.Ruined() || rec.Doubt) }
+// bearsOnDeadLetter reports whether a record may make a dead letter of its run, or unmake one. A step
+// has none: its workflow run has.
+func bearsOnDeadLetter(f *bucketer.Finished) bool {
+	rec := f.Attempt.Record
+	return rec != nil && f.Entry.Spec.Step == nil && (rec.Ruined() || rec.Doubt)
+}
 
 // writeFor looks at the runs of those of finished that indices name. It writes a dead letter for
 // each that failed for good, and supersedes that of each that succeeded or was cancelled after all.

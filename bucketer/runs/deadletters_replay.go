@@ -176,14 +176,26 @@ func (q *DeadLetterQueue) Replay(ctx context.Context, tenant string, id schema.R
 	if s.PayloadSize > 0 && len(l.Entry.Payload) == 0 {
 		return bucketer.Receipt{}, fmt.Errorf("replay %s: %w", id, ErrPayloadGone)
 	}
-	receipt, err := q.core.Submit(ctx, bucketer.Job{
-		Tenant: tenant, Task: s.Task, Work: s.Work, Priority: s.Priority, Misfire: s.Misfire, Labels: s.Labels, Payload: l.Entry.Payload,
-		Trigger: schema.TriggerRetry, Origin: id, Key: bucketer.OwnKey("replay of " + id.String()), BodyHash: "replay " + id.String(), KeyUntil: l.Expires,
-	})
+	key := bucketer.OwnKey("replay of " + id.String())
+	var receipt bucketer.Receipt
+	if s.Workflow != nil {
+		receipt, err = q.workflows.retry(ctx, tenant, id, key)
+	} else {
+		receipt, err = q.replay(ctx, &l, key)
+	}
 	if err != nil {
 		return bucketer.Receipt{}, fmt.Errorf("replay %s: %w", id, err)
 	}
 	return receipt, q.resolve(ctx, tenant, id, schema.Resolution{Kind: schema.ResolvedReplayed, At: q.now(), By: by, Run: receipt.Run})
+}
+
+// replay makes the run that a dead letter asks for again.
+func (q *DeadLetterQueue) replay(ctx context.Context, l *DeadLetter, key string) (bucketer.Receipt, error) {
+	s, id := &l.Entry.Spec, l.Run
+	return q.core.Submit(ctx, bucketer.Job{
+		Tenant: s.Tenant, Task: s.Task, Work: s.Work, Priority: s.Priority, Misfire: s.Misfire, Labels: s.Labels, Payload: l.Entry.Payload,
+		Trigger: schema.TriggerRetry, Origin: id, Key: key, BodyHash: "replay " + id.String(), KeyUntil: l.Expires,
+	})
 }
 
 // Discard resolves a dead letter as discarded. changed is false if it was resolved before. If there

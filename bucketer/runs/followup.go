@@ -33,7 +33,7 @@ func (r *Recorder) FollowUp(ctx context.Context, finished []bucketer.Finished, d
 	for i := range finished {
 		rec := finished[i].Attempt.Record
 		if rec == nil || rec.Next.IsZero() {
-			if bearsOnDeadLetter(rec) {
+			if bearsOnDeadLetter(&finished[i]) {
 				dead = append(dead, i)
 			} else {
 				end(i)

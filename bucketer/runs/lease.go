@@ -13,6 +13,9 @@ import (
 // guarded reports whether attempts of the entry claim the run. If the task does not exist or is not
 // understood, that is unknown, and counts as guarded.
 func (c *Control) guarded(ctx context.Context, e *schema.Entry) (bool, error) {
+	if e.Spec.Workflow != nil || e.Spec.Step != nil && !e.Spec.Step.Starts() {
+		return false, nil // no executor starts it
+	}
 	if e.Spec.Work != nil {
 		return e.Spec.Work.Guarantee.Guarded(), nil
 	}

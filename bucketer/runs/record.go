@@ -25,7 +25,7 @@ func (r *Recorder) NotStarted(e schema.Entry, rec schema.Record, now time.Time) 
 	said := schema.HashOf("attempt 0", e.ID.String(), string(rec.Outcome), rec.To.String(), strconv.FormatInt(now.UnixMicro(), 10))
 	return schema.Attempt{
 		Run: e.Run(), Fence: schema.Fence(said), Record: &rec, // #nosec G115 -- 62 bits
-		Written: now.UnixMicro(), Expires: r.core.Expiry(bucketer.Latest(e.Run().Time(), e.Due(), rec.To.Time()), now).Add(bucketer.Outlast),
+		Written: now.UnixMicro(), Expires: r.core.Expiry(bucketer.Latest(e.Run().Time(), e.Due(), rec.To.Time(), e.LivesUntil()), now).Add(bucketer.Outlast),
 	}
 }
 
@@ -51,11 +51,11 @@ var ranks = map[schema.State]int64{
 }
 
 // HistoryLine returns the line of history that follows from an attempt's record. It returns false
-// if there is none, because the run belongs to no job that can have many or does not end with that
-// record. Its write timestamp is the run's due time plus the rank of its state.
+// if there is none, because the run belongs to no job that can have many, is a step of a workflow, or
+// does not end with that record. Its write timestamp is the run's due time plus the rank of its state.
 func HistoryLine(e *schema.Entry, a *schema.Attempt) (schema.JobRun, bool) {
 	rec := a.Record
-	if e.Spec.Job.IsZero() || rec == nil || rec.Unstarted {
+	if e.Spec.Job.IsZero() || e.Spec.Step != nil || rec == nil || rec.Unstarted {
 		return schema.JobRun{}, false
 	}
 	var state schema.State

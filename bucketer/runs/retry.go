@@ -12,6 +12,16 @@ import (
 // ErrNotFinished: the run has not ended, and cannot be run again (409).
 var ErrNotFinished = errors.New("the run has not ended")
 
+// workflows runs workflow runs again, which package orchestration does.
+type workflows struct {
+	retry func(ctx context.Context, tenant string, id schema.RunID, key string) (bucketer.Receipt, error)
+}
+
+// RetryWorkflows says how runs of workflows are run again. It must be called before any is.
+func (r *Runs) RetryWorkflows(f func(ctx context.Context, tenant string, id schema.RunID, key string) (bucketer.Receipt, error)) {
+	r.Control.workflows.retry = f
+}
+
 // Retry runs a run that has ended again, now, as a new one-off run of the same work and payload,
 // whose origin it is. The same key gives the same run.
 func (c *Control) Retry(ctx context.Context, tenant string, id schema.RunID, key string) (bucketer.Receipt, error) {
@@ -25,6 +35,12 @@ func (c *Control) Retry(ctx context.Context, tenant string, id schema.RunID, key
 	payload, err := c.reader.Payload(ctx, run)
 	if err != nil {
 		return bucketer.Receipt{}, err
+	}
+	if st := run.Entry.Spec.Step; st != nil && !st.Starts() {
+		return bucketer.Receipt{}, fmt.Errorf("retry run %s: the step calls nothing: %w", id, bucketer.ErrFinished)
+	}
+	if run.Entry.Spec.Workflow != nil {
+		return c.workflows.retry(ctx, tenant, id, key)
 	}
 	s := &run.Current.Spec
 	job := bucketer.Job{

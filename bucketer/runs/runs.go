@@ -40,6 +40,8 @@ type parts struct {
 	now     func() time.Time // does not go back
 	log     *slog.Logger
 	metrics *metrics
+
+	workflows *workflows
 }
 
 // Reader shows runs, and what they put out.
@@ -85,7 +87,7 @@ func New(c Config) *Runs {
 	if c.DeadLetterRetention == 0 {
 		c.DeadLetterRetention = schema.DeadLetterRetention
 	}
-	p := parts{core: c.Bucketer, store: c.Store, now: c.Bucketer.Now, log: c.Logger, metrics: newMetrics(c.Registerer)}
+	p := parts{core: c.Bucketer, store: c.Store, now: c.Bucketer.Now, log: c.Logger, metrics: newMetrics(c.Registerer), workflows: new(workflows)}
 	r := &Reader{parts: p, live: bucketer.NewLiveness(c.Store, c.Now)}
 	q := &DeadLetterQueue{parts: p, reader: r, retention: c.DeadLetterRetention}
 	rec := &Recorder{parts: p, reader: r, letters: q}

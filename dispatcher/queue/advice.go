@@ -18,6 +18,8 @@ const maxAdvice = 256 << 10
 const (
 	noticesVersion = 1
 	noticeSize     = 16 + 16 + 4
+	// succeededFlag is the highest bit of a notice's attempt number: older versions ignore the number.
+	succeededFlag = 1 << 31
 )
 
 // EncodeHints yields messages that carry entries as hints: envelopes one after another, without
@@ -71,7 +73,11 @@ func EncodeNotices(notices []schema.Notice) iter.Seq[[]byte] {
 			for _, notice := range notices[:n] {
 				b = append(b, notice.Entry[:]...)
 				b = append(b, notice.Run[:]...)
-				b = binary.BigEndian.AppendUint32(b, uint32(notice.Attempt)) // #nosec G115 -- attempts are few
+				number := uint32(notice.Attempt) // #nosec G115 -- attempts are few
+				if notice.Succeeded {
+					number |= succeededFlag
+				}
+				b = binary.BigEndian.AppendUint32(b, number)
 			}
 			if !yield(b) {
 				return
@@ -89,10 +95,12 @@ func ParseNotices(b []byte) ([]schema.Notice, error) {
 	b = b[1:]
 	notices := make([]schema.Notice, 0, len(b)/noticeSize)
 	for ; len(b) > 0; b = b[noticeSize:] {
+		number := binary.BigEndian.Uint32(b[32:36])
 		notices = append(notices, schema.Notice{
-			Entry:   schema.EntryID(b[:16]),
-			Run:     schema.RunID(b[16:32]),
-			Attempt: int(binary.BigEndian.Uint32(b[32:36])),
+			Entry:     schema.EntryID(b[:16]),
+			Run:       schema.RunID(b[16:32]),
+			Attempt:   int(number &^ succeededFlag),
+			Succeeded: number&succeededFlag != 0,
 		})
 	}
 	return notices, nil

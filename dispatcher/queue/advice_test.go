@@ -60,9 +60,10 @@ func TestNoticesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sent := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) schema.Notice {
 			return schema.Notice{
-				Entry:   schema.MakeEntryID(time.Now(), 3, rapid.Uint64().Draw(t, "entry")),
-				Run:     schema.MakeEntryID(time.Now(), 3, rapid.Uint64().Draw(t, "run")),
-				Attempt: rapid.IntRange(0, 1<<31).Draw(t, "attempt"),
+				Entry:     schema.MakeEntryID(time.Now(), 3, rapid.Uint64().Draw(t, "entry")),
+				Run:       schema.MakeEntryID(time.Now(), 3, rapid.Uint64().Draw(t, "run")),
+				Attempt:   rapid.IntRange(0, 1<<31-1).Draw(t, "attempt"),
+				Succeeded: rapid.Bool().Draw(t, "succeeded"),
 			}
 		}), 0, 50).Draw(t, "notices")
 		var got []schema.Notice

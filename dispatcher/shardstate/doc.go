@@ -11,6 +11,7 @@
 //	          ├──▶ Queued ──┘        waits for budget (package depth)
 //	          └──▶ Reserving         waits for a start of its task's rate, or is being deferred to one
 //	Watch ──▶ Watching               an attempt is under way, or something is to be found out first
+//	any ──Finish──▶ Finishing        of a step: closed once its workflow run was advanced
 //
 // Waiting, Queued and Reserving entries hold an envelope in memory. Published and Watching ones do
 // not; Hold makes any of them Waiting again, with a new envelope.

@@ -19,6 +19,7 @@ const (
 	Publishing              // handed to the queue, no receipt yet
 	Published               // its stream held it
 	Watching                // not ours to publish for now
+	Finishing               // finished, to be closed once its workflow run was advanced
 )
 
 // Unconfirmed reports whether the queue has still to confirm the entry.
@@ -36,6 +37,9 @@ type Pending struct {
 	Parked         bool // it is in a list of its owner: to be decided, or catch-up entries
 	NeverPublished bool // found by the scan or a hint, and not published since
 	Reserved       bool // it has a start of its task's rate
+
+	Workflow bool         // its run is one of a workflow: it is advanced, not published
+	Step     *schema.Step // its run is a step of a workflow
 
 	Flow   *Flow         // among whose entries it waits; nil = it never did
 	Ticket *depth.Ticket // while it is Queued
@@ -72,3 +76,9 @@ type Session struct {
 
 // SessionOf returns the Session that ref names.
 func SessionOf(ref *schema.SessionRef) Session { return Session{ref.Executor, ref.ID, ref.Guarded} }
+
+// Finish has an entry of s wait to be closed: it is not published, and not inspected any more.
+func (p *Pending) Finish(s *State) {
+	s.release(p)
+	p.Phase, p.Env, p.Ticket, p.Parked = Finishing, nil, nil, false
+}

@@ -94,7 +94,10 @@ func (s *State) Watch(e *schema.Entry, inspected time.Time) *Pending {
 }
 
 func (s *State) put(e *schema.Entry) *Pending {
-	p := &Pending{ID: e.ID, Run: e.Run(), Kind: e.Spec.Kind, Priority: e.Spec.Priority.Or()}
+	p := &Pending{
+		ID: e.ID, Run: e.Run(), Kind: e.Spec.Kind, Priority: e.Spec.Priority.Or(),
+		Workflow: e.Spec.Workflow != nil, Step: e.Spec.Step,
+	}
 	s.open[p.ID] = p
 	s.openIn[p.ID.Bucket()]++
 	return p

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -118,10 +119,7 @@ func (s *Store) expireBuckets(ctx context.Context, now time.Time) (buckets int, 
 		defer func() { from = to }()
 		return deleteBuckets(b, from, to)
 	}
-	lower := []byte{byte(tableBuckets)}
-	// rows of later buckets are not even due
-	upper := appendBucket(nil, tableBuckets, schema.BucketOf(now))
-	err = s.scan(lower, upper, func(key, value []byte) (bool, error) {
+	remove := func(key, value []byte) (bool, error) {
 		row, err := parseRow(value)
 		if err != nil {
 			return false, err
@@ -136,9 +134,17 @@ func (s *Store) expireBuckets(ctx context.Context, now time.Time) (buckets int, 
 		}
 		to = bucket + 1 // what lies between two expired buckets is empty
 		return true, nil
-	})
-	if err == nil {
-		err = flush()
+	}
+	for _, r := range [...]struct{ from, to schema.Bucket }{
+		{math.MinInt64, schema.BucketOf(now)}, // rows of later buckets are not even due
+		{schema.StepBucket(time.UnixMilli(0)), schema.StepBucket(now)},
+	} {
+		if err == nil {
+			err = s.scan(appendBucket(nil, tableBuckets, r.from), appendBucket(nil, tableBuckets, r.to), remove)
+		}
+		if err == nil {
+			err = flush()
+		}
 	}
 	if err == nil {
 		err = s.expirePeriods(b, now.UnixMilli())

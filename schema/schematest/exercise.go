@@ -111,9 +111,9 @@ func (b *bench) wantErr(err, want error, format string, args ...any) {
 	}
 }
 
-// partition draws a partition between the years 2100 and 9000.
+// partition draws a partition between the years 2100 and 6000.
 func (b *bench) partition() schema.Partition {
-	first, last := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
+	first, last := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(6000, 1, 1, 0, 0, 0, 0, time.UTC)
 	bucket := schema.BucketOf(first) + schema.Bucket(b.rnd.Int64N(int64(schema.BucketOf(last)-schema.BucketOf(first))))
 	return schema.Partition{Bucket: bucket, Shard: schema.Shard(b.rnd.IntN(schema.MaxShards))} // #nosec G115 -- small
 }

@@ -60,13 +60,15 @@ var layers = []layer{
 	{folder: "bucketer", imports: []string{"schema", "bucketer/schedule", "bucketer/payload"}, tests: bucketerFakes},
 	{folder: "bucketer/schedule", imports: []string{"schema"}},
 	{folder: "bucketer/payload"},
+	{folder: "bucketer/workflow", imports: []string{"schema"}},
 	{folder: "bucketer/bucketertest", imports: []string{"schema", "schema/embedded", "schema/schematest"}},
 	{folder: "bucketer/admin", imports: []string{"schema", "bucketer"}, tests: bucketerFakes},
 	{folder: "bucketer/tasks", imports: []string{"schema", "schema/lease", "bucketer"}, tests: bucketerFakes},
 	{folder: "bucketer/runs", imports: []string{"schema", "schema/lease", "bucketer"}, tests: bucketerFakes},
 	{folder: "bucketer/recurring", imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/schedule"}, tests: bucketerFakes},
 	{folder: "bucketer/concurrency", imports: []string{"schema", "schema/lease", "bucketer", "bucketer/runs", "bucketer/recurring"}, tests: bucketerFakes},
-	{folder: "bucketer/engine", imports: []string{"bucketer", "bucketer/tasks", "bucketer/runs", "bucketer/recurring", "bucketer/concurrency"}},
+	{folder: "bucketer/orchestration", imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/workflow"}, tests: bucketerFakes},
+	{folder: "bucketer/engine", imports: []string{"bucketer", "bucketer/tasks", "bucketer/runs", "bucketer/recurring", "bucketer/concurrency", "bucketer/orchestration"}},
 	{
 		folder:  "bucketer/operations",
 		imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/schedule"},
@@ -74,14 +76,14 @@ var layers = []layer{
 	},
 	{
 		folder:  "bucketer/request",
-		imports: []string{"schema", "bucketer", "bucketer/admin", "bucketer/runs", "bucketer/recurring", "bucketer/operations", "bucketer/schedule", "bucketer/payload"},
+		imports: []string{"schema", "bucketer", "bucketer/admin", "bucketer/runs", "bucketer/recurring", "bucketer/operations", "bucketer/schedule", "bucketer/payload", "bucketer/workflow"},
 		tests:   append([]string{"bucketer/engine"}, bucketerFakes...),
 	},
 	{folder: "bucketer/httpapi", imports: []string{"schema", "bucketer/..."}, tests: fakes},
 	{folder: "ring", imports: []string{"schema"}},
 	{folder: "dispatcher/queue", imports: []string{"schema"}, tests: []string{"deploy/local/cluster"}},
 
-	{folder: "dispatcher", imports: []string{"schema", "schema/lease", "bucketer", "ring", "dispatcher/queue", "dispatcher/queue/fair"}, tests: append([]string{"bucketer/schedule", "bucketer/engine", "bucketer/runs", "bucketer/recurring"}, fakes...)},
+	{folder: "dispatcher", imports: []string{"schema", "schema/lease", "bucketer", "bucketer/orchestration", "ring", "dispatcher/queue", "dispatcher/queue/fair"}, tests: append([]string{"bucketer/schedule", "bucketer/engine", "bucketer/runs", "bucketer/recurring"}, fakes...)},
 	{folder: "executor", imports: []string{"schema", "schema/lease", "bucketer", "dispatcher/queue", "executor/admission", "executor/target", "executor/target/auth"}, tests: append([]string{"executor/webhook", "bucketer/engine", "bucketer/admin"}, fakes...)},
 	{folder: "executor/admission", imports: []string{"schema", "schema/lease", "bucketer", "dispatcher/queue", "dispatcher/queue/fair", "executor/target"}, tests: fakes},
 	{folder: "executor/target", imports: []string{"schema", "dispatcher/queue", "executor/webhook", "executor/target/auth"}, tests: fakes},
@@ -141,6 +143,11 @@ var libraries = []library{
 		prefixes: []string{"github.com/santhosh-tekuri/jsonschema"},
 		owner:    "bucketer/payload",
 		alsoTest: []string{"bucketer/httpapi"}, // holds answers to the OpenAPI document
+	},
+	{
+		name:     "cel",
+		prefixes: []string{"cel.dev/cel-go"},
+		owner:    "bucketer/workflow",
 	},
 	{
 		name:     "gocql",

@@ -22,12 +22,15 @@ const (
 var larger = map[string]string{
 	"bucketer/httpapi":             "one file for each group of routes, in the server and in the client",
 	"bucketer/httpapi.Client":      "one method for each route",
+	"bucketer/httpapi.Server":      "what the routes of several groups share",
+	"cmd/carillon/client":          "one file for each noun of the API",
 	"deploy/local/cluster.Cluster": "one method for each thing that is done with a member of a cluster",
 	"dispatcher/queue/inproc.Conn": "the methods of queue.Queue, and faults for tests",
 	"loadtest/bench":               "one file for each benchmark of the table",
 	"loadtest/chaos":               "one file for each family of scenarios",
 	"loadtest/chaos.run":           "what every course of scenarios uses",
 	"loadtest/check.judge":         "one method for each rule",
+	"schema":                       "one file for each noun",
 	"schema/schematest.around":     "it passes on every method of schema.Store",
 	"schema/schematest.bench":      "every role has helpers for its rules, beside them",
 }

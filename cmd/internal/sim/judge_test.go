@@ -31,7 +31,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	}
 	w.judgePending(second)
 	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true, Off: w.off(), Late: w.s.bound(w.c.away), Doubles: w.s.doubles(), StreamLosses: w.streamLosses}
-	var ofJobs, ofLimits, ofRates, ofCrowds, ofKept []check.Sighting
+	var ofJobs, ofLimits, ofRates, ofCrowds, ofKept, ofSteps []check.Sighting
 	w.c.mu.Lock()
 	h.Kills = slices.Clone(w.c.kills)
 	for _, s := range w.c.seen {
@@ -55,9 +55,16 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 			ofKept = append(ofKept, s)
 			continue
 		}
+		if s.Ref.Source == stepSource || s.Ref.Source == refusedSource {
+			ofSteps = append(ofSteps, s)
+			continue
+		}
 		h.Seen = append(h.Seen, s)
 	}
 	w.c.mu.Unlock()
+	if err := w.judgeWorkflows(ctx, reader, ofSteps); err != nil {
+		return w.out, err
+	}
 	if err := w.judgeRated(ctx, reader, ofRates); err != nil {
 		return w.out, err
 	}

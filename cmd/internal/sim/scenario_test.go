@@ -65,6 +65,9 @@ type Scenario struct {
 	Rated int
 	// Concurrent is the number of runs of a task with max_concurrent.
 	Concurrent int
+	// Workflows is the number of workflows, each with a graph of its own and a few runs. With Changes
+	// some runs are cancelled.
+	Workflows int
 	// Waiting makes runs wait, for every reason, for longer than rows stay (long_test.go).
 	Waiting bool
 	// Outage is how long, in the middle, no node runs.
@@ -235,6 +238,7 @@ type world struct {
 	ratedFrom    time.Time
 	concurrent   []schema.RunID // acknowledged
 	long         []*longRun
+	workflows    []*simWorkflow
 	stops        []check.Stop
 	streamLosses []time.Time
 	pausedAt     time.Time // when all recurring jobs were known to be paused
@@ -284,6 +288,7 @@ func (w *world) play(ctx context.Context) error {
 	w.askRated(ctx, &wg)
 	w.askConcurrent(ctx, &wg)
 	w.askLong(ctx, &wg)
+	w.askWorkflows(ctx, &wg)
 	w.stage.Store("asking, and doing harm")
 	wg.Wait()
 	w.stage.Store("setting everything right")

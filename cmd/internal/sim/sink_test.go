@@ -55,6 +55,9 @@ func (s sink) Run(ctx context.Context, call target.Call) target.Result {
 	if ref.Source == limitedSource || ref.Source == concurrentSource {
 		took = time.Duration(c.rng.Float64() * float64(limitedTook))
 	}
+	if ref.Source == stepSource && kind != 1 {
+		took = time.Duration(c.rng.Float64() * float64(stepTook))
+	}
 	lasts := call.Work.Timeout.Std() - time.Minute
 	if lasts > 0 { // a job that lasts
 		took = time.Duration(c.rng.Float64() * float64(lasts))
@@ -76,6 +79,8 @@ func (s sink) Run(ctx context.Context, call target.Call) target.Result {
 		if first := ref.Source == longSource && call.Number == 1; first && ref.Line == longAgain {
 			saw.Status, res = 503, target.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 503, RetryAfter: longTook}
 		} else if first && ref.Line == longRefuse {
+			saw.Status, res = 400, target.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 400, Final: true}
+		} else if ref.Source == refusedSource {
 			saw.Status, res = 400, target.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 400, Final: true}
 		} else if kind == 0 {
 			saw.Status, res = 503, target.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 503}

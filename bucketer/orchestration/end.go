@@ -1,0 +1,203 @@
+package orchestration
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/workflow"
+	"carillon.dev/carillon/schema"
+)
+
+// beganFence is the fence of attempt 1 of a workflow run: its beginning and its end share a row.
+func beganFence(run schema.RunID) schema.Fence {
+	return schema.Fence(schema.HashOf("workflow", run.String())) // #nosec G115 -- 62 bits
+}
+
+// beganWritten is the write timestamp of the record of a run's beginning, in µs. It lies an hour
+// before the run's due time: every end is later.
+func beganWritten(e *schema.Entry) int64 { return e.Due().Add(-time.Hour).UnixMicro() }
+
+// begin begins the run: it keeps the definition, then says that the run has begun. stored is the
+// definition that an owner before has kept; nil: the workflow says it. over: the run never begins.
+func (a ending) begin(ctx context.Context, stored []byte) (over bool, err error) {
+	o, s, e := a.o, a.State, &a.State.entry
+	kept := stored != nil
+	if !kept {
+		job, outcome, reason, err := a.workflow(ctx)
+		switch {
+		case err != nil:
+			return false, err
+		case outcome != "":
+			return true, a.dropped(ctx, schema.Record{Outcome: outcome, Reason: reason})
+		}
+		stored = job.Definition
+		// From now on, if the run is late: it was not under way before.
+		s.until = bucketer.Latest(a.now, e.Due()).Add(job.Deadline.Std()).UTC().Truncate(time.Millisecond)
+	} else if row, err := a.definition(ctx); err != nil {
+		return false, err
+	} else {
+		s.until = row.Spec.Workflow.Until
+	}
+	if err := loader(a).compile(ctx, stored); err != nil {
+		return false, err
+	}
+	if !kept {
+		row, err := schema.NewEntry(schema.DefinitionID(a.Run), schema.Spec{
+			Tenant: e.Spec.Tenant, Kind: schema.KindDefinition, Of: a.Run, Nominal: e.Spec.Nominal, Accepted: e.Spec.Accepted,
+			Workflow: &schema.WorkflowRun{Depth: e.Spec.Workflow.Depth, Until: s.until},
+		}, stored, starter(a).expires())
+		if err != nil {
+			return false, err
+		}
+		if err := o.core.PutRows(ctx, []schema.Entry{row}); err != nil {
+			return false, fmt.Errorf("definition of %s: %w", a.Run, err)
+		}
+	}
+	s.began = bucketer.Latest(a.now, e.Due()).UTC()
+	began := schema.Attempt{
+		Run: a.Run, Number: 1, Fence: beganFence(a.Run), Written: beganWritten(e), Expires: starter(a).expires(),
+		Record: &schema.Record{Entry: e.ID, Started: s.began, Finished: s.began, Outcome: schema.Began},
+	}
+	if err := o.runs.Record(ctx, []schema.Attempt{began}); err != nil {
+		return false, err
+	}
+	o.metrics.begun.Inc()
+	return false, loader(a).loadSteps(ctx)
+}
+
+// definition reads the entry that keeps the definition.
+func (a ending) definition(ctx context.Context) (schema.Entry, error) {
+	id := schema.DefinitionID(a.Run)
+	found, err := a.o.core.Stored(ctx, []schema.EntryID{id})
+	if err != nil {
+		return schema.Entry{}, err
+	}
+	row, ok := found[id]
+	if !ok || row.Spec.Workflow == nil {
+		return schema.Entry{}, fmt.Errorf("definition of workflow run %s: %w", a.Run, schema.ErrNotFound)
+	}
+	return row, nil
+}
+
+// workflow returns what the run's workflow says in the generation that the run belongs to, or what
+// is recorded instead of a beginning.
+func (a ending) workflow(ctx context.Context) (*schema.JobWorkflow, schema.Outcome, string, error) {
+	e := &a.State.entry
+	jobs, err := a.o.jobs.Jobs(ctx, []schema.JobID{e.Spec.Job})
+	if err != nil {
+		return nil, "", "", fmt.Errorf("workflow %s: %w", e.Spec.Job, err)
+	}
+	job, right := jobs[e.Spec.Job], schema.StartDecision{Unknown: true}
+	if job != nil {
+		right = job.DecideStart(e, a.now)
+	}
+	if right.Unknown { // a write that is not decided yet
+		decided, err := a.o.store.Job(ctx, e.Spec.Job)
+		switch {
+		case errors.Is(err, schema.ErrNotFound):
+			return nil, schema.Cancelled, "the workflow does not exist", nil
+		case errors.Is(err, schema.ErrNotUnderstood):
+			return nil, schema.Missed, "fault: what is stored of the workflow could not be read", nil
+		case err != nil:
+			return nil, "", "", fmt.Errorf("workflow %s: %w", e.Spec.Job, err)
+		}
+		job, right = &decided, decided.DecideStart(e, a.now)
+	}
+	if right.Outcome != "" {
+		return nil, right.Outcome, right.Reason, nil
+	}
+	if e.Spec.Step == nil {
+		if rec, missed := a.o.jobs.Misfired(job, e, a.now); missed {
+			return nil, rec.Outcome, rec.Reason, nil
+		}
+	}
+	for _, g := range []*schema.Generation{&job.Current, job.Before} {
+		if g != nil && g.Number == e.Spec.Generation && g.Spec.Workflow != nil {
+			return g.Spec.Workflow, "", "", nil
+		}
+	}
+	return nil, schema.Missed, "changed: the workflow was changed before the run could begin", nil
+}
+
+// dropped records why the run never begins.
+func (a ending) dropped(ctx context.Context, rec schema.Record) error {
+	row := a.o.runs.NotStarted(a.State.entry, rec, a.now)
+	if err := a.o.runs.Record(ctx, []schema.Attempt{row}); err != nil {
+		return err
+	}
+	err := schema.ErrUnavailable
+	a.o.runs.FollowUp(ctx, []bucketer.Finished{{Entry: a.State.entry, Attempt: row}}, func(_ int, e error) { err = e })
+	return err
+}
+
+// endRuns ends the runs that have come to their end. Any end but a success is decided once: two
+// owners may differ in whether a cancel or the deadline was first. A success stands in any case: its
+// record is the later one of the two that share a cell.
+func (o *Orchestrator) endRuns(ctx context.Context, all []*advance) {
+	var over []*advance
+	var rows []schema.Attempt
+	for _, a := range all {
+		if a.Err != nil || a.end == nil {
+			continue
+		}
+		if a.end.Verdict != workflow.Succeeded {
+			end := *a.end
+			if end.Verdict, a.Err = (loader{a}).decide(ctx, a.Run, end.Verdict); a.Err != nil {
+				continue
+			}
+			a.end = &end
+		}
+		over, rows = append(over, a), append(rows, (ending{a}).lastRecord())
+	}
+	if len(over) == 0 {
+		return
+	}
+	if err := o.runs.Record(ctx, rows); err != nil {
+		for _, a := range over {
+			a.Err = err
+		}
+		return
+	}
+	finished := make([]bucketer.Finished, len(over))
+	for i, a := range over {
+		finished[i] = bucketer.Finished{Entry: a.State.entry, Attempt: rows[i]}
+	}
+	o.runs.FollowUp(ctx, finished, func(i int, err error) {
+		a := over[i]
+		if a.Err = err; err == nil {
+			a.Over, a.Parent = true, parentOf(&a.State.entry)
+			o.metrics.ended.WithLabelValues(string(rows[i].Record.Outcome)).Inc()
+		}
+	})
+}
+
+// lastRecord makes the record of how the run ended.
+func (a ending) lastRecord() schema.Attempt {
+	s := a.State
+	rec := schema.Record{Entry: s.entry.ID, Started: s.began, Finished: bucketer.Latest(a.now, s.began).UTC()}
+	switch a.end.Verdict {
+	case workflow.Succeeded:
+		rec.Outcome = schema.Succeeded
+	case workflow.Cancelled:
+		rec.Outcome, rec.Reason = schema.Cancelled, a.end.Reason
+	default:
+		rec.Outcome, rec.Final, rec.Error = schema.Failed, true, cmp.Or(s.cause, a.end.Reason)
+	}
+	written := beganWritten(&s.entry) + 1
+	if rec.Outcome == schema.Succeeded {
+		written = bucketer.Latest(a.now, s.entry.Due()).UnixMicro()
+	}
+	return schema.Attempt{Run: a.Run, Number: 1, Fence: beganFence(a.Run), Record: &rec, Written: written, Expires: starter(a).expires()}
+}
+
+// parentOf returns the workflow run of which e's run is a step; zero: of none.
+func parentOf(e *schema.Entry) schema.RunID {
+	if e.Spec.Step == nil {
+		return schema.RunID{}
+	}
+	return e.Spec.Step.Workflow
+}

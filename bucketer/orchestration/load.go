@@ -1,0 +1,349 @@
+package orchestration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/workflow"
+	"carillon.dev/carillon/schema"
+)
+
+// load makes the state of the run from its rows, and begins the run if it has not begun. It notes
+// what is open: entries to be inspected, children to be advanced. over: there is nothing to advance.
+func (a loader) load(ctx context.Context) (over bool, err error) {
+	o := a.o
+	o.metrics.loads.Inc()
+	a.Checked = o.core.Now()
+	definition := schema.DefinitionID(a.Run)
+	// In this order: another owner may begin the run meanwhile, and writes the definition first.
+	attempts, err := o.core.AttemptsOf(ctx, []schema.RunID{a.Run})
+	if err != nil {
+		return false, err
+	}
+	found, err := o.core.Stored(ctx, []schema.EntryID{a.Run, definition})
+	if err != nil {
+		return false, err
+	}
+	e, ok := found[a.Run]
+	if !ok || e.Fault != nil || e.Spec.Workflow == nil {
+		return true, nil // it has left the store
+	}
+	a.parent = parentOf(&e)
+	own := attempts[a.Run]
+	if schema.Fold(e.Marks, own, noSession).Terminal() {
+		return true, a.endAgain(ctx, &e, own)
+	}
+	began, begun := beganAt(own)
+	s := &State{
+		entry: e, began: began, until: e.Due().Add(DefaultDeadline),
+		items: make(map[int][]json.RawMessage), groups: make(map[int]time.Time), open: make(map[schema.RunID]*openRun),
+	}
+	a.State, a.known = s, make(map[schema.EntryID]schema.Entry)
+	if !begun {
+		if e.Marks.Cancelled != nil {
+			return true, nil
+		}
+		var stored []byte
+		if row, ok := found[definition]; ok {
+			if stored, err = o.runs.EntryPayload(ctx, &row); err != nil {
+				return false, err
+			}
+		}
+		return ending(a).begin(ctx, stored)
+	}
+	row, ok := found[definition]
+	if !ok {
+		return false, fmt.Errorf("definition of workflow run %s: %w", a.Run, schema.ErrNotFound)
+	}
+	stored, err := o.runs.EntryPayload(ctx, &row)
+	if err != nil {
+		return false, err
+	}
+	s.until = row.Spec.Workflow.Until
+	if err := a.compile(ctx, stored); err != nil {
+		return false, err
+	}
+	a.Cancelled = a.Cancelled || e.Marks.Cancelled != nil
+	return false, a.loadSteps(ctx)
+}
+
+// endAgain does what follows from the end of the run: who recorded it may not have come to that.
+func (a loader) endAgain(ctx context.Context, e *schema.Entry, attempts []schema.Attempt) error {
+	for i := range attempts {
+		r := attempts[i].Record
+		if r == nil || r.Outcome == schema.Replaced || r.Outcome == schema.Began {
+			continue
+		}
+		err := schema.ErrUnavailable
+		a.o.runs.FollowUp(ctx, []bucketer.Finished{{Entry: *e, Attempt: attempts[i]}}, func(_ int, failed error) { err = failed })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noSession is for runs of workflows, which no session holds.
+func noSession(schema.SessionRef) bool { return false }
+
+// beganAt returns when a workflow run began, and whether it has.
+func beganAt(attempts []schema.Attempt) (time.Time, bool) {
+	for i := range attempts {
+		if r := attempts[i].Record; r != nil && r.Outcome == schema.Began {
+			return r.Started, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// compile has the run go by a definition as it is stored.
+func (a loader) compile(ctx context.Context, stored []byte) (err error) {
+	s := a.State
+	if s.graph, err = a.o.graphOf(stored); err != nil {
+		return err
+	}
+	s.progress = workflow.NewProgress(s.graph)
+	payload, err := a.o.runs.EntryPayload(ctx, &s.entry)
+	if err != nil {
+		return err
+	}
+	// A payload that a trigger brought need be no template: then it is taken as it is.
+	if s.input, err = workflow.ResolveRunPayload(payload, a.Run.String(), s.entry.Spec.Nominal); err != nil {
+		s.input = payload
+	}
+	return nil
+}
+
+// stepRows reads the entries of all steps and items of a workflow run, in the order of their ids,
+// and the attempts of their runs.
+func (o *Orchestrator) stepRows(ctx context.Context, run schema.RunID) ([]schema.Entry, map[schema.RunID][]schema.Attempt, error) {
+	var rows []schema.Entry
+	for r := schema.StepRange(run); ; {
+		page, err := o.store.Entries(ctx, schema.DefinitionID(run).Partition(), r, rowsPage)
+		if err != nil {
+			return nil, nil, fmt.Errorf("steps of %s: %w", run, err)
+		}
+		for i := range page {
+			// Two runs of one ms and shard may lie between each other.
+			if st := page[i].Spec.Step; page[i].Fault == nil && st != nil && st.Workflow == run {
+				rows = append(rows, page[i])
+			}
+		}
+		if len(page) < rowsPage {
+			break
+		}
+		r.After = page[len(page)-1].ID
+	}
+	attempts, err := o.core.AttemptsOf(ctx, bucketer.IDsOf(rows))
+	return rows, attempts, err
+}
+
+// loadSteps makes the progress of the run from the rows of its steps.
+func (a loader) loadSteps(ctx context.Context) error {
+	rows, attempts, err := a.o.stepRows(ctx, a.Run)
+	if err != nil {
+		return err
+	}
+	a.place(rows, attempts)
+	for i := range rows {
+		row := &rows[i]
+		a.known[row.ID] = *row
+		of := attempts[row.ID]
+		if row.Spec.Step.Items != nil || isSkipped(row, of) {
+			continue
+		}
+		if row.Spec.Step.Fault != "" {
+			a.noteFault(row.Spec.Step)
+			a.ended(row.ID, workflow.Failed)
+			continue
+		}
+		ended, err := a.endOf(ctx, row, of)
+		if err != nil {
+			return err
+		}
+		if !ended {
+			a.opened(row)
+			switch {
+			case row.Spec.Workflow != nil:
+				a.Advance = append(a.Advance, *row)
+			case row.Spec.Step.Starts():
+				a.Inspect = append(a.Inspect, *row)
+			}
+		}
+	}
+	return nil
+}
+
+// place notes which steps and items were started or skipped, by their rows.
+func (a loader) place(rows []schema.Entry, attempts map[schema.RunID][]schema.Attempt) {
+	s := a.State
+	launched := make(map[int]int) // items without a gap: of a batch that was torn the rest is written again
+	for i := range rows {
+		row := &rows[i]
+		step, item := row.ID.StepOf()
+		if step >= s.graph.Len() {
+			continue
+		}
+		switch {
+		case item > 0:
+			if item == launched[step]+1 {
+				launched[step] = item
+			}
+		case row.Spec.Step.Items != nil:
+			s.progress.Start(step, *row.Spec.Step.Items)
+			if d := row.Spec.Step.Deadline; !d.IsZero() && s.groups != nil {
+				s.groups[step] = d
+			}
+		case isSkipped(row, attempts[row.ID]):
+			s.progress.Skip(step, workflow.Succeeded)
+		default:
+			if from := row.Spec.Step.From; !from.IsZero() {
+				if s.from == nil {
+					s.from = make(map[int]schema.RunID)
+				}
+				s.from[step] = from
+			}
+			s.progress.Start(step, 1)
+			launched[step] = 1
+		}
+	}
+	for step, n := range launched {
+		s.progress.Launch(step, n)
+	}
+}
+
+// isSkipped reports whether a step was skipped by its own condition, or by hand.
+func isSkipped(row *schema.Entry, attempts []schema.Attempt) bool {
+	if row.Spec.Step.Skipped {
+		return true
+	}
+	for i := range attempts {
+		if r := attempts[i].Record; r != nil && r.Outcome == schema.Skipped {
+			return true
+		}
+	}
+	return false
+}
+
+// endOf notes the end of a step's run, if its rows say that it has ended.
+func (a loader) endOf(ctx context.Context, row *schema.Entry, attempts []schema.Attempt) (ended bool, err error) {
+	live, err := a.o.live.Of(ctx, attempts)
+	if err != nil {
+		return false, err
+	}
+	state := schema.Fold(row.Marks, attempts, live)
+	if !state.Terminal() {
+		return false, nil
+	}
+	if a.mayBeCalled(row.Marks, attempts) {
+		a.lookAgain(row.ID, row.Marks.Cancelled.At.Add(cancelledFor))
+		return false, nil
+	}
+	v := verdictOf(state)
+	if v != workflow.Succeeded || !isClean(row.Marks, attempts) || a.isNearly(row.Spec.Step.Deadline) {
+		if v, err = a.decide(ctx, row.ID, v); err != nil {
+			return false, err
+		}
+		if v == skippedByHand {
+			v = workflow.Succeeded
+		}
+	}
+	if v == workflow.Failed && a.State.cause == "" {
+		a.State.cause = failureOf(row.Spec.Step.Name, attempts)
+	}
+	a.ended(row.ID, v)
+	return true, nil
+}
+
+// noteFault notes why a step could not be started.
+func (a loader) noteFault(s *schema.Step) {
+	if a.State.cause == "" {
+		a.State.cause = fmt.Sprintf("step %q failed: %s", s.Name, s.Fault)
+	}
+}
+
+// mayBeCalled reports whether a run that was cancelled may be called yet: an executor that has begun
+// leaves no trace in the rows for a moment.
+func (a loader) mayBeCalled(marks schema.Marks, attempts []schema.Attempt) bool {
+	if marks.Cancelled == nil || !a.now.Before(marks.Cancelled.At.Add(cancelledFor)) {
+		return false
+	}
+	for i := range attempts {
+		if r := attempts[i].Record; r != nil && !r.Unstarted && (attempts[i].Number > 0 || r.Outcome == schema.Cancelled) {
+			return false
+		}
+	}
+	return true
+}
+
+// lookAgain has the rows of a step's run read again at an instant.
+func (a loader) lookAgain(run schema.RunID, at time.Time) {
+	if a.State.look == nil {
+		a.State.look = make(map[schema.RunID]time.Time)
+	}
+	a.State.look[run] = at
+}
+
+// isNearly reports whether an instant has come, by a clock that is right: another owner may act on
+// it.
+func (a loader) isNearly(at time.Time) bool {
+	return !at.IsZero() && !a.now.Before(at.Add(-schema.MaxClockDifference))
+}
+
+// verdictOf says what the end of a step's run is for the steps after it.
+func verdictOf(s schema.State) workflow.Verdict {
+	switch s {
+	case schema.StateSucceeded, schema.StateSkipped:
+		return workflow.Succeeded
+	case schema.StateCancelled:
+		return workflow.Cancelled
+	}
+	return workflow.Failed
+}
+
+// isClean reports whether nothing stands beside a success: nobody can have read these rows, or
+// fewer of them, and found another end.
+func isClean(marks schema.Marks, attempts []schema.Attempt) bool {
+	if marks.Cancelled != nil {
+		return false
+	}
+	for i := range attempts {
+		a := &attempts[i]
+		if a.Fault != nil {
+			return false
+		}
+		if r := a.Record; r != nil && !r.Unstarted && (r.Final || r.Doubt || r.Outcome == schema.Cancelled || r.Outcome == schema.Missed) {
+			return false
+		}
+	}
+	return true
+}
+
+// decide decides once which end of a step's run counts, and returns it.
+func (a loader) decide(ctx context.Context, run schema.RunID, v workflow.Verdict) (workflow.Verdict, error) {
+	decided, err := a.o.store.Decide(ctx, "step/"+run.String(), string(v), a.o.core.Expiry(a.State.until, a.now))
+	if err != nil {
+		return "", fmt.Errorf("end of step %s: %w", run, err)
+	}
+	return workflow.Verdict(decided), nil
+}
+
+// failureOf says in words why a step failed.
+func failureOf(step string, attempts []schema.Attempt) string {
+	var last *schema.Record
+	for i := range attempts {
+		if r := attempts[i].Record; r != nil && r.Final && (last == nil || r.Finished.After(last.Finished)) {
+			last = r
+		}
+	}
+	switch {
+	case last == nil:
+		return fmt.Sprintf("step %q failed", step)
+	case last.Error == "":
+		return fmt.Sprintf("step %q failed: %s", step, last.Outcome)
+	}
+	return fmt.Sprintf("step %q failed: %s", step, last.Error)
+}
