@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -10,7 +11,9 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/bucketer/orchestration"
 	"carillon.dev/carillon/bucketer/runs"
+	"carillon.dev/carillon/bucketer/workflow"
 	"carillon.dev/carillon/schema"
 )
 
@@ -21,8 +24,8 @@ type Audit interface {
 	Entries(ctx context.Context, q admin.AuditQuery, pos *admin.AuditPosition, limit int) ([]schema.AuditEntry, *admin.AuditPosition, error)
 }
 
-// The audit log has changes of tasks, jobs that can have many runs, keys, tenants and operations;
-// runs that were cancelled, changed or repeated; dead letters that were replayed or discarded; and
+// The audit log has changes of tasks, jobs that can have many runs, workflows, keys, tenants and
+// operations; runs that were cancelled, changed or repeated; steps that were skipped; dead letters that were replayed or discarded; and
 // an import as one entry. A new one-off job is not in it, because the list of runs shows it.
 
 // watch puts quotas, the audit log and redaction between the routes and what they call.
@@ -30,6 +33,7 @@ func (s *Server) watch() {
 	if s.deps.Quotas != nil {
 		s.deps.Jobs = metered{s.deps.Jobs, s.deps.Quotas}
 		s.deps.Recurring = meteredRecurring{s.deps.Recurring, s.deps.Quotas}
+		s.deps.Workflows = meteredWorkflows{s.deps.Workflows, s.deps.Quotas}
 		if s.deps.Operations != nil {
 			s.deps.Operations = meteredOperations{s.deps.Operations, s.deps.Quotas}
 		}
@@ -38,6 +42,7 @@ func (s *Server) watch() {
 		}
 	}
 	s.deps.Recurring = redactedRecurring{auditedRecurring{s.deps.Recurring, s}}
+	s.deps.Workflows = auditedWorkflows{s.deps.Workflows, s}
 	s.deps.Runs = redactedRuns{s.deps.Runs}
 	s.deps.Jobs, s.deps.Tasks = audited{s.deps.Jobs, s}, redactedTasks{auditedTasks{tasks: s.deps.Tasks, s: s}}
 }
@@ -149,10 +154,6 @@ func (a auditedRecurring) changed(ctx context.Context, action string, before *sc
 	if ctx.Value(importing{}) != nil {
 		return
 	}
-	object := "job/" + job.Current.Spec.Name
-	if job.Current.Spec.Name == "" {
-		object = "job/" + job.ID.String()
-	}
 	var was, is any
 	if before != nil {
 		was = auditedSpec(*before)
@@ -160,11 +161,24 @@ func (a auditedRecurring) changed(ctx context.Context, action string, before *sc
 	if action == "create" || action == "update" {
 		is = auditedSpec(job.Current.Spec)
 	}
-	a.s.note(ctx, action, object, was, is, "job "+job.ID.String())
+	a.s.note(ctx, action, objectOf(job), was, is, "job "+job.ID.String())
 }
 
-// auditedSpec returns what a job says, without its secrets, and with the size of its payload.
-func auditedSpec(spec schema.JobSpec) schema.JobSpec {
+// objectOf returns how the audit log calls a job that can have many runs.
+func objectOf(job *schema.Job) string {
+	kind := "job/"
+	if isWorkflow(job) {
+		kind = "workflow/"
+	}
+	if job.Current.Spec.Name == "" {
+		return kind + job.ID.String()
+	}
+	return kind + job.Current.Spec.Name
+}
+
+// auditedSpec returns what a job says, without its secrets, and with the size of its payload. Of a
+// workflow it has the steps as the API shows them.
+func auditedSpec(spec schema.JobSpec) any {
 	if spec.Work != nil {
 		w := withoutSecrets(*spec.Work)
 		spec.Work = &w
@@ -172,7 +186,24 @@ func auditedSpec(spec schema.JobSpec) schema.JobSpec {
 	if spec.Payload != nil {
 		spec.Payload = []byte(strconv.Quote(sizeOf(spec.Payload)))
 	}
-	return spec
+	if spec.Workflow == nil {
+		return spec
+	}
+	def, err := orchestration.DecodeDefinition(spec.Workflow.Definition)
+	said := auditedWorkflow{JobSpec: spec, Deadline: spec.Workflow.Deadline, Fault: faultOf(err)}
+	if err == nil {
+		said.Steps = stepsOf(def.Steps, true)
+	}
+	return said
+}
+
+// auditedWorkflow is what the audit log has of a workflow: its steps instead of their stored form.
+type auditedWorkflow struct {
+	schema.JobSpec
+	Workflow *struct{}       `json:"workflow,omitempty"` // hides that of JobSpec
+	Deadline schema.Duration `json:"deadline,omitempty"`
+	Steps    []workflow.Step `json:"steps,omitempty"`
+	Fault    string          `json:"fault,omitempty"`
 }
 
 func (a auditedRecurring) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash string) (schema.Job, bool, error) {
@@ -249,12 +280,39 @@ func (a auditedRecurring) CancelJob(ctx context.Context, tenant string, id schem
 	return a.control(ctx, "cancel", tenant, id, ifMatch, a.Recurring.CancelJob)
 }
 
-func (a auditedRecurring) TriggerJob(ctx context.Context, tenant string, id schema.JobID, key, bodyHash string) (bucketer.Receipt, error) {
-	r, err := a.Recurring.TriggerJob(ctx, tenant, id, key, bodyHash)
+// trigger runs a job or a workflow now, of that payload; nil means its own.
+func (s recurringRoutes) trigger(ctx context.Context, job *schema.Job, payload json.RawMessage, key, bodyHash string) (bucketer.Receipt, error) {
+	r, err := s.deps.Recurring.TriggerWith(ctx, tenantOf(ctx), job.ID, payload, key, bodyHash)
 	if err == nil && !r.Existing {
-		a.s.note(ctx, "trigger", "job/"+id.String(), nil, nil, "run "+r.Run.String())
+		object := "job/" + job.ID.String()
+		if isWorkflow(job) {
+			object = objectOf(job)
+		}
+		s.note(ctx, "trigger", object, nil, nil, "run "+r.Run.String())
 	}
 	return r, err
+}
+
+// auditedWorkflows audits what is done with workflow runs.
+type auditedWorkflows struct {
+	Workflows
+	s *Server
+}
+
+func (a auditedWorkflows) RetryWorkflow(ctx context.Context, tenant string, id schema.RunID, key string) (bucketer.Receipt, error) {
+	r, err := a.Workflows.RetryWorkflow(ctx, tenant, id, key)
+	if err == nil && !r.Existing {
+		a.s.note(ctx, "retry", "run/"+id.String(), nil, nil, "run "+r.Run.String())
+	}
+	return r, err
+}
+
+func (a auditedWorkflows) SkipStep(ctx context.Context, tenant string, id schema.RunID, step string) error {
+	err := a.Workflows.SkipStep(ctx, tenant, id, step)
+	if err == nil {
+		a.s.note(ctx, "skip", "run/"+id.String(), nil, nil, "step "+step)
+	}
+	return err
 }
 
 // auditedTasks audits changes of tasks.

@@ -25,7 +25,7 @@ func filled(route string, with map[string]string) string {
 // gin writes them.
 func routesOf(t *testing.T, b *stub) (routes [][2]string) {
 	t.Helper()
-	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b})
+	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +127,8 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	}
 	o.entries = []schema.AuditEntry{{ID: schema.MakeAuditID(testNow, 0, 1)}, {ID: schema.MakeAuditID(testNow, 1, 1)}}
 
+	var workflow Workflow
+	doJSON(t, hs, call{method: "PUT", path: "/v1/workflows/w", body: small, header: theirs}, 201, &workflow)
 	var recurring Job
 	for _, name := range []string{"n", "n2"} {
 		body := `{"name":"` + name + `","schedule":{"every":"1m"},"nats":{"subject":"a"}}`
@@ -143,15 +145,22 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 		switch {
 		case r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/tenants/"):
 			want = 403
-		case r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/tasks/"), r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/jobs/"):
+		case r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/tasks/"), r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/jobs/"),
+			r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/workflows/"):
 			continue // names are each tenant's own: it makes ours
 		case strings.HasPrefix(r[1], "/v1/jobs/"):
 			ids = append(ids, recurring.ID.String(), "n")
+		case strings.HasPrefix(r[1], "/v1/workflows/"):
+			ids = []string{workflow.ID.String(), "w"}
 		case strings.HasPrefix(r[1], "/v1/operations/"):
 			ids = []string{recurring.ID.String()} // of the same form
 		}
 		for _, id := range ids {
-			path := filled(r[1], map[string]string{":id": id, ":name": "n", ":run": id, "/v1/tenants/:name": "theirs"})
+			name := "n"
+			if strings.HasPrefix(r[1], "/v1/workflows/") {
+				name = id
+			}
+			path := filled(r[1], map[string]string{":id": id, ":name": name, ":run": id, ":step": "a", "/v1/tenants/:name": "theirs"})
 			body := bodies[r[0]]
 			if strings.HasSuffix(path, "/backfills") {
 				body = `{"from":"2026-11-14T00:00:00Z","to":"2026-11-21T00:00:00Z"}`

@@ -54,10 +54,11 @@ type JobQuery struct {
 
 // Jobs returns the jobs of q, newest first. It ends with the first error.
 func (c *Client) Jobs(ctx context.Context, q JobQuery) iter.Seq2[Job, error] {
-	return func(yield func(Job, error) bool) {
-		params := stated(map[string]string{"state": string(q.State), "label": q.Label, "name_prefix": q.NamePrefix})
-		eachItem(ctx, c, "/v1/jobs", params, q.Limit, yield)
-	}
+	return func(yield func(Job, error) bool) { eachItem(ctx, c, "/v1/jobs", q.parameters(), q.Limit, yield) }
+}
+
+func (q *JobQuery) parameters() url.Values {
+	return stated(map[string]string{"state": string(q.State), "label": q.Label, "name_prefix": q.NamePrefix})
 }
 
 // JobRunQuery selects runs of one job by due time, From ≤ due < To. Empty fields select all.
@@ -71,9 +72,12 @@ type JobRunQuery struct {
 // and the next one. It ends with the first error.
 func (c *Client) JobRuns(ctx context.Context, id string, q JobRunQuery) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
-		params := stated(map[string]string{"state": string(q.State), "from": timeParameter(q.From), "to": timeParameter(q.To)})
-		eachItem(ctx, c, jobPath(id, "/runs"), params, q.Limit, yield)
+		eachItem(ctx, c, jobPath(id, "/runs"), q.parameters(), q.Limit, yield)
 	}
+}
+
+func (q *JobRunQuery) parameters() url.Values {
+	return stated(map[string]string{"state": string(q.State), "from": timeParameter(q.From), "to": timeParameter(q.To)})
 }
 
 // stated returns the parameters that are not empty.

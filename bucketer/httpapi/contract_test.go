@@ -70,7 +70,7 @@ func (c *contract) schemaOf(s map[string]any) map[string]any {
 var known = map[string][]string{
 	"name": {"n", "t"}, "task": {"t"}, "url": {"http://x.test/a"}, "subject": {"a.b"}, "cron": {"0 9 * * MON-FRI", "@hourly", "60 * * * *"},
 	"timezone": {"Europe/Berlin", "UTC", "Mars/Olympus"}, "label": {"team=a"}, "cursor": {"AAAA"}, "every": {"15m"}, "command": {"report"},
-	"If-Match": {`"1"`, "*"}, "target": {"http://b.test", "none"},
+	"If-Match": {`"1"`, "*"}, "step": {"a", "b"}, "target": {"http://b.test", "none"},
 }
 
 // odd are values that are hardly ever right.
@@ -159,6 +159,11 @@ func (c *contract) body(t *rapid.T, o describedOperation, media map[string]any) 
 			if strings.HasPrefix(o.path, "/v1/tasks") {
 				delete(fields, "schedule")
 			}
+		case o.path == "/v1/workflows/{name}":
+			maps.DeleteFunc(fields, func(name string, _ any) bool {
+				return !slices.Contains([]string{"payload", "priority", "labels", "deadline"}, name)
+			})
+			fields["steps"] = []any{map[string]any{"name": "a", "nats": map[string]any{"subject": "a"}}}
 		case strings.HasSuffix(o.path, "/preview"):
 			fields["schedule"] = map[string]any{"every": "15m"}
 			delete(fields, "end")
@@ -186,7 +191,7 @@ func troublesOf(o describedOperation) []error {
 		return troubles
 	}
 	troubles = append(troubles, bucketer.ErrNotReady, schema.ErrUnknown)
-	if strings.HasPrefix(o.path, "/v1/jobs") || strings.HasPrefix(o.path, "/v1/runs") {
+	if strings.HasPrefix(o.path, "/v1/jobs") || strings.HasPrefix(o.path, "/v1/runs") || strings.HasPrefix(o.path, "/v1/workflows") {
 		quota := &admin.QuotaError{Quota: "runs_per_minute", Limit: 1, RetryAfter: time.Second}
 		troubles = append(troubles, bucketer.ErrPartitionFull, bucketer.ErrOverloaded, schema.ErrConflict, quota)
 	}
@@ -222,6 +227,9 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 		// What is asked for is there, however the requests before have left it.
 		job := created(outer, b, `{"name":"n","nats":{"subject":"a"},"schedule":{"every":"15m"},"labels":{"team":"a"},"payload":{"a":1}}`)
 		ended := b.ends(job.ID, testNow.Add(-time.Hour), schema.StateFailed)
+		doJSON(outer, hs, call{method: "PUT", path: "/v1/workflows/w", body: small}, b.anew("w"), nil)
+		var ofWorkflow Run
+		doJSON(outer, hs, call{method: "POST", path: "/v1/workflows/w/trigger"}, 202, &ofWorkflow)
 		var oneOff Job
 		doJSON(outer, hs, call{method: "POST", path: "/v1/jobs", body: jobBody}, 201, &oneOff)
 		var backfill Operation
@@ -230,10 +238,10 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 		}, 202, &backfill)
 		ids := []string{
 			backfill.ID.String(),
-			"n", "t", job.ID.String(), ended.String(), oneOff.ID.String(), begun.ID.String(), "none", "0192e5a0-7c00-8003-8d2f-5a1b9c3e7f60", "A b", "%00", "..", "é",
+			"n", "t", "w", ofWorkflow.ID.String(), job.ID.String(), ended.String(), oneOff.ID.String(), begun.ID.String(), "none", "0192e5a0-7c00-8003-8d2f-5a1b9c3e7f60", "A b", "%00", "..", "é",
 		}
 		right := map[string]string{
-			"jobs": job.ID.String(), "runs": ended.String(), "dead-letters": ended.String(), "operations": backfill.ID.String(), "tasks": "t",
+			"jobs": job.ID.String(), "runs": ended.String(), "dead-letters": ended.String(), "operations": backfill.ID.String(), "tasks": "t", "workflows": "w",
 			"api-keys": "n", "signing-keys": "n", "secrets": "n", "tenants": "n",
 		}
 		for _, o := range operations {
@@ -247,6 +255,10 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 				if in == "path" {
 					asked := right[strings.Split(o.path, "/")[2]]
 					switch {
+					case name == "step":
+						asked = "a"
+					case o.path == "/v1/runs/{id}/graph", o.path == "/v1/runs/{id}/steps/{step}/skip":
+						asked = ofWorkflow.ID.String()
 					case o.path == "/v1/runs/{id}/cancel":
 						asked = oneOff.ID.String()
 					case o.path == "/v1/jobs/{id}" && o.method == http.MethodPut:

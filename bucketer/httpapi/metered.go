@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -113,11 +114,26 @@ func (m meteredRecurring) PutJob(ctx context.Context, tenant, name string, ifMat
 	return m.Recurring.PutJob(ctx, tenant, name, ifMatch, spec)
 }
 
-func (m meteredRecurring) TriggerJob(ctx context.Context, tenant string, id schema.JobID, key, bodyHash string) (bucketer.Receipt, error) {
+func (m meteredRecurring) TriggerWith(
+	ctx context.Context, tenant string, id schema.JobID, payload json.RawMessage, key, bodyHash string,
+) (bucketer.Receipt, error) {
+	if err := m.quotas.AdmitRun(ctx, tenant, len(payload)); err != nil {
+		return bucketer.Receipt{}, err
+	}
+	return m.Recurring.TriggerWith(ctx, tenant, id, payload, key, bodyHash)
+}
+
+// meteredWorkflows takes workflow runs that are run again out of the quota of runs.
+type meteredWorkflows struct {
+	Workflows
+	quotas Quotas
+}
+
+func (m meteredWorkflows) RetryWorkflow(ctx context.Context, tenant string, id schema.RunID, key string) (bucketer.Receipt, error) {
 	if err := m.quotas.AdmitRun(ctx, tenant, 0); err != nil {
 		return bucketer.Receipt{}, err
 	}
-	return m.Recurring.TriggerJob(ctx, tenant, id, key, bodyHash)
+	return m.Workflows.RetryWorkflow(ctx, tenant, id, key)
 }
 
 // meteredOperations takes the beginning of an operation that starts runs out of its tenant's quota,

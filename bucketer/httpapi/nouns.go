@@ -138,11 +138,11 @@ func deferredBy(rec *schema.Record) *Waiting {
 // Run is a run as the API answers it.
 type Run struct {
 	ID         schema.RunID `json:"id"`
-	JobID      schema.JobID `json:"job_id"`
+	JobID      schema.JobID `json:"job_id,omitzero" doc:"Absent for a step of a workflow run"`
 	JobName    string       `json:"job_name,omitempty"`
 	Tenant     string       `json:"tenant"`
 	Task       string       `json:"task,omitempty"`
-	State      schema.State `json:"state" enum:"pending,running,retrying,succeeded,failed,cancelled,missed"`
+	State      schema.State `json:"state" enum:"pending,running,waiting,retrying,succeeded,failed,cancelled,missed,skipped" doc:"waiting: of a workflow run, of which nothing but waits is under way (running in lists). skipped: of a step"`
 	DeadLetter bool         `json:"dead_letter,omitempty"`
 
 	Priority      schema.Priority `json:"priority" enum:"critical,high,normal,low"`
@@ -162,6 +162,14 @@ type Run struct {
 	Progress      *Progress       `json:"progress,omitempty" doc:"Of the attempt under way; not in lists"`
 	Attempts      []Attempt       `json:"attempts"`
 	Fault         string          `json:"fault,omitempty" doc:"Why what is stored of its last attempt cannot be understood: the run counts as failed, but what it came to is unknown"`
+
+	Workflow      string       `json:"workflow,omitempty" doc:"Of a workflow run: the workflow. Its one attempt stands for all that its steps do"`
+	Steps         []RunStep    `json:"steps,omitempty" doc:"Of a workflow run: its steps, in the order of the workflow; not in lists"`
+	DeadlineAt    Time         `json:"deadline_at,omitzero" doc:"Of a workflow run that has begun, and of a step that has a deadline: when it ends at the latest. That of a workflow run is not in lists"`
+	WorkflowRunID schema.RunID `json:"workflow_run_id,omitzero" doc:"Of a step: the workflow run"`
+	Step          string       `json:"step,omitempty" doc:"Of a step: its name"`
+	Item          *int         `json:"item,omitempty" doc:"Of a step with for_each: which item it is, from 0"`
+	Reason        string       `json:"reason,omitempty" doc:"Of a step: why it was skipped, or could not be started"`
 }
 
 // runOf returns the run r as the API answers it.
@@ -174,8 +182,14 @@ func runOf(r *runs.Run, payload []byte) Run {
 		NominalAt: Time{e.Spec.Nominal}, DueAt: Time{e.Due()}, Origin: s.Origin, Trigger: s.Trigger,
 		Payload: payload, Progress: progressOf(r.Progress), Attempts: []Attempt{}, Fault: faultOf(schema.Unreadable(r.Attempts)),
 	}
-	if out.JobID.IsZero() {
+	switch {
+	case s.Step != nil:
+		out.noteStep(r)
+	case out.JobID.IsZero():
 		out.JobID = schema.JobOf(r.ID)
+	}
+	if s.Workflow != nil {
+		out.Workflow = s.JobName
 	}
 	if out.Trigger == schema.TriggerSchedule {
 		out.Trigger = "schedule"
@@ -271,6 +285,10 @@ func attemptOf(a *schema.Attempt) Attempt {
 		out.Executor, out.StartedAt = s.Executor, Time{s.Started}
 	}
 	if rec := a.Record; rec != nil {
+		if rec.Outcome == schema.Began { // a workflow run that has not ended
+			out.StartedAt = Time{rec.Started}
+			return out
+		}
 		out.Region, out.FinishedAt, out.Outcome = rec.Region, Time{rec.Finished}, rec.Outcome
 		out.Error, out.StatusCode, out.Output, out.Redispatched = rec.Error, rec.Status, rec.Output, rec.Redispatched
 		out.OutputSize, out.OutputCut, out.OutputBinary = rec.OutputSize, rec.OutputCut, rec.OutputBinary

@@ -34,6 +34,17 @@ var requestExamples = map[string]map[string]string{
 		"payload schema": `{"nats":{"subject":"work.email"},
 			"payload_schema":{"type":"object","required":["to"],"properties":{"to":{"type":"string","pattern":"@"}},"additionalProperties":false}}`,
 	},
+	"put-workflow": {
+		"a fan-out": `{"schedule":{"cron":"0 2 * * *","timezone":"Europe/Berlin"},"deadline":"3h","payload":{"date":{"$run":"/nominal_at"}},"labels":{"team":"data"},
+			"steps":[
+			{"name":"extract","http":{"url":"https://example.com/extract"},"payload":{"date":{"$input":"/date"}}},
+			{"name":"transform","after":["extract"],"for_each":{"from":"extract","pointer":"/files","max_concurrent":20},"http":{"url":"https://example.com/transform"},"payload":{"file":{"$item":""}}},
+			{"name":"load","after":["transform"],"nats":{"subject":"work.load"},"payload":{"loaded":{"$from":"transform"}}},
+			{"name":"alert","after":["load"],"when":"any_failed","http":{"url":"https://example.com/page"}}]}`,
+		"a wait": `{"steps":[{"name":"draft","nats":{"subject":"work.draft"}},{"name":"cool-down","after":["draft"],"wait":{"for":"12h"}},
+			{"name":"send","after":["cool-down"],"nats":{"subject":"work.send"}}]}`,
+	},
+	"trigger-workflow":   {"with an input": `{"payload":{"date":"2026-11-21T00:00:00Z"}}`, "with its own": `{}`},
 	"put-secret":         {"a token": `{"value":"ory_at_0mBqE…"}`},
 	"create-signing-key": {"of all calls": `{"name":"default"}`},
 	"rotate-signing-key": {"within an hour": `{"overlap":"1h"}`},
@@ -67,7 +78,22 @@ var schemaExamples = map[string][]string{
 		"attempts":[{"number":1,"executor":"node-1","started_at":"2026-11-22T01:00:04.101Z","finished_at":"2026-11-22T01:00:05.320Z","outcome":"succeeded","status_code":200}]}`, `{
 		"id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","job_id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","job_name":"nightly-report","tenant":"default","task":"report",
 		"state":"pending","priority":"normal","nominal_at":"2026-11-22T01:00:00.000Z","due_at":"2026-11-22T01:00:04.096Z","trigger":"schedule",
-		"waiting":{"since":"2026-11-22T01:00:04.112Z","reason":"concurrency: a run of the job was under way"},"attempts":[]}`},
+		"waiting":{"since":"2026-11-22T01:00:04.112Z","reason":"concurrency: a run of the job was under way"},"attempts":[]}`, `{
+		"id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","job_id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","job_name":"etl","tenant":"default","workflow":"etl",
+		"state":"running","priority":"normal","nominal_at":"2026-11-22T01:00:00.000Z","due_at":"2026-11-22T01:00:04.096Z","started_at":"2026-11-22T01:00:04.101Z",
+		"lateness_ms":5,"trigger":"schedule","deadline_at":"2026-11-22T04:00:04.096Z","attempts":[{"number":1,"started_at":"2026-11-22T01:00:04.101Z"}],
+		"steps":[
+		{"name":"extract","run_id":"81932f1e-5d80-8003-8d2f-5a1b9c000000","state":"succeeded","attempts":1,"started_at":"2026-11-22T01:00:04.110Z","finished_at":"2026-11-22T01:00:05.320Z"},
+		{"name":"transform","after":["extract"],"state":"running","attempts":12,"started_at":"2026-11-22T01:00:05.331Z","items":{"total":30,"states":{"running":2,"succeeded":10}}},
+		{"name":"load","after":["transform"],"state":"pending","reason":"it waits for steps before it"},
+		{"name":"alert","after":["load"],"state":"pending","reason":"it waits for steps before it"}]}`},
+	"Workflow": {`{
+		"id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","tenant":"default","name":"etl","schedule":{"cron":"0 2 * * *","timezone":"Europe/Berlin","gap":"run","overlap_hour":"first"},
+		"jitter":"10s","misfire":{"policy":"run_latest"},"deadline":"3h0m0s","priority":"normal","labels":{"team":"data"},
+		"steps":[
+		{"name":"extract","task":"extract","payload":{"date":{"$input":"/date"}}},
+		{"name":"transform","after":["extract"],"when":"all_succeeded","task":"transform","for_each":{"from":"extract","pointer":"/files","max_concurrent":20},"payload":{"file":{"$item":""}}}],
+		"state":"active","generation":1795253400123456,"created_at":"2026-11-21T09:30:00.000Z","updated_at":"2026-11-21T09:30:00.000Z"}`},
 	"DeadLetter": {`{
 		"id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","job_id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","tenant":"default","task":"send-email","state":"waiting",
 		"priority":"normal","nominal_at":"2026-11-22T01:00:00.000Z","due_at":"2026-11-22T01:00:00.000Z","started_at":"2026-11-22T01:00:00.002Z",

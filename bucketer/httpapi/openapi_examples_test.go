@@ -50,7 +50,7 @@ func TestExamplesAreTrue(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				path := strings.NewReplacer("{id}", "an-example", "{name}", "an-example").Replace(o.path)
+				path := strings.NewReplacer("{id}", "an-example", workflowsPath+"/{name}", workflowsPath+"/a-workflow", "{name}", "an-example").Replace(o.path)
 				if o.method == http.MethodPatch {
 					path = "/v1/jobs/" + job.ID.String()
 				}

@@ -19,7 +19,7 @@ const (
 // pathPatterns are the patterns of path parameters, by the noun after /v1.
 var pathPatterns = map[string]string{
 	"tasks": namePattern, "tenants": namePattern, "api-keys": namePattern, "signing-keys": namePattern, "secrets": namePattern,
-	"jobs": jobPattern, "runs": runPattern, "dead-letters": runPattern, "operations": operationPattern,
+	"jobs": jobPattern, "workflows": jobPattern, "runs": runPattern, "dead-letters": runPattern, "operations": operationPattern,
 }
 
 // describePaths gives every path parameter its pattern. The patterns are only documented: the
@@ -39,7 +39,7 @@ func (s documentWriter) describePaths() error {
 				if !ok {
 					return fmt.Errorf("the OpenAPI document has no pattern of %s in %s", p.Name, path)
 				}
-				if op.OperationID == "put-job" { // by its name alone
+				if op.OperationID == "put-job" || op.OperationID == "put-workflow" || p.Name == "step" { // by its name alone
 					pattern = namePattern
 				}
 				p.Schema.Pattern = pattern

@@ -31,7 +31,15 @@ var conflicts = map[string][]string{
 	"create-backfill":    {"finished", "not-understood", "too-many-operations"},
 	"put-task":           {"too-many-rates"},
 	"cancel-run":         {"finished", "conflict"},
-	"retry-run":          {"not-finished", "payload-gone", "minute-full"},
+	"retry-run":          {"not-finished", "step", "payload-gone", "minute-full"},
+	"skip-step":          {"no-step", "no-workflow", "finished", "conflict"},
+	"put-workflow":       {"name-taken", "conflict", "finished", "not-understood"},
+	"delete-workflow":    {"finished", "conflict", "not-understood"},
+	"pause-workflow":     {"finished", "not-understood", "conflict"},
+	"resume-workflow":    {"finished", "not-understood", "conflict"},
+	"trigger-workflow":   {"finished", "not-understood", "minute-full"},
+	"get-workflow-graph": {"not-understood"},
+	"get-run-graph":      {"not-understood"},
 	"replay-dead-letter": {"payload-gone", "minute-full"},
 	"begin-operation":    {"too-many-operations"},
 	"cancel-operation":   {"finished"},
@@ -54,6 +62,7 @@ func problemExamples() map[string]*Problem {
 		"unauthenticated": unauthenticated("Send it in the header Authorization: Bearer <key>."),
 		"forbidden":       forbidden("This needs the role operator; the key has viewer."),
 		"quota":           quotaProblem(&admin.QuotaError{Quota: "runs_per_minute", Limit: 6000, RetryAfter: time.Second}),
+		"step":            stepProblem(schema.MakeEntryID(time.Unix(1795253400, 0), 3, 9)),
 		"one-off":         oneOffProblem("It can be given another time, or be cancelled."),
 		"not-finished":    notFinished(schema.StateRunning),
 		"timeout":         plain(http.StatusRequestTimeout, "The body did not come in time."),
@@ -88,7 +97,7 @@ func examplesOf(op *huma.Operation, status int) []string {
 	switch {
 	case status == http.StatusServiceUnavailable && !reads:
 		usual = append(usual, "not-ready", unknownKind)
-	case status == http.StatusTooManyRequests && op.RequestBody != nil && strings.HasPrefix(op.Path, "/v1/jobs"):
+	case status == http.StatusTooManyRequests && op.RequestBody != nil && (strings.HasPrefix(op.Path, "/v1/jobs") || strings.HasPrefix(op.Path, workflowsPath)):
 		usual = append(usual, "quota")
 	case status == http.StatusUnprocessableEntity && slices.ContainsFunc(op.Parameters, func(p *huma.Param) bool { return p.Name == keyHeader }):
 		usual = append(usual, "key-reused")

@@ -14,6 +14,7 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/operations"
+	"carillon.dev/carillon/bucketer/orchestration"
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/bucketer/runs"
@@ -94,7 +95,11 @@ var kinds = []struct {
 }{
 	{bucketer.ErrNoTask, kind{name: "no-task", status: 422, title: "The request is not valid", location: "body.task"}},
 	{bucketer.ErrKeyReused, kind{name: "key-reused", status: 422, title: "The idempotency key was used before", location: "header.Idempotency-Key"}},
-	{recurring.ErrNameTaken, kind{name: "name-taken", status: 409, title: "The name is taken", detail: "Another job of the tenant has it."}},
+	{recurring.ErrNameTaken, kind{name: "name-taken", status: 409, title: "The name is taken", detail: "Another job or workflow of the tenant has it."}},
+	{recurring.ErrWorkflowHasName, kind{name: "name-taken", status: 409, title: "The name is taken", detail: "A workflow of the tenant has it."}},
+	{recurring.ErrJobHasName, kind{name: "name-taken", status: 409, title: "The name is taken", detail: "A job of the tenant has it that is no workflow."}},
+	{orchestration.ErrNoStep, kind{name: "no-step", status: 404, title: "The workflow run has no such step", detail: "The steps of a run are those of its workflow when the run began."}},
+	{orchestration.ErrNoWorkflow, kind{name: "no-workflow", status: 409, title: "The run is not one of a workflow"}},
 	{recurring.ErrStale, kind{name: "stale", status: 412, title: "It is not as it was", detail: "Somebody else changed it. Read it again, and decide again."}},
 	{bucketer.ErrFinished, kind{name: "finished", status: 409, title: "It cannot be changed any more", detail: "It has started, ended, or been cancelled."}},
 	{runs.ErrPayloadGone, kind{name: "payload-gone", status: 409, title: "The payload does not exist any more", detail: "It had left before the run failed: without it the run cannot be repeated."}},

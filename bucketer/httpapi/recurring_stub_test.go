@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -65,14 +66,17 @@ func (s *stub) CreateJob(_ context.Context, spec schema.JobSpec, key, bodyHash s
 // create makes a job with its defaults.
 func (s *stub) create(spec schema.JobSpec) schema.Job {
 	s.count++
-	rule := *spec.Schedule
-	if rule.Every > 0 && rule.Anchor.IsZero() {
-		rule.Anchor = testNow
+	if spec.Schedule != nil {
+		rule := *spec.Schedule
+		if rule.Every > 0 && rule.Anchor.IsZero() {
+			rule.Anchor = testNow
+		}
+		if compiled, err := schedule.Compile(rule, 0); err == nil && !spec.JitterStated {
+			rule.Jitter = schema.Duration(schedule.DefaultJitter(compiled.Shortest()))
+		}
+		spec.Schedule = &rule
 	}
-	if compiled, err := schedule.Compile(rule, 0); err == nil && !spec.JitterStated {
-		rule.Jitter = schema.Duration(schedule.DefaultJitter(compiled.Shortest()))
-	}
-	spec.Schedule, spec.Created, spec.Updated = &rule, testNow, testNow
+	spec.Created, spec.Updated = testNow, testNow
 	j := &schema.Job{
 		ID:      schema.MakeJobID(testNow.Add(time.Duration(s.count)*time.Millisecond), 3, s.count),
 		Current: schema.Generation{Number: testNow.UnixMicro() + int64(s.count), State: schema.JobActive, Spec: spec}, // #nosec G115
@@ -101,6 +105,12 @@ func (s *stub) PutJob(_ context.Context, tenant, name string, ifMatch int64, spe
 		return s.create(spec), true, nil
 	}
 	out, err := s.change(j, ifMatch, func(s *schema.JobSpec) error {
+		if s.Workflow != nil && spec.Workflow == nil {
+			return recurring.ErrWorkflowHasName
+		}
+		if s.Workflow == nil && spec.Workflow != nil {
+			return recurring.ErrJobHasName
+		}
 		spec.Created, spec.Updated = s.Created, testNow
 		*s = spec
 		return nil
@@ -187,7 +197,7 @@ func (s *stub) CancelJob(_ context.Context, tenant string, id schema.JobID, ifMa
 	return s.state(tenant, id, ifMatch, schema.JobCancelled)
 }
 
-func (s *stub) TriggerJob(_ context.Context, tenant string, id schema.JobID, key, bodyHash string) (bucketer.Receipt, error) {
+func (s *stub) TriggerWith(_ context.Context, tenant string, id schema.JobID, payload json.RawMessage, key, bodyHash string) (bucketer.Receipt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	j, err := s.job(tenant, id)
@@ -206,22 +216,29 @@ func (s *stub) TriggerJob(_ context.Context, tenant string, id schema.JobID, key
 		}
 		return bucketer.Receipt{Run: known.run, Existing: true}, nil
 	}
-	run, err := s.occur(j, testNow, schema.TriggerManual)
+	run, err := s.occur(j, testNow, schema.TriggerManual, payload)
 	if err == nil && key != "" {
 		s.jobs.made[tenant+"/"+key] = stubKey{run: run, hash: bodyHash}
 	}
 	return bucketer.Receipt{Run: run}, err
 }
 
-// occur makes a pending run of a job.
-func (s *stub) occur(j *schema.Job, at time.Time, trigger schema.Trigger) (schema.RunID, error) {
+// occur makes a pending run of a job, of that payload; nil means the job's.
+func (s *stub) occur(j *schema.Job, at time.Time, trigger schema.Trigger, payload json.RawMessage) (schema.RunID, error) {
 	s.count++
 	spec := &j.Current.Spec
+	if payload == nil {
+		payload = spec.Payload
+	}
+	var run *schema.WorkflowRun
+	if spec.Workflow != nil {
+		run = new(schema.WorkflowRun)
+	}
 	id := schema.MakeEntryID(at, j.ID.Shard(), s.count)
 	e, err := schema.NewEntry(id, schema.Spec{
 		Tenant: spec.Tenant, Nominal: at, Accepted: testNow.UnixMicro(), Task: spec.Task, Work: spec.Work, Priority: spec.Priority,
-		Labels: spec.Labels, Job: j.ID, JobName: spec.Name, Generation: j.Current.Number, Trigger: trigger,
-	}, spec.Payload, time.Time{})
+		Labels: spec.Labels, Job: j.ID, JobName: spec.Name, Generation: j.Current.Number, Trigger: trigger, Workflow: run,
+	}, payload, time.Time{})
 	if err != nil {
 		return schema.RunID{}, err
 	}
@@ -234,7 +251,7 @@ func (s *stub) occur(j *schema.Job, at time.Time, trigger schema.Trigger) (schem
 func (s *stub) ends(id schema.JobID, at time.Time, state schema.State) schema.RunID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	run, err := s.occur(s.jobs.byID[id], at, "")
+	run, err := s.occur(s.jobs.byID[id], at, "", nil)
 	if err != nil {
 		panic(err)
 	}
@@ -315,6 +332,9 @@ func (s *stub) JobRuns(_ context.Context, tenant string, id schema.JobID, f recu
 }
 
 func (s *stub) Upcoming(job schema.Job, count int, now time.Time) []recurring.Occurrence {
+	if job.Current.Spec.Schedule == nil {
+		return nil
+	}
 	compiled, err := schedule.Compile(*job.Current.Spec.Schedule, 0)
 	if err != nil || job.Current.State != schema.JobActive {
 		return nil

@@ -220,7 +220,8 @@ func (f found) generation(header string) int64 {
 	return f.job.Current.Number
 }
 
-// find returns the tenant's job of an id or a name.
+// find returns the tenant's job of an id or a name. A workflow is none, and nor is a run of one that
+// can have many, or of a step.
 func (s *Server) find(ctx context.Context, text string) (found, error) {
 	id, err := schema.ParseJobID(text)
 	if err != nil {
@@ -233,10 +234,10 @@ func (s *Server) find(ctx context.Context, text string) (found, error) {
 	runID, ok := id.OneOff()
 	if !ok {
 		job, err := s.deps.Recurring.JobByID(ctx, tenantOf(ctx), id)
-		return found{job: &job}, or(err, none)
+		return foundJob(&job, or(err, none))
 	}
 	run, err := s.deps.Runs.Run(ctx, tenantOf(ctx), runID)
-	if err == nil && !run.Entry.Spec.Job.IsZero() { // a run of a job that has many
+	if spec := &run.Entry.Spec; err == nil && (!spec.Job.IsZero() || spec.Step != nil) {
 		err = none
 	}
 	return found{run: &run}, or(err, none)
@@ -244,7 +245,15 @@ func (s *Server) find(ctx context.Context, text string) (found, error) {
 
 func (s *Server) findNamed(ctx context.Context, name string) (found, error) {
 	job, err := s.deps.Recurring.JobByName(ctx, tenantOf(ctx), name)
-	return found{job: &job}, or(err, notFound("There is no job of this name."))
+	return foundJob(&job, or(err, notFound("There is no job of this name.")))
+}
+
+// foundJob refuses a workflow where a job is asked for.
+func foundJob(job *schema.Job, err error) (found, error) {
+	if err == nil && isWorkflow(job) {
+		err = notFound("This is a workflow: it is at " + workflowsPath + "/" + job.Current.Spec.Name + ".")
+	}
+	return found{job: job}, err
 }
 
 // or returns err, or none if it says that there is nothing.

@@ -126,7 +126,7 @@ type operationRoutes struct{ *Server }
 
 func (s operationRoutes) route() {
 	op := s.operation("begin-operation", http.MethodPost, operationsPath, "Do one thing to everything that matches, in the background", 202, 400, 404, 408, 413, 415, 422, 429, 503)
-	op.Description = "A filter selects jobs that can have many runs (state, label, name_prefix) or, with from and to, runs by due time (state, task); an empty one selects every job. " +
+	op.Description = "A filter selects jobs that can have many runs (state, label, name_prefix) or, with from and to, runs by due time (state, task); an empty one selects every job. Workflows are none of these; their runs are runs. " +
 		"cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. replay and discard are for dead letters, selected as runs are, less state. " +
 		"A dry run counts what matches, and changes nothing. What a node leaves undone another one takes up."
 	huma.Register(s.api, op, s.beginOperation)
@@ -250,10 +250,6 @@ func (s operationRoutes) createBackfill(ctx context.Context, in *backfillCreate)
 		out.Replayed = "true"
 		return out, nil
 	}
-	object := "job/" + f.job.Current.Spec.Name
-	if f.job.Current.Spec.Name == "" {
-		object = "job/" + f.job.ID.String()
-	}
-	s.note(ctx, operations.ActionBackfill, object, nil, out.Body.Backfill, "operation "+begun.Operation.ID.String())
+	s.note(ctx, operations.ActionBackfill, objectOf(f.job), nil, out.Body.Backfill, "operation "+begun.Operation.ID.String())
 	return out, nil
 }

@@ -112,7 +112,7 @@ func (s recurringRoutes) putJob(ctx context.Context, in *jobPut) (*jobAnswer, er
 	spec, err := d.PutJob(tenantOf(ctx), in.ID, text, s.config.Now())
 	var generation int64
 	if err == nil && in.IfMatch != "" {
-		generation, err = s.matchNamed(ctx, in.ID, in.IfMatch)
+		generation, err = s.matchNamed(ctx, in.ID, in.IfMatch, recurring.NoWorkflows)
 	}
 	if err != nil {
 		return nil, s.fail(ctx, "put job", err)
@@ -128,20 +128,23 @@ func (s recurringRoutes) putJob(ctx context.Context, in *jobPut) (*jobAnswer, er
 	return out, nil
 }
 
-// matchNamed checks the header If-Match of a request to replace the job of a name, and returns the
-// generation that it asks for.
-func (s recurringRoutes) matchNamed(ctx context.Context, name, header string) (int64, error) {
-	f, err := s.findNamed(ctx, name)
-	var none *Problem
-	if errors.As(err, &none) && none.Status == http.StatusNotFound {
+// matchNamed checks the header If-Match of a request to replace the job or workflow of a name, and
+// returns the generation that it asks for.
+func (s recurringRoutes) matchNamed(ctx context.Context, name, header string, kind recurring.JobKind) (int64, error) {
+	job, err := s.deps.Recurring.JobByName(ctx, tenantOf(ctx), name)
+	switch {
+	case errors.Is(err, schema.ErrNotFound):
 		p := problemOf(recurring.ErrStale)
-		p.Detail = none.Detail
+		p.Detail = "There is no " + string(kind) + " of this name."
 		return 0, p
-	}
-	if err != nil {
+	case err != nil:
 		return 0, err
+	case kind == recurring.NoWorkflows && isWorkflow(&job):
+		return 0, recurring.ErrWorkflowHasName
+	case kind == recurring.OnlyWorkflows && isPlainJob(&job):
+		return 0, recurring.ErrJobHasName
 	}
-	return f.job.Current.Number, f.match(header)
+	return job.Current.Number, found{job: &job}.match(header)
 }
 
 // patchRecurring makes a patch up to what the job says when it is changed.
@@ -240,78 +243,76 @@ func (s recurringRoutes) triggerJob(ctx context.Context, in *jobTrigger) (*runAn
 	if key != "" {
 		hash = "trigger " + f.job.ID.String()
 	}
-	receipt, err := s.deps.Recurring.TriggerJob(ctx, tenantOf(ctx), f.job.ID, key, hash)
+	receipt, err := s.trigger(ctx, f.job, nil, key, hash)
 	if err != nil {
 		return nil, s.fail(ctx, "trigger job", err)
 	}
-	spec := &f.job.Current.Spec
-	return s.answerNewRun(ctx, receipt, schema.Spec{
-		Tenant: spec.Tenant, Job: f.job.ID, JobName: spec.Name, Nominal: receipt.Run.Time(), Task: spec.Task, Work: spec.Work,
+	return s.answerNewRun(ctx, receipt, triggered(f.job, receipt), f.job.Current.Spec.Payload), nil
+}
+
+// triggered returns what a run says that was asked for now.
+func triggered(job *schema.Job, receipt bucketer.Receipt) schema.Spec {
+	spec := &job.Current.Spec
+	out := schema.Spec{
+		Tenant: spec.Tenant, Job: job.ID, JobName: spec.Name, Nominal: receipt.Run.Time(), Task: spec.Task, Work: spec.Work,
 		Priority: spec.Priority, Trigger: schema.TriggerManual,
-	}, spec.Payload), nil
+	}
+	if isWorkflow(job) {
+		out.Workflow = new(schema.WorkflowRun)
+	}
+	return out
 }
 
 func (s recurringRoutes) listJobs(ctx context.Context, in *jobPage) (*jobList, error) {
-	var faults bucketer.Faults
-	filter := recurring.JobFilter{State: schema.JobState(in.State), NamePrefix: in.NamePrefix}
-	if in.Label != "" {
-		var ok bool
-		if filter.Label, filter.Value, ok = strings.Cut(in.Label, "="); !ok || filter.Label == "" {
-			faults = append(faults, bucketer.Fault{Location: "query.label", Message: "must be a name, '=' and a value"})
-		}
-	}
-	question := []any{"jobs", tenantOf(ctx), filter}
-	var before schema.JobID
-	if in.Cursor != "" && len(faults) == 0 { // the question is part of it
-		if err := s.cursors.read(in.Cursor, question, &before); err != nil {
-			return nil, s.fail(ctx, "list jobs", err)
-		}
-	}
-	if len(faults) > 0 {
-		return nil, invalid(faults...)
-	}
-	out := new(jobList)
-	out.Body.Items = []Job{}
-	jobs, next, err := s.deps.Recurring.ListJobs(ctx, tenantOf(ctx), filter, before, in.Limit)
+	jobs, next, err := s.jobsPage(ctx, in, recurring.NoWorkflows)
 	if err != nil {
 		return nil, s.fail(ctx, "list jobs", err)
 	}
+	out := new(jobList)
+	out.Body.Items, out.Body.NextCursor = []Job{}, next
 	for i := range jobs {
 		out.Body.Items = append(out.Body.Items, s.recurring(&jobs[i]))
-	}
-	if next != nil {
-		if out.Body.NextCursor, err = s.cursors.make(question, next); err != nil {
-			return nil, s.fail(ctx, "list jobs", err)
-		}
 	}
 	return out, nil
 }
 
-func (s recurringRoutes) listJobRuns(ctx context.Context, in *jobRunsPage) (*runList, error) {
-	filter := recurring.JobRunFilter{State: schema.State(in.State), From: in.From.UTC(), To: in.To.UTC()}
-	faults := checkYears(filter.From, filter.To)
-	if !filter.To.IsZero() && !filter.To.After(filter.From) {
-		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be after from"})
-	}
-	question := []any{"job runs", tenantOf(ctx), in.ID, filter}
-	var pos runs.Position
-	if in.Cursor != "" && len(faults) == 0 { // the question is part of it
-		var p *Problem
-		if err := s.cursors.read(in.Cursor, question, &pos); errors.As(err, &p) {
-			faults = append(faults, p.Errors...)
+// jobsPage returns a page of the jobs of a kind, and the cursor of the next one, "" if there is none.
+func (s recurringRoutes) jobsPage(ctx context.Context, in *jobPage, kind recurring.JobKind) ([]schema.Job, string, error) {
+	filter := recurring.JobFilter{Kind: kind, State: schema.JobState(in.State), NamePrefix: in.NamePrefix}
+	if in.Label != "" {
+		var ok bool
+		if filter.Label, filter.Value, ok = strings.Cut(in.Label, "="); !ok || filter.Label == "" {
+			return nil, "", invalid(bucketer.Fault{Location: "query.label", Message: "must be a name, '=' and a value"})
 		}
 	}
-	if len(faults) > 0 {
-		return nil, invalid(faults...)
+	question := []any{"jobs", tenantOf(ctx), filter}
+	var before schema.JobID
+	if in.Cursor != "" { // the question is part of it
+		if err := s.cursors.read(in.Cursor, question, &before); err != nil {
+			return nil, "", err
+		}
 	}
-	f, err := s.find(ctx, in.ID)
+	jobs, next, err := s.deps.Recurring.ListJobs(ctx, tenantOf(ctx), filter, before, in.Limit)
+	if err != nil || next == nil {
+		return jobs, "", err
+	}
+	cursor, err := s.cursors.make(question, next)
+	return jobs, cursor, err
+}
+
+func (s recurringRoutes) listJobRuns(ctx context.Context, in *jobRunsPage) (*runList, error) {
+	asked, err := s.readHistoryPage(ctx, in)
+	var f found
+	if err == nil {
+		f, err = s.find(ctx, in.ID)
+	}
 	if err != nil {
 		return nil, s.fail(ctx, "list runs of job", err)
 	}
 	out := new(runList)
 	out.Body.Items = []Run{}
 	if f.job == nil {
-		if line := (schema.JobRun{Run: standing(f.run).ID, State: f.run.State}); filter.Matches(&line) {
+		if line := (schema.JobRun{Run: standing(f.run).ID, State: f.run.State}); asked.filter.Matches(&line) {
 			out.Body.Items = append(out.Body.Items, runOf(f.run, standing(f.run).Payload))
 		}
 		if err := s.noteDeadLetters(ctx, out.Body.Items); err != nil {
@@ -319,12 +320,39 @@ func (s recurringRoutes) listJobRuns(ctx context.Context, in *jobRunsPage) (*run
 		}
 		return out, nil
 	}
-	return out, s.historyOf(ctx, f.job.ID, filter, pos, in.Limit, question, out)
+	return out, s.historyOf(ctx, f.job.ID, asked, out)
+}
+
+// historyPage is a page of the runs of a job that can have many, as it is asked for.
+type historyPage struct {
+	filter   recurring.JobRunFilter
+	pos      runs.Position
+	limit    int
+	question any // for the cursor of the next one
+}
+
+func (s recurringRoutes) readHistoryPage(ctx context.Context, in *jobRunsPage) (historyPage, error) {
+	filter := recurring.JobRunFilter{State: schema.State(in.State), From: in.From.UTC(), To: in.To.UTC()}
+	faults := checkYears(filter.From, filter.To)
+	if !filter.To.IsZero() && !filter.To.After(filter.From) {
+		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be after from"})
+	}
+	asked := historyPage{filter: filter, limit: in.Limit, question: []any{"job runs", tenantOf(ctx), in.ID, filter}}
+	if in.Cursor != "" && len(faults) == 0 { // the question is part of it
+		var p *Problem
+		if err := s.cursors.read(in.Cursor, asked.question, &asked.pos); errors.As(err, &p) {
+			faults = append(faults, p.Errors...)
+		}
+	}
+	if len(faults) > 0 {
+		return asked, invalid(faults...)
+	}
+	return asked, nil
 }
 
 // historyOf fills a page of the runs of a job that can have many.
-func (s recurringRoutes) historyOf(ctx context.Context, id schema.JobID, filter recurring.JobRunFilter, pos runs.Position, limit int, question any, out *runList) error {
-	page, next, err := s.deps.Recurring.JobRuns(ctx, tenantOf(ctx), id, filter, pos, limit)
+func (s recurringRoutes) historyOf(ctx context.Context, id schema.JobID, asked historyPage, out *runList) error {
+	page, next, err := s.deps.Recurring.JobRuns(ctx, tenantOf(ctx), id, asked.filter, asked.pos, asked.limit)
 	if err != nil {
 		return s.fail(ctx, "list runs of job", err)
 	}
@@ -335,7 +363,7 @@ func (s recurringRoutes) historyOf(ctx context.Context, id schema.JobID, filter 
 		return s.fail(ctx, "list runs of job", err)
 	}
 	if next != nil {
-		if out.Body.NextCursor, err = s.cursors.make(question, next); err != nil {
+		if out.Body.NextCursor, err = s.cursors.make(asked.question, next); err != nil {
 			return s.fail(ctx, "list runs of job", err)
 		}
 	}
@@ -364,11 +392,17 @@ func (s recurringRoutes) listUpcoming(ctx context.Context, in *jobUpcoming) (*up
 	out.Body.Items = []NextRun{}
 	switch {
 	case f.job != nil:
-		for _, o := range s.deps.Recurring.Upcoming(*f.job, in.Count, s.config.Now()) {
-			out.Body.Items = append(out.Body.Items, nextOf(o))
-		}
+		out.Body.Items = s.upcoming(f.job, in.Count)
 	case f.run.State == schema.StatePending:
 		out.Body.Items = append(out.Body.Items, nextOf(occurrenceOf(f.run)))
 	}
 	return out, nil
+}
+
+func (s recurringRoutes) upcoming(job *schema.Job, count int) []NextRun {
+	next := []NextRun{}
+	for _, o := range s.deps.Recurring.Upcoming(*job, count, s.config.Now()) {
+		next = append(next, nextOf(o))
+	}
+	return next
 }

@@ -73,6 +73,7 @@ func (s runRoutes) route() {
 	huma.Register(s.api, s.operation("cancel-run", http.MethodPost, "/v1/runs/{id}/cancel", "Cancel a run; twice is the same as once", 200, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.cancelRun)
 	huma.Register(s.api, s.operation("retry-run", http.MethodPost, "/v1/runs/{id}/retry", "Run a finished run again, as a new run whose origin is this one", 201, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.retryRun)
 	outputRoutes(s).route()
+	runStepRoutes(s).route()
 }
 
 func (s runRoutes) getRun(ctx context.Context, in *runByID) (*runAnswer, error) {
@@ -95,6 +96,9 @@ func (s runRoutes) answerRun(ctx context.Context, run runs.Run, status int) (*ru
 	shown := []Run{runOf(&run, payload)}
 	if err := s.noteDeadLetters(ctx, shown); err != nil {
 		return nil, s.fail(ctx, "read dead letter", err)
+	}
+	if err := runStepRoutes(s).noteSteps(ctx, &run, &shown[0]); err != nil {
+		return nil, s.fail(ctx, "read steps", err)
 	}
 	return &runAnswer{Status: status, Body: shown[0]}, nil
 }
@@ -202,7 +206,8 @@ func (s runRoutes) listOne(ctx context.Context, w runs.Window, id schema.RunID, 
 // listHistory lists the runs of a job that can have many, the latest due first: a window of due
 // times may lie in many partitions, and the history knows the job's.
 func (s runRoutes) listHistory(ctx context.Context, w runs.Window, job schema.JobID, pos runs.Position, limit int, question any, out *runList) error {
-	err := recurringRoutes(s).historyOf(ctx, job, recurring.JobRunFilter{State: w.State, From: w.From, To: w.To}, pos, limit, question, out)
+	asked := historyPage{filter: recurring.JobRunFilter{State: w.State, From: w.From, To: w.To}, pos: pos, limit: limit, question: question}
+	err := recurringRoutes(s).historyOf(ctx, job, asked, out)
 	var none *Problem
 	if errors.As(err, &none) && none.Status == http.StatusNotFound {
 		return nil
@@ -239,8 +244,14 @@ func (s runRoutes) retryRun(ctx context.Context, in *runRetry) (*runAnswer, erro
 	if err != nil {
 		return nil, s.fail(ctx, "retry run", err)
 	}
-	if !run.State.Terminal() {
+	spec := &run.Entry.Spec
+	switch {
+	case spec.Step != nil:
+		return nil, stepProblem(spec.Step.Workflow)
+	case !run.State.Terminal():
 		return nil, notFinished(run.State)
+	case spec.Workflow != nil:
+		return s.retryWorkflow(ctx, &run, key)
 	}
 	payload, err := s.deps.Runs.Payload(ctx, run)
 	if err != nil {

@@ -60,6 +60,9 @@ func (s systemRoutes) route() error {
 	if err := d.describePaths(); err != nil {
 		return err
 	}
+	if err := d.describeWorkflows(); err != nil {
+		return err
+	}
 	if err := d.describeAdmin(); err != nil {
 		return err
 	}

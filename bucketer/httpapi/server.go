@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/orchestration"
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/bucketer/runs"
@@ -77,8 +79,9 @@ type JobControl interface {
 	PauseJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error)
 	ResumeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error)
 	CancelJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error)
-	// TriggerJob makes a run that is due now. About the key see JobMaker.CreateJob.
-	TriggerJob(ctx context.Context, tenant string, id schema.JobID, key, bodyHash string) (bucketer.Receipt, error)
+	// TriggerWith makes a run that is due now, of that payload; nil means the job's. About the key
+	// see JobMaker.CreateJob.
+	TriggerWith(ctx context.Context, tenant string, id schema.JobID, payload json.RawMessage, key, bodyHash string) (bucketer.Receipt, error)
 }
 
 // JobReader reads jobs that can have many runs.
@@ -97,6 +100,18 @@ type JobReader interface {
 	Upcoming(job schema.Job, count int, now time.Time) []recurring.Occurrence
 }
 
+// Workflows shows and steers runs of workflows (engine.Engine). The workflows themselves are jobs: see
+// Recurring.
+type Workflows interface {
+	// View returns a run of a workflow with its steps.
+	View(ctx context.Context, run *runs.Run) (orchestration.View, error)
+	// RetryWorkflow runs one that has ended again, from the steps that did not succeed. The same key
+	// gives the same run.
+	RetryWorkflow(ctx context.Context, tenant string, id schema.RunID, key string) (bucketer.Receipt, error)
+	// SkipStep has a step not run; orchestration.ErrNoStep if there is none of that name.
+	SkipStep(ctx context.Context, tenant string, id schema.RunID, step string) error
+}
+
 // Dependency is how something stands that the node needs: a nil Err is well.
 type Dependency struct {
 	Name    string
@@ -110,6 +125,7 @@ type Deps struct {
 	Runs      Runs
 	Tasks     Tasks
 	Recurring Recurring
+	Workflows Workflows
 	// DeadLetters keeps the runs that have failed for good. Nil means that there are none.
 	DeadLetters DeadLetters
 	// Operations does one thing to everything that matches. Nil means that there are none.
@@ -300,8 +316,8 @@ func init() {
 // New makes the API. It starts nothing.
 func New(config Config, deps Deps) (*Server, error) {
 	faults := []error{config.Validate()}
-	if deps.Jobs == nil || deps.Runs == nil || deps.Tasks == nil || deps.Recurring == nil {
-		faults = append(faults, errors.New("httpapi: needs jobs, runs, tasks and recurring jobs"))
+	if deps.Jobs == nil || deps.Runs == nil || deps.Tasks == nil || deps.Recurring == nil || deps.Workflows == nil {
+		faults = append(faults, errors.New("httpapi: needs jobs, runs, tasks, recurring jobs and workflows"))
 	}
 	if (config.Auth || config.ProtectMetrics) && deps.Keys == nil {
 		faults = append(faults, errors.New("httpapi: is to ask for keys, and has none"))
@@ -351,6 +367,7 @@ func build(config Config, deps Deps) (*Server, error) {
 	taskRoutes{s}.route()
 	jobRoutes{s}.route()
 	recurringRoutes{s}.route()
+	workflowRoutes{s}.route()
 	runRoutes{s}.route()
 	scheduleRoutes{s}.route()
 	operationRoutes{s}.route()

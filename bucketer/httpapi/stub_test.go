@@ -31,6 +31,7 @@ var (
 	_ Runs      = (*engine.Engine)(nil)
 	_ Tasks     = (*engine.Engine)(nil)
 	_ Recurring = (*engine.Engine)(nil)
+	_ Workflows = (*engine.Engine)(nil)
 )
 
 var testNow = time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
@@ -57,11 +58,12 @@ type stub struct {
 	lines  []runs.LogLine
 	ended  bool // the log's run
 
-	jobs stubJobs
+	jobs  stubJobs
+	steps map[schema.RunID]*stubSteps // of workflow runs
 }
 
 func newStub() *stub {
-	return &stub{runs: map[schema.RunID]*runs.Run{}, keys: map[string]schema.RunID{}, tasks: map[string]schema.Task{}, jobs: newStubJobs()}
+	return &stub{runs: map[schema.RunID]*runs.Run{}, keys: map[string]schema.RunID{}, tasks: map[string]schema.Task{}, jobs: newStubJobs(), steps: map[schema.RunID]*stubSteps{}}
 }
 
 func (s *stub) Submit(_ context.Context, job bucketer.Job) (bucketer.Receipt, error) {
@@ -360,7 +362,7 @@ func (s *stub) DeleteTask(_ context.Context, tenant, name string) error {
 func serve(t testing.TB, b *stub, change ...func(*Config, *Deps)) *httptest.Server {
 	t.Helper()
 	c := Config{Now: func() time.Time { return testNow }, CursorKey: []byte("0123456789abcdef")}
-	d := Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b}
+	d := Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b}
 	for _, f := range change {
 		f(&c, &d)
 	}

@@ -25,6 +25,7 @@
 //	read.go       read single fields
 //	faults.go     note what is wrong
 //	job.go        jobs and changes of jobs; work.go, auth.go and schedule.go are their parts
+//	workflow.go   workflows, whose graphs package workflow checks
 //	request.go    the decoder, tasks; operation.go, tenant.go, signing.go, secret.go, target.go,
 //	              preview.go the rest
 package request

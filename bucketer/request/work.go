@@ -90,6 +90,11 @@ func (w *workReader) finish() {
 	if w.targets > 1 {
 		w.d.faultAt("body", "must have only one of http, nats, script and lambda")
 	}
+	w.finishRetry()
+}
+
+// finishRetry checks that no more attempts are asked for than the guarantee allows.
+func (w *workReader) finishRetry() {
 	if r := w.work.Retry; w.work.Guarantee == schema.AtMostOnce && w.retry > 0 && r.MaxAttempts != 1 {
 		w.d.fault(w.retry, "must be 1 for at_most_once")
 	}

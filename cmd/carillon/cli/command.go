@@ -30,7 +30,7 @@ func Program(version string, commands ...*cobra.Command) *cobra.Command {
 }
 
 // Execute runs a command and returns the exit code: 0 success, 1 failure, 2 a command line that
-// makes no sense. It reports an error on stderr.
+// makes no sense, or that of Exit. It reports an error on stderr.
 func Execute(ctx context.Context, cmd *cobra.Command, stderr io.Writer) int {
 	began := false
 	cmd.PersistentPreRun = func(*cobra.Command, []string) { began = true }
@@ -39,12 +39,31 @@ func Execute(ctx context.Context, cmd *cobra.Command, stderr io.Writer) int {
 		return 0
 	}
 	Report(stderr, err)
-	var usage *usageError
-	if !began || errors.As(err, &usage) {
+	var (
+		usage *usageError
+		exit  *exitError
+	)
+	switch {
+	case !began || errors.As(err, &usage):
 		return 2
+	case errors.As(err, &exit):
+		return exit.code
 	}
 	return 1
 }
+
+// exitError ends the program with an exit code of its own.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func (e *exitError) Error() string { return e.err.Error() }
+
+// Exit makes an error that ends the program with that exit code.
+func Exit(code int, err error) error { return &exitError{code, err} }
 
 // usageError says that a command line makes no sense.
 type usageError struct{ err error }

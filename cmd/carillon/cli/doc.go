@@ -8,5 +8,6 @@
 //	terminal.go  whether there is a terminal, its width, progress bars
 //	config.go    the logger and the store that a node's configuration describes
 //
-// Exit codes: 0 success, 1 failure, 2 a command line that makes no sense.
+// Exit codes: 0 success, 1 failure, 2 a command line that makes no sense; 3 what was waited for was
+// cancelled, or missed.
 package cli

@@ -15,14 +15,23 @@ func IsTerminal(w io.Writer) bool {
 	if !ok {
 		return false
 	}
-	_, is := askTerminal(f)
+	_, _, is := askTerminal(f)
 	return is
+}
+
+// Rows returns the height of the terminal w, 0 if it is not known.
+func Rows(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		_, rows, _ := askTerminal(f)
+		return rows
+	}
+	return 0
 }
 
 // Columns returns the width of the terminal w: its own answer, else $COLUMNS, else 80.
 func Columns(w io.Writer) int {
 	if f, ok := w.(*os.File); ok {
-		if n, _ := askTerminal(f); n > 0 {
+		if n, _, _ := askTerminal(f); n > 0 {
 			return n
 		}
 	}

@@ -36,7 +36,7 @@ func jobApplyCommand(r *cli.Remote) *cobra.Command {
 		}
 		var jobs []manifest
 		for _, name := range files {
-			some, err := readManifests(name, cmd.InOrStdin())
+			some, err := readManifests("job", name, cmd.InOrStdin())
 			if err != nil {
 				return err
 			}
@@ -47,21 +47,23 @@ func jobApplyCommand(r *cli.Remote) *cobra.Command {
 	return cmd
 }
 
-// manifest is a job of a file.
+// manifest is a job or a workflow of a file.
 type manifest struct {
+	file string
 	from string // where it stands, for messages
 	name string
-	job  json.RawMessage
+	text json.RawMessage
+	tree *yaml.Node // with the lines of the file; nil: they are not known
 }
 
-// readManifests reads the jobs of a file; "-" is stdin. Each must be an object with a name. The API
-// checks the rest.
-func readManifests(file string, stdin io.Reader) ([]manifest, error) {
+// readManifests reads the jobs or workflows of a file; "-" is stdin. Each must be an object with a
+// name. The API checks the rest.
+func readManifests(noun, file string, stdin io.Reader) ([]manifest, error) {
 	in := stdin
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, fmt.Errorf("read jobs: %w", err)
+			return nil, fmt.Errorf("read %ss: %w", noun, err)
 		}
 		defer func() { _ = f.Close() }() // it was only read
 		in = f
@@ -69,32 +71,33 @@ func readManifests(file string, stdin io.Reader) ([]manifest, error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxApply+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read jobs of %s: %w", file, err)
+		return nil, fmt.Errorf("read %ss of %s: %w", noun, file, err)
 	case len(text) > maxApply:
-		return nil, fmt.Errorf("read jobs of %s: it is larger than %d MiB", file, maxApply>>20)
+		return nil, fmt.Errorf("read %ss of %s: it is larger than %d MiB", noun, file, maxApply>>20)
 	}
-	var jobs []manifest
-	for i, job := range documents(text) {
-		m := manifest{from: fmt.Sprintf("job %d of %s", i+1, file), job: job.text}
-		if job.err != nil {
-			return nil, fmt.Errorf("read %s: %w", m.from, job.err)
+	var found []manifest
+	for i, part := range documents(text) {
+		m := manifest{file: file, from: fmt.Sprintf("%s %d of %s", noun, i+1, file), text: part.text, tree: part.tree}
+		if part.err != nil {
+			return nil, fmt.Errorf("read %s: %w", m.from, part.err)
 		}
 		var named struct{ Name string }
-		if err := json.Unmarshal(m.job, &named); err != nil || named.Name == "" {
-			return nil, fmt.Errorf("read %s: it has no name: only recurring jobs that have one can be applied", m.from)
+		if err := json.Unmarshal(m.text, &named); err != nil || named.Name == "" {
+			return nil, fmt.Errorf("read %s: it has no name: only a %s that has one can be applied", m.from, noun)
 		}
 		m.name = named.Name
-		jobs = append(jobs, m)
+		found = append(found, m)
 	}
-	if len(jobs) == 0 {
-		return nil, fmt.Errorf("there is no job in %s", file)
+	if len(found) == 0 {
+		return nil, fmt.Errorf("there is no %s in %s", noun, file)
 	}
-	return jobs, nil
+	return found, nil
 }
 
 // documentPart is one document of a text as JSON, or the error that ends the text.
 type documentPart struct {
 	text json.RawMessage
+	tree *yaml.Node // of YAML
 	err  error
 }
 
@@ -117,8 +120,11 @@ func documents(text []byte) (parts []documentPart) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		var v any
-		var p documentPart
-		switch p.err = d.Decode(&v); {
+		p := documentPart{tree: new(yaml.Node)}
+		if p.err = d.Decode(p.tree); p.err == nil {
+			p.err = p.tree.Decode(&v)
+		}
+		switch {
 		case errors.Is(p.err, io.EOF):
 			return parts
 		case p.err != nil:
@@ -147,7 +153,7 @@ func apply(cmd *cobra.Command, r *cli.Remote, client *httpapi.Client, jobs []man
 	enc.SetEscapeHTML(false)
 	refused := 0
 	for _, m := range jobs {
-		job, created, err := client.PutJob(cmd.Context(), m.name, m.job)
+		job, created, err := client.PutJob(cmd.Context(), m.name, m.text)
 		out := applyResult{Name: m.name, Result: "applied", Job: &job}
 		if created {
 			out.Result = "created"

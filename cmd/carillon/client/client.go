@@ -3,6 +3,7 @@
 // as JSON. What only the API can judge is left to the API.
 //
 //	job*.go, apply.go, crontab.go, schedule.go   jobs, and recurring jobs from files
+//	workflow*.go, steps.go                       workflows, and the steps of their runs
 //	run*.go, deadletter.go, operation.go         runs, dead letters, operations on all that matches
 //	task.go, target.go                           tasks and the targets that they call
 //	auth.go                                      who makes a call; functions of AWS Lambda
@@ -19,7 +20,7 @@ import "github.com/spf13/cobra"
 // Commands returns the commands of the package.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
-		jobCommand(), taskCommand(), runCommand(), scheduleCommand(), operationCommand(), deadLetterCommand(),
+		jobCommand(), workflowCommand(), taskCommand(), runCommand(), scheduleCommand(), operationCommand(), deadLetterCommand(),
 		keyCommand(), signingCommand(), secretCommand(), targetCommand(), tenantCommand(), auditCommand(), statsCommand(),
 	}
 }

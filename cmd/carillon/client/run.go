@@ -17,17 +17,17 @@ func runCommand() *cobra.Command {
 	r := &cli.Remote{}
 	cmd := cli.Group(&cobra.Command{
 		Use:   "run",
-		Short: "Show runs, their output and log, and run them again",
+		Short: "Show runs, their output and log, run them again, cancel them",
 	})
 	r.AddFlags(cmd)
-	cmd.AddCommand(runGetCommand(r), runListCommand(r), runOutputCommand(r), runLogsCommand(r), runRetryCommand(r))
+	cmd.AddCommand(runGetCommand(r), runListCommand(r), runOutputCommand(r), runLogsCommand(r), runRetryCommand(r), runCancelCommand(r))
 	return cmd
 }
 
 func runGetCommand(r *cli.Remote) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get ID",
-		Short: "Show a run, its attempts, and the head of their output",
+		Short: "Show a run, its attempts, and the head of their output; of a workflow run its steps",
 		Args:  cobra.ExactArgs(1),
 		RunE: r.WithRun(func(cmd *cobra.Command, client *httpapi.Client, id schema.RunID) error {
 			run, err := client.Run(cmd.Context(), id)
@@ -84,6 +84,22 @@ func runRetryCommand(r *cli.Remote) *cobra.Command {
 		return r.Show(cmd, run, func(w io.Writer) error { return writeRun(w, &run) })
 	})
 	return cmd
+}
+
+func runCancelCommand(r *cli.Remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "cancel ID",
+		Short: "Cancel a run that has not ended; of a workflow run all that is open",
+		Long:  "Cancel a run that has not ended. Of a workflow run all steps that are open are cancelled, and only those that are for always start. Cancelling twice is the same as once.",
+		Args:  cobra.ExactArgs(1),
+		RunE: r.WithRun(func(cmd *cobra.Command, client *httpapi.Client, id schema.RunID) error {
+			run, err := client.CancelRun(cmd.Context(), id)
+			if err != nil {
+				return fmt.Errorf("cancel run: %w", err)
+			}
+			return r.Show(cmd, run, func(w io.Writer) error { return writeRun(w, &run) })
+		}),
+	}
 }
 
 // keyOr returns the idempotency key, or a random one.

@@ -108,11 +108,15 @@ func writeRun(w io.Writer, r *httpapi.Run) error {
 		{"priority", string(r.Priority)},
 	}
 	for _, more := range []struct{ name, value string }{
+		{"workflow", r.Workflow},
+		{"step", stepOfRun(r)},
 		{"job", jobOfRun(r)},
 		{"trigger", trigger(r)},
 		{"task", r.Task},
 		{"next attempt", cli.ShowTime(r.NextAttemptAt)},
 		{"waiting", showWaiting(r.Waiting)},
+		{"deadline", cli.ShowTime(r.DeadlineAt)},
+		{"reason", cli.Head(r.Reason, 200)},
 		{"cancelled", r.CancelReason},
 		{"progress", showProgress(r.Progress)},
 		{"payload", cli.Head(string(r.Payload), 200)},
@@ -126,6 +130,9 @@ func writeRun(w io.Writer, r *httpapi.Run) error {
 	}
 	if m := r.Missed; m != nil {
 		facts = append(facts, []string{"missed", fmt.Sprintf("%d from %s to %s: %s", m.Count, cli.ShowTime(m.From), cli.ShowTime(m.To), m.Reason)})
+	}
+	if r.Workflow != "" {
+		return writeWorkflowRun(w, r, facts)
 	}
 	if err := cli.Table(w, facts); err != nil || len(r.Attempts) == 0 {
 		return err
@@ -172,6 +179,33 @@ func writeRun(w io.Writer, r *httpapi.Run) error {
 	return nil
 }
 
+// writeWorkflowRun shows a run of a workflow: its facts and its steps. Its one attempt says only why it
+// failed.
+func writeWorkflowRun(w io.Writer, r *httpapi.Run, facts [][]string) error {
+	if n := len(r.Attempts); n > 0 && r.Attempts[n-1].Error != "" {
+		facts = append(facts, []string{"error", cli.Head(r.Attempts[n-1].Error, 500)})
+	}
+	if err := cli.Table(w, facts); err != nil || len(r.Steps) == 0 {
+		return err
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return writeSteps(w, r.Steps, time.Now())
+}
+
+// stepOfRun names the step that a run is one of, and its workflow run.
+func stepOfRun(r *httpapi.Run) string {
+	if r.Step == "" {
+		return ""
+	}
+	name := r.Step
+	if r.Item != nil {
+		name += fmt.Sprintf("[%d]", *r.Item)
+	}
+	return name + " of " + r.WorkflowRunID.String()
+}
+
 // showProgress shows the progress that a worker reported.
 func showProgress(p *httpapi.Progress) string {
 	if p == nil {
@@ -186,7 +220,7 @@ func showProgress(p *httpapi.Progress) string {
 
 // jobOfRun names the job of a run, unless the job is one-off.
 func jobOfRun(r *httpapi.Run) string {
-	if _, oneOff := r.JobID.OneOff(); oneOff {
+	if _, oneOff := r.JobID.OneOff(); oneOff || r.Workflow != "" || r.Step != "" {
 		return ""
 	}
 	return strings.TrimSpace(r.JobID.String() + " " + r.JobName)
