@@ -27,10 +27,11 @@
 //     finds that a step may start writes the same run.
 //  2. A step's entry is held before its first message is published. Where an entry was there
 //     before, the run is inspected instead: another owner may have published it.
-//  3. A success that nothing else stands beside is the end of a step. Every other end is decided
-//     once, by a conditional write. So owners that know different things act on the same ends.
-//  4. A step that is skipped by its own condition, or cannot start, has an attempt 0 before it has
-//     an entry. So no entry of such a step is started.
+//  3. A success that nothing else stands beside is the end of a step. Every other end, and a success
+//     at the step's deadline, is decided once, by a conditional write. So owners that know different
+//     things act on the same ends. An end of a run that is no success is decided likewise.
+//  4. The entry of a step that is skipped by its own condition, or cannot start, says so: it starts
+//     nothing. An owner that finds a row that says otherwise than it decided goes by the rows.
 //  5. The entry of a step's run closes after the run was advanced past its end.
 //  6. Rows of a run live for a retention after the latest instant at which the run may end.
 //
