@@ -22,7 +22,6 @@ const (
 var larger = map[string]string{
 	"bucketer/httpapi":             "one file for each group of routes, in the server and in the client",
 	"bucketer/httpapi.Client":      "one method for each route",
-	"bucketer/httpapi.Server":      "what the routes of several groups share",
 	"cmd/carillon/client":          "one file for each noun of the API",
 	"deploy/local/cluster.Cluster": "one method for each thing that is done with a member of a cluster",
 	"dispatcher/queue/inproc.Conn": "the methods of queue.Queue, and faults for tests",
