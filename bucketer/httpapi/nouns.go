@@ -189,7 +189,7 @@ func runOf(r *runs.Run, payload []byte) Run {
 		out.JobID = schema.JobOf(r.ID)
 	}
 	if s.Workflow != nil {
-		out.Workflow = s.JobName
+		out.Workflow, out.Payload = s.JobName, inputOf(r, payload)
 	}
 	if out.Trigger == schema.TriggerSchedule {
 		out.Trigger = "schedule"

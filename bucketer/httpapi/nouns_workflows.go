@@ -141,6 +141,16 @@ func stepState(v *orchestration.View, i int) schema.State {
 	return state
 }
 
+// inputOf returns the payload of a workflow run as its steps see it: references to facts of the run
+// are replaced.
+func inputOf(run *runs.Run, payload []byte) json.RawMessage {
+	input, err := workflow.ResolveRunPayload(payload, run.ID.String(), run.Entry.Spec.Nominal)
+	if err != nil { // it is no template: the steps see it as it is
+		return payload
+	}
+	return input
+}
+
 // noteStep says in the answer that the run is one of a step.
 func (r *Run) noteStep(run *runs.Run) {
 	s := run.Entry.Spec.Step
@@ -152,7 +162,7 @@ func (r *Run) noteStep(run *runs.Run) {
 	for i := range run.Attempts {
 		switch rec := run.Attempts[i].Record; {
 		case run.Attempts[i].Number > 0 || rec == nil:
-		case rec.Outcome == schema.Skipped:
+		case false:
 			r.Reason = rec.Reason
 		case rec.Ruined():
 			r.Reason = rec.Error

@@ -95,6 +95,20 @@ func TestWorkflowIsPutAndRead(t *testing.T) {
 	doProblem(t, hs, call{method: "PUT", path: "/v1/workflows/" + made.ID.String(), body: small}, 422)
 }
 
+// A workflow that somebody else changes meanwhile is not replaced by who saw it before.
+func TestWorkflowIsPutIfItIsAsItWas(t *testing.T) {
+	b := newStub()
+	hs := serve(t, b)
+	tag := doJSON(t, hs, call{method: "PUT", path: "/v1/workflows/w", body: small}, 201, nil).Get("ETag")
+	b.jobs.onChange = func(j *schema.Job) {
+		b.jobs.onChange = nil
+		j.Current.Number++
+	}
+	if p := doProblem(t, hs, call{method: "PUT", path: "/v1/workflows/w", body: etl, header: http.Header{"If-Match": {tag}}}, 412); p.Kind() != "stale" {
+		t.Errorf("PUT after another change: %+v, want stale", p)
+	}
+}
+
 // A workflow without a schedule or a deadline says so, and is run when it is asked to.
 func TestWorkflowWithoutASchedule(t *testing.T) {
 	hs := serve(t, newStub())
@@ -227,6 +241,8 @@ func TestJobsAndWorkflowsAreApart(t *testing.T) {
 		{method: "POST", path: "/v1/jobs", body: strings.Replace(job, "{", `{"name":"w",`, 1)},
 		{method: "PUT", path: "/v1/workflows/j", body: small},
 		{method: "PUT", path: "/v1/workflows/j", body: small, header: http.Header{"If-Match": {"*"}}},
+		{method: "PUT", path: "/v1/jobs/w", body: job, header: http.Header{"If-Match": {`"1"`}}},
+		{method: "PUT", path: "/v1/workflows/j", body: small, header: http.Header{"If-Match": {`"1"`}}},
 	} {
 		if p := doProblem(t, hs, c, 409); p.Kind() != "name-taken" || !strings.Contains(p.Detail, map[bool]string{true: "workflow", false: "job"}[strings.HasPrefix(c.path, "/v1/jobs")]) {
 			t.Errorf("%s %s: %+v, want name-taken and by what", c.method, c.path, p)
@@ -355,6 +371,21 @@ func TestWorkflowIsTriggered(t *testing.T) {
 		}
 		if header.Get("Location") != "/v1/runs/"+run.ID.String() {
 			t.Errorf("%s: Location is %q", name, header.Get("Location"))
+		}
+	}
+	// The payload is what the steps see.
+	var told struct {
+		ID      string
+		Payload any
+	}
+	for body, want := range map[string]any{`{"payload":{"run":{"$run":"/id"}}}`: "id", `{"payload":{"run":{"$run":"/x"}}}`: map[string]any{"$run": "/x"}} {
+		trigger.body = body
+		doJSON(t, hs, trigger, 202, &told)
+		if want == "id" {
+			want = told.ID
+		}
+		if diff := cmp.Diff(map[string]any{"run": want}, told.Payload); diff != "" {
+			t.Errorf("a trigger with %s (-want +got):\n%s", body, diff)
 		}
 	}
 	keyed := call{method: "POST", path: trigger.path, body: `{"payload":1}`, header: http.Header{keyHeader: {"k"}}}
