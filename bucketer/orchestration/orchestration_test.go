@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -138,15 +139,15 @@ func TestFaultsAtEveryCall(t *testing.T) {
 				inWorld(t, func(t *testing.T, w *world) {
 					w.answers["a"], w.answers["bad"] = answer{output: "[1,2]"}, answer{fails: true}
 					run := w.trigger(w.workflow("flow", definition), "")
-					calls := 0
+					var calls atomic.Int64
 					w.Befall(func(context.Context, string) schematest.Fault {
-						if calls++; calls == n {
-							reached = true
+						if calls.Add(1) == int64(n) {
 							return f.Fault
 						}
 						return schematest.Fault{}
 					})
 					over := w.drive(run)
+					reached = calls.Load() >= int64(n)
 					w.Befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
 					if !over.Over || w.state(run) != schema.StateFailed {
 						t.Errorf("call %d %s: state = %s, over %v", n, f.name, w.state(run), over.Over)
@@ -441,12 +442,12 @@ func TestATornFanOut(t *testing.T) {
 				}
 				definition := steps(work("each", fmt.Sprintf(`,"for_each":{"items":[%s]},"payload":{"$item":""}`, strings.Join(items, ","))), work("end", `,"after":["each"]`))
 				run := w.trigger(w.workflow("flow", definition), "")
-				puts := 0
+				var puts atomic.Int64
 				w.Befall(func(_ context.Context, op string) schematest.Fault {
 					if op != "PutEntries" {
 						return schematest.Fault{}
 					}
-					if puts++; puts == batch+2 { // the first one is the definition
+					if puts.Add(1) == int64(batch+2) { // the first one is the definition
 						return f
 					}
 					return schematest.Fault{}
