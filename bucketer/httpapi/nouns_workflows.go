@@ -162,7 +162,7 @@ func (r *Run) noteStep(run *runs.Run) {
 	for i := range run.Attempts {
 		switch rec := run.Attempts[i].Record; {
 		case run.Attempts[i].Number > 0 || rec == nil:
-		case false:
+		case rec.Outcome == schema.Skipped:
 			r.Reason = rec.Reason
 		case rec.Ruined():
 			r.Reason = rec.Error
