@@ -97,7 +97,7 @@ func (c *Control) carryOut(ctx context.Context, run Run, mark schema.Cancel, aga
 }
 
 // ByWorkflow is who cancels the steps of a workflow run that is cancelled or has passed its deadline.
-const ByWorkflow = "workflow"
+const ByWorkflow = "carillon: workflow"
 
 // BySkip is who cancels a step that is skipped by hand: it then counts as skipped, not as cancelled.
 const BySkip = "carillon: skip"
