@@ -54,9 +54,9 @@ func (h *hand) once(t *testing.T, what string, entries []schema.Entry) []time.Du
 
 // atFirst is how late somebody may become of whom nothing is known: what executors can do is not
 // known before they have shown it, and what is published until then lies before what comes. It is
-// how long a slowHand of 2000 a second takes for firstBudget messages, and the 50 ms until it takes
-// the next ones.
-const atFirst = firstBudget*time.Second/2000 + 50*time.Millisecond
+// how long a slowHand of 2000 a second takes for firstBudget messages, and twice the 50 ms between
+// which it takes some: until it takes the first, and until it takes the next ones.
+const atFirst = firstBudget*time.Second/2000 + 2*50*time.Millisecond
 
 // TestABacklogHidesNoOtherTenant: a tenant with a backlog holds nobody up who has little to do, is
 // published in the order of its due times, and costs the store a bounded number of reads.

@@ -34,7 +34,8 @@ func (s State) Terminal() bool {
 //	a success                                                       succeeded
 //	a cancel mark or outcome, and no live session                   cancelled
 //	a final failure, and no cancel that waits for a live session    failed
-//	a live session, or a workflow that has begun                    running
+//	a live session, or a workflow that has begun, if attempt 0
+//	does not say that it never begins                               running
 //	an attempt that cannot be understood and that none followed     failed
 //	a next start in the last record                                 retrying
 //	attempt 0 says that the run was missed, or skipped              missed, skipped
@@ -44,7 +45,7 @@ func (s State) Terminal() bool {
 // again, so it does not. If that record is written again, or read by a version that understands it,
 // it counts.
 func Fold(marks Marks, attempts []Attempt, live func(SessionRef) bool) State {
-	var success, cancelled, final, running, missed, skipped, faulty bool
+	var success, cancelled, final, running, missed, skipped, faulty, began, dropped bool
 	var last *Attempt // the highest started attempt with a record
 	cancelled = marks.Cancelled != nil
 	for i := range attempts {
@@ -70,15 +71,17 @@ func Fold(marks Marks, attempts []Attempt, live func(SessionRef) bool) State {
 		case Skipped:
 			skipped = true
 		case Began:
-			running = true
+			began = true
 		case Failed, TimedOut, Lost:
 			final = final || a.Record.Final
 		}
+		dropped = dropped || a.Number == 0 && (a.Record.Outcome == Cancelled || a.Record.Outcome == Missed)
 		if a.Number > 0 && a.Record.Outcome != Superseded &&
 			(last == nil || a.Number > last.Number || a.Number == last.Number && a.Fence > last.Fence) {
 			last = a
 		}
 	}
+	running = running || began && !dropped
 	switch {
 	case success:
 		return StateSucceeded

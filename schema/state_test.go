@@ -65,6 +65,9 @@ func TestFold(t *testing.T) {
 
 		// Runs of workflows, and steps that are not run.
 		{name: "a workflow has begun", attempts: rows{}.ended(1, schema.Began), want: schema.StateRunning},
+		{name: "a workflow was cancelled before it began, and its beginning came late", marks: cancelled, attempts: rows{}.ended(0, schema.Cancelled).ended(1, schema.Began), want: schema.StateCancelled},
+		{name: "a workflow was missed, and its beginning came late", attempts: rows{}.ended(0, schema.Missed).ended(1, schema.Began), want: schema.StateMissed},
+		{name: "a workflow's entry was replaced, and it has begun", attempts: rows{}.ended(0, schema.Replaced).ended(1, schema.Began), want: schema.StateRunning},
 		{name: "a workflow has begun, and its run was cancelled", marks: cancelled, attempts: rows{}.ended(1, schema.Began), want: schema.StateRunning},
 		{name: "a workflow failed", attempts: rows{}.ended(1, schema.Failed, final), want: schema.StateFailed},
 		{name: "a step was skipped", attempts: rows{}.ended(0, schema.Skipped), want: schema.StateSkipped},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
@@ -33,19 +34,20 @@ func (a loader) load(ctx context.Context) (over bool, err error) {
 	}
 	a.parent = parentOf(&e)
 	own := attempts[a.Run]
-	if schema.Fold(e.Marks, own, noSession).Terminal() {
+	began, begun := beganAt(own)
+	over = schema.Fold(e.Marks, own, noSession).Terminal()
+	if over && slices.ContainsFunc(own, saysEnd) {
 		return true, a.endAgain(ctx, &e, own)
 	}
-	began, begun := beganAt(own)
 	s := &State{
 		entry: e, began: began, until: e.Due().Add(DefaultDeadline),
 		items: make(map[int][]json.RawMessage), groups: make(map[int]time.Time), open: make(map[schema.RunID]*openRun),
 	}
 	a.State, a.known = s, make(map[schema.EntryID]schema.Entry)
+	if over { // cancelled before it began; once that is recorded, a beginning whose write comes late does not count
+		return true, ending(a).dropped(ctx, schema.Record{Outcome: schema.Cancelled})
+	}
 	if !begun {
-		if e.Marks.Cancelled != nil {
-			return true, nil
-		}
 		var stored []byte
 		if row, ok := found[definition]; ok {
 			if stored, err = o.runs.EntryPayload(ctx, &row); err != nil {
@@ -73,8 +75,7 @@ func (a loader) load(ctx context.Context) (over bool, err error) {
 // endAgain does what follows from the end of the run: who recorded it may not have come to that.
 func (a loader) endAgain(ctx context.Context, e *schema.Entry, attempts []schema.Attempt) error {
 	for i := range attempts {
-		r := attempts[i].Record
-		if r == nil || r.Outcome == schema.Replaced || r.Outcome == schema.Began {
+		if !saysEnd(attempts[i]) {
 			continue
 		}
 		err := schema.ErrUnavailable
@@ -84,6 +85,11 @@ func (a loader) endAgain(ctx context.Context, e *schema.Entry, attempts []schema
 		}
 	}
 	return nil
+}
+
+// saysEnd reports whether an attempt of a workflow run says how the run ended.
+func saysEnd(a schema.Attempt) bool {
+	return a.Record != nil && a.Record.Outcome != schema.Replaced && a.Record.Outcome != schema.Began
 }
 
 // noSession is for runs of workflows, which no session holds.

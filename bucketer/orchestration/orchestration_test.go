@@ -271,6 +271,69 @@ func TestCancel(t *testing.T) {
 	})
 }
 
+// The write of a step's row may be done after the workflow run has ended: the step never starts.
+func TestARowThatComesLateNeverStarts(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		late := false
+		w.Befall(func(_ context.Context, op string) (f schematest.Fault) {
+			if late && op == "PutEntries" {
+				late, f.Late = false, time.Minute
+			}
+			return f
+		})
+		job := w.workflow("flow", steps(work("a", ""), work("b", `,"after":["a"]`)))
+		run := w.trigger(job, "")
+		begun := w.step(run)
+		late = true
+		if lost := w.step(run, w.call(begun.Start[0])...); lost.Err == nil {
+			t.Fatal("the write of b's row did not fail")
+		}
+		if _, err := w.runs.Cancel(t.Context(), "t", run, "me"); err != nil {
+			t.Fatal(err)
+		}
+		if last := w.drive(run); !last.Over {
+			t.Fatalf("the run is not over: %+v", last)
+		}
+		time.Sleep(2 * time.Minute)
+		if got := w.state(schema.MakeStepID(run, 1, 0)); got != schema.StateCancelled {
+			t.Errorf("the run of b is %s, want cancelled", got)
+		}
+		if got := w.view(run); got["a"] != "succeeded" || got["b"] != "cancelled" {
+			t.Errorf("steps = %v", got)
+		}
+	})
+}
+
+// The write of a run's beginning may be done after the run was cancelled: it has not begun.
+func TestABeginningThatComesLateDoesNotCount(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		run := w.trigger(w.workflow("flow", steps(work("a", ""))), "")
+		late := true
+		w.Befall(func(_ context.Context, op string) (f schematest.Fault) {
+			if late && op == "PutAttempts" {
+				late, f.Late = false, time.Minute
+			}
+			return f
+		})
+		if lost := w.step(run); lost.Err == nil {
+			t.Fatal("the write of the beginning did not fail")
+		}
+		if _, err := w.runs.Cancel(t.Context(), "t", run, "me"); err != nil {
+			t.Fatal(err)
+		}
+		if last := w.drive(run); !last.Over {
+			t.Fatalf("the run is not over: %+v", last)
+		}
+		time.Sleep(2 * time.Minute)
+		if got := w.state(run); got != schema.StateCancelled {
+			t.Errorf("the run is %s, want cancelled", got)
+		}
+		if got := w.view(run); got["a"] != "skipped" {
+			t.Errorf("steps = %v", got)
+		}
+	})
+}
+
 // What has passed its deadline fails, and is cancelled.
 func TestDeadlines(t *testing.T) {
 	for _, tt := range []struct{ name, definition, cause string }{

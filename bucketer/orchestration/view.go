@@ -40,7 +40,7 @@ type StepView struct {
 // View returns a workflow run with its steps, in the order of its definition. It reads the rows of
 // all steps.
 func (o *Orchestrator) View(ctx context.Context, run *runs.Run) (View, error) {
-	a := &advance{o: o, Turn: &Turn{Run: run.ID}, now: o.core.Now()}
+	a := &advance{o: o, Turn: &Turn{Run: run.ID, Over: run.State.Terminal()}, now: o.core.Now()}
 	s := &State{entry: run.Entry}
 	a.State = s
 	row, err := (ending{a}).definition(ctx)
@@ -83,6 +83,9 @@ func (o *Orchestrator) View(ctx context.Context, run *runs.Run) (View, error) {
 	return v, nil
 }
 
+// endedBefore is why a step never starts whose workflow run is over.
+const endedBefore = "the workflow run ended before it"
+
 // notBegun shows a run that has not begun: its steps are those that the workflow has now.
 func (o *Orchestrator) notBegun(ctx context.Context, run *runs.Run) (View, error) {
 	jobs, err := o.jobs.Jobs(ctx, []schema.JobID{run.Entry.Spec.Job})
@@ -121,6 +124,10 @@ func (a *advance) show(ctx context.Context, v *View, row *schema.Entry, attempts
 		return "", err
 	}
 	state := schema.Fold(row.Marks, attempts, live)
+	tooLate := a.Over && !state.Terminal()
+	if tooLate {
+		state = schema.StateCancelled
+	}
 	skipped := state == schema.StateCancelled && row.Marks.Cancelled != nil && row.Marks.Cancelled.By == runs.BySkip
 	switch {
 	case skipped:
@@ -165,8 +172,11 @@ func (a *advance) show(ctx context.Context, v *View, row *schema.Entry, attempts
 			sv.Reason = last.Reason
 		}
 	}
-	if skipped {
+	switch {
+	case skipped:
 		sv.Reason = byHand
+	case tooLate:
+		sv.Reason = endedBefore
 	}
 	if w := row.Spec.Step.Wait; w != nil && !state.Terminal() {
 		sv.State, sv.Reason = schema.StateRunning, "it waits for the event "+w.Event
@@ -197,7 +207,7 @@ func (a *advance) explain(v *View, cancelled, over bool) {
 		sv := &v.Steps[i]
 		switch verdict := p.Verdict(i); {
 		case sv.State == "" && over:
-			sv.State, sv.Reason = schema.StateSkipped, "the workflow run ended before it"
+			sv.State, sv.Reason = schema.StateSkipped, endedBefore
 		case sv.State == "":
 			sv.State, sv.Reason = schema.StatePending, "it waits for steps before it"
 		case sv.Items != nil && verdict == workflow.Succeeded:

@@ -23,12 +23,36 @@ func (r *Reader) Run(ctx context.Context, tenant string, id schema.RunID) (Run, 
 		return Run{}, err
 	}
 	run := &runs[0]
+	if err := r.endWithItsWorkflow(ctx, run); err != nil {
+		return Run{}, err
+	}
 	if run.State == schema.StateRunning {
 		if run.Progress, err = r.progress(ctx, run); err != nil {
 			return Run{}, err
 		}
 	}
 	return *run, nil
+}
+
+// endWithItsWorkflow has a step that never started count as cancelled once its workflow run has
+// ended. Its row came late, by a write whose outcome nobody knew: nobody starts it.
+func (r *Reader) endWithItsWorkflow(ctx context.Context, run *Run) error {
+	step := run.Entry.Spec.Step
+	if step == nil || run.State != schema.StatePending {
+		return nil
+	}
+	rows, err := r.store.EntriesByID(ctx, step.Workflow.Partition(), []schema.EntryID{step.Workflow})
+	if err != nil {
+		return fmt.Errorf("workflow run of step %s: %w", run.ID, err)
+	}
+	whole, err := r.Fold(ctx, rows)
+	if err != nil {
+		return err
+	}
+	if len(whole) > 0 && whole[0].State.Terminal() {
+		run.State = schema.StateCancelled
+	}
+	return nil
 }
 
 // Fold makes runs of their first rows. It reads the entries to which they were moved, their

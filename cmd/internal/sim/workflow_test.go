@@ -153,7 +153,20 @@ func (w *world) askWorkflow(ctx context.Context, f *simWorkflow, rng *rand.Rand)
 type calls struct {
 	sightings []check.Sighting
 	succeeded time.Time // the earliest end of a call that it answered with success
+	refused   time.Time // the earliest end of a call that it refused for good
 	last      time.Time // the latest end
+}
+
+// ended returns the earliest instant at which the run may have ended.
+func (c *calls) ended() time.Time {
+	end := c.succeeded
+	if end.IsZero() || !c.refused.IsZero() && c.refused.Before(end) {
+		end = c.refused
+	}
+	if end.IsZero() {
+		end = c.last
+	}
+	return end
 }
 
 // judgeWorkflows judges the runs of workflows, by what the receiver saw of their steps and how the
@@ -169,6 +182,9 @@ func (w *world) judgeWorkflows(ctx context.Context, b *engine.Engine, seen []che
 		c.sightings = append(c.sightings, s)
 		if s.Status == 200 && (c.succeeded.IsZero() || s.End.Before(c.succeeded)) {
 			c.succeeded = s.End
+		}
+		if s.Status == 400 && (c.refused.IsZero() || s.End.Before(c.refused)) {
+			c.refused = s.End
 		}
 		end := s.End
 		if !s.Gone.IsZero() { // its caller did not wait for the answer
@@ -330,11 +346,7 @@ func (w *world) judgeCalls(fault func(string, ...any), s *workflow.Step, j *judg
 			fault("step %s was called %v after the cancel", s.Name, saw.At.Sub(r.cancelled))
 		}
 	}
-	end := c.succeeded
-	if end.IsZero() {
-		end = c.last
-	}
-	if end.After(j.until) {
+	if end := c.ended(); end.After(j.until) {
 		j.until = end
 	}
 	if !c.succeeded.IsZero() && (j.firstSuccess.IsZero() || c.succeeded.Before(j.firstSuccess)) {
