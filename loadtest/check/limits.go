@@ -42,8 +42,9 @@ import (
 // So the least k(i) before j is enough to know.
 
 const (
-	// HangUp is how long after its caller had hung up a sink may see it at most.
-	HangUp = 100 * time.Millisecond
+	// HangUp is how long after its caller had hung up a sink may see it at most, also where many
+	// processes share two cores.
+	HangUp = time.Second
 	// SlotHeld is how long after its arrival a call keeps the slot if its executor died: at least 6
 	// s left of the session + 2 s until it is declared dead − at most 1 s on the way.
 	SlotHeld = 7 * time.Second

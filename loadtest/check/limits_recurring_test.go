@@ -231,7 +231,7 @@ func TestEveryBrokenLimitOfAJobIsFound(t *testing.T) {
 		},
 		{
 			name: "cancel_oldest: begun before the other was cancelled", want: counts{0, skipped, 1, 0}, says: "as number 2 of 1",
-			forge: func(w *recurringWorld) { w.cancelled(cancels, 10_000, 20_230, byLimitReason) },
+			forge: func(w *recurringWorld) { w.cancelled(cancels, 10_000, 21_130, byLimitReason) },
 		},
 		{
 			name: "two limits in turn are not judged", want: counts{0, skipped, 0, 0},

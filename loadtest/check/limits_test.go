@@ -203,8 +203,8 @@ func TestRunsAtOnceAreJudged(t *testing.T) {
 		{"its executor died, and nobody recorded that", func(w *world) { alone(w, 16_999); longer(w, 20_000, 10_500, "") }, counts{1, 0, 1, 3}},
 
 		{"timed out: the slot is free when the caller has gone", func(w *world) { alone(w, 13_000); longer(w, 20_000, 13_000, "timed_out") }, counts{0, 0, 0, 2}},
-		{"timed out: the sink noticed a little later", func(w *world) { alone(w, 12_900); longer(w, 20_000, 13_000, "timed_out") }, counts{0, 0, 0, 2}},
-		{"timed out: not before", func(w *world) { alone(w, 12_899); longer(w, 20_000, 13_000, "timed_out") }, counts{1, 0, 0, 3}},
+		{"timed out: the sink noticed a little later", func(w *world) { alone(w, 12_000); longer(w, 20_000, 13_000, "timed_out") }, counts{0, 0, 0, 2}},
+		{"timed out: not before", func(w *world) { alone(w, 11_999); longer(w, 20_000, 13_000, "timed_out") }, counts{1, 0, 0, 3}},
 		{"the record is that of the second call under the number", func(w *world) {
 			alone(w, 16_999)
 			longer(w, 20_000, 10_500, "succeeded")
