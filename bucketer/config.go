@@ -66,6 +66,7 @@ type Store interface {
 	schema.JobIndex
 	schema.HistoryStore
 	schema.DecisionStore
+	schema.SubscriptionStore
 	schema.DeadLetterStore
 	schema.LeaseStore
 	schema.WaitListStore

@@ -73,8 +73,8 @@ func (w *Writer) writeLateEntriesOnce(ctx context.Context, now time.Time, rows [
 			}
 		}
 		kind := schema.KindLate
-		if e.Spec.Kind == schema.KindCatchUp {
-			kind = schema.KindCatchUp // a catch-up entry starts nothing itself: another one is as good
+		if e.Spec.Kind.Plans() {
+			kind = e.Spec.Kind // it starts nothing itself: another one is as good
 		}
 		l, err := w.LaterStart(e, kind, schema.MakeEntryID(now, e.ID.Shard(), schema.RandomHash()), e.Spec.AttemptNumber(), now)
 		if err != nil {

@@ -34,6 +34,7 @@
 //	undecided entries, catch-up, lost next runs      recurring.go
 //	wake what limits hold back                       limits.go
 //	advance workflow runs, close their steps         workflows.go    workflow.Progress
+//	plan what events start                           events.go
 //	tell the ring whether we reach what we need      health.go
 //	say what waits                                   backlog.go
 //

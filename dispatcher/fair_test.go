@@ -336,7 +336,7 @@ func TestMemoryOfABacklog(t *testing.T) {
 		for ; !s.state.Has(little[9].ID); now = now.Add(10 * time.Millisecond) {
 			s.scan.start(t.Context(), now)
 			for s.scan.busy || s.resume.busy {
-				(<-s.events)(now)
+				(<-s.posts)(now)
 			}
 			s.publish.flush(t.Context(), now)
 			s.resume.readOn(t.Context(), now)
@@ -383,7 +383,7 @@ func TestMemoryOfABacklogOverManyShards(t *testing.T) {
 			for _, s := range all {
 				s.scan.start(t.Context(), now)
 				for s.scan.busy || s.resume.busy {
-					(<-s.events)(now)
+					(<-s.posts)(now)
 				}
 				s.publish.flush(t.Context(), now)
 				s.resume.readOn(t.Context(), now)
@@ -404,7 +404,7 @@ func TestMemoryOfABacklogOverManyShards(t *testing.T) {
 		}
 		for _, s := range all {
 			for s.scan.busy || s.resume.busy {
-				(<-s.events)(now)
+				(<-s.posts)(now)
 			}
 			s.workers.Wait()
 			if s.scan.More || s.scan.Read.Before(now) || s.scan.Unread.Open(now) {

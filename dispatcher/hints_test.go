@@ -59,7 +59,7 @@ func TestHints(t *testing.T) {
 			read, missed := r.run(now.Add(-time.Second), 0), r.run(now.Add(500*time.Millisecond), 0)
 			s.scan.hinted(&read, now)
 			s.scan.hinted(&missed, now)
-			(<-s.events)(now)
+			(<-s.posts)(now)
 			if s.state.Has(read.ID) {
 				t.Error("a row before the front was taken at once, want it read with those before it")
 			}

@@ -9,7 +9,7 @@ import (
 // steps are the names under which failures are counted and logged.
 var steps = []string{
 	"scan", "sweep", "inspect", "replace", "follow up", "sessions", "advance cursor", "read cursor", "take over", "condemn",
-	"depth", "front", "workflow", "plan on", "catch up", "mend", "resume", "weigh", "wake", "rates", "reserve", "defer", "late",
+	"depth", "front", "workflow", "event", "plan on", "catch up", "mend", "resume", "weigh", "wake", "rates", "reserve", "defer", "late",
 }
 
 type metrics struct {

@@ -28,10 +28,14 @@ func (w *publisher) flush(ctx context.Context, now time.Time) (wake time.Time) {
 		if n == flushChunk {
 			return now
 		}
-		if p.Kind == schema.KindCatchUp {
+		if p.Kind.Plans() {
 			w.state.Take(p)
 			p.Phase, p.Env, p.Parked = shardstate.Watching, nil, true
-			w.recurring.catchUps = append(w.recurring.catchUps, p.ID)
+			if p.Kind == schema.KindEvent {
+				w.planEvents.ids = append(w.planEvents.ids, p.ID)
+			} else {
+				w.recurring.catchUps = append(w.recurring.catchUps, p.ID)
+			}
 			continue
 		}
 		if p.Kind == schema.KindWatch && !p.Env.Redispatch {

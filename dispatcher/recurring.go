@@ -55,7 +55,7 @@ func (w *recurring) decideNow(id schema.EntryID, now time.Time) {
 // decidable reports whether an entry is undecided.
 func (w *recurring) decidable(id schema.EntryID) bool {
 	p, ok := w.state.Pending(id)
-	return ok && p.Parked && p.Kind != schema.KindCatchUp
+	return ok && p.Parked && !p.Kind.Plans()
 }
 
 // decide inspects undecided entries again.

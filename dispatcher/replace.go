@@ -96,8 +96,9 @@ func (w *replacer) start(ctx context.Context, now time.Time) {
 }
 
 // isReplaceable reports whether a watch entry can take e's place. A watch entry starts e's run if
-// nobody has. A catch-up entry is to start others, and of an unreadable row nothing can be started.
-func isReplaceable(e *schema.Entry) bool { return e.Fault == nil && e.Spec.Kind != schema.KindCatchUp }
+// nobody has. From an entry that plans others are to start, and of an unreadable row nothing can be
+// started.
+func isReplaceable(e *schema.Entry) bool { return e.Fault == nil && !e.Spec.Kind.Plans() }
 
 // watchEntry makes the watch entry that takes e's place. Its id is a function of what it stands for
 // and of its due time, so two owners write the same one. due is the smallest that lies ahead of

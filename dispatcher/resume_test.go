@@ -51,7 +51,7 @@ func TestNoRowIsLostBetweenAPageAndTheSweep(t *testing.T) {
 					}
 					s.sweep.start(t.Context(), time.Now())
 					for n := 0; s.sweep.busy; n++ {
-						(<-s.events)(time.Now())
+						(<-s.posts)(time.Now())
 						if n == 0 && ends == "during" {
 							page(time.Now())
 						}
@@ -100,8 +100,8 @@ func (s *shard) pageUnderWay(t *testing.T, r *rig, due time.Time) (last func(now
 		t.Fatal("the row is not given up: this is to be about one that is read again")
 	}
 	s.resume.readOn(t.Context(), time.Now())
-	(<-s.events)(time.Now())
-	return <-s.events
+	(<-s.posts)(time.Now())
+	return <-s.posts
 }
 
 // TestARowAndItsLateEntryAreNotBothNew: a row was held so late that its writer wrote a late entry
@@ -196,7 +196,7 @@ func TestWhatIsDoneIsNotTakenForNew(t *testing.T) {
 				s.state.Swept(s.sweep.to)
 				s.resume.readOn(t.Context(), time.Now())
 				for s.resume.busy {
-					(<-s.events)(time.Now())
+					(<-s.posts)(time.Now())
 				}
 				if pending(s, e.ID) == nil {
 					t.Error("the row that was spilled is not known, want it read again")

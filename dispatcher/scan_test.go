@@ -190,7 +190,7 @@ func TestACancelWhileItWaitsIsSeen(t *testing.T) {
 		}
 		s.resume.readOn(t.Context(), now)
 		for s.resume.busy {
-			(<-s.events)(now)
+			(<-s.posts)(now)
 		}
 		var held []*shardstate.Pending // on time
 		for p := range s.state.All() {
@@ -228,7 +228,7 @@ func TestWhatIsDoneIsNotNewAgain(t *testing.T) {
 		s.publish.flush(t.Context(), now)
 		s.resume.readOn(t.Context(), now)
 		for s.resume.busy {
-			(<-s.events)(now)
+			(<-s.posts)(now)
 		}
 		if o := pending(s, late.ID); o == nil || o.Phase != shardstate.Publishing {
 			t.Errorf("what was late is open as %+v, want it published", o)
@@ -260,7 +260,7 @@ func TestARowIsReadAgainOnce(t *testing.T) {
 		}
 		s.resume.readOn(t.Context(), now)
 		for s.resume.busy {
-			(<-s.events)(now)
+			(<-s.posts)(now)
 		}
 		later := now.Add(1500 * time.Millisecond)
 		s.publish.flush(t.Context(), later)

@@ -138,7 +138,7 @@ func (w *settler) actOn(ctx context.Context, all []inspected, now time.Time) {
 		w.state.Note(e.ID, nil)
 		p, open := w.state.Pending(e.ID)
 		next := nextAction(m, p, now)
-		if open && next >= closeEntry && p.Kind != schema.KindCatchUp {
+		if open && next >= closeEntry && !p.Kind.Plans() {
 			p.Parked = false // it is decided; if what follows fails, a later inspection does it again
 		}
 		switch next {

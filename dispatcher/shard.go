@@ -26,26 +26,27 @@ type shard struct {
 
 	state *shardstate.State
 
-	publish   publisher  // publish.go: what is due, to the queue
-	deferring deferrer   // defer.go: what waits for a start of its task's rate
-	scan      scanner    // scan.go: rows ahead of their time
-	resume    resumer    // resume.go: rows that were spilled or left out
-	sweep     sweeper    // sweep.go: ids behind their time
-	late      lateReader // late.go: ids again, minutes and hours later
-	inspect   inspector  // inspect.go: where entries stand, by their rows
-	settle    settler    // settle.go: entries without a notice
-	replace   replacer   // replace.go: watch entries for what is open for long
-	cursor    cursors    // cursor.go: dispatched and settled
-	recurring recurring  // recurring.go: jobs, catch-up, jobs without a next run
-	limits    limits     // limits.go: wait lists of limits
-	workflows workflows  // workflows.go: workflow runs
+	publish    publisher    // publish.go: what is due, to the queue
+	deferring  deferrer     // defer.go: what waits for a start of its task's rate
+	scan       scanner      // scan.go: rows ahead of their time
+	resume     resumer      // resume.go: rows that were spilled or left out
+	sweep      sweeper      // sweep.go: ids behind their time
+	late       lateReader   // late.go: ids again, minutes and hours later
+	inspect    inspector    // inspect.go: where entries stand, by their rows
+	settle     settler      // settle.go: entries without a notice
+	replace    replacer     // replace.go: watch entries for what is open for long
+	cursor     cursors      // cursor.go: dispatched and settled
+	recurring  recurring    // recurring.go: jobs, catch-up, jobs without a next run
+	limits     limits       // limits.go: wait lists of limits
+	workflows  workflows    // workflows.go: workflow runs
+	planEvents eventPlanner // events.go: what events start
 
 	tookOver   time.Time // when the shard became ours
 	halts      int       // how often the process had been stopped by then
 	replaced   bool      // somebody replaced our cursor: this tenure ends, and another one begins
 	spillPause time.Time // no rows are read before this that may have to be spilled
 
-	events  chan func(now time.Time) // from workers
+	posts   chan func(now time.Time) // from workers
 	mail    mailbox
 	workers sync.WaitGroup
 }
@@ -53,14 +54,14 @@ type shard struct {
 func newShard(d *Dispatcher, id schema.Shard) *shard {
 	s := &shard{
 		d: d, id: id, lane: laneOf(id, d.lanes), log: d.log.With("shard", int(id)),
-		state: shardstate.New(), events: make(chan func(time.Time), 16), mail: mailbox{wakeUp: make(chan struct{}, 1)},
+		state: shardstate.New(), posts: make(chan func(time.Time), 16), mail: mailbox{wakeUp: make(chan struct{}, 1)},
 	}
 	s.publish.shard, s.deferring.shard = s, s
 	s.scan.shard, s.resume.shard = s, s
 	s.sweep.shard, s.cursor.shard = s, s
 	s.late = lateReader{shard: s, LateReads: progress.NewLateReads()}
 	s.inspect.shard, s.settle.shard, s.replace.shard = s, s, s
-	s.recurring.shard, s.limits.shard = s, s
+	s.recurring.shard, s.limits.shard, s.planEvents.shard = s, s, s
 	s.workflows = workflows{shard: s, runs: make(map[schema.RunID]*workflowRun)}
 	return s
 }
@@ -131,6 +132,7 @@ func (s *shard) run(ctx context.Context) {
 		s.upkeep(ctx, now)
 		wake := s.publish.flush(ctx, now)
 		s.deferring.start(ctx, now)
+		s.planEvents.start(ctx, now)
 		for _, at := range []time.Time{nextScan, s.resume.readOn(ctx, now), s.workflows.wake} {
 			if wake.IsZero() || !at.IsZero() && at.Before(wake) {
 				wake = at
@@ -141,7 +143,7 @@ func (s *shard) run(ctx context.Context) {
 		case <-ctx.Done():
 			timer.Stop()
 			return
-		case f := <-s.events:
+		case f := <-s.posts:
 			f(s.d.now())
 		case <-s.mail.wakeUp:
 		case <-timer.C:
@@ -202,7 +204,7 @@ func (s *shard) work(ctx context.Context, f func(ctx context.Context) error, pos
 		defer cancel()
 		err := f(bounded)
 		select {
-		case s.events <- func(now time.Time) { post(now, err) }:
+		case s.posts <- func(now time.Time) { post(now, err) }:
 		case <-ctx.Done():
 		}
 	})
@@ -217,7 +219,7 @@ func (s *shard) retry(ctx context.Context, f func()) {
 		case <-time.After(retryStep):
 		}
 		select {
-		case s.events <- func(time.Time) { f() }:
+		case s.posts <- func(time.Time) { f() }:
 		case <-ctx.Done():
 		}
 	})

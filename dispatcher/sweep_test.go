@@ -117,7 +117,7 @@ func TestASweepPassesOverWhatFindsNoRoom(t *testing.T) {
 		for s.sweep.to.Equal(due) {
 			s.sweep.start(t.Context(), now)
 			for s.sweep.busy {
-				(<-s.events)(now)
+				(<-s.posts)(now)
 			}
 			now = now.Add(time.Second)
 		}
@@ -172,7 +172,7 @@ func TestASweepWaitsForTheScan(t *testing.T) {
 					t.Errorf("sweeping = %v, want %v", s.sweep.busy, c.sweep)
 				}
 				if s.sweep.busy {
-					(<-s.events)(now)
+					(<-s.posts)(now)
 				}
 				s.workers.Wait()
 			})
@@ -190,11 +190,11 @@ func TestAHintDuringASweepIsNoRedispatch(t *testing.T) {
 		s.sweep.to = now.Add(-20 * time.Second)
 		s.scan.Start(now, 0)
 		s.sweep.start(t.Context(), now)
-		(<-s.events)(now) // the ids
+		(<-s.posts)(now) // the ids
 		s.state.Find(e.ID)
 		o := s.state.Add(&queue.Envelope{Entry: e})
 		o.Phase, o.Env = shardstate.Published, nil
-		(<-s.events)(now) // the look
+		(<-s.posts)(now) // the look
 		s.workers.Wait()
 		if o.Phase != shardstate.Published || s.state.Size().Overdue != 0 {
 			t.Errorf("phase %d with %d behind, want published and nothing behind", o.Phase, s.state.Size().Overdue)

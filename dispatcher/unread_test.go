@@ -157,7 +157,7 @@ func TestWhatWasFoundIsNotPlannedOnAgain(t *testing.T) {
 					s.resume.readSpilled(t.Context(), f, now)
 				}
 				for s.resume.busy {
-					(<-s.events)(now)
+					(<-s.posts)(now)
 				}
 				s.workers.Wait()
 				for _, e := range []*schema.Entry{&met, &unmet} {

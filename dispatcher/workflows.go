@@ -159,7 +159,7 @@ func (w *workflows) advanced(ctx context.Context, t *orchestration.Turn, finishe
 	if t.Err != nil {
 		w.failed(ctx, "workflow", t.Err)
 		r.finished = append(r.finished, finished...)
-		r.wake = now.Add(retryStep)
+		r.wake, r.idle = now.Add(retryStep), false
 		w.wakeAt(r.wake)
 		return
 	}

@@ -34,7 +34,13 @@ const (
 	KindCatchUp Kind = "catch_up"
 	// KindDefinition: what a workflow run keeps of its workflow, as a payload. It starts nothing.
 	KindDefinition Kind = "definition"
+	// KindEvent: an event that was accepted, with its body as payload: starts nothing by itself. It
+	// is Of itself.
+	KindEvent Kind = "event"
 )
+
+// Plans reports whether runs are planned from an entry of the kind, which starts nothing by itself.
+func (k Kind) Plans() bool { return k == KindCatchUp || k == KindEvent }
 
 // Trigger says what asked for a run. The zero value is the schedule.
 type Trigger string
@@ -106,6 +112,9 @@ type Spec struct {
 
 	Workflow *WorkflowRun `json:"workflow,omitempty"` // the run is one of a workflow
 	Step     *Step        `json:"step,omitempty"`     // the run is a step of one
+
+	// Event is what an entry of KindEvent is, or what started the run.
+	Event *Event `json:"event,omitempty"`
 }
 
 // First returns the entry whose right to start the run's first attempt e has: e itself, or the one

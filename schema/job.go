@@ -79,6 +79,8 @@ type JobSpec struct {
 	Concurrency *Concurrency      `json:"concurrency,omitempty"`
 	// Workflow: the job is a workflow, and has neither task nor work.
 	Workflow *JobWorkflow `json:"workflow,omitempty"`
+	// On: events start runs of the job. It then has no schedule.
+	On *EventTrigger `json:"on,omitempty"`
 
 	// JitterStated: the job stated its jitter. Otherwise Schedule.Jitter is the default.
 	JitterStated bool `json:"jitter_stated,omitempty"`
@@ -302,4 +304,7 @@ type DecisionStore interface {
 	// Decide records text under the key, until expires, unless something was decided before. It
 	// returns what is decided. To decide again is harmless; after ErrUnknown it tells the outcome.
 	Decide(ctx context.Context, key, text string, expires time.Time) (string, error)
+	// Decided returns what was decided under the key, or ErrNotFound. It may miss a decision that is
+	// being made.
+	Decided(ctx context.Context, key string) (string, error)
 }

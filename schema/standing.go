@@ -50,7 +50,7 @@ func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool
 			if a.Record.Outcome != Replaced {
 				st.Repeat = a
 			}
-		case e.Spec.Kind == KindCatchUp:
+		case e.Spec.Kind.Plans():
 			// Its steps have nothing to do with what became of the run that they begin with.
 		case a.Unstarted(), a.Record == nil && a.Session == nil:
 		case a.Record == nil && live(*a.Session), a.Record != nil && a.Record.Outcome == Began:
@@ -74,7 +74,7 @@ func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool
 		st.Awaited = EntryID{}
 	}
 	switch {
-	case e.Spec.Kind == KindCatchUp:
+	case e.Spec.Kind.Plans():
 	case Fold(marks, attempts, live).Terminal():
 		st.Over = true
 	default:

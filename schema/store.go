@@ -31,6 +31,7 @@ type Store interface {
 	APIKeyStore
 	SigningKeyStore
 	SecretStore
+	SubscriptionStore
 	AuditStore
 	StatsStore
 	OperationStore

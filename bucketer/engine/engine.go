@@ -8,6 +8,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/concurrency"
+	"carillon.dev/carillon/bucketer/events"
 	"carillon.dev/carillon/bucketer/orchestration"
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/runs"
@@ -20,6 +21,7 @@ type (
 	taskParts = tasks.Tasks
 	jobs      = recurring.Jobs
 	workflows = orchestration.Orchestrator
+	eventPart = events.Events
 )
 
 // Engine has the methods of all its parts.
@@ -30,6 +32,7 @@ type Engine struct {
 	*jobs
 	*concurrency.WaitLists
 	*workflows
+	*eventPart
 }
 
 // New returns an Engine, which refuses writes until Refresh or Watch has read the settings.
@@ -55,7 +58,10 @@ func New(c bucketer.Config) (*Engine, error) {
 		Bucketer: b, Runs: r, Jobs: j, Store: c.Store, Now: c.Now, Logger: c.Logger, Registerer: c.Registerer,
 	})
 	r.RetryWorkflows(o.RetryWorkflow)
-	return &Engine{b, r, t, j, w, o}, nil
+	v := events.New(events.Config{
+		Bucketer: b, Runs: r, Jobs: j, Steps: o, Store: c.Store, Logger: c.Logger, Registerer: c.Registerer,
+	})
+	return &Engine{b, r, t, j, w, o, v}, nil
 }
 
 // RunParts returns the part that shows and changes runs.

@@ -25,7 +25,7 @@ func filled(route string, with map[string]string) string {
 // gin writes them.
 func routesOf(t *testing.T, b *stub) (routes [][2]string) {
 	t.Helper()
-	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b})
+	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 		case r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/tenants/"):
 			want = 403
 		case r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/tasks/"), r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/jobs/"),
-			r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/workflows/"):
+			r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/workflows/"), strings.HasPrefix(r[1], "/v1/events/"):
 			continue // names are each tenant's own: it makes ours
 		case strings.HasPrefix(r[1], "/v1/jobs/"):
 			ids = append(ids, recurring.ID.String(), "n")

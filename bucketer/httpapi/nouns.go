@@ -157,6 +157,7 @@ type Run struct {
 	Missed        *Missed         `json:"missed,omitempty"`
 	Waiting       *Waiting        `json:"waiting,omitempty" doc:"Of a pending or retrying run whose time has come, and that may not start yet: what it waits for"`
 	CancelReason  string          `json:"cancel_reason,omitempty" doc:"Why it was cancelled, if nobody asked for that"`
+	Event         *RunEvent       `json:"event,omitempty" doc:"What started it, if trigger is event"`
 	Trigger       schema.Trigger  `json:"trigger" enum:"schedule,manual,retry,backfill,event,dependency"`
 	Payload       json.RawMessage `json:"payload,omitempty" doc:"In a list only if it is at most 4 KiB"`
 	Progress      *Progress       `json:"progress,omitempty" doc:"Of the attempt under way; not in lists"`
@@ -172,6 +173,12 @@ type Run struct {
 	Reason        string       `json:"reason,omitempty" doc:"Of a step: why it was skipped, or could not be started"`
 }
 
+// RunEvent is the event that started a run.
+type RunEvent struct {
+	ID   schema.EntryID `json:"id"`
+	Name string         `json:"name"`
+}
+
 // runOf returns the run r as the API answers it.
 func runOf(r *runs.Run, payload []byte) Run {
 	e := standing(r)
@@ -181,6 +188,9 @@ func runOf(r *runs.Run, payload []byte) Run {
 		DeadLetter: r.State == schema.StateFailed, Priority: e.Spec.Priority.Or(),
 		NominalAt: Time{e.Spec.Nominal}, DueAt: Time{e.Due()}, Origin: s.Origin, Trigger: s.Trigger,
 		Payload: payload, Progress: progressOf(r.Progress), Attempts: []Attempt{}, Fault: faultOf(schema.Unreadable(r.Attempts)),
+	}
+	if v := s.Event; v != nil {
+		out.Event = &RunEvent{ID: v.ID, Name: v.Name}
 	}
 	switch {
 	case s.Step != nil:

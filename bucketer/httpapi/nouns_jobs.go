@@ -55,6 +55,8 @@ type Job struct {
 	Jitter      *schema.Duration    `json:"jitter,omitempty" doc:"The window of the job's own offset, which is the same for all its runs"`
 	Concurrency *schema.Concurrency `json:"concurrency,omitempty"`
 
+	On *schema.EventTrigger `json:"on,omitempty" doc:"Which events start a run; such a job has no schedule"`
+
 	Payload  json.RawMessage   `json:"payload,omitempty"`
 	Priority schema.Priority   `json:"priority"`
 	Labels   map[string]string `json:"labels,omitempty"`
@@ -144,7 +146,7 @@ func misfireOf(m *schema.Misfire, policy string) JobMisfire {
 func recurringOf(j *schema.Job, next []recurring.Occurrence) Job {
 	s := &j.Current.Spec
 	out := Job{
-		ID: j.ID, Tenant: s.Tenant, Name: s.Name, Task: s.Task, MaxRuns: s.MaxRuns, Concurrency: s.Concurrency,
+		ID: j.ID, Tenant: s.Tenant, Name: s.Name, Task: s.Task, MaxRuns: s.MaxRuns, Concurrency: s.Concurrency, On: s.On,
 		Payload: s.Payload, Priority: s.Priority.Or(), Labels: s.Labels, Misfire: misfireOf(s.Misfire, "run_latest"),
 		State: string(j.Current.State), Generation: j.Current.Number, CreatedAt: Time{s.Created}, UpdatedAt: Time{s.Updated},
 	}

@@ -28,11 +28,12 @@ type Workflow struct {
 	Concurrency *schema.Concurrency `json:"concurrency,omitempty"`
 	Misfire     JobMisfire          `json:"misfire"`
 
-	Deadline schema.Duration   `json:"deadline" doc:"How long after its due time a run ends at the latest"`
-	Payload  json.RawMessage   `json:"payload,omitempty" doc:"The input of scheduled runs, and of others that state none"`
-	Priority schema.Priority   `json:"priority"`
-	Labels   map[string]string `json:"labels,omitempty"`
-	Steps    []workflow.Step   `json:"steps,omitempty" doc:"Not in lists"`
+	On       *schema.EventTrigger `json:"on,omitempty" doc:"Which events start a run; such a workflow has no schedule"`
+	Deadline schema.Duration      `json:"deadline" doc:"How long after its due time a run ends at the latest"`
+	Payload  json.RawMessage      `json:"payload,omitempty" doc:"The input of scheduled runs, and of others that state none"`
+	Priority schema.Priority      `json:"priority"`
+	Labels   map[string]string    `json:"labels,omitempty"`
+	Steps    []workflow.Step      `json:"steps,omitempty" doc:"Not in lists"`
 
 	State      string   `json:"state" enum:"active,paused,cancelled,finished"`
 	Generation int64    `json:"generation" doc:"Grows with every change; 0 in a dry run, of a workflow that does not exist"`
@@ -53,7 +54,7 @@ func isPlainJob(j *schema.Job) bool { return j.Current.Fault == nil && !isWorkfl
 func workflowOf(j *schema.Job, shown *Job) Workflow {
 	out := Workflow{
 		ID: shown.ID, Tenant: shown.Tenant, Name: shown.Name, Start: shown.Start, End: shown.End, MaxRuns: shown.MaxRuns, Jitter: shown.Jitter,
-		Concurrency: shown.Concurrency, Misfire: shown.Misfire, Payload: shown.Payload, Priority: shown.Priority, Labels: shown.Labels,
+		Concurrency: shown.Concurrency, On: shown.On, Misfire: shown.Misfire, Payload: shown.Payload, Priority: shown.Priority, Labels: shown.Labels,
 		State: shown.State, Generation: shown.Generation, NextRun: shown.NextRun, Fault: shown.Fault, CreatedAt: shown.CreatedAt, UpdatedAt: shown.UpdatedAt,
 	}
 	if j.Current.Spec.Schedule != nil {

@@ -18,7 +18,7 @@ const (
 
 // pathPatterns are the patterns of path parameters, by the noun after /v1.
 var pathPatterns = map[string]string{
-	"tasks": namePattern, "tenants": namePattern, "api-keys": namePattern, "signing-keys": namePattern, "secrets": namePattern,
+	"tasks": namePattern, "tenants": namePattern, "api-keys": namePattern, "signing-keys": namePattern, "secrets": namePattern, "events": namePattern,
 	"jobs": jobPattern, "workflows": jobPattern, "runs": runPattern, "dead-letters": runPattern, "operations": operationPattern,
 }
 

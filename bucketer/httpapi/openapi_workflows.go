@@ -77,6 +77,12 @@ func (s documentWriter) describeWorkflows() error {
 		{"ForEach", "max_concurrent", func(f *huma.Schema) {
 			f.Minimum, f.Description = number(0), "The most items that run at once; 0 or absent: all"
 		}},
+		{"EventTrigger", "event", name("The event's name; run.*, dead_letter.* and workflow.* are those of the system")},
+		{"EventTrigger", "filter", func(f *huma.Schema) {
+			f.Description = "A CEL expression over event, its body; absent: every one starts a run. One that cannot be evaluated does not"
+			f.Examples = []any{"event.region == 'eu'"}
+		}},
+		{"EventTrigger", "delay", span("From the event to the run's due time; absent: none")},
 		{"Wait", "for", span("So long from when the step starts")},
 		{"Wait", "until", func(f *huma.Schema) { f.Format, f.Description = "date-time", "Until this instant" }},
 		{"Wait", "event", name("For the event of this name")},

@@ -34,11 +34,12 @@ type (
 	runFilter struct {
 		Limit  int       `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
 		Cursor string    `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
-		From   time.Time `query:"from" required:"true" doc:"First due time"`
-		To     time.Time `query:"to" required:"true" doc:"Due times before this one; at most an hour after from"`
+		From   time.Time `query:"from" doc:"First due time; needed unless event is stated"`
+		To     time.Time `query:"to" doc:"Due times before this one; at most an hour after from; needed unless event is stated"`
 		State  string    `query:"state" enum:"pending,running,retrying,succeeded,failed,cancelled,missed"`
 		Job    string    `query:"job" doc:"Only runs of the job of this id or name; of one that can have many, the latest due first, as at /v1/jobs/{id}/runs"`
 		Task   string    `query:"task" doc:"Only runs of this task"`
+		Event  string    `query:"event" doc:"The runs that the event of this id started, in the order in which they were planned; nothing else can be asked for beside it"`
 	}
 )
 
@@ -104,14 +105,11 @@ func (s runRoutes) answerRun(ctx context.Context, run runs.Run, status int) (*ru
 }
 
 func (s runRoutes) listRuns(ctx context.Context, in *runFilter) (*runList, error) {
-	w := runs.Window{Tenant: tenantOf(ctx), From: in.From.UTC(), To: in.To.UTC(), State: schema.State(in.State), Task: in.Task}
-	faults := checkYears(w.From, w.To)
-	switch {
-	case !w.To.After(w.From):
-		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be after from"})
-	case w.To.Sub(w.From) > maxWindow:
-		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be at most an hour after from"})
+	if in.Event != "" {
+		return eventRoutes(s).runsOfEvent(ctx, in)
 	}
+	w := runs.Window{Tenant: tenantOf(ctx), From: in.From.UTC(), To: in.To.UTC(), State: schema.State(in.State), Task: in.Task}
+	faults := checkWindow(w.From, w.To)
 	if in.Task != "" {
 		if what := bucketer.NameFault(in.Task); what != "" {
 			faults = append(faults, bucketer.Fault{Location: "query.task", Message: what})
@@ -162,6 +160,30 @@ func (s runRoutes) listRuns(ctx context.Context, in *runFilter) (*runList, error
 		}
 	}
 	return out, nil
+}
+
+// checkWindow finds fault with a window of instants, at most maxWindow long.
+func checkWindow(from, to time.Time) bucketer.Faults {
+	var faults bucketer.Faults
+	for _, stated := range []struct {
+		name string
+		at   time.Time
+	}{{"from", from}, {"to", to}} {
+		if stated.at.IsZero() {
+			faults = append(faults, bucketer.Fault{Location: "query." + stated.name, Message: "must be stated"})
+		}
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	faults = checkYears(from, to)
+	switch {
+	case !to.After(from):
+		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be after from"})
+	case to.Sub(from) > maxWindow:
+		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be at most an hour after from"})
+	}
+	return faults
 }
 
 // jobOfQuery returns the job of an id or a name, or what is wrong with that.

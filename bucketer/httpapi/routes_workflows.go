@@ -160,7 +160,7 @@ func (s workflowRoutes) readWorkflow(ctx context.Context, name string, text []by
 	defer s.decoders.Put(d)
 	w, err := d.Workflow(tenantOf(ctx), name, text, s.config.Now())
 	if err == nil {
-		err = s.checkTasks(ctx, w.Definition.Steps, notYet(&w))
+		err = s.checkTasks(ctx, w.Definition.Steps)
 	}
 	spec := w.JobSpec
 	if err == nil {
@@ -174,22 +174,9 @@ func (s workflowRoutes) readWorkflow(ctx context.Context, name string, text []by
 	return spec, err
 }
 
-// notYet finds fault with what a workflow may say once there are events.
-func notYet(w *request.Workflow) (faults bucketer.Faults) {
-	const what = "is not supported yet: there are no events so far"
-	if w.On != nil {
-		faults = append(faults, bucketer.Fault{Location: "body.on", Message: what})
-	}
-	for i := range w.Definition.Steps {
-		if wait := w.Definition.Steps[i].Wait; wait != nil && wait.Event != "" {
-			faults = append(faults, bucketer.Fault{Location: fmt.Sprintf("body.steps[%d].wait.event", i), Message: what, Value: wait.Event})
-		}
-	}
-	return faults
-}
-
-// checkTasks finds fault with steps whose task does not exist, beside what was found before.
-func (s workflowRoutes) checkTasks(ctx context.Context, steps []workflow.Step, faults bucketer.Faults) error {
+// checkTasks finds fault with steps whose task does not exist.
+func (s workflowRoutes) checkTasks(ctx context.Context, steps []workflow.Step) error {
+	var faults bucketer.Faults
 	first := make(map[string]int) // by task: the first step that names it
 	var names []string
 	for i := range steps {

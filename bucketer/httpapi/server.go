@@ -112,6 +112,18 @@ type Workflows interface {
 	SkipStep(ctx context.Context, tenant string, id schema.RunID, step string) error
 }
 
+// Events takes events in and shows them (engine.Engine).
+type Events interface {
+	// Publish takes an event in; bucketer.ErrKeyReused: the key came with another body. The id of the
+	// event is the receipt's run.
+	Publish(ctx context.Context, tenant, name string, body json.RawMessage, key, bodyHash string) (bucketer.Receipt, error)
+	Event(ctx context.Context, tenant string, id schema.EntryID) (schema.Entry, error)
+	// Events returns events of a window, at most limit, as Runs does runs; name "": any.
+	Events(ctx context.Context, w runs.Window, name string, pos runs.Position, limit int) ([]schema.Entry, *runs.Position, error)
+	// RunsOf returns the runs that an event started, from number `from` on, and whether there are more.
+	RunsOf(ctx context.Context, tenant string, id schema.EntryID, from, limit int) (list []runs.Run, more bool, err error)
+}
+
 // Dependency is how something stands that the node needs: a nil Err is well.
 type Dependency struct {
 	Name    string
@@ -126,6 +138,7 @@ type Deps struct {
 	Tasks     Tasks
 	Recurring Recurring
 	Workflows Workflows
+	Events    Events
 	// DeadLetters keeps the runs that have failed for good. Nil means that there are none.
 	DeadLetters DeadLetters
 	// Operations does one thing to everything that matches. Nil means that there are none.
@@ -316,8 +329,8 @@ func init() {
 // New makes the API. It starts nothing.
 func New(config Config, deps Deps) (*Server, error) {
 	faults := []error{config.Validate()}
-	if deps.Jobs == nil || deps.Runs == nil || deps.Tasks == nil || deps.Recurring == nil || deps.Workflows == nil {
-		faults = append(faults, errors.New("httpapi: needs jobs, runs, tasks, recurring jobs and workflows"))
+	if deps.Jobs == nil || deps.Runs == nil || deps.Tasks == nil || deps.Recurring == nil || deps.Workflows == nil || deps.Events == nil {
+		faults = append(faults, errors.New("httpapi: needs jobs, runs, tasks, recurring jobs, workflows and events"))
 	}
 	if (config.Auth || config.ProtectMetrics) && deps.Keys == nil {
 		faults = append(faults, errors.New("httpapi: is to ask for keys, and has none"))
@@ -368,6 +381,7 @@ func build(config Config, deps Deps) (*Server, error) {
 	jobRoutes{s}.route()
 	recurringRoutes{s}.route()
 	workflowRoutes{s}.route()
+	eventRoutes{s}.route()
 	runRoutes{s}.route()
 	scheduleRoutes{s}.route()
 	operationRoutes{s}.route()

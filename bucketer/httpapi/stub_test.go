@@ -58,8 +58,9 @@ type stub struct {
 	lines  []runs.LogLine
 	ended  bool // the log's run
 
-	jobs  stubJobs
-	steps map[schema.RunID]*stubSteps // of workflow runs
+	jobs   stubJobs
+	steps  map[schema.RunID]*stubSteps // of workflow runs
+	events stubEvents
 }
 
 func newStub() *stub {
@@ -362,7 +363,7 @@ func (s *stub) DeleteTask(_ context.Context, tenant, name string) error {
 func serve(t testing.TB, b *stub, change ...func(*Config, *Deps)) *httptest.Server {
 	t.Helper()
 	c := Config{Now: func() time.Time { return testNow }, CursorKey: []byte("0123456789abcdef")}
-	d := Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b}
+	d := Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b}
 	for _, f := range change {
 		f(&c, &d)
 	}

@@ -190,7 +190,11 @@ func (a *advance) takeTimes(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if v == skippedByHand {
+			switch {
+			case isEvent(v): // its record is being written
+				(loader{a}).lookAgain(id, a.now.Add(soonest))
+				continue
+			case v == skippedByHand:
 				v = workflow.Succeeded
 			}
 			if v == workflow.Failed {

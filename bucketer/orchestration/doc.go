@@ -56,6 +56,7 @@
 //	start.go         rows of steps
 //	output.go        what steps put out
 //	end.go           the beginning and the end of a run
+//	heard.go         steps that wait for an event
 //	view.go          a run as it is shown
 //	control.go       run again from where it failed; skip a step by hand
 package orchestration

@@ -253,7 +253,11 @@ func (a loader) endOf(ctx context.Context, row *schema.Entry, attempts []schema.
 		if v, err = a.decide(ctx, row.ID, v); err != nil {
 			return false, err
 		}
-		if v == skippedByHand {
+		switch {
+		case isEvent(v) && state != schema.StateSucceeded: // its record is being written
+			a.lookAgain(row.ID, a.now.Add(soonest))
+			return false, nil
+		case isEvent(v), v == skippedByHand:
 			v = workflow.Succeeded
 		}
 	}
@@ -328,9 +332,12 @@ func isClean(marks schema.Marks, attempts []schema.Attempt) bool {
 	return true
 }
 
+// stepKey returns the key under which the end of a step's run is decided.
+func stepKey(run schema.RunID) string { return "step/" + run.String() }
+
 // decide decides once which end of a step's run counts, and returns it.
 func (a loader) decide(ctx context.Context, run schema.RunID, v workflow.Verdict) (workflow.Verdict, error) {
-	decided, err := a.o.store.Decide(ctx, "step/"+run.String(), string(v), a.o.core.Expiry(a.State.until, a.now))
+	decided, err := a.o.store.Decide(ctx, stepKey(run), string(v), a.o.core.Expiry(a.State.until, a.now))
 	if err != nil {
 		return "", fmt.Errorf("end of step %s: %w", run, err)
 	}

@@ -212,6 +212,12 @@ func (o *Orchestrator) write(ctx context.Context, all []*advance) {
 			}
 		}
 	}
+	if err := o.subscribe(ctx, rows); err != nil {
+		for _, a := range writing {
+			a.Err = err
+		}
+		return
+	}
 	o.putRows(ctx, rows, func(i int, err error) { whose[i].Err = fmt.Errorf("steps of %s: %w", whose[i].Run, err) })
 	for _, a := range writing {
 		if a.Err == nil {

@@ -243,6 +243,7 @@ func (j *Changer) swap(ctx context.Context, tenant string, id schema.JobID, ifMa
 		known := j.now()
 		j.hintSoon(first)
 		j.unlist(ctx, &next)
+		j.unsubscribe(ctx, &job, &next)
 		if answer := next.Cut.Add(-knownBefore); !known.After(answer) {
 			return next, pause(ctx, answer.Sub(known))
 		}
@@ -377,8 +378,35 @@ func (j *Changer) prepare(ctx context.Context, next *schema.Job, now time.Time) 
 	}
 	if next.Current.State.Ended() {
 		next.Expires = j.lastAsked(now)
+		return first, nil
 	}
-	return first, nil
+	return first, j.subscribe(ctx, next)
+}
+
+// subscribe has a job hear of the event that it is to run on, before its row says so.
+func (j *upkeep) subscribe(ctx context.Context, job *schema.Job) error {
+	on := job.Current.Spec.On
+	if on == nil {
+		return nil
+	}
+	return j.store.PutSubscription(ctx, schema.Subscription{
+		Tenant: job.Current.Spec.Tenant, Event: on.Event, Subscriber: schema.EntryID(job.ID), Written: time.UnixMicro(job.Current.Number),
+	})
+}
+
+// unsubscribe removes the subscription of a job to an event that it does not run on any more. If
+// that fails, the job is asked in vain.
+func (j *upkeep) unsubscribe(ctx context.Context, was, is *schema.Job) {
+	on := was.Current.Spec.On
+	if on == nil || !is.Current.State.Ended() && is.Current.Spec.On != nil && is.Current.Spec.On.Event == on.Event {
+		return
+	}
+	err := j.store.DeleteSubscription(ctx, schema.Subscription{
+		Tenant: was.Current.Spec.Tenant, Event: on.Event, Subscriber: schema.EntryID(was.ID), Written: time.UnixMicro(is.Current.Number - 1),
+	})
+	if err != nil {
+		j.log.Debug("a job stays subscribed to an event that it does not run on", "job", was.ID, "event", on.Event, "err", err)
+	}
 }
 
 // lastAsked returns when the row of a job that ends at now may leave, because no run can ask for it

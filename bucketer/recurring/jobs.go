@@ -184,7 +184,11 @@ func (j *Creator) createRow(
 	}
 	var listing sync.WaitGroup
 	var unlisted error
-	listing.Go(func() { unlisted = j.store.ListJob(ctx, job.Current.Spec.Tenant, job.ID, time.Time{}) })
+	listing.Go(func() {
+		if unlisted = j.store.ListJob(ctx, job.Current.Spec.Tenant, job.ID, time.Time{}); unlisted == nil {
+			unlisted = j.subscribe(ctx, &job)
+		}
+	})
 	if len(first) > 0 {
 		err = j.core.PutRows(ctx, first)
 	}
@@ -193,7 +197,7 @@ func (j *Creator) createRow(
 	case err != nil:
 		return nil, fmt.Errorf("first run: %w", err)
 	case unlisted != nil:
-		return nil, fmt.Errorf("list job: %w", unlisted)
+		return nil, fmt.Errorf("list or subscribe job: %w", unlisted)
 	}
 	j.core.CountWritten(first)
 	if err = write(ctx, job); errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil {

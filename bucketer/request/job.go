@@ -37,7 +37,7 @@ func OfOneOff(j *bucketer.Job) JobRequest {
 // were stated.
 func OfSpec(s *schema.JobSpec) JobRequest {
 	r := JobRequest{
-		Name: s.Name, Task: s.Task, End: s.EndStated, MaxRuns: s.MaxRuns, Concurrency: s.Concurrency,
+		Name: s.Name, Task: s.Task, End: s.EndStated, MaxRuns: s.MaxRuns, Concurrency: s.Concurrency, On: s.On,
 		Payload: s.Payload, Priority: s.Priority, Labels: s.Labels, Misfire: s.Misfire,
 	}
 	if s.Work != nil {
@@ -77,7 +77,7 @@ func (d *Decoder) PutJob(tenant, name string, body []byte, now time.Time) (schem
 	switch {
 	case err != nil:
 	case spec == nil:
-		d.faultAt("body.schedule", "must have cron or every: only jobs that can have many runs have a name")
+		d.faultAt("body.schedule", "must have cron or every, or the job must have on: only jobs that can have many runs have a name")
 	case spec.Name == "":
 		spec.Name = name
 	case spec.Name != name:
@@ -109,6 +109,9 @@ type jobReader struct {
 	spec schema.JobSpec
 	many []int32
 	when scheduleReader
+
+	on     *schema.EventTrigger
+	onNode int32
 }
 
 func (d *Decoder) job(body []byte, form jobForm) (bucketer.Job, *schema.JobSpec, error) {
@@ -128,13 +131,16 @@ func (d *Decoder) job(body []byte, form jobForm) (bucketer.Job, *schema.JobSpec,
 	if j.Key != "" {
 		j.BodyHash = d.BodyHash()
 	}
-	if !r.when.recurring() {
+	if !r.hasMany() {
 		j.At = r.when.at
 		return j, nil, nil
 	}
 	spec := r.spec
 	spec.Tenant, spec.Task, spec.Work, spec.Priority, spec.Labels, spec.Misfire = form.tenant, j.Task, j.Work, j.Priority, j.Labels, j.Misfire
-	spec.Payload, spec.Schedule = j.Payload, &r.when.schedule
+	spec.Payload, spec.On = j.Payload, r.on
+	if r.when.recurring() {
+		spec.Schedule = &r.when.schedule
+	}
 	return bucketer.Job{Tenant: form.tenant, Key: j.Key, BodyHash: j.BodyHash}, &spec, nil
 }
 
@@ -164,8 +170,10 @@ func (r *jobReader) field(name string, c int32) {
 	case "name", "start", "end", "max_runs", "jitter", "concurrency":
 		r.many = append(r.many, c)
 		r.manyField(name, c)
-	case "after", "on":
-		d.faultQuietly(c, "is not supported yet: jobs are one-off or recurring so far")
+	case "on":
+		r.onNode, r.on = c, r.event(c)
+	case "after":
+		d.faultQuietly(c, "is not supported yet")
 	case "region":
 		d.faultQuietly(c, "is not supported yet")
 	default:
@@ -228,14 +236,23 @@ func (r *jobReader) finish() {
 		work := w.work
 		r.job.Work = &work
 	}
+	r.onlyOne()
 	if r.when.recurring() {
 		r.when.finish()
 		return
 	}
 	for _, c := range r.many {
-		d.faultQuietly(c, "belongs to a recurring job, whose schedule has cron or every")
+		switch name := string(d.doc.name(c)); {
+		case r.onNode == 0:
+			d.faultQuietly(c, "belongs to a recurring job, whose schedule has cron or every, or to one that has on")
+		case name != "name" && name != "concurrency":
+			d.faultQuietly(c, "goes with a schedule alone")
+		}
 	}
 }
+
+// hasMany reports whether the job can have many runs.
+func (r *jobReader) hasMany() bool { return r.when.recurring() || r.onNode > 0 }
 
 // Patch reads an RFC 7396 merge patch of a pending one-off job, as it stands, and returns what it
 // changes. Faults are located in the merged job. A patch that changes nothing returns the zero
@@ -302,7 +319,7 @@ func (d *Decoder) PatchJob(current schema.JobSpec, body []byte, now time.Time) (
 	if len(touched) == 0 {
 		return current, nil
 	}
-	if s := merged.Schedule; s.Every > 0 && s.Anchor.IsZero() {
+	if s := merged.Schedule; s != nil && s.Every > 0 && s.Anchor.IsZero() {
 		s.Anchor = current.Created
 	}
 	merged.Created, merged.Updated, merged.Past = current.Created, current.Updated, current.Past

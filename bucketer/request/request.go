@@ -49,6 +49,8 @@ type JobRequest struct {
 	MaxRuns     int                 `json:"max_runs,omitempty"`
 	Jitter      *schema.Duration    `json:"jitter,omitempty"` // nil: the default; 0: none
 	Concurrency *schema.Concurrency `json:"concurrency,omitempty"`
+	// On: events start runs, instead of a schedule.
+	On *schema.EventTrigger `json:"on,omitempty"`
 
 	Payload  json.RawMessage   `json:"payload,omitempty"`
 	Priority schema.Priority   `json:"priority,omitempty"`
@@ -119,6 +121,18 @@ func (d *Decoder) EmptyBody(body []byte) error {
 // begin parses a body that must be an object, and reports whether it is worth looking into. When it
 // is not, err says why.
 func (d *fields) begin(body []byte) bool {
+	if !parseAny(d, body) {
+		return false
+	}
+	if d.doc.nodes[0].kind != kindObject {
+		d.fault(0, "must be an object")
+		return false
+	}
+	return true
+}
+
+// parseAny is begin of a body that may be any JSON.
+func parseAny(d *fields, body []byte) bool {
 	d.faults, d.notJSON = nil, nil
 	err := d.doc.parse(body)
 	var deep *nestingError
@@ -131,10 +145,6 @@ func (d *fields) begin(body []byte) bool {
 	}
 	for _, i := range d.doc.doubles {
 		d.faultQuietly(i, "is there twice")
-	}
-	if d.doc.nodes[0].kind != kindObject {
-		d.fault(0, "must be an object")
-		return false
 	}
 	return true
 }

@@ -11,13 +11,6 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// On says which events start a run.
-type On struct {
-	Event  string          `json:"event"`
-	Filter string          `json:"filter,omitempty"` // a CEL expression over event; "": all of them
-	Delay  schema.Duration `json:"delay,omitempty"`  // from the event to the run
-}
-
 // WorkflowRequest is the body of PUT /v1/workflows/{name}.
 type WorkflowRequest struct {
 	Name        string              `json:"name,omitempty"`     // absent, or that of the path
@@ -27,7 +20,8 @@ type WorkflowRequest struct {
 	MaxRuns     int                 `json:"max_runs,omitempty"`
 	Jitter      *schema.Duration    `json:"jitter,omitempty"` // nil: the default; 0: none
 	Concurrency *schema.Concurrency `json:"concurrency,omitempty"`
-	On          *On                 `json:"on,omitempty"` // instead of a schedule
+	// On: events start runs, instead of a schedule.
+	On *schema.EventTrigger `json:"on,omitempty"`
 
 	Payload  json.RawMessage   `json:"payload,omitempty"`
 	Priority schema.Priority   `json:"priority,omitempty"`
@@ -38,11 +32,10 @@ type WorkflowRequest struct {
 }
 
 // Workflow is a workflow that was read: what it says as a recurring job does (all but the task and
-// the work, and no Schedule if none was stated), its graph, and the events that start it.
+// the work, and no Schedule if none was stated), and its graph.
 type Workflow struct {
 	schema.JobSpec // its Payload is a template: workflow.ResolveRunPayload
 	Definition     workflow.Definition
-	On             *On
 }
 
 // OfWorkflow returns a workflow as a body that asks for it, with the fields that were stated.
@@ -73,8 +66,9 @@ func (d *Decoder) Workflow(tenant, name string, body []byte, now time.Time) (Wor
 	if err := d.err(); err != nil {
 		return Workflow{}, err
 	}
-	w := Workflow{JobSpec: r.spec, Definition: r.definition, On: r.on}
+	w := Workflow{JobSpec: r.spec, Definition: r.definition}
 	j := &r.job
+	w.On = r.on
 	w.Tenant, w.Name, w.Priority, w.Labels, w.Misfire, w.Payload = tenant, name, j.Priority, j.Labels, j.Misfire, j.Payload
 	if r.when.recurring() {
 		w.Schedule = &r.when.schedule
@@ -87,22 +81,18 @@ func (d *Decoder) Workflow(tenant, name string, body []byte, now time.Time) (Wor
 type workflowReader struct {
 	jobReader
 	definition workflow.Definition
-	on         *On
-	onNode     int32
 }
 
 func (r *workflowReader) field(name string, c int32) {
 	d := r.d
 	switch name {
-	case "name", "schedule", "start", "end", "max_runs", "jitter", "concurrency", "priority", "labels", "misfire":
+	case "name", "schedule", "start", "end", "max_runs", "jitter", "concurrency", "on", "priority", "labels", "misfire":
 		r.jobReader.field(name, c)
 	case "payload":
 		r.jobReader.field(name, c)
 		for _, f := range workflow.CheckRunPayload(r.job.Payload) {
 			r.graphFault("/payload"+f.Pointer, f)
 		}
-	case "on":
-		r.onNode, r.on = c, r.event(c)
 	case "deadline":
 		r.definition.Deadline = d.duration(c, time.Second, workflow.MaxDeadline)
 	case "steps":
@@ -131,9 +121,7 @@ func (r *workflowReader) finish(name string) {
 			d.faultQuietly(c, "goes with a schedule alone")
 		}
 	}
-	if r.onNode > 0 && r.when.node > 0 {
-		d.faultAt("body", "must have only one of schedule and on")
-	}
+	r.onlyOne()
 	read := d.faults
 	_, faults := workflow.Compile(&r.definition)
 	for _, f := range faults {
@@ -210,42 +198,6 @@ func (r *workflowReader) child(i int32, token string) int32 {
 		n++
 	}
 	return 0
-}
-
-// event reads what says which events start a run.
-func (r *workflowReader) event(i int32) *On {
-	d, on, stated := r.d, new(On), false
-	for c := range d.object(i) {
-		switch name := d.doc.name(c); string(name) {
-		case "event":
-			stated = true
-			on.Event = d.named(c)
-		case "filter":
-			if on.Filter = r.notEmpty(c); on.Filter == "" {
-				continue
-			}
-			_, faults := workflow.CompileFilter(on.Filter)
-			for _, f := range faults {
-				d.faultQuietly(c, "%s", f.Message)
-			}
-		case "delay":
-			on.Delay = d.duration(c, 0, workflow.MaxDeadline)
-		default:
-			d.faultQuietly(c, "is not a field of on")
-		}
-	}
-	d.require(i, stated, "event")
-	return on
-}
-
-// notEmpty returns the string that node i is.
-func (r *workflowReader) notEmpty(i int32) string {
-	return r.d.checked(i, func(s string) string {
-		if s == "" {
-			return "must not be empty"
-		}
-		return ""
-	})
 }
 
 // stated returns the string that node i is, or another that has no fault if it is none: of what has

@@ -64,6 +64,37 @@ func (r *Reader) Runs(ctx context.Context, w Window, pos Position, limit int) ([
 	return runs, &Position{After: m.after}, nil
 }
 
+// Entries returns the entries of the tenant in w that keep takes, in order of due time, at most limit
+// of them, from pos on. About the size of a page see Runs. State and task of w mean nothing here.
+func (r *Reader) Entries(ctx context.Context, w Window, pos Position, limit int, keep func(e *schema.Entry) bool) ([]schema.Entry, *Position, error) {
+	s, err := r.core.ShardsEver()
+	if err != nil {
+		return nil, nil, err
+	}
+	m := merge{store: r.store, window: w, shards: s, after: pos.After, page: max(min(limit, pageRows/s), 16)}
+	var kept []schema.Entry
+	for {
+		rows, err := m.next(ctx, walkRows)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range rows {
+			if e := &rows[i]; e.Spec.Tenant != w.Tenant || !keep(e) {
+				continue
+			}
+			if kept = append(kept, rows[i]); len(kept) == limit {
+				return kept, &Position{After: rows[i].ID}, nil
+			}
+		}
+		switch {
+		case m.done:
+			return kept, nil, nil
+		case m.reads >= pageReads || m.rows >= pageRows:
+			return kept, &Position{After: m.after}, nil
+		}
+	}
+}
+
 // place returns the id of the entry at which the run is listed: the one that starts it.
 func (r *Run) place() schema.EntryID {
 	if to := r.Entry.Marks.MovedTo; !to.IsZero() {

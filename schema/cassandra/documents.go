@@ -61,6 +61,13 @@ const (
 	// One row of signing_keys. Idempotent.
 	selectSigningKeys statement = `SELECT revision, spec FROM signing_keys WHERE tenant = ?`
 
+	// One row of subscriptions. Idempotent.
+	insertSubscription statement = `INSERT INTO subscriptions (tenant, event, job_id) VALUES (?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	// One row of subscriptions. Idempotent.
+	deleteSubscription statement = `DELETE FROM subscriptions USING TIMESTAMP ? WHERE tenant = ? AND event = ? AND job_id = ?`
+	// A slice of the subscribers of one event, in the order of ids. Idempotent.
+	selectSubscriptions statement = `SELECT job_id FROM subscriptions WHERE tenant = ? AND event = ? AND job_id > ?`
+
 	// One row of secrets, conditional (LOCAL_SERIAL), as swapSigningKeys. Not idempotent.
 	swapSecret statement = `UPDATE secrets SET revision = ?, spec = ? WHERE tenant = ? AND name = ? IF revision = ?`
 	// One row of secrets, conditional (LOCAL_SERIAL). Not idempotent.
@@ -125,6 +132,14 @@ var documentTables = map[document.Kind]documentTable{
 	document.SigningKeys: {
 		get: selectSigningKeys, swap: swapSigningKeys, revision: selectSigningRevision,
 		key: nameKey, row: revisedRow,
+	},
+	document.Subscription: {
+		put: insertSubscription, remove: deleteSubscription, list: selectSubscriptions, expires: true,
+		key: func(scope, name string) []any {
+			tenant, event := document.ParseEventScope(scope)
+			return []any{tenant, event, idOf(name)}
+		},
+		cells: func([]byte) ([]any, error) { return nil, nil }, next: nextID,
 	},
 	document.Secret: {
 		mark: touchSecret, get: selectSecret, list: selectSecrets, swap: swapSecret, drop: dropSecret, revision: selectSecretRevision,
@@ -196,6 +211,13 @@ func nextRated(doc *document.Document, iter *gocql.Iter) bool {
 	var task schema.TaskName
 	more := iter.Scan(&task.Tenant, &task.Name)
 	doc.Name = document.RatedName(task)
+	return more
+}
+
+func nextID(doc *document.Document, iter *gocql.Iter) bool {
+	var id gocql.UUID
+	more := iter.Scan(&id)
+	doc.Name = string(id[:])
 	return more
 }
 

@@ -143,6 +143,14 @@ func (s decisionStore) Decide(ctx context.Context, key, text string, expires tim
 	return decided, nil
 }
 
+// Decided implements schema.DecisionStore.
+func (s decisionStore) Decided(ctx context.Context, key string) (decided string, err error) {
+	if err := s.one(ctx, selectDecision, []any{decisionPrefix + key}, &decided); err != nil {
+		return "", fmt.Errorf("decision %q: %w", key, err)
+	}
+	return decided, nil
+}
+
 func (s decisionStore) decide(ctx context.Context, lease, text string, expires time.Time) (string, error) {
 	if len(text) > maxRowBytes {
 		return "", fmt.Errorf("%d bytes: %w", len(text), schema.ErrTooLarge)

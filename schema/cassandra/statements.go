@@ -107,7 +107,7 @@ const (
 
 	// One row of leases, conditional (LOCAL_SERIAL). Not idempotent.
 	createDecision statement = `INSERT INTO leases (lease, record) VALUES (?, ?) IF NOT EXISTS USING TTL ?`
-	// One row of leases, at LOCAL_SERIAL. Idempotent.
+	// One row of leases, at LOCAL_SERIAL to find out an outcome. Idempotent.
 	selectDecision statement = `SELECT record FROM leases WHERE lease = ?`
 
 	// One row of leases, conditional (LOCAL_SERIAL): null stands for a cell, or a row, that is not
@@ -155,6 +155,7 @@ var names = map[statement]string{
 	raiseDispatched: "raise_dispatched", raiseSettled: "raise_settled", selectCursor: "select_cursor", selectCursors: "select_cursors",
 	selectSetting: "select_setting", createSetting: "create_setting",
 	insertTask: "insert_task", deleteTask: "delete_task", selectTask: "select_task", selectTasks: "select_tasks",
+	insertSubscription: "insert_subscription", deleteSubscription: "delete_subscription", selectSubscriptions: "select_subscriptions",
 	insertRated: "insert_rated", deleteRated: "delete_rated", selectRated: "select_rated",
 	createJob: "create_job", firstJob: "first_job", swapJob: "swap_job", selectJob: "select_job", selectJobs: "select_jobs", selectJobsOf: "select_jobs_of",
 	registerName: "register_name", transferName: "transfer_name", dropName: "drop_name", selectName: "select_name",

@@ -29,4 +29,5 @@
 //	operations.go  operations and the list of open ones
 //	signing.go     signing keys
 //	secret.go      secrets, and when they were used
+//	subscription.go  who is to hear of events
 package document

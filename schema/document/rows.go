@@ -21,6 +21,7 @@ const (
 	Operation     Kind = "operation"      // scope: the tenant; name: the 16 bytes of the id
 	OpenOperation Kind = "open operation" // name: the 16 bytes of the id; text: the tenant
 	SigningKeys   Kind = "signing keys"   // name: the tenant
+	Subscription  Kind = "subscription"   // scope: see EventScope; name: the 16 bytes of the subscriber; it has no text
 	Secret        Kind = "secret"         // scope: the tenant; name: the secret's; mark: its last use
 )
 
@@ -59,15 +60,18 @@ type Rows interface {
 	SwapDocument(ctx context.Context, was int64, is Document) error
 }
 
-// Roles implements schema.TenantStore, TaskStore, RateStore, OperationStore, SigningKeyStore and
-// SecretStore. A backend embeds it.
+// Roles implements schema.TenantStore, TaskStore, RateStore, OperationStore, SigningKeyStore,
+// SecretStore and SubscriptionStore. A backend embeds it.
 type Roles struct {
+	subscriptions
 	rows   Rows
 	damage *damage.Log
 }
 
 // New returns the roles that keep their rows in rows, and report those that cannot be understood.
-func New(rows Rows, log *damage.Log) Roles { return Roles{rows: rows, damage: log} }
+func New(rows Rows, log *damage.Log) Roles {
+	return Roles{subscriptions: subscriptions{rows}, rows: rows, damage: log}
+}
 
 // put writes d with v as its text.
 func (r Roles) put(ctx context.Context, d Document, v any) (err error) {
@@ -94,10 +98,11 @@ func list[T any](ctx context.Context, r Roles, kind Kind, scope, after string, l
 }
 
 var (
-	_ schema.TenantStore     = Roles{}
-	_ schema.TaskStore       = Roles{}
-	_ schema.RateStore       = Roles{}
-	_ schema.OperationStore  = Roles{}
-	_ schema.SigningKeyStore = Roles{}
-	_ schema.SecretStore     = Roles{}
+	_ schema.TenantStore       = Roles{}
+	_ schema.TaskStore         = Roles{}
+	_ schema.RateStore         = Roles{}
+	_ schema.OperationStore    = Roles{}
+	_ schema.SigningKeyStore   = Roles{}
+	_ schema.SecretStore       = Roles{}
+	_ schema.SubscriptionStore = Roles{}
 )

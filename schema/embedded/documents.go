@@ -31,6 +31,7 @@ var documentTables = map[document.Kind]documentTable{
 	document.Operation:     {table: 'O', scoped: true, marked: true},
 	document.OpenOperation: {table: 'W', emptied: true},
 	document.SigningKeys:   {table: 'G', revised: true},
+	document.Subscription:  {table: 'E', scoped: true},
 	document.Secret:        {table: 'V', scoped: true, marked: true, revised: true},
 }
 

@@ -93,6 +93,22 @@ func (s decisionStore) Decide(ctx context.Context, key, text string, expires tim
 	return decided, nil
 }
 
+// Decided implements schema.DecisionStore.
+func (s decisionStore) Decided(ctx context.Context, key string) (string, error) {
+	if err := s.enter(ctx); err != nil {
+		return "", err
+	}
+	defer s.leave()
+	row, err := s.row(decisionKey(key))
+	if err != nil {
+		return "", err
+	}
+	if c := row.at(colValue, s.nowMS()); c != nil {
+		return string(c.data), nil
+	}
+	return "", fmt.Errorf("decision %q: %w", key, schema.ErrNotFound)
+}
+
 func (s decisionStore) decide(ctx context.Context, key []byte, text string, expires time.Time) (string, error) {
 	if len(text) > maxRow {
 		return "", fmt.Errorf("%w: %d bytes", schema.ErrTooLarge, len(text))

@@ -283,6 +283,24 @@ func (a *around) Decide(ctx context.Context, key, text string, expires time.Time
 	return swap(ctx, a, "Decide", func(ctx context.Context) (string, error) { return a.inner.Decide(ctx, key, text, expires) })
 }
 
+func (a *around) Decided(ctx context.Context, key string) (string, error) {
+	return read(ctx, a, "Decided", 1, func(ctx context.Context) (string, error) { return a.inner.Decided(ctx, key) })
+}
+
+func (a *around) PutSubscription(ctx context.Context, s schema.Subscription) error {
+	return put(ctx, a, "PutSubscription", func(ctx context.Context) error { return a.inner.PutSubscription(ctx, s) })
+}
+
+func (a *around) DeleteSubscription(ctx context.Context, s schema.Subscription) error {
+	return put(ctx, a, "DeleteSubscription", func(ctx context.Context) error { return a.inner.DeleteSubscription(ctx, s) })
+}
+
+func (a *around) Subscribers(ctx context.Context, tenant, event string, after schema.EntryID, limit int) ([]schema.EntryID, error) {
+	return read(ctx, a, "Subscribers", limit, func(ctx context.Context) ([]schema.EntryID, error) {
+		return a.inner.Subscribers(ctx, tenant, event, after, limit)
+	})
+}
+
 func (a *around) SwapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
 	return swap(ctx, a, "SwapLease", func(ctx context.Context) (schema.Lease, error) {
 		return a.inner.SwapLease(ctx, was, is, expires)

@@ -80,6 +80,14 @@ func (b *bench) calls() map[string]func(ctx context.Context) error {
 		},
 		"JobRuns": of(func(ctx context.Context) (any, error) { return s.JobRuns(ctx, id, 1, schema.RunID{}, 1) }),
 		"Decide":  of(func(ctx context.Context) (any, error) { return s.Decide(ctx, t, "x", b.later()) }),
+		"Decided": of(func(ctx context.Context) (any, error) { return s.Decided(ctx, t) }),
+		"PutSubscription": func(ctx context.Context) error {
+			return s.PutSubscription(ctx, schema.Subscription{Tenant: t, Event: "e", Subscriber: run, Written: b.now})
+		},
+		"DeleteSubscription": func(ctx context.Context) error {
+			return s.DeleteSubscription(ctx, schema.Subscription{Tenant: t, Event: "e", Subscriber: run, Written: b.now})
+		},
+		"Subscribers": of(func(ctx context.Context) (any, error) { return s.Subscribers(ctx, t, "e", schema.EntryID{}, 1) }),
 		"SwapLease": of(func(ctx context.Context) (any, error) {
 			return s.SwapLease(ctx, schema.Lease{}, schema.Lease{Key: t, Fence: 1}, b.later())
 		}),

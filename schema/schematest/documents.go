@@ -222,3 +222,73 @@ var documentRules = slices.Concat(
 		}
 	}),
 )
+
+// subscription makes a subscription as of that many ms after the beginning of the test.
+func (b *bench) subscription(event string, of schema.EntryID, age int) schema.Subscription {
+	return schema.Subscription{Tenant: b.tenant, Event: event, Subscriber: of, Written: b.at(age)}
+}
+
+// subscribers returns who is to hear of an event, read in pages of limit.
+func (b *bench) subscribers(event string, limit int) []schema.EntryID {
+	b.Helper()
+	return pages(b, "Subscribers", limit, func(last *schema.EntryID) ([]schema.EntryID, error) {
+		return b.store.Subscribers(b.ctx, b.tenant, event, or(last, func(id *schema.EntryID) schema.EntryID { return *id }), limit)
+	})
+}
+
+// jobsAndSteps returns n ids of jobs and of steps, in order.
+func (b *bench) jobsAndSteps(n int) []schema.EntryID {
+	var ids []schema.EntryID
+	place, p := b.jobPlace(), b.partition()
+	for i := range n {
+		ids = append(ids, schema.EntryID(b.jobID(place, i)), schema.MakeStepID(b.id(p, i), i, 0))
+	}
+	slices.SortFunc(ids, schema.EntryID.Compare)
+	return ids
+}
+
+var subscriptionRules = []rule{
+	{"jobs come before steps, each in the order of their ids, page by page", func(b *bench) {
+		ids := b.jobsAndSteps(10)
+		for _, i := range b.rnd.Perm(len(ids)) {
+			b.must(b.store.PutSubscription(b.ctx, b.subscription("e", ids[i], 0)), "PutSubscription")
+		}
+		b.must(b.store.PutSubscription(b.ctx, b.subscription("e2", ids[0], 0)), "PutSubscription to another event")
+		for _, limit := range []int{1, 7, 20, 21, 100} {
+			if got := b.subscribers("e", limit); !slices.Equal(got, ids) {
+				b.Errorf("subscribers, limit %d = %v, want %v", limit, got, ids)
+			}
+		}
+		if got := b.subscribers("none", 5); len(got) > 0 {
+			b.Errorf("subscribers of what nobody subscribed to = %v", got)
+		}
+	}},
+	{"of a put and a deletion the later stands, of the same instant the deletion", func(b *bench) {
+		of := b.jobsAndSteps(1)[0]
+		for _, step := range []struct {
+			remove bool
+			age    int
+			there  bool
+		}{
+			{true, 0, false}, {false, 2, true}, {true, 1, true}, {true, 2, false}, {false, 2, false}, {false, 3, true}, {true, 5, false}, {false, 4, false},
+		} {
+			change := b.store.PutSubscription
+			if step.remove {
+				change = b.store.DeleteSubscription
+			}
+			b.must(change(b.ctx, b.subscription("e", of, step.age)), "change")
+			if got := len(b.subscribers("e", 5)) == 1; got != step.there {
+				b.Errorf("after %+v: it is there: %v", step, got)
+			}
+		}
+	}},
+	{"one expires", func(b *bench) {
+		ids := b.jobsAndSteps(1)
+		s := b.subscription("e", ids[1], 0)
+		s.Expires = b.soon()
+		b.must(b.store.PutSubscription(b.ctx, s), "PutSubscription")
+		s.Subscriber, s.Expires = ids[0], time.Time{}
+		b.must(b.store.PutSubscription(b.ctx, s), "PutSubscription")
+		b.eventually("it expires", func() bool { return slices.Equal(b.subscribers("e", 5), ids[:1]) })
+	}},
+}

@@ -48,6 +48,7 @@ func Exercise(t *testing.T, open func(t *testing.T) schema.Store) {
 		{"api keys", apiKeyRules},
 		{"signing keys", signingRules},
 		{"secrets", secretRules},
+		{"subscriptions", subscriptionRules},
 		{"audit", auditRules},
 		{"stats", statsRules},
 		{"operations", operationRules},

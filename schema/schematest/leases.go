@@ -149,6 +149,16 @@ var decisionRules = []rule{
 		b.decides(b.tenant+"/b", "second", "second")
 		b.decides(b.tenant+"/", "third", "third")
 	}},
+	{"it can be read", func(b *bench) {
+		key := b.tenant + "/a"
+		_, err := b.store.Decided(b.ctx, key)
+		b.wantErr(err, schema.ErrNotFound, "Decided before anything was")
+		b.decides(key, "first ü", "first ü")
+		b.decides(key, "second", "first ü")
+		if got, err := b.store.Decided(b.ctx, key); err != nil || got != "first ü" {
+			b.Errorf("Decided = %q, %v", got, err)
+		}
+	}},
 	{"an expired one is free", func(b *bench) {
 		key := b.tenant + "/a"
 		if _, err := b.store.Decide(b.ctx, key, "old", b.soon()); err != nil {

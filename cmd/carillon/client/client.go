@@ -21,6 +21,6 @@ import "github.com/spf13/cobra"
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
 		jobCommand(), workflowCommand(), taskCommand(), runCommand(), scheduleCommand(), operationCommand(), deadLetterCommand(),
-		keyCommand(), signingCommand(), secretCommand(), targetCommand(), tenantCommand(), auditCommand(), statsCommand(),
+		keyCommand(), signingCommand(), secretCommand(), eventCommand(), targetCommand(), tenantCommand(), auditCommand(), statsCommand(),
 	}
 }

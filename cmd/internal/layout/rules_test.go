@@ -68,7 +68,12 @@ var layers = []layer{
 	{folder: "bucketer/recurring", imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/schedule"}, tests: bucketerFakes},
 	{folder: "bucketer/concurrency", imports: []string{"schema", "schema/lease", "bucketer", "bucketer/runs", "bucketer/recurring"}, tests: bucketerFakes},
 	{folder: "bucketer/orchestration", imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/workflow"}, tests: bucketerFakes},
-	{folder: "bucketer/engine", imports: []string{"bucketer", "bucketer/tasks", "bucketer/runs", "bucketer/recurring", "bucketer/concurrency", "bucketer/orchestration"}},
+	{
+		folder:  "bucketer/events",
+		imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/workflow"},
+		tests:   append([]string{"bucketer/engine", "bucketer/orchestration"}, bucketerFakes...),
+	},
+	{folder: "bucketer/engine", imports: []string{"bucketer", "bucketer/tasks", "bucketer/runs", "bucketer/recurring", "bucketer/concurrency", "bucketer/orchestration", "bucketer/events"}},
 	{
 		folder:  "bucketer/operations",
 		imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/schedule"},

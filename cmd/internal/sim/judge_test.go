@@ -31,7 +31,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	}
 	w.judgePending(second)
 	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true, Off: w.off(), Late: w.s.bound(w.c.away), Doubles: w.s.doubles(), StreamLosses: w.streamLosses}
-	var ofJobs, ofLimits, ofRates, ofCrowds, ofKept, ofSteps []check.Sighting
+	var ofJobs, ofLimits, ofRates, ofCrowds, ofKept, ofSteps, ofEvents []check.Sighting
 	w.c.mu.Lock()
 	h.Kills = slices.Clone(w.c.kills)
 	for _, s := range w.c.seen {
@@ -59,10 +59,17 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 			ofSteps = append(ofSteps, s)
 			continue
 		}
+		if s.Ref.Source == eventSource {
+			ofEvents = append(ofEvents, s)
+			continue
+		}
 		h.Seen = append(h.Seen, s)
 	}
 	w.c.mu.Unlock()
 	if err := w.judgeWorkflows(ctx, reader, ofSteps); err != nil {
+		return w.out, err
+	}
+	if err := w.judgeEvents(ctx, reader, ofEvents); err != nil {
 		return w.out, err
 	}
 	if err := w.judgeRated(ctx, reader, ofRates); err != nil {

@@ -68,6 +68,9 @@ type Scenario struct {
 	// Workflows is the number of workflows, each with a graph of its own and a few runs. With Changes
 	// some runs are cancelled.
 	Workflows int
+	// Events is the number of events that are published, on which jobs run, and for which workflow runs
+	// wait.
+	Events int
 	// Waiting makes runs wait, for every reason, for longer than rows stay (long_test.go).
 	Waiting bool
 	// Outage is how long, in the middle, no node runs.
@@ -239,6 +242,7 @@ type world struct {
 	concurrent   []schema.RunID // acknowledged
 	long         []*longRun
 	workflows    []*simWorkflow
+	events       simEvents
 	stops        []check.Stop
 	streamLosses []time.Time
 	pausedAt     time.Time // when all recurring jobs were known to be paused
@@ -289,6 +293,7 @@ func (w *world) play(ctx context.Context) error {
 	w.askConcurrent(ctx, &wg)
 	w.askLong(ctx, &wg)
 	w.askWorkflows(ctx, &wg)
+	w.askEvents(ctx, &wg)
 	w.stage.Store("asking, and doing harm")
 	wg.Wait()
 	w.stage.Store("setting everything right")

@@ -131,13 +131,19 @@ var scenarios = []struct {
 	{"writes come minutes late, and nodes are killed", 20, Scenario{
 		Kills: 8, Jobs: 300, LateBy: 4 * time.Minute, Faults: Faults{Store: 0.03},
 	}, []string{lateRows}},
-	{"workflows, and nothing goes wrong", 20, Scenario{Jobs: 20, Workflows: 12, Changes: true}, nil},
-	{"workflows, and nodes are killed", 30, Scenario{Jobs: 20, Workflows: 12, Changes: true, Kills: 6}, nil},
-	{"workflows, and nodes freeze", 20, Scenario{Jobs: 20, Workflows: 12, Freezes: 6}, []string{halts}},
-	{"workflows, and messages are lost, doubled and late", 30, Scenario{Jobs: 20, Workflows: 12, Changes: true, Faults: Faults{Message: 0.03}}, nil},
-	{"workflows, and the store fails", 40, Scenario{Jobs: 20, Workflows: 12, Changes: true, Faults: Faults{Store: 0.01}}, nil},
-	{"workflows, and everything fails", 40, Scenario{
+	{"workflows, and nothing goes wrong", 4, Scenario{Jobs: 20, Workflows: 12, Changes: true}, nil},
+	{"workflows, and nodes are killed", 8, Scenario{Jobs: 20, Workflows: 12, Changes: true, Kills: 6}, nil},
+	{"workflows, and nodes freeze", 6, Scenario{Jobs: 20, Workflows: 12, Freezes: 6}, []string{halts}},
+	{"workflows, and messages are lost, doubled and late", 8, Scenario{Jobs: 20, Workflows: 12, Changes: true, Faults: Faults{Message: 0.03}}, nil},
+	{"workflows, and the store fails", 10, Scenario{Jobs: 20, Workflows: 12, Changes: true, Faults: Faults{Store: 0.01}}, nil},
+	{"workflows, and everything fails", 12, Scenario{
 		Jobs: 20, Workflows: 12, Changes: true, Kills: 3, Freezes: 2, StreamLosses: 2, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
+	}, nil},
+	{"events, and nothing goes wrong", 3, Scenario{Jobs: 20, Events: 30}, nil},
+	{"events, and nodes are killed", 8, Scenario{Jobs: 20, Events: 30, Kills: 6}, nil},
+	{"events, and the store fails", 8, Scenario{Jobs: 20, Events: 30, Faults: Faults{Store: 0.01}}, nil},
+	{"events, and everything fails", 10, Scenario{
+		Jobs: 20, Events: 30, Workflows: 4, Kills: 3, Freezes: 2, StreamLosses: 2, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
 	}, nil},
 	{"writes come late by up to an hour, and nodes are killed", 3, Scenario{
 		Span: 20 * time.Minute, Kills: 8, Jobs: 400, LateFrom: 20 * time.Minute, LateBy: time.Hour, Faults: Faults{Store: 0.03},

@@ -1,0 +1,68 @@
+package request
+
+import (
+	"encoding/json"
+
+	"carillon.dev/carillon/bucketer/workflow"
+	"carillon.dev/carillon/schema"
+)
+
+// ReadEvent reads the body of POST /v1/events/{name}: any JSON. A fault of the name is located at
+// path.name. Names of events of the system are refused.
+func ReadEvent(d *Decoder, name string, body []byte) (json.RawMessage, error) {
+	if !parseAny(&d.fields, body) {
+		return nil, d.err()
+	}
+	d.faults = append(pathFaults("path.name", name), d.faults...)
+	if len(d.faults) == 0 && schema.IsSystemEvent(name) {
+		d.faultAt("path.name", "is that of an event of the system: only Carillon publishes those")
+	}
+	text := d.payload(0)
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
+// event reads what says which events start a run.
+func (r *jobReader) event(i int32) *schema.EventTrigger {
+	d, on, stated := r.d, new(schema.EventTrigger), false
+	for c := range d.object(i) {
+		switch name := d.doc.name(c); string(name) {
+		case "event":
+			stated = true
+			on.Event = d.named(c)
+		case "filter":
+			if on.Filter = r.notEmpty(c); on.Filter == "" {
+				continue
+			}
+			_, faults := workflow.CompileFilter(on.Filter)
+			for _, f := range faults {
+				d.faultQuietly(c, "%s", f.Message)
+			}
+		case "delay":
+			on.Delay = d.duration(c, 0, workflow.MaxDeadline)
+		default:
+			d.faultQuietly(c, "is not a field of on")
+		}
+	}
+	d.require(i, stated, "event")
+	return on
+}
+
+// notEmpty returns the string that node i is.
+func (r *jobReader) notEmpty(i int32) string {
+	return r.d.checked(i, func(s string) string {
+		if s == "" {
+			return "must not be empty"
+		}
+		return ""
+	})
+}
+
+// onlyOne checks that a job is started by its schedule or by events, not by both.
+func (r *jobReader) onlyOne() {
+	if r.onNode > 0 && r.when.node > 0 {
+		r.d.faultAt("body", "must have only one of schedule and on")
+	}
+}
