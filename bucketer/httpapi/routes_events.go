@@ -68,7 +68,8 @@ type eventRoutes struct{ *Server }
 
 func (s eventRoutes) route() {
 	post := s.operation("publish-event", http.MethodPost, eventsPath+"/{name}", "Publish an event: the jobs and workflows start that run on it, and steps go on that wait for it", 202, 400, 408, 413, 415, 422, 429, 503)
-	post.Description = "The answer comes when the event is durable. A job or workflow that was answered before starts one run of it at most, whose payload is the body. Names that begin with run., dead_letter. and workflow. are those of the system."
+	post.Description = "The answer comes when the event is durable. A job or workflow that was answered before starts one run of it at most, whose payload is the body. Names that begin with run., dead_letter. and workflow. are those of the system. " +
+		"Clients of NATS publish to the subject carillon.event.<tenant>.<name> by JetStream, with a colon for each dot of the tenant; a Nats-Msg-Id is the idempotency key. Who may publish for a tenant is a permission of NATS, on carillon.event.<tenant>.>"
 	huma.Register(s.api, post, s.publish)
 	s.describeBody(eventsPath+"/{name}", http.MethodPost, reflect.TypeFor[json.RawMessage](), "application/json")
 	huma.Register(s.api, s.operation("list-events", http.MethodGet, eventsPath, "Events of a window, in the order in which they were accepted. An answer may hold fewer items than limit, even none, and still have next_cursor", 200, 422, 503), s.list)

@@ -6,6 +6,7 @@
 //	envelope.go  an entry on the wire
 //	advice.go    hints and notices on the wire; headers of requests
 //	subjects.go  names of streams and subjects
+//	events.go    events that clients publish on NATS
 //
 // # What is authoritative
 //

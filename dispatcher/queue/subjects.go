@@ -58,3 +58,33 @@ func (n Names) Signal(topic string) string { return string(n.Or()) + ".signal." 
 
 // ConsumerName returns the name of the durable consumer of a priority in its lane's stream.
 func ConsumerName(p schema.Priority) string { return "executors_" + string(p.Or()) }
+
+// EventStream returns the name of the stream of events that clients publish on NATS.
+func (n Names) EventStream() string { return string(n.Or()) + "_events" }
+
+// Events returns the subject filter of all events.
+func (n Names) Events() string { return string(n.Or()) + ".event.>" }
+
+// eventDot stands for a dot in the tenant of an event's subject. No name holds it.
+const eventDot = ":"
+
+// Event returns the subject on which an event of a tenant is published:
+// carillon.event.<tenant>.<name>, with a colon for each dot of the tenant. No two pairs of names share
+// one. It returns "" for a name that no subject can hold: one that ends with a dot or has two beside
+// each other.
+func (n Names) Event(tenant, name string) string {
+	if strings.HasSuffix(name, ".") || strings.Contains(name, "..") {
+		return ""
+	}
+	return string(n.Or()) + ".event." + strings.ReplaceAll(tenant, ".", eventDot) + "." + name
+}
+
+// ParseEvent is the inverse of Event.
+func (n Names) ParseEvent(subject string) (tenant, name string, ok bool) {
+	rest, ok := strings.CutPrefix(subject, string(n.Or())+".event.")
+	if !ok {
+		return "", "", false
+	}
+	tenant, name, ok = strings.Cut(rest, ".")
+	return strings.ReplaceAll(tenant, eventDot, "."), name, ok && name != ""
+}

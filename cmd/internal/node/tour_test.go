@@ -183,6 +183,7 @@ func TestTour(t *testing.T) {
 			"attempts end, and a retry runs it again":     (*running).showRetry,
 			"dead letters of a task are replayed at once": (*running).showReplayOfATask,
 			"a dead letter is discarded":                  (*running).showDiscard,
+			"jobs and workflows run on events":            (*running).showEvents,
 			"a worker tells how far it is":                (*running).showWorker,
 			"a script of the list is run":                 (*running).showScript,
 			"a script ends with all that it began":        (*running).showScriptOverTime,

@@ -11,6 +11,7 @@
 //	publish.go     publications and their receipts
 //	fetch.go       pulls, deliveries, messages that cannot be read
 //	bus.go         hints, notices, signals
+//	events.go      events that clients publish
 //	request.go     requests to workers
 //	clocks.go      the servers' clocks
 //
