@@ -41,6 +41,7 @@ func (s documentWriter) describeWorkflows() error {
 			f.Minimum, f.Maximum, f.Description = number(1), number(100_000), "Paused and missed runs count"
 		}},
 		{"WorkflowRequest", "jitter", duration},
+		{"WorkflowRequest", "concurrency", say("Not supported yet: it is refused. Bound the steps, by max_concurrent of their tasks or of for_each")},
 		{"WorkflowRequest", "priority", words("critical", "high", "normal", "low")},
 		{"WorkflowRequest", "labels", say("At most 16")},
 		{"Workflow", "deadline", duration},
@@ -61,7 +62,7 @@ func (s documentWriter) describeWorkflows() error {
 			f.Examples = []any{"size(steps.extract.output.files) > 100"}
 		}},
 		{"Step", "task", name("The task to run; else exactly one of http, nats, script, wait and workflow")},
-		{"Step", "workflow", name("The workflow to run as a step; at most 8 deep")},
+		{"Step", "workflow", name("The workflow to run as a step; at most 8 deep. Its output is an object of the outputs of the steps that none comes after, by their names, at most 64 KiB")},
 		{"Step", "payload", say(`Any JSON, at most 64 KiB when the step starts. An object {"$from": "extract", "pointer": "/files"} stands for the output of a step before it, ` +
 			`{"$input": "/date"} for the payload of the run, {"$item": ""} for the item of for_each, {"$index": true} for its number from 0, {"$run": "/id"} for the run's id`)},
 		{"Step", "priority", words("critical", "high", "normal", "low")},

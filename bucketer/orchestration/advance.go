@@ -43,6 +43,7 @@ type advance struct {
 	rows     []schema.Entry   // … the entries of steps, to be written
 	full     bool             // there was no room for more
 	end      *workflow.Action // how the run ends; nil: it goes on
+	output   json.RawMessage  // what it puts out, if it is a step of another
 }
 
 // The parts of an advance, each in the file of its kind of work.

@@ -144,6 +144,11 @@ func (o *Orchestrator) endRuns(ctx context.Context, all []*advance) {
 		if a.Err != nil || a.end == nil {
 			continue
 		}
+		if a.end.Verdict == workflow.Succeeded && a.State.entry.Spec.Step != nil {
+			if a.Err = (ending{a}).putOut(ctx); a.Err != nil {
+				continue
+			}
+		}
 		if a.end.Verdict != workflow.Succeeded {
 			end := *a.end
 			if end.Verdict, a.Err = (loader{a}).decide(ctx, a.Run, end.Verdict); a.Err != nil {
@@ -175,13 +180,24 @@ func (o *Orchestrator) endRuns(ctx context.Context, all []*advance) {
 	})
 }
 
+// putOut finds out what a run that has succeeded puts out as a step of another. One whose outputs cannot
+// be kept has failed.
+func (a ending) putOut(ctx context.Context) (err error) {
+	var failure *workflow.Failure
+	if a.output, err = (outputs(a)).ofRun(ctx); errors.As(err, &failure) {
+		a.end = &workflow.Action{Kind: workflow.EndRun, Verdict: workflow.Failed, Reason: failure.Error()}
+		err = nil
+	}
+	return err
+}
+
 // lastRecord makes the record of how the run ended.
 func (a ending) lastRecord() schema.Attempt {
 	s := a.State
 	rec := schema.Record{Entry: s.entry.ID, Started: s.began, Finished: bucketer.Latest(a.now, s.began).UTC()}
 	switch a.end.Verdict {
 	case workflow.Succeeded:
-		rec.Outcome = schema.Succeeded
+		rec.Outcome, rec.Output = schema.Succeeded, string(a.output)
 	case workflow.Cancelled:
 		rec.Outcome, rec.Reason = schema.Cancelled, a.end.Reason
 	default:

@@ -244,7 +244,7 @@ func (a loader) endOf(ctx context.Context, row *schema.Entry, attempts []schema.
 	if !state.Terminal() {
 		return false, nil
 	}
-	if a.mayBeCalled(row.Marks, attempts) {
+	if row.Spec.Step.Wait == nil && a.mayBeCalled(row.Marks, attempts) {
 		a.lookAgain(row.ID, row.Marks.Cancelled.At.Add(cancelledFor))
 		return false, nil
 	}

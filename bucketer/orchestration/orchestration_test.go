@@ -439,11 +439,18 @@ func TestSkipByHand(t *testing.T) {
 func TestChildren(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.workflow("child", steps(work("x", `,"payload":{"$input":"/v"}`), work("y", `,"after":["x"]`)))
-		run := w.trigger(w.workflow("flow", steps(work("a", ""), `{"name":"sub","workflow":"child","after":["a"],"payload":{"v":{"$from":"a"}}}`, work("z", `,"after":["sub"]`))), "")
-		w.answers["a"] = answer{output: "3"}
+		run := w.trigger(w.workflow("flow", steps(work("a", ""), `{"name":"sub","workflow":"child","after":["a"],"payload":{"v":{"$from":"a"}}}`, work("z", `,"after":["sub"],"payload":{"$from":"sub","pointer":"/y/n"}`))), "")
+		w.answers["a"], w.answers["x"], w.answers["y"] = answer{output: "3"}, answer{output: "4"}, answer{output: `{"n":5}`}
 		w.drive(run)
-		if want := []string{"a ", "x 3", "y ", "z "}; !slices.Equal(w.called, want) || w.state(run) != schema.StateSucceeded {
+		if want := []string{"a ", "x 3", "y ", "z 5"}; !slices.Equal(w.called, want) || w.state(run) != schema.StateSucceeded {
 			t.Errorf("called %q, want %q; %s", w.called, want, w.state(run))
+		}
+		// What a child puts out is kept only up to a bound.
+		w.answers["y"], w.called = answer{output: `"` + strings.Repeat("x", schema.MaxPayload) + `"`}, nil
+		large := w.trigger(w.workflow("large", steps(`{"name":"sub","workflow":"child","payload":{"v":1}}`, work("z", `,"after":["sub"]`))), "")
+		w.drive(large)
+		if got := w.state(large); got != schema.StateFailed || slices.Contains(w.called, "z ") {
+			t.Errorf("after a child with a large output: %s, called %d times", got, len(w.called))
 		}
 		w.workflow("loop", steps(`{"name":"again","workflow":"loop"}`))
 		deep := w.trigger(w.workflow("loop", steps(`{"name":"again","workflow":"loop"}`)), "")

@@ -90,6 +90,33 @@ func (a outputs) readOutput(ctx context.Context, step int) (text json.RawMessage
 	return text, nil, err
 }
 
+// ofRun returns what a workflow run put out that is a step of another: an object of the outputs of the
+// steps that none comes after, by their names. A workflow.Failure says why it has none.
+func (a outputs) ofRun(ctx context.Context) (json.RawMessage, error) {
+	g := a.State.graph
+	followed := make(map[string]bool)
+	for i := range g.Len() {
+		for _, name := range g.Step(i).After {
+			followed[name] = true
+		}
+	}
+	all := make(map[string]json.RawMessage)
+	for i := range g.Len() {
+		if name := g.Step(i).Name; !followed[name] && !a.State.progress.Skipped(i) {
+			text, err := a.output(ctx, i)
+			if err != nil {
+				return nil, err
+			}
+			all[name] = text
+		}
+	}
+	text, err := json.Marshal(all)
+	if err == nil && len(text) > schema.MaxPayload {
+		err = &workflow.Failure{Reason: fmt.Sprintf("the outputs of its last steps have %d bytes, at most %d are kept", len(text), schema.MaxPayload)}
+	}
+	return text, err
+}
+
 // takenOver returns the workflow run of a step that was taken over, and how many items it had.
 func (a outputs) takenOver(ctx context.Context, from schema.RunID) (run schema.RunID, items int, err error) {
 	rows, err := a.o.core.Stored(ctx, []schema.EntryID{from})
