@@ -45,6 +45,7 @@ type Events struct {
 	store   bucketer.Store
 	log     *slog.Logger
 	metrics *metrics
+	filters workflow.FilterCache
 }
 
 type metrics struct {

@@ -191,8 +191,8 @@ func (v *Events) wants(ctx context.Context, job *schema.Job, e *schema.Entry, bo
 		return false
 	}
 	if spec.On.Filter != "" {
-		f, faults := workflow.CompileFilter(spec.On.Filter)
-		if len(faults) > 0 {
+		f := v.filters.Filter(spec.On.Filter)
+		if f == nil {
 			v.metrics.heard.WithLabelValues(faulty).Inc()
 			return false
 		}

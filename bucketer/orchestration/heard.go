@@ -115,8 +115,8 @@ func (o *Orchestrator) takes(ctx context.Context, row, run *schema.Entry, event 
 	if text == "" {
 		return true, nil
 	}
-	f, faults := workflow.CompileFilter(text)
-	if len(faults) > 0 {
+	f := o.filters.Filter(text)
+	if f == nil {
 		return false, nil
 	}
 	payload, err := o.runs.EntryPayload(ctx, run)

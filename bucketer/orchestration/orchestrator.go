@@ -56,6 +56,7 @@ type Orchestrator struct {
 	live    *bucketer.Liveness
 	log     *slog.Logger
 	metrics *metrics
+	filters workflow.FilterCache
 
 	mu     sync.Mutex
 	graphs map[[sha256.Size]byte]*workflow.Graph

@@ -3,6 +3,7 @@ package workflow
 import (
 	"encoding/json"
 	"errors"
+	"sync"
 
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -24,6 +25,35 @@ func CompileFilter(text string) (*Filter, []Fault) {
 		faults[i].Message = m
 	}
 	return nil, faults
+}
+
+// maxFilters bounds the compiled filters of a FilterCache; beyond it all are forgotten.
+const maxFilters = 1000
+
+// FilterCache keeps compiled filters by their text. The zero value is ready to use; its method may be
+// called from any goroutine.
+type FilterCache struct {
+	mu    sync.Mutex
+	known map[string]*Filter // nil: the text has faults
+}
+
+// Filter returns what CompileFilter does of a text that was checked when it was stated; nil: this
+// program finds fault with it.
+func (c *FilterCache) Filter(text string) *Filter {
+	c.mu.Lock()
+	f, ok := c.known[text]
+	c.mu.Unlock()
+	if ok {
+		return f
+	}
+	f, _ = CompileFilter(text)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil || len(c.known) >= maxFilters {
+		c.known = make(map[string]*Filter)
+	}
+	c.known[text] = f
+	return f
 }
 
 // Match reports whether a filter takes an event. An error says why that cannot be said, such as a
