@@ -268,12 +268,10 @@ func TestASecondOwnerPlansTheSame(t *testing.T) {
 			all = append(all, w.on(fmt.Sprint("j", i), schema.EventTrigger{Event: "e", Filter: "event.n > 0"}, ""))
 		}
 		e := w.publish("e", `{"n":1}`)
-		planned := 0
+		var planned atomic.Int64
 		w.Befall(func(_ context.Context, op string) (f schematest.Fault) {
 			if op == "PutEntries" {
-				if planned++; planned > 3 {
-					f.Fail = true
-				}
+				f.Fail = planned.Add(1) > 3
 			}
 			return f
 		})
