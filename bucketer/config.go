@@ -157,8 +157,9 @@ func New(c Config) (*Bucketer, error) {
 	}
 	known := &clock{wall: c.Now, halted: c.Halted}
 	w := &Writer{
-		Rows:  &Rows{store: c.Store, calls: make(chan struct{}, callsInFlight)},
-		hints: c.Hints, clock: known, now: known.now, log: c.Logger, metrics: newMetrics(c.Registerer),
+		Rows:      &Rows{store: c.Store, calls: make(chan struct{}, callsInFlight)},
+		listening: &listening{from: c.Store, logger: c.Logger},
+		hints:     c.Hints, clock: known, now: known.now, log: c.Logger, metrics: newMetrics(c.Registerer),
 	}
 	return &Bucketer{Writer: w, halted: c.Halted, fill: newFill(), tasks: NewTaskCache(c.Store, c.Now)}, nil
 }
@@ -169,6 +170,7 @@ func (b *Bucketer) Watch(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { b.sizeAll(ctx) })
+	wg.Go(func() { b.watchListening(ctx) })
 	tick := time.NewTicker(settingsEvery)
 	defer tick.Stop()
 	for {

@@ -17,6 +17,7 @@ import (
 // Writer writes rows: in batches, and by the late rule and the near rule.
 type Writer struct {
 	*Rows
+	*listening
 	hints   schema.Hints
 	clock   *clock
 	now     func() time.Time // the clock's

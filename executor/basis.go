@@ -151,6 +151,7 @@ func (c *rowCheck) recordLost(ctx context.Context, dead []schema.Attempt) bool {
 		rows[i] = d
 		rows[i].Session = nil
 		rows[i].Record = lostRecord(d.Session, now, final)
+		rows[i].Record.Announce = final && x.writer.Announces(a.entry.Spec.Tenant)
 		rows[i].Written, rows[i].Expires = schema.LostAt(d.Session.Started), a.expiry(now)
 	}
 	// All of them before the notice: it ends the entry, and the rest would not be counted.

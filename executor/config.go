@@ -122,6 +122,8 @@ type Writer interface {
 	Replace(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error)
 	DeferTo(ctx context.Context, from, to []schema.Entry, cause schema.Cause) ([]schema.EntryID, error)
 	NotStarted(e schema.Entry, rec schema.Record, now time.Time) schema.Attempt
+	// Announces reports whether somebody may listen to events of the system about runs of a tenant.
+	Announces(tenant string) bool
 	EntryPayload(ctx context.Context, e *schema.Entry) ([]byte, error)
 	Expiry(due, now time.Time) time.Time
 	Jobs(ctx context.Context, ids []schema.JobID) (map[schema.JobID]*schema.Job, error)

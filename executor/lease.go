@@ -229,6 +229,7 @@ func (l *runLease) endLost(ctx context.Context, lease schema.Lease, c schema.Cla
 	}
 	now := x.now()
 	row.Record, row.Written = lostRecord(row.Session, now, row.Number >= work.Retry.MaxAttempts || g == schema.AtMostOnce), now.UnixMicro()
+	row.Record.Announce = row.Record.Final && x.writer.Announces(l.a.entry.Spec.Tenant)
 	is, err := lease.EndedByOther(row, now)
 	if err != nil {
 		return lease, err

@@ -35,6 +35,7 @@ func (a *attempt) conclude(attempts context.Context, res target.Result) {
 		Entry: e.ID, Executor: x.name, Region: x.region, Started: a.started, Finished: now.UTC(),
 		Outcome: res.Outcome, Error: target.Truncate(res.Error, target.MaxError), Status: res.Status,
 		Redispatched: a.mayHaveStarted(),
+		Announce:     x.writer.Announces(e.Spec.Tenant),
 	}
 	if due, again := after(res, *retry, a.number, now); again {
 		rec.Next = schema.MakeEntryID(due, e.ID.Shard(), schema.RandomHash())

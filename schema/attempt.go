@@ -119,6 +119,8 @@ type Record struct {
 	// Outlived: the attempt ran for longer than its session. Others may have recorded it as lost in
 	// this very row, which does not show that any more.
 	Outlived bool `json:"outlived,omitempty"`
+	// Announce: somebody may listen to events of the system about the run: they follow from this.
+	Announce bool `json:"announce,omitempty"`
 	// Final: no attempt follows this failure.
 	Final bool `json:"final,omitempty"`
 	// Next is the retry entry that follows, drawn before this record was written.

@@ -16,6 +16,26 @@ type Event struct {
 	Depth int `json:"depth,omitempty"`
 }
 
+// The events of the system. Their bodies say what became of a run (package runs).
+const (
+	EventRunSucceeded   = "run.succeeded"
+	EventRunFailed      = "run.failed"
+	EventRunMissed      = "run.missed"
+	EventRunLate        = "run.late" // it started more than LateStart after its time
+	EventDeadLetter     = "dead_letter.created"
+	EventWorkflowFailed = "workflow.failed"
+)
+
+// SystemEvents are the names of all events of the system. Do not modify.
+var SystemEvents = []string{EventRunSucceeded, EventRunFailed, EventRunMissed, EventRunLate, EventDeadLetter, EventWorkflowFailed}
+
+const (
+	// LateStart is the lateness of a first start beyond which EventRunLate follows.
+	LateStart = time.Second
+	// MaxEventDepth bounds how many events may lead to one another. The next one is dropped.
+	MaxEventDepth = 16
+)
+
 // IsSystemEvent reports whether a name is that of an event of the system, which no client publishes:
 // it begins with run., dead_letter. or workflow.
 func IsSystemEvent(name string) bool {
@@ -51,6 +71,11 @@ type SubscriptionStore interface {
 	PutSubscription(ctx context.Context, s Subscription) error
 	// DeleteSubscription removes it as of Written. One that is not there is removed all the same.
 	DeleteSubscription(ctx context.Context, s Subscription) error
+	// PutListening notes that somebody of a tenant subscribed to events of the system, as of that
+	// instant. It is never taken back.
+	PutListening(ctx context.Context, tenant string, at time.Time) error
+	// Listening returns the tenants of which somebody did, after that one, in order, at most limit.
+	Listening(ctx context.Context, after string, limit int) ([]string, error)
 	// Subscribers returns who is to hear of an event, jobs before steps, each in the order of their
 	// ids, after that subscriber, at most limit. Fewer than limit means that there are no more.
 	Subscribers(ctx context.Context, tenant, event string, after EntryID, limit int) ([]EntryID, error)

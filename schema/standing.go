@@ -84,9 +84,9 @@ func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool
 }
 
 // leaves reports whether something follows from the attempt's record: the next start, a line in the
-// history of the job, a dead letter or its resolution, the next step of a workflow.
+// history of the job, a dead letter or its resolution, the next step of a workflow, an event.
 func (a *Attempt) leaves(e *Entry) bool {
-	return !a.Record.Next.IsZero() || !e.Spec.Job.IsZero() || a.Record.Ruined() || a.Record.Doubt || e.Spec.Step != nil
+	return !a.Record.Next.IsZero() || !e.Spec.Job.IsZero() || a.Record.Ruined() || a.Record.Doubt || a.Record.Announce || e.Spec.Step != nil
 }
 
 // precedes reports whether the follow-ups of a are to be repeated rather than those of b. A success

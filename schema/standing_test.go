@@ -45,6 +45,10 @@ func TestJudge(t *testing.T) {
 		{name: "a step has succeeded: others may follow", id: theRun, spec: ofStep, attempts: rows{}.ended(1, schema.Succeeded, byRun), over: true, repeat: 1, next: 1},
 		{name: "its session fell", id: theRun, spec: run, attempts: rows{}.under(1, "dead"), dead: 1, next: 2},
 		{name: "lost, and started again from here", id: theRun, spec: run, attempts: rows{}.ended(1, schema.Lost, byRun), next: 2},
+		{
+			name: "succeeded: somebody may listen", id: theRun, spec: run,
+			attempts: rows{}.ended(1, schema.Succeeded, byRun, func(r *schema.Record) { r.Announce = true }), over: true, repeat: 1, next: 1,
+		},
 		{name: "succeeded", id: theRun, spec: run, attempts: rows{}.ended(1, schema.Succeeded, byRun), over: true, next: 1},
 		{name: "failed, its retry not seen", id: theRun, spec: run, attempts: rows{}.ended(1, schema.Failed, byRun, retried), over: true, repeat: 1, next: 1},
 		{

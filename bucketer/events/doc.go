@@ -25,6 +25,10 @@
 //  4. A run of an event has the event's body as payload, or its job's where the body is null. A body
 //     that the task's schema refuses starts nothing: that is counted and logged.
 //
+// Events of the system are entries like any other. What follows from the record of a run publishes
+// them (runs.Recorder), where the tenant has subscribed to one: each node reads every second which
+// have. The record says so (Announce), so whoever finds it does it again.
+//
 // # If we crash
 //
 //	between                                  then

@@ -189,7 +189,7 @@ func runOf(r *runs.Run, payload []byte) Run {
 		NominalAt: Time{e.Spec.Nominal}, DueAt: Time{e.Due()}, Origin: s.Origin, Trigger: s.Trigger,
 		Payload: payload, Progress: progressOf(r.Progress), Attempts: []Attempt{}, Fault: faultOf(schema.Unreadable(r.Attempts)),
 	}
-	if v := s.Event; v != nil {
+	if v := s.Event; v != nil && s.Trigger == schema.TriggerEvent {
 		out.Event = &RunEvent{ID: v.ID, Name: v.Name}
 	}
 	switch {

@@ -194,7 +194,9 @@ func (a ending) putOut(ctx context.Context) (err error) {
 // lastRecord makes the record of how the run ended.
 func (a ending) lastRecord() schema.Attempt {
 	s := a.State
-	rec := schema.Record{Entry: s.entry.ID, Started: s.began, Finished: bucketer.Latest(a.now, s.began).UTC()}
+	rec := schema.Record{
+		Entry: s.entry.ID, Started: s.began, Finished: bucketer.Latest(a.now, s.began).UTC(), Announce: a.o.core.Announces(s.entry.Spec.Tenant),
+	}
 	switch a.end.Verdict {
 	case workflow.Succeeded:
 		rec.Outcome, rec.Output = schema.Succeeded, string(a.output)

@@ -142,6 +142,11 @@ func (o *Orchestrator) takes(ctx context.Context, row, run *schema.Entry, event 
 func (o *Orchestrator) subscribe(ctx context.Context, rows []schema.Entry) error {
 	for i := range rows {
 		if waitsForEvent(&rows[i]) {
+			if s := &rows[i].Spec; schema.IsSystemEvent(s.Step.Wait.Event) {
+				if err := o.store.PutListening(ctx, s.Tenant, s.Step.Due); err != nil {
+					return err
+				}
+			}
 			if err := o.store.PutSubscription(ctx, subscription(&rows[i])); err != nil {
 				return err
 			}

@@ -389,6 +389,11 @@ func (j *upkeep) subscribe(ctx context.Context, job *schema.Job) error {
 	if on == nil {
 		return nil
 	}
+	if schema.IsSystemEvent(on.Event) {
+		if err := j.store.PutListening(ctx, job.Current.Spec.Tenant, time.UnixMicro(job.Current.Number)); err != nil {
+			return err
+		}
+	}
 	return j.store.PutSubscription(ctx, schema.Subscription{
 		Tenant: job.Current.Spec.Tenant, Event: on.Event, Subscriber: schema.EntryID(job.ID), Written: time.UnixMicro(job.Current.Number),
 	})

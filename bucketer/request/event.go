@@ -2,6 +2,8 @@ package request
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"carillon.dev/carillon/bucketer/workflow"
 	"carillon.dev/carillon/schema"
@@ -32,6 +34,9 @@ func (r *jobReader) event(i int32) *schema.EventTrigger {
 		case "event":
 			stated = true
 			on.Event = d.named(c)
+			if schema.IsSystemEvent(on.Event) && !slices.Contains(schema.SystemEvents, on.Event) {
+				d.fault(c, "is no event of the system: those are %s", strings.Join(schema.SystemEvents, ", "))
+			}
 		case "filter":
 			if on.Filter = r.notEmpty(c); on.Filter == "" {
 				continue

@@ -87,6 +87,7 @@ func TestWorkflowsArePlannedAsJobsAre(t *testing.T) {
 func TestWorkflowsAreSaidAgain(t *testing.T) {
 	for name, body := range map[string]string{
 		"the example":     etlBody,
+		"a function":      `{"steps":[{"name":"a","lambda":{"function":"f","region":"eu-central-1","credentials":"aws"}}]}`,
 		"by an event":     `{"on":{"event":"file.uploaded","filter":"event.region == 'eu'","delay":"5s"},"concurrency":{"limit":3},"misfire":{"deadline":"1h"},"steps":[{"name":"a","nats":{"subject":"x"},"retry":{"max_attempts":2},"guarantee":"effectively_once"}]}`,
 		"by hand":         `{"name":"etl","steps":[{"name":"a","workflow":"child","for_each":{"items":[1,"<",null,{"x":[]}]}},{"name":"b","wait":{"for":"250ms"}},{"name":"c","wait":{"until":"2026-11-21T09:30:00+01:00"}},{"name":"d","task":"t","for_each":{"input":""}},{"name":"e","task":"t","for_each":{"items":[]}}]}`,
 		"with all of it":  `{"schedule":{"every":"1m","anchor":"2026-11-21T10:00:00Z"},"start":"2026-11-21T10:00:00Z","end":"2027-11-21T10:00:00Z","max_runs":5,"jitter":"1s","payload":[1],"priority":"critical","steps":[{"name":"a","task":"t","payload":null,"if":null,"when":null,"after":null}],"on":null,"deadline":null}`,
@@ -154,7 +155,7 @@ var faultyWorkflows = map[string]struct {
 	"a cycle":               {`{"steps":[{"name":"a","task":"t","after":["c"]},{"name":"b","task":"t","after":["a"]},{"name":"c","task":"t","after":["b"]}]}`, []string{"body.steps[0].after[0] closes a cycle: a → b → c → a"}},
 	"after":                 {`{"steps":[{"name":"a","task":"t","after":"b"},{"name":"b","task":"t","after":["x",null,5,"a","a"]}]}`, []string{"body.steps[0].after must be an array", "body.steps[1].after[1] must be a string", "body.steps[1].after[2] must be a string", "body.steps[1].after[0] is not the name of a step", "body.steps[1].after[4] is there twice"}},
 	"when":                  {`{"steps":[{"name":"a","task":"t"},{"name":"b","task":"t","after":["a"],"when":"sometimes"},{"name":"c","task":"t","when":"always"},{"name":"d","task":"t","after":["a"],"when":""}]}`, []string{"body.steps[3].when must not be empty", "body.steps[1].when must be one of", "body.steps[2].when goes with after alone"}},
-	"no work":               {aStep(`"priority":"low"`), []string{"body.steps[0] must have exactly one of task, http, nats, script, wait and workflow"}},
+	"no work":               {aStep(`"priority":"low"`), []string{"body.steps[0] must have exactly one of task, http, nats, script, lambda, wait and workflow"}},
 	"two kinds of work":     {aStep(`"nats":{"subject":"x"},"http":{"url":"https://x.test/"}`), []string{"body.steps[0] must have exactly one of task"}},
 	"work of the wrong type": {`{"steps":[{"name":"a","task":5},{"name":"b","http":5},{"name":"c","wait":5},{"name":"d","workflow":5},{"name":"e","task":""},{"name":"f","task":"T"},{"name":"g","workflow":"W"}]}`, []string{
 		"body.steps[0].task must be a string", "body.steps[1].http must be an object", "body.steps[2].wait must be an object", "body.steps[3].workflow must be a string", "body.steps[4].task must not be empty", "body.steps[5].task must be 1 to 63", "body.steps[6].workflow must be 1 to 63",

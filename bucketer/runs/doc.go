@@ -37,6 +37,7 @@
 //	cancel.go, reschedule.go      Control: cancel, reschedule
 //	retry.go, lease.go            Control: run again; end a guarded run in its lease
 //	record.go                     Recorder: attempts and lines of history
+//	announce.go                   Recorder: events of the system that follow
 //	followup.go, replace.go       Recorder: what follows from records; an entry instead of another
 //	deadletters.go                DeadLetterQueue: write, supersede, resolve
 //	deadletters_replay.go         DeadLetterQueue: list, show, replay, discard

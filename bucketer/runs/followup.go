@@ -12,12 +12,21 @@ import (
 )
 
 // FollowUp writes what follows from the records: the retry entries that they name, a dead letter
-// for each run that failed for good, and a line of history for each run of a job that can have
-// many. A run whose retry is too large for the store has failed for good.
+// for each run that failed for good, a line of history for each run of a job that can have many, and
+// events of the system where somebody listens. A run whose retry is too large for the store has failed for good.
 //
 // done is called exactly once for each, as in SubmitBatch. Everything is a function of entry and
 // record. So any node may call FollowUp again: it writes the same rows.
 func (r *Recorder) FollowUp(ctx context.Context, finished []bucketer.Finished, done func(i int, err error)) {
+	if failed := r.announce(ctx, finished); failed != nil {
+		rest := done
+		done = func(i int, err error) {
+			if err == nil {
+				err = failed[i]
+			}
+			rest(i, err)
+		}
+	}
 	var entries []schema.Entry
 	var index []int
 	var lines []schema.JobRun

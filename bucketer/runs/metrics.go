@@ -9,6 +9,8 @@ import (
 type metrics struct {
 	letters        *prometheus.CounterVec
 	retriesGivenUp prometheus.Counter
+
+	eventsAnnounced, eventsDropped prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -22,9 +24,15 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Runs that failed because their retry was too large to be written, each as often as that was found.",
 		}),
 	}
+	m.eventsAnnounced = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "carillon_system_events_total", Help: "Events of the system that were published, each as often as what follows from its record was done.",
+	})
+	m.eventsDropped = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "carillon_system_events_dropped_total", Help: "Events of the system that were not published since too many events led to them.",
+	})
 	for _, event := range []string{"written", string(schema.ResolvedReplayed), string(schema.ResolvedDiscarded), string(schema.ResolvedSuperseded), "too_large"} {
 		m.letters.WithLabelValues(event)
 	}
-	r.MustRegister(m.letters, m.retriesGivenUp)
+	r.MustRegister(m.letters, m.retriesGivenUp, m.eventsAnnounced, m.eventsDropped)
 	return m
 }

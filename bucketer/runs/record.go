@@ -22,6 +22,7 @@ func (r *Recorder) NotStarted(e schema.Entry, rec schema.Record, now time.Time) 
 	if rec.Outcome == schema.Missed && rec.Missed == nil && !e.Spec.Job.IsZero() {
 		rec.Missed = &schema.Stretch{From: e.Spec.Nominal, To: e.Spec.Nominal, Count: 1, Reason: rec.Reason}
 	}
+	rec.Announce = rec.Outcome != schema.Replaced && r.core.Announces(e.Spec.Tenant)
 	said := schema.HashOf("attempt 0", e.ID.String(), string(rec.Outcome), rec.To.String(), strconv.FormatInt(now.UnixMicro(), 10))
 	return schema.Attempt{
 		Run: e.Run(), Fence: schema.Fence(said), Record: &rec, // #nosec G115 -- 62 bits

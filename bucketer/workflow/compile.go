@@ -245,12 +245,13 @@ func (c *compiler) work(i int, s *Step) {
 		count(w.HTTP != nil)
 		count(w.NATS != nil)
 		count(w.Script != nil)
+		count(w.Lambda != nil)
 		if kinds == before && before > 0 {
 			c.limits(i, s)
 		}
 	}
 	if kinds != 1 {
-		c.note(i, at(i, ""), "must have exactly one of task, http, nats, script, wait and workflow", nil)
+		c.note(i, at(i, ""), "must have exactly one of task, http, nats, script, lambda, wait and workflow", nil)
 	}
 	if s.Task != "" {
 		c.name(i, "task", s.Task)
@@ -298,6 +299,9 @@ func (c *compiler) wait(i int, s *Step) {
 	}
 	if w.Event != "" {
 		c.name(i, "wait/event", w.Event)
+		if schema.IsSystemEvent(w.Event) && !slices.Contains(schema.SystemEvents, w.Event) {
+			c.note(i, at(i, "wait/event"), "is no event of the system: those are "+strings.Join(schema.SystemEvents, ", "), short(w.Event))
+		}
 	}
 	if w.Filter != "" {
 		if w.Event == "" {

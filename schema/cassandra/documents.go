@@ -68,6 +68,11 @@ const (
 	// A slice of the subscribers of one event, in the order of ids. Idempotent.
 	selectSubscriptions statement = `SELECT job_id FROM subscriptions WHERE tenant = ? AND event = ? AND job_id > ?`
 
+	// One row of listening_tenants. Idempotent.
+	insertListening statement = `INSERT INTO listening_tenants (list, tenant) VALUES ('*', ?) USING TIMESTAMP ?`
+	// A slice of the only partition of listening_tenants, in order. Idempotent.
+	selectListening statement = `SELECT tenant FROM listening_tenants WHERE list = '*' AND tenant > ?`
+
 	// One row of secrets, conditional (LOCAL_SERIAL), as swapSigningKeys. Not idempotent.
 	swapSecret statement = `UPDATE secrets SET revision = ?, spec = ? WHERE tenant = ? AND name = ? IF revision = ?`
 	// One row of secrets, conditional (LOCAL_SERIAL). Not idempotent.
@@ -141,6 +146,10 @@ var documentTables = map[document.Kind]documentTable{
 		},
 		cells: func([]byte) ([]any, error) { return nil, nil }, next: nextID,
 	},
+	document.Listening: {
+		put: insertListening, list: selectListening, key: nameKey,
+		cells: func([]byte) ([]any, error) { return nil, nil }, next: nextName,
+	},
 	document.Secret: {
 		mark: touchSecret, get: selectSecret, list: selectSecrets, swap: swapSecret, drop: dropSecret, revision: selectSecretRevision,
 		key: scopedKey, row: secretRow, next: nextSecret,
@@ -213,6 +222,8 @@ func nextRated(doc *document.Document, iter *gocql.Iter) bool {
 	doc.Name = document.RatedName(task)
 	return more
 }
+
+func nextName(doc *document.Document, iter *gocql.Iter) bool { return iter.Scan(&doc.Name) }
 
 func nextID(doc *document.Document, iter *gocql.Iter) bool {
 	var id gocql.UUID

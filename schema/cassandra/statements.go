@@ -156,6 +156,7 @@ var names = map[statement]string{
 	selectSetting: "select_setting", createSetting: "create_setting",
 	insertTask: "insert_task", deleteTask: "delete_task", selectTask: "select_task", selectTasks: "select_tasks",
 	insertSubscription: "insert_subscription", deleteSubscription: "delete_subscription", selectSubscriptions: "select_subscriptions",
+	insertListening: "insert_listening", selectListening: "select_listening",
 	insertRated: "insert_rated", deleteRated: "delete_rated", selectRated: "select_rated",
 	createJob: "create_job", firstJob: "first_job", swapJob: "swap_job", selectJob: "select_job", selectJobs: "select_jobs", selectJobsOf: "select_jobs_of",
 	registerName: "register_name", transferName: "transfer_name", dropName: "drop_name", selectName: "select_name",

@@ -22,6 +22,7 @@ const (
 	OpenOperation Kind = "open operation" // name: the 16 bytes of the id; text: the tenant
 	SigningKeys   Kind = "signing keys"   // name: the tenant
 	Subscription  Kind = "subscription"   // scope: see EventScope; name: the 16 bytes of the subscriber; it has no text
+	Listening     Kind = "listening"      // name: the tenant; it has no text
 	Secret        Kind = "secret"         // scope: the tenant; name: the secret's; mark: its last use
 )
 

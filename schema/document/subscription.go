@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"carillon.dev/carillon/schema"
 )
@@ -43,6 +44,27 @@ func (r subscriptions) DeleteSubscription(ctx context.Context, s schema.Subscrip
 		return fmt.Errorf("unsubscribe %s from %s of %s: %w", s.Subscriber, s.Event, s.Tenant, err)
 	}
 	return nil
+}
+
+// PutListening implements schema.SubscriptionStore.
+func (r subscriptions) PutListening(ctx context.Context, tenant string, at time.Time) error {
+	if err := r.rows.PutDocuments(ctx, Document{Kind: Listening, Name: tenant, Written: at}); err != nil {
+		return fmt.Errorf("note that %s listens: %w", tenant, err)
+	}
+	return nil
+}
+
+// Listening implements schema.SubscriptionStore.
+func (r subscriptions) Listening(ctx context.Context, after string, limit int) ([]string, error) {
+	docs, err := r.rows.Documents(ctx, Listening, "", after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read which tenants listen: %w", err)
+	}
+	tenants := make([]string, len(docs))
+	for i := range docs {
+		tenants[i] = docs[i].Name
+	}
+	return tenants, nil
 }
 
 // Subscribers implements schema.SubscriptionStore.

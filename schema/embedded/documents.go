@@ -32,6 +32,7 @@ var documentTables = map[document.Kind]documentTable{
 	document.OpenOperation: {table: 'W', emptied: true},
 	document.SigningKeys:   {table: 'G', revised: true},
 	document.Subscription:  {table: 'E', scoped: true},
+	document.Listening:     {table: 'N'},
 	document.Secret:        {table: 'V', scoped: true, marked: true, revised: true},
 }
 

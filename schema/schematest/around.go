@@ -295,6 +295,14 @@ func (a *around) DeleteSubscription(ctx context.Context, s schema.Subscription) 
 	return put(ctx, a, "DeleteSubscription", func(ctx context.Context) error { return a.inner.DeleteSubscription(ctx, s) })
 }
 
+func (a *around) PutListening(ctx context.Context, tenant string, at time.Time) error {
+	return put(ctx, a, "PutListening", func(ctx context.Context) error { return a.inner.PutListening(ctx, tenant, at) })
+}
+
+func (a *around) Listening(ctx context.Context, after string, limit int) ([]string, error) {
+	return read(ctx, a, "Listening", limit, func(ctx context.Context) ([]string, error) { return a.inner.Listening(ctx, after, limit) })
+}
+
 func (a *around) Subscribers(ctx context.Context, tenant, event string, after schema.EntryID, limit int) ([]schema.EntryID, error) {
 	return read(ctx, a, "Subscribers", limit, func(ctx context.Context) ([]schema.EntryID, error) {
 		return a.inner.Subscribers(ctx, tenant, event, after, limit)

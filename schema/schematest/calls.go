@@ -87,7 +87,9 @@ func (b *bench) calls() map[string]func(ctx context.Context) error {
 		"DeleteSubscription": func(ctx context.Context) error {
 			return s.DeleteSubscription(ctx, schema.Subscription{Tenant: t, Event: "e", Subscriber: run, Written: b.now})
 		},
-		"Subscribers": of(func(ctx context.Context) (any, error) { return s.Subscribers(ctx, t, "e", schema.EntryID{}, 1) }),
+		"PutListening": func(ctx context.Context) error { return s.PutListening(ctx, t, b.now) },
+		"Listening":    of(func(ctx context.Context) (any, error) { return s.Listening(ctx, t, 1) }),
+		"Subscribers":  of(func(ctx context.Context) (any, error) { return s.Subscribers(ctx, t, "e", schema.EntryID{}, 1) }),
 		"SwapLease": of(func(ctx context.Context) (any, error) {
 			return s.SwapLease(ctx, schema.Lease{}, schema.Lease{Key: t, Fence: 1}, b.later())
 		}),

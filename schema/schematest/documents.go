@@ -282,6 +282,24 @@ var subscriptionRules = []rule{
 			}
 		}
 	}},
+	{"tenants that listen are listed", func(b *bench) {
+		for _, name := range []string{".b", ".a", ".b"} {
+			b.must(b.store.PutListening(b.ctx, b.tenant+name, b.now), "PutListening")
+		}
+		for _, limit := range []int{1, 2, 100} {
+			var ours []string
+			for _, name := range pages(b, "Listening", limit, func(last *string) ([]string, error) {
+				return b.store.Listening(b.ctx, or(last, func(name *string) string { return *name }), limit)
+			}) {
+				if strings.HasPrefix(name, b.tenant+".") { // others listen too
+					ours = append(ours, name)
+				}
+			}
+			if !slices.Equal(ours, []string{b.tenant + ".a", b.tenant + ".b"}) {
+				b.Errorf("Listening, limit %d = %v", limit, ours)
+			}
+		}
+	}},
 	{"one expires", func(b *bench) {
 		ids := b.jobsAndSteps(1)
 		s := b.subscription("e", ids[1], 0)

@@ -27,7 +27,7 @@ type eventIntake struct {
 	note    func(e *queue.PublishedEvent, why error)
 }
 
-func (n *Node) newEventIntake() *eventIntake {
+func newEventIntake(n *Node) *eventIntake {
 	refused := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "carillon_events_refused_total", Help: "Events that clients published on NATS and that were refused: their names, or their bodies, or those of the system.",
 	})

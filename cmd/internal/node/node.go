@@ -334,7 +334,7 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 		wg.Go(func() { _ = n.bucketer.Watch(ctx) }) // returns nil
 		wg.Go(func() { _ = n.operations.Run(ctx) }) // returns nil
 		if q, ok := n.queue.(eventQueue); ok {
-			wg.Go(func() { _ = q.ConsumeEvents(ctx, n.newEventIntake().take) }) // returns nil
+			wg.Go(func() { _ = q.ConsumeEvents(ctx, newEventIntake(n).take) }) // returns nil
 		}
 		if e, ok := n.store.(expirer); ok {
 			wg.Go(func() { n.expire(ctx, e) })

@@ -11,6 +11,7 @@ import (
 
 	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/bucketer/orchestration"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/bucketer/workflow"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
@@ -18,7 +19,8 @@ import (
 
 // Jobs that run on events call addresses of eventSource.
 const (
-	eventSource = "event"
+	eventSource    = "event"
+	listenerSource = "listener"
 	// eventLate bounds how late the run of an event starts: as that of any job, and the planning of
 	// the event before.
 	eventLate = 4 * time.Minute
@@ -26,10 +28,12 @@ const (
 
 // simEvents are the jobs and the workflow that run on events, and the events that were published.
 type simEvents struct {
-	mu     sync.Mutex
-	jobs   []*simSubscriber
-	waits  []*simWait
-	events []*simEvent
+	mu    sync.Mutex
+	jobs  []*simSubscriber
+	waits []*simWait
+	// listens is when the listener was acknowledged; zero: it was not.
+	listens time.Time
+	events  []*simEvent
 	// unsure: something was not acknowledged, and may be there all the same.
 	unsure bool
 }
@@ -65,6 +69,9 @@ type simEvent struct {
 	acked time.Time
 }
 
+// listener is the job that runs on the failures of all others.
+const listener = "on-failures"
+
 // askEvents makes jobs that run on an event, some while it is published, and workflow runs that wait
 // for it.
 func (w *world) askEvents(ctx context.Context, wg *sync.WaitGroup) {
@@ -83,6 +90,7 @@ func (w *world) askEvents(ctx context.Context, wg *sync.WaitGroup) {
 			w.askSubscriber(ctx, i)
 		})
 	}
+	wg.Go(func() { w.askListener(ctx) })
 	for n := range w.s.Events {
 		at, waits := w.s.Span/10+time.Duration(rng.Float64()*float64(w.s.Span)*0.8), n%3 == 0
 		wg.Go(func() {
@@ -93,6 +101,24 @@ func (w *world) askEvents(ctx context.Context, wg *sync.WaitGroup) {
 			w.askEvent(ctx, n)
 		})
 	}
+}
+
+// askListener makes the job that runs on failures.
+func (w *world) askListener(ctx context.Context) {
+	spec := schema.JobSpec{
+		Tenant: "default", Name: listener, On: &schema.EventTrigger{Event: schema.EventRunFailed},
+		Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: "http://sink/" + listenerSource + "/1"}, Timeout: schema.Duration(15 * time.Second)},
+	}
+	if err := w.retry(func(b *engine.Engine) error {
+		_, _, err := b.CreateJob(ctx, spec, listener, listener)
+		return err
+	}); err != nil {
+		w.events.doubt()
+		return
+	}
+	w.events.mu.Lock()
+	defer w.events.mu.Unlock()
+	w.events.listens = time.Now()
 }
 
 func (w *world) askSubscriber(ctx context.Context, i int) {
@@ -230,8 +256,65 @@ func (w *world) judgeEvents(ctx context.Context, b *engine.Engine, seen []check.
 		}
 		w.c.fault("run %s was called, and is of no event that was acknowledged", id)
 	}
+	if err := w.judgeFailures(ctx, b); err != nil {
+		return err
+	}
 	return w.judgeWaits(ctx, b)
 }
+
+// judgeFailures judges the events of the system: each run that has failed since the listener listened
+// was announced, and of each announcement the listener has one run.
+func (w *world) judgeFailures(ctx context.Context, b *engine.Engine) error {
+	if w.events.listens.IsZero() || w.s.Events == 0 {
+		return nil
+	}
+	window := runs.Window{Tenant: "default", From: w.events.listens.Add(-time.Hour), To: time.Now().Add(time.Hour)}
+	announced := make(map[schema.RunID]bool)
+	for pos := new(runs.Position); pos != nil; {
+		var page []schema.Entry
+		var err error
+		if page, pos, err = b.Events(ctx, window, schema.EventRunFailed, *pos, 500); err != nil {
+			return fmt.Errorf("events of failures: %w", err)
+		}
+		for i := range page {
+			var body struct {
+				RunID schema.RunID `json:"run_id"`
+			}
+			if err := json.Unmarshal(page[i].Payload, &body); err != nil {
+				return err
+			}
+			announced[body.RunID] = true
+			list, _, err := b.RunsOf(ctx, "default", page[i].ID, 0, 10)
+			if err != nil {
+				return fmt.Errorf("runs of event %s: %w", page[i].ID, err)
+			}
+			if len(list) != 1 {
+				w.c.fault("the listener has %d runs of the failure of %s", len(list), body.RunID)
+			}
+		}
+	}
+	window.State = schema.StateFailed
+	for pos := new(runs.Position); pos != nil; {
+		var page []runs.Run
+		var err error
+		if page, pos, err = b.Runs(ctx, window, *pos, 500); err != nil {
+			return fmt.Errorf("runs that have failed: %w", err)
+		}
+		for i := range page {
+			r := &page[i]
+			last := r.Attempts[len(r.Attempts)-1].Record
+			if last == nil || last.Finished.Before(w.events.listens.Add(listensAfter)) || announced[r.ID] {
+				continue
+			}
+			w.c.fault("run %s has failed at %v, attempts %d, and that was not announced", r.ID, last.Finished, len(r.Attempts))
+		}
+	}
+	return nil
+}
+
+// listensAfter is how long after its acknowledgement a subscription to events of the system is in
+// force on all nodes, and on one that has just started or was frozen.
+const listensAfter = 5 * time.Second
 
 func (w *world) judgeWaits(ctx context.Context, b *engine.Engine) error {
 	byNumber := make(map[int]*simEvent)

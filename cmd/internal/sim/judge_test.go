@@ -59,6 +59,9 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 			ofSteps = append(ofSteps, s)
 			continue
 		}
+		if s.Ref.Source == listenerSource {
+			continue
+		}
 		if s.Ref.Source == eventSource {
 			ofEvents = append(ofEvents, s)
 			continue

@@ -28,11 +28,12 @@ const (
 // makes their stream. An event is acknowledged when f returns nil or queue.ErrRefused, and comes again
 // otherwise: so f may see it more than once, with the same key. It returns nil.
 func (q *Queue) ConsumeEvents(ctx context.Context, f func(ctx context.Context, e queue.PublishedEvent) error) error {
+	r := &eventReader{q, f}
 	var failed error // the last time
 	for ctx.Err() == nil {
 		s, c, err := q.streams.ensureEvents(ctx)
 		for err == nil && ctx.Err() == nil {
-			failed, err = nil, q.takeEvents(ctx, s, c, f)
+			failed, err = nil, r.pull(ctx, s, c)
 		}
 		if err == nil || ctx.Err() != nil {
 			continue
@@ -78,15 +79,21 @@ func (ss *streams) ensureEvents(ctx context.Context) (jetstream.Stream, jetstrea
 	return s, c, nil
 }
 
-// takeEvents pulls once, and hands what came to f.
-func (q *Queue) takeEvents(ctx context.Context, s jetstream.Stream, c jetstream.Consumer, f func(ctx context.Context, e queue.PublishedEvent) error) error {
+// eventReader hands events to f.
+type eventReader struct {
+	*Queue
+	f func(ctx context.Context, e queue.PublishedEvent) error
+}
+
+// pull pulls once, and hands what came to f.
+func (q *eventReader) pull(ctx context.Context, s jetstream.Stream, c jetstream.Consumer) error {
 	batch, err := c.Fetch(eventBatch, jetstream.FetchMaxWait(eventPull))
 	if err != nil {
 		return err
 	}
 	var wg sync.WaitGroup
 	for m := range batch.Messages() {
-		wg.Go(func() { q.takeEvent(ctx, s, m, f) })
+		wg.Go(func() { q.take(ctx, s, m) })
 	}
 	wg.Wait()
 	if err := batch.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, jetstream.ErrNoMessages) {
@@ -95,7 +102,7 @@ func (q *Queue) takeEvents(ctx context.Context, s jetstream.Stream, c jetstream.
 	return nil
 }
 
-func (q *Queue) takeEvent(ctx context.Context, s jetstream.Stream, m jetstream.Msg, f func(ctx context.Context, e queue.PublishedEvent) error) {
+func (q *eventReader) take(ctx context.Context, s jetstream.Stream, m jetstream.Msg) {
 	e := queue.PublishedEvent{Body: m.Data(), Key: m.Headers().Get(nats.MsgIdHdr)}
 	e.Tenant, e.Name, _ = q.cfg.Names.ParseEvent(m.Subject())
 	if e.Key == "" {
@@ -107,7 +114,7 @@ func (q *Queue) takeEvent(ctx context.Context, s jetstream.Stream, m jetstream.M
 		}
 		e.Key = incarnation(s) + "/" + strconv.FormatUint(meta.Sequence.Stream, 10)
 	}
-	err := f(ctx, e)
+	err := q.f(ctx, e)
 	switch {
 	case err == nil:
 		err = m.Ack()

@@ -82,7 +82,9 @@ func TestEventsOfClientsAreTakenIn(t *testing.T) {
 		_, err := js.PublishMsg(t.Context(), m)
 		return err
 	}
-	until(t, "the stream is there", func() bool { return publishEvent(queue.DefaultNames.Event("acme.eu", "file.uploaded"), "id-1", `{"a":1}`) == nil })
+	until(t, "the stream is there", func() bool {
+		return publishEvent(queue.DefaultNames.Event("acme.eu", "file.uploaded"), "id-1", `{"a":1}`) == nil
+	})
 	if err := publishEvent(queue.DefaultNames.Event("acme.eu", "file.uploaded"), "id-1", `{"a":1}`); err != nil {
 		t.Fatal(err)
 	}
