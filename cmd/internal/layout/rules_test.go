@@ -85,6 +85,8 @@ var layers = []layer{
 		tests:   append([]string{"bucketer/engine"}, bucketerFakes...),
 	},
 	{folder: "bucketer/httpapi", imports: []string{"schema", "bucketer/..."}, tests: fakes},
+	// What users' programs link.
+	{folder: "bucketer/client", imports: []string{"schema"}, tests: append([]string{"bucketer", "bucketer/engine", "bucketer/httpapi"}, fakes...)},
 	{folder: "ring", imports: []string{"schema"}},
 	{folder: "dispatcher/queue", imports: []string{"schema"}, tests: []string{"deploy/local/cluster"}},
 
@@ -197,6 +199,10 @@ var libraries = []library{
 	},
 }
 
+// bare are the folders whose packages use no library of others: the nouns, and what users' programs
+// link.
+var bare = []string{"schema", "bucketer/client"}
+
 // badNames say nothing about what a package holds.
 var badNames = []string{"util", "utils", "common", "type", "types", "helper", "helpers", "base", "internal", "pkg", "misc", "shared"}
 
@@ -244,8 +250,8 @@ func importFaults(f file) []string {
 				faults = append(faults, fmt.Sprintf("%s: imports %s; only %s may import %s", f.path, imported, lib.owner, lib.name))
 			}
 		}
-		if f.folder() == "schema" && !f.test() && !standard(imported) {
-			faults = append(faults, fmt.Sprintf("%s: imports %s; schema uses the standard library only", f.path, imported))
+		if slices.Contains(bare, f.folder()) && !f.test() && !standard(imported) {
+			faults = append(faults, fmt.Sprintf("%s: imports %s; %s uses the standard library only", f.path, imported, f.folder()))
 		}
 	}
 	return faults

@@ -1,0 +1,142 @@
+package client
+
+import (
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// Job builds a job. Its methods return it, so that they can be written one after the other; what is
+// wrong is said when the job is sent. One goroutine may use it at a time. Sending does not change
+// it.
+type Job struct {
+	common
+	work Work
+}
+
+// NewJob returns a job that does the work. Unless more is said it is due at once.
+func NewJob(work Work) *Job { return &Job{work: work} }
+
+// jobBody is a job in a request.
+type jobBody struct {
+	Settings
+	workBody
+}
+
+func (j *Job) build() (jobBody, error) {
+	n := notes{}
+	n.take("", &j.notes)
+	body := jobBody{Settings: j.says}
+	fillWork(&body.workBody, j.work, &n)
+	return body, n.err()
+}
+
+// Name gives the job a name, which is unique in the tenant. It must be able to have many runs.
+func (j *Job) Name(name string) *Job {
+	j.says.Name = j.text("name", name)
+	return j
+}
+
+// At has the job be due at an instant, to the ms. One in the past means at once.
+func (j *Job) At(t time.Time) *Job {
+	j.schedule(&Schedule{says: ScheduleInfo{At: j.instant("schedule.at", t)}})
+	return j
+}
+
+// Schedule has the job be due again and again.
+func (j *Job) Schedule(s *Schedule) *Job {
+	j.schedule(s)
+	return j
+}
+
+// On has events of a name start a run each.
+func (j *Job) On(event string, options ...OnOption) *Job {
+	j.on(event, options)
+	return j
+}
+
+// Payload states what the call gets: anything that encodes as JSON.
+func (j *Job) Payload(v any) *Job {
+	j.says.Payload = j.json("payload", v)
+	return j
+}
+
+// Priority orders the runs of the job among others that are due.
+func (j *Job) Priority(p Priority) *Job {
+	j.says.Priority = Priority(j.text("priority", string(p)))
+	return j
+}
+
+// Label adds a label, by which jobs can be listed.
+func (j *Job) Label(name, value string) *Job {
+	j.label(name, value)
+	return j
+}
+
+// Concurrency bounds how many runs of the job may be under way at once. It must be able to have
+// many runs.
+func (j *Job) Concurrency(limit int, then OnLimit) *Job {
+	j.concurrency(limit, then)
+	return j
+}
+
+// Misfire says what becomes of runs that cannot start when they are due. A run that cannot start
+// within the deadline is missed; 0: however late it is, it starts.
+func (j *Job) Misfire(p MisfirePolicy, deadline time.Duration) *Job {
+	j.misfire(p, deadline)
+	return j
+}
+
+// MarshalJSON returns the body of the request that makes the job.
+func (j *Job) MarshalJSON() ([]byte, error) {
+	body, err := j.build()
+	if err != nil {
+		return nil, err
+	}
+	return encode(body)
+}
+
+// common is what the builders of jobs and workflows have in common.
+type common struct {
+	notes
+	says Settings
+}
+
+// schedule takes s over, as it is now.
+func (c *common) schedule(s *Schedule) {
+	switch {
+	case s == nil:
+		c.fault("schedule", "must not be nil")
+		return
+	case c.says.Schedule != nil:
+		c.fault("schedule", "is stated twice")
+	}
+	c.take("", &s.notes)
+	says := s.says
+	c.says.Schedule, c.says.Start, c.says.End, c.says.MaxRuns, c.says.Jitter = &says, s.start, s.end, s.maxRuns, s.jitter
+}
+
+func (c *common) on(event string, options []OnOption) {
+	if c.says.On != nil {
+		c.fault("on", "is stated twice")
+	}
+	c.says.On = &EventTrigger{Event: c.text("on.event", event)}
+	for _, o := range options {
+		o.ofTrigger(c.says.On, &c.notes)
+	}
+}
+
+func (c *common) label(name, value string) {
+	if c.says.Labels == nil {
+		c.says.Labels = make(map[string]string)
+	}
+	c.says.Labels[name] = value
+}
+
+func (c *common) concurrency(limit int, then OnLimit) {
+	c.says.Concurrency = &schema.Concurrency{Limit: c.number("concurrency.limit", limit), OnLimit: c.text("concurrency.on_limit", string(then))}
+}
+
+func (c *common) misfire(p MisfirePolicy, deadline time.Duration) {
+	c.says.Misfire = &schema.Misfire{Policy: c.text("misfire.policy", string(p)), Deadline: Duration(deadline)}
+}

@@ -1,0 +1,83 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Runs are what can be asked for about runs.
+type Runs struct{ node *node }
+
+// Get returns a run with its attempts, and one of a workflow with its steps.
+func (r Runs) Get(ctx context.Context, id RunID) (Run, error) {
+	return ask[Run](ctx, r.node, question{method: http.MethodGet, path: []string{"runs", id.String()}})
+}
+
+// RunQuery selects runs by due time, From ≤ due < To. Empty fields select all.
+type RunQuery struct {
+	From, To time.Time // must be stated
+	State    State
+	Task     string
+	Job      string // id or name; its runs come newest first in each hour
+}
+
+// List returns the runs of a window, in the order of due times. It asks for an hour at a time, and
+// ends with the first error.
+func (r Runs) List(ctx context.Context, q RunQuery) iter.Seq2[Run, error] {
+	query := stated(map[string]string{"state": string(q.State), "task": q.Task, "job": q.Job})
+	return listWindow[Run](ctx, r.node, q.From, q.To, query, "runs")
+}
+
+// Cancel cancels a run; twice is the same as once. One that has ended is an *Error of the kind
+// "finished".
+func (r Runs) Cancel(ctx context.Context, id RunID) (Run, error) {
+	return ask[Run](ctx, r.node, question{method: http.MethodPost, path: []string{"runs", id.String(), "cancel"}})
+}
+
+// Retry runs a run that has ended again, as a new run, which it returns. One of a workflow goes on
+// from the steps that did not succeed.
+func (r Runs) Retry(ctx context.Context, id RunID, options ...CreateOption) (Run, error) {
+	return ask[Run](ctx, r.node, question{path: []string{"runs", id.String(), "retry"}}.create(options))
+}
+
+// SkipStep has a step of a workflow run not run, and returns the run; twice is the same as once.
+func (r Runs) SkipStep(ctx context.Context, id RunID, step string) (Run, error) {
+	return ask[Run](ctx, r.node, question{method: http.MethodPost, path: []string{"runs", id.String(), "steps", step, "skip"}})
+}
+
+// Output returns the output of the attempt that succeeded, else of the last that has ended.
+func (r Runs) Output(ctx context.Context, id RunID) (RunOutput, error) {
+	a, err := r.node.send(ctx, &question{method: http.MethodGet, path: []string{"runs", id.String(), "output"}})
+	if err != nil {
+		return RunOutput{}, err
+	}
+	out := RunOutput{
+		Text: a.body, Cut: a.header.Get("Carillon-Output-Cut") == "true",
+		Binary: !strings.HasPrefix(a.header.Get("Content-Type"), "text/"),
+	}
+	out.Attempt, _ = strconv.Atoi(a.header.Get("Carillon-Attempt")) // absent: 0
+	return out, nil
+}
+
+// How long Wait waits between two looks: at first, and at most.
+const (
+	firstLook = 100 * time.Millisecond
+	laterLook = 2 * time.Second
+)
+
+// Wait returns a run once it has ended. It looks every 0.1 s at first, and later every 2 s.
+func (r Runs) Wait(ctx context.Context, id RunID) (Run, error) {
+	for pause := firstLook; ; pause = min(2*pause, laterLook) {
+		run, err := r.Get(ctx, id)
+		if err != nil || run.State.Terminal() {
+			return run, err
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return run, err
+		}
+	}
+}

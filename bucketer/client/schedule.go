@@ -1,0 +1,124 @@
+package client
+
+import "time"
+
+// Schedule says when the runs of a job or a workflow are due. Cron and Every make one.
+type Schedule struct {
+	notes
+	says       ScheduleInfo
+	start, end time.Time
+	maxRuns    int
+	jitter     *Duration
+}
+
+// Cron returns the schedule of a cron expression of 5 or 6 fields in a time zone, such as
+// "Europe/Berlin". A time zone of "" is UTC. Times that a change of clocks leaves out run at the
+// change; of those that it has twice the first counts.
+func Cron(expression, timezone string) *Schedule {
+	s := new(Schedule)
+	s.says.Cron, s.says.Timezone = s.text("schedule.cron", expression), timezone
+	return s
+}
+
+// Every returns the schedule of an interval. It is counted from the creation of the job, unless it
+// has an Anchor.
+func Every(interval time.Duration) *Schedule {
+	s := new(Schedule)
+	s.says.Every = s.span("schedule.every", interval)
+	return s
+}
+
+// SkipGap has times not run that a change of clocks leaves out. It goes with Cron.
+func (s *Schedule) SkipGap() *Schedule {
+	s.says.Gap = "skip"
+	return s
+}
+
+// Overlap says which of the times count that a change of clocks has twice.
+type Overlap string
+
+// The overlaps.
+const (
+	FirstOfTwo  Overlap = "first" // the default
+	SecondOfTwo Overlap = "second"
+	BothOfTwo   Overlap = "both"
+)
+
+// Overlap says which of the times count that a change of clocks has twice. It goes with Cron.
+func (s *Schedule) Overlap(which Overlap) *Schedule {
+	s.says.OverlapHour = s.text("schedule.overlap_hour", string(which))
+	return s
+}
+
+// Anchor states an instant from which the others are counted. It goes with Every.
+func (s *Schedule) Anchor(t time.Time) *Schedule {
+	s.says.Anchor = s.instant("schedule.anchor", t)
+	return s
+}
+
+// Start has no run be due before t.
+func (s *Schedule) Start(t time.Time) *Schedule {
+	s.start = s.instant("start", t)
+	return s
+}
+
+// End has no run be due at t or later.
+func (s *Schedule) End(t time.Time) *Schedule {
+	s.end = s.instant("end", t)
+	return s
+}
+
+// MaxRuns ends the schedule after so many times.
+func (s *Schedule) MaxRuns(number int) *Schedule {
+	s.maxRuns = s.number("max_runs", number)
+	return s
+}
+
+// Jitter states the window over which the offset of the job is drawn, which is the same for all its
+// runs; 0 means none.
+func (s *Schedule) Jitter(window time.Duration) *Schedule {
+	d := Duration(window)
+	s.jitter = &d
+	return s
+}
+
+// OnOption says more about the events that start runs: Filter or Delay.
+type OnOption interface {
+	ofTrigger(t *EventTrigger, n *notes)
+}
+
+// WaitOption says more about the event that a step waits for: Filter or WaitDeadline.
+type WaitOption interface {
+	ofWait(w *waitBody, n *notes)
+}
+
+// EventFilter is what Filter returns.
+type EventFilter string
+
+// Filter has only those events count of which a CEL expression is true, such as
+// "event.region == 'eu'". The expression of a step also sees input, the payload of the run.
+func Filter(expression string) EventFilter { return EventFilter(expression) }
+
+func (f EventFilter) ofTrigger(t *EventTrigger, n *notes) {
+	t.Filter = n.text("on.filter", string(f))
+}
+
+func (f EventFilter) ofWait(w *waitBody, n *notes) {
+	w.Filter = n.text("wait.filter", string(f))
+}
+
+type delay time.Duration
+
+// Delay has a run be due so long after its event.
+func Delay(d time.Duration) OnOption { return delay(d) }
+
+func (d delay) ofTrigger(t *EventTrigger, _ *notes) { t.Delay = Duration(d) }
+
+type waitDeadline time.Duration
+
+// WaitDeadline has a step fail whose event has not come after so long.
+func WaitDeadline(d time.Duration) WaitOption { return waitDeadline(d) }
+
+func (d waitDeadline) ofWait(w *waitBody, n *notes) {
+	w.Deadline = n.span("wait.deadline", time.Duration(d))
+}
