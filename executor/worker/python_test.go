@@ -5,10 +5,16 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -67,6 +73,45 @@ func python(t *testing.T) string {
 	return interpreter
 }
 
+// events is an API that takes events: the second time.
+type events struct {
+	*httptest.Server
+	mu   sync.Mutex
+	sent []string
+}
+
+func newEvents(t *testing.T) *events {
+	t.Helper()
+	e := new(events)
+	e.Server = httptest.NewServer(e)
+	t.Cleanup(e.Close)
+	return e
+}
+
+func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	if r.URL.Path == "/v1/events/no name" {
+		http.Error(w, "path.name", http.StatusUnprocessableEntity)
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sent = append(e.sent, fmt.Sprintf("%s %s key=%s auth=%s %s", r.Method, r.URL.Path, r.Header.Get("Idempotency-Key"), r.Header.Get("Authorization"), body))
+	if len(e.sent) == 1 {
+		w.Header().Set("Retry-After", "0")
+		http.Error(w, "not ready", http.StatusServiceUnavailable)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+	_, _ = w.Write([]byte(`{"id": "e1"}`))
+}
+
+func (e *events) all() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.sent)
+}
+
 // TestPythonWorker runs the example against a broker and an executor's target.
 func TestPythonWorker(t *testing.T) {
 	interpreter := python(t)
@@ -84,8 +129,9 @@ func TestPythonWorker(t *testing.T) {
 	defer func() { _ = q.Close() }() // nothing depends on it any more
 	asked := target.NewNATS(target.NATSConfig{Requester: q})
 
+	published := newEvents(t)
 	cmd := exec.CommandContext(ctx, interpreter, filepath.Join(pythonDir, "worker.py")) // #nosec G204 -- of this test
-	cmd.Env = append(os.Environ(), "NATS_URL="+server.URL(), "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Env = append(os.Environ(), "NATS_URL="+server.URL(), "CARILLON_API="+published.URL, "CARILLON_KEY=secret", "NO_PROXY=*", "PYTHONDONTWRITEBYTECODE=1")
 	cmd.Stderr = t.Output()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -139,6 +185,19 @@ func TestPythonWorker(t *testing.T) {
 	}
 	if res := run(demo(`{"n": 1, "pause": 60}`), 300*time.Millisecond); res.Outcome != schema.TimedOut {
 		t.Errorf("Run that takes too long: got %+v, want a time-out", res)
+	}
+
+	// An event of the run: sent again until it is taken, each time as the same.
+	c = demo(`{"n": 1, "event": "counted"}`)
+	if res := run(c, patience); res.Outcome != schema.Succeeded || string(res.Output) != `{"counted": 1, "attempt": 2, "event": "e1"}` {
+		t.Errorf("Run that publishes: got %+v %s, want the id of the event", res, res.Output)
+	}
+	want := fmt.Sprintf(`POST /v1/events/counted key=%[1]s:counted auth=Bearer secret {"counted": 1, "run": "%[1]s"}`, c.Run)
+	if got := published.all(); !slices.Equal(got, []string{want, want}) {
+		t.Errorf("published %q, want twice %q", got, want)
+	}
+	if res := run(demo(`{"n": 0, "event": "no name"}`), patience); res.Outcome != schema.Failed || !res.Final || !strings.Contains(res.Error, "is refused: 422") {
+		t.Errorf("Run that publishes what is refused: got %+v, want a final failure", res)
 	}
 
 	if got := offered(t, server, "work.demo", -time.Hour); got != "declined" {

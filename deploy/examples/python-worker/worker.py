@@ -4,13 +4,20 @@
     NATS_URL=nats://127.0.0.1:4222 python worker.py
 
 Write a handler as `demo` below, and give it to serve(). What is spoken is described in executor/worker/PROTOCOL.md.
+What a handler returns is the output of the run, which later steps of a workflow may refer to. `run.publish` publishes
+an event: it asks the API at CARILLON_API, with the key CARILLON_KEY if there is one.
 """
 
 import asyncio
+import http.client
 import json
 import logging
 import os
 import signal
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
 from datetime import datetime, timedelta, timezone
 
 import nats
@@ -22,10 +29,49 @@ ALIVE_FIRST, ALIVE_EVERY = 1.0, 10.0  # the executor gives a worker up that is s
 DRAIN = 20.0  # how long a stop waits for handlers at work
 SKEW = timedelta(seconds=5)  # by which the clocks of executor and worker may differ
 RESULT_TRIES = 10  # how often a result is sent until somebody hears it
+PUBLISH_TRIES = 5  # how often an event is sent that was not taken
 
 
 class Final(Exception):
     """A failure after which no attempt should follow."""
+
+
+def output_of(result) -> bytes:
+    """Returns the output that a handler's result is. Bytes are the output as they are, and None is none; anything else
+    is written as JSON, so that later steps may refer to parts of it: {"$from": "count", "pointer": "/counted"}."""
+    if result is None or isinstance(result, bytes):
+        return result or b""
+    return json.dumps(result).encode()
+
+
+def publish(name: str, body, key: str, api: str = "", tenant: str = "") -> str:
+    """Publishes an event and returns its id once it is durable. Within a day the same key and body give the same event,
+    so it is sent again when no answer came. It blocks: call it from a thread, as Run.publish does."""
+    nodes = (api or os.environ.get("CARILLON_API", "http://127.0.0.1:8080")).split(",")
+    headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+    if secret := os.environ.get("CARILLON_KEY"):
+        headers["Authorization"] = "Bearer " + secret
+    elif tenant:  # where the API asks for no key
+        headers["Carillon-Tenant"] = tenant
+    path = "/v1/events/" + urllib.parse.quote(name, safe="")
+    for left in range(PUBLISH_TRIES - 1, -1, -1):
+        url, wait = nodes[left % len(nodes)].rstrip("/") + path, "1"
+        try:
+            request = urllib.request.Request(url, json.dumps(body).encode(), headers, method="POST")
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return json.load(answer)["id"]
+        except urllib.error.HTTPError as e:
+            said = e.read(4096).decode(errors="replace")
+            if e.code not in (429, 502, 503, 504):
+                raise Final(f"event {name} is refused: {e.code} {said}") from e
+            if not left:
+                raise RuntimeError(f"event {name} is not taken: {e.code} {said}") from e
+            wait = e.headers.get("Retry-After", wait)
+        except (OSError, http.client.HTTPException) as e:  # nobody knows whether it came
+            if not left:
+                raise RuntimeError(f"event {name} cannot be published: {e}") from e
+        time.sleep(min(float(wait), 10.0) if wait.isdigit() else 1.0)
+    raise AssertionError("the last try returns or raises")
 
 
 class Run:
@@ -54,6 +100,11 @@ class Run:
     async def progress(self, done: int, total: int = 0) -> None:
         await self.say("progress", json.dumps({"done": done, "total": total}).encode())
 
+    async def publish(self, name: str, body, key: str = "") -> str:
+        """Publishes an event of this run, once however often the run is attempted, as long as it says the same. If a run
+        publishes several events of one name, each needs a key of its own."""
+        return await asyncio.to_thread(publish, name, body, f"{self.id}:{key or name}", tenant=self.tenant)
+
     async def handle(self, handler) -> None:
         """Runs the handler, says meanwhile that it is alive, and sends its result until it is heard."""
         work = asyncio.ensure_future(asyncio.wait_for(handler(self), self.timeout))
@@ -71,8 +122,7 @@ class Run:
         try:
             headers, body = {"Carillon-Word": "result"}, b""
             try:
-                result = await work
-                body = b"" if result is None else result if isinstance(result, bytes) else json.dumps(result).encode()
+                body = output_of(await work)
             except (Exception, asyncio.CancelledError) as e:  # a failure of the run is not one of the worker
                 headers["Carillon-Error"] = " ".join(f"{type(e).__name__}: {e}".split())[:1000]
                 if isinstance(e, Final):
@@ -128,15 +178,19 @@ async def serve(nc, handlers: dict, stop: asyncio.Event) -> None:
 
 
 async def demo(run: Run):
-    """Counts to payload["n"], payload["pause"] seconds each."""
-    n = int((run.payload or {}).get("n", 3))
+    """Counts to payload["n"], payload["pause"] seconds each. It publishes the event payload["event"], if there is one."""
+    said = run.payload or {}
+    n = int(said.get("n", 3))
     if n < 0:
         raise Final("cannot count to less than nothing")
     for i in range(n):
         await run.log(f"counting {i + 1}")
         await run.progress(i + 1, n)
-        await asyncio.sleep(float((run.payload or {}).get("pause", 0)))
-    return {"counted": n, "attempt": run.attempt}
+        await asyncio.sleep(float(said.get("pause", 0)))
+    counted = {"counted": n, "attempt": run.attempt}
+    if "event" in said:
+        counted["event"] = await run.publish(said["event"], {"counted": n, "run": run.id})
+    return counted  # the output of the run
 
 
 async def main() -> None:
