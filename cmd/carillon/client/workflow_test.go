@@ -1,9 +1,7 @@
 package client
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,66 +16,31 @@ import (
 
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/cmd/carillon/clitest"
+	"carillon.dev/carillon/deploy/examples"
 	"carillon.dev/carillon/schema"
 )
 
-// services are what the example workflows call: see deploy/examples/services.py.
+// services are what the example workflows call.
 type services struct {
-	*httptest.Server
-	mu    sync.Mutex
-	calls []string // path and body
+	examples.Services
+	origin string
 }
 
 func newServices(t *testing.T) *services {
 	t.Helper()
 	s := new(services)
-	s.Server = httptest.NewServer(s)
-	t.Cleanup(s.Close)
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	s.origin = server.URL
 	return s
 }
 
-func (s *services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	text, _ := io.ReadAll(r.Body)
-	s.mu.Lock()
-	s.calls = append(s.calls, strings.TrimSpace(r.URL.Path+" "+string(text)))
-	s.mu.Unlock()
-	var said struct {
-		File   string
-		Number int
-		Parts  []struct{ Rows int }
-		Trip   struct{ Fail string }
-	}
-	_ = json.Unmarshal(text, &said) // what is not there is zero
-	what, act, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	var answer any
-	switch {
-	case what == "extract":
-		answer = map[string]any{"files": []string{"p0", "p1", "p2", "p3", "p4", "p5"}}
-	case what == "transform":
-		answer = map[string]any{"file": said.File, "rows": said.Number + 1}
-	case what == "load":
-		rows := 0
-		for _, part := range said.Parts {
-			rows += part.Rows
-		}
-		answer = map[string]int{"rows": rows}
-	case act == "book" && said.Trip.Fail == what:
-		w.WriteHeader(http.StatusConflict)
-		answer = map[string]string{"error": "there is no " + what + " left"}
-	default:
-		answer = map[string]string{"done": r.URL.Path}
-	}
-	_ = json.NewEncoder(w).Encode(answer)
-}
-
-// called returns the calls to a path, in the order of their texts.
+// called returns the bodies of the calls to a path, sorted.
 func (s *services) called(path string) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var found []string
-	for _, call := range s.calls {
-		if call == path || strings.HasPrefix(call, path+" ") {
-			found = append(found, strings.TrimPrefix(strings.TrimPrefix(call, path), " "))
+	for _, call := range s.Calls() {
+		if call.Path == path {
+			found = append(found, call.Body)
 		}
 	}
 	slices.Sort(found)
@@ -87,12 +50,12 @@ func (s *services) called(path string) []string {
 // example returns a file with an example of deploy/examples that calls s.
 func (s *services) example(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "examples", name))
+	text, err := examples.Workflow(name, s.origin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "http://127.0.0.1:9000", s.URL)), 0o600); err != nil {
+	file := filepath.Join(t.TempDir(), name+".yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -115,7 +78,7 @@ func getRun(t *testing.T, api, id string) httpapi.Run {
 
 func TestExampleETL(t *testing.T) {
 	api, s := clitest.StartNode(t), newServices(t)
-	file := s.example(t, "etl.yaml")
+	file := s.example(t, "etl")
 	dry := clitest.Succeed(t, "workflow", "apply", "--api", api, "-f", file, "--dry-run")
 	if !strings.HasPrefix(dry.Stdout, "would be created etl\n") || !strings.Contains(dry.Stdout, "└─ alert") {
 		t.Errorf("apply --dry-run prints\n%s\nwant the graph", dry.Stdout)
@@ -138,7 +101,7 @@ func TestExampleETL(t *testing.T) {
 	}
 	r := clitest.Succeed(t, "workflow", "run", "--api", api, "etl", "--payload", `{"date":"2026-11-21"}`, "--wait")
 	id := strings.TrimSuffix(strings.TrimPrefix(strings.SplitAfter(r.Stdout, "\n")[0], "etl run "), "\n")
-	if !strings.Contains(r.Stdout, "  transform  succeeded 6/6") || !strings.Contains(r.Stdout, "  run  succeeded") {
+	if !strings.Contains(r.Stdout, "  transform  succeeded 8/8") || !strings.Contains(r.Stdout, "  run  succeeded") {
 		t.Errorf("run --wait prints\n%s\nwant each step and the end", r.Stdout)
 	}
 	run := getRun(t, api, id)
@@ -151,14 +114,14 @@ func TestExampleETL(t *testing.T) {
 	if got := s.called("/extract"); !slices.Equal(got, []string{`{"date":"2026-11-21"}`}) {
 		t.Errorf("extract was called with %q, want the date of the run once", got)
 	}
-	if got := s.called("/transform"); len(got) != 6 || got[0] != `{"file":"p0","number":0}` || got[5] != `{"file":"p5","number":5}` {
+	if got := s.called("/transform"); len(got) != 8 || got[0] != `{"file":"part-0.csv","number":0}` || got[7] != `{"file":"part-7.csv","number":7}` {
 		t.Errorf("transform was called with %q, want each file once", got)
 	}
-	if got := s.called("/load"); len(got) != 1 || !strings.Contains(got[0], `"parts":[{"file":"p0","rows":1},`) {
+	if got := s.called("/load"); len(got) != 1 || !strings.Contains(got[0], `"parts":[{"file":"part-0.csv","rows":100},`) {
 		t.Errorf("load was called with %q, want what transform put out, in order", got)
 	}
 	i := slices.IndexFunc(run.Steps, func(s httpapi.RunStep) bool { return s.Name == "load" })
-	if out := clitest.Succeed(t, "run", "output", "--api", api, run.Steps[i].RunID.String()).Stdout; strings.TrimSpace(out) != `{"rows":21}` {
+	if out := clitest.Succeed(t, "run", "output", "--api", api, run.Steps[i].RunID.String()).Stdout; strings.TrimSpace(out) != `{"rows":3600}` {
 		t.Errorf("load put out %q, want all rows", out)
 	}
 	step := getRun(t, api, run.Steps[i].RunID.String())
@@ -166,11 +129,11 @@ func TestExampleETL(t *testing.T) {
 		t.Errorf("the run of load is shown as %+v", step)
 	}
 	for _, args := range [][]string{{"workflow", "show-run"}, {"run", "get"}} {
-		if shown := clitest.Succeed(t, append(args, "--api", api, id)...).Stdout; !strings.Contains(shown, "├─ transform") || !strings.Contains(shown, "succeeded 6/6") {
+		if shown := clitest.Succeed(t, append(args, "--api", api, id)...).Stdout; !strings.Contains(shown, "├─ transform") || !strings.Contains(shown, "succeeded 8/8") {
 			t.Errorf("%v prints\n%s\nwant the steps", args, shown)
 		}
 	}
-	if shown := clitest.Succeed(t, "workflow", "show-run", "--api", api, id, "--format", "mermaid").Stdout; !strings.Contains(shown, "succeeded 6/6") {
+	if shown := clitest.Succeed(t, "workflow", "show-run", "--api", api, id, "--format", "mermaid").Stdout; !strings.Contains(shown, "succeeded 8/8") {
 		t.Errorf("show-run --format mermaid prints\n%s\nwant the states", shown)
 	}
 	if listed := clitest.Succeed(t, "workflow", "runs", "--api", api, "etl").Stdout; !strings.Contains(listed, id) {
@@ -180,7 +143,7 @@ func TestExampleETL(t *testing.T) {
 
 func TestExampleApproval(t *testing.T) {
 	api, s := clitest.StartNode(t), newServices(t)
-	clitest.Succeed(t, "workflow", "apply", "--api", api, "-f", s.example(t, "approval.yaml"))
+	clitest.Succeed(t, "workflow", "apply", "--api", api, "-f", s.example(t, "approval"))
 	run := clitest.Decode[httpapi.Run](t, clitest.Succeed(t, "workflow", "run", "--api", api, "approval", "--payload", `{"version":"1.4.0"}`, "-o", "json").Stdout)
 	clitest.Await(t, "the run waits", func() bool { return getRun(t, api, run.ID.String()).State == "waiting" })
 	waiting := getRun(t, api, run.ID.String())
@@ -196,7 +159,7 @@ func TestExampleApproval(t *testing.T) {
 	if diff := cmp.Diff(want, states(&done)); diff != "" {
 		t.Errorf("after the approval (-want +got):\n%s", diff)
 	}
-	if got := s.called("/publish"); !slices.Equal(got, []string{`{"draft":{"done":"/draft"}}`}) {
+	if got := s.called("/publish"); !slices.Equal(got, []string{`{"draft":{"done":"/draft","said":{"version":"1.4.0"}}}`}) {
 		t.Errorf("publish was called with %q, want the draft once", got)
 	}
 	if r := clitest.Run(t.Context(), "", "workflow", "skip", "--api", api, run.ID.String(), "objections"); r.Code != 1 || !strings.Contains(r.Stderr, "(409)") {
@@ -206,7 +169,7 @@ func TestExampleApproval(t *testing.T) {
 
 func TestExampleSaga(t *testing.T) {
 	api, s := clitest.StartNode(t), newServices(t)
-	clitest.Succeed(t, "workflow", "apply", "--api", api, "-f", s.example(t, "saga.yaml"))
+	clitest.Succeed(t, "workflow", "apply", "--api", api, "-f", s.example(t, "saga"))
 	clitest.Succeed(t, "workflow", "run", "--api", api, "saga", "--payload", `{"trip":7}`, "--wait")
 	if undone := append(s.called("/flight/undo"), s.called("/hotel/undo")...); len(undone) != 0 {
 		t.Errorf("a trip that was booked was undone: %q", undone)

@@ -103,7 +103,7 @@ var layers = []layer{
 	{folder: "cmd/carillon/cli", imports: []string{"schema", "schema/cassandra", "bucketer/...", "cmd/internal/config", "cmd/internal/node"}},
 	{
 		folder: "cmd/carillon/client", imports: []string{"schema", "bucketer/...", "cmd/carillon/cli", "cmd/carillon/crontab"},
-		tests: append([]string{"cmd/carillon/clitest", "cmd/internal/config"}, parts...),
+		tests: append([]string{"cmd/carillon/clitest", "cmd/internal/config", "deploy/examples"}, parts...),
 	},
 	{
 		folder: "cmd/carillon/importer", imports: []string{"schema", "bucketer/...", "cmd/carillon/cli"},
