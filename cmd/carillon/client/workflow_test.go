@@ -147,23 +147,49 @@ func TestExampleApproval(t *testing.T) {
 	run := clitest.Decode[httpapi.Run](t, clitest.Succeed(t, "workflow", "run", "--api", api, "approval", "--payload", `{"version":"1.4.0"}`, "-o", "json").Stdout)
 	clitest.Await(t, "the run waits", func() bool { return getRun(t, api, run.ID.String()).State == "waiting" })
 	waiting := getRun(t, api, run.ID.String())
-	if got := states(&waiting)["objections"]; got != "waiting" || !strings.Contains(waiting.Steps[1].Reason, "until") {
-		t.Errorf("the step is %s, %q; want it waiting until an instant", got, waiting.Steps[1].Reason)
+	if got := states(&waiting)["approval"]; got != "waiting" || !strings.Contains(waiting.Steps[1].Reason, "approved") {
+		t.Errorf("the step is %s, %q; want it waiting for the event approved", got, waiting.Steps[1].Reason)
 	}
-	for range 2 { // twice is the same as once
-		clitest.Succeed(t, "workflow", "skip", "--api", api, run.ID.String(), "objections")
+	event := clitest.Succeed(t, "event", "publish", "--api", api, "approved", `{"version":"1.4.0","by":"somebody"}`).Stdout
+	r := clitest.Succeed(t, "workflow", "show-run", "--api", api, run.ID.String(), "--wait")
+	if !strings.Contains(r.Stdout, "  publish  succeeded") || !strings.Contains(r.Stdout, "  run  succeeded") {
+		t.Errorf("show-run --wait prints\n%s\nwant the last step and the end", r.Stdout)
 	}
-	clitest.Succeed(t, "workflow", "show-run", "--api", api, run.ID.String(), "--wait")
 	done := getRun(t, api, run.ID.String())
-	want := map[string]schema.State{"draft": schema.StateSucceeded, "objections": schema.StateSkipped, "publish": schema.StateSucceeded}
+	want := map[string]schema.State{"draft": schema.StateSucceeded, "approval": schema.StateSucceeded, "publish": schema.StateSucceeded}
 	if diff := cmp.Diff(want, states(&done)); diff != "" {
 		t.Errorf("after the approval (-want +got):\n%s", diff)
 	}
-	if got := s.called("/publish"); !slices.Equal(got, []string{`{"draft":{"done":"/draft","said":{"version":"1.4.0"}}}`}) {
-		t.Errorf("publish was called with %q, want the draft once", got)
+	published := `{"approval":{"version":"1.4.0","by":"somebody"},"draft":{"done":"/draft","said":{"version":"1.4.0"}}}`
+	if got := s.called("/publish"); !slices.Equal(got, []string{published}) {
+		t.Errorf("publish was called with %q, want %s once", got, published)
 	}
-	if r := clitest.Run(t.Context(), "", "workflow", "skip", "--api", api, run.ID.String(), "objections"); r.Code != 1 || !strings.Contains(r.Stderr, "(409)") {
+	if listed := clitest.Succeed(t, "event", "list", "--api", api).Stdout; !strings.Contains(listed, strings.TrimSpace(event)+"  approved") {
+		t.Errorf("event list prints\n%s\nwant %s", listed, event)
+	}
+	if r := clitest.Run(t.Context(), "", "workflow", "skip", "--api", api, run.ID.String(), "approval"); r.Code != 1 || !strings.Contains(r.Stderr, "(409)") {
 		t.Errorf("skip in a run that has ended exits %d with %q", r.Code, r.Stderr)
+	}
+}
+
+// Whoever skips the step that waits approves by hand.
+func TestExampleApprovalBySkip(t *testing.T) {
+	api, s := clitest.StartNode(t), newServices(t)
+	clitest.Succeed(t, "workflow", "apply", "--api", api, "-f", s.example(t, "approval"))
+	run := clitest.Decode[httpapi.Run](t, clitest.Succeed(t, "workflow", "run", "--api", api, "approval", "-o", "json").Stdout)
+	clitest.Await(t, "the run waits", func() bool { return getRun(t, api, run.ID.String()).State == "waiting" })
+	for range 2 { // twice is the same as once
+		clitest.Succeed(t, "workflow", "skip", "--api", api, run.ID.String(), "approval")
+	}
+	clitest.Succeed(t, "workflow", "show-run", "--api", api, run.ID.String(), "--wait")
+	done := getRun(t, api, run.ID.String())
+	want := map[string]schema.State{"draft": schema.StateSucceeded, "approval": schema.StateSkipped, "publish": schema.StateSucceeded}
+	if diff := cmp.Diff(want, states(&done)); diff != "" {
+		t.Errorf("after the skip (-want +got):\n%s", diff)
+	}
+	published := `{"approval":null,"draft":{"done":"/draft","said":{"version":"unreleased"}}}`
+	if got := s.called("/publish"); !slices.Equal(got, []string{published}) {
+		t.Errorf("publish was called with %q, want %s once", got, published)
 	}
 }
 
