@@ -201,14 +201,28 @@ func TestExampleSaga(t *testing.T) {
 		t.Errorf("a trip that was booked was undone: %q", undone)
 	}
 	for _, row := range []struct {
-		fail string
-		want map[string]schema.State
+		fail  string
+		want  map[string]schema.State
+		calls []string
 	}{
-		{"car", map[string]schema.State{"flight": "succeeded", "hotel": "succeeded", "car": "failed", "undo_hotel": "succeeded", "undo_flight": "succeeded"}},
-		{"hotel", map[string]schema.State{"flight": "succeeded", "hotel": "failed", "car": "skipped", "undo_hotel": "skipped", "undo_flight": "succeeded"}},
-		{"flight", map[string]schema.State{"flight": "failed", "hotel": "skipped", "car": "skipped", "undo_hotel": "skipped", "undo_flight": "skipped"}},
+		{
+			"car",
+			map[string]schema.State{"flight": "succeeded", "hotel": "succeeded", "car": "failed", "undo_hotel": "succeeded", "undo_flight": "succeeded"},
+			[]string{"/flight/book", "/hotel/book", "/car/book", "/hotel/undo", "/flight/undo"},
+		},
+		{
+			"hotel",
+			map[string]schema.State{"flight": "succeeded", "hotel": "failed", "car": "skipped", "undo_hotel": "skipped", "undo_flight": "succeeded"},
+			[]string{"/flight/book", "/hotel/book", "/flight/undo"},
+		},
+		{
+			"flight",
+			map[string]schema.State{"flight": "failed", "hotel": "skipped", "car": "skipped", "undo_hotel": "skipped", "undo_flight": "skipped"},
+			[]string{"/flight/book"},
+		},
 	} {
 		t.Run(row.fail, func(t *testing.T) {
+			before := len(s.Calls())
 			r := clitest.Run(t.Context(), "", "workflow", "run", "--api", api, "saga", "--payload", fmt.Sprintf(`{"trip":8,"fail":%q}`, row.fail), "--wait", "-o", "json")
 			if r.Code != 1 || !strings.Contains(r.Stderr, row.fail) {
 				t.Errorf("run --wait exits %d with %q, want 1 and the step", r.Code, r.Stderr)
@@ -216,6 +230,13 @@ func TestExampleSaga(t *testing.T) {
 			run := clitest.Decode[httpapi.Run](t, r.Stdout)
 			if diff := cmp.Diff(row.want, states(&run)); diff != "" || run.State != schema.StateFailed {
 				t.Errorf("the run has %s, and its steps (-want +got):\n%s", run.State, diff)
+			}
+			var calls []string
+			for _, call := range s.Calls()[before:] {
+				calls = append(calls, call.Path)
+			}
+			if diff := cmp.Diff(row.calls, calls); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
 			}
 		})
 	}
