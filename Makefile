@@ -31,6 +31,10 @@ build: ## build .local/bin/carillon
 demo: build ## the whole system in one process, with 20 jobs a second for a minute
 	$(BIN)/carillon dev --demo
 
+.PHONY: demo-workflows
+demo-workflows: build ## the same with three workflows instead, step by step: a fan-out, an approval, a saga
+	$(BIN)/carillon dev --demo-workflows --port 0
+
 ##@ A real cluster on this machine (CASSANDRA=0|1|3 NATS=0|1|3 NODES=0..16 PROFILE=test|load COMMITLOG=periodic|group)
 
 CASSANDRA ?= 1

@@ -45,26 +45,18 @@ type demo struct {
 // runDemo submits the jobs by one import, receives their calls, and shows how late they are. It
 // returns nil when all have started, or ctx has ended.
 func runDemo(ctx context.Context, out io.Writer, api string) error {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("listen for the demo's calls: %w", err)
-	}
 	n := demoRate * int(demoSpan.Seconds())
 	d := &demo{
 		due: make(map[string]time.Time, n), started: make(map[string]bool, n), lateness: hdrhistogram.New(1, 60_000_000, 3),
 		second: make(map[int64]int), first: time.Now().Add(demoAhead).Truncate(time.Second),
 	}
-	server := &http.Server{Handler: d, ReadHeaderTimeout: 5 * time.Second}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	defer func() {
-		_ = server.Close()
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			_, _ = fmt.Fprintln(os.Stderr, "demo:", err)
-		}
-	}()
+	origin, stop, err := receive(ctx, d)
+	if err != nil {
+		return err
+	}
+	defer stop()
 
-	lines, err := d.jobs(n, "http://"+l.Addr().String())
+	lines, err := d.jobs(n, origin)
 	if err != nil {
 		return err
 	}
@@ -86,6 +78,24 @@ func runDemo(ctx context.Context, out io.Writer, api string) error {
 		return err
 	}
 	return d.watch(ctx, out, n)
+}
+
+// receive serves the calls of a demo on a port of its own. It returns the origin of their addresses,
+// and what stops it.
+func receive(ctx context.Context, handler http.Handler) (origin string, stop func(), err error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, fmt.Errorf("listen for the demo's calls: %w", err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	return "http://" + l.Addr().String(), func() {
+		_ = server.Close()
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			_, _ = fmt.Fprintln(os.Stderr, "demo:", err)
+		}
+	}, nil
 }
 
 // jobs makes the import: n jobs, evenly spread, each with its own number in the path.

@@ -19,14 +19,15 @@ import (
 func devCommand() *cobra.Command {
 	var file, dir string
 	var port, natsPort int
-	var demo bool
+	var demo, workflows bool
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run the whole system in one process, on embedded parts",
 		Long: "Run the whole system in one process, on embedded parts: the store in Pebble, NATS inside.\n\n" +
 			"Without --data-dir everything is gone at the end. Targets on the loopback interface are allowed, unless executor.allow_cidrs says what is.\n" +
 			"It reads the same file and environment as carillon serve (CARILLON_EXECUTOR_SLOTS and so on), and refuses what cannot be in one process.\n" +
-			"With --demo it also receives calls, and starts 20 jobs a second for a minute.",
+			"With --demo it also receives calls, and starts 20 jobs a second for a minute.\n" +
+			"With --demo-workflows it runs three workflows, shows their steps, and ends: with success if each ended as it should.",
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration `file` (YAML)")
@@ -35,13 +36,14 @@ func devCommand() *cobra.Command {
 	cmd.Flags().IntVar(&natsPort, "nats-port", 0, "port for workers, on 127.0.0.1, without a password; 0 takes a free one (default none)")
 	cmd.Flags().Int("slots", 0, "attempts under way at once (default 2048)")
 	cmd.Flags().BoolVar(&demo, "demo", false, "run jobs one can watch, for a minute")
+	cmd.Flags().BoolVar(&workflows, "demo-workflows", false, "run three workflows one can watch, and end")
 	cmd.Flags().String("admin-listen", "", "`host:port` for profiles (/debug/pprof/); none unless set")
 	cmd.Flags().Bool("executor-noop", false, "for measurements: every run succeeds at once, and nothing is called")
 	_ = cmd.Flags().MarkHidden("executor-noop") // the flag exists: no error
-	cmd.Flags().String("log-level", "", "debug, info, warn or error (default warn with --demo, else info)")
+	cmd.Flags().String("log-level", "", "debug, info, warn or error (default warn with a demo, else info)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		base := config.Dev()
-		if demo {
+		if demo || workflows {
 			base.Log.Level = "warn"
 		}
 		set := changed(cmd, map[string]string{
@@ -51,7 +53,7 @@ func devCommand() *cobra.Command {
 			set["api.listen"] = config.DevListen(port)
 		}
 		cfg, err := config.LoadDev(base, file, os.Environ(), set)
-		if err := checkDev(cfg, err, port, natsPort, demo); err != nil {
+		if err := checkDev(cfg, err, port, natsPort, demo, workflows); err != nil {
 			return err
 		}
 		if dir == "" {
@@ -69,7 +71,11 @@ func devCommand() *cobra.Command {
 			place.NATSPort, place.NATS = natsPort, func(url string) { nats = url }
 		}
 		opts := node.Options{Opener: node.Embedded(cfg, place, version, log, reg), Version: version, Logger: log, Registry: reg}
-		if !demo {
+		play := runDemo
+		switch {
+		case workflows:
+			play = runWorkflowDemo
+		case !demo:
 			opts.Ready = func(api string) { hello(cmd, api, nats) }
 			return hintPort(node.New(cfg, opts).Run(cmd.Context()), cfg.API.Listen)
 		}
@@ -83,11 +89,11 @@ func devCommand() *cobra.Command {
 		case err := <-ended:
 			return err
 		case api := <-ready:
-			err := runDemo(ctx, cmd.OutOrStdout(), api)
+			err := play(ctx, cmd.OutOrStdout(), api)
 			switch {
 			case ctx.Err() != nil: // told to stop: no hints and no score
 				return <-ended
-			case err == nil:
+			case err == nil && demo:
 				hello(cmd, api, nats)
 				return <-ended
 			}
@@ -99,7 +105,7 @@ func devCommand() *cobra.Command {
 }
 
 // checkDev reports every fault of the flags together with loading, the faults of the configuration.
-func checkDev(cfg config.Config, loading error, port, natsPort int, demo bool) error {
+func checkDev(cfg config.Config, loading error, port, natsPort int, demo, workflows bool) error {
 	faults := []error{loading}
 	for _, p := range []struct {
 		flag string
@@ -109,8 +115,11 @@ func checkDev(cfg config.Config, loading error, port, natsPort int, demo bool) e
 			faults = append(faults, fmt.Errorf("%s: %d is not between 0 and %d", p.flag, p.port, math.MaxUint16))
 		}
 	}
-	if demo && cfg.Executor.Noop {
-		faults = append(faults, errors.New("--demo receives calls, and --executor-noop makes none: state one of them"))
+	if (demo || workflows) && cfg.Executor.Noop {
+		faults = append(faults, errors.New("a demo receives calls, and --executor-noop makes none: state one of them"))
+	}
+	if demo && workflows {
+		faults = append(faults, errors.New("--demo and --demo-workflows: state one of them"))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return cli.Usagef("%w", err)

@@ -31,6 +31,12 @@ type child struct {
 // left is killed with the test.
 func startChild(t *testing.T, before string, args ...string) *child {
 	t.Helper()
+	return startChildOn(t, nil, before, args...)
+}
+
+// startChildOn is startChild with a terminal for the standard output, if it is not nil.
+func startChildOn(t *testing.T, terminal *os.File, before string, args ...string) *child {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	c := &child{temp: t.TempDir(), stdout: clitest.NewScreen(), stderr: clitest.NewScreen()}
@@ -38,6 +44,9 @@ func startChild(t *testing.T, before string, args ...string) *child {
 	c.cmd = exec.CommandContext(ctx, "/bin/sh", line...) // #nosec G204 -- this program
 	c.cmd.Env = append(os.Environ(), clitest.MainEnv+"=1", "TMPDIR="+c.temp)
 	c.cmd.Stdout, c.cmd.Stderr = c.stdout, c.stderr
+	if terminal != nil {
+		c.cmd.Stdout = terminal
+	}
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -147,9 +156,11 @@ func TestDevReportsEveryFault(t *testing.T) {
 		args string
 		want []string
 	}{
-		"all at once": {"dev --log-level loud --admin-listen nowhere --port 70000", []string{"log.level", "admin.listen", "--port"}},
-		"demo, noop":  {"dev --demo --executor-noop", []string{"--executor-noop makes none"}},
-		"ports":       {"dev --port -1 --nats-port 65536", []string{"--port: -1", "--nats-port: 65536"}},
+		"all at once":     {"dev --log-level loud --admin-listen nowhere --port 70000", []string{"log.level", "admin.listen", "--port"}},
+		"demo, noop":      {"dev --demo --executor-noop", []string{"--executor-noop makes none"}},
+		"workflows, noop": {"dev --demo-workflows --executor-noop", []string{"--executor-noop makes none"}},
+		"two demos":       {"dev --demo --demo-workflows", []string{"--demo and --demo-workflows: state one of them"}},
+		"ports":           {"dev --port -1 --nats-port 65536", []string{"--port: -1", "--nats-port: 65536"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := clitest.Run(t.Context(), "", strings.Fields(row.args)...)

@@ -99,7 +99,7 @@ var layers = []layer{
 	// What users' programs link: nothing of ours.
 	{folder: "executor/worker", tests: []string{"executor/target", "dispatcher/queue/...", "schema"}},
 
-	{folder: "cmd/carillon", imports: append([]string{"cmd/internal/...", "cmd/carillon/..."}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
+	{folder: "cmd/carillon", imports: append([]string{"cmd/internal/...", "cmd/carillon/...", "deploy/examples"}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
 	{folder: "cmd/carillon/cli", imports: []string{"schema", "schema/cassandra", "bucketer/...", "cmd/internal/config", "cmd/internal/node"}},
 	{
 		folder: "cmd/carillon/client", imports: []string{"schema", "bucketer/...", "cmd/carillon/cli", "cmd/carillon/crontab"},
