@@ -113,7 +113,7 @@ var layers = []layer{
 	{folder: "cmd/carillon/crontab"},
 	{folder: "cmd/carillon/capacity", imports: []string{"schema", "bucketer/..."}, tests: append([]string{"loadtest/..."}, parts...)},
 	{folder: "cmd/internal/clockcheck", imports: []string{"schema"}},
-	{folder: "cmd/internal/node", imports: append([]string{"cmd/internal/config", "cmd/internal/clockcheck"}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
+	{folder: "cmd/internal/node", imports: append([]string{"cmd/internal/config", "cmd/internal/clockcheck"}, parts...), tests: []string{"deploy/local/cluster", "deploy/examples", "loadtest/..."}},
 	// for their Config types
 	{folder: "cmd/internal/config", imports: parts},
 	// wires the fakes, judged by the checker

@@ -195,6 +195,12 @@ func TestTour(t *testing.T) {
 				stop(r.in(t).tourist(), g)
 			})
 		}
+		for name, stop := range exampleStops {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				stop(r.in(t).tourist(), g)
+			})
+		}
 	})
 }
 
