@@ -116,8 +116,7 @@ func Script(command string, args ...string) *Call {
 	return c
 }
 
-// Lambda returns a call of a function of AWS Lambda. credentials names a secret. The API does not
-// take it inline in a step yet: such a step names a task.
+// Lambda returns a call of a function of AWS Lambda. credentials names a secret.
 func Lambda(function, region, credentials string) *Call {
 	c := new(Call)
 	c.work.Lambda = &LambdaTarget{

@@ -47,6 +47,5 @@
 // # Files
 //
 //	events.go   Events: take an event in, list events and their runs
-//	plan.go     PlanEvent: pages of subscribers
-//	steps.go    steps that wait
+//	plan.go     PlanEvent: pages of subscribers. Steps that wait: bucketer/orchestration/heard.go
 package events

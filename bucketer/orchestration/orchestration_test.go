@@ -336,9 +336,9 @@ func TestABeginningThatComesLateDoesNotCount(t *testing.T) {
 
 // What has passed its deadline fails, and is cancelled.
 func TestDeadlines(t *testing.T) {
-	for _, tt := range []struct{ name, definition, cause string }{
-		{"of a step", steps(work("a", `,"deadline":"1m"`)), `step "a" failed: its deadline has passed`},
-		{"of the run", `{"deadline":"1m","steps":[` + work("a", "") + `]}`, "the deadline of the run passed"},
+	for _, tt := range []struct{ name, definition, cause, shown string }{
+		{"of a step", steps(work("a", `,"deadline":"1m"`)), `step "a" failed: its deadline has passed`, "failed"},
+		{"of the run", `{"deadline":"1m","steps":[` + work("a", "") + `]}`, "the deadline of the run passed", "cancelled"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -357,6 +357,9 @@ func TestDeadlines(t *testing.T) {
 				}
 				if got := r.Attempts[len(r.Attempts)-1].Record.Error; !strings.Contains(got, tt.cause) {
 					t.Errorf("error = %q, want %q in it", got, tt.cause)
+				}
+				if got := w.view(run)["a"]; got != tt.shown {
+					t.Errorf("the step is shown as %s, want %s", got, tt.shown)
 				}
 				if after := time.Since(r.Entry.Due()); after < time.Minute || after > time.Minute+8*time.Second {
 					t.Errorf("it failed %v after its time", after)

@@ -83,6 +83,12 @@ func (o *Orchestrator) View(ctx context.Context, run *runs.Run) (View, error) {
 	return v, nil
 }
 
+// passedDeadline reports whether a step was cancelled since its deadline had passed: it has failed.
+func passedDeadline(row *schema.Entry) bool {
+	c, at := row.Marks.Cancelled, row.Spec.Step.Deadline
+	return c != nil && c.By == runs.ByWorkflow && !at.IsZero() && !c.At.Before(at)
+}
+
 // endedBefore is why a step never starts whose workflow run is over.
 const endedBefore = "the workflow run ended before it"
 
@@ -124,9 +130,12 @@ func (a *advance) show(ctx context.Context, v *View, row *schema.Entry, attempts
 		return "", err
 	}
 	state := schema.Fold(row.Marks, attempts, live)
-	tooLate := a.Over && !state.Terminal()
-	if tooLate {
+	tooLate, overdue := a.Over && !state.Terminal(), state == schema.StateCancelled && passedDeadline(row)
+	switch {
+	case tooLate:
 		state = schema.StateCancelled
+	case overdue:
+		state = schema.StateFailed
 	}
 	skipped := state == schema.StateCancelled && row.Marks.Cancelled != nil && row.Marks.Cancelled.By == runs.BySkip
 	switch {
@@ -177,6 +186,8 @@ func (a *advance) show(ctx context.Context, v *View, row *schema.Entry, attempts
 		sv.Reason = byHand
 	case tooLate:
 		sv.Reason = endedBefore
+	case overdue:
+		sv.Reason = "its deadline has passed"
 	}
 	if w := row.Spec.Step.Wait; w != nil && !state.Terminal() {
 		sv.State, sv.Reason = schema.StateRunning, "it waits for the event "+w.Event
