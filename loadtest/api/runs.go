@@ -120,8 +120,12 @@ func Windows(times []time.Time) []Window {
 // ref returns the job that the run's payload names.
 func (r *Run) ref() check.Ref { return journal.RefOfPayload(r.Payload) }
 
-// whole reports whether a listed run is complete: a started run must come with its attempts.
+// whole reports whether a listed run is complete: a started run must come with its attempts, one of
+// a workflow with its steps.
 func (r *Run) whole() bool {
+	if r.Workflow != "" {
+		return len(r.Steps) > 0
+	}
 	return len(r.Attempts) > 0 || (r.StartedAt.IsZero() && r.State != check.Running && r.State != check.Retrying &&
 		r.State != check.Succeeded && r.State != check.Failed)
 }

@@ -3,7 +3,7 @@
 // [Judge] takes a [History] (what was asked, acknowledged and seen by the sink, and every run by
 // the API, read twice) and returns a [Report]. [JudgeRecurring] does the same for recurring jobs.
 // Both are pure functions, so one judge serves load tests on real clusters and simulations in one
-// process.
+// process. Package workflows, below, judges runs of workflows.
 //
 // # What is authoritative
 //

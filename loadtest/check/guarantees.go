@@ -140,7 +140,7 @@ func (j *judge) count(c *GuaranteeCount, r *run) {
 		if s.Status == 0 && !s.End.IsZero() {
 			c.Abandoned++
 		}
-		if slices.ContainsFunc(r.seen[:i], func(before *Sighting) bool { return !before.failedBy(s.At) }) {
+		if slices.ContainsFunc(r.seen[:i], func(before *Sighting) bool { return !before.FailedBy(s.At) }) {
 			c.Duplicate++
 		}
 	}

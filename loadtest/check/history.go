@@ -198,9 +198,16 @@ type Sighting struct {
 	Sent *Sent
 }
 
-func (s *Sighting) failedBy(t time.Time) bool {
-	return !s.End.IsZero() && !s.End.After(t) && (s.Status < 200 || s.Status > 299)
+// FailedBy reports whether the call had ended by t, and not in success.
+func (s *Sighting) FailedBy(t time.Time) bool {
+	return !s.End.IsZero() && !s.End.After(t) && !s.Succeeded()
 }
+
+// Succeeded reports whether the answer says that the work is done (2xx).
+func (s *Sighting) Succeeded() bool { return success(s.Status) }
+
+// Refused reports whether the answer is one after which nobody tries again: 4xx but 408, 425, 429.
+func (s *Sighting) Refused() bool { return finalStatus(s.Status) }
 
 // ReadStatus says how reading a run went.
 type ReadStatus uint8
@@ -239,6 +246,8 @@ const (
 	Failed    State = "failed"
 	Cancelled State = "cancelled"
 	Missed    State = "missed"
+	// Skipped is an end of a step of a workflow run alone.
+	Skipped State = "skipped"
 )
 
 // Terminal reports whether s is an end.
@@ -259,6 +268,25 @@ type Run struct {
 	DeadLetter bool `json:"dead_letter"`
 	// CancelReason is why it was cancelled without a request.
 	CancelReason string `json:"cancel_reason"`
+	// Workflow is the workflow of a workflow run; "" in other runs. Steps are its steps, in the order
+	// of the definition; lists have none.
+	Workflow string         `json:"workflow,omitempty"`
+	Steps    []WorkflowStep `json:"steps,omitempty"`
+}
+
+// WorkflowStep is how a step of a workflow run stands, by the API.
+type WorkflowStep struct {
+	Name   string `json:"name"`
+	State  State  `json:"state"`
+	Reason string `json:"reason,omitempty"`
+	// Items is of a step with for_each that has started; nil: it is none.
+	Items *StepItems `json:"items,omitempty"`
+}
+
+// StepItems counts the items of a step. States has none that have no run yet.
+type StepItems struct {
+	Total  int           `json:"total"`
+	States map[State]int `json:"states"`
 }
 
 // Outcome is the outcome of an attempt (the API's). It is empty while the attempt is under way.

@@ -84,6 +84,15 @@ func (l lateness) record(d time.Duration) {
 	_ = l.h.RecordValue(min(max(d, 0), maxLateness).Microseconds())
 }
 
+// SumLateness sums up spans, none of them negative.
+func SumLateness(spans []time.Duration) Lateness {
+	l := newLateness()
+	for _, d := range spans {
+		l.record(d)
+	}
+	return l.sum()
+}
+
 func (l lateness) sum() Lateness {
 	at := func(q float64) float64 { return float64(l.h.ValueAtQuantile(q)) / 1000 }
 	if l.h.TotalCount() == 0 {

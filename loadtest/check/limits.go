@@ -364,7 +364,7 @@ func brokenLimits(limits []SlotCount, rates []RateCount) int {
 
 // writeLimits writes a table of limits and one of rates, each if there are any.
 func writeLimits(w io.Writer, limits []SlotCount, rates []RateCount) error {
-	p, flush := newTable(w, tabwriter.AlignRight)
+	p, flush := NewTable(w, tabwriter.AlignRight)
 	if len(limits) > 0 {
 		p("\nat once\tlimit\tjobs\truns\tcalls\tmost\twaited\tskipped\tcancelled\toutlived\tdoubled\tbeyond\ttwice\t")
 	}

@@ -147,7 +147,7 @@ func (r *RecurringReport) Reasons() string {
 
 // WriteText writes r as a table, for people.
 func (r *RecurringReport) WriteText(w io.Writer) error {
-	p, flush := newTable(w, 0)
+	p, flush := NewTable(w, 0)
 	c := &r.Changes
 	p("jobs\t%d\t(acknowledged %d; updated %d, paused %d, resumed %d, cancelled %d; refused %d, unknown %d)",
 		r.Jobs, r.JobsAcknowledged, c.Updated, c.Paused, c.Resumed, c.Cancelled, c.Refused, c.Unknown)

@@ -171,8 +171,8 @@ func WriteJSON(w io.Writer, report any) error {
 	return nil
 }
 
-// newTable returns a func that adds a row to a table in w, cells apart by tabs, and one that writes it.
-func newTable(w io.Writer, flags uint) (row func(format string, args ...any), flush func() error) {
+// NewTable returns a func that adds a row to a table in w, cells apart by tabs, and one that writes it.
+func NewTable(w io.Writer, flags uint) (row func(format string, args ...any), flush func() error) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', flags)
 	row = func(format string, args ...any) { _, _ = fmt.Fprintf(tw, format+"\n", args...) } // Flush has its errors
 	return row, func() error {
@@ -185,7 +185,7 @@ func newTable(w io.Writer, flags uint) (row func(format string, args ...any), fl
 
 // WriteText writes r as a table, for people.
 func (r *Report) WriteText(w io.Writer) error {
-	p, flush := newTable(w, 0)
+	p, flush := NewTable(w, 0)
 	p("asked\t%d\t", r.Asked)
 	p("acknowledged\t%d\t(refused %d, unknown %d of which %d ran)", r.Acknowledged, r.Refused, r.Unknown, r.UnknownRan)
 	p("done\t%d\t(of which failed %d; cancelled unstarted %d, missed by policy %d, not due %d)",
@@ -225,7 +225,7 @@ func writeGuarantees(w io.Writer, counts []GuaranteeCount) error {
 	if !slices.ContainsFunc(counts, func(g GuaranteeCount) bool { return g.Guarantee != AtLeastOnce }) {
 		return nil
 	}
-	p, flush := newTable(w, tabwriter.AlignRight)
+	p, flush := NewTable(w, tabwriter.AlignRight)
 	p("\n\truns\tsucceeded\tfailed\tcalls\trepeated\tduplicate\tabandoned\tlost\tsuperseded\tmost attempts\toverlaps\tsecond starts\tbad fences\tuntrue\trewritten\tstale\t")
 	for i := range counts {
 		g := &counts[i]
@@ -237,7 +237,7 @@ func writeGuarantees(w io.Writer, counts []GuaranteeCount) error {
 
 // writeTail writes the end of both reports: lateness, faults and verdict.
 func writeTail(w io.Writer, reported, seen Lateness, faults []Fault, failed bool) error {
-	p, flush := newTable(w, tabwriter.AlignRight)
+	p, flush := NewTable(w, tabwriter.AlignRight)
 	p("\nlateness, ms\tp50\tp90\tp99\tp99.9\tmax\truns\t")
 	for _, l := range []struct {
 		name string
@@ -245,16 +245,21 @@ func writeTail(w io.Writer, reported, seen Lateness, faults []Fault, failed bool
 	}{{"as reported", reported}, {"as seen by the sink", seen}} {
 		p("%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t", l.name, l.of.P50, l.of.P90, l.of.P99, l.of.P999, l.of.Max, l.of.Count)
 	}
+	WriteFaults(p, faults, failed)
+	return flush()
+}
+
+// WriteFaults adds faults and the verdict to the end of a table.
+func WriteFaults(row func(format string, args ...any), faults []Fault, failed bool) {
 	if len(faults) > 0 {
-		p("\nfaults (at most %d of a kind):", MaxFaults)
+		row("\nfaults (at most %d of a kind):", MaxFaults)
 	}
 	for _, f := range faults {
-		p("  %s: run %s job %s: %s", f.Kind, cmp.Or(f.Run, "?"), cmp.Or(f.Job, "?"), f.Reason)
+		row("  %s: run %s job %s: %s", f.Kind, cmp.Or(f.Run, "?"), cmp.Or(f.Job, "?"), f.Reason)
 	}
 	verdict := "ok"
 	if failed {
 		verdict = "FAILED"
 	}
-	p("\n%s", verdict)
-	return flush()
+	row("\n%s", verdict)
 }

@@ -75,7 +75,7 @@ func (j *judge) tooSoon(r *run) {
 		var short time.Duration
 		asked := false
 		for _, before := range r.seen[:i] {
-			if s.Attempt != before.Attempt+1 || !before.failedBy(s.At) {
+			if s.Attempt != before.Attempt+1 || !before.FailedBy(s.At) {
 				continue
 			}
 			// The policy's wait counts from when the answer was read, after it was written.

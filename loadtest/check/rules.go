@@ -169,7 +169,7 @@ func (r *run) underWay(s *Sighting) bool {
 func (j *judge) executions(r *run) {
 	for i, s := range r.seen {
 		for _, before := range r.seen[:i] {
-			if !before.failedBy(s.At) {
+			if !before.FailedBy(s.At) {
 				j.rep.DuplicateExecutions++
 				if j.h.Calm {
 					j.rep.Needless++

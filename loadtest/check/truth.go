@@ -160,9 +160,11 @@ func (j *judge) ends(r *run) {
 }
 
 // callsOf returns how many calls the sink saw of attempt number n.
-func (r *run) callsOf(n int) int {
+func (r *run) callsOf(n int) int { return callsOf(r.seen, n) }
+
+func callsOf(seen []*Sighting, n int) int {
 	calls := 0
-	for _, s := range r.seen {
+	for _, s := range seen {
 		if s.Attempt == n {
 			calls++
 		}
@@ -226,32 +228,44 @@ func (j *judge) diedWith(r *run, i int) bool {
 	})
 }
 
-// surplus judges the calls beyond the first under one number (DESIGN section 10, promise 9). Each
-// follows a redispatch or redelivery and leaves a record that says so, or replaces an executor that
-// died before it could record anything.
+// surplus judges the calls beyond the first under one number.
 func (j *judge) surplus(r *run) {
 	j.sameProcess(r)
 	last := r.last()
 	if last == nil || j.h.Doubles || r.enteredAgain() || policyOf(r.asked()).guarantee != AtLeastOnce {
 		return // guarded runs are judged by their claims
 	}
-	for i, s := range r.seen {
-		if slices.ContainsFunc(r.seen[:i], func(before *Sighting) bool { return before.Attempt == s.Attempt }) {
+	excused := func(i int) bool { return j.movedAfter(r, i) || j.forgotten(r, i) }
+	for _, why := range SurplusCalls(last.Attempts, r.seen, excused) {
+		j.rep.Unexplained++
+		j.fault(FaultUnexplained, r, "%s", why)
+	}
+}
+
+// SurplusCalls says in words, for each attempt of a run under at_least_once, which calls beyond the
+// first its records do not explain (DESIGN section 10, promise 9). Each such call follows a
+// redispatch or redelivery and leaves a record that says so, or replaces an executor that died before
+// it could record anything. seen is in order of time; excused reports whether something else explains
+// a second call after seen[i].
+func SurplusCalls(attempts []Attempt, seen []*Sighting, excused func(i int) bool) []string {
+	var all []string
+	for i, s := range seen {
+		if slices.ContainsFunc(seen[:i], func(before *Sighting) bool { return before.Attempt == s.Attempt }) {
 			continue // counted with the first
 		}
-		calls, told, explained := r.callsOf(s.Attempt), 0, j.movedAfter(r, i) || j.forgotten(r, i)
-		for k := range last.Attempts {
-			if a := &last.Attempts[k]; a.Number == s.Attempt {
+		calls, told, explained := callsOf(seen, s.Attempt), 0, excused(i)
+		for k := range attempts {
+			if a := &attempts[k]; a.Number == s.Attempt {
 				told++
 				explained = explained || a.Redispatched || a.Outcome == OutcomeLost || a.Outcome == OutcomeSuperseded || a.Outcome == ""
 			}
 		}
 		if calls > 1 && (!explained || calls > told+1) {
-			j.rep.Unexplained++
-			j.fault(FaultUnexplained, r, "attempt %d was called %d times, the API tells of %d executions (redispatched or lost: %t)",
-				s.Attempt, calls, told, explained)
+			all = append(all, fmt.Sprintf("attempt %d was called %d times, the API tells of %d executions (redispatched or lost: %t)",
+				s.Attempt, calls, told, explained))
 		}
 	}
+	return all
 }
 
 // movedAfter reports whether the run was rescheduled after call number i, or within the grace

@@ -6,6 +6,8 @@
 //	acks      a head {"source": …}, then {"line", "id", "status", "at"}, one an answer; at in Unix ns
 //	changes   {"run", "kind": "cancel" | "reschedule", "due", "requested", "acked"}, times in RFC 3339
 //	events    requests about recurring jobs with their answers: check.JobEvent
+//	workflows {"name", "body"}, one a workflow as it was put: workflows.Workflow
+//	triggers  requests to run workflows with their answers: workflows.Trigger
 //	seen      what the sink saw; see [SeenWriter]
 //	states    {"run", "state", "at"}, one a change of a run's state
 //

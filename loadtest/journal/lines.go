@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/check/workflows"
 )
 
 // WriteLine writes a document as one line, by one call of w.
@@ -27,6 +28,16 @@ func ReadTasks(r io.Reader) ([]check.Task, error) { return readAll[check.Task](r
 
 // ReadEvents reads requests about recurring jobs with their answers, one a line.
 func ReadEvents(r io.Reader) ([]check.JobEvent, error) { return readAll[check.JobEvent](r, "events") }
+
+// ReadWorkflows reads workflows as they were put, one a line.
+func ReadWorkflows(r io.Reader) ([]workflows.Workflow, error) {
+	return readAll[workflows.Workflow](r, "workflows")
+}
+
+// ReadTriggers reads requests to run workflows with their answers, one a line.
+func ReadTriggers(r io.Reader) ([]workflows.Trigger, error) {
+	return readAll[workflows.Trigger](r, "triggers")
+}
 
 // ReadWatched reads looks at the states of runs, one a line. The file may still grow.
 func ReadWatched(r io.Reader) ([]check.Watched, error) { return readAll[check.Watched](r, "states") }

@@ -27,6 +27,7 @@ const farAhead = time.Hour
 type evidence struct {
 	asked, acks, seen, changes, tasks, states, lost []string
 	recurringEvidence
+	workflowEvidence
 	late check.LatenessBound
 	calm bool
 }
@@ -48,7 +49,7 @@ func newCheck() *cobra.Command {
 		Long: `Read what was asked, what was acknowledged and what the sink saw. Read every run through the API,
 wait for open ones to end, and read everything again --apart later. Print the report. The tenant must be
 the test's own: a run that the files do not ask for is unexpected. With --events recurring jobs are judged
-instead, by the histories of their runs. Exit status 1 if a promise was broken or something could not be
+instead, by the histories of their runs; with --workflows runs of workflows. Exit status 1 if a promise was broken or something could not be
 read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,6 +59,9 @@ read.`,
 			ctx, cancel := withTimeout(cmd.Context(), b.timeout)
 			defer cancel()
 			log := newLog(cmd.ErrOrStderr())
+			if len(ev.workflows) > 0 {
+				return checkWorkflows(ctx, &to, &ev, b, log, cmd.OutOrStdout(), out)
+			}
 			if ev.events != "" {
 				return checkRecurring(ctx, &to, &ev, b, log, cmd.OutOrStdout(), out)
 			}
@@ -114,6 +118,8 @@ read.`,
 	f.StringVar(&ev.end, "end", "", "with --events: end of the observation, RFC 3339: no run that is due later is asked for (required)")
 	f.StringArrayVar(&ev.stops, "stop", nil, "with --events: a span in which no node ran, as FROM,TO in RFC 3339 (may be repeated)")
 	f.StringArrayVar(&ev.kills, "kill", nil, "with --events: when a node was killed, RFC 3339 (may be repeated)")
+	f.StringArrayVar(&ev.workflows, "workflows", nil, "workflows as they were put, one a line (may be repeated)")
+	f.StringArrayVar(&ev.triggers, "triggers", nil, "with --workflows: requests to run them, and their answers, one a line (required, may be repeated)")
 	f.StringArrayVar(&ev.tasks, "tasks", nil, "tasks with limits that jobs name, as the API shows them, one a line (may be repeated)")
 	f.StringArrayVar(&ev.states, "states", nil, "looks at the states of runs that a chaos run wrote (may be repeated)")
 	f.StringArrayVar(&ev.lost, "lost", nil, "a span before a power cut, as FROM,CUT in RFC 3339, whose acknowledged writes the store may have lost (may be repeated)")
@@ -174,12 +180,18 @@ func waitRemoved(ctx context.Context, path string) error {
 func (ev *evidence) complete() error {
 	oneOff := len(ev.asked) + len(ev.acks) + len(ev.changes) + len(ev.tasks)
 	switch {
+	case len(ev.workflows) > 0 && (oneOff > 0 || ev.events != ""):
+		return errors.New("--workflows is about workflows, --events about recurring jobs, --asked, --acks, --changes and --tasks about one-off ones: give one or the other")
+	case len(ev.workflows) > 0 && len(ev.triggers) == 0:
+		return errors.New("--workflows needs --triggers")
+	case len(ev.workflows) > 0:
+		return nil
 	case ev.events != "" && oneOff > 0:
 		return errors.New("--events is about recurring jobs, --asked, --acks, --changes and --tasks about one-off ones: give one or the other")
 	case ev.events != "" && ev.end == "":
 		return errors.New("--events needs --end")
 	case ev.events == "" && (len(ev.asked) == 0 || len(ev.acks) == 0):
-		return errors.New("--asked and --acks are needed, or --events")
+		return errors.New("--asked and --acks are needed, or --events, or --workflows")
 	}
 	return nil
 }
