@@ -125,6 +125,8 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 		play = guaranteesCourse{r}.play
 	case cfg.Scenario == Limits:
 		play = limitsCourse{r}.play
+	case cfg.Scenario == Workflows:
+		play = workflowsCourse{r}.play
 	case cfg.Scenario.Steady():
 		play = steadyCourse{r}.play
 	case cfg.Scenario == ImportCuts:

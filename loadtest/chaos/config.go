@@ -10,6 +10,7 @@ import (
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/schema"
 )
 
 // A Scenario names what happens to the cluster while jobs run.
@@ -54,8 +55,11 @@ const (
 type Config struct {
 	Scenario Scenario // default Faults
 	// in all; default 100,000, at least 200; recurring ones 50,000, Pause 1,000, Stopped 600, at
-	// least 20; Limits 6,000 and a 40th as many recurring ones, at least 400
+	// least 20; Limits 6,000 and a 40th as many recurring ones, at least 400; Workflows 2,000 runs of
+	// workflows, at least 20
 	Jobs int
+	// Items is how many items the largest step of Workflows has; default 1,000.
+	Items int
 	// Lead is from the start of the main import to the first due instant; default 20 s.
 	Lead time.Duration
 	// Warm is how long runs go without a fault before the first due instant: half the rate in
@@ -157,7 +161,7 @@ func (c Config) withDefaults() Config {
 		c.Create = cmp.Or(c.Create, max(leastCreate, time.Duration(c.Jobs)*time.Second/createRate))
 	}
 	c.KillEvery, c.Mix = cmp.Or(c.KillEvery, defaultKillEvery), cmp.Or(c.Mix, defaultMix)
-	c.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
+	c.Concurrency, c.Items = cmp.Or(c.Concurrency, defaultConcurrency), cmp.Or(c.Items, workflowItems)
 	c.Wait, c.Apart, c.Idle = cmp.Or(c.Wait, defaultWait), cmp.Or(c.Apart, defaultApart), cmp.Or(c.Idle, defaultIdle)
 	c.Cluster.Shards = cmp.Or(c.Cluster.Shards, p.Members.Shards)
 	if p.Load != nil || p.Course.Unchanged {
@@ -208,6 +212,18 @@ func (c Config) Validate() error {
 		}
 		if c.Lead < 2*tasksLead {
 			fault("lead is %s, want at least %s for %q: dispatchers must know the tasks by then", c.Lead, 2*tasksLead, c.Scenario)
+		}
+	}
+	if c.Scenario == Workflows {
+		least = minWorkflowRuns
+		if c.Jobs > mostWorkflowRuns {
+			fault("jobs: %d, want at most %d runs of workflows", c.Jobs, mostWorkflowRuns)
+		}
+		if c.Cluster.Nodes < 2 {
+			fault("cluster: %d Carillon nodes; %q needs at least 2, since one is killed", c.Cluster.Nodes, c.Scenario)
+		}
+		if c.Items < 1 || c.Items > schema.MaxItems {
+			fault("items: %d, want 1 to %d", c.Items, schema.MaxItems)
 		}
 	}
 	if c.Jobs < least {

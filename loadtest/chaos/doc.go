@@ -11,6 +11,7 @@
 //	steady.go      a steady load, and waiting until nodes agree
 //	load_counted.go load_soak.go  much or long load, judged by a tally; load_cuts.go: killed imports
 //	recurring.go   recurring jobs; guarantees.go: guarantees; limits.go: rates and limits
+//	workflows.go    workflows
 //	imports.go ask.go changes.go  imports, requests about jobs, cancels and reschedules
 //	links.go resources.go watch.go  cuts and the stream's leader; what members use; states of runs
 //	judge.go lateness.go tally.go   verdicts and their bounds
@@ -40,6 +41,8 @@
 //	            between the judge's two reads
 //	limits      recurring jobs with limits and one-off jobs of tasks with limits, of two tenants with
 //	            a sink and a judge each, since calls of a task name no job
+//	workflows   workflows are put in the lead, and runs of them are asked for over the span; the faults of
+//	            the main job come again each minute
 //	steady      a steady load of all guarantees; everything else stands in the scenario's Plan
 //	load        the Course of the Plan: herd-million, tombstones, soak, import-cuts
 //

@@ -26,6 +26,8 @@ func (r judging) judge(ctx context.Context, out io.Writer) error {
 	switch {
 	case r.cfg.Scenario == Limits:
 		return limitsCourse(r).judge(ctx, out)
+	case r.cfg.Scenario == Workflows:
+		return workflowsCourse(r).judge(ctx, out)
 	case r.cfg.Scenario.Recurs():
 		return r.by(ctx, "check", r.sink, r.recurringArgs(), out, &r.report.Recurring.Check)
 	case r.tally != nil:

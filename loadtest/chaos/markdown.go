@@ -84,14 +84,16 @@ func rowsOf(reports []*Report) []row {
 	rows := slices.Clone(commonRows)
 	recurs := func(r *Report) bool { return r.Recurring != nil && r.Scenario != Limits }
 	limits := func(r *Report) bool { return r.Scenario == Limits }
+	workflows := func(r *Report) bool { return r.Scenario == Workflows }
 	for _, part := range []struct {
 		rows []row
 		is   func(*Report) bool
 	}{
 		{guaranteeRows, func(r *Report) bool { return r.Scenario.Guards() || r.Scenario.Steady() }},
-		{oneOffRows, func(r *Report) bool { return !recurs(r) && !limits(r) }},
+		{oneOffRows, func(r *Report) bool { return !recurs(r) && !limits(r) && !workflows(r) }},
 		{recurringRows, recurs},
 		{limitsRows, limits},
+		{workflowRows, workflows},
 	} {
 		if !slices.ContainsFunc(reports, part.is) {
 			continue
@@ -187,9 +189,7 @@ var oneOffRows = []row{
 		}
 		return "none"
 	}},
-	{"arrivals: mean, peak second, last", func(r *Report) string {
-		return fmt.Sprintf("%.0f/s, %d/s, %.1f s after the first due instant", r.Rates.Mean, r.Rates.Peak, r.Rates.Last)
-	}},
+	{"arrivals: mean, peak second, last", arrivalsCell},
 	{"CPU idle, s/s", coresIn("idle")},
 	{"CPU of the main import, µs/line", func(r *Report) string {
 		lines, _, _ := counts(r.Settings.Jobs)
@@ -201,6 +201,10 @@ var oneOffRows = []row{
 	{"CPU of the runs (from the import's end), µs/run", func(r *Report) string {
 		return cpuText(r, "runs", func(Phase) float64 { return float64(r.Check.Done) }, 1e6, 0)
 	}},
+}
+
+func arrivalsCell(r *Report) string {
+	return fmt.Sprintf("%.0f/s, %d/s, %.1f s after the first due instant", r.Rates.Mean, r.Rates.Peak, r.Rates.Last)
 }
 
 // nodesText says which roles the nodes have.
@@ -367,6 +371,10 @@ func summaryRow(r *Report) string {
 		if c.Seen.Max > late.Max {
 			late, bound = c.Seen, c.Bound
 		}
+	}
+	if res := r.Workflows; res != nil {
+		c := &res.Check
+		missed, early, surplus, late, bound = c.Missed, c.Early, c.DuplicateExecutions, c.Late, c.Bound
 	}
 	if !r.Judged {
 		return fmt.Sprintf("| %s | %s: not judged | %s, %s | %d | | | |", r.Scenario, verdict, r.Commit, r.Began.UTC().Format(time.DateOnly), r.Settings.Jobs)

@@ -95,7 +95,7 @@ func memberNamesOf(members cluster.Spec) []string {
 }
 
 // Plans lists all scenarios in the order in which they are shown.
-var Plans = slices.Concat(classicPlans, networkPlans, processPlans, buildPlans, diskPlans, loadPlans)
+var Plans = slices.Concat(classicPlans, networkPlans, processPlans, buildPlans, diskPlans, loadPlans, workflowPlans)
 
 // families are the acts that families of plans bring with them.
 var families = []acts{buildActs, diskActs}

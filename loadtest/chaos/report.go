@@ -78,6 +78,9 @@ type Report struct {
 	// Recurring is the part about recurring jobs; nil without them.
 	Recurring *RecurringResult `json:"recurring,omitempty"`
 
+	// Workflows is the part about workflows; nil without them.
+	Workflows *WorkflowsResult `json:"workflows,omitempty"`
+
 	// DroppedPackets is how many packets cuts of links have dropped.
 	DroppedPackets int `json:"dropped_packets,omitempty"`
 	// Older is the commit of the older build; only in TwoBuilds.
@@ -87,7 +90,7 @@ type Report struct {
 	// Broken are promises that this program itself saw broken, in words.
 	Broken []string `json:"broken,omitempty"`
 
-	// Judged: Check (or Recurring.Check) holds the judge's report. A run without is a failed one.
+	// Judged: Check (or Recurring.Check, or Workflows.Check) holds the judge's report. A run without is a failed one.
 	Judged bool         `json:"judged"`
 	Check  check.Report `json:"check"`
 }
@@ -101,6 +104,7 @@ func (r *Report) Faults() []string {
 		faults = append(faults, r.verdicts()...)
 	}
 	faults = append(faults, r.limitsFaults()...)
+	faults = append(faults, r.workflowsFaults()...)
 	faults = append(faults, r.guaranteeFaults()...)
 	faults = append(faults, r.steadyFaults()...)
 	for _, i := range r.Imports {

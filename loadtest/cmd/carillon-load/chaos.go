@@ -116,7 +116,8 @@ then the folder with all logs, jobs, answers and arrivals is kept, and named.`,
 	f.BoolVar(&summary, "summary", false, "show a row of FAULTS.md for each of the reports (JSON) that are named")
 	f.StringVar(&cfg.Older, "older", "", "two-builds: commit of the older build (default the one before the newest migration, if that one only adds)")
 	f.IntVar(&cfg.Rate, "rate", 0, "scenarios with a steady load, and soak: runs due a second (default as the scenario says)")
-	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate; recurring ones as the scenario says")
+	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate; recurring ones and runs of workflows as the scenario says")
+	f.IntVar(&cfg.Items, "items", 0, "workflows: items of the largest step (default 1000)")
 	f.DurationVar(&span, "span", 0, "recurring: from the start that the jobs state to their end (default 5m); pause and stopped: from the last creation to the end of the observation, without --stop (default 2m); soak: of the load (default 2h)")
 	f.DurationVar(&cfg.Create, "create", 0, "recurring: how long the creation of all jobs may take, before they start (default as at 125 jobs a second)")
 	f.DurationVar(&cfg.Every, "every", 0, "recurring jobs: distance of two runs of a job (default as the scenario says)")
@@ -140,7 +141,7 @@ then the folder with all logs, jobs, answers and arrivals is kept, and named.`,
 	f.DurationVar(&cfg.Wait, "wait", 2*time.Minute, "how long runs may take to end after the last due instant")
 	f.DurationVar(&cfg.Apart, "apart", 30*time.Second, "how long the second read comes after the first")
 	f.DurationVar(&cfg.Idle, "idle", 5*time.Second, "how long the idle cluster is measured before the import")
-	f.DurationVar(&timeout, "timeout", 20*time.Minute, "bound of the whole (recurring jobs and guarantees: default 1h); 0 = none")
+	f.DurationVar(&timeout, "timeout", 20*time.Minute, "bound of the whole (recurring jobs, guarantees and workflows: default 1h); 0 = none")
 	f.StringVar(&cfg.Dir, "dir", "", "folder for everything, empty or missing, which is kept (default: a temporary one, kept on failure)")
 	f.StringVar(&out, "out", filepath.Join(".local", "chaos"), "folder for the report: <scenario>.json and <scenario>.md")
 	f.StringSliceVar(&beside, "beside", nil, "reports (JSON) to show beside this one")
@@ -181,7 +182,10 @@ func planFlags(cfg *chaos.Config, span time.Duration, stated func(name string) b
 		timeout = longTimeout
 		unless(stated, "lead", &cfg.Lead, 0)
 		fallthrough
-	case s == chaos.Limits:
+	case s == chaos.Limits, s == chaos.Workflows:
+		if s == chaos.Workflows {
+			timeout = longTimeout
+		}
 		unless(stated, "jobs", &cfg.Jobs, 0)
 		unless(stated, "rate-span", &cfg.Span, 0)
 		return timeout, nil

@@ -112,6 +112,17 @@ func TestLimitsHaveDefaultsOfTheirOwn(t *testing.T) {
 	}
 }
 
+func TestWorkflowsHaveDefaultsOfTheirOwn(t *testing.T) {
+	cfg := chaos.Config{Scenario: chaos.Workflows, Jobs: 100_000, Span: time.Minute}
+	timeout, err := planFlags(&cfg, 0, func(name string) bool { return name == "cassandra" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := cfg.Cluster; cfg.Jobs != 0 || cfg.Span != 0 || c.Cassandra != 0 || c.NATS != 3 || c.Nodes != 3 || timeout != longTimeout {
+		t.Errorf("planFlags = %+v and %s, want what was stated, the scenario's defaults else, and an hour", cfg, timeout)
+	}
+}
+
 // A check that something is to be done between the reads of waits for it.
 func TestMarkIsWaitedFor(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
