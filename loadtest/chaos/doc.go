@@ -42,7 +42,7 @@
 //	limits      recurring jobs with limits and one-off jobs of tasks with limits, of two tenants with
 //	            a sink and a judge each, since calls of a task name no job
 //	workflows   workflows are put in the lead, and runs of them are asked for over the span; the faults of
-//	            the main job come again each minute
+//	            the main job come again, of nodes each minute, of the others each third
 //	steady      a steady load of all guarantees; everything else stands in the scenario's Plan
 //	load        the Course of the Plan: herd-million, tombstones, soak, import-cuts
 //

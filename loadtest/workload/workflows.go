@@ -171,20 +171,20 @@ func (w Workflows) drawPlace(s *workflows.Step, i int, rng *rand.Rand) {
 // drawWork draws what a step does.
 func (w Workflows) drawWork(s *workflows.Step, workflow string, i int, rng *rand.Rand) {
 	manner, retry := "", patient
-	switch kind := rng.IntN(40); {
-	case kind < 3:
+	switch kind := rng.IntN(80); {
+	case kind < 6:
 		s.Wait = &workflows.Wait{For: check.Span(time.Duration(500+rng.IntN(2500)) * time.Millisecond)}
 		return
-	case kind < 5:
+	case kind < 10:
 		s.ForEach = &workflows.ForEach{Input: "/few"}
 		s.Payload = json.RawMessage(`{"item":{"$item":""}}`)
-	case kind < 10:
+	case kind < 20:
 		manner = "fail-1"
-	case kind < 16:
+	case kind < 32:
 		manner = fmt.Sprintf("work-%dms", 50+rng.IntN(450))
-	case kind == 16:
+	case kind == 32:
 		manner = "status-404" // it is refused for good
-	case kind == 17:
+	case kind == 33:
 		manner, retry = "fail", hopeless
 	}
 	w.call(s, workflow, i+1, manner, retry)
