@@ -241,8 +241,8 @@ func (r *Report) workflowsFaults() []string {
 	var faults []string
 	c := &r.Workflows.Check
 	if c.Failed() {
-		faults = append(faults, fmt.Sprintf("missed %d, extra %d, stuck %d, untrue %d, early %d, unexplained duplicates %d, too late %d, unreadable %d, record of the sink complete: %t",
-			c.Missed, c.Extra, c.Stuck, c.Untrue, c.Early, c.Unexplained, c.TooLate, c.Unreadable+c.Unread+c.Unlisted, c.SeenAll))
+		faults = append(faults, fmt.Sprintf("missed %d, extra %d, stuck %d, untrue %d, early %d, unexplained duplicates %d, called twice by one process %d, too late %d, unreadable %d, record of the sink complete: %t",
+			c.Missed, c.Extra, c.Stuck, c.Untrue, c.Early, c.Unexplained, c.CalledTwice, c.TooLate, c.Unreadable+c.Unread+c.Unlisted, c.SeenAll))
 	}
 	for _, n := range []struct {
 		n    int
@@ -283,8 +283,8 @@ var workflowRows = []row{
 	{"**untrue, early**", ofWorkflows(func(_ *Report, res *WorkflowsResult) string {
 		return fmt.Sprintf("**%d, %d**", res.Check.Untrue, res.Check.Early)
 	})},
-	{"duplicate executions, of which unexplained", ofWorkflows(func(_ *Report, res *WorkflowsResult) string {
-		return fmt.Sprintf("%d, %d", res.Check.DuplicateExecutions, res.Check.Unexplained)
+	{"duplicate executions; unexplained, called twice by one process", ofWorkflows(func(_ *Report, res *WorkflowsResult) string {
+		return fmt.Sprintf("%d; %d, %d", res.Check.DuplicateExecutions, res.Check.Unexplained, res.Check.CalledTwice)
 	})},
 	{"unreadable runs, steps, windows", ofWorkflows(func(_ *Report, res *WorkflowsResult) string {
 		return fmt.Sprintf("%d, %d, %d", res.Check.Unreadable, res.Check.Unread, res.Check.Unlisted)

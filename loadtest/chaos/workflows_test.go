@@ -104,6 +104,7 @@ func TestWorkflowsReport(t *testing.T) {
 		{"untrue", func(r *Report) { r.Workflows.Check.Untrue = 7 }, "untrue 7"},
 		{"early", func(r *Report) { r.Workflows.Check.Early = 7 }, "early 7"},
 		{"unexplained", func(r *Report) { r.Workflows.Check.Unexplained = 7 }, "unexplained duplicates 7"},
+		{"called twice", func(r *Report) { r.Workflows.Check.CalledTwice = 7 }, "called twice by one process 7"},
 		{"unlisted", func(r *Report) { r.Workflows.Check.Unlisted = 7 }, "unreadable 7"},
 		{"an incomplete record", func(r *Report) { r.Workflows.Check.SeenAll = false }, "complete: false"},
 		{"no items", func(r *Report) { r.Workflows.Check.Items = 0 }, "no item ran"},

@@ -310,21 +310,27 @@ func (j *judge) sameProcess(r *run) {
 			}
 		}
 	}
-	last := r.last()
-	if last == nil {
-		return
+	if last := r.last(); last != nil {
+		if why := StartedTwice(last.Attempts); why != "" {
+			j.rep.CalledTwice++
+			j.fault(FaultCalledTwice, r, "%s", why)
+		}
 	}
-	for i := range last.Attempts {
-		a := &last.Attempts[i]
-		for k := range last.Attempts[:i] {
-			b := &last.Attempts[k]
+}
+
+// StartedTwice says in words which attempt of a run one process has started twice, by its records; ""
+// = none. Two starts by executors of one name within RestartLeast are of one process.
+func StartedTwice(attempts []Attempt) string {
+	for i := range attempts {
+		a := &attempts[i]
+		for k := range attempts[:i] {
+			b := &attempts[k]
 			if a.Number != b.Number || a.Executor == "" || a.Executor != b.Executor || a.StartedAt.IsZero() || b.StartedAt.IsZero() ||
 				a.StartedAt.Sub(b.StartedAt).Abs() >= RestartLeast {
 				continue
 			}
-			j.rep.CalledTwice++
-			j.fault(FaultCalledTwice, r, "%s started attempt %d %s and %s", a.Executor, a.Number, stamp(b.StartedAt), stamp(a.StartedAt))
-			return
+			return fmt.Sprintf("%s started attempt %d %s and %s", a.Executor, a.Number, stamp(b.StartedAt), stamp(a.StartedAt))
 		}
 	}
+	return ""
 }

@@ -127,6 +127,10 @@ func (j *judge) judgeEach(r *run, n *node, id string, seen []*check.Sighting) {
 		j.fault(check.FaultUnreadable, r.Ref.String(), id, "step %s was called twice as one attempt, and its records were not read", n.Name)
 		return
 	}
+	if why := check.StartedTwice(o.Second.Run.Attempts); why != "" {
+		j.rep.CalledTwice++
+		j.fault(check.FaultCalledTwice, r.Ref.String(), id, "step %s: %s", n.Name, why)
+	}
 	for _, why := range check.SurplusCalls(o.Second.Run.Attempts, seen, func(int) bool { return false }) {
 		j.rep.Unexplained++
 		j.fault(check.FaultUnexplained, r.Ref.String(), id, "step %s: %s", n.Name, why)

@@ -26,7 +26,7 @@
 //     answers; or a run that was at an end at the first read, and at another one at the second.
 //  7. Duplicate execution: a call while an earlier one of the step's run had not ended in failure. It
 //     is counted. It is a fault if the records of the step's run do not explain it
-//     (check.SurplusCalls).
+//     (check.SurplusCalls), or if one process has started one attempt twice (check.StartedTwice).
 //  8. Too late: a first call of a step more than [History].Late after its condition was met. Items are
 //     left out: they wait for one another.
 //  9. What could not be read is unreadable, and fails the report.

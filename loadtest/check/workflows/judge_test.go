@@ -281,6 +281,18 @@ func TestEveryFaultIsFound(t *testing.T) {
 			want: func(r *workflows.Report) { r.DuplicateExecutions++; r.Unexplained++; r.Sightings++ },
 		},
 		{
+			name: "one process started an attempt twice", fault: check.FaultCalledTwice,
+			forge: func(w *world) {
+				w.call(6, 0, 1, 60, 65, 200)
+				one := redispatched
+				one.Executor, one.StartedAt = "carillon-1", at(50)
+				other := one
+				other.StartedAt = at(60)
+				w.record(6, check.Succeeded, one, other)
+			},
+			want: func(r *workflows.Report) { r.DuplicateExecutions++; r.CalledTwice++; r.Sightings++ },
+		},
+		{
 			name: "a second call whose records were not read", fault: check.FaultUnreadable,
 			forge: func(w *world) { w.call(6, 0, 1, 60, 65, 200) },
 			want:  func(r *workflows.Report) { r.DuplicateExecutions++; r.Unread++; r.Sightings++ },

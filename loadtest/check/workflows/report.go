@@ -48,9 +48,10 @@ type Report struct {
 	Early int `json:"early"`
 
 	// DuplicateExecutions counts surplus calls, Unexplained the attempts of which the records do not
-	// explain them.
+	// explain them, CalledTwice the runs of steps of which one process has started an attempt twice.
 	DuplicateExecutions int `json:"duplicate_executions"`
 	Unexplained         int `json:"unexplained_duplicates"`
+	CalledTwice         int `json:"called_twice_by_one_process"`
 
 	// Unreadable counts workflow runs, Unread runs of steps that were called twice, Unlisted windows of
 	// time.
@@ -72,7 +73,7 @@ type Report struct {
 
 // Failed reports whether a promise was broken, or too much is unknown to confirm it.
 func (r *Report) Failed() bool {
-	broken := r.Missed + r.Extra + r.Stuck + r.Untrue + r.Early + r.Unexplained + r.TooLate
+	broken := r.Missed + r.Extra + r.Stuck + r.Untrue + r.Early + r.Unexplained + r.CalledTwice + r.TooLate
 	unknown := r.Unreadable + r.Unread + r.Unlisted
 	return broken+unknown > 0 || !r.SeenAll
 }
@@ -84,7 +85,7 @@ func (j *judge) sum() Report {
 	rep.SeenAll, rep.Sightings, rep.Late = j.h.SeenAll, len(j.h.Seen), check.SumLateness(j.late)
 	rep.Faults = []check.Fault{}
 	for _, k := range []check.Kind{
-		check.FaultMissed, FaultExtra, FaultStuck, FaultUntrue, check.FaultEarly, check.FaultUnexplained, check.FaultTooLate,
+		check.FaultMissed, FaultExtra, FaultStuck, FaultUntrue, check.FaultEarly, check.FaultUnexplained, check.FaultCalledTwice, check.FaultTooLate,
 		check.FaultUnreadable, check.FaultDuplicateExecution,
 	} {
 		rep.Faults = append(rep.Faults, j.faults[k]...)
@@ -112,7 +113,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	p("stuck\t%d\t", r.Stuck)
 	p("untrue\t%d\t", r.Untrue)
 	p("early\t%d\t", r.Early)
-	p("duplicate executions\t%d\t(allowed as far as they are explained; unexplained %d)", r.DuplicateExecutions, r.Unexplained)
+	p("duplicate executions\t%d\t(allowed as far as they are explained; unexplained %d, called twice by one process %d)", r.DuplicateExecutions, r.Unexplained, r.CalledTwice)
 	p("unreadable\t%d\t(runs of steps that were called twice %d, windows not listed %d)", r.Unreadable, r.Unread, r.Unlisted)
 	p("too late\t%d\t(bound: %s)", r.TooLate, r.Bound)
 	p("sink saw\t%d\t(record complete: %t)", r.Sightings, r.SeenAll)
