@@ -184,7 +184,7 @@ func (o *Orchestrator) endRuns(ctx context.Context, all []*advance) {
 // be kept has failed.
 func (a ending) putOut(ctx context.Context) (err error) {
 	var failure *workflow.Failure
-	if a.output, err = (outputs(a)).ofRun(ctx); errors.As(err, &failure) {
+	if a.output, err = outputs(a).ofRun(ctx); errors.As(err, &failure) {
 		a.end = &workflow.Action{Kind: workflow.EndRun, Verdict: workflow.Failed, Reason: failure.Error()}
 		err = nil
 	}

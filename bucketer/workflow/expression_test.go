@@ -54,8 +54,8 @@ func TestConditions(t *testing.T) {
 		`timestamp(input.at) < timestamp("2026-11-21T08:00:00Z")`:                   true,
 		`duration("1h") > duration("59m")`:                                          true,
 		`(steps.a.output.missing || true) && (true || steps.a.output.missing)`:      true, // as CEL says
-		`dyn(input.n) == "3"`:                                                       false,
-		`[input.n, 1].exists(x, [2, 3].exists(y, x == y))`:                          true,
+		`dyn(input.n) == "3"`:                              false,
+		`[input.n, 1].exists(x, [2, 3].exists(y, x == y))`: true,
 	} {
 		got, err := holds(t, expression, input, output)
 		if err != nil || got != want {
