@@ -59,6 +59,9 @@ func TestIdleShardsAreCheap(t *testing.T) {
 		calls := 0
 		for op, tally := range r.counts.Tallies() {
 			t.Logf("%s: %d", op, tally.Calls)
+			if op == "Listening" { // the node's, however many shards it has: once a second
+				continue
+			}
 			calls += tally.Calls
 			if op == "AdvanceCursor" {
 				calls += tally.Calls // two statements in Cassandra: each number has its own timestamp
