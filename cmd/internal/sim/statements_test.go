@@ -10,7 +10,7 @@ import (
 // idle are the statements of a node without jobs.
 var idle = map[string]bool{
 	"AdvanceCursor": true, "Cursors": true, "Cursor": true, "Entries": true, "EntryIDs": true, "Session": true, "Settings": true, "SwapSession": true, "Time": true,
-	"LimitsWithWaiters": true, "RatedTasks": true,
+	"LimitsWithWaiters": true, "RatedTasks": true, "Listening": true,
 }
 
 // TestStatementsOfJobs reports, as attributes, the statements of a node; `make bench-gate` compares
