@@ -8,7 +8,7 @@ type PublishedEvent struct {
 	Tenant, Name string // "" where the subject does not say them
 	Body         []byte
 	// Key is the same whenever the event is handed out: the client's message id (Nats-Msg-Id), or else
-	// its place in the stream.
+	// its place in the stream and when it was stored there.
 	Key string
 }
 

@@ -31,9 +31,9 @@ func (q *Queue) ConsumeEvents(ctx context.Context, f func(ctx context.Context, e
 	r := &eventReader{q, f}
 	var failed error // the last time
 	for ctx.Err() == nil {
-		s, c, err := q.streams.ensureEvents(ctx)
+		c, err := q.streams.ensureEvents(ctx)
 		for err == nil && ctx.Err() == nil {
-			failed, err = nil, r.pull(ctx, s, c)
+			failed, err = nil, r.pull(ctx, c)
 		}
 		if err == nil || ctx.Err() != nil {
 			continue
@@ -51,9 +51,9 @@ func (q *Queue) ConsumeEvents(ctx context.Context, f func(ctx context.Context, e
 }
 
 // ensureEvents makes the stream of events and its consumer, or finds them.
-func (ss *streams) ensureEvents(ctx context.Context) (jetstream.Stream, jetstream.Consumer, error) {
+func (ss *streams) ensureEvents(ctx context.Context) (jetstream.Consumer, error) {
 	if _, err := ss.current(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*callTimeout)
 	defer cancel()
@@ -67,16 +67,16 @@ func (ss *streams) ensureEvents(ctx context.Context) (jetstream.Stream, jetstrea
 		})
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("stream of events: %w", err)
+		return nil, fmt.Errorf("stream of events: %w", err)
 	}
 	c, err := s.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: eventConsumer, Description: "events to be taken in", DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckExplicitPolicy,
 		AckWait: queue.AckWait, MaxAckPending: eventsPending, MaxDeliver: -1,
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("consumer of events: %w", err)
+		return nil, fmt.Errorf("consumer of events: %w", err)
 	}
-	return s, c, nil
+	return c, nil
 }
 
 // eventReader hands events to f.
@@ -86,14 +86,14 @@ type eventReader struct {
 }
 
 // pull pulls once, and hands what came to f.
-func (q *eventReader) pull(ctx context.Context, s jetstream.Stream, c jetstream.Consumer) error {
+func (q *eventReader) pull(ctx context.Context, c jetstream.Consumer) error {
 	batch, err := c.Fetch(eventBatch, jetstream.FetchMaxWait(eventPull))
 	if err != nil {
 		return err
 	}
 	var wg sync.WaitGroup
 	for m := range batch.Messages() {
-		wg.Go(func() { q.take(ctx, s, m) })
+		wg.Go(func() { q.take(ctx, m) })
 	}
 	wg.Wait()
 	if err := batch.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, jetstream.ErrNoMessages) {
@@ -102,7 +102,7 @@ func (q *eventReader) pull(ctx context.Context, s jetstream.Stream, c jetstream.
 	return nil
 }
 
-func (q *eventReader) take(ctx context.Context, s jetstream.Stream, m jetstream.Msg) {
+func (q *eventReader) take(ctx context.Context, m jetstream.Msg) {
 	e := queue.PublishedEvent{Body: m.Data(), Key: m.Headers().Get(nats.MsgIdHdr)}
 	e.Tenant, e.Name, _ = q.cfg.Names.ParseEvent(m.Subject())
 	if e.Key == "" {
@@ -112,7 +112,8 @@ func (q *eventReader) take(ctx context.Context, s jetstream.Stream, m jetstream.
 			_ = m.Term() // no message of a stream
 			return
 		}
-		e.Key = incarnation(s) + "/" + strconv.FormatUint(meta.Sequence.Stream, 10)
+		// A stream that was made anew counts from 1 again, but stores at another instant.
+		e.Key = strconv.FormatInt(meta.Timestamp.UnixNano(), 10) + "/" + strconv.FormatUint(meta.Sequence.Stream, 10)
 	}
 	err := q.f(ctx, e)
 	switch {

@@ -123,6 +123,22 @@ func TestEventsOfClientsAreTakenIn(t *testing.T) {
 		}
 		return len(s.of("later")) > 0
 	})
+	// The new stream counts from 1 again: no event has the key of another.
+	for range 4 {
+		if err := publishEvent(queue.DefaultNames.Event("t", "later"), "", `1`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "more events of the new stream", func() bool { return len(s.of("later")) >= 5 })
+	keys := make(map[string]string)
+	for _, name := range []string{"twice", "refused", "later"} {
+		for _, e := range s.of(name) {
+			if other, ok := keys[e.Key]; ok && other != name {
+				t.Errorf("an event %s and an event %s have the key %s", name, other, e.Key)
+			}
+			keys[e.Key] = name
+		}
+	}
 	// One that is too large is refused by the server: its publisher hears of it.
 	var api *natsjs.APIError
 	large := `"` + strings.Repeat("x", schema.MaxPayload+8192) + `"`
