@@ -60,7 +60,7 @@ func (f *authFlags) state(cmd *cobra.Command, w *schema.Work) error {
 		w.HTTP.Auth = nil
 		return nil
 	}
-	text, err := readJSON("auth", f.auth, cmd.InOrStdin())
+	text, err := readJSON("--auth", f.auth, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}

@@ -155,7 +155,7 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 		return job, err
 	}
 	if given("payload") {
-		if job.Payload, err = readJSON("payload", f.payload, cmd.InOrStdin()); err != nil {
+		if job.Payload, err = readJSON("--payload", f.payload, cmd.InOrStdin()); err != nil {
 			return job, err
 		}
 	}
@@ -182,8 +182,8 @@ func pairs(flag string, texts []string, separator string) (map[string]string, er
 	return m, nil
 }
 
-// readJSON returns what a flag states: JSON, @file, or - for in.
-func readJSON(flag, text string, in io.Reader) (json.RawMessage, error) {
+// readJSON returns what a flag or an argument of that name states: JSON, @file, or - for in.
+func readJSON(name, text string, in io.Reader) (json.RawMessage, error) {
 	stated := []byte(text)
 	var err error
 	file, isFile := strings.CutPrefix(text, "@")
@@ -195,10 +195,10 @@ func readJSON(flag, text string, in io.Reader) (json.RawMessage, error) {
 		stated, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", flag, err)
+		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	if !json.Valid(stated) {
-		return nil, cli.Usagef("--%s: %.60q is not JSON (a text needs its quotes: '\"text\"')", flag, stated)
+		return nil, cli.Usagef("%s: %.60q is not JSON (a text needs its quotes: '\"text\"')", name, stated)
 	}
 	return stated, nil
 }

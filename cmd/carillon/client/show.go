@@ -58,6 +58,8 @@ func scheduleOf(j *httpapi.Job) string {
 		return s.Cron
 	case s.Every > 0:
 		return "every " + showSpan(s.Every.Std())
+	case j.On != nil:
+		return "on " + j.On.Event
 	}
 	return "once"
 }

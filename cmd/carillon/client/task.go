@@ -177,7 +177,7 @@ func (f *taskFlags) state(cmd *cobra.Command, task *request.TaskRequest) error {
 	if given("payload-schema") {
 		if task.PayloadSchema = nil; f.schema != "none" {
 			var err error
-			if task.PayloadSchema, err = readJSON("payload-schema", f.schema, cmd.InOrStdin()); err != nil {
+			if task.PayloadSchema, err = readJSON("--payload-schema", f.schema, cmd.InOrStdin()); err != nil {
 				return err
 			}
 		}

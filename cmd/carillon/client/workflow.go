@@ -53,7 +53,10 @@ func workflowRow(w *httpapi.Workflow) []string {
 
 // workflowSchedule says in a few words when a workflow is due.
 func workflowSchedule(w *httpapi.Workflow) string {
-	if w.Schedule == nil {
+	switch {
+	case w.On != nil:
+		return "on " + w.On.Event
+	case w.Schedule == nil:
 		return "when triggered"
 	}
 	return scheduleOf(&httpapi.Job{Schedule: *w.Schedule})

@@ -42,7 +42,7 @@ func workflowRunCommand(r *cli.Remote) *cobra.Command {
 		var input []byte
 		if cmd.Flags().Changed("payload") {
 			var err error
-			if input, err = readJSON("payload", payload, cmd.InOrStdin()); err != nil {
+			if input, err = readJSON("--payload", payload, cmd.InOrStdin()); err != nil {
 				return err
 			}
 		}
