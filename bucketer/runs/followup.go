@@ -13,7 +13,8 @@ import (
 
 // FollowUp writes what follows from the records: the retry entries that they name, a dead letter
 // for each run that failed for good, a line of history for each run of a job that can have many, and
-// events of the system where somebody listens. A run whose retry is too large for the store has failed for good.
+// events of the system where somebody listens. A run whose retry is too large for the store has
+// failed for good.
 //
 // done is called exactly once for each, as in SubmitBatch. Everything is a function of entry and
 // record. So any node may call FollowUp again: it writes the same rows.

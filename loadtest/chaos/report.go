@@ -90,7 +90,8 @@ type Report struct {
 	// Broken are promises that this program itself saw broken, in words.
 	Broken []string `json:"broken,omitempty"`
 
-	// Judged: Check (or Recurring.Check, or Workflows.Check) holds the judge's report. A run without is a failed one.
+	// Judged: Check (or Recurring.Check, or Workflows.Check) holds the judge's report. A run without is
+	// a failed one.
 	Judged bool         `json:"judged"`
 	Check  check.Report `json:"check"`
 }
