@@ -1,0 +1,41 @@
+package dispatcher
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/bucketer/orchestration"
+	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/dispatcher/shardstate"
+	"carillon.dev/carillon/schema"
+)
+
+// TestAStepIsOpenUntilItsWorkflowRunWasAdvanced: the entry of a step's run stays open from its end
+// until its workflow run was advanced past that. If we crash in between, the next owner finds it.
+func TestAStepIsOpenUntilItsWorkflowRunWasAdvanced(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		s := r.shardOf(r.idle(), 0)
+		now := time.Now()
+		whole := r.entry(now, 0, schema.Spec{Workflow: &schema.WorkflowRun{}})
+		e := r.entry(now, 0, schema.Spec{Step: &schema.Step{Workflow: whole.ID, Name: "a"}})
+		s.state.Add(&queue.Envelope{Entry: e})
+
+		s.workflows.finished(&schema.Notice{Entry: e.ID, Run: e.ID, Attempt: 1, Succeeded: true})
+		run := s.workflows.runs[whole.ID]
+		if p := pending(s, e.ID); p == nil || p.Phase != shardstate.Finishing || run == nil || len(run.finished) != 1 {
+			t.Fatalf("after its notice the entry is %+v, want it open until the workflow run was advanced", p)
+		}
+		finished := run.finished
+		run.finished = nil
+
+		s.workflows.advanced(t.Context(), &orchestration.Turn{Run: whole.ID, Err: errors.New("the store failed")}, finished, now)
+		if pending(s, e.ID) == nil || len(run.finished) != 1 {
+			t.Fatal("the entry was closed although its workflow run could not be advanced")
+		}
+		s.workflows.advanced(t.Context(), &orchestration.Turn{Run: whole.ID, State: new(orchestration.State)}, finished, now)
+		if pending(s, e.ID) != nil {
+			t.Error("the entry is open although its workflow run was advanced")
+		}
+	})
+}
