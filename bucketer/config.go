@@ -158,7 +158,7 @@ func New(c Config) (*Bucketer, error) {
 	known := &clock{wall: c.Now, halted: c.Halted}
 	w := &Writer{
 		Rows:      &Rows{store: c.Store, calls: make(chan struct{}, callsInFlight)},
-		listening: &listening{from: c.Store, logger: c.Logger},
+		listening: &listening{from: c.Store, logger: c.Logger, now: c.Now},
 		hints:     c.Hints, clock: known, now: known.now, log: c.Logger, metrics: newMetrics(c.Registerer),
 	}
 	return &Bucketer{Writer: w, halted: c.Halted, fill: newFill(), tasks: NewTaskCache(c.Store, c.Now)}, nil

@@ -12,11 +12,17 @@ func (w *Writer) EntryOf(job *Job, id schema.EntryID, now time.Time) (schema.Ent
 	if nominal.IsZero() {
 		nominal = id.Time()
 	}
-	return schema.NewEntry(id, schema.Spec{
+	spec := schema.Spec{
 		Tenant: job.Tenant, Nominal: nominal.UTC().Truncate(time.Millisecond), Accepted: now.UnixMicro(),
 		Trigger: job.Trigger, Origin: job.Origin, Priority: job.Priority, Task: job.Task, Work: job.Work,
 		Misfire: job.Misfire, Labels: job.Labels, Key: job.Key, BodyHash: job.BodyHash,
-	}, job.Payload, w.Expiry(id.Time(), now))
+	}
+	last := id.Time()
+	if job.After != nil {
+		last = last.Add(job.After.Deadline.Std())
+		spec.Kind, spec.Of, spec.Trigger, spec.Join = schema.KindJoin, id, schema.TriggerDependency, &schema.Join{After: *job.After, Until: last.UTC()}
+	}
+	return schema.NewEntry(id, spec, job.Payload, w.Expiry(last, now))
 }
 
 // LaterStart makes, without writing it, a later entry of e's run under id: same work and payload,

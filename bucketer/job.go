@@ -23,6 +23,9 @@ type Job struct {
 	Trigger schema.Trigger
 	Origin  schema.RunID // the run that this one repeats
 
+	// After: the job waits until other one-off jobs have ended; At is then zero.
+	After *schema.After
+
 	// Key is the idempotency key, if any, and BodyHash the hash of the body it came with.
 	Key, BodyHash string
 	// KeyUntil is until when the key is kept, if that is later than a day from now.

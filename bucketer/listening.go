@@ -13,45 +13,90 @@ const (
 	// listeningEvery is how often it is read which tenants listen to events of the system: so soon
 	// after somebody subscribed they follow.
 	listeningEvery = time.Second
-	// listeningPage bounds the tenants of one read.
+	// listeningPage bounds the names of one read.
 	listeningPage = 1000
+	// listeningWithin is how long what was read counts. After that any tenant may listen.
+	listeningWithin = 2 * time.Second
 )
 
-// listening knows which tenants have subscribed to events of the system. All others cost a look into
-// a map for each record of a run.
+// listening knows of which tenants the ends of runs have consequences: they have subscribed to events
+// of the system, or have jobs that run after others. All others cost a look into a map for each
+// record of a run.
 type listening struct {
-	from    schema.SubscriptionStore
-	logger  *slog.Logger
-	tenants atomic.Pointer[map[string]struct{}]
+	from   schema.SubscriptionStore
+	logger *slog.Logger
+	now    func() time.Time
+	known  atomic.Pointer[listeners]
 }
 
-// Announces reports whether somebody of a tenant may listen to events of the system about its runs.
-func (l *listening) Announces(tenant string) bool {
-	all := l.tenants.Load()
-	if all == nil {
+// listeners is what was read.
+type listeners struct {
+	at    time.Time            // when the read began, monotonic
+	names map[string]time.Time // since when we know of each
+}
+
+// has reports whether a name is known.
+func (l *listeners) has(name string) bool {
+	if l == nil {
 		return false
 	}
-	_, ok := (*all)[tenant]
+	_, ok := l.names[name]
 	return ok
 }
 
-// RefreshListening reads which tenants listen.
+// Announces reports whether the end of a run of a tenant may have consequences for others.
+func (l *listening) Announces(tenant string) bool { return l.Listens(tenant) || l.HasDependents(tenant) }
+
+// Listens reports whether somebody of a tenant listens to events of the system about its runs.
+func (l *listening) Listens(tenant string) bool { return l.known.Load().has(tenant) }
+
+// HasDependents reports whether jobs of a tenant may run after others. While that cannot be read they
+// may.
+func (l *listening) HasDependents(tenant string) bool {
+	k := l.known.Load()
+	return k == nil || time.Since(k.at) > listeningWithin || k.has(schema.Dependents(tenant))
+}
+
+// NoteDependents notes that jobs of a tenant run after others. When it returns, every node that
+// records the end of a run knows.
+func (l *listening) NoteDependents(ctx context.Context, tenant string) error {
+	name := schema.Dependents(tenant)
+	if k := l.known.Load(); k.has(name) && time.Since(k.names[name]) > listeningWithin {
+		return nil
+	}
+	if err := l.from.PutListening(ctx, name, l.now()); err != nil {
+		return err
+	}
+	timer := time.NewTimer(listeningWithin)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// RefreshListening reads which tenants listen, and which have jobs that run after others.
 func (l *listening) RefreshListening(ctx context.Context) error {
-	all := make(map[string]struct{})
+	was, is := l.known.Load(), &listeners{at: time.Now(), names: make(map[string]time.Time)}
 	for after := ""; ; {
 		page, err := l.from.Listening(ctx, after, listeningPage)
 		if err != nil {
 			return err
 		}
-		for _, tenant := range page {
-			all[tenant] = struct{}{}
+		for _, name := range page {
+			is.names[name] = is.at
+			if was.has(name) {
+				is.names[name] = was.names[name]
+			}
 		}
 		if len(page) < listeningPage {
 			break
 		}
 		after = page[len(page)-1]
 	}
-	l.tenants.Store(&all)
+	l.known.Store(is)
 	return nil
 }
 

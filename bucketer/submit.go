@@ -30,6 +30,12 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 	if err := b.checkTask(ctx, &job); err != nil {
 		return Receipt{}, err
 	}
+	if job.After != nil {
+		if err := b.NoteDependents(ctx, job.Tenant); err != nil {
+			return Receipt{}, err
+		}
+		now = b.now()
+	}
 	due := DueTime(job.At, now)
 	e, err := b.EntryOf(&job, schema.MakeEntryID(due, RandomShard(s.Shards), schema.RandomHash()), now)
 	if err != nil {
@@ -38,10 +44,30 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 	if err := b.TakeRoom(&e); err != nil {
 		return Receipt{}, err // before its key is registered
 	}
+	if err := b.follow(ctx, &e); err != nil {
+		return Receipt{}, err
+	}
 	if job.Key != "" {
 		return b.SubmitKeyed(ctx, &job, e, now)
 	}
 	return Receipt{Run: e.ID}, b.WriteOne(ctx, e)
+}
+
+// follow has a job hear of the ends of the jobs that it runs after. Its row comes later: what has
+// ended by then, its own entry finds.
+func (b *Bucketer) follow(ctx context.Context, e *schema.Entry) error {
+	if e.Spec.Join == nil {
+		return nil
+	}
+	for _, u := range e.Spec.Join.Jobs {
+		err := b.store.PutSubscription(ctx, schema.Subscription{
+			Tenant: e.Spec.Tenant, Event: schema.EndOf(u.Job), Subscriber: schema.EntryID(schema.JobOf(e.ID)), Written: time.UnixMicro(e.Spec.Accepted), Expires: e.Expires,
+		})
+		if err != nil {
+			return fmt.Errorf("follow job %s: %w", u.Job, err)
+		}
+	}
+	return nil
 }
 
 // HasRoom counts e into its partition, and reports whether it fits.

@@ -129,7 +129,8 @@ type Ring interface {
 type Planner interface {
 	PlanOn(ctx context.Context, entries []schema.Entry, now time.Time) ([]bucketer.Verdict, error)
 	CatchUp(ctx context.Context, entries []schema.Entry, most int, now time.Time) (done int, err error)
-	// PlanEvent plans what an event starts (package events).
+	// PlanEvent plans what an event starts (package events), or looks after a run that waits for other
+	// jobs (package joins).
 	PlanEvent(ctx context.Context, e *schema.Entry) error
 	Mend(ctx context.Context, shard schema.Shard, after schema.JobID, limit int, now time.Time) (schema.JobID, error)
 }

@@ -17,7 +17,8 @@ const (
 	eventsAtOnce = 8
 )
 
-// eventPlanner has what events start planned. The entry of an event stays open until all of it is.
+// eventPlanner has what events start planned, and runs looked after that wait for other jobs. The entry
+// stays open until all of it is done.
 type eventPlanner struct {
 	*shard
 	ids  []schema.EntryID

@@ -31,10 +31,10 @@ func (w *publisher) flush(ctx context.Context, now time.Time) (wake time.Time) {
 		if p.Kind.Plans() {
 			w.state.Take(p)
 			p.Phase, p.Env, p.Parked = shardstate.Watching, nil, true
-			if p.Kind == schema.KindEvent {
-				w.planEvents.ids = append(w.planEvents.ids, p.ID)
-			} else {
+			if p.Kind == schema.KindCatchUp {
 				w.recurring.catchUps = append(w.recurring.catchUps, p.ID)
+			} else {
+				w.planEvents.ids = append(w.planEvents.ids, p.ID)
 			}
 			continue
 		}

@@ -27,7 +27,10 @@ const (
 	Cancelled  Outcome = "cancelled"
 	Missed     Outcome = "missed"
 	Replaced   Outcome = "handed_on" // another entry replaces this one: see To
-	Skipped    Outcome = "skipped"   // a step that its workflow did not run
+	Skipped    Outcome = "skipped"   // a step that its workflow did not run, or a run that others have kept from starting
+	// UpstreamEnded: attempt 0 of a run that waits for other jobs: one of them has ended. It is no end of
+	// the run itself.
+	UpstreamEnded Outcome = "upstream_ended"
 	// Began: a run of a workflow is under way. It ends under the same number and fence.
 	Began Outcome = "began"
 )
@@ -35,7 +38,7 @@ const (
 // known reports whether o is one of them. A newer version may know more.
 func (o Outcome) known() bool {
 	switch o {
-	case Succeeded, Failed, TimedOut, Lost, Superseded, Cancelled, Missed, Replaced, Skipped, Began:
+	case Succeeded, Failed, TimedOut, Lost, Superseded, Cancelled, Missed, Replaced, Skipped, UpstreamEnded, Began:
 		return true
 	}
 	return false
@@ -133,6 +136,11 @@ type Record struct {
 	Reason string `json:"reason,omitempty"`
 	// Cause says why, for a Replaced with the reason Deferred. Older versions left it empty.
 	Cause Cause `json:"cause,omitempty"`
+	// Upstream, of attempt 0: the job that a join waits for of which Entry was the run: see
+	// UpstreamEnded. Verdict is how that ended; of Skipped, how the jobs before it did: a verdict of
+	// package workflow.
+	Upstream JobID  `json:"upstream,omitzero"`
+	Verdict  string `json:"verdict,omitempty"`
 	// Missed: the record stands for a stretch of nominal times of its job. The run's is the first.
 	Missed *Stretch `json:"missed,omitempty"`
 }

@@ -37,10 +37,13 @@ const (
 	// KindEvent: an event that was accepted, with its body as payload: starts nothing by itself. It
 	// is Of itself.
 	KindEvent Kind = "event"
+	// KindJoin: a run that waits until other jobs have ended, or an entry that looks after it: starts
+	// nothing by itself. What starts it is the entry to which it is moved then.
+	KindJoin Kind = "join"
 )
 
 // Plans reports whether runs are planned from an entry of the kind, which starts nothing by itself.
-func (k Kind) Plans() bool { return k == KindCatchUp || k == KindEvent }
+func (k Kind) Plans() bool { return k == KindCatchUp || k == KindEvent || k == KindJoin }
 
 // Trigger says what asked for a run. The zero value is the schedule.
 type Trigger string
@@ -115,6 +118,8 @@ type Spec struct {
 
 	// Event is what an entry of KindEvent is, or what started the run.
 	Event *Event `json:"event,omitempty"`
+	// Join: the run waits, or waited, until other jobs have ended.
+	Join *Join `json:"join,omitempty"`
 }
 
 // First returns the entry whose right to start the run's first attempt e has: e itself, or the one
@@ -275,12 +280,15 @@ func (e *Entry) stepDue() time.Time {
 }
 
 // LivesUntil returns the instant to which the rows of the entry's run are needed at least, besides
-// its due time: the end of the workflow of which it is a step; zero: none.
+// its due time: the end of the workflow of which it is a step, or the deadline of a join; zero: none.
 func (e *Entry) LivesUntil() time.Time {
-	if e.Spec.Step == nil {
-		return time.Time{}
+	switch {
+	case e.Spec.Step != nil:
+		return e.Spec.Step.Until
+	case e.Spec.Join != nil:
+		return e.Spec.Join.Until
 	}
-	return e.Spec.Step.Until
+	return time.Time{}
 }
 
 // LargePayload returns the id under which payloads holds the entry's payload, if it lies there.

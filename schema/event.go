@@ -24,10 +24,11 @@ const (
 	EventRunLate        = "run.late" // it started more than LateStart after its time
 	EventDeadLetter     = "dead_letter.created"
 	EventWorkflowFailed = "workflow.failed"
+	EventWorkflowStuck  = "workflow.stuck" // the deadline of a join has passed
 )
 
 // SystemEvents are the names of all events of the system. Do not modify.
-var SystemEvents = []string{EventRunSucceeded, EventRunFailed, EventRunMissed, EventRunLate, EventDeadLetter, EventWorkflowFailed}
+var SystemEvents = []string{EventRunSucceeded, EventRunFailed, EventRunMissed, EventRunLate, EventDeadLetter, EventWorkflowFailed, EventWorkflowStuck}
 
 const (
 	// LateStart is the lateness of a first start beyond which EventRunLate follows.
@@ -42,6 +43,10 @@ func IsSystemEvent(name string) bool {
 	noun, _, ok := strings.Cut(name, ".")
 	return ok && slices.Contains([]string{"run", "dead_letter", "workflow"}, noun)
 }
+
+// Dependents is the name under which it is kept that jobs of a tenant run after others. No tenant
+// has such a name.
+func Dependents(tenant string) string { return tenant + "/dependents" }
 
 // EventTrigger says which events start a run of a job.
 type EventTrigger struct {
@@ -71,10 +76,10 @@ type SubscriptionStore interface {
 	PutSubscription(ctx context.Context, s Subscription) error
 	// DeleteSubscription removes it as of Written. One that is not there is removed all the same.
 	DeleteSubscription(ctx context.Context, s Subscription) error
-	// PutListening notes that somebody of a tenant subscribed to events of the system, as of that
-	// instant. It is never taken back.
-	PutListening(ctx context.Context, tenant string, at time.Time) error
-	// Listening returns the tenants of which somebody did, after that one, in order, at most limit.
+	// PutListening notes as of that instant that something follows from the ends of runs of a tenant:
+	// its name is that of the tenant, or Dependents of it. It is never taken back.
+	PutListening(ctx context.Context, name string, at time.Time) error
+	// Listening returns those names, after that one, in order, at most limit.
 	Listening(ctx context.Context, after string, limit int) ([]string, error)
 	// Subscribers returns who is to hear of an event, jobs before steps, each in the order of their
 	// ids, after that subscriber, at most limit. Fewer than limit means that there are no more.

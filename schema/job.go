@@ -81,6 +81,8 @@ type JobSpec struct {
 	Workflow *JobWorkflow `json:"workflow,omitempty"`
 	// On: events start runs of the job. It then has no schedule.
 	On *EventTrigger `json:"on,omitempty"`
+	// After: ends of runs of other jobs start runs of the job. It then has neither schedule nor On.
+	After *After `json:"after,omitempty"`
 
 	// JitterStated: the job stated its jitter. Otherwise Schedule.Jitter is the default.
 	JitterStated bool `json:"jitter_stated,omitempty"`

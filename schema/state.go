@@ -14,7 +14,7 @@ const (
 	StateFailed    State = "failed"
 	StateCancelled State = "cancelled"
 	StateMissed    State = "missed"
-	StateSkipped   State = "skipped" // of a step
+	StateSkipped   State = "skipped" // of a step, or of a job that runs after others
 )
 
 // Terminal reports whether s is a run's end.

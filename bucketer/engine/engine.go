@@ -9,6 +9,7 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/concurrency"
 	"carillon.dev/carillon/bucketer/events"
+	"carillon.dev/carillon/bucketer/joins"
 	"carillon.dev/carillon/bucketer/orchestration"
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/runs"
@@ -22,6 +23,7 @@ type (
 	jobs      = recurring.Jobs
 	workflows = orchestration.Orchestrator
 	eventPart = events.Events
+	joinPart  = joins.Joins
 )
 
 // Engine has the methods of all its parts.
@@ -33,6 +35,7 @@ type Engine struct {
 	*concurrency.WaitLists
 	*workflows
 	*eventPart
+	*joinPart
 }
 
 // New returns an Engine, which refuses writes until Refresh or Watch has read the settings.
@@ -58,10 +61,11 @@ func New(c bucketer.Config) (*Engine, error) {
 		Bucketer: b, Runs: r, Jobs: j, Store: c.Store, Now: c.Now, Logger: c.Logger, Registerer: c.Registerer,
 	})
 	r.RetryWorkflows(o.RetryWorkflow)
+	n := joins.New(joins.Config{Bucketer: b, Runs: r, Jobs: j, Store: c.Store, Logger: c.Logger, Registerer: c.Registerer})
 	v := events.New(events.Config{
-		Bucketer: b, Runs: r, Jobs: j, Steps: o, Store: c.Store, Logger: c.Logger, Registerer: c.Registerer,
+		Bucketer: b, Runs: r, Jobs: j, Steps: o, Joins: n, Store: c.Store, Logger: c.Logger, Registerer: c.Registerer,
 	})
-	return &Engine{b, r, t, j, w, o, v}, nil
+	return &Engine{b, r, t, j, w, o, v, n}, nil
 }
 
 // RunParts returns the part that shows and changes runs.

@@ -23,6 +23,7 @@ type Config struct {
 	Runs     *runs.Runs
 	Jobs     *recurring.Jobs
 	Steps    Steps
+	Joins    Joins
 	// Store is the store of the Bucketer.
 	Store      bucketer.Store
 	Logger     *slog.Logger
@@ -36,12 +37,21 @@ type Steps interface {
 	StepHeard(ctx context.Context, step schema.RunID, e *schema.Entry, body json.RawMessage, value workflow.Value) error
 }
 
+// Joins starts runs that wait for other jobs (joins.Joins has it). Calls may be repeated.
+type Joins interface {
+	// PlanEnd plans what follows from the end of a run, which the event e says.
+	PlanEnd(ctx context.Context, e *schema.Entry) error
+	// PlanJoin looks after the run that waits of which e is an entry.
+	PlanJoin(ctx context.Context, e *schema.Entry) error
+}
+
 // Events takes in events and plans what they start. Its methods may be called from any goroutine.
 type Events struct {
 	core    *bucketer.Bucketer
 	runs    *runs.Runs
 	jobs    *recurring.Jobs
 	steps   Steps
+	joins   Joins
 	store   bucketer.Store
 	log     *slog.Logger
 	metrics *metrics
@@ -81,7 +91,7 @@ func New(c Config) *Events {
 		m.heard.WithLabelValues(what)
 	}
 	c.Registerer.MustRegister(m.accepted, m.planned, m.heard)
-	return &Events{core: c.Bucketer, runs: c.Runs, jobs: c.Jobs, steps: c.Steps, store: c.Store, log: c.Logger, metrics: m}
+	return &Events{core: c.Bucketer, runs: c.Runs, jobs: c.Jobs, steps: c.Steps, joins: c.Joins, store: c.Store, log: c.Logger, metrics: m}
 }
 
 // Publish takes an event in. Nil means that it is durable and will be planned. The same key and body
@@ -125,17 +135,22 @@ func (v *Events) Event(ctx context.Context, tenant string, id schema.EntryID) (s
 		return schema.Entry{}, err
 	}
 	e, ok := found[id]
-	if !ok || e.Spec.Tenant != tenant || e.Spec.Kind != schema.KindEvent || e.Spec.Of != id || e.Spec.Event == nil {
+	if !ok || e.Spec.Tenant != tenant || !isEvent(&e) {
 		return schema.Entry{}, fmt.Errorf("event %s: %w", id, schema.ErrNotFound)
 	}
 	return e, nil
+}
+
+// isEvent reports whether e is an event that its tenant sees.
+func isEvent(e *schema.Entry) bool {
+	return e.Spec.Kind == schema.KindEvent && e.Spec.Of == e.ID && e.Spec.Event != nil && !schema.IsEndOf(e.Spec.Event.Name)
 }
 
 // Events returns the tenant's events of w by the time at which they were accepted, of that name ("":
 // any), at most limit. About pages see runs.Reader.Runs.
 func (v *Events) Events(ctx context.Context, w runs.Window, name string, pos runs.Position, limit int) ([]schema.Entry, *runs.Position, error) {
 	return v.runs.Entries(ctx, w, pos, limit, func(e *schema.Entry) bool {
-		return e.Spec.Kind == schema.KindEvent && e.Spec.Of == e.ID && e.Spec.Event != nil && (name == "" || e.Spec.Event.Name == name)
+		return isEvent(e) && (name == "" || e.Spec.Event.Name == name)
 	})
 }
 

@@ -56,14 +56,20 @@ func parsePage(text string) (page, error) {
 	return p, err
 }
 
-// PlanEvent plans everything that the event of e starts, and records that it did. If we crash in
-// between, the next call does the same, to the same rows.
+// PlanEvent plans everything that the event of e starts, or looks after the run that waits for other
+// jobs, and records that it did. If we crash in between, the next call does the same, to the same rows.
 func (v *Events) PlanEvent(ctx context.Context, e *schema.Entry) error {
 	now := v.core.Now()
 	if _, err := v.core.InForce(); err != nil {
 		return err
 	}
 	rec := schema.Record{Outcome: schema.Replaced}
+	if e.Spec.Kind == schema.KindJoin || e.Spec.Event != nil && schema.IsEndOf(e.Spec.Event.Name) {
+		if err := v.planJoin(ctx, e); err != nil {
+			return err
+		}
+		return v.runs.Record(ctx, []schema.Attempt{v.runs.NotStarted(*e, rec, now)})
+	}
 	if e.Fault != nil || e.Spec.Event == nil {
 		v.log.Error("an event cannot be understood: it starts nothing", "event", e.Run(), "err", e.Fault)
 		return v.runs.Record(ctx, []schema.Attempt{v.runs.NotStarted(*e, rec, now)})
@@ -84,6 +90,14 @@ func (v *Events) PlanEvent(ctx context.Context, e *schema.Entry) error {
 	}
 	v.metrics.planned.Inc()
 	return v.runs.Record(ctx, []schema.Attempt{v.runs.NotStarted(*e, rec, now)})
+}
+
+// planJoin plans what follows from the end of a run, or looks after a run that waits for others.
+func (v *Events) planJoin(ctx context.Context, e *schema.Entry) error {
+	if e.Spec.Kind == schema.KindJoin {
+		return v.joins.PlanJoin(ctx, e)
+	}
+	return v.joins.PlanEnd(ctx, e)
 }
 
 func (v *Events) bodyOf(ctx context.Context, e *schema.Entry) (*body, error) {

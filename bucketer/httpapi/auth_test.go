@@ -25,7 +25,7 @@ func filled(route string, with map[string]string) string {
 // gin writes them.
 func routesOf(t *testing.T, b *stub) (routes [][2]string) {
 	t.Helper()
-	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b})
+	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b, Joins: b})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func (taking) Submit(context.Context, bucketer.Job) (bucketer.Receipt, error) {
 func BenchmarkCreateJob(b *testing.B) {
 	s, err := New(
 		Config{Now: func() time.Time { return testNow }, CursorKey: []byte("0123456789abcdef")},
-		Deps{Jobs: taking{}, Runs: newStub(), Tasks: newStub(), Recurring: newStub(), Workflows: newStub(), Events: newStub()},
+		Deps{Jobs: taking{}, Runs: newStub(), Tasks: newStub(), Recurring: newStub(), Workflows: newStub(), Events: newStub(), Joins: newStub()},
 	)
 	if err != nil {
 		b.Fatal(err)

@@ -413,8 +413,12 @@ func (m *importer) decideRecurring(ctx context.Context, c chunk, decisions []dec
 		}
 		all.Go(func() error {
 			defer m.guard()
-			job, existing, err := m.s.deps.Recurring.CreateJob(ctx, *spec, c.jobs[i].Key, c.jobs[i].BodyHash)
-			decisions[i] = decision{job.ID, existing, err}
+			made, err := m.s.makeAfter(ctx, *spec, c.jobs[i].Key, c.jobs[i].BodyHash)
+			id := schema.JobOf(made.run)
+			if made.job != nil {
+				id = made.job.ID
+			}
+			decisions[i] = decision{id, made.existing, err}
 			return nil
 		})
 	}

@@ -27,7 +27,7 @@ func TestImportHoldsTheSenderBack(t *testing.T) {
 				b := newStub()
 				release := make(chan struct{})
 				b.onBatch = func([]bucketer.Job) { <-release }
-				s, err := New(Config{Chunks: 2, ChunkLines: 100}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b})
+				s, err := New(Config{Chunks: 2, ChunkLines: 100}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b, Joins: b})
 				if err != nil {
 					t.Fatal(err)
 				}

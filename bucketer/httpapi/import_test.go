@@ -353,7 +353,7 @@ func TestImportOfASenderWhoLeaves(t *testing.T) {
 
 func TestImportEndsWhenTheServerStops(t *testing.T) {
 	b := newStub()
-	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b})
+	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b, Joins: b})
 	if err != nil {
 		t.Fatal(err)
 	}

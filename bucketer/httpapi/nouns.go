@@ -111,7 +111,7 @@ type Missed struct {
 // Waiting says what holds a run back.
 type Waiting struct {
 	Since  Time   `json:"since"`
-	Reason string `json:"reason" doc:"A word and what it means. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots"`
+	Reason string `json:"reason" doc:"A word and what it means. jobs: those that it runs after. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots"`
 }
 
 // deferrals are the reasons of deferrals.
@@ -142,7 +142,7 @@ type Run struct {
 	JobName    string       `json:"job_name,omitempty"`
 	Tenant     string       `json:"tenant"`
 	Task       string       `json:"task,omitempty"`
-	State      schema.State `json:"state" enum:"pending,running,waiting,retrying,succeeded,failed,cancelled,missed,skipped" doc:"waiting: of a workflow run, of which nothing but waits is under way (running in lists). skipped: of a step"`
+	State      schema.State `json:"state" enum:"pending,running,waiting,stuck,retrying,succeeded,failed,cancelled,missed,skipped" doc:"waiting: of a workflow run, of which nothing but waits is under way (running in lists); or of a run that waits for other jobs, and stuck if its deadline has passed (both are among those that are pending, where a list asks for that). skipped: of a step, or of a run that never starts since other jobs did not end as it asks for"`
 	DeadLetter bool         `json:"dead_letter,omitempty"`
 
 	Priority      schema.Priority `json:"priority" enum:"critical,high,normal,low"`
@@ -166,11 +166,11 @@ type Run struct {
 
 	Workflow      string       `json:"workflow,omitempty" doc:"Of a workflow run: the workflow. Its one attempt stands for all that its steps do"`
 	Steps         []RunStep    `json:"steps,omitempty" doc:"Of a workflow run: its steps, in the order of the workflow; not in lists"`
-	DeadlineAt    Time         `json:"deadline_at,omitzero" doc:"Of a workflow run that has begun, and of a step that has a deadline: when it ends at the latest. That of a workflow run is not in lists"`
+	DeadlineAt    Time         `json:"deadline_at,omitzero" doc:"Of a workflow run that has begun, and of a step that has a deadline: when it ends at the latest. That of a workflow run is not in lists. Of a run that waits for other jobs: when it is stuck"`
 	WorkflowRunID schema.RunID `json:"workflow_run_id,omitzero" doc:"Of a step: the workflow run"`
 	Step          string       `json:"step,omitempty" doc:"Of a step: its name"`
 	Item          *int         `json:"item,omitempty" doc:"Of a step with for_each: which item it is, from 0"`
-	Reason        string       `json:"reason,omitempty" doc:"Of a step: why it was skipped, or could not be started"`
+	Reason        string       `json:"reason,omitempty" doc:"Of a step: why it was skipped, or could not be started. Of a run that would run after other jobs: why it was skipped"`
 }
 
 // RunEvent is the event that started a run.
@@ -264,13 +264,47 @@ func runOf(r *runs.Run, payload []byte) Run {
 		if out.Missed == nil {
 			out.FinishedAt = finished(r)
 		}
+		out.noteSkip(r)
 		out.CancelReason = cancelReason(r)
+	case e.Spec.Kind == schema.KindJoin:
+		out.noteJoin(r)
 	case r.State != schema.StateRunning:
 		if held := schema.LimitHold(r.Attempts); held != nil {
 			out.Waiting = &Waiting{Since: Time{held.Finished}, Reason: held.Reason}
 		}
 	}
 	return out
+}
+
+// noteJoin adds what a run waits for that waits for other jobs.
+func (out *Run) noteJoin(r *runs.Run) {
+	join := r.Entry.Spec.Join
+	out.State, out.DeadlineAt = stateWaiting, Time{join.Until}
+	if schema.IsStuck(&r.Entry, r.Entry.Marks, r.Attempts) {
+		out.State = stateStuck
+	}
+	ended := make(map[schema.JobID]bool)
+	for i := range r.Attempts {
+		if rec := r.Attempts[i].Record; rec != nil && rec.Outcome == schema.UpstreamEnded {
+			ended[rec.Upstream] = true
+		}
+	}
+	var open []string
+	for _, u := range join.Jobs {
+		if !ended[u.Job] {
+			open = append(open, u.Name)
+		}
+	}
+	out.Waiting = &Waiting{Since: Time{r.Entry.Due()}, Reason: "jobs: it runs after jobs that have not ended: " + strings.Join(open, ", ")}
+}
+
+// noteSkip adds why a run never starts that would run after other jobs.
+func (out *Run) noteSkip(r *runs.Run) {
+	for i := range r.Attempts {
+		if rec := r.Attempts[i].Record; r.Entry.Spec.Join != nil && r.State == schema.StateSkipped && rec != nil && rec.Outcome == schema.Skipped {
+			out.Reason, out.FinishedAt = rec.Reason, Time{rec.Finished}
+		}
+	}
 }
 
 // cancelReason returns why Carillon cancelled a run by itself, "" if a caller did.

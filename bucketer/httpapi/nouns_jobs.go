@@ -8,6 +8,7 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/runs"
+	"carillon.dev/carillon/bucketer/workflow"
 	"carillon.dev/carillon/schema"
 )
 
@@ -57,6 +58,8 @@ type Job struct {
 
 	On *schema.EventTrigger `json:"on,omitempty" doc:"Which events start a run; such a job has no schedule"`
 
+	After *JobAfter `json:"after,omitempty" doc:"The jobs after which it runs; such a job has no schedule. A one-off job if they are"`
+
 	Payload  json.RawMessage   `json:"payload,omitempty"`
 	Priority schema.Priority   `json:"priority"`
 	Labels   map[string]string `json:"labels,omitempty"`
@@ -70,6 +73,24 @@ type Job struct {
 	UpdatedAt  Time     `json:"updated_at"`
 }
 
+// JobAfter is after which jobs a job runs, as the API answers it.
+type JobAfter struct {
+	Jobs     []string        `json:"jobs" doc:"Their names or ids, as they were stated. A name stands for the job that had it when this one was made or changed"`
+	When     string          `json:"when" enum:"all_succeeded,all_done,any_succeeded,any_failed"`
+	Deadline schema.Duration `json:"deadline" doc:"From the run with which the chain began, or from the creation of a one-off job, to when the run is stuck that has not started"`
+}
+
+func afterOf(a *schema.After) *JobAfter {
+	if a == nil {
+		return nil
+	}
+	out := &JobAfter{Jobs: []string{}, When: string(workflow.When(a.When).Or()), Deadline: a.Deadline}
+	for _, u := range a.Jobs {
+		out.Jobs = append(out.Jobs, u.Name)
+	}
+	return out
+}
+
 // standing returns the entry that says what r is now: its own, or the one that it was moved to.
 func standing(r *runs.Run) *schema.Entry {
 	if r.Current.ID.IsZero() {
@@ -81,10 +102,14 @@ func standing(r *runs.Run) *schema.Entry {
 // requestOf returns what the one-off job that is the run r asks for, as it stands now.
 func requestOf(r *runs.Run, payload []byte) bucketer.Job {
 	s := &standing(r).Spec
-	return bucketer.Job{
+	j := bucketer.Job{
 		Tenant: s.Tenant, At: s.Nominal, Task: s.Task, Work: s.Work, Priority: s.Priority,
 		Misfire: s.Misfire, Labels: s.Labels, Payload: payload,
 	}
+	if s.Join != nil {
+		j.At, j.After = time.Time{}, &s.Join.After
+	}
+	return j
 }
 
 // jobOf returns the one-off job that is the run r.
@@ -99,9 +124,12 @@ func jobOf(r *runs.Run, payload []byte) Job {
 		if c := r.Entry.Marks.Cancelled; c != nil {
 			j.UpdatedAt = Time{c.At}
 		}
-	case schema.StateSucceeded, schema.StateFailed, schema.StateMissed:
+	case schema.StateSucceeded, schema.StateFailed, schema.StateMissed, schema.StateSkipped:
 		j.State = string(schema.JobFinished)
 	case schema.StatePending:
+		if e.Spec.Kind == schema.KindJoin {
+			break
+		}
 		next := nextOf(occurrenceOf(r))
 		j.NextRun = &next
 	}
@@ -127,6 +155,7 @@ func jobFrom(id schema.JobID, b bucketer.Job) Job {
 	if b.Work != nil {
 		j.Work = b.Work.InForce()
 	}
+	j.After = afterOf(b.After)
 	return j
 }
 
@@ -148,7 +177,7 @@ func recurringOf(j *schema.Job, next []recurring.Occurrence) Job {
 	out := Job{
 		ID: j.ID, Tenant: s.Tenant, Name: s.Name, Task: s.Task, MaxRuns: s.MaxRuns, Concurrency: s.Concurrency, On: s.On,
 		Payload: s.Payload, Priority: s.Priority.Or(), Labels: s.Labels, Misfire: misfireOf(s.Misfire, "run_latest"),
-		State: string(j.Current.State), Generation: j.Current.Number, CreatedAt: Time{s.Created}, UpdatedAt: Time{s.Updated},
+		After: afterOf(s.After), State: string(j.Current.State), Generation: j.Current.Number, CreatedAt: Time{s.Created}, UpdatedAt: Time{s.Updated},
 	}
 	if s.Work != nil {
 		out.Work = s.Work.InForce()

@@ -13,6 +13,9 @@ import (
 // stateWaiting is shown of a workflow run that only waits, and of a step that does.
 const stateWaiting schema.State = "waiting"
 
+// stateStuck is that of a run that waits for other jobs beyond its deadline.
+const stateStuck schema.State = "stuck"
+
 // Workflow is a workflow as the API answers it, with the values in force. It has the fields of a job
 // that can have many runs, and steps instead of work.
 type Workflow struct {

@@ -23,7 +23,7 @@ var conflicts = map[string][]string{
 	"create-job":         {"name-taken", "conflict", "minute-full"},
 	"import-jobs":        {"minute-full"},
 	"put-job":            {"name-taken", "conflict", "finished", "not-understood"},
-	"patch-job":          {"finished", "conflict", "not-understood", "payload-gone", "minute-full"},
+	"patch-job":          {"finished", "waits-for-jobs", "conflict", "not-understood", "payload-gone", "minute-full"},
 	"cancel-job":         {"finished", "conflict", "not-understood"},
 	"pause-job":          {"one-off", "finished", "not-understood", "conflict"},
 	"resume-job":         {"one-off", "finished", "not-understood", "conflict"},

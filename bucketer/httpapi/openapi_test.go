@@ -38,7 +38,7 @@ func TestDocumentDescribesEveryOperation(t *testing.T) {
 		t.Errorf("openapi is %v, want 3.1.0", doc["openapi"])
 	}
 	b := newStub()
-	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b})
+	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b, Joins: b})
 	if err != nil {
 		t.Fatal(err)
 	}

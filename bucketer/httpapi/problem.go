@@ -102,6 +102,7 @@ var kinds = []struct {
 	{orchestration.ErrNoWorkflow, kind{name: "no-workflow", status: 409, title: "The run is not one of a workflow"}},
 	{recurring.ErrStale, kind{name: "stale", status: 412, title: "It is not as it was", detail: "Somebody else changed it. Read it again, and decide again."}},
 	{bucketer.ErrFinished, kind{name: "finished", status: 409, title: "It cannot be changed any more", detail: "It has started, ended, or been cancelled."}},
+	{runs.ErrWaitsForJobs, kind{name: "waits-for-jobs", status: 409, title: "It cannot be changed while it waits", detail: "It runs after other jobs. Cancel it, and create another one."}},
 	{runs.ErrPayloadGone, kind{name: "payload-gone", status: 409, title: "The payload does not exist any more", detail: "It had left before the run failed: without it the run cannot be repeated."}},
 	{bucketer.ErrPartitionFull, kind{name: "minute-full", status: 429, title: "The minute is full", detail: "Too many bytes are due in this minute. Ask for another instant, or later.", retryAfter: 30 * time.Second}},
 	{bucketer.ErrOverloaded, kind{name: "overloaded", status: 429, title: "Too much is under way", detail: "Nothing was written.", retryAfter: time.Second}},
@@ -149,10 +150,13 @@ func problemOf(err error) *Problem {
 		syntax  *request.NotJSONError
 		quota   *admin.QuotaError
 		attempt *runs.NoAttemptError
+		oneOff  *recurring.OneOffUpstreams
 	)
 	switch {
 	case errors.As(err, &quota):
 		return quotaProblem(quota)
+	case errors.As(err, &oneOff):
+		return invalid(bucketer.Fault{Location: "body.after.jobs", Message: "must be jobs that can have many runs, as this one can"})
 	case errors.As(err, &attempt):
 		return noAttempt(attempt)
 	case errors.As(err, &problem):

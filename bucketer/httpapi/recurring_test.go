@@ -433,7 +433,7 @@ func TestUpcomingRuns(t *testing.T) {
 // TestAJobThatIsNotUnderstoodIsShown with why.
 func TestAJobThatIsNotUnderstoodIsShown(t *testing.T) {
 	b := newStub()
-	s, err := New(Config{Now: func() time.Time { return testNow }}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b})
+	s, err := New(Config{Now: func() time.Time { return testNow }}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b, Joins: b})
 	if err != nil {
 		t.Fatal(err)
 	}

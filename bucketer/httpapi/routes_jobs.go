@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -77,13 +78,21 @@ func (s jobRoutes) createJob(ctx context.Context, in *jobCreate) (*jobAnswer, er
 	if key != "" {
 		job.Key, job.BodyHash = key, d.BodyHash()
 	}
-	if spec != nil {
+	if spec != nil && spec.After == nil {
 		return recurringRoutes(s).createRecurring(ctx, *spec, job.Key, job.BodyHash)
+	}
+	if spec != nil {
+		return s.createAfter(ctx, *spec, job.Key, job.BodyHash)
 	}
 	receipt, err := s.deps.Jobs.Submit(ctx, job)
 	if err != nil {
 		return nil, s.fail(ctx, "create job", err)
 	}
+	return s.answerCreated(ctx, job, receipt, now)
+}
+
+// answerCreated answers with a one-off job that was made now, or before.
+func (s jobRoutes) answerCreated(ctx context.Context, job bucketer.Job, receipt bucketer.Receipt, now time.Time) (*jobAnswer, error) {
 	out := &jobAnswer{Status: http.StatusCreated, Location: "/v1/jobs/" + receipt.Run.String()}
 	if receipt.Existing {
 		out.Replayed = "true"
@@ -100,8 +109,65 @@ func (s jobRoutes) createJob(ctx context.Context, in *jobCreate) (*jobAnswer, er
 	}
 	out.ETag, out.Body = etag(&born), jobFrom(schema.JobOf(receipt.Run), job)
 	out.Body.CreatedAt, out.Body.UpdatedAt = Time{now}, Time{now}
+	if job.After != nil {
+		return out, nil
+	}
 	out.Body.NextRun = &NextRun{ID: receipt.Run, NominalAt: Time{job.At}, DueAt: Time{receipt.Run.Time()}}
 	return out, nil
+}
+
+// createAfter makes a job that runs after others: a one-off job, if they are.
+func (s jobRoutes) createAfter(ctx context.Context, spec schema.JobSpec, key, hash string) (*jobAnswer, error) {
+	now := s.config.Now()
+	made, err := s.makeAfter(ctx, spec, key, hash)
+	switch {
+	case err != nil:
+		return nil, s.fail(ctx, "create job", err)
+	case made.oneOff != nil:
+		return s.answerCreated(ctx, *made.oneOff, bucketer.Receipt{Run: made.run, Existing: made.existing}, now)
+	}
+	out := s.answerRecurring(made.job)
+	out.Status, out.Location = http.StatusCreated, "/v1/jobs/"+made.job.ID.String()
+	if made.existing {
+		out.Replayed = "true"
+	}
+	return out, nil
+}
+
+// madeJob is a job that runs after others, as it was made: of one kind or the other.
+type madeJob struct {
+	job      *schema.Job
+	oneOff   *bucketer.Job
+	run      schema.RunID
+	existing bool
+}
+
+// makeAfter makes a job that can have many runs. One that runs after others is a one-off job if those
+// are.
+func (s *Server) makeAfter(ctx context.Context, spec schema.JobSpec, key, hash string) (madeJob, error) {
+	job, existing, err := s.deps.Recurring.CreateJob(ctx, spec, key, hash)
+	var one *recurring.OneOffUpstreams
+	if !errors.As(err, &one) {
+		return madeJob{job: &job, existing: existing}, err
+	}
+	var faults bucketer.Faults
+	for _, f := range []struct {
+		name   string
+		stated bool
+	}{{"name", spec.Name != ""}, {"concurrency", spec.Concurrency != nil}} {
+		if f.stated {
+			faults = append(faults, bucketer.Fault{Location: "body." + f.name, Message: "belongs to a job that can have many runs: the jobs that this one runs after are one-off jobs, and so is it"})
+		}
+	}
+	if len(faults) > 0 {
+		return madeJob{}, faults
+	}
+	b := bucketer.Job{
+		Tenant: spec.Tenant, Task: spec.Task, Work: spec.Work, Priority: spec.Priority, Misfire: spec.Misfire, Labels: spec.Labels, Payload: spec.Payload,
+		After: &one.After, Key: key, BodyHash: hash,
+	}
+	receipt, err := s.deps.Jobs.Submit(ctx, b)
+	return madeJob{oneOff: &b, run: receipt.Run, existing: receipt.Existing}, err
 }
 
 func (s jobRoutes) getJob(ctx context.Context, in *jobByID) (*jobAnswer, error) {

@@ -112,6 +112,13 @@ type Workflows interface {
 	SkipStep(ctx context.Context, tenant string, id schema.RunID, step string) error
 }
 
+// Joins shows runs that wait for other jobs (engine.Engine).
+type Joins interface {
+	// Stuck returns those whose deadline has passed, by their ids, after that one, at most limit, and
+	// after which to go on; zero: there are no more.
+	Stuck(ctx context.Context, tenant string, after schema.RunID, limit int) (list []runs.Run, next schema.RunID, err error)
+}
+
 // Events takes events in and shows them (engine.Engine).
 type Events interface {
 	// Publish takes an event in; bucketer.ErrKeyReused: the key came with another body. The id of the
@@ -139,6 +146,7 @@ type Deps struct {
 	Recurring Recurring
 	Workflows Workflows
 	Events    Events
+	Joins     Joins
 	// DeadLetters keeps the runs that have failed for good. Nil means that there are none.
 	DeadLetters DeadLetters
 	// Operations does one thing to everything that matches. Nil means that there are none.
@@ -329,7 +337,7 @@ func init() {
 // New makes the API. It starts nothing.
 func New(config Config, deps Deps) (*Server, error) {
 	faults := []error{config.Validate()}
-	if deps.Jobs == nil || deps.Runs == nil || deps.Tasks == nil || deps.Recurring == nil || deps.Workflows == nil || deps.Events == nil {
+	if deps.Jobs == nil || deps.Runs == nil || deps.Tasks == nil || deps.Recurring == nil || deps.Workflows == nil || deps.Events == nil || deps.Joins == nil {
 		faults = append(faults, errors.New("httpapi: needs jobs, runs, tasks, recurring jobs, workflows and events"))
 	}
 	if (config.Auth || config.ProtectMetrics) && deps.Keys == nil {
@@ -382,6 +390,7 @@ func build(config Config, deps Deps) (*Server, error) {
 	recurringRoutes{s}.route()
 	workflowRoutes{s}.route()
 	eventRoutes{s}.route()
+	stuckRoutes{s}.route()
 	runRoutes{s}.route()
 	scheduleRoutes{s}.route()
 	operationRoutes{s}.route()

@@ -242,7 +242,7 @@ func TestConfigReportsEveryFault(t *testing.T) {
 
 func TestRunStops(t *testing.T) {
 	b := newStub()
-	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b})
+	s, err := New(Config{}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b, Joins: b})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -100,7 +100,7 @@ func FuzzRequests(f *testing.F) {
 	f.Add("POST", "/v1/imports?results=errors", "{}\n\x00\n"+line)
 	f.Add("DELETE", "/v1/jobs/a%2fb", "")
 	b := newStub()
-	s, err := New(Config{Now: func() time.Time { return testNow }}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b})
+	s, err := New(Config{Now: func() time.Time { return testNow }}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b, Joins: b})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -80,6 +80,22 @@ func replaceSpec(says, asked *schema.JobSpec) error {
 // any; otherwise the error is ErrStale. A job that has ended answers ErrFinished. The answer comes
 // when the change is in force: from 2 s after it nothing starts as it was before.
 func (j *Changer) ChangeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, change func(*schema.JobSpec) error) (schema.Job, error) {
+	noted := false
+	for {
+		job, err := j.changeJob(ctx, tenant, id, ifMatch, &noted, change)
+		if !errors.Is(err, errNote) {
+			return job, err
+		}
+		if err := j.core.NoteDependents(ctx, tenant); err != nil {
+			return job, err
+		}
+		noted = true
+	}
+}
+
+func (j *Changer) changeJob(
+	ctx context.Context, tenant string, id schema.JobID, ifMatch int64, noted *bool, change func(*schema.JobSpec) error,
+) (schema.Job, error) {
 	return j.swap(ctx, tenant, id, ifMatch, func(g *schema.Generation, from time.Time) (bool, error) {
 		if g.State.Ended() {
 			return false, bucketer.ErrFinished
@@ -92,6 +108,14 @@ func (j *Changer) ChangeJob(ctx context.Context, tenant string, id schema.JobID,
 		spec.Tenant, spec.Name, spec.Created = was.Tenant, was.Name, was.Created
 		if err := j.checkChanged(ctx, spec, &was); err != nil {
 			return false, err
+		}
+		if spec.After != nil {
+			if !*noted {
+				return false, errNote
+			}
+			if err := j.resolveAfter(ctx, id, spec); err != nil {
+				return false, err
+			}
 		}
 		if err := complete(id, spec, from); err != nil {
 			return false, err
@@ -244,6 +268,7 @@ func (j *Changer) swap(ctx context.Context, tenant string, id schema.JobID, ifMa
 		j.hintSoon(first)
 		j.unlist(ctx, &next)
 		j.unsubscribe(ctx, &job, &next)
+		j.unfollow(ctx, &job, &next)
 		if answer := next.Cut.Add(-knownBefore); !known.After(answer) {
 			return next, pause(ctx, answer.Sub(known))
 		}
@@ -387,7 +412,7 @@ func (j *Changer) prepare(ctx context.Context, next *schema.Job, now time.Time) 
 func (j *upkeep) subscribe(ctx context.Context, job *schema.Job) error {
 	on := job.Current.Spec.On
 	if on == nil {
-		return nil
+		return j.follow(ctx, job)
 	}
 	if schema.IsSystemEvent(on.Event) {
 		if err := j.store.PutListening(ctx, job.Current.Spec.Tenant, time.UnixMicro(job.Current.Number)); err != nil {

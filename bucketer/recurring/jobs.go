@@ -51,12 +51,21 @@ func firstGeneration(id schema.JobID) int64 {
 //
 // What it costs is in the package's comment.
 func (j *Creator) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash string) (job schema.Job, existing bool, err error) {
-	now := j.now()
 	settings, err := j.core.InForce()
 	if err != nil {
 		j.core.CountRefused("not_ready")
 		return schema.Job{}, false, err
 	}
+	if spec.After != nil {
+		err := j.resolveAfter(ctx, schema.JobID{}, &spec)
+		if err == nil {
+			err = j.core.NoteDependents(ctx, spec.Tenant)
+		}
+		if err != nil {
+			return schema.Job{}, false, err
+		}
+	}
+	now := j.now()
 	if err := j.core.CheckTask(ctx, spec.Tenant, spec.Task, spec.Payload); err != nil {
 		return schema.Job{}, false, err
 	}

@@ -65,9 +65,16 @@ func (r *jobReader) notEmpty(i int32) string {
 	})
 }
 
-// onlyOne checks that a job is started by its schedule or by events, not by both.
-func (r *jobReader) onlyOne() {
-	if r.onNode > 0 && r.when.node > 0 {
-		r.d.faultAt("body", "must have only one of schedule and on")
+// onlyOne checks that a job is started in one of those ways, which are by its schedule, by events or by
+// other jobs.
+func (r *jobReader) onlyOne(ways string) {
+	n := 0
+	for _, node := range []int32{r.when.node, r.onNode, r.afterNode} {
+		if node > 0 {
+			n++
+		}
+	}
+	if n > 1 {
+		r.d.faultAt("body", "must have only one of %s", ways)
 	}
 }

@@ -43,6 +43,7 @@ func OfSpec(s *schema.JobSpec) JobRequest {
 	if s.Work != nil {
 		r.Work = *s.Work
 	}
+	r.After = ofAfter(s.After)
 	if c := s.Schedule; c != nil {
 		r.Schedule = &Schedule{Cron: c.Cron, Timezone: c.Timezone, Gap: c.Gap, OverlapHour: c.OverlapHour, Every: c.Every, Anchor: c.Anchor}
 		r.Start = c.Start
@@ -77,7 +78,7 @@ func (d *Decoder) PutJob(tenant, name string, body []byte, now time.Time) (schem
 	switch {
 	case err != nil:
 	case spec == nil:
-		d.faultAt("body.schedule", "must have cron or every, or the job must have on: only jobs that can have many runs have a name")
+		d.faultAt("body.schedule", "must have cron or every, or the job must have on or after: only jobs that can have many runs have a name")
 	case spec.Name == "":
 		spec.Name = name
 	case spec.Name != name:
@@ -112,6 +113,9 @@ type jobReader struct {
 
 	on     *schema.EventTrigger
 	onNode int32
+
+	after     *schema.After
+	afterNode int32
 }
 
 func (d *Decoder) job(body []byte, form jobForm) (bucketer.Job, *schema.JobSpec, error) {
@@ -137,7 +141,7 @@ func (d *Decoder) job(body []byte, form jobForm) (bucketer.Job, *schema.JobSpec,
 	}
 	spec := r.spec
 	spec.Tenant, spec.Task, spec.Work, spec.Priority, spec.Labels, spec.Misfire = form.tenant, j.Task, j.Work, j.Priority, j.Labels, j.Misfire
-	spec.Payload, spec.On = j.Payload, r.on
+	spec.Payload, spec.On, spec.After = j.Payload, r.on, r.after
 	if r.when.recurring() {
 		spec.Schedule = &r.when.schedule
 	}
@@ -173,7 +177,7 @@ func (r *jobReader) field(name string, c int32) {
 	case "on":
 		r.onNode, r.on = c, r.event(c)
 	case "after":
-		d.faultQuietly(c, "is not supported yet")
+		r.afterNode, r.after = c, r.jobsBefore(c)
 	case "region":
 		d.faultQuietly(c, "is not supported yet")
 	default:
@@ -236,23 +240,24 @@ func (r *jobReader) finish() {
 		work := w.work
 		r.job.Work = &work
 	}
-	r.onlyOne()
+	r.onlyOne("schedule, on and after")
 	if r.when.recurring() {
 		r.when.finish()
 		return
 	}
 	for _, c := range r.many {
 		switch name := string(d.doc.name(c)); {
-		case r.onNode == 0:
-			d.faultQuietly(c, "belongs to a recurring job, whose schedule has cron or every, or to one that has on")
+		case r.onNode == 0 && r.afterNode == 0:
+			d.faultQuietly(c, "belongs to a recurring job, whose schedule has cron or every, or to one that has on or after")
 		case name != "name" && name != "concurrency":
 			d.faultQuietly(c, "goes with a schedule alone")
 		}
 	}
 }
 
-// hasMany reports whether the job can have many runs.
-func (r *jobReader) hasMany() bool { return r.when.recurring() || r.onNode > 0 }
+// hasMany reports whether the job can have many runs. One that runs after others can, unless they are
+// one-off jobs: the text does not say.
+func (r *jobReader) hasMany() bool { return r.when.recurring() || r.onNode > 0 || r.afterNode > 0 }
 
 // Patch reads an RFC 7396 merge patch of a pending one-off job, as it stands, and returns what it
 // changes. Faults are located in the merged job. A patch that changes nothing returns the zero
@@ -262,6 +267,10 @@ func (d *Decoder) Patch(current bucketer.Job, body []byte, now time.Time) (runs.
 	merged, spec, touched, err := d.patch(&request, body, jobForm{tenant: current.Tenant, now: now, anchor: now})
 	if err != nil {
 		return runs.Change{}, err
+	}
+	if spec != nil && spec.After != nil {
+		d.faultAt("body.after", "cannot be changed: create another job")
+		return runs.Change{}, d.err()
 	}
 	if spec != nil {
 		d.faultAt("body.schedule", "cannot make a one-off job a recurring one: create another job")

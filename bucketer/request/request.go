@@ -51,6 +51,8 @@ type JobRequest struct {
 	Concurrency *schema.Concurrency `json:"concurrency,omitempty"`
 	// On: events start runs, instead of a schedule.
 	On *schema.EventTrigger `json:"on,omitempty"`
+	// After: it runs after other jobs, instead of by a schedule.
+	After *AfterRequest `json:"after,omitempty"`
 
 	Payload  json.RawMessage   `json:"payload,omitempty"`
 	Priority schema.Priority   `json:"priority,omitempty"`

@@ -121,7 +121,7 @@ func (r *workflowReader) finish(name string) {
 			d.faultQuietly(c, "goes with a schedule alone")
 		}
 	}
-	r.onlyOne()
+	r.onlyOne("schedule and on")
 	read := d.faults
 	_, faults := workflow.Compile(&r.definition)
 	for _, f := range faults {

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
@@ -33,26 +36,91 @@ type announced struct {
 	Step          string       `json:"step,omitempty"`
 }
 
-// announce publishes the events of the system that follow from records, where somebody may listen. It
-// returns what went wrong, by index. The events of a record have the same ids and bodies each time.
+// announcesAtOnce bounds the records whose events are published at once.
+const announcesAtOnce = 16
+
+// announce publishes the events that follow from records: those of the system, where somebody may
+// listen, and the end of the run, where other jobs run after it. It returns what went wrong, by index.
+// The events of a record have the same ids and bodies each time.
 func (r *Recorder) announce(ctx context.Context, finished []bucketer.Finished) map[int]error {
+	var g errgroup.Group
+	g.SetLimit(announcesAtOnce)
+	var mu sync.Mutex
 	var failed map[int]error
 	for i := range finished {
 		f := &finished[i]
 		if rec := f.Attempt.Record; rec == nil || !rec.Announce || rec.Unstarted {
 			continue
 		}
-		if err := r.announceOne(ctx, f); err != nil {
-			if failed == nil {
-				failed = make(map[int]error)
+		g.Go(func() error {
+			err := r.announceOne(ctx, f)
+			if err == nil && ends(f) {
+				err = r.AnnounceEnd(ctx, &f.Entry, f.Attempt.Record.Finished)
 			}
-			failed[i] = fmt.Errorf("announce run %s: %w", f.Entry.Run(), err)
-		}
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				if failed == nil {
+					failed = make(map[int]error)
+				}
+				failed[i] = fmt.Errorf("announce run %s: %w", f.Entry.Run(), err)
+			}
+			return nil
+		})
 	}
+	_ = g.Wait() // each has its error
 	return failed
 }
 
+// ends reports whether a record may be the end of its run.
+func ends(f *bucketer.Finished) bool {
+	switch rec := f.Attempt.Record; rec.Outcome {
+	case schema.Succeeded, schema.Cancelled, schema.Missed, schema.Skipped:
+		return true
+	default:
+		return rec.Ruined()
+	}
+}
+
+// AnnounceEnd publishes that the run of e may have ended, if jobs run after it: the event is planned
+// at that instant, or now. Whoever plans it looks what became of the run (package joins).
+func (r *Recorder) AnnounceEnd(ctx context.Context, e *schema.Entry, at time.Time) error {
+	spec, run := &e.Spec, e.Run()
+	if spec.Step != nil || !r.core.HasDependents(spec.Tenant) {
+		return nil
+	}
+	job := spec.Job
+	if job.IsZero() {
+		job = schema.JobOf(run)
+	}
+	name := schema.EndOf(job)
+	dependents, err := r.store.Subscribers(ctx, spec.Tenant, name, schema.EntryID{}, 1)
+	if err != nil || len(dependents) == 0 {
+		return err
+	}
+	body, err := json.Marshal(EndedRun{Run: run})
+	if err != nil {
+		return err
+	}
+	id := schema.MakeEntryID(bucketer.CeilMilli(at), run.Shard(), schema.HashOf("end of a run", run.String(), strconv.FormatInt(at.UnixMicro(), 10)))
+	row, err := schema.NewEntry(id, schema.Spec{
+		Tenant: spec.Tenant, Kind: schema.KindEvent, Of: id, Nominal: id.Time(), Accepted: at.UnixMicro(), Event: &schema.Event{Name: name},
+	}, body, r.core.Expiry(id.Time(), at))
+	if err != nil {
+		return err
+	}
+	return r.core.WriteAll(ctx, []schema.Entry{row})
+}
+
+// EndedRun is the body of the event that a run may have ended.
+type EndedRun struct {
+	Run schema.RunID `json:"run_id"`
+}
+
 func (r *Recorder) announceOne(ctx context.Context, f *bucketer.Finished) error {
+	if !r.core.Listens(f.Entry.Spec.Tenant) {
+		return nil
+	}
 	names, late := eventsOf(f)
 	if len(names) == 0 {
 		return nil
@@ -134,4 +202,38 @@ func bodyOf(f *bucketer.Finished, late time.Duration) announced {
 		b.JobID = schema.JobOf(f.Entry.Run())
 	}
 	return b
+}
+
+// AnnounceStuck publishes that the run of e is stuck, if somebody may listen.
+func (r *Recorder) AnnounceStuck(ctx context.Context, e *schema.Entry) error {
+	spec := &e.Spec
+	if !r.core.Listens(spec.Tenant) {
+		return nil
+	}
+	at := bucketer.CeilMilli(spec.Join.Until)
+	body, err := json.Marshal(stuckRun{
+		RunID: e.ID, JobID: spec.Job, JobName: spec.JobName, Task: spec.Task, Labels: spec.Labels, DueAt: e.Due().UTC(), Deadline: at.UTC(),
+	})
+	if err != nil {
+		return err
+	}
+	id := schema.MakeEntryID(at, e.ID.Shard(), schema.HashOf("event of the system", schema.EventWorkflowStuck, e.ID.String()))
+	row, err := schema.NewEntry(id, schema.Spec{
+		Tenant: spec.Tenant, Kind: schema.KindEvent, Of: id, Nominal: id.Time(), Accepted: at.UnixMicro(), Event: &schema.Event{Name: schema.EventWorkflowStuck},
+	}, body, r.core.Expiry(at, r.now()))
+	if err != nil {
+		return err
+	}
+	return r.core.WriteAll(ctx, []schema.Entry{row})
+}
+
+// stuckRun is the body of schema.EventWorkflowStuck.
+type stuckRun struct {
+	RunID    schema.RunID      `json:"run_id"`
+	JobID    schema.JobID      `json:"job_id,omitzero"`
+	JobName  string            `json:"job_name,omitempty"`
+	Task     string            `json:"task,omitempty"`
+	Labels   map[string]string `json:"labels"`
+	DueAt    time.Time         `json:"due_at"`
+	Deadline time.Time         `json:"deadline"`
 }

@@ -35,6 +35,10 @@ func (c *Control) Cancel(ctx context.Context, tenant string, id schema.RunID, by
 			return run, bucketer.ErrFinished
 		}
 		now := c.now()
+		// If we crash once the mark stands, what runs after this run hears of it all the same.
+		if err := c.recorder.AnnounceEnd(ctx, &run.Entry, now.Add(carryOutWithin)); err != nil {
+			return Run{}, fmt.Errorf("cancel %s: %w", id, err)
+		}
 		mark := schema.Cancel{At: now.UTC().Truncate(time.Millisecond), By: by}
 		_, err = c.store.CancelRun(ctx, id, run.Entry.Marks.MovedTo, mark, c.markExpiry(&run, run.Current.Due(), now))
 		switch {
@@ -68,7 +72,11 @@ func (c *Control) carryOut(ctx context.Context, run Run, mark schema.Cancel, aga
 		}
 	}
 	if !again {
-		if err := c.wakeWorkflow(ctx, &run, mark.By); err != nil {
+		err := c.wakeWorkflow(ctx, &run, mark.By)
+		if err == nil {
+			err = c.recorder.AnnounceEnd(ctx, &run.Entry, c.now())
+		}
+		if err != nil {
 			return Run{}, fmt.Errorf("cancel %s: %w", run.ID, err)
 		}
 	}

@@ -130,12 +130,12 @@ func (r *Reader) firstRows(ctx context.Context, w Window, rows []schema.Entry) (
 		if e.Spec.Tenant != w.Tenant || w.Task != "" && e.Spec.Task != w.Task {
 			continue
 		}
-		switch e.Spec.Kind {
-		case schema.KindRun:
+		switch {
+		case isFirst(&e):
 			if e.Marks.MovedTo.IsZero() {
 				own = append(own, e)
 			}
-		case schema.KindReschedule:
+		case e.Spec.Kind == schema.KindReschedule:
 			if birth, ok := born[e.Run()]; ok && birth.Marks.MovedTo == e.ID {
 				own = append(own, birth)
 			}

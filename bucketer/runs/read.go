@@ -15,7 +15,7 @@ func (r *Reader) Run(ctx context.Context, tenant string, id schema.RunID) (Run, 
 	if err != nil {
 		return Run{}, fmt.Errorf("run %s: %w", id, err)
 	}
-	if len(rows) == 0 || rows[0].Spec.Tenant != tenant || rows[0].Spec.Kind != schema.KindRun {
+	if len(rows) == 0 || rows[0].Spec.Tenant != tenant || !isFirst(&rows[0]) {
 		return Run{}, fmt.Errorf("run %s: %w", id, schema.ErrNotFound)
 	}
 	runs, err := r.Fold(ctx, rows)
@@ -32,6 +32,11 @@ func (r *Reader) Run(ctx context.Context, tenant string, id schema.RunID) (Run, 
 		}
 	}
 	return *run, nil
+}
+
+// isFirst reports whether e is the row that its run was born with.
+func isFirst(e *schema.Entry) bool {
+	return e.Spec.Kind == schema.KindRun || e.Spec.Kind == schema.KindJoin && e.Spec.Of == e.ID
 }
 
 // endWithItsWorkflow has a step that never started count as cancelled once its workflow run has

@@ -48,7 +48,7 @@ func (r *Recorder) Record(ctx context.Context, attempts []schema.Attempt) error 
 // ranks orders the ends of a run as schema.Fold does. Of two lines of history of one run the one of
 // the higher rank stands, whichever is written last.
 var ranks = map[schema.State]int64{
-	schema.StateMissed: 1, schema.StateFailed: 2, schema.StateCancelled: 3, schema.StateSucceeded: 4,
+	schema.StateSkipped: 0, schema.StateMissed: 1, schema.StateFailed: 2, schema.StateCancelled: 3, schema.StateSucceeded: 4,
 }
 
 // HistoryLine returns the line of history that follows from an attempt's record. It returns false
@@ -67,6 +67,8 @@ func HistoryLine(e *schema.Entry, a *schema.Attempt) (schema.JobRun, bool) {
 		state = schema.StateCancelled
 	case schema.Missed:
 		state = schema.StateMissed
+	case schema.Skipped:
+		state = schema.StateSkipped
 	case schema.Failed, schema.TimedOut, schema.Lost:
 		if !rec.Final {
 			return schema.JobRun{}, false

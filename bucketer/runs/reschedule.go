@@ -27,6 +27,8 @@ func (c *Control) Reschedule(ctx context.Context, tenant string, id schema.RunID
 			return Run{}, err
 		case run.State != schema.StatePending || len(run.Attempts) > 0 && started(run.Attempts):
 			return run, bucketer.ErrFinished
+		case run.Current.Spec.Kind == schema.KindJoin && !change.Fires:
+			return run, fmt.Errorf("reschedule %s: %w", id, ErrWaitsForJobs)
 		case !change.Of.IsZero() && run.Current.ID != change.Of:
 			return run, fmt.Errorf("reschedule %s: %w", id, schema.ErrConflict)
 		}

@@ -12,6 +12,9 @@ import (
 // ErrNotFinished: the run has not ended, and cannot be run again (409).
 var ErrNotFinished = errors.New("the run has not ended")
 
+// ErrWaitsForJobs: the run waits until other jobs have ended, and cannot be changed before (409).
+var ErrWaitsForJobs = errors.New("the run waits for other jobs")
+
 // workflows runs workflow runs again, which package orchestration does.
 type workflows struct {
 	retry func(ctx context.Context, tenant string, id schema.RunID, key string) (bucketer.Receipt, error)

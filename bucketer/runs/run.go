@@ -24,6 +24,9 @@ type Change struct {
 	// Of is the entry of which the change was made (Run.Current). If another one starts the run
 	// now, the answer is ErrConflict. Zero means whichever starts it.
 	Of schema.EntryID
+	// Fires: the run waits for other jobs, and they have ended as it asks for. No other change of
+	// such a run is taken.
+	Fires bool
 
 	At       *time.Time // a new instant; zero time = now
 	Payload  *[]byte    // a new payload; nil slice = none

@@ -1,5 +1,7 @@
 package workflow
 
+import "strings"
+
 // before counts the steps directly before one, by what is known of them.
 type before struct {
 	open      int32 // have no verdict yet
@@ -74,4 +76,30 @@ func reasonOf(when When, v Verdict) string {
 		return "all_succeeded cannot be met: a step before it failed"
 	}
 	return "all_succeeded cannot be met: a step before it was cancelled"
+}
+
+// Join says what becomes of what follows on others with that condition: it starts; or it is skipped,
+// with a verdict and a reason; or neither, as yet. verdicts are those of the others, "" for one that
+// has not ended. What is said once stays, whatever becomes known later.
+func Join(when When, verdicts []Verdict) (start bool, skipped Verdict, reason string) {
+	var b before
+	for _, v := range verdicts {
+		switch v {
+		case "":
+			b.open++
+		case Succeeded:
+			b.succeeded++
+		case Failed:
+			b.failed++
+		default:
+			b.cancelled++
+		}
+	}
+	switch fate, v := decide(when.Or(), b); fate {
+	case starts:
+		return true, "", ""
+	case skips:
+		return false, v, strings.ReplaceAll(reasonOf(when.Or(), v), "step", "job")
+	}
+	return false, "", ""
 }
