@@ -29,7 +29,7 @@ func (w *Writer) PutHistory(ctx context.Context, lines []schema.JobRun) error {
 // line has no nominal time, so mend does not conclude from it that the job has come as far as this
 // run.
 func openLine(e *schema.Entry) (schema.JobRun, bool) {
-	if e.Spec.Job.IsZero() || e.Spec.Kind != schema.KindRun || e.Spec.Step != nil {
+	if e.Spec.Job.IsZero() || e.Spec.Step != nil || e.Spec.Kind != schema.KindRun && (e.Spec.Kind != schema.KindJoin || e.Spec.Of != e.ID) {
 		return schema.JobRun{}, false
 	}
 	return schema.JobRun{

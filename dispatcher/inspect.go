@@ -125,6 +125,7 @@ func (w *inspector) entries(ctx context.Context, entries []schema.Entry, checked
 			m = marks[e.Run()]
 		}
 		all[i] = inspected{entry: *e, checked: checked, standing: schema.Judge(e, m, of, live), marks: m, untouched: len(of) == 0}
+		all[i].standing.EndByCancel(e, m, of)
 		for _, a := range of {
 			if a.Record == nil && a.Session != nil && live(*a.Session) {
 				all[i].session = *a.Session

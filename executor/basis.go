@@ -222,6 +222,7 @@ func (x *Executor) standing(ctx context.Context, e *schema.Entry) (schema.Standi
 		return schema.Standing{}, v, err
 	}
 	st := schema.Judge(e, v.marks, v.attempts, v.live)
+	st.EndByCancel(e, v.marks, v.attempts)
 	if !v.exists && len(v.attempts) == 0 {
 		st.Over = true // the row has left the store, or never was: nothing was asked for
 	}

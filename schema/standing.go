@@ -83,6 +83,27 @@ func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool
 	return st
 }
 
+// EndByCancel adds to where e stands what follows from a cancel that ended the run after its answer:
+// an attempt was under way then, whose session fell or which was given up, and nobody recorded a
+// cancel. Other jobs may run after the run, and have not heard of its end.
+func (st *Standing) EndByCancel(e *Entry, marks Marks, attempts []Attempt) {
+	if marks.Cancelled == nil || !st.Over || st.Repeat != nil || e.Spec.Step != nil {
+		return
+	}
+	open := false
+	for i := range attempts {
+		a := &attempts[i]
+		if a.Record != nil && a.Record.Outcome == Cancelled && !a.Record.Unstarted {
+			return
+		}
+		open = open || a.Number > 0 && (a.Record == nil || a.Unstarted())
+	}
+	if open {
+		rec := Record{Entry: e.ID, Outcome: Cancelled, Finished: marks.Cancelled.At, Announce: true}
+		st.Repeat = &Attempt{Run: e.Run(), Number: e.Spec.AttemptNumber(), Record: &rec}
+	}
+}
+
 // leaves reports whether something follows from the attempt's record: the next start, a line in the
 // history of the job, a dead letter or its resolution, the next step of a workflow, an event.
 func (a *Attempt) leaves(e *Entry) bool {

@@ -137,3 +137,42 @@ func TestJudge(t *testing.T) {
 		})
 	}
 }
+
+// A cancel whose run ended only when the session of its attempt fell, or when that was given up, has
+// consequences that nobody else knows of.
+func TestEndByCancel(t *testing.T) {
+	cancelled := schema.Marks{Cancelled: &schema.Cancel{At: begin.Add(time.Minute)}}
+	byRun := func(r *schema.Record) { r.Entry = theRun }
+	unstarted := func(r *schema.Record) { r.Entry, r.Unstarted = theRun, true }
+	for _, c := range []struct {
+		name     string
+		spec     schema.Spec
+		marks    schema.Marks
+		attempts rows
+		want     bool
+	}{
+		{name: "nothing was under way", marks: cancelled},
+		{name: "its session fell", marks: cancelled, attempts: rows{}.under(1, "dead"), want: true},
+		{name: "it is under way", marks: cancelled, attempts: rows{}.under(1, "live")},
+		{name: "it was given up", marks: cancelled, attempts: rows{}.ended(1, schema.Lost, unstarted), want: true},
+		{name: "its cancel is recorded", marks: cancelled, attempts: rows{}.under(1, "dead").ended(2, schema.Cancelled, byRun)},
+		{name: "it was not cancelled", attempts: rows{}.under(1, "dead")},
+		{name: "a step: its workflow looks after it", spec: schema.Spec{Step: new(schema.Step)}, marks: cancelled, attempts: rows{}.under(1, "dead")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, err := schema.NewEntry(theRun, c.spec, nil, begin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			live := func(s schema.SessionRef) bool { return s.ID == "live" }
+			st := schema.Judge(&e, c.marks, c.attempts, live)
+			st.EndByCancel(&e, c.marks, c.attempts)
+			if got := st.Repeat != nil; got != c.want {
+				t.Fatalf("to be repeated: %v, want %v", got, c.want)
+			}
+			if c.want && (st.Repeat.Record.Outcome != schema.Cancelled || !st.Repeat.Record.Announce || !st.Repeat.Record.Finished.Equal(cancelled.Cancelled.At)) {
+				t.Errorf("to be repeated: %+v", st.Repeat.Record)
+			}
+		})
+	}
+}

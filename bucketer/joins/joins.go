@@ -233,6 +233,10 @@ func (j *Joins) look(ctx context.Context, r *runs.Run, up *runs.Run) error {
 	case join.Root.IsZero():
 		err = j.learnAll(ctx, r, verdicts)
 	}
+	if err == nil && len(join.Jobs) > 1 {
+		// Ends that are found at once are written first and read then: one of those who do sees all.
+		err = j.readAgain(ctx, r, verdicts)
+	}
 	if err != nil {
 		return err
 	}
@@ -312,6 +316,22 @@ func (j *Joins) learn(ctx context.Context, r *runs.Run, job schema.JobID, up *ru
 		Record:  &schema.Record{Entry: up.ID, Outcome: schema.UpstreamEnded, Upstream: job, Verdict: string(v), Finished: now.UTC()},
 		Written: now.UnixMicro(), Expires: j.core.Expiry(join.Until, now),
 	}})
+}
+
+// readAgain adds what others have recorded of how jobs ended.
+func (j *Joins) readAgain(ctx context.Context, r *runs.Run, verdicts map[schema.JobID]workflow.Verdict) error {
+	attempts, err := j.core.AttemptsOf(ctx, []schema.RunID{r.ID})
+	if err != nil {
+		return err
+	}
+	is := *r
+	is.Attempts = attempts[r.ID]
+	for job, v := range verdictsOf(&is) {
+		if verdicts[job] != workflow.Succeeded {
+			verdicts[job] = v
+		}
+	}
+	return nil
 }
 
 // learnAll reads what became of the one-off jobs for which a run waits.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -315,6 +316,7 @@ func TestLateSuccess(t *testing.T) {
 		w.fail(a)
 		w.plan()
 		moved := w.run(done).Entry.Marks.MovedTo
+		time.Sleep(time.Minute)
 		w.succeed(a)
 		w.plan()
 		if w.starts(failed) != 1 || w.starts(done) != 1 || w.run(done).Entry.Marks.MovedTo != moved {
@@ -404,6 +406,40 @@ func TestChainsHaveAnEnd(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), "follows on a chain of 100 jobs") || name != fmt.Sprint("j", schema.MaxChain-1) {
 			t.Errorf("after %s: %v", name, err)
+		}
+	})
+}
+
+// Two jobs end at once, and each planner reads before either has written what it found.
+func TestRacingEnds(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		a, b := w.submit(nil), w.submit(nil)
+		id := w.submit(after("", 0, a.String(), b.String()))
+		w.plan()
+		w.succeed(a)
+		w.succeed(b)
+		w.Befall(func(_ context.Context, op string) (f schematest.Fault) {
+			if op == "PutAttempts" {
+				f.Delay = time.Second
+			}
+			return f
+		})
+		var planned sync.WaitGroup
+		ends := 0
+		for _, e := range w.Entries(time.Hour) {
+			if e.Spec.Kind != schema.KindEvent {
+				continue
+			}
+			ends++
+			planned.Go(func() {
+				if err := w.e.PlanEvent(context.Background(), &e); err != nil {
+					t.Errorf("PlanEvent = %v", err)
+				}
+			})
+		}
+		planned.Wait()
+		if ends != 2 || w.starts(id) != 1 {
+			t.Errorf("after %d ends at once the run starts %d times, want two ends and one start", ends, w.starts(id))
 		}
 	})
 }

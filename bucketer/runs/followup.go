@@ -38,6 +38,10 @@ func (r *Recorder) FollowUp(ctx context.Context, finished []bucketer.Finished, d
 			done(i, nil)
 			return
 		}
+		if line.Expires.IsZero() { // of a record that was read
+			e := &finished[i].Entry
+			line.Expires = r.core.Expiry(bucketer.Latest(e.Run().Time(), e.Due()), finished[i].Attempt.Record.Finished)
+		}
 		lines, ended = append(lines, line), append(ended, i)
 	}
 	for i := range finished {

@@ -299,3 +299,36 @@ func (b *batches) PutAttempts(_ context.Context, attempts []schema.Attempt) erro
 	}
 	return b.err
 }
+
+// A record that was read does not say when its row leaves. The line of history that follows from it
+// leaves all the same.
+func TestLinesOfRecordsThatWereReadLeave(t *testing.T) {
+	w := newWorld(t, schema.Settings{})
+	job := schema.MakeJobID(testNow, 1, 1)
+	e, err := schema.NewEntry(schema.MakeEntryID(testNow, 1, 2), schema.Spec{Tenant: "t", Job: job, Trigger: schema.TriggerManual}, nil, testNow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := &historyLines{Store: w.Store()}
+	w.use(lines)
+	rec := schema.Record{Entry: e.ID, Outcome: schema.Succeeded, Finished: testNow}
+	w.FollowUp(t.Context(), []bucketer.Finished{{Entry: e, Attempt: schema.Attempt{Run: e.ID, Number: 1, Record: &rec}}}, func(_ int, err error) {
+		if err != nil {
+			t.Errorf("FollowUp = %v", err)
+		}
+	})
+	if len(lines.all) != 1 || !lines.all[0].Expires.After(testNow) {
+		t.Errorf("lines %+v, want one that leaves", lines.all)
+	}
+}
+
+// historyLines is a store that looks at lines of history.
+type historyLines struct {
+	bucketer.Store
+	all []schema.JobRun
+}
+
+func (h *historyLines) PutJobRuns(_ context.Context, lines []schema.JobRun) error {
+	h.all = append(h.all, lines...)
+	return nil
+}

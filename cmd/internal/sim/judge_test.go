@@ -31,7 +31,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	}
 	w.judgePending(second)
 	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true, Off: w.off(), Late: w.s.bound(w.c.away), Doubles: w.s.doubles(), StreamLosses: w.streamLosses}
-	var ofJobs, ofLimits, ofRates, ofCrowds, ofKept, ofSteps, ofEvents []check.Sighting
+	var ofJobs, ofLimits, ofRates, ofCrowds, ofKept, ofSteps, ofEvents, ofJoins []check.Sighting
 	w.c.mu.Lock()
 	h.Kills = slices.Clone(w.c.kills)
 	for _, s := range w.c.seen {
@@ -66,6 +66,10 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 			ofEvents = append(ofEvents, s)
 			continue
 		}
+		if s.Ref.Source == joinSource || s.Ref.Source == joinRefused {
+			ofJoins = append(ofJoins, s)
+			continue
+		}
 		h.Seen = append(h.Seen, s)
 	}
 	w.c.mu.Unlock()
@@ -73,6 +77,9 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 		return w.out, err
 	}
 	if err := w.judgeEvents(ctx, reader, ofEvents); err != nil {
+		return w.out, err
+	}
+	if err := w.judgeJoins(ctx, reader, ofJoins); err != nil {
 		return w.out, err
 	}
 	if err := w.judgeRated(ctx, reader, ofRates); err != nil {
@@ -223,7 +230,7 @@ func (w *world) read(ctx context.Context, b *engine.Engine) (map[string]check.Re
 				return nil, err
 			}
 			for _, r := range page {
-				if !r.Entry.Spec.Job.IsZero() || r.Entry.Spec.Task == ratedTask || r.Entry.Spec.Task == concurrentTask || w.isLong(r.ID) {
+				if !r.Entry.Spec.Job.IsZero() || r.Entry.Spec.Task == ratedTask || r.Entry.Spec.Task == concurrentTask || w.isLong(r.ID) || isOfJoins(&r) {
 					continue // judged by others
 				}
 				found[r.ID.String()] = check.Reading{Status: check.Found, At: time.Now(), Run: view(r)}

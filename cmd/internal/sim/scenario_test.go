@@ -71,6 +71,8 @@ type Scenario struct {
 	// Events is the number of events that are published, on which jobs run, and for which workflow runs
 	// wait.
 	Events int
+	// Joins is the number of graphs of jobs that run after one another. With Changes some are cancelled.
+	Joins int
 	// Waiting makes runs wait, for every reason, for longer than rows stay (long_test.go).
 	Waiting bool
 	// Outage is how long, in the middle, no node runs.
@@ -243,6 +245,7 @@ type world struct {
 	long         []*longRun
 	workflows    []*simWorkflow
 	events       simEvents
+	joins        []*joinSet
 	stops        []check.Stop
 	streamLosses []time.Time
 	pausedAt     time.Time // when all recurring jobs were known to be paused
@@ -294,6 +297,7 @@ func (w *world) play(ctx context.Context) error {
 	w.askLong(ctx, &wg)
 	w.askWorkflows(ctx, &wg)
 	w.askEvents(ctx, &wg)
+	w.askJoins(ctx, &wg)
 	w.stage.Store("asking, and doing harm")
 	wg.Wait()
 	w.stage.Store("setting everything right")
