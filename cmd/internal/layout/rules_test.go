@@ -69,11 +69,16 @@ var layers = []layer{
 	{folder: "bucketer/concurrency", imports: []string{"schema", "schema/lease", "bucketer", "bucketer/runs", "bucketer/recurring"}, tests: bucketerFakes},
 	{folder: "bucketer/orchestration", imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/workflow"}, tests: bucketerFakes},
 	{
+		folder:  "bucketer/joins",
+		imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/workflow"},
+		tests:   append([]string{"bucketer/engine"}, bucketerFakes...),
+	},
+	{
 		folder:  "bucketer/events",
 		imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/workflow"},
 		tests:   append([]string{"bucketer/engine", "bucketer/orchestration"}, bucketerFakes...),
 	},
-	{folder: "bucketer/engine", imports: []string{"bucketer", "bucketer/tasks", "bucketer/runs", "bucketer/recurring", "bucketer/concurrency", "bucketer/orchestration", "bucketer/events"}},
+	{folder: "bucketer/engine", imports: []string{"bucketer", "bucketer/tasks", "bucketer/runs", "bucketer/recurring", "bucketer/concurrency", "bucketer/orchestration", "bucketer/events", "bucketer/joins"}},
 	{
 		folder:  "bucketer/operations",
 		imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/schedule"},
