@@ -2,9 +2,12 @@ package bucketer
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"carillon.dev/carillon/schema"
 )
@@ -27,6 +30,7 @@ type listening struct {
 	logger *slog.Logger
 	now    func() time.Time
 	known  atomic.Pointer[listeners]
+	reads  singleflight.Group // what is read before its time, once for all who ask
 }
 
 // listeners is what was read.
@@ -34,6 +38,9 @@ type listeners struct {
 	at    time.Time            // when the read began, monotonic
 	names map[string]time.Time // since when we know of each
 }
+
+// isOld reports whether what was read counts no more.
+func (l *listeners) isOld() bool { return l == nil || time.Since(l.at) > listeningWithin }
 
 // has reports whether a name is known.
 func (l *listeners) has(name string) bool {
@@ -50,11 +57,22 @@ func (l *listening) Announces(tenant string) bool { return l.Listens(tenant) || 
 // Listens reports whether somebody of a tenant listens to events of the system about its runs.
 func (l *listening) Listens(tenant string) bool { return l.known.Load().has(tenant) }
 
-// HasDependents reports whether jobs of a tenant may run after others. While that cannot be read they
-// may.
+// HasDependents reports whether jobs of a tenant may run after others. While that has not been read for
+// long they may.
 func (l *listening) HasDependents(tenant string) bool {
 	k := l.known.Load()
-	return k == nil || time.Since(k.at) > listeningWithin || k.has(schema.Dependents(tenant))
+	return k.isOld() || k.has(schema.Dependents(tenant))
+}
+
+// FindDependents reports whether jobs of a tenant run after others. It reads that if it was not read for
+// long.
+func (l *listening) FindDependents(ctx context.Context, tenant string) (bool, error) {
+	if l.known.Load().isOld() {
+		if _, err, _ := l.reads.Do("", func() (any, error) { return nil, l.RefreshListening(ctx) }); err != nil {
+			return false, fmt.Errorf("read who follows on runs: %w", err)
+		}
+	}
+	return l.known.Load().has(schema.Dependents(tenant)), nil
 }
 
 // NoteDependents notes that jobs of a tenant run after others. When it returns, every node that

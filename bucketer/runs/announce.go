@@ -86,8 +86,11 @@ func ends(f *bucketer.Finished) bool {
 // at that instant, or now. Whoever plans it looks what became of the run (package joins).
 func (r *Recorder) AnnounceEnd(ctx context.Context, e *schema.Entry, at time.Time) error {
 	spec, run := &e.Spec, e.Run()
-	if spec.Step != nil || !r.core.HasDependents(spec.Tenant) {
+	if spec.Step != nil {
 		return nil
+	}
+	if has, err := r.core.FindDependents(ctx, spec.Tenant); err != nil || !has {
+		return err
 	}
 	job := spec.Job
 	if job.IsZero() {
