@@ -71,6 +71,7 @@ type Store interface {
 	schema.LeaseStore
 	schema.WaitListStore
 	Session(ctx context.Context, executor string) (schema.Session, error)
+	PutAudit(ctx context.Context, entries []schema.AuditEntry) error
 }
 
 // Signaller tells every node something at once (queue.Signals has it).

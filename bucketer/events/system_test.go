@@ -124,6 +124,10 @@ func TestWhichEventsFollow(t *testing.T) {
 					c.spec(&spec)
 				}
 				w.ends(spec, c.rec, c.number)
+				audited, err := w.Counts.Audit(t.Context(), "t", schema.AuditDay(time.Now()), schema.AuditID{}, 10)
+				if dropped := name == "too deep"; err != nil || (len(audited) == 1 && audited[0].Action == "drop") != dropped {
+					t.Errorf("audit log = %+v, %v, want an entry of what was dropped: %v", audited, err, dropped)
+				}
 				got := w.systemEvents()
 				n := 0
 				for _, list := range got {

@@ -135,7 +135,9 @@ func (r *Recorder) announceOne(ctx context.Context, f *bucketer.Finished) error 
 	if depth >= schema.MaxEventDepth {
 		r.metrics.eventsDropped.Add(float64(len(names)))
 		r.log.Warn("events lead to one another: the next one is dropped", "tenant", spec.Tenant, "run", f.Entry.Run(), "events", names, "depth", depth)
-		return nil
+		var err error
+		r.drops.Do(func() { err = r.auditDrop(ctx, f, names) })
+		return err
 	}
 	body, err := json.Marshal(bodyOf(f, late))
 	if err != nil {
@@ -159,6 +161,21 @@ func (r *Recorder) announceOne(ctx context.Context, f *bucketer.Finished) error 
 	}
 	r.metrics.eventsAnnounced.Add(float64(len(rows)))
 	return nil
+}
+
+// auditDropsEvery is how far apart a node's audit entries of dropped events are at least: a cascade
+// drops many.
+const auditDropsEvery = time.Second
+
+// auditDrop notes in the audit log of the tenant that the events of a run are dropped.
+func (r *Recorder) auditDrop(ctx context.Context, f *bucketer.Finished, names []string) error {
+	at, run := f.Attempt.Record.Finished, f.Entry.Run()
+	hash := schema.HashOf("dropped event", run.String(), strconv.Itoa(f.Attempt.Number))
+	id := schema.MakeAuditID(at, uint16(hash), hash) // #nosec G115 -- any number will do
+	return r.store.PutAudit(ctx, []schema.AuditEntry{{
+		ID: id, Tenant: f.Entry.Spec.Tenant, At: id.Time(), Actor: "carillon", Action: "drop", Object: "event/" + names[0],
+		Note: fmt.Sprintf("events of run %s: %d events led to one another, and at most that many may", run, schema.MaxEventDepth),
+	}})
 }
 
 // eventsOf returns which events of the system follow from a record, and how late the run started.

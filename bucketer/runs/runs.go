@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
@@ -62,6 +63,7 @@ type Recorder struct {
 	parts
 	reader  *Reader
 	letters *DeadLetterQueue
+	drops   rate.Sometimes // events that are dropped are audited now and then
 }
 
 // Control changes runs for their owners: cancel, reschedule, run again.
@@ -90,6 +92,6 @@ func New(c Config) *Runs {
 	p := parts{core: c.Bucketer, store: c.Store, now: c.Bucketer.Now, log: c.Logger, metrics: newMetrics(c.Registerer), workflows: new(workflows)}
 	r := &Reader{parts: p, live: bucketer.NewLiveness(c.Store, c.Now)}
 	q := &DeadLetterQueue{parts: p, reader: r, retention: c.DeadLetterRetention}
-	rec := &Recorder{parts: p, reader: r, letters: q}
+	rec := &Recorder{parts: p, reader: r, letters: q, drops: rate.Sometimes{Interval: auditDropsEvery}}
 	return &Runs{r, q, rec, &Control{parts: p, reader: r, letters: q, recorder: rec, signals: c.Signals}}
 }
