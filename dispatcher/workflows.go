@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// workflowBatch bounds the workflow runs that are advanced in one step.
-	workflowBatch = 64
+	// workflowBatch bounds the workflow runs that are advanced in one step. While the store is so slow
+	// that a step fails, as few as leastBatch are.
+	workflowBatch, leastBatch = 64, 4
 	// workflowWatchStep is the distance of watch entries of a workflow run with steps under way: so
 	// soon a new owner finds it.
 	workflowWatchStep = 20 * time.Second
@@ -26,6 +27,7 @@ type workflows struct {
 	runs  map[schema.RunID]*workflowRun
 	dirty []schema.RunID // to be advanced, each once
 	busy  bool
+	most  int       // of the next step; 0: workflowBatch
 	wake  time.Time // when the next run is to be advanced by time; zero: none
 }
 
@@ -130,7 +132,7 @@ func (w *workflows) wakeAt(t time.Time) {
 }
 
 func (w *workflows) start(ctx context.Context, now time.Time) {
-	n := min(len(w.dirty), workflowBatch)
+	n := min(len(w.dirty), w.batch())
 	batch := make([]*orchestration.Turn, n)
 	finished := make([][]schema.EntryID, n)
 	for i, id := range w.dirty[:n] {
@@ -147,10 +149,35 @@ func (w *workflows) start(ctx context.Context, now time.Time) {
 		return nil
 	}, func(now time.Time, _ error) {
 		w.busy = false
+		failed := 0
 		for i, t := range batch {
+			if t.Err != nil {
+				failed++
+			}
 			w.advanced(ctx, t, finished[i], now)
 		}
+		w.resize(n, failed)
 	})
+}
+
+// batch returns how many runs the next step may advance.
+func (w *workflows) batch() int {
+	if w.most == 0 {
+		return workflowBatch
+	}
+	return w.most
+}
+
+// resize halves the batch after a step of which most runs failed, and doubles it after a full one that
+// did not. A step has storeTimeout. Runs that fail are read anew, which is more work: a batch that stays
+// too large would never end.
+func (w *workflows) resize(n, failed int) {
+	switch {
+	case failed > n/2:
+		w.most = max(n/2, leastBatch)
+	case n == w.batch():
+		w.most = min(2*n, workflowBatch)
+	}
 }
 
 // advanced takes in what became of a workflow run.

@@ -39,3 +39,30 @@ func TestAStepIsOpenUntilItsWorkflowRunWasAdvanced(t *testing.T) {
 		}
 	})
 }
+
+// TestBatchesOfWorkflowRuns: a step that fails is followed by smaller ones, until they succeed.
+func TestBatchesOfWorkflowRuns(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		s := r.shardOf(r.idle(), 0)
+		now := time.Now()
+		for range 3 * workflowBatch {
+			s.workflows.touch(r.entry(now, 0, schema.Spec{Workflow: &schema.WorkflowRun{}}).ID)
+		}
+		step := func() {
+			s.workflows.start(t.Context(), now)
+			(<-s.posts)(now)
+		}
+		r.fail("EntriesByID", true)
+		for _, want := range []int{32, 16, 8, 4, 4} {
+			if step(); s.workflows.batch() != want {
+				t.Fatalf("after a step that failed the next may advance %d runs, want %d", s.workflows.batch(), want)
+			}
+		}
+		r.fail("EntriesByID", false)
+		for _, want := range []int{8, 16, 32, 64, 64} {
+			if step(); s.workflows.batch() != want {
+				t.Fatalf("after a full step the next may advance %d runs, want %d", s.workflows.batch(), want)
+			}
+		}
+	})
+}
