@@ -201,8 +201,13 @@ func TestOneOffJobRunsAfterOthers(t *testing.T) {
 		}
 		got = Job{}
 		doJSON(t, j.hs, call{method: "GET", path: path}, 200, &got)
-		if got.State != "finished" {
-			t.Errorf("the job is %s, want finished", got.State)
+		if got.State != "finished" || len(run.Attempts) != 0 {
+			t.Errorf("the job is %s, its run had the attempts %+v; want finished, and none", got.State, run.Attempts)
+		}
+		var page struct{ Items []Run }
+		window := url.Values{"from": {made.CreatedAt.Add(-time.Minute).Format(time.RFC3339)}, "to": {made.CreatedAt.Add(time.Minute).Format(time.RFC3339)}, "state": {"skipped"}}
+		if doJSON(t, j.hs, call{method: "GET", path: "/v1/runs?" + window.Encode()}, 200, &page); len(page.Items) != 1 || page.Items[0].ID != run.ID {
+			t.Errorf("the runs that were skipped are %+v, want %s", page.Items, run.ID)
 		}
 	})
 }
