@@ -25,16 +25,16 @@ func (w *Writer) PutHistory(ctx context.Context, lines []schema.JobRun) error {
 }
 
 // openLine returns the line of history that lists a run of a job that can have many from its
-// planning to its end, or false if e is no such run. A run that waits for other jobs is one. The
-// lines of ends have ranks from 0 on; this one is written before all of them. It has no nominal
-// time, so mend does not conclude from it that the job has come as far as this run.
+// planning to its end, or false if e is no such run. The line of its end has a higher rank. This
+// line has no nominal time, so mend does not conclude from it that the job has come as far as this
+// run.
 func openLine(e *schema.Entry) (schema.JobRun, bool) {
-	waits := e.Spec.Kind == schema.KindJoin && e.Spec.Of == e.ID // another one looks after such a run
-	if e.Spec.Job.IsZero() || e.Spec.Kind != schema.KindRun && !waits || e.Spec.Step != nil {
+	if e.Spec.Job.IsZero() || e.Spec.Step != nil || e.Spec.Kind != schema.KindRun && (e.Spec.Kind != schema.KindJoin || e.Spec.Of != e.ID) {
 		return schema.JobRun{}, false
 	}
 	return schema.JobRun{
-		Job: e.Spec.Job, Run: e.ID, State: schema.StatePending, Written: e.ID.Time().UnixMicro() - 1, Expires: e.Expires,
+		Job: e.Spec.Job, Run: e.ID, State: schema.StatePending, Expires: e.Expires,
+		Written: e.ID.Time().UnixMicro() - 1, // the rank of a run that is skipped is 0
 	}, true
 }
 
