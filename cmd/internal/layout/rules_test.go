@@ -73,7 +73,12 @@ var layers = []layer{
 		imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/workflow"},
 		tests:   append([]string{"bucketer/engine", "bucketer/orchestration"}, bucketerFakes...),
 	},
-	{folder: "bucketer/engine", imports: []string{"bucketer", "bucketer/tasks", "bucketer/runs", "bucketer/recurring", "bucketer/concurrency", "bucketer/orchestration", "bucketer/events"}},
+	{
+		folder:  "bucketer/joins",
+		imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/workflow"},
+		tests:   append([]string{"bucketer/engine"}, bucketerFakes...),
+	},
+	{folder: "bucketer/engine", imports: []string{"bucketer", "bucketer/tasks", "bucketer/runs", "bucketer/recurring", "bucketer/concurrency", "bucketer/orchestration", "bucketer/events", "bucketer/joins"}},
 	{
 		folder:  "bucketer/operations",
 		imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/schedule"},
