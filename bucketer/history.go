@@ -33,7 +33,8 @@ func openLine(e *schema.Entry) (schema.JobRun, bool) {
 		return schema.JobRun{}, false
 	}
 	return schema.JobRun{
-		Job: e.Spec.Job, Run: e.ID, State: schema.StatePending, Written: e.ID.Time().UnixMicro(), Expires: e.Expires,
+		Job: e.Spec.Job, Run: e.ID, State: schema.StatePending, Expires: e.Expires,
+		Written: e.ID.Time().UnixMicro() - 1, // the rank of a run that is skipped is 0
 	}, true
 }
 

@@ -52,7 +52,9 @@ func (l *listeners) has(name string) bool {
 }
 
 // Announces reports whether the end of a run of a tenant may have consequences for others.
-func (l *listening) Announces(tenant string) bool { return l.Listens(tenant) || l.HasDependents(tenant) }
+func (l *listening) Announces(tenant string) bool {
+	return l.Listens(tenant) || l.HasDependents(tenant)
+}
 
 // Listens reports whether somebody of a tenant listens to events of the system about its runs.
 func (l *listening) Listens(tenant string) bool { return l.known.Load().has(tenant) }

@@ -50,13 +50,21 @@ type Standing struct {
 	Fault string `json:"fault,omitempty"`
 }
 
+// AfterInfo says after which jobs a job runs.
+type AfterInfo struct {
+	Jobs     []string  `json:"jobs,omitzero"` // names or ids, as they were stated
+	When     Condition `json:"when,omitempty"`
+	Deadline Duration  `json:"deadline,omitempty"` // see Job.AfterDeadline
+}
+
 // JobInfo is a job as the API answers it, with the values in force.
 type JobInfo struct {
 	ID     JobID  `json:"id"`
 	Tenant string `json:"tenant"`
 	Settings
-	Task   string `json:"task,omitempty"` // the task that it runs, or else …
-	Target        // … the call itself
+	After  *AfterInfo `json:"after,omitempty"` // the jobs after which it runs, instead of by a schedule
+	Task   string     `json:"task,omitempty"`  // the task that it runs, or else …
+	Target            // … the call itself
 	Standing
 }
 

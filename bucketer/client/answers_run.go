@@ -31,7 +31,7 @@ type Run struct {
 	Origin       RunID       `json:"origin,omitzero"` // the run that this one repeats
 	Event        *RunEvent   `json:"event,omitempty"` // what started it, if that was an event
 	Missed       *MissedRuns `json:"missed,omitempty"`
-	Waiting      *Hold       `json:"waiting,omitempty"`       // what it waits for, though it is due
+	Waiting      *Hold       `json:"waiting,omitempty"`       // what it waits for: though it is due, or since other jobs have not ended
 	CancelReason string      `json:"cancel_reason,omitempty"` // why it was cancelled, if nobody asked for that
 
 	// Payload is absent in lists if it is larger than 4 KiB.
@@ -43,11 +43,11 @@ type Run struct {
 
 	Workflow   string    `json:"workflow,omitempty"`       // of a workflow run
 	Steps      []RunStep `json:"steps,omitempty"`          // of a workflow run; not in lists
-	DeadlineAt time.Time `json:"deadline_at,omitzero"`     // of a workflow run, or a step: when it ends at the latest
+	DeadlineAt time.Time `json:"deadline_at,omitzero"`     // of a workflow run, or a step: when it ends at the latest; of one that waits for other jobs: when it is stuck
 	Parent     RunID     `json:"workflow_run_id,omitzero"` // of a step: the workflow run
 	Step       string    `json:"step,omitempty"`           // of a step
 	Item       *int      `json:"item,omitempty"`           // of a step with ForEach: which item it is, from 0
-	Reason     string    `json:"reason,omitempty"`         // of a step: why it was skipped, or could not start
+	Reason     string    `json:"reason,omitempty"`         // why it was skipped; of a step also: why it could not start
 }
 
 // RunEvent is the event that started a run.

@@ -23,6 +23,7 @@ func TestBodies(t *testing.T) {
 	auth := client.HTTPAuth{Bearer: &client.BearerAuth{Secret: "orders-token"}}
 	onEvent := client.NewJob(client.HTTP("https://x.test/", client.Method("PUT"), client.Header("x-a", "b"), client.NoBody(), client.SigningKey("k"), client.Auth(auth)).Timeout(time.Minute)).
 		On("file.uploaded", client.Filter("event.region == 'eu'"), client.Delay(5*time.Second))
+	follows := client.NewJob(client.Task("load")).Name("load").After("extract", "clean").After("prices").When(client.AllDone).AfterDeadline(6 * time.Hour)
 	w := client.NewWorkflow("w").Payload(map[string]any{"day": client.NominalTime()}).Priority(client.Low).Label("team", "data").
 		Concurrency(2, client.Queue).Misfire(client.SkipMissed, 0).Deadline(time.Hour).
 		Schedule(client.Cron("30 2 * * *", "Europe/Berlin").SkipGap().Overlap(client.BothOfTwo))
@@ -47,6 +48,9 @@ func TestBodies(t *testing.T) {
 			"script": {"command": "report", "args": ["--fast"]}, "guarantee": "at_most_once", "retry": {"max_attempts": 1}}`},
 		{"a job on events", onEvent, `{"on": {"event": "file.uploaded", "filter": "event.region == 'eu'", "delay": "5s"}, "timeout": "1m0s",
 			"http": {"method": "PUT", "url": "https://x.test/", "headers": {"x-a": "b"}, "body": "none", "signing_key": "k", "auth": {"bearer": {"secret": "orders-token"}}}}`},
+		{"a job after others", follows, `{"name": "load", "after": {"jobs": ["extract", "clean", "prices"], "when": "all_done", "deadline": "6h0m0s"}, "task": "load"}`},
+		{"a job after another", client.NewJob(client.Task("t")).After("extract"), `{"after": {"jobs": ["extract"]}, "task": "t"}`},
+		{"a job after none", client.NewJob(client.Task("t")).After([]string{}...), `{"after": {}, "task": "t"}`}, // which the API refuses
 		{"a workflow", w, `{"name": "w", "payload": {"day": {"$run": "/nominal_at"}}, "priority": "low", "labels": {"team": "data"}, "deadline": "1h0m0s",
 			"concurrency": {"limit": 2, "on_limit": "queue"}, "misfire": {"policy": "skip"},
 			"schedule": {"cron": "30 2 * * *", "timezone": "Europe/Berlin", "gap": "skip", "overlap_hour": "both"},
@@ -116,6 +120,7 @@ func TestFaultsOfBuilders(t *testing.T) {
 		{"no event", job().On(""), []string{"body.on.event", stated}},
 		{"two events", job().On("a").On("b"), []string{"body.on", "is stated twice"}},
 		{"no filter", job().On("a", client.Filter("")), []string{"body.on.filter", stated}},
+		{"jobs before it that end somehow", job().After("a").When("").AfterDeadline(0), []string{"body.after.when", stated, "body.after.deadline", positive}},
 		{
 			"a schedule that says nothing", job().Schedule(client.Cron("", "").Overlap("").Start(time.Time{}).End(time.Time{}).MaxRuns(0)),
 			[]string{

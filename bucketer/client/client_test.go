@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -232,6 +233,42 @@ func TestTasksAndEvents(t *testing.T) {
 	}
 	if runs := collect(t, c.Events.Runs(ctx, id)); len(runs) != 0 { // nothing plans them here
 		t.Errorf("Runs = %+v, want none yet", runs)
+	}
+}
+
+// TestJobsAfterOthers: a job runs after others as its builder says, and answers say so.
+func TestJobsAfterOthers(t *testing.T) {
+	t.Parallel()
+	c, ctx := open(t), t.Context()
+	if _, err := c.Jobs.Put(ctx, "extract", client.NewJob(client.HTTP(target)).Schedule(client.Every(time.Hour))); err != nil {
+		t.Fatal(err)
+	}
+	load, err := c.Jobs.Put(ctx, "load", client.NewJob(client.HTTP(target)).After("extract").When(client.AnyFailed).AfterDeadline(6*time.Hour))
+	want := client.AfterInfo{Jobs: []string{"extract"}, When: client.AnyFailed, Deadline: client.Duration(6 * time.Hour)}
+	if err != nil || load.After == nil || !reflect.DeepEqual(*load.After, want) || load.NextRun != nil {
+		t.Errorf("Put = %+v, %v; want a job after extract", load, err)
+	}
+	first, err := c.Jobs.Create(ctx, client.NewJob(client.HTTP(target)).At(time.Now().Add(time.Hour)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	then, err := c.Jobs.Create(ctx, client.NewJob(client.HTTP(target)).After(first.ID.String()))
+	if err != nil || then.After == nil || then.After.When != client.AllSucceeded || then.After.Deadline.Std() != 7*24*time.Hour || then.NextRun != nil {
+		t.Fatalf("Create = %+v, %v; want a one-off job with the values in force", then, err)
+	}
+	id, err := client.ParseRunID(then.ID.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run, err := c.Runs.Get(ctx, id); err != nil || run.State != client.Waiting || run.Waiting == nil || run.DeadlineAt.IsZero() {
+		t.Errorf("Get = %+v, %v; want that it waits, until when", run, err)
+	}
+	var faults client.Faults
+	if _, err := c.Jobs.Create(ctx, client.NewJob(client.HTTP(target)).After()); !errors.As(err, &faults) || faults[0].Location != "body.after.jobs" {
+		t.Errorf("Create after no jobs = %v, want a fault at body.after.jobs", err)
+	}
+	if stuck := collect(t, c.Runs.Stuck(ctx)); len(stuck) != 0 {
+		t.Errorf("Stuck = %+v, want none yet", stuck)
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 // it.
 type Job struct {
 	common
-	work Work
+	work  Work
+	after *AfterInfo
 }
 
 // NewJob returns a job that does the work. Unless more is said it is due at once.
@@ -21,12 +22,13 @@ func NewJob(work Work) *Job { return &Job{work: work} }
 type jobBody struct {
 	Settings
 	workBody
+	After *AfterInfo `json:"after,omitempty"`
 }
 
 func (j *Job) build() (jobBody, error) {
 	n := notes{}
 	n.take("", &j.notes)
-	body := jobBody{Settings: j.says}
+	body := jobBody{Settings: j.says, After: j.after}
 	fillWork(&body.workBody, j.work, &n)
 	return body, n.err()
 }
@@ -53,6 +55,38 @@ func (j *Job) Schedule(s *Schedule) *Job {
 func (j *Job) On(event string, options ...OnOption) *Job {
 	j.on(event, options)
 	return j
+}
+
+// After has the job run after others, by name or id, instead of by a schedule. They must have succeeded
+// unless When says otherwise.
+//
+// If the others can have many runs, so can this job: it runs once for each run with which their chain
+// begins. If they are one-off jobs, so is this one. They cannot be of both kinds.
+func (j *Job) After(jobs ...string) *Job {
+	j.runsAfter().Jobs = append(j.after.Jobs, jobs...)
+	return j
+}
+
+// When says how the jobs must have ended that are named by After. Always is for steps alone.
+func (j *Job) When(c Condition) *Job {
+	j.runsAfter().When = Condition(j.text("after.when", string(c)))
+	return j
+}
+
+// AfterDeadline says when a run is stuck that still waits for the jobs named by After: so long after the
+// due time of the run with which their chain began, or after the creation of a one-off job. Without it
+// that is 7 days. A stuck run goes on waiting; see Runs.Stuck.
+func (j *Job) AfterDeadline(d time.Duration) *Job {
+	j.runsAfter().Deadline = j.span("after.deadline", d)
+	return j
+}
+
+// runsAfter returns what the job says about the jobs after which it runs.
+func (j *Job) runsAfter() *AfterInfo {
+	if j.after == nil {
+		j.after = new(AfterInfo)
+	}
+	return j.after
 }
 
 // Payload states what the call gets: anything that encodes as JSON.

@@ -41,9 +41,13 @@ const (
 	Failed    = schema.StateFailed
 	Cancelled = schema.StateCancelled
 	Missed    = schema.StateMissed
-	Skipped   = schema.StateSkipped // of a step
-	// Waiting is of a step that waits, and of a workflow run in which nothing else is under way.
+	// Skipped is of a step, and of a run that never starts since other jobs did not end as it asks for.
+	Skipped = schema.StateSkipped
+	// Waiting is of a step that waits, of a workflow run in which nothing else is under way, and of a
+	// run that waits for other jobs.
 	Waiting State = "waiting"
+	// Stuck is of a run that waits for other jobs and whose deadline has passed. It has not ended.
+	Stuck State = "stuck"
 )
 
 // Outcome is how an attempt ended.
@@ -148,14 +152,15 @@ const (
 	SkipMissed MisfirePolicy = schema.Skip      // none
 )
 
-// Condition says what must have become of the steps before one, for it to start.
+// Condition says what must have become of the steps before one for it to start, or of the jobs before
+// a job.
 type Condition string
 
 // The conditions.
 const (
 	AllSucceeded Condition = "all_succeeded" // the default
 	AllDone      Condition = "all_done"      // all have ended, however
-	AnySucceeded Condition = "any_succeeded" // one has, and the step does not wait for the others
-	AnyFailed    Condition = "any_failed"    // one has, and the step does not wait for the others
-	Always       Condition = "always"        // all have ended, however; also after a cancel of the run
+	AnySucceeded Condition = "any_succeeded" // one has, and nothing waits for the others
+	AnyFailed    Condition = "any_failed"    // one has, and nothing waits for the others
+	Always       Condition = "always"        // of steps: all have ended, however; also after a cancel of the run
 )

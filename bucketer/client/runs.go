@@ -32,6 +32,13 @@ func (r Runs) List(ctx context.Context, q RunQuery) iter.Seq2[Run, error] {
 	return listWindow[Run](ctx, r.node, q.From, q.To, query, "runs")
 }
 
+// Stuck returns the runs that wait for other jobs and whose deadline has passed, in the order in which
+// their chains began. Such a run still starts if those jobs end as it asks for; a cancel ends it. It
+// ends with the first error.
+func (r Runs) Stuck(ctx context.Context) iter.Seq2[Run, error] {
+	return list[Run](ctx, r.node, nil, "stuck")
+}
+
 // Cancel cancels a run; twice is the same as once. One that has ended is an *Error of the kind
 // "finished".
 func (r Runs) Cancel(ctx context.Context, id RunID) (Run, error) {

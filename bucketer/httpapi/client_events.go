@@ -39,6 +39,12 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[Event, erro
 	return func(yield func(Event, error) bool) { eachItem(ctx, c, eventsPath, v, q.Limit, yield) }
 }
 
+// Stuck returns the runs that wait for other jobs beyond their deadline, in the order in which their
+// chains began; limit is of one request. It ends with the first error.
+func (c *Client) Stuck(ctx context.Context, limit int) iter.Seq2[Run, error] {
+	return func(yield func(Run, error) bool) { eachItem(ctx, c, stuckPath, url.Values{}, limit, yield) }
+}
+
 // RunsOfEvent returns the runs that an event started, in the order in which they were planned. It ends
 // with the first error.
 func (c *Client) RunsOfEvent(ctx context.Context, id schema.EntryID, limit int) iter.Seq2[Run, error] {

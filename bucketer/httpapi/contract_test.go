@@ -70,7 +70,7 @@ func (c *contract) schemaOf(s map[string]any) map[string]any {
 var known = map[string][]string{
 	"name": {"n", "t"}, "task": {"t"}, "url": {"http://x.test/a"}, "subject": {"a.b"}, "cron": {"0 9 * * MON-FRI", "@hourly", "60 * * * *"},
 	"timezone": {"Europe/Berlin", "UTC", "Mars/Olympus"}, "label": {"team=a"}, "cursor": {"AAAA"}, "every": {"15m"}, "command": {"report"},
-	"If-Match": {`"1"`, "*"}, "step": {"a", "b"}, "target": {"http://b.test", "none"},
+	"If-Match": {`"1"`, "*"}, "step": {"a", "b"}, "jobs": {"n"}, "target": {"http://b.test", "none"},
 }
 
 // odd are values that are hardly ever right.
@@ -315,7 +315,7 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 			never = append(never, name)
 		}
 	}
-	if len(never) > 3 { // one or two may have bad luck
+	if len(never) > 3 && !testing.Short() { // one or two may have bad luck, and many of few tries
 		t.Errorf("%q never succeeded: the test says little about them", never)
 	}
 }

@@ -50,7 +50,7 @@ type importRoutes struct{ *Server }
 func (s importRoutes) route() {
 	op := s.operation("import-jobs", http.MethodPost, importPath, "Create many jobs, one a line; answered while they are read", 200, 400, 415, 422, 429, 503)
 	op.Description = "The body is NDJSON of any length, a job a line of at most 256 KiB, each with an optional \"key\". " +
-		"The answer has a line for each, in any order, and a summary as its last; an answer without summary was cut. " +
+		"The jobs that a line names in after must be there before the import. The answer has a line for each, in any order, and a summary as its last; an answer without summary was cut. " +
 		"Read the answer while sending: an import whose answers nobody takes stands still."
 	op.Responses["200"].Content = map[string]*huma.MediaType{ndjson: {Schema: &huma.Schema{OneOf: []*huma.Schema{
 		s.schema(reflect.TypeFor[ImportResult]()),

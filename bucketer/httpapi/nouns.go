@@ -277,15 +277,15 @@ func runOf(r *runs.Run, payload []byte) Run {
 }
 
 // noteJoin adds what a run waits for that waits for other jobs.
-func (out *Run) noteJoin(r *runs.Run) {
-	join := r.Entry.Spec.Join
-	out.State, out.DeadlineAt = stateWaiting, Time{join.Until}
-	if schema.IsStuck(&r.Entry, r.Entry.Marks, r.Attempts) {
-		out.State = stateStuck
+func (r *Run) noteJoin(of *runs.Run) {
+	join := of.Entry.Spec.Join
+	r.State, r.DeadlineAt = stateWaiting, Time{join.Until}
+	if schema.IsStuck(&of.Entry, of.Entry.Marks, of.Attempts) {
+		r.State = stateStuck
 	}
 	ended := make(map[schema.JobID]bool)
-	for i := range r.Attempts {
-		if rec := r.Attempts[i].Record; rec != nil && rec.Outcome == schema.UpstreamEnded {
+	for i := range of.Attempts {
+		if rec := of.Attempts[i].Record; rec != nil && rec.Outcome == schema.UpstreamEnded {
 			ended[rec.Upstream] = true
 		}
 	}
@@ -295,14 +295,14 @@ func (out *Run) noteJoin(r *runs.Run) {
 			open = append(open, u.Name)
 		}
 	}
-	out.Waiting = &Waiting{Since: Time{r.Entry.Due()}, Reason: "jobs: it runs after jobs that have not ended: " + strings.Join(open, ", ")}
+	r.Waiting = &Waiting{Since: Time{of.Entry.Due()}, Reason: "jobs: it runs after jobs that have not ended: " + strings.Join(open, ", ")}
 }
 
 // noteSkip adds why a run never starts that would run after other jobs.
-func (out *Run) noteSkip(r *runs.Run) {
-	for i := range r.Attempts {
-		if rec := r.Attempts[i].Record; r.Entry.Spec.Join != nil && r.State == schema.StateSkipped && rec != nil && rec.Outcome == schema.Skipped {
-			out.Reason, out.FinishedAt = rec.Reason, Time{rec.Finished}
+func (r *Run) noteSkip(of *runs.Run) {
+	for i := range of.Attempts {
+		if rec := of.Attempts[i].Record; of.Entry.Spec.Join != nil && of.State == schema.StateSkipped && rec != nil && rec.Outcome == schema.Skipped {
+			r.Reason, r.FinishedAt = rec.Reason, Time{rec.Finished}
 		}
 	}
 }

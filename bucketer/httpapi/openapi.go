@@ -148,7 +148,7 @@ func (s documentWriter) finish() error {
 			f.Description = "Idempotency key of a line of an import; not of a single request"
 		}},
 		{"JobRequest", "name", func(f *huma.Schema) {
-			f.Pattern, f.Description = namePattern, "Of a recurring job; unique in the tenant"
+			f.Pattern, f.Description = namePattern, "Of a job that can have many runs; unique in the tenant"
 		}},
 		{"JobRequest", "start", func(f *huma.Schema) { f.Description = "Of a recurring job: no run before it" }},
 		{"JobRequest", "end", func(f *huma.Schema) { f.Description = "Of a recurring job: no run from it on" }},

@@ -10,11 +10,12 @@ import (
 // requestExamples are bodies that are taken, by operation and name.
 var requestExamples = map[string]map[string]string{
 	"create-job": {
-		"now":       `{"http":{"url":"https://example.com/hook"},"payload":{"order":7}}`,
-		"once":      `{"task":"send-email","schedule":{"at":"2026-11-21T10:00:00Z"},"payload":{"to":"a@example.com"},"priority":"high"}`,
-		"cron":      `{"name":"nightly-report","task":"report","schedule":{"cron":"0 2 * * *","timezone":"Europe/Berlin"},"labels":{"team":"billing"}}`,
-		"interval":  `{"name":"poll","nats":{"subject":"work.poll"},"schedule":{"every":"15m"},"jitter":"30s","misfire":{"policy":"skip"}}`,
-		"ten times": `{"task":"reminder","schedule":{"every":"24h"},"max_runs":10,"concurrency":{"limit":1,"on_limit":"skip"}}`,
+		"now":          `{"http":{"url":"https://example.com/hook"},"payload":{"order":7}}`,
+		"once":         `{"task":"send-email","schedule":{"at":"2026-11-21T10:00:00Z"},"payload":{"to":"a@example.com"},"priority":"high"}`,
+		"cron":         `{"name":"nightly-report","task":"report","schedule":{"cron":"0 2 * * *","timezone":"Europe/Berlin"},"labels":{"team":"billing"}}`,
+		"interval":     `{"name":"poll","nats":{"subject":"work.poll"},"schedule":{"every":"15m"},"jitter":"30s","misfire":{"policy":"skip"}}`,
+		"after others": `{"name":"load","task":"report","after":{"jobs":["extract","clean"],"when":"all_succeeded","deadline":"6h"}}`,
+		"ten times":    `{"task":"reminder","schedule":{"every":"24h"},"max_runs":10,"concurrency":{"limit":1,"on_limit":"skip"}}`,
 	},
 	"put-job": {
 		"cron": `{"task":"report","schedule":{"cron":"0 2 * * *","timezone":"Europe/Berlin"}}`,
@@ -74,8 +75,15 @@ var schemaExamples = map[string][]string{
 		"schedule":{"cron":"0 2 * * *","timezone":"Europe/Berlin","gap":"run","overlap_hour":"first"},"jitter":"10s","priority":"normal",
 		"labels":{"team":"billing"},"misfire":{"policy":"run_latest"},"state":"active","generation":1795253400123456,
 		"next_run":{"id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","nominal_at":"2026-11-22T01:00:00.000Z","due_at":"2026-11-22T01:00:04.096Z"},
-		"created_at":"2026-11-21T09:30:00.000Z","updated_at":"2026-11-21T09:30:00.000Z"}`},
+		"created_at":"2026-11-21T09:30:00.000Z","updated_at":"2026-11-21T09:30:00.000Z"}`, `{
+		"id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f61","tenant":"default","name":"load","task":"report","schedule":{},
+		"after":{"jobs":["extract","clean"],"when":"all_succeeded","deadline":"6h0m0s"},"priority":"normal","misfire":{"policy":"run_latest"},
+		"state":"active","generation":1795253400123456,"created_at":"2026-11-21T09:30:00.000Z","updated_at":"2026-11-21T09:30:00.000Z"}`},
 	"Run": {`{
+		"id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","job_id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","job_name":"load","tenant":"default","task":"report",
+		"state":"stuck","priority":"normal","nominal_at":"2026-11-22T01:00:00.000Z","due_at":"2026-11-22T01:00:00.000Z","trigger":"dependency",
+		"waiting":{"since":"2026-11-22T01:00:00.000Z","reason":"jobs: it runs after jobs that have not ended: clean"},
+		"deadline_at":"2026-11-22T07:00:00.000Z","attempts":[]}`, `{
 		"id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","job_id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","job_name":"nightly-report","tenant":"default","task":"report",
 		"state":"succeeded","priority":"normal","nominal_at":"2026-11-22T01:00:00.000Z","due_at":"2026-11-22T01:00:04.096Z",
 		"started_at":"2026-11-22T01:00:04.101Z","finished_at":"2026-11-22T01:00:05.320Z","lateness_ms":5,"trigger":"schedule",

@@ -6,6 +6,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer/workflow"
+	"carillon.dev/carillon/schema"
 )
 
 // describeWorkflows says in the schemas of workflows what the types of Go do not.
@@ -84,6 +85,16 @@ func (s documentWriter) describeWorkflows() error {
 			f.Examples = []any{"event.region == 'eu'"}
 		}},
 		{"EventTrigger", "delay", span("From the event to the run's due time; absent: none")},
+		{"AfterRequest", "jobs", func(f *huma.Schema) {
+			f.MinItems, f.MaxItems, f.Items.Pattern = whole(1), whole(schema.MaxUpstreams), jobPattern
+			f.Description = "Their names or ids: either all of jobs that can have many runs, or all of one-off jobs. The job has one run for each run with which their chain begins, which must be one job's"
+		}},
+		{"AfterRequest", "when", func(f *huma.Schema) {
+			words("all_succeeded", "all_done", "any_succeeded", "any_failed")(f)
+			f.Description = "How their runs must have ended; default all_succeeded. Once they cannot end so any more, the run is skipped"
+		}},
+		{"AfterRequest", "deadline", span("From the due time of the run with which the chain began, or from the creation of a one-off job, to when a run that still waits is stuck; absent: 168h")},
+		{"JobAfter", "deadline", duration},
 		{"Wait", "for", span("So long from when the step starts")},
 		{"Wait", "until", func(f *huma.Schema) { f.Format, f.Description = "date-time", "Until this instant" }},
 		{"Wait", "event", name("For the event of this name")},

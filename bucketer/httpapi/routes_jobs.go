@@ -96,7 +96,10 @@ func (s jobRoutes) answerCreated(ctx context.Context, job bucketer.Job, receipt 
 	out := &jobAnswer{Status: http.StatusCreated, Location: "/v1/jobs/" + receipt.Run.String()}
 	if receipt.Existing {
 		out.Replayed = "true"
-		// What became of it since can be read there; the run exists in any case.
+	}
+	if receipt.Existing || job.After != nil {
+		// What became of it since can be read there, and when it was made: to note that the tenant has
+		// jobs which run after others takes its time. The run exists in any case.
 		if run, err := s.deps.Runs.Run(ctx, job.Tenant, receipt.Run); err == nil {
 			out.ETag, out.Body = etag(&run), jobOf(&run, job.Payload)
 			return out, nil
@@ -104,7 +107,7 @@ func (s jobRoutes) answerCreated(ctx context.Context, job bucketer.Job, receipt 
 	}
 	born := runs.Run{ID: receipt.Run, State: schema.StatePending}
 	born.Entry.ID = receipt.Run
-	if job.At.IsZero() {
+	if job.At.IsZero() && job.After == nil {
 		job.At = receipt.Run.Time()
 	}
 	out.ETag, out.Body = etag(&born), jobFrom(schema.JobOf(receipt.Run), job)

@@ -44,7 +44,7 @@ type (
 		ID     string    `path:"id" doc:"The job's id, or its name"`
 		Limit  int       `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
 		Cursor string    `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
-		State  string    `query:"state" enum:"pending,running,retrying,succeeded,failed,cancelled,missed"`
+		State  string    `query:"state" enum:"pending,running,retrying,succeeded,failed,cancelled,missed,skipped"`
 		From   time.Time `query:"from" doc:"First due time"`
 		To     time.Time `query:"to" doc:"Due times before this one"`
 	}

@@ -36,7 +36,7 @@ type (
 		Cursor string    `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
 		From   time.Time `query:"from" doc:"First due time; needed unless event is stated"`
 		To     time.Time `query:"to" doc:"Due times before this one; at most an hour after from; needed unless event is stated"`
-		State  string    `query:"state" enum:"pending,running,retrying,succeeded,failed,cancelled,missed"`
+		State  string    `query:"state" enum:"pending,running,retrying,succeeded,failed,cancelled,missed,skipped"`
 		Job    string    `query:"job" doc:"Only runs of the job of this id or name; of one that can have many, the latest due first, as at /v1/jobs/{id}/runs"`
 		Task   string    `query:"task" doc:"Only runs of this task"`
 		Event  string    `query:"event" doc:"The runs that the event of this id started, in the order in which they were planned; nothing else can be asked for beside it"`

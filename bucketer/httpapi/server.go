@@ -338,7 +338,7 @@ func init() {
 func New(config Config, deps Deps) (*Server, error) {
 	faults := []error{config.Validate()}
 	if deps.Jobs == nil || deps.Runs == nil || deps.Tasks == nil || deps.Recurring == nil || deps.Workflows == nil || deps.Events == nil || deps.Joins == nil {
-		faults = append(faults, errors.New("httpapi: needs jobs, runs, tasks, recurring jobs, workflows and events"))
+		faults = append(faults, errors.New("httpapi: needs jobs, runs, tasks, recurring jobs, workflows, events and joins"))
 	}
 	if (config.Auth || config.ProtectMetrics) && deps.Keys == nil {
 		faults = append(faults, errors.New("httpapi: is to ask for keys, and has none"))

@@ -103,10 +103,15 @@ func (s *stub) submit(job bucketer.Job) (bucketer.Receipt, error) {
 	}
 	s.count++
 	id := schema.MakeEntryID(at, 3, s.count)
-	e, err := schema.NewEntry(id, schema.Spec{
+	spec := schema.Spec{
 		Tenant: job.Tenant, Nominal: nominal, Accepted: testNow.UnixMicro(), Task: job.Task, Work: job.Work, Priority: job.Priority,
 		Misfire: job.Misfire, Labels: job.Labels, Trigger: job.Trigger, Origin: job.Origin, Key: job.Key, BodyHash: job.BodyHash,
-	}, job.Payload, time.Time{})
+	}
+	if job.After != nil {
+		spec.Kind, spec.Of, spec.Trigger = schema.KindJoin, id, schema.TriggerDependency
+		spec.Join = &schema.Join{After: *job.After, Until: at.Add(job.After.Deadline.Std())}
+	}
+	e, err := schema.NewEntry(id, spec, job.Payload, time.Time{})
 	if err != nil {
 		return bucketer.Receipt{}, err
 	}

@@ -117,13 +117,13 @@ func (j *Joins) tell(ctx context.Context, id schema.JobID, up *runs.Run) error {
 		if err != nil {
 			return err
 		}
-		return j.look(ctx, &r, up)
+		return j.look(ctx, &r, up, false)
 	}
 	r, err := j.runOf(ctx, id, up)
 	if err != nil || r == nil {
 		return err
 	}
-	return j.look(ctx, r, up)
+	return j.look(ctx, r, up, false)
 }
 
 // runOf returns the run of a job that joins the chain of up, and makes it if it is not there. nil: the
@@ -210,12 +210,13 @@ func (j *Joins) PlanJoin(ctx context.Context, e *schema.Entry) error {
 	case err != nil:
 		return err
 	}
-	return j.look(ctx, &r, nil)
+	join := r.Entry.Spec.Join
+	return j.look(ctx, &r, nil, join != nil && e.ID == schema.JoinDeadlineID(r.ID, join.Until))
 }
 
 // look finds out whether a run that waits may start. up is a run that has ended for which it may wait;
-// nil: whichever have.
-func (j *Joins) look(ctx context.Context, r *runs.Run, up *runs.Run) error {
+// nil: whichever have. due: its deadline is being planned, which a dispatcher does a little early.
+func (j *Joins) look(ctx context.Context, r *runs.Run, up *runs.Run, due bool) error {
 	join := r.Entry.Spec.Join
 	switch {
 	case join == nil:
@@ -251,7 +252,7 @@ func (j *Joins) look(ctx context.Context, r *runs.Run, up *runs.Run) error {
 	case without != "":
 		return j.skip(ctx, r, without, reason)
 	}
-	return j.wait(ctx, r)
+	return j.wait(ctx, r, due)
 }
 
 // jobOf returns the job that a run is of.
@@ -393,8 +394,9 @@ func (j *Joins) followUpSkip(ctx context.Context, r *runs.Run) error {
 	return nil
 }
 
-// wait has a run looked after again at its deadline. Once that has passed it is stuck.
-func (j *Joins) wait(ctx context.Context, r *runs.Run) error {
+// wait has a run looked after again at its deadline. Once that has passed, or is due, it is stuck: its
+// entry is over after that, so nobody would look again.
+func (j *Joins) wait(ctx context.Context, r *runs.Run, due bool) error {
 	e, now := &r.Entry, j.core.Now()
 	until := e.Spec.Join.Until
 	at, err := j.core.LaterStart(e, schema.KindJoin, schema.JoinDeadlineID(r.ID, until), 1, time.UnixMicro(e.Spec.Accepted))
@@ -403,7 +405,7 @@ func (j *Joins) wait(ctx context.Context, r *runs.Run) error {
 		return err
 	case schema.IsStuck(e, e.Marks, r.Attempts):
 		return nil
-	case now.Before(until):
+	case !due && now.Before(until):
 		return j.core.WriteAll(ctx, []schema.Entry{at})
 	}
 	expires := j.core.Expiry(until, now)

@@ -235,6 +235,28 @@ func TestWhatDoesNotJoin(t *testing.T) {
 	})
 }
 
+// A dispatcher plans what is due a little early: a deadline that was planned then is not lost.
+func TestDeadlineIsPlannedEarly(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		id := w.submit(after("", time.Hour, w.submit(nil).String()))
+		w.plan()
+		r := w.run(id)
+		until := r.Entry.Spec.Join.Until
+		time.Sleep(time.Until(until) - 250*time.Millisecond)
+		for _, e := range w.Entries(72 * time.Hour) {
+			if e.ID == schema.JoinDeadlineID(id, until) {
+				if err := w.e.PlanEvent(t.Context(), &e); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		list, _, err := w.e.Stuck(t.Context(), "t", schema.RunID{}, 10)
+		if r = w.run(id); err != nil || len(list) != 1 || !schema.IsStuck(&r.Entry, r.Entry.Marks, r.Attempts) {
+			t.Errorf("Stuck = %v, %v; want the run, which is stuck", list, err)
+		}
+	})
+}
+
 // A run is stuck once its deadline has passed, and starts all the same when the jobs end.
 func TestStuck(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

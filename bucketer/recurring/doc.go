@@ -82,5 +82,6 @@
 //	planon.go               Planner: judge entries before they start; planon_write.go writes what follows
 //	misfire.go, catchup.go  what is too late; Planner: work off what was missed; uncertain.go
 //	mend.go                 Planner: find jobs that do not go on
+//	after.go, subscribe.go  what starts a job besides a schedule: other jobs, events
 //	jobruns.go              Reader: the runs of a job
 package recurring

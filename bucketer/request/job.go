@@ -265,6 +265,9 @@ func (r *jobReader) hasMany() bool { return r.when.recurring() || r.onNode > 0 |
 func (d *Decoder) Patch(current bucketer.Job, body []byte, now time.Time) (runs.Change, error) {
 	request := OfOneOff(&current)
 	merged, spec, touched, err := d.patch(&request, body, jobForm{tenant: current.Tenant, now: now, anchor: now})
+	if current.After != nil && touched["after"] { // also by null, or by a part of it
+		return runs.Change{}, bucketer.Faults{{Location: "body.after", Message: "cannot be changed: create another job"}}
+	}
 	if err != nil {
 		return runs.Change{}, err
 	}

@@ -209,6 +209,7 @@ func TestDecodePatch(t *testing.T) {
 		Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: "http://x.test/", Headers: map[string]string{"h": "v"}}, Timeout: schema.Duration(time.Second)},
 	}
 	byTask := bucketer.Job{Tenant: "acme", Task: "send"}
+	waits := bucketer.Job{Tenant: "acme", Task: "send", After: &schema.After{Jobs: []schema.Upstream{{Name: "a"}}}}
 	lots := bucketer.Job{Tenant: "acme", Task: "send", Payload: []byte(`"` + strings.Repeat("<", schema.MaxPayload-2) + `"`)}
 	later, soon := at.Add(time.Hour), time.Time{}
 	ref := func(v []byte) *[]byte { return &v }
@@ -243,6 +244,10 @@ func TestDecodePatch(t *testing.T) {
 		"a doubled name":        {inline, `{"task":"a","task":"b"}`, runs.Change{}, "body.task is there twice"},
 		"no object":             {inline, `5`, runs.Change{}, "body must be an object"},
 		"beside a payload of <": {lots, `{"schedule":{"at":"2026-11-21T11:30:00Z"}}`, runs.Change{At: &later}, ""},
+		"after, added":          {inline, `{"schedule":null,"after":{"jobs":["a"]}}`, runs.Change{}, "body.after cannot be changed"},
+		"after, in part":        {waits, `{"after":{"deadline":"1h"}}`, runs.Change{}, "body.after cannot be changed"},
+		"after, removed":        {waits, `{"after":null,"schedule":{"at":"2026-11-21T11:30:00Z"}}`, runs.Change{}, "body.after cannot be changed"},
+		"beside after":          {waits, `{"priority":"high"}`, runs.Change{Priority: &high}, ""},
 		"misfire":               {inline, `{"misfire":{"policy":"skip"}}`, runs.Change{}, "body.misfire cannot be changed yet"},
 		"nested too deep":       {inline, strings.Repeat(`{"payload":`, 101) + `1` + strings.Repeat(`}`, 101), runs.Change{}, "body.payload.payload"},
 		"payload grown too big": {inline, `{"payload":{"z":"` + strings.Repeat("x", schema.MaxPayload) + `"}}`, runs.Change{}, "body.payload must be at most"},

@@ -2,7 +2,7 @@
 // them. A command reads its flags, makes one call or one list, and shows the answer as a table or
 // as JSON. What only the API can judge is left to the API.
 //
-//	job*.go, apply.go, crontab.go, schedule.go   jobs, and recurring jobs from files
+//	job*.go, apply.go, crontab.go, schedule.go   jobs, what starts them, and jobs from files
 //	workflow*.go, steps.go                       workflows, and the steps of their runs
 //	run*.go, deadletter.go, operation.go         runs, dead letters, operations on all that matches
 //	task.go, target.go                           tasks and the targets that they call

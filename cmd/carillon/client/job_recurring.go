@@ -13,9 +13,11 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// recurringFlags are the flags that only recurring jobs have.
+// recurringFlags are the flags that only jobs have that can have many runs, and those of what starts
+// them.
 type recurringFlags struct {
 	schedule         scheduleFlags
+	starts           startFlags
 	name             string
 	maxRuns          int
 	misfire, onLimit string
@@ -25,8 +27,9 @@ type recurringFlags struct {
 
 func (f *recurringFlags) flags(cmd *cobra.Command) {
 	f.schedule.flags(cmd)
+	f.starts.flags(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.name, "name", "", "`name` of a recurring job, unique in the tenant")
+	flags.StringVar(&f.name, "name", "", "`name` of a job that can have many runs, unique in the tenant")
 	flags.IntVar(&f.maxRuns, "max-runs", 0, "end after the time of this number, missed ones included")
 	flags.StringVar(&f.misfire, "misfire", "", "what becomes of runs that could not start in time: run_all, run_latest or skip")
 	flags.DurationVar(&f.deadline, "misfire-deadline", 0, "a run that is later than this is missed")
@@ -46,18 +49,29 @@ func (f *recurringFlags) state(cmd *cobra.Command, job *request.JobRequest) erro
 		job.Misfire = &schema.Misfire{Policy: f.misfire, Deadline: schema.Duration(f.deadline)}
 	}
 	stated, err := f.schedule.state(cmd)
+	if err == nil {
+		err = f.starts.state(cmd, job)
+	}
+	ways := 0
+	for _, way := range []bool{job.Schedule != nil, stated != nil, job.On != nil, job.After != nil} {
+		if way {
+			ways++
+		}
+	}
 	switch {
 	case err != nil:
 		return err
-	case stated == nil:
+	case ways > 1:
+		return cli.Usagef("state only one of a time (--at, --in), a schedule (--cron, --every), --on and --after")
+	case ways == 0 || job.Schedule != nil:
 		for _, flag := range []string{"name", "max-runs", "concurrency", "on-limit"} {
 			if given(flag) {
-				return cli.Usagef("--%s goes with --cron or --every", flag)
+				return cli.Usagef("--%s goes with --cron, --every, --on or --after", flag)
 			}
 		}
 		return nil
-	case job.Schedule != nil:
-		return cli.Usagef("state a time (--at, --in) or a schedule (--cron, --every), not both")
+	case stated == nil && given("max-runs"):
+		return cli.Usagef("--max-runs goes with --cron or --every")
 	case given("max-runs") && f.maxRuns < 1:
 		return cli.Usagef("--max-runs: %d is below 1", f.maxRuns)
 	case given("concurrency") && f.concurrency < 1:
@@ -66,7 +80,9 @@ func (f *recurringFlags) state(cmd *cobra.Command, job *request.JobRequest) erro
 		return cli.Usagef("--on-limit goes with --concurrency")
 	}
 	job.Name, job.MaxRuns = f.name, f.maxRuns
-	job.Schedule, job.Start, job.End, job.Jitter = &stated.Schedule, stated.Start, stated.End, stated.Jitter
+	if stated != nil {
+		job.Schedule, job.Start, job.End, job.Jitter = &stated.Schedule, stated.Start, stated.End, stated.Jitter
+	}
 	if given("concurrency") {
 		job.Concurrency = &schema.Concurrency{Limit: f.concurrency, OnLimit: f.onLimit}
 	}
@@ -113,9 +129,9 @@ func jobRunsCommand(r *cli.Remote) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&from, "from", "", "due at this `time` or later")
 	cmd.Flags().StringVar(&to, "to", "", "due before this `time`")
-	cmd.Flags().StringVar(&state, "state", "", "only runs that are pending, running, retrying, succeeded, failed, cancelled or missed")
+	cmd.Flags().StringVar(&state, "state", "", "only runs that are pending, running, retrying, succeeded, failed, cancelled, missed or skipped")
 	cmd.Flags().IntVar(&limit, "limit", 50, "show at most so many; 0 = all")
-	cli.CompleteFlag(cmd, "state", "pending", "running", "retrying", "succeeded", "failed", "cancelled", "missed")
+	cli.CompleteFlag(cmd, "state", "pending", "running", "retrying", "succeeded", "failed", "cancelled", "missed", "skipped")
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 		if err := cli.Instants(time.Now(), cli.NewTimeFlag("from", from, &q.From), cli.NewTimeFlag("to", to, &q.To)); err != nil {
 			return err

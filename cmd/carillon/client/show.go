@@ -60,6 +60,8 @@ func scheduleOf(j *httpapi.Job) string {
 		return "every " + showSpan(s.Every.Std())
 	case j.On != nil:
 		return "on " + j.On.Event
+	case j.After != nil:
+		return showAfter(j.After.Jobs)
 	}
 	return "once"
 }
@@ -251,6 +253,17 @@ func writeHead(w io.Writer, output string) error {
 		}
 	}
 	return nil
+}
+
+// stuckHead and stuckRow make a table of runs that are stuck.
+var stuckHead = []string{"ID", "JOB", "DUE", "DEADLINE", "WAITS"}
+
+func stuckRow(run *httpapi.Run) []string {
+	why := ""
+	if run.Waiting != nil {
+		why = cli.Head(run.Waiting.Reason, 200)
+	}
+	return []string{run.ID.String(), run.JobName, cli.ShowTime(run.DueAt), cli.ShowTime(run.DeadlineAt), why}
 }
 
 // runHead and runRow make a table of runs.

@@ -13,6 +13,8 @@ func TestWhatStartsARunIsSaid(t *testing.T) {
 	for want, j := range map[string]httpapi.Job{
 		"once":             {},
 		"on file.uploaded": {On: on},
+		"after a, b":       {After: &httpapi.JobAfter{Jobs: []string{"a", "b"}}},
+		"after a, b, c, …": {After: &httpapi.JobAfter{Jobs: []string{"a", "b", "c", "d"}}},
 		"every 15m":        {Schedule: httpapi.JobSchedule{Every: schema.Duration(15 * time.Minute)}},
 	} {
 		if got := scheduleOf(&j); got != want {
