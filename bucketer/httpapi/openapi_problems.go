@@ -32,7 +32,7 @@ var conflicts = map[string][]string{
 	"put-task":           {"too-many-rates"},
 	"cancel-run":         {"finished", "conflict"},
 	"retry-run":          {"not-finished", "step", "payload-gone", "minute-full"},
-	"skip-step":          {"no-step", "no-workflow", "finished", "conflict"},
+	"skip-step":          {"no-step", "not-begun", "no-workflow", "finished", "conflict"},
 	"put-workflow":       {"name-taken", "conflict", "finished", "not-understood"},
 	"delete-workflow":    {"finished", "conflict", "not-understood"},
 	"pause-workflow":     {"finished", "not-understood", "conflict"},

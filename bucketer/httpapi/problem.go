@@ -99,6 +99,7 @@ var kinds = []struct {
 	{recurring.ErrWorkflowHasName, kind{name: "name-taken", status: 409, title: "The name is taken", detail: "A workflow of the tenant has it."}},
 	{recurring.ErrJobHasName, kind{name: "name-taken", status: 409, title: "The name is taken", detail: "A job of the tenant has it that is no workflow."}},
 	{orchestration.ErrNoStep, kind{name: "no-step", status: 404, title: "The workflow run has no such step", detail: "The steps of a run are those of its workflow when the run began."}},
+	{orchestration.ErrNotBegun, kind{name: "not-begun", status: 409, title: "The workflow run has not begun", detail: "Skip the step once it has, or cancel the run."}},
 	{orchestration.ErrNoWorkflow, kind{name: "no-workflow", status: 409, title: "The run is not one of a workflow"}},
 	{recurring.ErrStale, kind{name: "stale", status: 412, title: "It is not as it was", detail: "Somebody else changed it. Read it again, and decide again."}},
 	{bucketer.ErrFinished, kind{name: "finished", status: 409, title: "It cannot be changed any more", detail: "It has started, ended, or been cancelled."}},

@@ -15,6 +15,9 @@ import (
 // ErrNoStep: the workflow run has no step of that name (404).
 var ErrNoStep = errors.New("the workflow run has no such step")
 
+// ErrNotBegun: the workflow run is due later (409).
+var ErrNotBegun = errors.New("the workflow run has not begun")
+
 // ErrNoWorkflow: the run is not one of a workflow (409).
 var ErrNoWorkflow = errors.New("the run is not one of a workflow")
 
@@ -153,7 +156,7 @@ func (o *Orchestrator) takeOver(ctx context.Context, was *runs.Run, e *schema.En
 
 // SkipStep has a step of a workflow run not run, by hand: it counts as succeeded for the steps after
 // it. A step that runs is cancelled. Skipping twice is the same as once. bucketer.ErrFinished: the
-// run, or the step, has ended.
+// run, or the step, has ended. ErrNotBegun: the run is due later.
 //
 // The decision is written first. Whoever finds an end of the step later goes by it.
 func (o *Orchestrator) SkipStep(ctx context.Context, tenant string, id schema.RunID, name string) error {
@@ -188,7 +191,11 @@ func (o *Orchestrator) SkipStep(ctx context.Context, tenant string, id schema.Ru
 	}}
 	definition, err := (ending{a}).definition(ctx)
 	if errors.Is(err, schema.ErrNotFound) {
-		return fmt.Errorf("skip step %q of run %s: the run has not begun: %w", name, id, schema.ErrUnavailable)
+		err = schema.ErrUnavailable // it begins now
+		if run.Current.Due().After(a.now) {
+			err = ErrNotBegun
+		}
+		return fmt.Errorf("skip step %q of run %s: the run has not begun: %w", name, id, err)
 	}
 	if err != nil {
 		return err

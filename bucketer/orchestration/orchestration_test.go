@@ -404,9 +404,20 @@ func TestRetryFromWhereItFailed(t *testing.T) {
 func TestSkipByHand(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.answers["a"] = answer{hangs: true}
-		run := w.trigger(w.workflow("flow", steps(work("a", ""), work("b", `,"after":["a"]`), work("c", `,"after":["b"]`))), "")
+		flow := w.workflow("flow", steps(work("a", ""), work("b", `,"after":["a"]`), work("c", `,"after":["b"]`)))
+		run := w.trigger(flow, "")
 		if err := w.o.SkipStep(t.Context(), "t", run, "a"); !errors.Is(err, schema.ErrUnavailable) {
 			t.Errorf("before the run began: %v", err)
+		}
+		later, err := w.jobs.RunOf(&flow, schema.TriggerManual, time.Now().Add(time.Hour), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.core.WriteOne(t.Context(), later); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.o.SkipStep(t.Context(), "t", later.ID, "a"); !errors.Is(err, ErrNotBegun) {
+			t.Errorf("an hour before the run: %v", err)
 		}
 		w.drive(run)
 		if err := w.o.SkipStep(t.Context(), "t", run, "none"); !errors.Is(err, ErrNoStep) {
