@@ -462,3 +462,46 @@ func TestFaultsWhileAStepHears(t *testing.T) {
 		}
 	}
 }
+
+// A node that is stopped between the decision of a page and its runs writes them too late for their
+// sweep. A late entry of each starts it.
+func TestAStopBetweenADecisionAndItsRuns(t *testing.T) {
+	const stopped = 20 * time.Second
+	for name, resumes := range map[string]bool{"the node goes on": true, "another owner plans it": false} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				for i := range 3 {
+					w.on(fmt.Sprint("j", i), schema.EventTrigger{Event: "e"}, "")
+				}
+				e := w.publish("e", `1`)
+				var rows atomic.Int64
+				w.Befall(func(_ context.Context, op string) (f schematest.Fault) {
+					if op == "PutEntries" && rows.Add(1) == 1 {
+						f.Delay, f.Fail = stopped, !resumes
+					}
+					return f
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 2*stopped)
+				defer cancel()
+				if err := w.e.PlanEvent(ctx, &e); (err == nil) != resumes {
+					t.Fatalf("PlanEvent = %v", err)
+				}
+				if !resumes {
+					w.open()
+					w.plan(&e)
+				}
+				for job, list := range w.runsOf(&e) {
+					late := 0
+					for _, row := range w.Entries(10 * time.Minute) {
+						if row.Run() == list[0].ID && row.Spec.Kind == schema.KindLate {
+							late++
+						}
+					}
+					if len(list) != 1 || late == 0 {
+						t.Errorf("%s: %d runs, %d late entries, want one run that is found", job, len(list), late)
+					}
+				}
+			})
+		})
+	}
+}
