@@ -56,6 +56,7 @@ type Events struct {
 	log     *slog.Logger
 	metrics *metrics
 	filters workflow.FilterCache
+	places  bucketer.Places // how far events are planned that have many subscribers
 }
 
 type metrics struct {

@@ -78,7 +78,7 @@ func (v *Events) PlanEvent(ctx context.Context, e *schema.Entry) error {
 	if err != nil {
 		return err
 	}
-	for after := (schema.EntryID{}); ; {
+	for after := v.places.Of(e.ID); ; {
 		next, err := v.planPage(ctx, e, body, after)
 		if err != nil {
 			return fmt.Errorf("event %s: %w", e.Run(), err)
@@ -87,7 +87,9 @@ func (v *Events) PlanEvent(ctx context.Context, e *schema.Entry) error {
 			break
 		}
 		after = next
+		v.places.Set(e.ID, after)
 	}
+	v.places.Forget(e.ID)
 	v.metrics.planned.Inc()
 	return v.runs.Record(ctx, []schema.Attempt{v.runs.NotStarted(*e, rec, now)})
 }

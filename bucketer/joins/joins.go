@@ -41,7 +41,9 @@ type Joins struct {
 	jobs  *recurring.Jobs
 	store bucketer.Store
 	log   *slog.Logger
-	count *prometheus.CounterVec // by what became of a join
+	// places are the subscribers to which ends were told that have many.
+	places bucketer.Places
+	count  *prometheus.CounterVec // by what became of a join
 }
 
 // What became of a join.
@@ -71,7 +73,8 @@ func New(c Config) *Joins {
 }
 
 // PlanEnd tells everybody who runs after a run that it may have ended: e is the event that says so. If
-// we crash in it, the next call does the same.
+// we crash in it, the next call does the same. If the time of a call is too short for all of them, the
+// next one goes on after the last page.
 func (j *Joins) PlanEnd(ctx context.Context, e *schema.Entry) error {
 	ended, err := schema.Decode[runs.EndedRun](e.Payload, "end of a run")
 	if err != nil {
@@ -87,7 +90,7 @@ func (j *Joins) PlanEnd(ctx context.Context, e *schema.Entry) error {
 	case !up.State.Terminal():
 		return nil // its end will say so
 	}
-	for after := (schema.EntryID{}); ; {
+	for after := j.places.Of(e.ID); ; {
 		all, err := j.store.Subscribers(ctx, e.Spec.Tenant, e.Spec.Event.Name, after, page)
 		if err != nil {
 			return err
@@ -101,9 +104,11 @@ func (j *Joins) PlanEnd(ctx context.Context, e *schema.Entry) error {
 			return fmt.Errorf("what follows on run %s: %w", up.ID, err)
 		}
 		if len(all) < page {
+			j.places.Forget(e.ID)
 			return nil
 		}
 		after = all[page-1]
+		j.places.Set(e.ID, after)
 	}
 }
 

@@ -465,3 +465,48 @@ func TestRacingEnds(t *testing.T) {
 		}
 	})
 }
+
+// An end with more dependents than one call has time for is told page by page, each page once.
+func TestManyDependents(t *testing.T) {
+	const dependents = 1200
+	inWorld(t, func(t *testing.T, w *world) {
+		a := w.submit(nil)
+		ids := make([]schema.RunID, dependents)
+		for i := range ids {
+			ids[i] = w.submit(after("", 0, a.String()))
+		}
+		w.plan()
+		w.succeed(a)
+		var end schema.Entry
+		for _, e := range w.Entries(time.Hour) {
+			if e.Spec.Kind == schema.KindEvent {
+				end = e
+			}
+		}
+		pages := 0
+		for tries := 1; ; tries++ {
+			var read atomic.Int64
+			w.Befall(func(_ context.Context, op string) (f schematest.Fault) {
+				f.Fail = op == "Subscribers" && read.Add(1) > 1 // the time of the call is over after a page
+				return f
+			})
+			err := w.e.PlanEvent(t.Context(), &end)
+			pages++
+			if err == nil {
+				break
+			}
+			if tries > 5 {
+				t.Fatalf("PlanEvent = %v after %d tries of a page each", err, tries)
+			}
+		}
+		w.calm()
+		for _, id := range ids {
+			if w.run(id).Entry.Marks.MovedTo.IsZero() {
+				t.Fatalf("run %s does not start", id)
+			}
+		}
+		if pages != 3 {
+			t.Errorf("%d calls, want one for each of three pages", pages)
+		}
+	})
+}
