@@ -220,7 +220,7 @@ func (c Config) Validate() error {
 	if c.Items > schema.MaxItems {
 		fault("items is %d, want at most %d", c.Items, schema.MaxItems)
 	}
-	if slices.Contains(c.Protocols, "W") && float64(c.Pace)*c.Span.Seconds() < flow.ChainSteps {
+	if slices.Contains(c.Protocols, "W") && slices.Contains(c.Workflows, pacePart) && float64(c.Pace)*c.Span.Seconds() < flow.ChainSteps {
 		fault("pace is %d steps a second over %s, want at least the %d of a chain", c.Pace, c.Span, flow.ChainSteps)
 	}
 	if slices.Contains(c.Protocols, "H") && c.HarmTimeout < time.Second {
