@@ -127,7 +127,7 @@ fuzz: ## each fuzz target for a while (FUZZTIME=30s)
 ##@ Measure
 
 .PHONY: bench
-bench: build carillon-load ## every goal in small, on real clusters and carillon dev, with pass or falls short: half an hour (ROUNDS=1 ARGS=…)
+bench: build carillon-load ## every goal in small, on real clusters and carillon dev, with pass or falls short: 40 minutes (ROUNDS=1 ARGS=…)
 	$(BIN)/carillon-load suite small --rounds $(or $(ROUNDS),1) $(ARGS)
 
 .PHONY: bench-full

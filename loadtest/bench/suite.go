@@ -12,7 +12,7 @@ import (
 
 // The suites.
 const (
-	// Small takes half an hour on two cores, ten minutes of it to warm up. It measures every goal
+	// Small takes about 40 minutes on two cores, ten minutes of it to warm up. It measures every goal
 	// once, at a small size, and leaves out what has no goal.
 	Small = "small"
 	// Full takes hours: everything, at its size.

@@ -189,7 +189,7 @@ func newSuite() *cobra.Command {
 		Use:   "suite small|full",
 		Short: "Measure by every protocol, and print the goals with a verdict for each",
 		Long: `Measure by every protocol, on clusters of its own and on carillon dev, and print the goals with a
-verdict for each. small takes half an hour, full takes hours. small leaves out what has no goal: A with
+verdict for each. small takes about 40 minutes, full takes hours. small leaves out what has no goal: A with
 NATS workers and after an outage, F over HTTP/2 and NATS, H beside targets that fail or drip, the higher
 rates of C on carillon dev. Exit status 1 if something could not be measured; a goal that is not met is
 no failure.
