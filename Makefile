@@ -127,12 +127,18 @@ fuzz: ## each fuzz target for a while (FUZZTIME=30s)
 ##@ Measure
 
 .PHONY: bench
-bench: build carillon-load ## every goal in small, on real clusters and carillon dev, with pass or falls short: half an hour (ROUNDS=1 ARGS=…)
+bench: build carillon-load ## every goal in small, on real clusters and carillon dev, with pass or falls short: 40 minutes (ROUNDS=1 ARGS=…)
 	$(BIN)/carillon-load suite small --rounds $(or $(ROUNDS),1) $(ARGS)
 
 .PHONY: bench-full
 bench-full: build carillon-load ## everything, at full size: hours (ROUNDS=5 ARGS=…)
 	$(BIN)/carillon-load suite full --rounds $(or $(ROUNDS),5) $(ARGS)
+
+.PHONY: bench-workflows
+bench-workflows: build carillon-load ## workflows on a cluster and on carillon dev, with their goals: half an hour (SYSTEM=dev ROUNDS=3 ARGS=…)
+	for system in $(or $(SYSTEM),cluster dev); do \
+	  $(BIN)/carillon-load bench W --system $$system --rounds $(or $(ROUNDS),3) --out .local/bench/workflows $(ARGS); done
+	$(BIN)/carillon-load goals .local/bench/workflows/W-*.json | grep -v 'not measured'
 
 .PHONY: microbench
 microbench: $(BIN)/benchstat ## benchmarks of the hot paths into .local/bench (BENCH=. COUNT=6 PKG=./...; BASE=file compares)
@@ -182,6 +188,16 @@ peers: build carillon-load ## River, asynq and (GOSCHEDULER=checkout) goschedule
 	$(BIN)/peers compare $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(N),--n $(N)) $(if $(RATES),--rates '$(RATES)') \
 	  $(if $(SPAN),--span $(SPAN)) $(if $(PEERS),--systems '$(PEERS)') $(ARGS)
 
+# The same for workflows, of which TARGET is the part.
+CARILLON_WORKFLOWS_BENCH ?= .local/bin/carillon-load bench $PROTOCOL --system dev --workflows $TARGET --chains $N --pace $RATE --span $SPAN --warm $WARM --out $RESULTS
+
+.PHONY: peers-workflows
+peers-workflows: export CARILLON_BENCH := $(value CARILLON_WORKFLOWS_BENCH)
+peers-workflows: build carillon-load $(BIN)/temporal ## carillon dev and Temporal's dev server by chains of five steps, in turn: steps a second, and p99 at 200 a second; half an hour (ROUNDS=3 CHAINS=10000 SPAN=60s PEERS=temporal,… ARGS=…)
+	cd loadtest/peers && GOWORK=off go build -trimpath -o ../../$(BIN)/peers .
+	$(BIN)/peers compare --protocols W --systems '$(or $(PEERS),temporal)' --rounds $(or $(ROUNDS),3) --warm 5000 \
+	  $(if $(CHAINS),--chains $(CHAINS)) $(if $(SPAN),--span $(SPAN)) $(ARGS)
+
 .PHONY: peers-check
 peers-check: $(BIN)/golangci-lint ## vet, lint and test what measures peers; it is a module of its own
 	cd loadtest/peers && GOWORK=off go mod tidy -diff && go vet ./... && ../../$(BIN)/golangci-lint run && go test ./...
@@ -203,6 +219,12 @@ $(TOOLS:%=$(BIN)/%): .ci/tools/go.mod .ci/tools/go.sum
 	@mkdir -p $(BIN)
 	cd .ci/tools && GOWORK=off go build -mod=readonly $(TOOLFLAGS) -trimpath -o ../../$@ $(IMPORT)
 	@touch $@
+
+# Temporal's dev server, which is measured beside Carillon. Later versions replace a module, which `go install` refuses.
+TEMPORAL := v1.5.1
+$(BIN)/temporal:
+	@mkdir -p $(BIN)
+	GOWORK=off GOBIN='$(CURDIR)/$(BIN)' go install $(TOOLFLAGS) -trimpath github.com/temporalio/cli/cmd/temporal@$(TEMPORAL)
 
 # k6 takes minutes to build, so it is no part of `make tools`.
 $(BIN)/k6: .ci/k6/go.mod .ci/k6/go.sum

@@ -2,6 +2,7 @@
 //
 //	check     the judge: a pure function from what was asked, answered, seen and read to a report
 //	journal   the files that carry those four from the tools to the judge
+//	flow      starts runs of workflows, and judges gaps between steps by what a sink saw
 //	workload  seeded streams of jobs
 //	sink      the HTTP receiver that records calls, and works, fails, hangs or drips as addresses say
 //	api       a client that notes when each answer came; every tool asks through it
@@ -15,6 +16,6 @@
 //	gate      compares benchmarks of the hot paths with committed figures (cmd/bench-gate)
 //	cmd/carillon-load  the program over all the others
 //
-// No tool imports code of the product but a constant of package schema (chaos/lateness.go): the
-// judge must not share the mistakes of the judged. Figures are in RESULTS.md.
+// No tool imports code of the product but constants of package schema (chaos/lateness.go), and
+// how it makes the id of a step's run: the judge must not share the mistakes of the judged. Figures are in RESULTS.md.
 package loadtest

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/flow"
+	"carillon.dev/carillon/schema"
 )
 
 // Protocols are all that there are, in the order in which they are done.
-var Protocols = []string{"A", "B", "C", "D", "E", "R", "F", "H", "import", "api"}
+var Protocols = []string{"A", "B", "C", "D", "E", "R", "F", "H", "W", "import", "api"}
 
 // The systems that can be measured.
 const (
@@ -31,7 +33,7 @@ type Config struct {
 	N      int // jobs of A, B, D's B, F, import
 	// of C, a second; D, E and R take the first, and H, of the tenant that is watched
 	Rates []int
-	Span  time.Duration // of C, D, E, R and H
+	Span  time.Duration // of C, D, E, R and H, and of pace in W
 	// Every is the interval of the jobs of R, of which rate × Every are created. Default 10 s; Span
 	// must be a multiple of it.
 	Every time.Duration
@@ -50,6 +52,16 @@ type Config struct {
 	// Default the first rate and 5 s.
 	HarmRate    int
 	HarmTimeout time.Duration
+	// Workflows are the parts of W: pace, chains, fanout, subscribers. Default all.
+	Workflows []string
+	// Pace is the rate of pace, in steps a second, over Span. Default 200.
+	Pace int
+	// Chains is how many runs chains has, and Open how many of them are open at once. Default 20,000
+	// and 2,000.
+	Chains, Open int
+	// Items is how many items fanout has, and subscribers of jobs. Default 10,000, the most that a
+	// step may have.
+	Items int
 	// Cluster is the cluster. Nodes counts those that dispatch and execute; the protocol sets their
 	// roles.
 	Cluster cluster.Spec
@@ -103,7 +115,7 @@ func (c Config) withDefaults() Config {
 	for _, n := range []struct {
 		field *int
 		value int
-	}{{&c.Beside, 2000}, {&c.BesideRate, 200}, {&c.HarmRate, c.Rates[0]}} {
+	}{{&c.Beside, 2000}, {&c.BesideRate, 200}, {&c.HarmRate, c.Rates[0]}, {&c.Pace, 200}, {&c.Chains, 20_000}, {&c.Open, 2000}, {&c.Items, schema.MaxItems}} {
 		if *n.field == 0 {
 			*n.field = n.value
 		}
@@ -116,6 +128,9 @@ func (c Config) withDefaults() Config {
 	}
 	if len(c.Harm) == 0 {
 		c.Harm = harmKinds
+	}
+	if len(c.Workflows) == 0 {
+		c.Workflows = workflowParts
 	}
 	if len(c.Resident) == 0 {
 		c.Resident = []int{0, 1_000_000}
@@ -170,7 +185,7 @@ func (c Config) Validate() error {
 			fault("target noop is never in flight: F needs http, h2 or nats")
 		}
 	}
-	for name, n := range map[string]int{"n": c.N, "rounds": c.Rounds, "beside": c.Beside, "beside rate": c.BesideRate, "harm rate": c.HarmRate} {
+	for name, n := range map[string]int{"n": c.N, "rounds": c.Rounds, "beside": c.Beside, "beside rate": c.BesideRate, "harm rate": c.HarmRate, "pace": c.Pace, "chains": c.Chains, "open": c.Open, "items": c.Items} {
 		if n < 1 {
 			fault("%s is %d, want it positive", name, n)
 		}
@@ -196,6 +211,17 @@ func (c Config) Validate() error {
 		if !slices.Contains(harmKinds, kind) {
 			fault("harm is %q, want some of %q", kind, harmKinds)
 		}
+	}
+	for _, part := range c.Workflows {
+		if !slices.Contains(workflowParts, part) {
+			fault("part of W is %q, want some of %q", part, workflowParts)
+		}
+	}
+	if c.Items > schema.MaxItems {
+		fault("items is %d, want at most %d", c.Items, schema.MaxItems)
+	}
+	if slices.Contains(c.Protocols, "W") && slices.Contains(c.Workflows, pacePart) && float64(c.Pace)*c.Span.Seconds() < flow.ChainSteps {
+		fault("pace is %d steps a second over %s, want at least the %d of a chain", c.Pace, c.Span, flow.ChainSteps)
 	}
 	if slices.Contains(c.Protocols, "H") && c.HarmTimeout < time.Second {
 		fault("harm time-out is %s, want at least a second", c.HarmTimeout)

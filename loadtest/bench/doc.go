@@ -11,6 +11,8 @@
 //	F         N runs in flight at once on one executor, and new ones beside
 //	H         C for one tenant, alone and beside one whose target fails, hangs or drips
 //	R         runs of recurring jobs at a stated rate, and C at the same rate
+//	W         workflows: chains of five steps, at a rate and as many as can be; one run with N items
+//	          and a join; an event that N jobs follow
 //	import    bulk import while nothing runs
 //	api       single creations at a constant rate
 //
@@ -23,6 +25,7 @@
 //	inflight.go      F, which reads while calls are held
 //	interference.go  the other tenant of H
 //	recurring.go     the jobs of R
+//	workflows.go     W; package flow starts its runs and judges what the sink saw
 //	intake.go        import and api
 //	fair.go          fairness between tenants and priorities
 //	system.go        the systems: a cluster, carillon dev
@@ -60,6 +63,7 @@
 //	A            just before what works is started, the end of the burn-down
 //	B C D E H    a second before the first due instant, the end
 //	R            the same, the end of the span; divided by the runs that had begun by then
+//	W            the same, from the first request; divided by its steps
 //	import, api  the first request, the last answer
 //
 // Allocations are those of the Carillon processes in the same span. Generator and sink share the
@@ -88,6 +92,19 @@
 // Runs of one tenant alone, then beside another tenant's, which begin 5 s before and go on to the
 // end. These have three attempts and a time-out of Config.HarmTimeout. CPU, memory and allocations
 // of a half with both are those of both, divided by the watched runs.
+//
+// # Workflows (W)
+//
+//	part         runs                                    figures
+//	pace         chains at Config.Pace steps a second    the gap between the answer to a step and the next one
+//	chains       Config.Chains, Config.Open at once      steps ÷ time from the first request to the last call; gaps
+//	fanout       one with Config.Items items, then join  time from the request to the call of the join
+//	subscribers  Config.Items jobs on one event          time from the request to the last first call
+//
+// A run is named by the answer to its request, and a step's run by that (schema.MakeStepID), so the sink
+// tells of which step a call is. Missed are steps that never came, doubled the calls of a step beyond
+// its first, early those that came before the step before them was answered. The API is not asked what
+// became of the runs. On a cluster two nodes have all roles.
 //
 // # Invariants
 //

@@ -220,14 +220,21 @@ func isPeer(system string) bool { return !strings.HasPrefix(system, "carillon") 
 
 func isRiver(system string) bool { return system == "river" }
 
-// besidePeers returns the median of Carillon as a multiple of the best peer's, if both were
-// measured.
+func isTemporal(system string) bool { return strings.HasPrefix(system, "temporal") }
+
+// besidePeers is besideSystems for a cluster.
+func besidePeers(wanted func(*Result) bool, peer func(system string) bool, value func(*Result) float64, highest bool) func([]*Result) []float64 {
+	return besideSystems("carillon", wanted, peer, value, highest)
+}
+
+// besideSystems returns the median of own, a system of Carillon, as a multiple of the best peer's, if
+// both were measured.
 //
 //   - A measurement of a peer that failed does not count.
 //   - A peer that missed runs in half of its measurements does not count.
 //   - One in which a peer began runs early counts as it came out.
 //   - Carillon counts where it was measured as the peers were: as many runs, over as long.
-func besidePeers(wanted func(*Result) bool, peer func(system string) bool, value func(*Result) float64, highest bool) func([]*Result) []float64 {
+func besideSystems(own string, wanted func(*Result) bool, peer func(system string) bool, value func(*Result) float64, highest bool) func([]*Result) []float64 {
 	return func(all []*Result) []float64 {
 		type load struct {
 			n    int
@@ -241,12 +248,12 @@ func besidePeers(wanted func(*Result) bool, peer func(system string) bool, value
 			}
 		}
 		for _, r := range all {
-			if wanted(r) && r.System == "carillon" && peers[load{r.N, r.Span}] {
+			if wanted(r) && r.System == own && peers[load{r.N, r.Span}] {
 				bySystem[r.System] = append(bySystem[r.System], value(r))
 			}
 		}
-		ours, ok := figureOf(bySystem["carillon"], highest)
-		delete(bySystem, "carillon")
+		ours, ok := figureOf(bySystem[own], highest)
+		delete(bySystem, own)
 		var theirs []float64
 		for _, values := range bySystem {
 			f, _ := figureOf(values, highest)
@@ -268,7 +275,7 @@ func besidePeers(wanted func(*Result) bool, peer func(system string) bool, value
 func broken(all []*Result) []float64 {
 	var counts []float64
 	for _, r := range all {
-		if !isPeer(r.System) && slices.Contains([]string{"A", "B", "C", "D", "E", "F", "H", "R"}, r.Protocol) {
+		if !isPeer(r.System) && slices.Contains([]string{"A", "B", "C", "D", "E", "F", "H", "R", "W"}, r.Protocol) {
 			counts = append(counts, float64(r.Early+r.Missed+r.Unexpected+r.Unended+r.DuplicateOutcomes))
 		}
 	}
@@ -294,11 +301,57 @@ func each(all []*Result, wanted func(*Result) bool, says func(*Result) string) [
 	return texts
 }
 
-// comparison is the command that measures the goals against peers.
-const comparison = "make peers"
+// comparison is the command that measures the goals against peers, and workflowComparison that against
+// Temporal.
+const (
+	comparison         = "make peers"
+	workflowComparison = "make peers-workflows"
+)
+
+// workflowRate is the rate of the goal of pace, in steps a second, and workflowItems the size of those
+// of fanout and subscribers.
+const (
+	workflowRate  = 200
+	workflowItems = 10_000
+)
+
+// isPace reports whether a result is of pace, at the rate of the goal, on whatever system.
+func isPace(r *Result) bool {
+	return r.Protocol == "W" && r.Variant == pacePart && r.Rate == workflowRate
+}
+
+// isChains reports whether a result is of chains, on whatever system.
+func isChains(r *Result) bool { return r.Protocol == "W" && r.Variant == chainsPart }
+
+// workflowGoals are the goals of W on one system of Carillon.
+func workflowGoals(system, prefix string, bar, aim float64) []goal {
+	sized := func(part string, items int) func(*Result) bool {
+		return func(r *Result) bool { return is("W", system, part)(r) && r.N >= items }
+	}
+	return []goal{
+		{what: prefix + "W: steps a second, chains of 5", unit: "steps/s", bar: bar, aim: aim, highest: true, of: pick(is("W", system, chainsPart), runsPerS)},
+		{what: prefix + "W: fan-out of 10,000, then join: the call of the join", unit: "s", bar: 3, aim: 1.5, of: pick(sized(fanOutPart, workflowItems+1), lastStartS)},
+		{what: prefix + "W: 10,000 subscribers of one event: the last start", unit: "s", bar: 3, aim: 1, of: pick(sized(followersPart, workflowItems), lastStartS)},
+	}
+}
 
 // goals is the table.
-var goals = []goal{
+var goals = slices.Concat(clusterGoals, workflowGoals("carillon", "", 1500, 6000), devGoals, workflowGoals("carillon-dev", "carillon dev: ", 5000, 15_000), temporalGoals)
+
+// temporalGoals hold carillon dev against Temporal's dev server.
+var temporalGoals = []goal{
+	{
+		what: "carillon dev: W: steps a second, chains of 5, against Temporal's dev server", unit: "×", bar: 1, aim: 5, highest: true, by: workflowComparison,
+		of: besideSystems("carillon-dev", isChains, isTemporal, runsPerS, true),
+	},
+	{
+		what: "carillon dev: W: from the end of a step to the next, p99 at 200 steps/s, against Temporal's dev server", unit: "×", bar: 1, aim: 0.2, by: workflowComparison,
+		of: besideSystems("carillon-dev", isPace, isTemporal, p99, false),
+	},
+}
+
+// clusterGoals are those of a cluster.
+var clusterGoals = []goal{
 	{what: "A: burn-down, in-process handler", unit: "runs/s", bar: 15_000, aim: 25_000, highest: true, of: pick(is("A", "carillon", "noop"), runsPerS)},
 	{what: "A: after an outage, where each row is looked at", unit: "runs/s", bar: math.NaN(), aim: 15_000, highest: true, of: pick(is("A", "carillon", "outage-noop"), runsPerS)},
 	{what: "C: highest rate with missed 0 and p99 ≤ 1 s", unit: "runs/s", bar: 6000, aim: 10_000, highest: true, of: sustained, under: spans},
@@ -329,6 +382,14 @@ var goals = []goal{
 	},
 	{what: "R: the same, lateness p99", unit: "ms", bar: 1000, aim: 50, of: pick(func(r *Result) bool { return is("R", "carillon", "recurring")(r) && r.Rate == 5000 }, p99)},
 	{what: "API: create one job, 500/s, p99", unit: "ms", bar: 25, aim: 10, of: pick(is("api", "carillon", "create"), p99)},
+	{
+		what: "W: from the end of a step to the next, chains of 5, p99 at 200 steps/s", unit: "ms", bar: 50, aim: 10,
+		of: pick(func(r *Result) bool { return isPace(r) && r.System == "carillon" }, p99),
+	},
+}
+
+// devGoals are those of carillon dev.
+var devGoals = []goal{
 	{what: "carillon dev: burn-down", unit: "runs/s", bar: 30_000, aim: 60_000, highest: true, of: pick(is("B", "carillon-dev", "noop"), runsPerS)},
 	{what: "carillon dev: D, lateness p99 of C, rows resident against none", unit: "×", bar: 1.2, aim: 1, of: growth("carillon-dev", "C"), under: resident("carillon-dev", "C")},
 	{what: "carillon dev: D, lateness p99 of B, rows resident against none", unit: "×", bar: 1.2, aim: 1, of: growth("carillon-dev", "B"), under: resident("carillon-dev", "B")},

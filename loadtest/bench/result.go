@@ -18,13 +18,13 @@ import (
 
 // A Result is one measurement. Peers are compared by its JSON: fields may be added and not changed.
 type Result struct {
-	Protocol string `json:"protocol"` // "A" to "F", "H", "R", "import", "api"
+	Protocol string `json:"protocol"` // "A" to "F", "H", "R", "W", "import", "api"
 	System   string `json:"system"`   // "carillon", "carillon-dev", …
 	// what was different from others of the protocol, in a word or two
 	Variant string `json:"variant"`
 	Round   int    `json:"round"` // counted from 1
 
-	N        int     `json:"n"`      // runs; import, api: jobs
+	N        int     `json:"n"`      // runs; W: steps; import, api: jobs
 	Rate     float64 `json:"rate"`   // due a second; 0 = all at one instant, or overdue
 	Span     float64 `json:"span_s"` // over which they fall due
 	Resident int     `json:"resident_rows"`
@@ -33,6 +33,8 @@ type Result struct {
 
 	Settings Settings `json:"settings"`
 
+	// Lateness of W is the gap before each step but the first of a run (package flow), and that of
+	// subscribers the time since the event.
 	Lateness *Lateness `json:"lateness_ms,omitempty"`
 	Missed   int       `json:"missed"`
 	Early    int       `json:"early"`

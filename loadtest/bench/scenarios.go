@@ -34,6 +34,7 @@ var scenarios = []struct {
 	{[]string{"R"}, recurrences},
 	{[]string{"F"}, inFlights},
 	{[]string{"H"}, interferences},
+	{[]string{"W"}, workflowRuns},
 	{[]string{"import", "api"}, intakes},
 }
 

@@ -12,7 +12,7 @@ import (
 
 // The suites.
 const (
-	// Small takes half an hour on two cores, ten minutes of it to warm up. It measures every goal
+	// Small takes about 40 minutes on two cores, ten minutes of it to warm up. It measures every goal
 	// once, at a small size, and leaves out what has no goal.
 	Small = "small"
 	// Full takes hours: everything, at its size.
@@ -44,6 +44,9 @@ type sizes struct {
 	harms    []string      // what the targets of H do
 	harm     int           // runs a second of H
 	harmSpan time.Duration // over which they fall due
+	chains   int           // of W, on a cluster …
+	devs     int           // … and on carillon dev
+	pace     time.Duration // the span of its pace
 }
 
 var suites = map[string]sizes{
@@ -54,6 +57,7 @@ var suites = map[string]sizes{
 		recur: 5000, recurs: 20 * time.Second, every: 10 * time.Second,
 		flight: 10_000, flights: []string{string(httpTarget)}, ramp: 7 * time.Second, hold: 30 * time.Second, beside: 1000,
 		harm: 500, harms: []string{"hang"}, harmSpan: 10 * time.Second,
+		chains: 6000, devs: 20_000, pace: 15 * time.Second,
 	},
 	Full: {
 		burn: 500_000, burns: []string{string(noopTarget), string(natsTarget)}, outage: true, burnDev: 1_000_000, herd: 100_000, imports: 1_000_000,
@@ -62,6 +66,7 @@ var suites = map[string]sizes{
 		recur: 5000, recurs: time.Minute, every: 10 * time.Second,
 		flight: 100_000, flights: []string{string(h2Target), string(natsTarget), string(httpTarget)}, ramp: 30 * time.Second, hold: time.Minute, beside: 2000,
 		harm: 500, harms: harmKinds, harmSpan: time.Minute,
+		chains: 20_000, devs: 50_000, pace: time.Minute,
 	},
 }
 
@@ -85,6 +90,11 @@ func Suite(name string, base Config) ([]Config, error) {
 	flights.Ramp, flights.Hold, flights.Beside = size.ramp, size.hold, size.beside
 	harms := part(OnCluster, size.herd, nil, "H")
 	harms.Rates, harms.Span, harms.Harm = []int{size.harm}, size.harmSpan, size.harms
+	flows := func(system string, chains int) Config {
+		c := part(system, size.herd, nil, "W")
+		c.Chains, c.Span = chains, size.pace
+		return c
+	}
 	burns := part(OnCluster, size.burn, size.burns, "A")
 	burns.Outage = size.outage
 	dev := part(OnDev, size.herd, []string{string(httpTarget)}, "B", "C", "D")
@@ -99,6 +109,8 @@ func Suite(name string, base Config) ([]Config, error) {
 		part(OnCluster, size.imports, nil, "import", "api"),
 		part(OnDev, size.burnDev, []string{string(noopTarget)}, "B"),
 		dev,
+		flows(OnCluster, size.chains),
+		flows(OnDev, size.devs),
 	}
 	for i := range parts {
 		parts[i].Dir = filepath.Join(base.Dir, fmt.Sprintf("part-%d", i+1))

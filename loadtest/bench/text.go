@@ -25,11 +25,15 @@ func (r *Result) String() string {
 		fmt.Fprintf(&b, ", kill -9 %s after %.1f s", r.Killed.Member, r.Killed.After)
 	}
 	if r.RunsPerS > 0 {
-		fmt.Fprintf(&b, ", %.0f runs/s (peak %.0f", r.RunsPerS, r.Peak)
-		if r.Pause > 0 {
-			fmt.Fprintf(&b, ", nothing began for %.1f s", r.Pause)
+		if r.Protocol == "W" {
+			fmt.Fprintf(&b, ", %.0f steps/s", r.RunsPerS)
+		} else {
+			fmt.Fprintf(&b, ", %.0f runs/s (peak %.0f", r.RunsPerS, r.Peak)
+			if r.Pause > 0 {
+				fmt.Fprintf(&b, ", nothing began for %.1f s", r.Pause)
+			}
+			b.WriteString(")")
 		}
-		b.WriteString(")")
 	}
 	if r.Load != nil {
 		what := "import %.0f lines/s"
@@ -54,7 +58,11 @@ func (r *Result) String() string {
 		}
 	}
 	if l := r.Lateness; l != nil {
-		fmt.Fprintf(&b, "\n    lateness ms p50 %.1f  p99 %.1f  p99.9 %.1f  max %.1f (%s)", l.P50, l.P99, l.P999, l.Max, l.From)
+		what := "lateness"
+		if r.Protocol == "W" && r.Variant != followersPart {
+			what = "gap"
+		}
+		fmt.Fprintf(&b, "\n    "+what+" ms p50 %.1f  p99 %.1f  p99.9 %.1f  max %.1f (%s)", l.P50, l.P99, l.P999, l.Max, l.From)
 	}
 	b.WriteString("\n    cpu µs each:")
 	for _, kind := range slices.Sorted(maps.Keys(r.CPU)) {

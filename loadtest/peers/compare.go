@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"carillon.dev/carillon/loadtest/flow"
 	"carillon.dev/carillon/loadtest/peers/measure"
 	"carillon.dev/carillon/loadtest/peers/peer"
 )
@@ -43,6 +44,8 @@ type comparison struct {
 	rounds, first      int // how many, and the number of the first one
 	dir, out, sink     string
 	checkout           string // of goscheduler; "" = it is left out
+	temporal           string // the program
+	chains, pace       int    // of W
 	carillon           string // command that measures Carillon; "" = it is not
 
 	log *slog.Logger
@@ -59,13 +62,19 @@ times over. The order of the systems moves on by one with each step, so that non
 Results are lines of JSON in OUT/peers-TIME.json, with a table in OUT/peers-TIME.md.
 
 --carillon is a command for the shell that measures Carillon in its turn. It finds what to do in the environment:
-PROTOCOL (A, B or C), N, RATE, SPAN, TARGET, PAYLOAD, WARM, ROUND, and RESULTS, a folder into which it writes results, as
+PROTOCOL (A, B, C or W), N, RATE, SPAN, TARGET, PAYLOAD, WARM, ROUND, and RESULTS, a folder into which it writes results, as
 carillon-load bench does:
 
-  --carillon 'carillon-load bench $PROTOCOL --n $N --rates $RATE --span $SPAN --targets $TARGET --payload $PAYLOAD --warm $WARM --out $RESULTS'`,
+  --carillon 'carillon-load bench $PROTOCOL --n $N --rates $RATE --span $SPAN --targets $TARGET --payload $PAYLOAD --warm $WARM --out $RESULTS'
+
+Of W, TARGET is the part (chains or pace), N the number of chains, and RATE that of steps. W is measured on systems that run
+workflows, and on no others.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.log = newLog()
+			if !cmd.Flags().Changed("systems") {
+				c.systems = systemsFor(c.protocols)
+			}
 			if err := c.validate(); err != nil {
 				return err
 			}
@@ -73,8 +82,10 @@ carillon-load bench does:
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&c.systems, "systems", peer.Names(), "which peers, in the order of the first round")
-	f.StringSliceVar(&c.protocols, "protocols", []string{measure.BurnDown, measure.Herd, measure.Stream}, "which protocols")
+	f.StringSliceVar(&c.systems, "systems", nil, "which peers, in the order of the first round (default all that one of the protocols is for)")
+	f.StringSliceVar(&c.protocols, "protocols", []string{measure.BurnDown, measure.Herd, measure.Stream}, "which protocols: A, B, C, W")
+	f.IntVar(&c.chains, "chains", 10_000, "chains of W, as many as can be")
+	f.IntVar(&c.pace, "pace", 200, "steps a second of W at a rate")
 	f.StringVar(&c.target, "target", measure.HTTP, "what runs of B do: noop or http")
 	f.IntVar(&c.n, "n", 100_000, "runs of A and B")
 	f.IntSliceVar(&c.rates, "rates", []int{1000, 2000, 5000, 10_000}, "runs due a second in C")
@@ -88,6 +99,7 @@ carillon-load bench does:
 	f.StringVar(&c.out, "out", filepath.Join(".local", "bench"), "for results")
 	f.StringVar(&c.sink, "sink", filepath.Join(".local", "bin", "carillon-load"), "carillon-load, which is the sink")
 	checkoutFlag(cmd, &c.checkout)
+	temporalFlag(cmd, &c.temporal)
 	f.StringVar(&c.carillon, "carillon", os.Getenv("CARILLON_BENCH"), "command that measures Carillon; default: $CARILLON_BENCH")
 	return cmd
 }
@@ -104,7 +116,7 @@ func (c *comparison) validate() error {
 	}
 	for _, s := range c.steps() {
 		cfg := measure.Config{
-			Protocol: s.protocol, Target: s.target, N: s.n, Span: c.span, Payload: c.payload, Warm: c.warm, Wait: c.wait,
+			Protocol: s.protocol, Target: s.target, N: s.n, Span: c.span, Payload: c.payload, Warm: c.warm, Wait: c.wait, Rate: s.rate,
 			StartSink: func(context.Context, string) (*measure.Sink, error) { return nil, nil },
 		}
 		if err := cfg.Validate(); err != nil {
@@ -127,6 +139,9 @@ func (c *comparison) steps() []step {
 		switch p {
 		case measure.BurnDown:
 			steps = append(steps, step{protocol: p, target: measure.Noop, n: c.n})
+		case measure.Workflows:
+			steps = append(steps, step{protocol: p, target: measure.Chains, n: c.chains},
+				step{protocol: p, target: measure.Pace, n: int(float64(c.pace) * c.span.Seconds() / flow.ChainSteps), rate: c.pace})
 		case measure.Stream:
 			for _, rate := range c.rates {
 				steps = append(steps, step{protocol: p, target: measure.HTTP, n: int(float64(rate) * c.span.Seconds()), rate: rate})
@@ -136,6 +151,16 @@ func (c *comparison) steps() []step {
 		}
 	}
 	return steps
+}
+
+// systemsFor returns the systems that one of the protocols is for, sorted.
+func systemsFor(protocols []string) []string {
+	var all []string
+	for _, p := range protocols {
+		all = append(all, peer.NamesOf(p)...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // A turn is one measurement of one system.
@@ -171,7 +196,7 @@ func (c *comparison) leftOut(system string, s step) error {
 	if system == carillonName {
 		return nil
 	}
-	p, err := peer.New(system, peer.Means{Log: c.log, Goscheduler: c.checkout})
+	p, err := peer.New(system, peer.Means{Log: c.log, Goscheduler: c.checkout, Temporal: c.temporal})
 	if err != nil {
 		return err
 	}
@@ -250,7 +275,10 @@ func failure(t turn, c *comparison, err error) *measure.Result {
 		Protocol: t.protocol, System: t.system, Variant: t.target, Round: t.round, N: t.n, Rate: float64(t.rate),
 		Error: err.Error(), Began: time.Now().UTC(),
 	}
-	if t.protocol == measure.Stream {
+	if t.protocol == measure.Workflows {
+		r.N *= flow.ChainSteps
+	}
+	if t.protocol == measure.Stream || t.target == measure.Pace {
 		r.Span = c.span.Seconds()
 	}
 	return r
@@ -268,7 +296,7 @@ func (c *comparison) measure(ctx context.Context, t turn) ([][]byte, error) {
 	// A process of its own: what one peer leaves in memory is not another's burden.
 	cmd := exec.CommandContext(ctx, program, "measure", "--system", t.system, "--protocol", t.protocol, "--target", t.target,
 		"--n", strconv.Itoa(t.n), "--rate", strconv.Itoa(t.rate), "--span", c.span.String(), "--wait", c.wait.String(),
-		"--payload", strconv.Itoa(c.payload), "--warm", strconv.Itoa(c.warm), "--round", strconv.Itoa(t.round), "--dir", c.dir, "--sink", c.sink, "--goscheduler", c.checkout)
+		"--payload", strconv.Itoa(c.payload), "--warm", strconv.Itoa(c.warm), "--round", strconv.Itoa(t.round), "--dir", c.dir, "--sink", c.sink, "--goscheduler", c.checkout, "--temporal", c.temporal)
 	out, err := output(cmd)
 	if err != nil {
 		return nil, err

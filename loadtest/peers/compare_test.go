@@ -57,6 +57,35 @@ func TestTurnsAreInterleavedAndNobodyIsAlwaysFirst(t *testing.T) {
 	}
 }
 
+// TestWorkflowsAreTurnsOfTheirOwn: of W each round has both parts, for systems that run workflows.
+func TestWorkflowsAreTurnsOfTheirOwn(t *testing.T) {
+	c := comparison{
+		systems: []string{"temporal", "river"}, protocols: []string{"W"}, chains: 70, pace: 200, span: time.Minute, rounds: 3, first: 1, carillon: "true",
+		log: slog.New(slog.DiscardHandler),
+	}
+	got := ""
+	for _, u := range c.turns() {
+		got += fmt.Sprintf("%d %s %s %d/%d, ", u.round, u.system, u.target, u.n, u.rate)
+	}
+	c.systems = []string{"temporal"}
+	alone := ""
+	for _, u := range c.turns() {
+		alone += fmt.Sprintf("%d %s %s %d/%d, ", u.round, u.system, u.target, u.n, u.rate)
+	}
+	if strings.Contains(got, "river") || strings.Count(got, "temporal") != 6 || strings.Count(got, "carillon") != 6 {
+		t.Errorf("turns are %q, want both parts of Carillon and Temporal, three times, and nothing of River", got)
+	}
+	if !strings.HasPrefix(alone, "1 carillon chains 70/0, 1 temporal chains 70/0, 1 temporal pace 2400/200, 1 carillon pace 2400/200, 2 temporal chains") {
+		t.Errorf("turns are %q, want the two in turn", alone)
+	}
+	if r := failure(turn{step{"W", "pace", 2400, 200}, 1, "temporal"}, &c, io.EOF); r.N != 12_000 || r.Span != 60 {
+		t.Errorf("a failure is of %d steps over %g s, want 12,000 over 60 s, as what is measured", r.N, r.Span)
+	}
+	if got := systemsFor([]string{"W"}); slices.Contains(got, "river") || !slices.Contains(got, "temporal") {
+		t.Errorf("systemsFor(W) = %q, want those that run workflows", got)
+	}
+}
+
 func TestCarillonIsMeasuredByItsCommand(t *testing.T) {
 	c := comparison{
 		systems: nil, protocols: []string{"C"}, rates: []int{3}, span: 2 * time.Second, rounds: 2, first: 1, out: t.TempDir(), log: slog.New(slog.DiscardHandler),

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"carillon.dev/carillon/loadtest/flow"
 	"carillon.dev/carillon/loadtest/peers/measure"
 	"carillon.dev/carillon/loadtest/peers/peer"
 	"carillon.dev/carillon/loadtest/process"
@@ -24,7 +25,7 @@ const measureTimeout = 20 * time.Minute
 // measureCommand is one measurement of one peer.
 func measureCommand() *cobra.Command {
 	var cfg measure.Config
-	var system, sink, checkout string
+	var system, sink, checkout, temporal string
 	var rate float64
 	cmd := &cobra.Command{
 		Use:   "measure",
@@ -35,9 +36,13 @@ func measureCommand() *cobra.Command {
 			if cfg.Protocol == measure.Stream && rate > 0 {
 				cfg.N = int(rate * cfg.Span.Seconds())
 			}
+			if cfg.Target == measure.Pace {
+				cfg.Rate = int(rate)
+				cfg.N = int(rate * cfg.Span.Seconds() / flow.ChainSteps)
+			}
 			// Of what a peer's client says only what is wrong is of interest.
 			said := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-			p, err := peer.New(system, peer.Means{Log: said, Goscheduler: checkout})
+			p, err := peer.New(system, peer.Means{Log: said, Goscheduler: checkout, Temporal: temporal})
 			if err != nil {
 				return err
 			}
@@ -66,24 +71,31 @@ func measureCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&system, "system", "", "one of "+strings.Join(peer.Names(), ", "))
-	f.StringVar(&cfg.Protocol, "protocol", "", "A, B or C")
-	f.StringVar(&cfg.Target, "target", measure.Noop, "what runs of B and C do: noop or http")
-	f.IntVar(&cfg.N, "n", 100_000, "runs of A and B")
-	f.Float64Var(&rate, "rate", 0, "runs due a second in C")
-	f.DurationVar(&cfg.Span, "span", time.Minute, "over which runs of C fall due")
+	f.StringVar(&cfg.Protocol, "protocol", "", "A, B or C; of a system that runs workflows W")
+	f.StringVar(&cfg.Target, "target", measure.Noop, "what runs of B and C do: noop or http; the part of W: chains or pace")
+	f.IntVar(&cfg.N, "n", 100_000, "runs of A and B, chains of W")
+	f.Float64Var(&rate, "rate", 0, "runs due a second in C; steps a second in pace")
+	f.DurationVar(&cfg.Span, "span", time.Minute, "over which runs of C fall due, and chains of pace start")
+	f.IntVar(&cfg.Open, "open", 0, "chains that are open at once (default 2000)")
 	f.IntVar(&cfg.Payload, "payload", 0, "bytes of padding of each job and call")
-	f.IntVar(&cfg.Warm, "warm", 0, "runs before the measurement (default 100000)")
+	f.IntVar(&cfg.Warm, "warm", 0, "runs before the measurement (default 100000); of W steps, at most 1000")
 	f.DurationVar(&cfg.Wait, "wait", 2*time.Minute, "for runs after the last due instant")
 	f.IntVar(&cfg.Round, "round", 1, "number of the round, and seed of the instants")
 	f.StringVar(&cfg.Dir, "dir", "/var/tmp", "for the data of servers; on a disk")
 	f.StringVar(&sink, "sink", "", "carillon-load, which is the sink; needed by --target http")
 	checkoutFlag(cmd, &checkout)
+	temporalFlag(cmd, &temporal)
 	return cmd
 }
 
 // checkoutFlag adds the flag that names a checkout of goscheduler.
 func checkoutFlag(cmd *cobra.Command, checkout *string) {
 	cmd.Flags().StringVar(checkout, "goscheduler", os.Getenv("GOSCHEDULER"), "checkout of github.com/myntra/goscheduler, which is built; default: $GOSCHEDULER")
+}
+
+// temporalFlag adds the flag that names the program temporal.
+func temporalFlag(cmd *cobra.Command, program *string) {
+	cmd.Flags().StringVar(program, "temporal", filepath.Join(".local", "bin", "temporal"), "program temporal, whose dev server is measured")
 }
 
 // startSink starts carillon-load as a sink.

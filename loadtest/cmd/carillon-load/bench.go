@@ -27,7 +27,7 @@ func (b *benchFlags) add(cmd *cobra.Command, timeout time.Duration) {
 	f.IntVar(&b.cfg.Rounds, "rounds", 1, "how often each is measured")
 	f.IntVar(&c.Cassandra, "cassandra", 1, "Cassandra nodes: 1 or 3")
 	f.IntVar(&c.NATS, "nats", 1, "NATS servers: 1 or 3")
-	f.IntVar(&c.Nodes, "nodes", 1, "Carillon nodes that dispatch and execute (E has its own)")
+	f.IntVar(&c.Nodes, "nodes", 1, "Carillon nodes that dispatch and execute (E has its own, W at least two)")
 	f.IntVar(&c.Shards, "shards", 0, "shards of the keyspace (default the cluster's, 16)")
 	f.StringVar(&b.commitLog, "commitlog", string(cluster.CommitLogPeriodic), "Cassandra: group (acknowledged = on disk) or periodic")
 	f.StringVar(&b.profile, "profile", string(cluster.ProfileLoad), "Cassandra: load (2 GiB of heap a node) or test (256 MiB)")
@@ -134,13 +134,17 @@ func newBench() *cobra.Command {
           session writes, and --beside new runs, with and without them
   H       C at the first rate for one tenant, alone and beside --harm-rate runs a second of another one
           whose target fails, hangs or drips
+  W       workflows, by the parts of --workflows: chains of five steps at --pace steps a second over --span
+          (pace); --chains of them, --open at once (chains); one run with --items items and a join (fanout);
+          one event that --items jobs follow (subscribers); on a cluster of at least two nodes of all roles
   import  --n jobs by bulk import while nothing runs: unkeyed due within 10 minutes, within 24 hours,
           keyed
   api     single creations, 500 a second
 
 Writes each result as JSON, with a plot, into --out; with --flames also a flame graph of each node.`,
 		Example: "  bench A --targets noop --n 200000\n  bench C --rates 2000,5000 --span 30s --nodes 2\n  bench A C --system dev\n" +
-			"  bench F --targets http,h2,nats --n 100000\n  bench H --rates 500 --rounds 5",
+			"  bench F --targets http,h2,nats --n 100000\n  bench H --rates 500 --rounds 5\n" +
+			"  bench W --system dev --workflows chains --chains 50000 --rounds 3",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b.cfg.Protocols = args
@@ -166,6 +170,11 @@ Writes each result as JSON, with a plot, into --out; with --flames also a flame 
 	f.StringSliceVar(&b.cfg.Harm, "harm", nil, "what the targets of the other tenant in H do (default fail,hang,drip)")
 	f.IntVar(&b.cfg.HarmRate, "harm-rate", 0, "runs a second of the other tenant in H (default the first of --rates)")
 	f.DurationVar(&b.cfg.HarmTimeout, "harm-timeout", 5*time.Second, "time-out of each of these")
+	f.StringSliceVar(&b.cfg.Workflows, "workflows", nil, "parts of W (default pace,chains,fanout,subscribers)")
+	f.IntVar(&b.cfg.Pace, "pace", 200, "steps a second in W's pace")
+	f.IntVar(&b.cfg.Chains, "chains", 20_000, "runs of W's chains, of five steps each")
+	f.IntVar(&b.cfg.Open, "open", 2000, "of these, open at once")
+	f.IntVar(&b.cfg.Items, "items", 10_000, "items of W's fanout, and jobs of subscribers")
 	f.IntSliceVar(&b.cfg.Resident, "resident", []int{0, 1_000_000}, "rows of later hours in D, written by import; ascending")
 	f.IntVar(&b.cfg.Payload, "payload", 0, "bytes of each payload, but for import and api (200)")
 	f.BoolVar(&b.cfg.Keyed, "keyed", false, "give each job an idempotency key")
@@ -180,7 +189,7 @@ func newSuite() *cobra.Command {
 		Use:   "suite small|full",
 		Short: "Measure by every protocol, and print the goals with a verdict for each",
 		Long: `Measure by every protocol, on clusters of its own and on carillon dev, and print the goals with a
-verdict for each. small takes half an hour, full takes hours. small leaves out what has no goal: A with
+verdict for each. small takes about 40 minutes, full takes hours. small leaves out what has no goal: A with
 NATS workers and after an outage, F over HTTP/2 and NATS, H beside targets that fail or drip, the higher
 rates of C on carillon dev. Exit status 1 if something could not be measured; a goal that is not met is
 no failure.

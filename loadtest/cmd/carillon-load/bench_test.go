@@ -55,6 +55,7 @@ func TestBenchOnDev(t *testing.T) {
 		t.Errorf("the plot of C: %v", err)
 	}
 	growsOnDev(t, program, filepath.Join(dir, "grown"))
+	workflowsOnDev(t, program, filepath.Join(dir, "workflows"))
 	table, err := load(t, "goals", filepath.Join(results, "A-carillon-dev-outage-noop-round-1.json"))
 	if err != nil || !strings.Contains(table, "| carillon dev: burn-down | ≥ 30,000 runs/s |") {
 		t.Errorf("goals = %v\n%s", err, table)
@@ -120,6 +121,9 @@ func TestBenchRefusesWhatItCannotMeasure(t *testing.T) {
 		{"more in flight than there are slots", []string{"bench", "F", "--targets", "http"}, "n is 100000, want at most 1900"},
 		{"nothing in flight", []string{"bench", "F"}, "never in flight"},
 		{"h2 for others", []string{"bench", "B", "--targets", "h2"}, "of protocol F alone"},
+		{"no such part of W", []string{"bench", "W", "--workflows", "loops"}, `part of W is "loops"`},
+		{"more items than a step may have", []string{"bench", "W", "--items", "10001"}, "at most 10000"},
+		{"a pace without a chain", []string{"bench", "W", "--pace", "2", "--span", "2s"}, "at least the 5 of a chain"},
 		{"no such harm", []string{"bench", "H", "--harm", "bite"}, `harm is "bite"`},
 		{"everything at once", []string{"bench", "C", "--rates", "0", "--rounds", "-1"}, "rounds is -1"},
 	}

@@ -39,13 +39,14 @@ type caller struct {
 	sink   *Sink
 	client *http.Client
 	body   string
+	named  bool // calls name their job as Carillon's do, so that the sink counts those that differ
 }
 
 func newCaller(sink *Sink, payload int) *caller {
-	return &caller{sink, &http.Client{
+	return &caller{sink: sink, body: Pad(payload), client: &http.Client{
 		Timeout:   callTimeout,
 		Transport: &http.Transport{MaxIdleConnsPerHost: idleCalls, MaxIdleConns: 0, IdleConnTimeout: time.Minute, DisableCompression: true},
-	}, Pad(payload)}
+	}}
 }
 
 // call makes the call of a run. Anything but 2xx is an error.
@@ -53,6 +54,9 @@ func (c *caller) call(ctx context.Context, job Job) (err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.sink.address(job), strings.NewReader(c.body))
 	if err != nil {
 		return fmt.Errorf("call the sink: %w", err)
+	}
+	if c.named {
+		req.Header.Set("Carillon-Run-Id", source(job.Wave)+"-"+strconv.Itoa(job.I))
 	}
 	resp, err := c.client.Do(req)
 	if err != nil {

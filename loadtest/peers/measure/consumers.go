@@ -28,6 +28,7 @@ func (m *measurement) consumers(ctx context.Context) *consumers {
 	var callee *caller
 	if m.sink != nil {
 		callee = newCaller(m.sink, m.cfg.Payload)
+		callee.named = m.cfg.Protocol == Workflows
 	}
 	handle := func(ctx context.Context, job Job) error {
 		log := c.log.Load()
@@ -42,7 +43,7 @@ func (m *measurement) consumers(ctx context.Context) *consumers {
 	c.log.Store(NewLog(-1, 0)) // until it is told where to note
 	go func() {
 		defer close(c.done)
-		c.err = m.peer.RunWorkers(ctx, handle)
+		c.err = m.system.RunWorkers(ctx, handle)
 		if callee != nil {
 			callee.client.CloseIdleConnections()
 		}

@@ -1,9 +1,10 @@
 // Package measure holds the protocols by which peers of Carillon are measured, and judges what came of them. They are
-// protocols A to C of `carillon-load bench`, and a [Result] has the field names of its results.
+// protocols A to C, and W, of `carillon-load bench`, and a [Result] has the field names of its results.
 //
 //	A  burn-down: n runs that are ready when the first consumer starts
 //	B  n runs at one instant
 //	C  n runs spread evenly at random over a span
+//	W  chains of five steps: as many as can be, or at a rate; started and judged by package flow, as Carillon's
 //
 // # What is measured
 //

@@ -16,26 +16,40 @@ type Job struct {
 // as a failure that is retried.
 type Handler func(ctx context.Context, job Job) error
 
-// A Peer is a system that is measured. Its methods are called in this order: Start, any number of Enqueue and RunWorkers,
-// Stop; Enqueue may be called while RunWorkers runs. Stop may be called after a Start that failed.
-type Peer interface {
+// A System is what is measured: a Peer or a Chainer. Stop may be called after a Start that failed.
+type System interface {
 	// Name is that of the system with its settings, for example "asynq-always".
 	Name() string
 	// Settings says what bears on figures.
 	Settings() Settings
 	// Start starts the servers, empty, in a folder of its own below dir, and returns when they can be used.
 	Start(ctx context.Context, dir string) error
-	// Enqueue inserts jobs 0 to n-1 of a wave, with payload bytes of padding each. Job i is due at at(i); the zero time says
-	// that it is ready at once.
-	Enqueue(ctx context.Context, wave, n, payload int, at func(i int) time.Time) error
 	// RunWorkers runs jobs until ctx is done. It returns when none is under way, nil if it was told to stop.
 	RunWorkers(ctx context.Context, handle Handler) error
-	// Unfinished returns how many jobs the store holds that are to be run or under way.
-	Unfinished(ctx context.Context) (int, error)
 	// Servers returns the first process of each server, by kind.
 	Servers() map[string]int
 	// Stop stops the servers and waits for them.
 	Stop(ctx context.Context) error
+}
+
+// A Peer is a System that runs jobs at an instant. Its methods are called in this order: Start, any number of Enqueue and
+// RunWorkers, Stop; Enqueue may be called while RunWorkers runs.
+type Peer interface {
+	System
+	// Enqueue inserts jobs 0 to n-1 of a wave, with payload bytes of padding each. Job i is due at at(i); the zero time says
+	// that it is ready at once.
+	Enqueue(ctx context.Context, wave, n, payload int, at func(i int) time.Time) error
+	// Unfinished returns how many jobs the store holds that are to be run or under way.
+	Unfinished(ctx context.Context) (int, error)
+}
+
+// A Chainer is a System that runs workflows: of flow.ChainSteps steps, one after the other, each a job of its own for the
+// handler.
+type Chainer interface {
+	System
+	// StartChain starts chain number n of a wave, counted from 0, and returns when that is durable. Its steps are jobs
+	// n × flow.ChainSteps and the next ones. It is called while RunWorkers runs, from many goroutines at once.
+	StartChain(ctx context.Context, wave, n int) error
 }
 
 // A Caller is a Peer whose runs are calls that it makes by itself: no handler of ours hears of them, and the sink alone tells when they
@@ -54,7 +68,13 @@ type Coarse interface {
 }
 
 // Fits says why a protocol with a target cannot be measured on p; nil if it can.
-func Fits(p Peer, protocol, target string) error {
+func Fits(p System, protocol, target string) error {
+	if _, ok := p.(Chainer); ok != (protocol == Workflows) {
+		if ok {
+			return fmt.Errorf("%s runs workflows: it does W", p.Name())
+		}
+		return fmt.Errorf("%s runs no workflows: it does A to C", p.Name())
+	}
 	if _, ok := p.(Caller); ok && (protocol == BurnDown || target != HTTP) {
 		return fmt.Errorf("%s calls addresses by itself, at an instant: it does B and C, with target http", p.Name())
 	}

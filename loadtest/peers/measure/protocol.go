@@ -16,8 +16,13 @@ const (
 	Herd     = "B"
 	Stream   = "C"
 
+	Workflows = "W"
+
 	Noop = "noop"
 	HTTP = "http"
+
+	Chains = "chains" // of W: as many as can be
+	Pace   = "pace"   // of W: at a rate
 )
 
 // DefaultWarm is how many runs warm a peer up, as many as carillon-load bench has Carillon do.
@@ -42,9 +47,11 @@ const (
 // Config says what is measured.
 type Config struct {
 	Protocol string
-	Target   string        // what runs do; a burn-down's do nothing
-	N        int           // runs
-	Span     time.Duration // of a stream
+	Target   string        // what runs do; a burn-down's do nothing; of W the part: Chains or Pace
+	N        int           // runs; of W chains
+	Rate     int           // of Pace: steps a second
+	Open     int           // of Chains: how many are open at once; 0 = 2,000
+	Span     time.Duration // of a stream and of Pace
 	Payload  int           // bytes of padding of each job and call
 	Warm     int           // runs before, so that connections, plans and caches are there; 0 = DefaultWarm
 	Wait     time.Duration // for runs after the last due instant; 0 = 2 min
@@ -68,8 +75,11 @@ func (c Config) withDefaults() Config {
 	if c.Protocol == BurnDown {
 		c.Target = Noop
 	}
-	if c.Protocol != Stream {
+	if c.Protocol != Stream && c.Target != Pace {
 		c.Span = 0
+	}
+	if c.Open == 0 {
+		c.Open = 2000
 	}
 	return c
 }
@@ -78,14 +88,21 @@ func (c Config) withDefaults() Config {
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var faults []error
-	if !slices.Contains([]string{BurnDown, Herd, Stream}, c.Protocol) {
-		faults = append(faults, fmt.Errorf("protocol %q, want A, B or C", c.Protocol))
+	if !slices.Contains([]string{BurnDown, Herd, Stream, Workflows}, c.Protocol) {
+		faults = append(faults, fmt.Errorf("protocol %q, want A, B, C or W", c.Protocol))
 	}
-	if !slices.Contains([]string{Noop, HTTP}, c.Target) {
-		faults = append(faults, fmt.Errorf("target %q, want noop or http", c.Target))
+	targets := []string{Noop, HTTP}
+	if c.Protocol == Workflows {
+		targets = []string{Chains, Pace}
 	}
-	if c.Target == HTTP && c.StartSink == nil {
-		faults = append(faults, errors.New("target http needs a sink"))
+	if !slices.Contains(targets, c.Target) {
+		faults = append(faults, fmt.Errorf("target %q of %s, want one of %q", c.Target, c.Protocol, targets))
+	}
+	if c.Target != Noop && c.StartSink == nil {
+		faults = append(faults, fmt.Errorf("target %s needs a sink", c.Target))
+	}
+	if c.Target == Pace && c.Rate < 1 {
+		faults = append(faults, fmt.Errorf("%d steps a second, want at least 1", c.Rate))
 	}
 	if c.N < 1 {
 		faults = append(faults, fmt.Errorf("%d runs, want at least 1", c.N))
@@ -93,14 +110,14 @@ func (c Config) Validate() error {
 	if c.Protocol == Stream && c.Span < time.Millisecond {
 		faults = append(faults, fmt.Errorf("span %s, want at least 1ms", c.Span))
 	}
-	if c.Warm < 0 || c.Payload < 0 || c.Wait < 0 {
-		faults = append(faults, errors.New("warm, payload and wait must not be negative"))
+	if c.Warm < 0 || c.Payload < 0 || c.Wait < 0 || c.Open < 0 {
+		faults = append(faults, errors.New("warm, payload, wait and open must not be negative"))
 	}
 	return errors.Join(faults...)
 }
 
 // Run starts p, measures it and stops it, whatever happens.
-func Run(ctx context.Context, p Peer, cfg Config) (r *Result, err error) {
+func Run(ctx context.Context, p System, cfg Config) (r *Result, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -108,7 +125,7 @@ func Run(ctx context.Context, p Peer, cfg Config) (r *Result, err error) {
 	if err := Fits(p, cfg.Protocol, cfg.Target); err != nil {
 		return nil, err
 	}
-	m := &measurement{peer: p, cfg: cfg}
+	m := &measurement{system: p, cfg: cfg}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
@@ -127,9 +144,14 @@ func Run(ctx context.Context, p Peer, cfg Config) (r *Result, err error) {
 		Settings: p.Settings(), Began: time.Now().UTC(),
 	}
 	m.result.Settings.Target, m.result.Settings.Payload = cfg.Target, cfg.Payload
-	if cfg.Protocol == BurnDown {
+	switch {
+	case cfg.Protocol == Workflows:
+		err = m.chains(ctx, p.(Chainer)) // Fits has said that it is one
+	case cfg.Protocol == BurnDown:
+		m.peer = p.(Peer)
 		err = m.burnDown(ctx)
-	} else {
+	default:
+		m.peer = p.(Peer)
 		if cfg.Span > 0 {
 			m.result.Rate = float64(cfg.N) / cfg.Span.Seconds()
 		}
@@ -143,7 +165,8 @@ func Run(ctx context.Context, p Peer, cfg Config) (r *Result, err error) {
 
 // A measurement is one under way.
 type measurement struct {
-	peer   Peer
+	system System
+	peer   Peer // the system, but of W
 	cfg    Config
 	result *Result
 	sink   *Sink // nil: runs call nobody
@@ -365,7 +388,7 @@ func (m *measurement) settle(ctx context.Context, work *consumers, log *Log, lim
 }
 
 func (m *measurement) used() (map[string]time.Duration, error) {
-	members := maps.Clone(m.peer.Servers())
+	members := maps.Clone(m.system.Servers())
 	if m.sink != nil && m.sink.PID != 0 {
 		members["sink"] = m.sink.PID
 	}

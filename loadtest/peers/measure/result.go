@@ -7,22 +7,23 @@ import (
 
 // A Result is one measurement: a line of JSON. The fields that `carillon-load bench` has too have the same names and meaning.
 type Result struct {
-	Protocol string  `json:"protocol"` // "A", "B" or "C"
+	Protocol string  `json:"protocol"` // "A", "B", "C" or "W"
 	System   string  `json:"system"`
-	Variant  string  `json:"variant"` // the target
+	Variant  string  `json:"variant"` // the target; of W the part
 	Round    int     `json:"round"`   // counted from 1
-	N        int     `json:"n"`       // runs
+	N        int     `json:"n"`       // runs; of W steps
 	Rate     float64 `json:"rate"`    // due a second; 0 = all at one instant, or ready
 	Span     float64 `json:"span_s"`  // over which they fall due
 
 	Settings Settings `json:"settings"`
 
+	// Lateness of W is the gap from the answer to a step to the call of the next one.
 	Lateness *Lateness `json:"lateness_ms,omitempty"`
 	Missed   int       `json:"missed"`
 	Early    int       `json:"early"`
 	Doubled  int       `json:"doubled"`
 	// RunsPerS is n by the time from the first start to, in A, the last outcome in the store; in B and C, from the first
-	// due instant to the last start.
+	// due instant to the last start; in W steps, from the first request to the last call.
 	RunsPerS  float64 `json:"runs_per_s"`
 	LastStart float64 `json:"last_start_s,omitempty"` // in seconds after the first due instant
 

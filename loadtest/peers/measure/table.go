@@ -34,6 +34,9 @@ func Table(w io.Writer, results []*Result) {
 	})
 	for _, h := range headings {
 		title := fmt.Sprintf("%s: %d runs, %s", h.protocol, h.n, h.target)
+		if h.protocol == Workflows {
+			title = fmt.Sprintf("%s: %d steps of chains, %s (runs = steps, ms = from the end of a step to the next)", h.protocol, h.n, h.target)
+		}
 		if h.rate > 0 {
 			title += fmt.Sprintf(", %.0f due a second", h.rate)
 		}
