@@ -148,11 +148,11 @@ var scenarios = []struct {
 	{"events, and everything fails", 10, Scenario{
 		Jobs: 20, Events: 30, Workflows: 4, Kills: 3, Freezes: 2, StreamLosses: 2, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
 	}, nil},
-	{"jobs after jobs, and nothing goes wrong", 4, Scenario{Jobs: 20, Joins: 12, Changes: true}, nil},
-	{"jobs after jobs, and nodes are killed", 8, Scenario{Jobs: 20, Joins: 12, Changes: true, Kills: 6}, nil},
-	{"jobs after jobs, and messages are lost, doubled and late", 6, Scenario{Jobs: 20, Joins: 12, Faults: Faults{Message: 0.03}}, nil},
-	{"jobs after jobs, and the store fails", 8, Scenario{Jobs: 20, Joins: 12, Changes: true, Faults: Faults{Store: 0.01}}, nil},
-	{"jobs after jobs, and everything fails", 12, Scenario{
+	{"jobs after jobs, and nothing goes wrong", 2, Scenario{Jobs: 20, Joins: 12, Changes: true}, nil},
+	{"jobs after jobs, and nodes are killed", 4, Scenario{Jobs: 20, Joins: 12, Changes: true, Kills: 6}, nil},
+	{"jobs after jobs, and messages are lost, doubled and late", 3, Scenario{Jobs: 20, Joins: 12, Faults: Faults{Message: 0.03}}, nil},
+	{"jobs after jobs, and the store fails", 4, Scenario{Jobs: 20, Joins: 12, Changes: true, Faults: Faults{Store: 0.01}}, nil},
+	{"jobs after jobs, and everything fails", 8, Scenario{
 		Jobs: 20, Joins: 12, Changes: true, Kills: 3, Freezes: 2, StreamLosses: 2, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.1, Crash: 0.001},
 	}, nil},
 	{"writes come late by up to an hour, and nodes are killed", 3, Scenario{
