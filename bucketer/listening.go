@@ -51,30 +51,32 @@ func (l *listeners) has(name string) bool {
 	return ok
 }
 
-// Announces reports whether the end of a run of a tenant may have consequences for others.
+// Announces reports whether the end of a run of a tenant may have consequences for others. While that
+// has not been read for long it may.
 func (l *listening) Announces(tenant string) bool {
-	return l.Listens(tenant) || l.HasDependents(tenant)
-}
-
-// Listens reports whether somebody of a tenant listens to events of the system about its runs.
-func (l *listening) Listens(tenant string) bool { return l.known.Load().has(tenant) }
-
-// HasDependents reports whether jobs of a tenant may run after others. While that has not been read for
-// long they may.
-func (l *listening) HasDependents(tenant string) bool {
 	k := l.known.Load()
-	return k.isOld() || k.has(schema.Dependents(tenant))
+	return k.isOld() || k.has(tenant) || k.has(schema.Dependents(tenant))
 }
 
-// FindDependents reports whether jobs of a tenant run after others. It reads that if it was not read for
+// Listens reports whether somebody of a tenant listens to events of the system about its runs. It reads
+// that if it was not read for long.
+func (l *listening) Listens(ctx context.Context, tenant string) (bool, error) {
+	return l.knows(ctx, tenant)
+}
+
+// HasDependents reports whether jobs of a tenant run after others. It reads that if it was not read for
 // long.
-func (l *listening) FindDependents(ctx context.Context, tenant string) (bool, error) {
+func (l *listening) HasDependents(ctx context.Context, tenant string) (bool, error) {
+	return l.knows(ctx, schema.Dependents(tenant))
+}
+
+func (l *listening) knows(ctx context.Context, name string) (bool, error) {
 	if l.known.Load().isOld() {
 		if _, err, _ := l.reads.Do("", func() (any, error) { return nil, l.RefreshListening(ctx) }); err != nil {
 			return false, fmt.Errorf("read who follows on runs: %w", err)
 		}
 	}
-	return l.known.Load().has(schema.Dependents(tenant)), nil
+	return l.known.Load().has(name), nil
 }
 
 // NoteDependents notes that jobs of a tenant run after others. When it returns, every node that

@@ -89,7 +89,7 @@ func (r *Recorder) AnnounceEnd(ctx context.Context, e *schema.Entry, at time.Tim
 	if spec.Step != nil {
 		return nil
 	}
-	if has, err := r.core.FindDependents(ctx, spec.Tenant); err != nil || !has {
+	if has, err := r.core.HasDependents(ctx, spec.Tenant); err != nil || !has {
 		return err
 	}
 	job := spec.Job
@@ -121,8 +121,8 @@ type EndedRun struct {
 }
 
 func (r *Recorder) announceOne(ctx context.Context, f *bucketer.Finished) error {
-	if !r.core.Listens(f.Entry.Spec.Tenant) {
-		return nil
+	if listens, err := r.core.Listens(ctx, f.Entry.Spec.Tenant); err != nil || !listens {
+		return err
 	}
 	names, late := eventsOf(f)
 	if len(names) == 0 {
@@ -227,8 +227,8 @@ func bodyOf(f *bucketer.Finished, late time.Duration) announced {
 // AnnounceStuck publishes that the run of e is stuck, if somebody may listen.
 func (r *Recorder) AnnounceStuck(ctx context.Context, e *schema.Entry) error {
 	spec := &e.Spec
-	if !r.core.Listens(spec.Tenant) {
-		return nil
+	if listens, err := r.core.Listens(ctx, spec.Tenant); err != nil || !listens {
+		return err
 	}
 	at := bucketer.CeilMilli(spec.Join.Until)
 	body, err := json.Marshal(stuckRun{

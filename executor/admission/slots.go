@@ -76,11 +76,11 @@ func NewSlots(size int, now func() time.Time) *Slots {
 
 // Acquire waits for a slot. It reports false, and has none, if ctx ended before.
 func (s *Slots) Acquire(ctx context.Context, p schema.Priority, tenant string) bool {
-	c := &s.classes[p.Rank()]
+	c, now := &s.classes[p.Rank()], s.now()
 	s.mu.Lock()
 	if s.free > 0 {
 		s.free--
-		c.granted(s.now())
+		c.granted(now)
 		s.mu.Unlock()
 		return true
 	}
@@ -137,6 +137,7 @@ func (s *Slots) recycle(w *waiter) {
 
 // Release gives a slot back, to the waiter whose turn it is.
 func (s *Slots) Release() {
+	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.round.Next()
@@ -150,7 +151,7 @@ func (s *Slots) Release() {
 	if c.waiting == 0 {
 		s.round.Leave(f)
 	}
-	c.granted(s.now())
+	c.granted(now)
 	w.has = true
 	w.given <- struct{}{}
 }
@@ -159,13 +160,14 @@ func (s *Slots) Release() {
 // slot: as many as got slots in the last second, since more could not start within the next. ok is
 // false while nothing waits.
 func (s *Slots) Room(class int) (n int, ok bool) {
+	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waiting == 0 {
 		return 0, false
 	}
 	c := &s.classes[class]
-	c.advance(s.now())
+	c.advance(now)
 	return max(c.now, c.before, s.size/leastWaitingPart, 1), true
 }
 

@@ -284,6 +284,9 @@ func (w *world) judgeFailures(ctx context.Context, b *engine.Engine) error {
 				return err
 			}
 			announced[body.RunID] = true
+			if page[i].ID.Time().Before(w.events.listens) {
+				continue // its tenant was noted, and the listener not made yet
+			}
 			list, _, err := b.RunsOf(ctx, "default", page[i].ID, 0, 10)
 			if err != nil {
 				return fmt.Errorf("runs of event %s: %w", page[i].ID, err)
