@@ -187,7 +187,8 @@ func (j *recurringJob) changedAfter(e *JobEvent) time.Time {
 }
 
 // naming returns the phases that may have planned a run due at due, and its nominal time. Phases
-// with different offsets may name two times with one due time: then the API's counts, 0 for none.
+// with different offsets may name two times with one due time: then the API's counts, 0 for none. So it
+// does where the offset of a phase is not known.
 func (j *recurringJob) naming(due, shown int64) (nominal int64, phases []*phase) {
 	for i := range j.phases {
 		p := &j.phases[i]
@@ -197,7 +198,7 @@ func (j *recurringJob) naming(due, shown int64) (nominal int64, phases []*phase)
 		if p.unknown {
 			phases = append(phases, p)
 			if nominal == 0 {
-				nominal = due
+				nominal = cmp.Or(shown, due)
 			}
 			continue
 		}

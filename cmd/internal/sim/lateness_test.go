@@ -25,6 +25,11 @@ const (
 	overdueAfter = time.Minute
 )
 
+// movedCosts bounds the lateness of a run that is moved to an instant a few seconds away: its message
+// may be sent by the hint and by the scan. Two executors that take one each note it in the rows, wait
+// until they see one another, and one of them gives way.
+const movedCosts = 250 * time.Millisecond
+
 // bound returns how late runs may start: what the scenario promises, or else what its faults may
 // cost.
 func (s *Scenario) bound(away time.Duration) check.LatenessBound {
@@ -48,6 +53,7 @@ func (s *Scenario) bound(away time.Duration) check.LatenessBound {
 		{s.LateBy > 0, lateCosts + s.lastRead()},
 		{s.Cuts.Count > 0, deathCosts + s.Cuts.Each},
 		{s.Outage > 0, s.Outage + overdueAfter},
+		{s.Changes, movedCosts},
 	} {
 		if cost.of {
 			late += cost.is
