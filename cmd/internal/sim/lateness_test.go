@@ -14,7 +14,7 @@ const (
 	// deathCosts: 3 s until the ring notices, 12 s until the session expires, 15 s until the entry
 	// is inspected again.
 	deathCosts = 30 * time.Second
-	// lossCosts: the sweep and settling find lost messages and writes.
+	// lossCosts: the sweep and settling find lost messages, and lost writes.
 	lossCosts = 30 * time.Second
 	// targetCosts: runs of a failing target are deferred until probes of its circuit breaker
 	// succeed.
@@ -48,7 +48,8 @@ func (s *Scenario) bound(away time.Duration) check.LatenessBound {
 		{s.Stops > 0, deathCosts + 2*maxDown}, // one after the other, of the only node
 		{s.Freezes > 0, deathCosts + freezeLasts},
 		{s.Steps > 0 || s.Skew > 0, deathCosts + s.off()},
-		{s.Faults.Store > 0 || s.Faults.Message > 0 || s.StreamLosses > 0, lossCosts},
+		{s.Faults.Store > 0, lossCosts},
+		{s.Faults.Message > 0 || s.StreamLosses > 0, lossCosts},
 		{s.Faults.Target > 0, targetCosts},
 		{s.LateBy > 0, lateCosts + s.lastRead()},
 		{s.Cuts.Count > 0, deathCosts + s.Cuts.Each},
