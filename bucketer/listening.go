@@ -71,12 +71,25 @@ func (l *listening) HasDependents(ctx context.Context, tenant string) (bool, err
 }
 
 func (l *listening) knows(ctx context.Context, name string) (bool, error) {
-	if l.known.Load().isOld() {
-		if _, err, _ := l.reads.Do("", func() (any, error) { return nil, l.RefreshListening(ctx) }); err != nil {
-			return false, fmt.Errorf("read who follows on runs: %w", err)
-		}
+	err := l.readIfOld(ctx)
+	return err == nil && l.known.Load().has(name), err
+}
+
+func (l *listening) readIfOld(ctx context.Context) error {
+	if !l.known.Load().isOld() {
+		return nil
 	}
-	return l.known.Load().has(name), nil
+	if _, err, _ := l.reads.Do("", func() (any, error) { return nil, l.RefreshListening(ctx) }); err != nil {
+		return fmt.Errorf("read who follows on runs: %w", err)
+	}
+	return nil
+}
+
+// IsFollowed is Announces by what is known for sure: it reads that if it was not read for long.
+func (l *listening) IsFollowed(ctx context.Context, tenant string) (bool, error) {
+	err := l.readIfOld(ctx)
+	k := l.known.Load()
+	return err != nil || k.has(tenant) || k.has(schema.Dependents(tenant)), err
 }
 
 // NoteDependents notes that jobs of a tenant run after others. When it returns, every node that

@@ -136,13 +136,18 @@ type Record struct {
 	Reason string `json:"reason,omitempty"`
 	// Cause says why, for a Replaced with the reason Deferred. Older versions left it empty.
 	Cause Cause `json:"cause,omitempty"`
-	// Upstream, of attempt 0: the job that a join waits for of which Entry was the run: see
-	// UpstreamEnded. Verdict is how that ended; of Skipped, how the jobs before it did: a verdict of
-	// package workflow.
-	Upstream JobID  `json:"upstream,omitzero"`
-	Verdict  string `json:"verdict,omitempty"`
+	// Before, of attempt 0 of a run that waits for other jobs: how one of them ended, of which Entry was
+	// the run (UpstreamEnded), or all of them (Skipped).
+	Before *JobEnd `json:"before,omitempty"`
 	// Missed: the record stands for a stretch of nominal times of its job. The run's is the first.
 	Missed *Stretch `json:"missed,omitempty"`
+}
+
+// JobEnd is how a job ended, or all before another one, for what runs after it.
+type JobEnd struct {
+	Job JobID `json:"job,omitzero"` // zero: all
+	// Verdict is one of package workflow.
+	Verdict string `json:"verdict"`
 }
 
 // Ruined reports whether the record ends its run as failed for good: a dead letter follows from it.

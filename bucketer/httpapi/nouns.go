@@ -285,8 +285,8 @@ func (r *Run) noteJoin(of *runs.Run) {
 	}
 	ended := make(map[schema.JobID]bool)
 	for i := range of.Attempts {
-		if rec := of.Attempts[i].Record; rec != nil && rec.Outcome == schema.UpstreamEnded {
-			ended[rec.Upstream] = true
+		if rec := of.Attempts[i].Record; rec != nil && rec.Outcome == schema.UpstreamEnded && rec.Before != nil {
+			ended[rec.Before.Job] = true
 		}
 	}
 	var open []string

@@ -273,8 +273,8 @@ func jobOf(r *runs.Run) schema.JobID {
 func verdictsOf(r *runs.Run) map[schema.JobID]workflow.Verdict {
 	found := make(map[schema.JobID]workflow.Verdict)
 	for i := range r.Attempts {
-		if rec := r.Attempts[i].Record; rec != nil && rec.Outcome == schema.UpstreamEnded && found[rec.Upstream] != workflow.Succeeded {
-			found[rec.Upstream] = workflow.Verdict(rec.Verdict)
+		if rec := r.Attempts[i].Record; rec != nil && rec.Outcome == schema.UpstreamEnded && rec.Before != nil && found[rec.Before.Job] != workflow.Succeeded {
+			found[rec.Before.Job] = workflow.Verdict(rec.Before.Verdict)
 		}
 	}
 	return found
@@ -288,8 +288,8 @@ func verdict(r *runs.Run) workflow.Verdict {
 	case schema.StateCancelled:
 		return workflow.Cancelled
 	case schema.StateSkipped:
-		if rec := skipOf(r); rec != nil && rec.Verdict != "" {
-			return workflow.Verdict(rec.Verdict)
+		if rec := skipOf(r); rec != nil && rec.Before != nil {
+			return workflow.Verdict(rec.Before.Verdict)
 		}
 	}
 	return workflow.Failed
@@ -319,7 +319,7 @@ func (j *Joins) learn(ctx context.Context, r *runs.Run, job schema.JobID, up *ru
 	now := j.core.Now()
 	return j.runs.Record(ctx, []schema.Attempt{{
 		Run: r.ID, Fence: schema.Fence(schema.HashOf("upstream", job.String(), string(v))), // #nosec G115 -- 62 bits
-		Record:  &schema.Record{Entry: up.ID, Outcome: schema.UpstreamEnded, Upstream: job, Verdict: string(v), Finished: now.UTC()},
+		Record:  &schema.Record{Entry: up.ID, Outcome: schema.UpstreamEnded, Before: &schema.JobEnd{Job: job, Verdict: string(v)}, Finished: now.UTC()},
 		Written: now.UnixMicro(), Expires: j.core.Expiry(join.Until, now),
 	}})
 }
@@ -378,7 +378,7 @@ func (j *Joins) fire(ctx context.Context, r *runs.Run) error {
 
 // skip records that a run never starts.
 func (j *Joins) skip(ctx context.Context, r *runs.Run, v workflow.Verdict, reason string) error {
-	row := j.runs.NotStarted(r.Entry, schema.Record{Outcome: schema.Skipped, Reason: reason, Verdict: string(v)}, j.core.Now())
+	row := j.runs.NotStarted(r.Entry, schema.Record{Outcome: schema.Skipped, Reason: reason, Before: &schema.JobEnd{Verdict: string(v)}}, j.core.Now())
 	if err := j.runs.Record(ctx, []schema.Attempt{row}); err != nil {
 		return err
 	}

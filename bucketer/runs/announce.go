@@ -52,8 +52,15 @@ func (r *Recorder) announce(ctx context.Context, finished []bucketer.Finished) m
 		if rec := f.Attempt.Record; rec == nil || !rec.Announce || rec.Unstarted {
 			continue
 		}
+		followed, unread := r.core.IsFollowed(ctx, f.Entry.Spec.Tenant)
+		if !followed {
+			continue
+		}
 		g.Go(func() error {
-			err := r.announceOne(ctx, f)
+			err := unread
+			if err == nil {
+				err = r.announceOne(ctx, f)
+			}
 			if err == nil && ends(f) {
 				err = r.AnnounceEnd(ctx, &f.Entry, f.Attempt.Record.Finished)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -307,7 +308,7 @@ func (w *world) judgeChain(s *joinSet, set map[int]runs.Run, by map[string]*join
 		}
 		starts, may := expected(j.when, j.after, verdicts)
 		switch {
-		case starts && r.State == schema.StateSkipped && !may, starts && c == nil && !may:
+		case starts && r.State == schema.StateSkipped && !may, starts && c == nil && !may && !attempted(&r):
 			w.c.fault("run %s of %s, %s after %v, is %s and was not called, want it to start", r.ID, j.name, j.when, verdictsOf(j.after, verdicts), r.State)
 		case !starts && c != nil && !may:
 			w.c.fault("run %s of %s, %s after %v, was called, want it skipped", r.ID, j.name, j.when, verdictsOf(j.after, verdicts))
@@ -315,6 +316,11 @@ func (w *world) judgeChain(s *joinSet, set map[int]runs.Run, by map[string]*join
 			w.judgeOrder(s, i, set, by)
 		}
 	}
+}
+
+// attempted reports whether an executor took a run, and maybe died before it called.
+func attempted(r *runs.Run) bool {
+	return slices.ContainsFunc(r.Attempts, func(a schema.Attempt) bool { return a.Number > 0 })
 }
 
 // judgeOrder judges when a run was called, by the calls of those before it.
