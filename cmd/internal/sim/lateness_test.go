@@ -25,11 +25,6 @@ const (
 	overdueAfter = time.Minute
 )
 
-// movedCosts bounds the lateness of a run that is moved to an instant a few seconds away: its message
-// may be sent by the hint and by the scan. Two executors that take one each note it in the rows, wait
-// until they see one another, and one of them gives way.
-const movedCosts = 250 * time.Millisecond
-
 // bound returns how late runs may start: what the scenario promises, or else what its faults may
 // cost.
 func (s *Scenario) bound(away time.Duration) check.LatenessBound {
@@ -48,13 +43,11 @@ func (s *Scenario) bound(away time.Duration) check.LatenessBound {
 		{s.Stops > 0, deathCosts + 2*maxDown}, // one after the other, of the only node
 		{s.Freezes > 0, deathCosts + freezeLasts},
 		{s.Steps > 0 || s.Skew > 0, deathCosts + s.off()},
-		{s.Faults.Store > 0, lossCosts},
-		{s.Faults.Message > 0 || s.StreamLosses > 0, lossCosts},
+		{s.Faults.Store > 0 || s.Faults.Message > 0 || s.StreamLosses > 0, lossCosts},
 		{s.Faults.Target > 0, targetCosts},
 		{s.LateBy > 0, lateCosts + s.lastRead()},
 		{s.Cuts.Count > 0, deathCosts + s.Cuts.Each},
 		{s.Outage > 0, s.Outage + overdueAfter},
-		{s.Changes, movedCosts},
 	} {
 		if cost.of {
 			late += cost.is
