@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/dispatcher/progress"
+	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/shardstate"
 	"carillon.dev/carillon/schema"
 )
@@ -100,6 +101,26 @@ func TestHints(t *testing.T) {
 			seen := h.sights(e.ID)
 			if len(seen) != 2 || seen[0].env.Redispatch || !seen[1].env.Redispatch || seen[0].id == seen[1].id {
 				t.Errorf("published %s, want again at once, as a redispatch under another id", describe(seen))
+			}
+		})
+	})
+	t.Run("of a reschedule has the same id for two owners, as while a shard is handed over", func(t *testing.T) {
+		inBubble(t, 1, func(t *testing.T, r *rig) {
+			now := time.Now()
+			e := r.entry(now.Add(5*time.Second), 0, schema.Spec{Kind: schema.KindReschedule, Of: r.run(now.Add(time.Hour), 0).ID})
+			var ids []string
+			for range 2 {
+				s := r.shardOf(r.idle(), 0)
+				s.scan.Start(now, 0)
+				s.scan.hinted(&e, now)
+				p, ok := s.state.Pending(e.ID)
+				if !ok || !p.Env.Redispatch {
+					t.Fatal("the hint publishes nothing, want a redispatch")
+				}
+				ids = append(ids, p.Env.MessageID())
+			}
+			if first := (&queue.Envelope{Entry: e}).MessageID(); ids[0] != ids[1] || ids[0] == first {
+				t.Errorf("the owners publish it as %q; the first publication is %q. Want one id, and another than that", ids, first)
 			}
 		})
 	})

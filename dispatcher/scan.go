@@ -229,6 +229,9 @@ func (c *scanner) watchLate(e *schema.Entry, now time.Time) (watched bool) {
 	return false
 }
 
+// namedDispatch is the Dispatch of a reschedule entry that is published since a mark names it.
+const namedDispatch = "named"
+
 // hinted takes in a row of which its writer says that the scan may miss it.
 func (c *scanner) hinted(e *schema.Entry, now time.Time) {
 	switch {
@@ -241,6 +244,10 @@ func (c *scanner) hinted(e *schema.Entry, now time.Time) {
 			return
 		}
 		c.publish.redispatch(*e, now, now)
+		// Two owners hear of it while a shard is handed over: the stream keeps one of their messages.
+		if p, ok := c.state.Pending(e.ID); ok {
+			p.Env.Dispatch = namedDispatch
+		}
 		return
 	case c.recurring.decidable(e.ID):
 		c.recurring.decideNow(e.ID, now) // its job was made, or changed, only now

@@ -49,7 +49,8 @@ var ErrTooLarge = errors.New("envelope is too large")
 var ErrMalformed = errors.New("malformed envelope")
 
 // MessageID returns the Nats-Msg-Id of the envelope. Two dispatchers that publish an entry for the
-// first time give the same id; each redispatch gives another one.
+// first time give the same id. Each redispatch gives another one, unless it is that of a reschedule entry
+// which a mark names since: all owners of the shard give that the same id.
 func (e *Envelope) MessageID() string {
 	id := e.Entry.ID.String() + "." + strconv.Itoa(e.Entry.Spec.AttemptNumber())
 	if e.Dispatch != "" {
