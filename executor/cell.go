@@ -60,6 +60,7 @@ func (a *attempt) noteSession(ctx context.Context, now time.Time) (goesOn bool) 
 		Error: "not started: the session could not be noted in time", Unstarted: true,
 	}
 	x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, then: a.giveBack})
+	x.recorder.hurry() // a rival may wait for us to yield
 	return false
 }
 

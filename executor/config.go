@@ -58,6 +58,9 @@ const (
 	recordWithin = 100 * time.Millisecond
 	// markWithin is how long the session cell of a start in doubt waits for others.
 	markWithin = 2 * time.Millisecond
+	// cellTimeout bounds one write of session cells. It is below freshFor: a start waits for its cell,
+	// and what is not answered is written again while the start still may.
+	cellTimeout = time.Second
 	// recordLast bounds how long a stop waits for outcomes that cannot be recorded.
 	recordLast = 5 * time.Second
 	// storeTimeout bounds one read or write.

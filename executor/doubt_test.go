@@ -313,3 +313,52 @@ func TestEarlyStartsAreCounted(t *testing.T) {
 		}
 	})
 }
+
+// TestACellThatIsNotAnsweredIsWrittenAgain: a start in doubt waited 5 s for the answer to its cell.
+// By then its basis was too old, so it was given up, and came again.
+func TestACellThatIsNotAnsweredIsWrittenAgain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x1")
+		e := w.entry(inAWhile(time.Second))
+		w.befallOnce("PutAttempts", schematest.Fault{Delay: time.Minute})
+		w.publish(e, time.Now(), redispatched)
+		time.Sleep(10 * time.Second)
+		starts := w.started()
+		if len(starts) != 1 {
+			t.Fatalf("starts: got %d, want 1", len(starts))
+		}
+		if late := starts[0].at.Sub(e.Due()); late < cellTimeout || late > cellTimeout+2*recordWithin {
+			t.Errorf("started %v late, want %v: once the write was not answered in time", late, cellTimeout)
+		}
+		w.unstarted(e.ID, 0)
+	})
+}
+
+// TestTheRivalThatYieldsDoesSoAtOnce: of two executors that begin a run in the same instant one gave
+// way 100 ms later, with the next records, and the other waited for that.
+func TestTheRivalThatYieldsDoesSoAtOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		for _, name := range []string{"x1", "x2"} {
+			w.begin(name, func(cfg *Config) { cfg.Slots = 1 }) // neither takes all messages
+		}
+		w.befall(func(_ context.Context, op string) (f schematest.Fault) {
+			if op == "PutAttempts" {
+				f.Delay = 5 * time.Millisecond // both write before one reads
+			}
+			return f
+		})
+		e := w.entry(inAWhile(time.Second))
+		for i := range 12 {
+			w.publish(e, time.Now(), again(i+1))
+		}
+		time.Sleep(10 * time.Second)
+		starts := w.started()
+		if len(starts) != 1 {
+			t.Fatalf("starts: got %d, want 1", len(starts))
+		}
+		if late := starts[0].at.Sub(e.Due()); late > recordWithin/2 {
+			t.Errorf("started %v late, want at most %v", late, recordWithin/2)
+		}
+		w.unstarted(e.ID, 1)
+	})
+}

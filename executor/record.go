@@ -168,18 +168,12 @@ func (r *recorder) flush(ctx context.Context, n int) {
 // write writes one batch, or keeps it. What is given up at the stop was not acknowledged, or its
 // session will be declared dead.
 func (r *recorder) write(ctx context.Context, batch []pendingWrite) {
-	rows := make([]schema.Attempt, 0, len(batch))
-	for i := range batch {
-		if !batch[i].recorded {
-			rows = append(rows, batch[i].attempt)
-		}
-	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
-	if err := r.writer.Record(bounded, rows); err != nil {
+	if err := r.record(context.WithoutCancel(ctx), batch); err != nil {
 		r.retry(batch, err)
 		return
 	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
 	finished := make([]bucketer.Finished, len(batch))
 	for i := range batch {
 		finished[i] = bucketer.Finished{Entry: batch[i].entry, Attempt: batch[i].attempt}
@@ -217,6 +211,22 @@ func (r *recorder) write(ctx context.Context, batch []pendingWrite) {
 		return
 	}
 	r.failing.Store(false)
+}
+
+// record writes the rows of a batch that the store does not have yet.
+func (r *recorder) record(ctx context.Context, batch []pendingWrite) error {
+	rows, timeout := make([]schema.Attempt, 0, len(batch)), storeTimeout
+	for i := range batch {
+		if !batch[i].recorded {
+			rows = append(rows, batch[i].attempt)
+			if batch[i].attempt.Record == nil {
+				timeout = cellTimeout
+			}
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return r.writer.Record(bounded, rows)
 }
 
 // retry keeps what could not be written for the next flush. By then another executor may have

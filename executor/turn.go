@@ -27,9 +27,9 @@ import (
 const (
 	// confirmTries bounds how often a start that saw a rival reads again: the rival may be about to
 	// yield.
-	confirmTries = 4
-	// confirmEvery is the pause between two such reads.
-	confirmEvery = 50 * time.Millisecond
+	confirmTries = 5
+	// confirmPause is the pause after the first such read. Each pause is twice the one before.
+	confirmPause = 10 * time.Millisecond
 	// beganFor is for how long at least a begun run is remembered. The rows of an envelope that is
 	// older than freshFor, by the clock of the dispatcher that read them, are read in any case.
 	beganFor = freshFor + schema.MaxClockDifference
@@ -149,7 +149,7 @@ func (x *Executor) passTurnLocked(a *attempt) {
 // yields, and the other one waits for that.
 func (c *rowCheck) confirm(ctx context.Context) (err error) {
 	a := c.a
-	for range confirmTries {
+	for try := range confirmTries {
 		var v runRows
 		if v, err = a.x.reader.read(ctx, a.entry); err == nil {
 			switch rivals, first := c.rivals(&v, a.basis.number); {
@@ -161,7 +161,7 @@ func (c *rowCheck) confirm(ctx context.Context) (err error) {
 			err = errRival
 		}
 		select {
-		case <-time.After(confirmEvery):
+		case <-time.After(confirmPause << try):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
