@@ -1,6 +1,7 @@
 package bucketer
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -21,3 +22,11 @@ func SlotsExpire(s *schema.Slots, now time.Time) time.Time {
 
 // CancelledByLimit is the author of cancels that make room for later runs.
 const CancelledByLimit = "carillon: concurrency"
+
+// UnderWay says how many runs of a job there are when as many run as may.
+func UnderWay(limit *schema.Concurrency) string {
+	if limit.Limit == 1 {
+		return "a run of the job was under way"
+	}
+	return fmt.Sprintf("%d runs of the job were under way", limit.Limit)
+}

@@ -44,6 +44,16 @@ type workflowRun struct {
 	idle      bool
 }
 
+// latest returns the latest entry of the run that is pending; zero: there is none.
+func (r *workflowRun) latest() (latest schema.EntryID) {
+	for _, id := range r.entries {
+		if id.Compare(latest) > 0 {
+			latest = id
+		}
+	}
+	return latest
+}
+
 // touch has a workflow run advanced soon.
 func (w *workflows) touch(run schema.RunID) *workflowRun {
 	r := w.runs[run]
@@ -137,7 +147,7 @@ func (w *workflows) start(ctx context.Context, now time.Time) {
 	finished := make([][]schema.EntryID, n)
 	for i, id := range w.dirty[:n] {
 		r := w.runs[id]
-		batch[i] = &orchestration.Turn{Run: id, State: r.state, Ended: r.ended, Cancelled: r.cancelled}
+		batch[i] = &orchestration.Turn{Run: id, Entry: r.latest(), State: r.state, Ended: r.ended, Cancelled: r.cancelled}
 		finished[i] = r.finished
 		r.dirty, r.reload, r.state, r.ended, r.finished, r.wake = false, false, nil, nil, nil, time.Time{}
 	}

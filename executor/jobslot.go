@@ -2,8 +2,8 @@ package executor
 
 import (
 	"context"
-	"fmt"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/executor/admission"
 	"carillon.dev/carillon/schema"
 )
@@ -62,7 +62,7 @@ func (l *limits) acquireJobSlot(ctx context.Context) bool {
 	default:
 		l.heldBack = true
 		x.metrics.passed.WithLabelValues("limit").Inc()
-		a.put(x.writer.NotStarted(*e, schema.Record{Outcome: schema.Replaced, Reason: "concurrency: " + underWay(limit)}, x.now()))
+		a.put(x.writer.NotStarted(*e, schema.Record{Outcome: schema.Replaced, Reason: "concurrency: " + bucketer.UnderWay(limit)}, x.now()))
 	}
 	return false
 }
@@ -98,7 +98,7 @@ func (l *limits) waitsForJobSlot() bool {
 func (l *limits) makeWay(ctx context.Context, key schema.LimitKey) bool {
 	a, limit := l.a, l.a.basis.limit
 	if limit.OnLimit == schema.OnLimitSkip {
-		a.notStarted(ctx, schema.Record{Outcome: schema.Missed, Reason: "skipped: " + underWay(limit)})
+		a.notStarted(ctx, schema.Record{Outcome: schema.Missed, Reason: "skipped: " + bucketer.UnderWay(limit)})
 		return true
 	}
 	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -113,14 +113,6 @@ func (l *limits) makeWay(ctx context.Context, key schema.LimitKey) bool {
 		return false
 	}
 	return true
-}
-
-// underWay says how many runs there are when as many run as may.
-func underWay(limit *schema.Concurrency) string {
-	if limit.Limit == 1 {
-		return "a run of the job was under way"
-	}
-	return fmt.Sprintf("%d runs of the job were under way", limit.Limit)
 }
 
 // releaseJobSlot gives the slot back.

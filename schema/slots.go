@@ -37,9 +37,10 @@ func (k LimitKey) Lease() string { return "slots/" + string(k) }
 // its own.
 //
 // A slot has no clock. It is held while the holder's session stands; any process that finds that
-// session dead takes it away. A slot that is kept for a run at the head of the wait list counts
-// until its time is up. To take it away earlier or later costs that run its place, or others a
-// wait.
+// session dead takes it away. A workflow run has no session: its slot is held until the owner of its
+// shard gives it back, which comes after the run's end and before its entry is closed. A slot that is
+// kept for a run at the head of the wait list counts until its time is up. To take it away earlier or
+// later costs that run its place, or others a wait.
 type Slots struct {
 	Taken []Slot `json:"taken,omitempty"`
 	// Blocks are the slots that executors hold, of a limit whose slots are not taken one by one:
@@ -59,6 +60,12 @@ type Slot struct {
 	// Until is how long a slot is kept for its run.
 	Until time.Time `json:"until,omitzero"`
 }
+
+// WorkflowSession is the session of a slot that a workflow run holds.
+const WorkflowSession = "workflow"
+
+// OfWorkflow reports whether a workflow run holds the slot.
+func (s *Slot) OfWorkflow() bool { return s.Executor == "" && s.Session == WorkflowSession }
 
 // Kept reports whether the slot waits for its run.
 func (s *Slot) Kept() bool { return s.Session == "" }
@@ -108,7 +115,10 @@ func (s *Slots) index(run RunID) int {
 // Prune takes away the slots of sessions that fell, and those that were kept for too long.
 func (s *Slots) Prune(now time.Time, live func(SessionRef) bool) {
 	s.Taken = slices.DeleteFunc(slices.Clone(s.Taken), func(t Slot) bool {
-		if t.Kept() {
+		switch {
+		case t.OfWorkflow():
+			return false
+		case t.Kept():
 			return !now.Before(t.Until)
 		}
 		return !live(t.ref())
@@ -162,7 +172,7 @@ func (s *Slots) Release(run RunID, session string) bool {
 func (s *Slots) Sessions() []Attempt {
 	var rows []Attempt
 	for i := range s.Taken {
-		if t := &s.Taken[i]; !t.Kept() {
+		if t := &s.Taken[i]; !t.Kept() && !t.OfWorkflow() {
 			rows = append(rows, Attempt{Run: t.Run, Session: new(t.ref())})
 		}
 	}

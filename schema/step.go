@@ -82,6 +82,8 @@ type WorkflowRun struct {
 	Depth int `json:"depth,omitempty"`
 	// Until is when the run ends at the latest. Only the entry of its definition says it.
 	Until time.Time `json:"until,omitzero"`
+	// Limited: the run has a slot of the workflow's limit. Only the entry of its definition says it.
+	Limited bool `json:"limited,omitempty"`
 }
 
 // Step marks the entries of a run that is a step of a workflow run, or one item of a step.

@@ -204,29 +204,17 @@ func (l *WaitLists) endWaiting(ctx context.Context, rows []schema.Waiter) error 
 // returns the runs that have one.
 func (l *WaitLists) keepSlots(ctx context.Context, key schema.LimitKey, wants []waiter, limit int, live *bucketer.Liveness) ([]waiter, error) {
 	var given []waiter
-	_, err := lease.Update(ctx, l.store, key.Lease(), schema.Lease{}, func(was schema.Lease, _ bool) (is schema.Lease, expires time.Time, err error) {
-		given = nil
-		slots, err := was.Slots()
-		if err != nil {
-			return is, expires, err
+	err := l.updateSlots(ctx, key, live, func(slots *schema.Slots, again bool) (changed, refused bool) {
+		if !again {
+			given = nil
 		}
-		stands, err := live.Of(ctx, slots.Sessions())
-		if err != nil {
-			return is, expires, err
-		}
-		now := l.now()
-		slots.Prune(now, stands)
+		until := l.now().Add(keptFor)
 		for _, w := range wants {
-			if slots.Keep(w.row.Run, now.Add(keptFor), limit) {
+			if slots.Keep(w.row.Run, until, limit) {
 				given = append(given, w)
 			}
 		}
-		if len(given) == 0 {
-			return is, expires, lease.ErrUnchanged
-		}
-		slots.Low = l.fronts.low(key)
-		is, err = was.WithSlots(slots, now)
-		return is, bucketer.SlotsExpire(&slots, now), err
+		return len(given) > 0, len(given) < len(wants)
 	})
 	if err != nil { // the slots may be kept all the same: then the runs are woken after keptFor
 		return nil, fmt.Errorf("keep slots of %s: %w", key, err)

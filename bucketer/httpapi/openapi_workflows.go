@@ -42,7 +42,7 @@ func (s documentWriter) describeWorkflows() error {
 			f.Minimum, f.Maximum, f.Description = number(1), number(100_000), "Paused and missed runs count"
 		}},
 		{"WorkflowRequest", "jitter", duration},
-		{"WorkflowRequest", "concurrency", say("Not supported yet: it is refused. Bound the steps, by max_concurrent of their tasks or of for_each")},
+		{"WorkflowRequest", "concurrency", say("How many runs may be under way at once; runs that are steps of other workflows do not count. Absent: any number")},
 		{"WorkflowRequest", "priority", words("critical", "high", "normal", "low")},
 		{"WorkflowRequest", "labels", say("At most 16")},
 		{"Workflow", "deadline", duration},

@@ -160,7 +160,7 @@ func (s workflowRoutes) readWorkflow(ctx context.Context, name string, text []by
 	defer s.decoders.Put(d)
 	w, err := d.Workflow(tenantOf(ctx), name, text, s.config.Now())
 	if err == nil {
-		err = s.checkTasks(ctx, w.Definition.Steps, notYet(&w))
+		err = s.checkTasks(ctx, w.Definition.Steps)
 	}
 	spec := w.JobSpec
 	if err == nil {
@@ -174,16 +174,8 @@ func (s workflowRoutes) readWorkflow(ctx context.Context, name string, text []by
 	return spec, err
 }
 
-// notYet finds fault with what a workflow may not say yet.
-func notYet(w *request.Workflow) (faults bucketer.Faults) {
-	if w.Concurrency != nil {
-		faults = append(faults, bucketer.Fault{Location: "body.concurrency", Message: "is not supported yet for workflows: bound the steps, by max_concurrent of their tasks or of for_each"})
-	}
-	return faults
-}
-
-// checkTasks finds fault with steps whose task does not exist, beside what was found before.
-func (s workflowRoutes) checkTasks(ctx context.Context, steps []workflow.Step, faults bucketer.Faults) error {
+// checkTasks finds fault with steps whose task does not exist.
+func (s workflowRoutes) checkTasks(ctx context.Context, steps []workflow.Step) error {
 	first := make(map[string]int) // by task: the first step that names it
 	var names []string
 	for i := range steps {
@@ -210,6 +202,7 @@ func (s workflowRoutes) checkTasks(ctx context.Context, steps []workflow.Step, f
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	var faults bucketer.Faults
 	for i, name := range names {
 		if missing[i] {
 			faults = append(faults, bucketer.Fault{

@@ -157,7 +157,7 @@ func TestFaultsOfAWorkflowAreNamed(t *testing.T) {
 		"a reference":       {`{"steps":[{"name":"a","nats":{"subject":"a"},"payload":{"$from":"z"}}]}`, 422, []string{"body.steps[0].payload.$from"}},
 		"another name":      {`{"name":"v","steps":[{"name":"a","nats":{"subject":"a"}}]}`, 422, []string{"body.name"}},
 		"an instant":        {`{"schedule":{"at":"2026-11-21T10:00:00Z"},"steps":[{"name":"a","nats":{"subject":"a"}}]}`, 422, []string{"body.schedule"}},
-		"concurrency":       {`{"concurrency":{"limit":1},"steps":[{"name":"a","nats":{"subject":"a"}},{"name":"b","task":"none"}]}`, 422, []string{"body.concurrency", "body.steps[1].task"}},
+		"concurrency":       {`{"concurrency":{"limit":0},"steps":[{"name":"a","nats":{"subject":"a"}},{"name":"b","task":"none"}]}`, 422, []string{"body.concurrency.limit"}},
 		"an event":          {`{"on":{"event":"E"},"steps":[{"name":"a","wait":{"event":"E"}}]}`, 422, []string{"body.on.event", "body.steps[0].wait.event"}},
 		"tasks":             {`{"steps":[{"name":"a","task":"t"},{"name":"b","task":"none"},{"name":"c","task":"gone"},{"name":"d","task":"none"}]}`, 422, []string{"body.steps[1].task", "body.steps[2].task"}},
 		"a body of 2 MiB":   {`{"steps":"` + strings.Repeat("a", 2<<20) + `"}`, 413, nil},

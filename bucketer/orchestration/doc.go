@@ -33,7 +33,9 @@
 //  4. The entry of a step that is skipped by its own condition, or cannot start, says so: it starts
 //     nothing. An owner that finds a row that says otherwise than it decided goes by the rows.
 //  5. The entry of a step's run closes after the run was advanced past its end.
-//  6. Rows of a run live for a retention after the latest instant at which the run may end.
+//  6. A run of a workflow with a limit begins only with a slot of it, which counts until the run has
+//     ended by its rows. Runs that are steps of others need none: they could wait for their own parent.
+//  7. Rows of a run live for a retention after the latest instant at which the run may end.
 //
 // # If we crash
 //
@@ -43,10 +45,13 @@
 //	a step's entry and its message                 the next owner inspects the step, and publishes it
 //	a step's end and what comes next               the same; the step's entry is still open
 //	the last step's end and the run's              the next owner ends the run
+//	the slot of a limit and the beginning          the next owner finds that the run has the slot
+//	the run's end and the release of its slot      whoever finds no slot free looks, and takes it back
 //
 // # Conditional writes
 //
-// None where steps succeed, also for a join. One for each step that fails or is cancelled.
+// None where steps succeed, also for a join. One for each step that fails or is cancelled. Two for a
+// run of a workflow with a limit.
 //
 // # Files
 //
@@ -56,6 +61,7 @@
 //	start.go         rows of steps
 //	output.go        what steps put out
 //	end.go           the beginning and the end of a run
+//	limit.go         the slot of a workflow's limit
 //	heard.go         steps that wait for an event
 //	view.go          a run as it is shown
 //	control.go       run again from where it failed; skip a step by hand

@@ -21,26 +21,32 @@ func beganFence(run schema.RunID) schema.Fence {
 // before the run's due time: every end is later.
 func beganWritten(e *schema.Entry) int64 { return e.Due().Add(-time.Hour).UnixMicro() }
 
-// begin begins the run: it keeps the definition, then says that the run has begun. stored is the
-// definition that an owner before has kept; nil: the workflow says it. over: the run never begins.
+// begin begins the run: it takes a slot of the workflow's limit, keeps the definition, then says that
+// the run has begun. stored is the definition that an owner before has kept; nil: the workflow says it.
+// over: the run never begins, or waits.
 func (a ending) begin(ctx context.Context, stored []byte) (over bool, err error) {
 	o, s, e := a.o, a.State, &a.State.entry
 	kept := stored != nil
 	if !kept {
-		job, outcome, reason, err := a.workflow(ctx)
+		job, limit, rec, err := a.workflow(ctx)
+		if err == nil && rec.Outcome == "" && limit != nil {
+			rec, err = a.takeSlot(ctx, limit)
+		}
 		switch {
 		case err != nil:
 			return false, err
-		case outcome != "":
-			return true, a.dropped(ctx, schema.Record{Outcome: outcome, Reason: reason})
+		case rec.Outcome == schema.Replaced: // it waits
+			return true, nil
+		case rec.Outcome != "":
+			return true, a.dropped(ctx, rec)
 		}
-		stored = job.Definition
+		stored, s.limited = job.Definition, limit != nil
 		// From now on, if the run is late: it was not under way before.
 		s.until = bucketer.Latest(a.now, e.Due()).Add(job.Deadline.Std()).UTC().Truncate(time.Millisecond)
 	} else if row, err := a.definition(ctx); err != nil {
 		return false, err
 	} else {
-		s.until = row.Spec.Workflow.Until
+		s.until, s.limited = row.Spec.Workflow.Until, row.Spec.Workflow.Limited
 	}
 	if err := loader(a).compile(ctx, stored); err != nil {
 		return false, err
@@ -48,7 +54,7 @@ func (a ending) begin(ctx context.Context, stored []byte) (over bool, err error)
 	if !kept {
 		row, err := schema.NewEntry(schema.DefinitionID(a.Run), schema.Spec{
 			Tenant: e.Spec.Tenant, Kind: schema.KindDefinition, Of: a.Run, Nominal: e.Spec.Nominal, Accepted: e.Spec.Accepted,
-			Workflow: &schema.WorkflowRun{Depth: e.Spec.Workflow.Depth, Until: s.until},
+			Workflow: &schema.WorkflowRun{Depth: e.Spec.Workflow.Depth, Until: s.until, Limited: s.limited},
 		}, stored, starter(a).expires())
 		if err != nil {
 			return false, err
@@ -83,13 +89,13 @@ func (a ending) definition(ctx context.Context) (schema.Entry, error) {
 	return row, nil
 }
 
-// workflow returns what the run's workflow says in the generation that the run belongs to, or what
-// is recorded instead of a beginning.
-func (a ending) workflow(ctx context.Context) (*schema.JobWorkflow, schema.Outcome, string, error) {
+// workflow returns what the run's workflow says in the generation that the run belongs to, and the limit
+// in force for it, nil if there is none; or what is recorded instead of a beginning.
+func (a ending) workflow(ctx context.Context) (w *schema.JobWorkflow, limit *schema.Concurrency, instead schema.Record, err error) {
 	e := &a.State.entry
 	jobs, err := a.o.jobs.Jobs(ctx, []schema.JobID{e.Spec.Job})
 	if err != nil {
-		return nil, "", "", fmt.Errorf("workflow %s: %w", e.Spec.Job, err)
+		return nil, nil, instead, fmt.Errorf("workflow %s: %w", e.Spec.Job, err)
 	}
 	job, right := jobs[e.Spec.Job], schema.StartDecision{Unknown: true}
 	if job != nil {
@@ -99,28 +105,29 @@ func (a ending) workflow(ctx context.Context) (*schema.JobWorkflow, schema.Outco
 		decided, err := a.o.store.Job(ctx, e.Spec.Job)
 		switch {
 		case errors.Is(err, schema.ErrNotFound):
-			return nil, schema.Cancelled, "the workflow does not exist", nil
+			return nil, nil, schema.Record{Outcome: schema.Cancelled, Reason: "the workflow does not exist"}, nil
 		case errors.Is(err, schema.ErrNotUnderstood):
-			return nil, schema.Missed, "fault: what is stored of the workflow could not be read", nil
+			return nil, nil, schema.Record{Outcome: schema.Missed, Reason: "fault: what is stored of the workflow could not be read"}, nil
 		case err != nil:
-			return nil, "", "", fmt.Errorf("workflow %s: %w", e.Spec.Job, err)
+			return nil, nil, instead, fmt.Errorf("workflow %s: %w", e.Spec.Job, err)
 		}
 		job, right = &decided, decided.DecideStart(e, a.now)
 	}
 	if right.Outcome != "" {
-		return nil, right.Outcome, right.Reason, nil
+		return nil, nil, schema.Record{Outcome: right.Outcome, Reason: right.Reason}, nil
 	}
 	if e.Spec.Step == nil {
 		if rec, missed := a.o.jobs.Misfired(job, e, a.now); missed {
-			return nil, rec.Outcome, rec.Reason, nil
+			return nil, nil, schema.Record{Outcome: rec.Outcome, Reason: rec.Reason}, nil
 		}
+		limit = job.Current.Spec.Concurrency
 	}
 	for _, g := range []*schema.Generation{&job.Current, job.Before} {
 		if g != nil && g.Number == e.Spec.Generation && g.Spec.Workflow != nil {
-			return g.Spec.Workflow, "", "", nil
+			return g.Spec.Workflow, limit, instead, nil
 		}
 	}
-	return nil, schema.Missed, "changed: the workflow was changed before the run could begin", nil
+	return nil, nil, schema.Record{Outcome: schema.Missed, Reason: "changed: the workflow was changed before the run could begin"}, nil
 }
 
 // dropped records why the run never begins.
@@ -175,6 +182,7 @@ func (o *Orchestrator) endRuns(ctx context.Context, all []*advance) {
 		a := over[i]
 		if a.Err = err; err == nil {
 			a.Over, a.Parent = true, parentOf(&a.State.entry)
+			(ending{a}).releaseSlot(ctx)
 			o.metrics.ended.WithLabelValues(string(rows[i].Record.Outcome)).Inc()
 		}
 	})

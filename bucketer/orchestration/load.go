@@ -64,7 +64,7 @@ func (a loader) load(ctx context.Context) (over bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	s.until = row.Spec.Workflow.Until
+	s.until, s.limited = row.Spec.Workflow.Until, row.Spec.Workflow.Limited
 	if err := a.compile(ctx, stored); err != nil {
 		return false, err
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/concurrency"
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/bucketer/workflow"
@@ -40,6 +41,7 @@ type Config struct {
 	Bucketer *bucketer.Bucketer
 	Runs     *runs.Runs
 	Jobs     *recurring.Jobs
+	Limits   *concurrency.WaitLists
 	// Store is the store of the Bucketer.
 	Store      bucketer.Store
 	Now        func() time.Time // the wall clock, by which sessions are remembered; nil: time.Now
@@ -52,6 +54,7 @@ type Orchestrator struct {
 	core    *bucketer.Bucketer
 	runs    *runs.Runs
 	jobs    *recurring.Jobs
+	limits  *concurrency.WaitLists
 	store   bucketer.Store
 	live    *bucketer.Liveness
 	log     *slog.Logger
@@ -74,7 +77,7 @@ func New(c Config) *Orchestrator {
 		c.Registerer = prometheus.NewRegistry()
 	}
 	return &Orchestrator{
-		core: c.Bucketer, runs: c.Runs, jobs: c.Jobs, store: c.Store, live: bucketer.NewLiveness(c.Store, c.Now),
+		core: c.Bucketer, runs: c.Runs, jobs: c.Jobs, limits: c.Limits, store: c.Store, live: bucketer.NewLiveness(c.Store, c.Now),
 		log: c.Logger, metrics: newMetrics(c.Registerer), graphs: make(map[[sha256.Size]byte]*workflow.Graph),
 	}
 }
@@ -122,6 +125,9 @@ type StepEnd struct {
 // Turn is one advance of one workflow run: what is known before, and what came of it.
 type Turn struct {
 	Run schema.RunID
+	// Entry is the latest entry by which the run is due: it is the one that waits if a limit holds the
+	// run back. Zero: the run's own.
+	Entry schema.EntryID
 	// State is what the last call left; nil: the run is made from its rows.
 	State *State
 	Ended []StepEnd
@@ -130,7 +136,7 @@ type Turn struct {
 
 	// Err: nothing is known of what was done. The next call makes the run anew from its rows.
 	Err error
-	// Over: the run has ended, or never begins.
+	// Over: the run has ended, never begins, or waits for a limit. Its entries are closed.
 	Over bool
 	// Start are entries to be published. They were read at Checked, or are new since.
 	Start   []schema.Entry
@@ -183,6 +189,7 @@ type State struct {
 	input    json.RawMessage
 	began    time.Time
 	until    time.Time                  // the run's deadline
+	limited  bool                       // it has a slot of its workflow's limit
 	stopped  bool                       // it was cancelled, or its deadline has passed
 	items    map[int][]json.RawMessage  // payloads of the items of steps that are not all launched
 	groups   map[int]time.Time          // deadlines of steps with items that have one

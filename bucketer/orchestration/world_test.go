@@ -13,6 +13,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/bucketertest"
+	"carillon.dev/carillon/bucketer/concurrency"
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/bucketer/workflow"
@@ -24,10 +25,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // world is an Orchestrator on a store in memory, and a callee that plays dispatcher and executor.
 type world struct {
 	*bucketertest.World
-	core *bucketer.Bucketer
-	runs *runs.Runs
-	jobs *recurring.Jobs
-	o    *Orchestrator
+	core   *bucketer.Bucketer
+	runs   *runs.Runs
+	jobs   *recurring.Jobs
+	limits *concurrency.WaitLists
+	o      *Orchestrator
 
 	// answers says what a step's run comes to; absent: it succeeds with the output null.
 	answers map[string]answer
@@ -61,7 +63,8 @@ func (w *world) open() {
 	}
 	w.runs = runs.New(runs.Config{Bucketer: w.core, Store: store, Signals: w})
 	w.jobs = recurring.New(recurring.Config{Bucketer: w.core, Runs: w.runs, Store: store})
-	w.o = New(Config{Bucketer: w.core, Runs: w.runs, Jobs: w.jobs, Store: store})
+	w.limits = concurrency.New(concurrency.Config{Bucketer: w.core, Runs: w.runs, Jobs: w.jobs, Store: store})
+	w.o = New(Config{Bucketer: w.core, Runs: w.runs, Jobs: w.jobs, Limits: w.limits, Store: store})
 	w.runs.RetryWorkflows(w.o.RetryWorkflow)
 	clear(w.states)
 }

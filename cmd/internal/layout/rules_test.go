@@ -67,11 +67,11 @@ var layers = []layer{
 	{folder: "bucketer/runs", imports: []string{"schema", "schema/lease", "bucketer"}, tests: bucketerFakes},
 	{folder: "bucketer/recurring", imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/schedule"}, tests: bucketerFakes},
 	{folder: "bucketer/concurrency", imports: []string{"schema", "schema/lease", "bucketer", "bucketer/runs", "bucketer/recurring"}, tests: bucketerFakes},
-	{folder: "bucketer/orchestration", imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/workflow"}, tests: bucketerFakes},
+	{folder: "bucketer/orchestration", imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/concurrency", "bucketer/workflow"}, tests: bucketerFakes},
 	{
 		folder:  "bucketer/joins",
 		imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/workflow"},
-		tests:   append([]string{"bucketer/engine"}, bucketerFakes...),
+		tests:   append([]string{"bucketer/engine", "bucketer/orchestration"}, bucketerFakes...),
 	},
 	{
 		folder:  "bucketer/events",

@@ -68,6 +68,8 @@ type Scenario struct {
 	// Workflows is the number of workflows, each with a graph of its own and a few runs. With Changes
 	// some runs are cancelled.
 	Workflows int
+	// WorkflowLimits bounds the runs of each workflow that may be under way at once.
+	WorkflowLimits bool
 	// Events is the number of events that are published, on which jobs run, and for which workflow runs
 	// wait.
 	Events int

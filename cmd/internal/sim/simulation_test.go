@@ -139,6 +139,10 @@ var scenarios = []struct {
 	{"workflows, and everything fails", 12, Scenario{
 		Jobs: 20, Workflows: 12, Changes: true, Kills: 3, Freezes: 2, StreamLosses: 2, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
 	}, nil},
+	{"workflows have limits, and nothing goes wrong", 2, Scenario{Jobs: 20, Workflows: 12, WorkflowLimits: true}, nil},
+	{"workflows have limits, and everything fails", 10, Scenario{
+		Jobs: 20, Workflows: 12, WorkflowLimits: true, Changes: true, Kills: 3, Freezes: 2, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
+	}, nil},
 	{"events, and nothing goes wrong", 3, Scenario{Jobs: 20, Events: 30}, nil},
 	{"events, and nodes are killed", 8, Scenario{Jobs: 20, Events: 30, Kills: 6}, nil},
 	{"events, and the store fails", 8, Scenario{Jobs: 20, Events: 30, Faults: Faults{Store: 0.01}}, nil},

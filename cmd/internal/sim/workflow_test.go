@@ -34,6 +34,8 @@ type simWorkflow struct {
 	def  workflow.Definition
 	id   schema.JobID
 	runs []*simRun
+	// limit bounds the runs that may be under way at once; nil: nothing does.
+	limit *schema.Concurrency
 }
 
 // simRun is an acknowledged run of a workflow.
@@ -42,6 +44,8 @@ type simRun struct {
 	n         int       // of its payload
 	cancelled time.Time // when its cancel was acknowledged; zero: it was not asked for
 	asked     bool      // a cancel was asked for
+
+	from, until time.Time // as the receiver saw it under way; zero: it did not
 }
 
 // drawDefinition draws a graph: of a few steps, each after up to three before it.
@@ -97,6 +101,9 @@ func (w *world) askWorkflows(ctx context.Context, wg *sync.WaitGroup) {
 	for i := range w.s.Workflows {
 		rng := rand.New(rand.NewPCG(w.s.Seed, uint64(100+i))) // #nosec G404 -- drawn from the seed
 		f := &simWorkflow{name: fmt.Sprintf("workflow-%d", i), def: drawDefinition(rng)}
+		if w.s.WorkflowLimits {
+			f.limit = &schema.Concurrency{Limit: 1 + i%2, OnLimit: []string{schema.OnLimitQueue, schema.OnLimitQueue, schema.OnLimitSkip}[i%3]}
+		}
 		w.workflows = append(w.workflows, f)
 		wg.Go(func() { w.askWorkflow(ctx, f, rng) })
 	}
@@ -110,7 +117,7 @@ func (w *world) askWorkflow(ctx context.Context, f *simWorkflow, rng *rand.Rand)
 		return
 	}
 	if err := w.retry(func(b *engine.Engine) error {
-		job, _, err := b.PutJob(ctx, "default", f.name, 0, schema.JobSpec{Workflow: stored})
+		job, _, err := b.PutJob(ctx, "default", f.name, 0, schema.JobSpec{Workflow: stored, Concurrency: f.limit})
 		f.id = job.ID
 		return err
 	}); err != nil {
@@ -200,6 +207,7 @@ func (w *world) judgeWorkflows(ctx context.Context, b *engine.Engine, seen []che
 				return err
 			}
 		}
+		w.judgeWorkflowLimit(f)
 	}
 	for id, c := range byRun {
 		w.c.fault("%d calls of a step's run %s that no definition allows", len(c.sightings), id)
@@ -227,6 +235,9 @@ func (w *world) judgeWorkflow(ctx context.Context, b *engine.Engine, f *simWorkf
 	}
 	if !run.State.Terminal() {
 		fault("it is %s in the end, attempts %+v", run.State, run.Attempts)
+	}
+	if f.limit != nil && f.limit.OnLimit == schema.OnLimitSkip && run.State == schema.StateMissed {
+		return w.judgeSkipped(ctx, b, fault, f, r)
 	}
 	items := filesOf(&run.Entry)
 	steps := make([]judgedStep, len(f.def.Steps))
@@ -262,6 +273,7 @@ func (w *world) judgeWorkflow(ctx context.Context, b *engine.Engine, f *simWorkf
 			delete(byRun, id.String())
 			if c != nil {
 				w.judgeCalls(fault, s, j, before, c, r)
+				r.sawUnderWay(c)
 			}
 			if !j.ran {
 				continue
@@ -296,6 +308,62 @@ func (w *world) judgeWorkflow(ctx context.Context, b *engine.Engine, f *simWorkf
 		}
 	case string(run.State) != want:
 		fault("it is %s, and its steps say %s: %+v", run.State, want, steps)
+	}
+	return nil
+}
+
+// sawUnderWay notes that the receiver saw a step of the run. A call counts until the step may have
+// ended: another call of it may come later.
+func (r *simRun) sawUnderWay(c *calls) {
+	for _, saw := range c.sightings {
+		if r.from.IsZero() || saw.At.Before(r.from) {
+			r.from = saw.At
+		}
+	}
+	if end := c.ended(); end.After(r.until) {
+		r.until = end
+	}
+}
+
+// judgeWorkflowLimit judges that no more runs of a workflow were under way at once than may be.
+func (w *world) judgeWorkflowLimit(f *simWorkflow) {
+	if f.limit == nil {
+		return
+	}
+	for _, r := range f.runs {
+		n := 0
+		for _, other := range f.runs {
+			if !r.from.IsZero() && !other.from.IsZero() && !other.from.After(r.from) && other.until.After(r.from) {
+				n++
+			}
+		}
+		if n > f.limit.Limit {
+			w.c.fault("%d runs of %s were under way at %s, of at most %d", n, f.name, r.from.Format(clockTime), f.limit.Limit)
+		}
+	}
+}
+
+// judgeSkipped judges a run that was skipped since as many were under way as may be: some were, when
+// it was due.
+func (w *world) judgeSkipped(ctx context.Context, b *engine.Engine, fault func(string, ...any), f *simWorkflow, r *simRun) error {
+	under := 0
+	for _, other := range f.runs {
+		if other == r {
+			continue
+		}
+		run, err := b.Run(ctx, "default", other.id)
+		if err != nil {
+			return fmt.Errorf("workflow run %s: %w", other.id, err)
+		}
+		for i := range run.Attempts {
+			if rec := run.Attempts[i].Record; rec != nil && run.Attempts[i].Number > 0 && !rec.Finished.Before(r.id.Time().Add(-time.Second)) {
+				under++
+				break
+			}
+		}
+	}
+	if under < f.limit.Limit {
+		fault("it was skipped, and at most %d runs were under way, of %d that may be", under, f.limit.Limit)
 	}
 	return nil
 }
