@@ -17,13 +17,18 @@ import (
 )
 
 // seeds returns how many seeds of a scenario to run, and the first: own (a quarter in short tests)
-// unless the environment says how many of each scenario (CARILLON_SIM_SEEDS), how many of all short
-// scenarios and all long ones together (CARILLON_SIM_SHORT, CARILLON_SIM_LONG), or which one.
+// unless the environment says which part of them (CARILLON_SIM_PART, 2 = half), how many of each
+// scenario (CARILLON_SIM_SEEDS), how many of all short scenarios and of all long ones together
+// (CARILLON_SIM_SHORT, CARILLON_SIM_LONG), or which one.
 func seeds(t *testing.T, s *Scenario, own int) (first uint64, n int) {
 	t.Helper()
 	n = own
-	if testing.Short() {
+	part, ok := number(t, "CARILLON_SIM_PART")
+	switch {
+	case testing.Short():
 		n = (own + 3) / 4
+	case ok:
+		n = (own + part - 1) / part
 	}
 	if v, ok := number(t, "CARILLON_SIM_SEEDS"); ok {
 		n = v

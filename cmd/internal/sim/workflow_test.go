@@ -325,7 +325,8 @@ func (r *simRun) sawUnderWay(c *calls) {
 	}
 }
 
-// judgeWorkflowLimit judges that no more runs of a workflow were under way at once than may be.
+// judgeWorkflowLimit judges that no more runs of a workflow were under way at once than may be. Those
+// that were to be cancelled are left out: a callee may work on when its run has ended.
 func (w *world) judgeWorkflowLimit(f *simWorkflow) {
 	if f.limit == nil {
 		return
@@ -333,7 +334,7 @@ func (w *world) judgeWorkflowLimit(f *simWorkflow) {
 	for _, r := range f.runs {
 		n := 0
 		for _, other := range f.runs {
-			if !r.from.IsZero() && !other.from.IsZero() && !other.from.After(r.from) && other.until.After(r.from) {
+			if !r.from.IsZero() && !other.from.IsZero() && !other.asked && !other.from.After(r.from) && other.until.After(r.from) {
 				n++
 			}
 		}
