@@ -186,26 +186,28 @@ func TestCutIsUnavailableAndHeals(t *testing.T) {
 	s, w, _ := openWired(t)
 	e := entryAt(t, somewhere(), 5, unique("cut"), nil)
 	w.setCut(true)
-	untilCut := func() (err error) { // the driver notices a closed connection when it uses it
-		for range 3 {
-			if _, err = s.Time(t.Context()); errors.Is(err, schema.ErrUnavailable) {
-				return err
+	unavailable := func(call string, f func() error) {
+		t.Helper()
+		var err error
+		for range 3 { // the driver notices a closed connection when it uses it
+			if err = f(); errors.Is(err, schema.ErrUnavailable) {
+				return
 			}
 		}
+		t.Errorf("%s: got %v, want ErrUnavailable", call, err)
+	}
+	unavailable("Time", func() error {
+		_, err := s.Time(t.Context())
 		return err
-	}
-	if err := untilCut(); !errors.Is(err, schema.ErrUnavailable) {
-		t.Errorf("Time: got %v, want ErrUnavailable", err)
-	}
-	if _, err := s.Entries(t.Context(), e.ID.Partition(), schema.IDRange{}, 1); !errors.Is(err, schema.ErrUnavailable) {
-		t.Errorf("Entries: got %v, want ErrUnavailable", err)
-	}
-	if err := s.PutEntries(t.Context(), []schema.Entry{e}); !errors.Is(err, schema.ErrUnavailable) {
-		t.Errorf("PutEntries: got %v, want ErrUnavailable", err)
-	}
-	if err := s.SwapSession(t.Context(), schema.Session{}, schema.Session{Executor: unique("e"), ID: "1"}); !errors.Is(err, schema.ErrUnavailable) {
-		t.Errorf("SwapSession: got %v, want ErrUnavailable", err)
-	}
+	})
+	unavailable("Entries", func() error {
+		_, err := s.Entries(t.Context(), e.ID.Partition(), schema.IDRange{}, 1)
+		return err
+	})
+	unavailable("PutEntries", func() error { return s.PutEntries(t.Context(), []schema.Entry{e}) })
+	unavailable("SwapSession", func() error {
+		return s.SwapSession(t.Context(), schema.Session{}, schema.Session{Executor: unique("e"), ID: "1"})
+	})
 	w.setCut(false)
 	untilOK(t, "PutEntries after it", func() error { return s.PutEntries(t.Context(), []schema.Entry{e}) })
 }
