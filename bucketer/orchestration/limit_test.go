@@ -202,6 +202,10 @@ func TestLimits(t *testing.T) {
 // Whatever call of the store fails, is torn, comes late or loses its answer, and whether the owner
 // dies of it: no two runs are under way at once, and each runs.
 func TestLimitsWhateverFails(t *testing.T) {
+	step := 1
+	if testing.Short() {
+		step = 5
+	}
 	for _, f := range []struct {
 		name string
 		schematest.Fault
@@ -214,7 +218,7 @@ func TestLimitsWhateverFails(t *testing.T) {
 		{"is the first that is not made", schematest.Fault{Fail: true}, true},
 		{"is the last", schematest.Fault{Lose: true}, true},
 	} {
-		for n := 1; ; n++ {
+		for n := 1; ; n += step {
 			reached := false
 			inWorld(t, func(t *testing.T, w *world) {
 				job := w.limited(schema.OnLimitQueue)

@@ -16,7 +16,7 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// seeds returns how many seeds of a scenario to run, and the first: own (a quarter in short tests)
+// seeds returns how many seeds of a scenario to run, and the first: own (an eighth in short tests)
 // unless the environment says which part of them (CARILLON_SIM_PART, 2 = half), how many of each
 // scenario (CARILLON_SIM_SEEDS), how many of all short scenarios and of all long ones together
 // (CARILLON_SIM_SHORT, CARILLON_SIM_LONG), or which one.
@@ -26,7 +26,7 @@ func seeds(t *testing.T, s *Scenario, own int) (first uint64, n int) {
 	part, ok := number(t, "CARILLON_SIM_PART")
 	switch {
 	case testing.Short():
-		n = (own + 3) / 4
+		n = (own + 7) / 8
 	case ok:
 		n = (own + part - 1) / part
 	}
