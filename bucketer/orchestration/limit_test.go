@@ -67,10 +67,7 @@ func (w *world) own(run schema.RunID, ended ...StepEnd) int {
 	if t.Err != nil || t.Over {
 		delete(w.states, run)
 	}
-	for _, e := range t.Inspect {
-		t.Start = append(t.Start, e)
-	}
-	return len(t.Start)
+	return len(t.Start) + len(t.Inspect)
 }
 
 // succeed ends the only step of a run, and advances the run past it.
