@@ -199,23 +199,23 @@ func TestLimits(t *testing.T) {
 // Whatever call of the store fails, is torn, comes late or loses its answer, and whether the owner
 // dies of it: no two runs are under way at once, and each runs.
 func TestLimitsWhateverFails(t *testing.T) {
-	step := 1
-	if testing.Short() {
-		step = 5
-	}
 	for _, f := range []struct {
 		name string
 		schematest.Fault
 		dies bool
+		step int // every so many calls
 	}{
-		{"fails", schematest.Fault{Fail: true}, false},
-		{"loses its answer", schematest.Fault{Lose: true}, false},
-		{"is torn", schematest.Fault{Tear: true}, false},
-		{"is done late", schematest.Fault{Late: 20 * time.Second}, false},
-		{"is the first that is not made", schematest.Fault{Fail: true}, true},
-		{"is the last", schematest.Fault{Lose: true}, true},
+		{"fails", schematest.Fault{Fail: true}, false, 1},
+		{"loses its answer", schematest.Fault{Lose: true}, false, 4},
+		{"is torn", schematest.Fault{Tear: true}, false, 4},
+		{"is done late", schematest.Fault{Late: 20 * time.Second}, false, 4},
+		{"is the first that is not made", schematest.Fault{Fail: true}, true, 2},
+		{"is the last", schematest.Fault{Lose: true}, true, 4},
 	} {
-		for n := 1; ; n += step {
+		if testing.Short() {
+			f.step *= 4
+		}
+		for n := 1; ; n += f.step {
 			reached := false
 			inWorld(t, func(t *testing.T, w *world) {
 				job := w.limited(schema.OnLimitQueue)
