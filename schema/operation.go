@@ -60,6 +60,8 @@ type Operation struct {
 	Progress Progress
 	// Cancelled is who cancelled it, and when; nil: nobody. PutOperation does not write it.
 	Cancelled *Cancel
+	// Fault is set in lists: what is stored of it cannot be understood. Id and tenant are known.
+	Fault error
 }
 
 // The states of an operation.
@@ -157,6 +159,10 @@ type OperationStore interface {
 	CancelOperation(ctx context.Context, tenant string, id OperationID, mark Cancel) error
 	// Operation returns an operation, or ErrNotFound.
 	Operation(ctx context.Context, tenant string, id OperationID) (Operation, error)
+	// Operations returns at most limit operations of a tenant, newest first, before that one (zero:
+	// from the newest). Fewer than limit means that there are no more. One that cannot be understood
+	// has a Fault.
+	Operations(ctx context.Context, tenant string, before OperationID, limit int) ([]Operation, error)
 	// OpenOperations returns at most limit operations that are not done, of all tenants, oldest
 	// first. After an unknown write it may name one that does not exist, or is done.
 	OpenOperations(ctx context.Context, limit int) ([]OpenOperation, error)

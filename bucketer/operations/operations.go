@@ -66,6 +66,10 @@ const (
 	MaxOperationSpan = 31 * 24 * time.Hour
 	// operationWindow is how much of it is listed at once: the longest Window.
 	operationWindow = time.Hour
+	// listPage is how many operations List reads at once, and listPages how often it reads for one
+	// page of a list that asks for a state.
+	listPage  = 100
+	listPages = 10
 )
 
 // ErrManyOperations: as many operations as there may be are open, of the tenant or of all; nothing
@@ -254,6 +258,38 @@ func (o *Operations) Cancel(ctx context.Context, tenant string, id schema.Operat
 // Operation returns an operation of the tenant, or schema.ErrNotFound.
 func (o *Operations) Operation(ctx context.Context, tenant string, id schema.OperationID) (schema.Operation, error) {
 	return o.store.Operation(ctx, tenant, id)
+}
+
+// List returns at most limit operations of the tenant, newest first, before `before` (zero: from the
+// newest), and where to go on: nil at the end. With a state it returns only those in it. It reads a
+// bounded number of operations, so a page may hold fewer than limit, even none, and still name where
+// to go on.
+func (o *Operations) List(
+	ctx context.Context, tenant, state string, before schema.OperationID, limit int,
+) (selected []schema.Operation, next *schema.OperationID, err error) {
+	for range listPages {
+		read := listPage
+		if state == "" {
+			read = limit - len(selected) + 1 // one more tells whether there are more
+		}
+		page, err := o.store.Operations(ctx, tenant, before, read)
+		if err != nil {
+			return nil, nil, fmt.Errorf("list operations: %w", err)
+		}
+		for i := range page {
+			if len(selected) == limit {
+				return selected, &before, nil
+			}
+			before = page[i].ID
+			if state == "" || page[i].Fault == nil && page[i].State() == state {
+				selected = append(selected, page[i])
+			}
+		}
+		if len(page) < read {
+			return selected, nil, nil
+		}
+	}
+	return selected, &before, nil
 }
 
 // count counts what matches, for a while, and reports whether it came to the end.

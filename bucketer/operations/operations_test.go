@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -369,6 +370,68 @@ func TestRetry(t *testing.T) {
 		run, err := w.Run(t.Context(), "t", first.Run)
 		if err != nil || run.Entry.Spec.Origin != r.Run || string(run.Entry.Payload) != `{"a":1}` || run.Entry.Spec.Priority != schema.High {
 			t.Errorf("the retried run is %+v, %v; want origin, payload and priority of the first", run.Entry, err)
+		}
+	})
+}
+
+func TestOperationsAreListedNewestFirst(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		o := w.operations("n1")
+		ctx := t.Context()
+		const n = 230
+		var want []schema.OperationID // newest first
+		for i := range n {
+			op := schema.Operation{
+				ID: schema.MakeOperationID(w.Bucketer.Now(), schema.RandomHash()), Tenant: "t", Spec: asked(ActionPause, schema.OperationFilter{}),
+				Progress: schema.Progress{Done: i%100 != 50, Updated: w.Bucketer.Now().UTC().Truncate(time.Microsecond)}, // numbers 50 and 150 are open
+			}
+			if err := w.Counts.PutOperation(ctx, op); err != nil {
+				t.Fatal(err)
+			}
+			want = append([]schema.OperationID{op.ID}, want...)
+			time.Sleep(time.Second)
+		}
+		other := schema.Operation{ID: schema.MakeOperationID(w.Bucketer.Now(), 1), Tenant: "u", Progress: schema.Progress{Done: true, Updated: w.Bucketer.Now().UTC()}}
+		if err := w.Counts.PutOperation(ctx, other); err != nil {
+			t.Fatal(err)
+		}
+		listed := func(state string, limit int) (ids []schema.OperationID, pages int) {
+			t.Helper()
+			for before := (schema.OperationID{}); ; {
+				page, next, err := o.List(ctx, "t", state, before, limit)
+				if err != nil || len(page) > limit {
+					t.Fatalf("List(%q, limit %d) = %d, %v", state, limit, len(page), err)
+				}
+				pages++
+				for i := range page {
+					ids = append(ids, page[i].ID)
+				}
+				if next == nil {
+					return ids, pages
+				}
+				before = *next
+			}
+		}
+		for _, limit := range []int{1, 100, n - 1, n, n + 1} {
+			if ids, pages := listed("", limit); !slices.Equal(ids, want) || pages != (n+limit-1)/limit {
+				t.Errorf("List, limit %d = %d operations in %d pages, want all %d newest first", limit, len(ids), pages, n)
+			}
+		}
+		running := []schema.OperationID{want[n-1-150], want[n-1-50]}
+		for _, limit := range []int{1, 2, 3, 500} {
+			if ids, _ := listed(schema.OperationRunning, limit); !slices.Equal(ids, running) {
+				t.Errorf("List of those that run, limit %d = %v, want %v", limit, ids, running)
+			}
+		}
+		if ids, _ := listed(schema.OperationDone, 7); len(ids) != n-2 {
+			t.Errorf("List of those that are done = %d, want %d", len(ids), n-2)
+		}
+		if ids, pages := listed(schema.OperationCancelled, 500); len(ids) != 0 || pages != 1 {
+			t.Errorf("List of those that were cancelled = %d in %d pages, want none", len(ids), pages)
+		}
+		w.Counts.Reset()
+		if _, next, err := o.List(ctx, "t", schema.OperationCancelled, schema.OperationID{}, 1); err != nil || next != nil || w.Counts.Tally("Operations").Rows > 400 {
+			t.Errorf("List of none reads %+v, %v", w.Counts.Tally("Operations"), err)
 		}
 	})
 }

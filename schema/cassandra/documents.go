@@ -46,6 +46,8 @@ const (
 	cancelOperation statement = `INSERT INTO operations (tenant, operation_id, cancelled) VALUES (?, ?, ?) USING TIMESTAMP ? AND TTL ?`
 	// One row of operations. Idempotent. One that was only marked has no spec.
 	selectOperation statement = `SELECT spec, progress, cancelled FROM operations WHERE tenant = ? AND operation_id = ?`
+	// A slice of one tenant's operations, newest first, as the table keeps them. Idempotent.
+	selectOperations statement = `SELECT operation_id, spec, progress, cancelled FROM operations WHERE tenant = ? AND operation_id < ?`
 	// One row of the partition of open operations. Idempotent.
 	insertOpen statement = `INSERT INTO operations (tenant, operation_id, spec) VALUES ('*', ?, ?) USING TIMESTAMP ? AND TTL ?`
 	// One row of the partition of open operations. Idempotent.
@@ -95,6 +97,7 @@ type documents struct{ *core }
 type documentTable struct {
 	put, mark, remove, get, list statement
 	expires                      bool
+	backwards                    bool      // listed from the highest name to the lowest
 	swap, drop, revision         statement // of a kind that is swapped
 	key                          func(scope, name string) []any
 	cells                        func(text []byte) ([]any, error) // nil: the text is one cell
@@ -120,9 +123,9 @@ var documentTables = map[document.Kind]documentTable{
 		cells: func([]byte) ([]any, error) { return nil, nil }, next: nextRated,
 	},
 	document.Operation: {
-		put: insertOperation, mark: cancelOperation, get: selectOperation, expires: true,
+		put: insertOperation, mark: cancelOperation, get: selectOperation, list: selectOperations, expires: true, backwards: true,
 		key:   func(tenant, id string) []any { return []any{tenant, idOf(id)} },
-		cells: operationCells, row: operationRow,
+		cells: operationCells, row: operationRow, next: nextOperation,
 	},
 	document.OpenOperation: {
 		put: insertOpen, remove: deleteOpen, list: selectOpen, expires: true,
@@ -182,8 +185,24 @@ func operationRow(doc *document.Document, scan func(dest ...any) error) error {
 	if spec == nil {
 		return schema.ErrNotFound
 	}
-	doc.Text = fmt.Appendf(nil, `{"spec":%s,"progress":%s}`, spec, progress)
+	doc.Text = operationText(spec, progress)
 	return nil
+}
+
+// operationText is the inverse of operationCells.
+func operationText(spec, progress []byte) []byte {
+	return fmt.Appendf(nil, `{"spec":%s,"progress":%s}`, spec, progress)
+}
+
+func nextOperation(doc *document.Document, iter *gocql.Iter) bool {
+	var id gocql.UUID
+	var spec, progress []byte
+	more := iter.Scan(&id, &spec, &progress, &doc.Mark)
+	doc.Name = string(id[:])
+	if spec != nil { // else it has a mark alone
+		doc.Text = operationText(spec, progress)
+	}
+	return more
 }
 
 func textRow(doc *document.Document, scan func(dest ...any) error) error {
@@ -293,13 +312,24 @@ func (d documents) Document(ctx context.Context, kind document.Kind, scope, name
 // Documents implements document.Rows. Open operations are always read from the first one.
 func (d documents) Documents(ctx context.Context, kind document.Kind, scope, after string, limit int) ([]document.Document, error) {
 	t := documentTables[kind]
+	if t.backwards && after == "" {
+		after = string(highestID[:])
+	}
 	return readPages(ctx, d.core, t.list, &d.smallRows, limit, t.key(scope, after),
 		func(iter *gocql.Iter) (doc document.Document, size int, keep, more bool) {
 			doc.Kind, doc.Scope = kind, scope
 			more = t.next(&doc, iter)
-			exists := t.swap == "" || doc.Revision != 0 // else it has a mark alone
-			return doc, len(doc.Name) + len(doc.Text) + 64, exists, more
+			keep = t.has(&doc)
+			return doc, len(doc.Name) + len(doc.Text) + 64, keep, more
 		})
+}
+
+// has reports whether a row of a list is a document: one that has a mark alone is none.
+func (t *documentTable) has(doc *document.Document) bool {
+	if t.swap != "" {
+		return doc.Revision != 0
+	}
+	return t.mark == "" || doc.Text != nil
 }
 
 // SwapDocument implements document.Rows.

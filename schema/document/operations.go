@@ -75,6 +75,24 @@ func (r Roles) Operation(ctx context.Context, tenant string, id schema.Operation
 	return op, nil
 }
 
+// Operations implements schema.OperationStore.
+func (r Roles) Operations(ctx context.Context, tenant string, before schema.OperationID, limit int) ([]schema.Operation, error) {
+	name := ""
+	if !before.IsZero() {
+		name = string(before[:])
+	}
+	ops, err := list(ctx, r, Operation, tenant, name, limit, func(d *Document) schema.Operation {
+		op := schema.Operation{Tenant: tenant}
+		copy(op.ID[:], d.Name)
+		op.Fault = r.damage.Found("operations", op.ID.String(), loadOperation(&op, d))
+		return op
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read operations of %s: %w", tenant, err)
+	}
+	return ops, nil
+}
+
 func loadOperation(op *schema.Operation, d *Document) error {
 	text, err := schema.Decode[OperationText](d.Text, "operation")
 	if err == nil {

@@ -55,6 +55,7 @@ type Rows interface {
 	Document(ctx context.Context, kind Kind, scope, name string) (Document, error)
 	// Documents returns the documents of a scope whose names come after `after` ("": all), in the
 	// order of their names, at most limit of them. Fewer than limit means that there are no more.
+	// Operations are listed the other way round, newest first: those whose names come before it.
 	Documents(ctx context.Context, kind Kind, scope, after string, limit int) ([]Document, error)
 	// SwapDocument replaces the document, as read at the revision was (0: there is none), by is.
 	// Errors as schema.SigningKeyStore.SwapSigningKeys, or as schema.SecretStore.DeleteSecret.

@@ -21,6 +21,7 @@ type documentTable struct {
 	// same column is the mark. In a table that is emptied a deletion is an empty text.
 	marked, emptied bool
 	revised         bool // the text has a field "revision", its first one
+	backwards       bool // listed from the highest name to the lowest
 }
 
 // The tables are stored: never rename them.
@@ -28,7 +29,7 @@ var documentTables = map[document.Kind]documentTable{
 	document.Tenant:        {table: 'T'},
 	document.Task:          {table: tableTasks, scoped: true},
 	document.RatedTask:     {table: 'R'},
-	document.Operation:     {table: 'O', scoped: true, marked: true},
+	document.Operation:     {table: 'O', scoped: true, marked: true, backwards: true},
 	document.OpenOperation: {table: 'W', emptied: true},
 	document.SigningKeys:   {table: 'G', revised: true},
 	document.Subscription:  {table: 'E', scoped: true},
@@ -116,7 +117,11 @@ func (t *documentTable) load(doc *document.Document, row *cells, nowMS int64) bo
 // Documents implements document.Rows.
 func (d documents) Documents(ctx context.Context, kind document.Kind, scope, after string, limit int) (docs []document.Document, err error) {
 	t := documentTables[kind]
-	err = d.list(ctx, t.key(scope, ""), afterName(after), limit, func(rest []byte, row *cells, nowMS int64) (bool, error) {
+	list := d.list
+	if t.backwards {
+		list = d.listBack
+	}
+	err = list(ctx, t.key(scope, ""), afterName(after), limit, func(rest []byte, row *cells, nowMS int64) (bool, error) {
 		doc := document.Document{Kind: kind, Scope: scope, Name: string(rest)}
 		ok := t.load(&doc, row, nowMS)
 		if ok && t.revised {

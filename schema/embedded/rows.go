@@ -55,18 +55,39 @@ func (s *core) row(key []byte) (cells, error) {
 // false. What visit is given is valid until it returns. A nil error means that the scan ended as
 // asked.
 func (s *core) scan(lower, upper []byte, visit func(key, row []byte) (bool, error)) error {
+	return s.walk(lower, upper, false, visit)
+}
+
+// walk is scan, or with backwards the same from the last key to the first.
+func (s *core) walk(lower, upper []byte, backwards bool, visit func(key, row []byte) (bool, error)) error {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return unavailable(err)
 	}
 	more := true
-	for ok := it.First(); ok && more && err == nil; ok = more && it.Next() {
+	for ok := first(it, backwards); ok && more && err == nil; ok = more && next(it, backwards) {
 		var row []byte
 		if row, err = it.ValueAndErr(); err == nil {
 			more, err = visit(it.Key(), row)
 		}
 	}
 	return unavailable(errors.Join(err, it.Close()))
+}
+
+// first places it at the first key, or with backwards at the last.
+func first(it *pebble.Iterator, backwards bool) bool {
+	if backwards {
+		return it.Last()
+	}
+	return it.First()
+}
+
+// next moves it to the key after, or with backwards to the one before.
+func next(it *pebble.Iterator, backwards bool) bool {
+	if backwards {
+		return it.Prev()
+	}
+	return it.Next()
 }
 
 // unavailable turns an error of a read into ErrUnavailable.
@@ -192,6 +213,23 @@ func (s *core) list(ctx context.Context, prefix, after []byte, limit int, visit 
 func (s *core) listWithin(
 	ctx context.Context, prefix int, lower, upper []byte, limit int, visit func(rest []byte, row *cells, nowMS int64) (keep bool, err error),
 ) error {
+	return s.listEitherWay(ctx, prefix, lower, upper, false, limit, visit)
+}
+
+// listBack is list from the last key to the first: of the rests that come before `before` (nil:
+// all).
+func (s *core) listBack(ctx context.Context, prefix, before []byte, limit int, visit func(rest []byte, row *cells, nowMS int64) (keep bool, err error)) error {
+	upper := prefixEnd(prefix)
+	if before != nil {
+		upper = slices.Concat(prefix, before)
+	}
+	return s.listEitherWay(ctx, len(prefix), prefix, upper, true, limit, visit)
+}
+
+// listEitherWay is listWithin, or with backwards the same from the last key to the first.
+func (s *core) listEitherWay(
+	ctx context.Context, prefix int, lower, upper []byte, backwards bool, limit int, visit func(rest []byte, row *cells, nowMS int64) (keep bool, err error),
+) error {
 	if limit <= 0 {
 		return nil
 	}
@@ -203,7 +241,7 @@ func (s *core) listWithin(
 		return nil
 	}
 	nowMS := s.nowMS()
-	return s.scan(lower, upper, func(key, value []byte) (bool, error) {
+	return s.walk(lower, upper, backwards, func(key, value []byte) (bool, error) {
 		row, err := parseRow(value)
 		if err != nil {
 			return false, err

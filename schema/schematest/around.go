@@ -426,6 +426,10 @@ func (a *around) Operation(ctx context.Context, tenant string, id schema.Operati
 	return read(ctx, a, "Operation", 1, func(ctx context.Context) (schema.Operation, error) { return a.inner.Operation(ctx, tenant, id) })
 }
 
+func (a *around) Operations(ctx context.Context, tenant string, before schema.OperationID, limit int) ([]schema.Operation, error) {
+	return read(ctx, a, "Operations", limit, func(ctx context.Context) ([]schema.Operation, error) { return a.inner.Operations(ctx, tenant, before, limit) })
+}
+
 func (a *around) OpenOperations(ctx context.Context, limit int) ([]schema.OpenOperation, error) {
 	return read(ctx, a, "OpenOperations", limit, func(ctx context.Context) ([]schema.OpenOperation, error) {
 		return a.inner.OpenOperations(ctx, limit)

@@ -121,6 +121,7 @@ func (b *bench) calls() map[string]func(ctx context.Context) error {
 		"PutOperation":      func(ctx context.Context) error { return s.PutOperation(ctx, op) },
 		"CancelOperation":   func(ctx context.Context) error { return s.CancelOperation(ctx, t, op.ID, b.cancel("me")) },
 		"Operation":         of(func(ctx context.Context) (any, error) { return s.Operation(ctx, t, op.ID) }),
+		"Operations":        of(func(ctx context.Context) (any, error) { return s.Operations(ctx, t, op.ID, 1) }),
 		"OpenOperations":    of(func(ctx context.Context) (any, error) { return s.OpenOperations(ctx, 1) }),
 		"PutDeadLetters":    func(ctx context.Context) error { return s.PutDeadLetters(ctx, []schema.DeadLetter{letter}) },
 		"DeadLetter":        of(func(ctx context.Context) (any, error) { return s.DeadLetter(ctx, t, letter.Run) }),
@@ -185,6 +186,7 @@ var callRules = []rule{
 			"JobRuns":           func() (any, error) { return b.store.JobRuns(b.ctx, job.ID, line.Period(), schema.RunID{}, 0) },
 			"Waiters":           func() (any, error) { return b.store.Waiters(b.ctx, limit, schema.IDRange{}, 0) },
 			"LimitsWithWaiters": func() (any, error) { return b.store.LimitsWithWaiters(b.ctx, p.Shard, "", 0) },
+			"Operations":        func() (any, error) { return b.store.Operations(b.ctx, b.tenant, schema.OperationID{}, 0) },
 			"OpenOperations":    func() (any, error) { return b.store.OpenOperations(b.ctx, 0) },
 			"DeadLetters":       func() (any, error) { return b.store.DeadLetters(b.ctx, b.tenant, day, schema.RunID{}, 0) },
 		} {

@@ -296,7 +296,7 @@ var damageRules = []damageRule{
 			}
 		}
 	}},
-	{"a bad operation is its own, and still listed as open", func(b *bench, damage func(Cell)) {
+	{"a bad operation is its own, listed with its fault, and still listed as open", func(b *bench, damage func(Cell)) {
 		var ids []schema.OperationID
 		for range 2 {
 			op := schema.Operation{ID: schema.MakeOperationID(b.now, b.rnd.Uint64()), Tenant: b.tenant, Spec: schema.OperationSpec{Action: "cancel"}, Progress: schema.Progress{Updated: b.now}}
@@ -308,6 +308,15 @@ var damageRules = []damageRule{
 		b.wantErr(err, schema.ErrNotUnderstood, "Operation")
 		if _, err := b.store.Operation(b.ctx, b.tenant, ids[1]); err != nil {
 			b.Errorf("Operation, the other = %v", err)
+		}
+		got, err := b.store.Operations(b.ctx, b.tenant, schema.OperationID{}, 10)
+		if err != nil || len(got) != 2 {
+			b.Fatalf("Operations = %+v, %v; want both", got, err)
+		}
+		for _, op := range got {
+			if bad := op.ID == ids[0]; errors.Is(op.Fault, schema.ErrNotUnderstood) != bad || op.Tenant != b.tenant {
+				b.Errorf("Operations has %+v, want a fault if it is %s", op, ids[0])
+			}
 		}
 	}},
 	{"a bad secret is its own, and listed with its fault", func(b *bench, damage func(Cell)) {

@@ -59,6 +59,18 @@ func (b *bench) wantOpen(want ...schema.Operation) {
 	}
 }
 
+// operations returns the ids of a tenant's operations, read in pages of limit.
+func (b *bench) operations(tenant string, limit int) (ids []schema.OperationID) {
+	b.Helper()
+	ops := pages(b, "Operations", limit, func(last *schema.Operation) ([]schema.Operation, error) {
+		return b.store.Operations(b.ctx, tenant, or(last, func(op *schema.Operation) schema.OperationID { return op.ID }), limit)
+	})
+	for i := range ops {
+		ids = append(ids, ops[i].ID)
+	}
+	return ids
+}
+
 var operationRules = []rule{
 	{"an operation is open until it is done, and its latest progress stands", func(b *bench) {
 		first, second := b.operation(0), b.operation(1)
@@ -116,6 +128,50 @@ var operationRules = []rule{
 		b.must(err, "OpenOperations")
 		if len(open) != 2 || !slices.IsSortedFunc(open, func(x, y schema.OpenOperation) int { return schema.EntryID(x.ID).Compare(schema.EntryID(y.ID)) }) {
 			b.Errorf("OpenOperations, limit 2 = %+v, want two, oldest first", open)
+		}
+	}},
+	{"those of a tenant are listed newest first, done or not, page by page", func(b *bench) {
+		var want []schema.OperationID
+		var ops []schema.Operation
+		for i := range 8 {
+			op := b.operation(i / 2) // two of the same ms
+			op.Progress.Done = i%3 == 0
+			ops, want = append(ops, op), append(want, op.ID)
+		}
+		slices.SortFunc(want, func(x, y schema.OperationID) int { return schema.EntryID(y).Compare(schema.EntryID(x)) })
+		for _, i := range b.rnd.Perm(len(ops)) {
+			b.must(b.store.PutOperation(b.ctx, ops[i]), "PutOperation")
+		}
+		for _, tenant := range []string{b.tenant + "0", b.tenant + "-a"} {
+			op := b.operation(3)
+			op.Tenant = tenant
+			b.must(b.store.PutOperation(b.ctx, op), "PutOperation of another tenant")
+			if got := b.operations(tenant, 10); !slices.Equal(got, []schema.OperationID{op.ID}) {
+				b.Errorf("Operations of %s = %v, want its one", tenant, got)
+			}
+		}
+		mark := schema.Cancel{At: b.now.UTC().Truncate(time.Millisecond), By: "müller"}
+		b.must(b.store.CancelOperation(b.ctx, b.tenant, b.operation(2).ID, mark), "CancelOperation of none")
+		b.must(b.store.CancelOperation(b.ctx, b.tenant, ops[1].ID, mark), "CancelOperation")
+		for _, limit := range []int{1, 3, 8, 9, 100} {
+			if got := b.operations(b.tenant, limit); !slices.Equal(got, want) {
+				b.Errorf("Operations, limit %d = %v, want %v", limit, got, want)
+			}
+		}
+		ops[1].Cancelled = &mark
+		got, err := b.store.Operations(b.ctx, b.tenant, schema.OperationID{}, 100)
+		b.must(err, "Operations")
+		for _, op := range got {
+			i := slices.IndexFunc(ops, func(o schema.Operation) bool { return o.ID == op.ID })
+			if i >= 0 && op.Cancelled != nil && ops[i].Cancelled != nil && op.Cancelled.At.Equal(mark.At) && op.Cancelled.By == mark.By {
+				op.Cancelled = ops[i].Cancelled // the pointer is printed, not what it points to
+			}
+			if i < 0 || fmt.Sprint(op) != fmt.Sprint(ops[i]) {
+				b.Errorf("Operations has %+v, want what was put", op)
+			}
+		}
+		if got, err := b.store.Operations(b.ctx, b.tenant, want[len(want)-1], 10); err != nil || len(got) != 0 {
+			b.Errorf("Operations before the oldest = %v, %v; want none", got, err)
 		}
 	}},
 	{"one that came no further for too long has left", func(b *bench) {
