@@ -124,6 +124,20 @@ func (c *Client) Operation(ctx context.Context, id schema.OperationID) (Operatio
 	return out, err
 }
 
+// OperationQuery selects operations. Empty fields select all.
+type OperationQuery struct {
+	State string // running, done or cancelled
+	Limit int    // of one page; 0 means 500
+}
+
+// Operations returns the operations and backfills of the tenant, newest first. It ends with the
+// first error.
+func (c *Client) Operations(ctx context.Context, q OperationQuery) iter.Seq2[Operation, error] {
+	return func(yield func(Operation, error) bool) {
+		eachItem(ctx, c, operationsPath, stated(map[string]string{"state": q.State}), q.Limit, yield)
+	}
+}
+
 // CancelOperation ends an operation where it is: what it did stays done.
 func (c *Client) CancelOperation(ctx context.Context, id schema.OperationID) (Operation, error) {
 	var out Operation

@@ -42,6 +42,7 @@ var conflicts = map[string][]string{
 	"get-run-graph":      {"not-understood"},
 	"replay-dead-letter": {"payload-gone", "minute-full"},
 	"begin-operation":    {"too-many-operations"},
+	"get-operation":      {"not-understood"},
 	"cancel-operation":   {"finished"},
 	"create-api-key":     {"conflict"},
 	"create-signing-key": {"no-secrets-key", "too-many-keys", "conflict"},

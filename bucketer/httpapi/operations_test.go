@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,6 +51,25 @@ func (s *stubOperations) Operation(_ context.Context, tenant string, id schema.O
 		return op, fmt.Errorf("operation %s: %w", id, schema.ErrNotFound)
 	}
 	return op, nil
+}
+
+func (s *stubOperations) List(
+	_ context.Context, tenant, state string, before schema.OperationID, limit int,
+) ([]schema.Operation, *schema.OperationID, error) {
+	if s.err != nil {
+		return nil, nil, s.err
+	}
+	var list []schema.Operation
+	for _, op := range s.byID {
+		if op.Tenant == tenant && (state == "" || op.State() == state) && (before.IsZero() || schema.EntryID(op.ID).Compare(schema.EntryID(before)) < 0) {
+			list = append(list, op)
+		}
+	}
+	slices.SortFunc(list, func(x, y schema.Operation) int { return schema.EntryID(y.ID).Compare(schema.EntryID(x.ID)) })
+	if len(list) > limit {
+		return list[:limit], &list[limit-1].ID, nil
+	}
+	return list, nil, nil
 }
 
 func (s *stubOperations) Backfill(
@@ -125,6 +145,93 @@ func TestOperationIsBegunAndRead(t *testing.T) {
 	}
 	bare := serve(t, newStub())
 	doProblem(t, bare, call{method: "POST", path: "/v1/operations", body: `{"action":"pause","filter":{}}`}, 404)
+}
+
+func TestOperationsAreListed(t *testing.T) {
+	b := newStub()
+	ops := &stubOperations{byID: map[string]schema.Operation{}, keys: map[string]string{}}
+	hs := serve(t, b, func(_ *Config, d *Deps) { d.Operations = ops })
+	created(t, b, nightly)
+	var ids []string
+	for i := range 5 {
+		var begun struct{ ID schema.OperationID }
+		post := call{method: "POST", path: operationsPath, body: `{"action":"pause","filter":{}}`}
+		if i == 2 {
+			post = call{method: "POST", path: "/v1/jobs/nightly/backfills", body: `{"from":"2026-11-14T00:00:00Z","to":"2026-11-21T00:00:00Z"}`}
+		}
+		doJSON(t, hs, post, 202, &begun)
+		ids = append(ids, begun.ID.String())
+	}
+	for range 4 { // of the client's tenant
+		doJSON(t, hs, call{method: "POST", path: operationsPath, body: `{"action":"pause","filter":{}}`, header: http.Header{tenantHeader: {"acme"}}}, 202, nil)
+	}
+	backfill := ids[2]
+	slices.Sort(ids)
+	slices.Reverse(ids)
+	type list struct {
+		Items      []Operation `json:"items"`
+		NextCursor string      `json:"next_cursor"`
+	}
+	var got []string
+	var cursor string
+	for {
+		var page list
+		doJSON(t, hs, call{method: "GET", path: operationsPath + "?limit=2&cursor=" + cursor}, 200, &page)
+		for _, op := range page.Items {
+			got = append(got, op.ID.String())
+			var one Operation
+			doJSON(t, hs, call{method: "GET", path: operationsPath + "/" + op.ID.String()}, 200, &one)
+			if diff := cmp.Diff(one, op); diff != "" {
+				t.Errorf("an operation in a list (-alone +listed):\n%s", diff)
+			}
+		}
+		if page.NextCursor == "" {
+			break
+		}
+		cursor = page.NextCursor
+	}
+	if !slices.Equal(got, ids) {
+		t.Errorf("GET %s page by page = %q, want %q", operationsPath, got, ids)
+	}
+	var running, done list
+	doJSON(t, hs, call{method: "GET", path: operationsPath + "?state=running"}, 200, &running)
+	doJSON(t, hs, call{method: "GET", path: operationsPath + "?state=done"}, 200, &done)
+	if len(running.Items) != 1 || running.Items[0].ID.String() != backfill || len(done.Items) != 4 {
+		t.Errorf("of those in a state: %+v running, %d done; want the backfill and 4", running.Items, len(done.Items))
+	}
+	for query, location := range map[string]string{
+		"?state=open": "query.state", "?limit=0": "query.limit", "?cursor=x": "query.cursor", "?state=done&cursor=" + cursor: "query.cursor", "?tenant=a": "query.tenant",
+	} {
+		if p := doProblem(t, hs, call{method: "GET", path: operationsPath + query}, 422); len(p.Errors) != 1 || p.Errors[0].Location != location {
+			t.Errorf("GET %s%s: faults %+v, want one at %s", operationsPath, query, p.Errors, location)
+		}
+	}
+	doProblem(t, hs, call{method: "GET", path: operationsPath + "?limit=2&cursor=" + cursor, header: http.Header{tenantHeader: {"acme"}}}, 422)
+
+	bad := schema.Operation{ID: schema.MakeOperationID(testNow.Add(time.Hour), 1), Tenant: "default", Fault: fmt.Errorf("operation: %w", schema.ErrNotUnderstood)}
+	ops.byID["default"+bad.ID.String()] = bad
+	var page list
+	doJSON(t, hs, call{method: "GET", path: operationsPath + "?limit=1"}, 200, &page)
+	if len(page.Items) != 1 || page.Items[0].ID != bad.ID || page.Items[0].Fault == "" || page.Items[0].Action != "unknown" || page.Items[0].State != "unknown" {
+		t.Errorf("one that is not understood = %+v, want its fault", page.Items)
+	}
+
+	var bare list
+	doJSON(t, serve(t, newStub()), call{method: "GET", path: operationsPath}, 200, &bare)
+	if bare.Items == nil || len(bare.Items) != 0 {
+		t.Errorf("GET %s of a node without operations = %+v, want none", operationsPath, bare)
+	}
+
+	read := 0
+	for _, err := range newClient(t, hs.URL).Operations(t.Context(), OperationQuery{State: "done", Limit: 3}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		read++
+	}
+	if read != 4 {
+		t.Errorf("the client lists %d that are done, want 4", read)
+	}
 }
 
 func TestBackfillIsBegunAndCancelled(t *testing.T) {

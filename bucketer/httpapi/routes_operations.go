@@ -20,6 +20,9 @@ type Operations interface {
 	// Backfill begins an operation that runs a stretch of a job's past again.
 	Backfill(ctx context.Context, tenant string, id schema.JobID, r operations.Backfill, by, key, bodyHash string) (operations.Begun, error)
 	Operation(ctx context.Context, tenant string, id schema.OperationID) (schema.Operation, error)
+	// List returns operations of a tenant, newest first, and where to go on (before), nil at the end.
+	// A page of those in a state may hold fewer than limit, even none, before the end.
+	List(ctx context.Context, tenant, state string, before schema.OperationID, limit int) ([]schema.Operation, *schema.OperationID, error)
 	// Cancel ends an operation where it is.
 	Cancel(ctx context.Context, tenant string, id schema.OperationID, by string) (schema.Operation, error)
 }
@@ -48,11 +51,11 @@ type BackfillScope struct {
 type Operation struct {
 	ID          schema.OperationID `json:"id"`
 	Tenant      string             `json:"tenant"`
-	Action      string             `json:"action" enum:"cancel,pause,resume,trigger,retry,replay,discard,backfill"`
+	Action      string             `json:"action" enum:"cancel,pause,resume,trigger,retry,replay,discard,backfill,unknown"`
 	Filter      OperationScope     `json:"filter"`
 	Backfill    *BackfillScope     `json:"backfill,omitempty" doc:"What a backfill is for"`
 	DryRun      bool               `json:"dry_run,omitempty"`
-	State       string             `json:"state" enum:"running,done,cancelled"`
+	State       string             `json:"state" enum:"running,done,cancelled,unknown"`
 	Matched     int64              `json:"matched" doc:"Met so far; all nominal times of a backfill"`
 	Changed     int64              `json:"changed" doc:"Of those: done; none in a dry run. The runs that a backfill has asked for"`
 	Unchanged   int64              `json:"unchanged" doc:"Of those: nothing was to be done"`
@@ -64,9 +67,14 @@ type Operation struct {
 	UpdatedAt   Time               `json:"updated_at"`
 	CancelledAt Time               `json:"cancelled_at,omitzero"`
 	CancelledBy string             `json:"cancelled_by,omitempty"`
+	Fault       string             `json:"fault,omitempty" doc:"Why what is stored of it cannot be understood: then its action and state are unknown"`
 }
 
 func operationOf(op *schema.Operation) Operation {
+	if op.Fault != nil {
+		made := Time{op.ID.Time()}
+		return Operation{ID: op.ID, Tenant: op.Tenant, Action: "unknown", State: "unknown", CreatedAt: made, UpdatedAt: made, Fault: faultOf(op.Fault)}
+	}
 	f, p := &op.Spec.Filter, &op.Progress
 	out := Operation{
 		ID: op.ID, Tenant: op.Tenant, Action: op.Spec.Action, DryRun: op.Spec.DryRun, State: op.State(),
@@ -117,6 +125,17 @@ type (
 		Body     OperationBegun
 	}
 	operationAnswer struct{ Body Operation }
+	operationPage   struct {
+		Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
+		Cursor string `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
+		State  string `query:"state" enum:"running,done,cancelled" doc:"Only operations in this state"`
+	}
+	operationList struct {
+		Body struct {
+			Items      []Operation `json:"items"`
+			NextCursor string      `json:"next_cursor,omitempty"`
+		}
+	}
 )
 
 const operationsPath = "/v1/operations"
@@ -131,7 +150,10 @@ func (s operationRoutes) route() {
 		"A dry run counts what matches, and changes nothing. What a node leaves undone another one takes up."
 	huma.Register(s.api, op, s.beginOperation)
 	s.describeBody(operationsPath, http.MethodPost, reflect.TypeFor[request.OperationRequest](), "application/json")
-	huma.Register(s.api, s.operation("get-operation", http.MethodGet, operationsPath+"/{id}", "How far an operation has come; kept for 30 days", 200, 404, 422, 503), s.getOperation)
+	list := s.operation("list-operations", http.MethodGet, operationsPath, "The operations and backfills of the tenant, newest first, of the last 30 days", 200, 422, 503)
+	list.Description = "With a state, an answer may hold fewer items than limit, even none, and still have next_cursor."
+	huma.Register(s.api, list, s.listOperations)
+	huma.Register(s.api, s.operation("get-operation", http.MethodGet, operationsPath+"/{id}", "How far an operation has come; kept for 30 days", 200, 404, 409, 422, 503), s.getOperation)
 	cancel := s.operation("cancel-operation", http.MethodDelete, operationsPath+"/{id}", "Cancel an operation that has not ended", 200, 404, 409, 422, 503)
 	cancel.Description = "It goes no further than the page under way. What it did stays done, and the runs of a backfill that were asked for go on. Twice is the same as once; one that is done is 409."
 	huma.Register(s.api, cancel, s.cancelOperation)
@@ -194,6 +216,32 @@ func (s operationRoutes) onOperation(ctx context.Context, act, text string, do f
 		return nil, s.fail(ctx, act, err)
 	}
 	return &operationAnswer{operationOf(&op)}, nil
+}
+
+func (s operationRoutes) listOperations(ctx context.Context, in *operationPage) (*operationList, error) {
+	out := new(operationList)
+	out.Body.Items = []Operation{}
+	if s.deps.Operations == nil {
+		return out, nil
+	}
+	question := []string{"operations", tenantOf(ctx), in.State}
+	var before schema.OperationID
+	if in.Cursor != "" {
+		if err := s.cursors.read(in.Cursor, question, &before); err != nil {
+			return nil, s.fail(ctx, "list operations", err)
+		}
+	}
+	ops, next, err := s.deps.Operations.List(ctx, tenantOf(ctx), in.State, before, in.Limit)
+	if err == nil && next != nil {
+		out.Body.NextCursor, err = s.cursors.make(question, next)
+	}
+	if err != nil {
+		return nil, s.fail(ctx, "list operations", err)
+	}
+	for i := range ops {
+		out.Body.Items = append(out.Body.Items, operationOf(&ops[i]))
+	}
+	return out, nil
 }
 
 func (s operationRoutes) getOperation(ctx context.Context, in *operationByID) (*operationAnswer, error) {

@@ -4,7 +4,7 @@
 //
 //	job*.go, apply.go, crontab.go, schedule.go   jobs, what starts them, and jobs from files
 //	workflow*.go, steps.go                       workflows, and the steps of their runs
-//	run*.go, deadletter.go, operation.go         runs, dead letters, operations on all that matches
+//	run*.go, deadletter.go, operation*.go        runs, dead letters, operations on all that matches
 //	task.go, target.go                           tasks and the targets that they call
 //	auth.go                                      who makes a call; functions of AWS Lambda
 //	tenant.go, key.go, signing.go, secret.go     tenants, API keys, signing keys, secrets

@@ -32,7 +32,7 @@ func operationCommand() *cobra.Command {
 	} {
 		cmd.AddCommand(operationBeginCommand(r, a.action, a.short))
 	}
-	cmd.AddCommand(operationGetCommand(r))
+	cmd.AddCommand(operationListCommand(r), operationGetCommand(r))
 	return cmd
 }
 
@@ -184,16 +184,12 @@ func showOperation(cmd *cobra.Command, r *cli.Remote, op *httpapi.Operation) err
 }
 
 func writeOperation(w io.Writer, op *httpapi.Operation) error {
-	action := op.Action
-	if op.DryRun {
-		action += " (dry run)"
-	}
 	if op.Backfill != nil {
 		return writeBackfill(w, op)
 	}
 	err := cli.Table(w, [][]string{
 		{"ID", "ACTION", "STATE", "MATCHED", "CHANGED", "UNCHANGED", "FAILED"},
-		{op.ID.String(), action, op.State, fmt.Sprint(op.Matched), fmt.Sprint(op.Changed), fmt.Sprint(op.Unchanged), fmt.Sprint(op.Failed)},
+		{op.ID.String(), actionOf(op), op.State, fmt.Sprint(op.Matched), fmt.Sprint(op.Changed), fmt.Sprint(op.Unchanged), fmt.Sprint(op.Failed)},
 	})
 	return writeFaults(w, op, err)
 }

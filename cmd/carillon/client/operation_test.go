@@ -36,6 +36,19 @@ func TestOperationsOnAllThatMatch(t *testing.T) {
 	if shown := clitest.Succeed(t, "operation", "get", "--api", api, op.ID.String()).Stdout; !strings.Contains(shown, "pause") || !strings.Contains(shown, "done") {
 		t.Errorf("operation get shows\n%s", shown)
 	}
+	var listed []string
+	for line := range strings.Lines(clitest.Succeed(t, "operation", "list", "--api", api, "-o", "json").Stdout) {
+		listed = append(listed, clitest.Decode[httpapi.Operation](t, line).Action)
+	}
+	if got := strings.Join(listed, " "); got != "pause cancel" {
+		t.Errorf("operation list has %q, want the pause and the dry run before it", got)
+	}
+	if shown := clitest.Succeed(t, "operation", "list", "--api", api, "--state", "done", "--limit", "1").Stdout; !strings.Contains(shown, op.ID.String()) || !strings.Contains(shown, "name a-") {
+		t.Errorf("operation list --limit 1 shows\n%s", shown)
+	}
+	if shown := clitest.Succeed(t, "operation", "list", "--api", api, "--state", "running").Stdout; strings.Contains(shown, "pause") {
+		t.Errorf("operation list --state running shows\n%s", shown)
+	}
 	clitest.Succeed(t, "job", "create", "--api", api, "--subject", "s", "--in", "30m")
 	runs := clitest.Decode[httpapi.Operation](t, clitest.Succeed(t, "operation", "cancel", "--api", api, "--from", "29m", "--to", "31m", "--state", "pending", "-o", "json").Stdout)
 	if runs.Matched != 1 || runs.Changed != 1 {
@@ -46,7 +59,7 @@ func TestOperationsOnAllThatMatch(t *testing.T) {
 		t.Errorf("operation retry answers %+v, want nothing met", retried)
 	}
 	for _, args := range []string{
-		"operation cancel", "operation cancel x", "operation cancel 01932e5a-7c00-7003-8d2f-5a1b9c3e7f60 --all", "operation pause --all --label a=b", "operation retry", "operation get x", "operation cancel --from soon --to 1h", "operation retry --all",
+		"operation cancel", "operation cancel x", "operation cancel 01932e5a-7c00-7003-8d2f-5a1b9c3e7f60 --all", "operation pause --all --label a=b", "operation retry", "operation get x", "operation list x", "operation list --limit -1", "operation cancel --from soon --to 1h", "operation retry --all",
 	} {
 		if r := clitest.Run(t.Context(), "", append(strings.Fields(args), "--api", api)...); r.Code != 2 {
 			t.Errorf("carillon %s exits %d with %q, want 2", args, r.Code, r.Stderr)
