@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -34,12 +35,13 @@ type callerKey struct{}
 
 // caller is the principal of a request: for which tenant it asks, and what it may do.
 type caller struct {
-	tenant string // that the request is for
-	of     string // tenant of the key; "" = no key was asked for
-	key    string // its name
-	role   schema.Role
-	system bool // may speak for every tenant
-	reads  bool // what is asked changes nothing, whatever becomes of it
+	tenant  string // that the request is for
+	of      string // tenant of the key; "" = no key was asked for
+	key     string // its name
+	role    schema.Role
+	system  bool // may speak for every tenant
+	session bool // the key came by a cookie
+	reads   bool // what is asked changes nothing, whatever becomes of it
 }
 
 func callerOf(ctx context.Context) caller {
@@ -85,7 +87,7 @@ func (s *Server) accessOf(method, route string) (access, bool) {
 	switch {
 	case route == "/metrics":
 		return access{role: schema.Viewer, system: true}, s.config.ProtectMetrics
-	case !strings.HasPrefix(route, "/v1/"):
+	case !strings.HasPrefix(route, "/v1/"), route == sessionPath: // a log-in brings its key in the body
 		return access{}, false
 	case under("/v1/api-keys"), under("/v1/audit"), under(signingPath):
 		return access{role: schema.Admin}, true
@@ -103,7 +105,26 @@ func (s *Server) accessOf(method, route string) (access, bool) {
 
 // onlyReads reports whether a request to a route changes nothing.
 func onlyReads(method, route string) bool {
-	return method == http.MethodGet || method == http.MethodHead || route == previewPath
+	return method == http.MethodGet || method == http.MethodHead || route == previewPath || route == sessionPath
+}
+
+// dryRuns are the parameters with which a request only checks what it would change, by method and
+// route.
+var dryRuns = map[string]string{
+	http.MethodPost + " " + importPath:              "validate_only",
+	http.MethodPut + " " + workflowsPath + "/:name": "dry_run",
+}
+
+// changes reports whether a request changes something. Whether an operation is a dry run stands in
+// its body: beginOperation looks.
+func (who *caller) changes(c *gin.Context) bool {
+	route := c.Request.Method + " " + c.FullPath()
+	if who.reads || route == http.MethodPost+" "+operationsPath {
+		return false
+	}
+	name, ok := dryRuns[route]
+	dry, err := strconv.ParseBool(c.Query(name))
+	return !ok || err != nil || !dry
 }
 
 // identify finds out who calls, and refuses callers that may not do what they ask.
@@ -138,6 +159,13 @@ func (s middleware) identify(c *gin.Context) {
 		return
 	}
 	who.reads = onlyReads(c.Request.Method, c.FullPath())
+	if guarded && s.config.ReadOnly && who.changes(c) {
+		s.refuse(c, readOnly())
+		return
+	}
+	if who.session {
+		c.Header("Cache-Control", "no-store") // caches know Authorization, but not this cookie
+	}
 	c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), callerKey{}, who))
 	c.Next()
 }
@@ -145,44 +173,76 @@ func (s middleware) identify(c *gin.Context) {
 // errNoAuthorization: the request carries no key.
 var errNoAuthorization = errors.New("no authorization")
 
-// authenticate returns the caller whose key the request has.
+// authenticate returns the caller whose key the request has: in the header, else in the cookie of a
+// session.
 func (s middleware) authenticate(r *http.Request) (caller, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
-		return caller{}, errNoAuthorization
+		return s.resume(r)
 	}
 	scheme, key, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || len(values[0]) > maxAuthorization || !strings.EqualFold(scheme, "Bearer") {
 		return caller{}, admin.ErrNoKey
 	}
-	found, err := s.deps.Keys.Authenticate(r.Context(), strings.TrimSpace(key))
+	return s.callerOfKey(r.Context(), strings.TrimSpace(key))
+}
+
+// resume returns the caller whose key the cookie of the request holds.
+func (s middleware) resume(r *http.Request) (caller, error) {
+	key, err := s.sessions.keyOfSession(r, s.config.Now())
+	if err != nil {
+		return caller{}, err
+	}
+	who, err := s.callerOfKey(r.Context(), key)
+	if errors.Is(err, admin.ErrNoKey) {
+		err = errNoSession
+	}
+	who.session = true
+	return who, err
+}
+
+func (s middleware) callerOfKey(ctx context.Context, key string) (caller, error) {
+	found, err := s.deps.Keys.Authenticate(ctx, key)
 	if err != nil {
 		return caller{}, err
 	}
 	return caller{tenant: found.Tenant, of: found.Tenant, key: found.Name, role: found.Role, system: found.Tenant == schema.SystemTenant}, nil
 }
 
-// refuseCaller answers a caller that was not recognised. It says nothing of the key.
+// refuseCaller answers a caller that was not recognised. It says nothing of the key. A cookie that
+// is of no use is removed.
 func (s middleware) refuseCaller(c *gin.Context, err error) {
-	challenge := `Bearer realm="carillon"`
-	p := unauthenticated("")
 	switch {
 	case errors.Is(err, errNoAuthorization):
-		p.Detail = "Send it in the header Authorization: Bearer <key>."
+		s.refuse(c, unauthenticated("Send it in the header Authorization: Bearer <key>.", noToken))
+	case errors.Is(err, errNoSession):
+		http.SetCookie(c.Writer, sessionEnded())
+		s.refuse(c, unauthenticated("The session has ended, or its key was revoked or has expired: log in again.", invalidToken))
 	case errors.Is(err, admin.ErrNoKey):
-		p.Detail = "The key is not known, was revoked, or has expired."
-		challenge += `, error="invalid_token"`
+		s.refuse(c, unauthenticated("The key is not known, was revoked, or has expired.", invalidToken))
 	default:
 		s.log.Warn("request refused", "act", "look the key up", "err", err)
 		s.refuse(c, problemOf(err).ofRead())
-		return
 	}
-	c.Header("WWW-Authenticate", challenge)
-	s.refuse(c, p)
 }
 
-func unauthenticated(detail string) *Problem {
-	return &Problem{Type: problemType + "unauthenticated", Title: "An API key is needed", Status: http.StatusUnauthorized, Detail: detail}
+// What WWW-Authenticate says (RFC 6750, section 3).
+const (
+	noToken      = `Bearer realm="carillon"`
+	invalidToken = noToken + `, error="invalid_token"`
+)
+
+func unauthenticated(detail, challenge string) *Problem {
+	return &Problem{
+		Type: problemType + "unauthenticated", Title: "An API key is needed", Status: http.StatusUnauthorized, Detail: detail, Challenge: challenge,
+	}
+}
+
+func readOnly() *Problem {
+	return &Problem{
+		Type: problemType + "read-only", Title: "This node is read-only", Status: http.StatusForbidden,
+		Detail: "Nothing was changed: the operator has it refuse everything that changes something (api.read_only).",
+	}
 }
 
 func forbidden(detail string) *Problem {
@@ -192,12 +252,22 @@ func forbidden(detail string) *Problem {
 // describeAccess adds to the document what each operation asks of a key. It comes after all
 // operations.
 func (s middleware) describeAccess() {
-	const scheme = "key"
 	doc := s.api.OpenAPI()
-	doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{scheme: {
-		Type: "http", Scheme: "bearer",
-		Description: "An API key: it names the tenant and the role. A node that asks for no keys says so in its configuration (api.auth).",
-	}}
+	doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"key": {
+			Type: "http", Scheme: "bearer",
+			Description: "An API key: it names the tenant and the role. A node that asks for no keys says so in its configuration (api.auth).",
+		},
+		"session": {
+			Type: "apiKey", In: "cookie", Name: sessionCookie,
+			Description: "An API key that a browser logged in with (POST " + sessionPath + ").",
+		},
+	}
+	// One of these. The last is none at all: a node that asks for no keys takes them, and needs none.
+	either := []map[string][]string{{"key": {}}, {"session": {}}}
+	if !s.config.Auth {
+		either = append(either, map[string][]string{})
+	}
 	for path, item := range doc.Paths {
 		for method, op := range map[string]*huma.Operation{
 			http.MethodGet: item.Get, http.MethodPut: item.Put, http.MethodPost: item.Post, http.MethodPatch: item.Patch, http.MethodDelete: item.Delete,
@@ -210,7 +280,7 @@ func (s middleware) describeAccess() {
 				op.Security = []map[string][]string{} // stated, or a linter takes it for forgotten
 				continue
 			}
-			op.Security = []map[string][]string{{scheme: {}}}
+			op.Security = either
 			who := "any key of the role " + string(need.role)
 			if need.role != schema.Admin {
 				who += " or above"

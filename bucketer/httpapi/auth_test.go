@@ -64,6 +64,9 @@ func TestEveryRouteAsksForAKey(t *testing.T) {
 	}
 	o.key(keys...)
 	for _, r := range routesOf(t, b) {
+		if r[1] == sessionPath {
+			continue // a log-in brings its key in the body, and a log-out needs none
+		}
 		path := filled(r[1], map[string]string{":id": somewhere, ":name": "n", ":run": somewhere})
 		need := unusual[r[0]+" "+r[1]]
 		if need == "" {

@@ -311,7 +311,8 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 	})
 	var never []string
 	for _, o := range operations {
-		if name := o.method + " " + o.path; !succeeded[name] {
+		// There is nothing to log in to where no keys are asked for: see TestASessionIsAKeyInACookie.
+		if name := o.method + " " + o.path; !succeeded[name] && name != "POST "+sessionPath {
 			never = append(never, name)
 		}
 	}

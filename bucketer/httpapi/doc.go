@@ -13,6 +13,8 @@
 //  4. The summary of an import is its last line, and says that every line was read and answered. An
 //     import that was cut, on either side, has none.
 //  5. A request sees the runs and tasks of its own tenant, and no others.
+//  6. An API key is in no log, no audit entry and no answer but the one that makes it. In the cookie
+//     of a session it is sealed.
 //
 // # Files
 //
@@ -24,7 +26,8 @@
 //	openapi*.go                   what the document says beyond the registrations
 //	import*.go                    bulk imports: read, submit, answer line by line
 //	server.go, middleware.go      the server; what runs before each handler
-//	auth.go, redact.go            who calls; what a viewer does not see
+//	auth.go, sessions.go          who calls, by a key in a header or in a cookie
+//	redact.go                     what a viewer does not see
 //	audited.go, metered.go        calls that are noted in the audit log and taken out of quotas
 //	body.go, cursor.go            bodies in memory; signed positions of lists
 //	problem.go, metrics.go        errors as answers; metrics

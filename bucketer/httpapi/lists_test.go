@@ -38,7 +38,7 @@ func TestAnEmptyListIsNotNull(t *testing.T) {
 	hs := serve(t, newStub(), nothing.deps, empty)
 	asked := 0
 	for _, o := range c.operations() {
-		if o.method != http.MethodGet || strings.Contains(o.path, "{") {
+		if o.method != http.MethodGet || strings.Contains(o.path, "{") || o.path == whoamiPath {
 			continue
 		}
 		query := url.Values{}

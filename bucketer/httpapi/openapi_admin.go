@@ -38,6 +38,10 @@ func (s documentWriter) describeAdmin() error {
 			f.MinLength, f.MaxLength, f.WriteOnly = &least, &most, true
 			f.Description = "Text of 4 to 65536 bytes, such as a token, a password, a PEM file or a JSON document"
 		}},
+		{"SessionRequest", "key", func(f *huma.Schema) {
+			most := maxAuthorization
+			f.MinLength, f.MaxLength, f.WriteOnly, f.Description = whole(1), &most, true, "An API key"
+		}},
 		{"TenantRequest", "weight", func(f *huma.Schema) {
 			f.Minimum, f.Maximum, f.Description = number(1), number(admin.MaxWeight), "Its share where tenants compete; default 1"
 		}},

@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,15 +19,16 @@ import (
 func TestDocumentSaysWhoMay(t *testing.T) {
 	doc, _ := described(t)
 	schemes := doc["components"].(map[string]any)["securitySchemes"].(map[string]any)
-	if key, _ := schemes["key"].(map[string]any); key["scheme"] != "bearer" {
-		t.Errorf("the security schemes are %v, want a bearer key", schemes)
+	key, _ := schemes["key"].(map[string]any)
+	if cookie, _ := schemes["session"].(map[string]any); key["scheme"] != "bearer" || cookie["in"] != "cookie" || cookie["name"] != "__Host-carillon" {
+		t.Errorf("the security schemes are %v, want a bearer key and a cookie", schemes)
 	}
 	guarded := 0
 	for path, item := range doc["paths"].(map[string]any) {
 		for method, v := range item.(map[string]any) {
 			op := v.(map[string]any)
 			security, ok := op["security"].([]any)
-			if !strings.HasPrefix(path, "/v1/") {
+			if !strings.HasPrefix(path, "/v1/") || path == sessionPath {
 				if !ok || len(security) != 0 {
 					t.Errorf("%s %s: security is %v, want that it needs none", method, path, op["security"])
 				}
@@ -34,13 +37,37 @@ func TestDocumentSaysWhoMay(t *testing.T) {
 			guarded++
 			responses := op["responses"].(map[string]any)
 			description, _ := op["description"].(string)
-			if len(security) != 1 || responses["401"] == nil || responses["403"] == nil || !strings.Contains(description, "Who may: ") {
+			if len(security) != 3 || responses["401"] == nil || responses["403"] == nil || !strings.Contains(description, "Who may: ") {
 				t.Errorf("%s %s: security %v, 401 %v, 403 %v, description %q", method, path, security, responses["401"] != nil, responses["403"] != nil, description)
 			}
 		}
 	}
 	if guarded < 20 {
 		t.Errorf("%d operations need a key, want all under /v1", guarded)
+	}
+}
+
+// A node that asks for keys says that one is needed; one that does not says that it may be left out.
+func TestDocumentSaysWhetherAKeyIsNeeded(t *testing.T) {
+	for asks, want := range map[bool]string{
+		true: `[map[key:[]] map[session:[]]]`, false: `[map[key:[]] map[session:[]] map[]]`,
+	} {
+		b, o := newStub(), newAdminStub()
+		s, err := New(Config{Auth: asks}, Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b, Joins: b, Keys: o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var doc struct {
+			Paths map[string]map[string]struct {
+				Security []map[string][]string `json:"security"`
+			} `json:"paths"`
+		}
+		if err := json.Unmarshal(s.openapi, &doc); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(doc.Paths["/v1/jobs"]["post"].Security); got != want {
+			t.Errorf("asks for keys %v: POST /v1/jobs has the security %s, want %s", asks, got, want)
+		}
 	}
 }
 

@@ -118,6 +118,9 @@ var schemaExamples = map[string][]string{
 	"Preview": {`{
 		"description":"at 02:30 every day, Europe/Berlin time","times":["2027-03-27T01:30:00.000Z","2027-03-28T01:00:00.000Z"],
 		"notes":["the 02:30 run of 2027-03-28 moves to 03:00"],"zones":"2026a"}`},
+	"Whoami": {`{
+		"tenant":"billing","tenants_all":false,"role":"operator","actor":"deploy","session":true,"auth":true,"read_only":false,
+		"node":"node-1","version":"1.4.0","time":"2026-11-21T09:30:00.000Z"}`},
 	"OperationBegun": {`{"id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","matched":1200,"all":true}`},
 	"Operation": {`{
 		"id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","tenant":"default","action":"pause","filter":{"label":"team=billing"},"state":"running","matched":400,

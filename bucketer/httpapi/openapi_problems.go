@@ -41,6 +41,7 @@ var conflicts = map[string][]string{
 	"get-workflow-graph": {"not-understood"},
 	"get-run-graph":      {"not-understood"},
 	"replay-dead-letter": {"payload-gone", "minute-full"},
+	"create-session":     {"auth-off", "needs-tls"},
 	"begin-operation":    {"too-many-operations"},
 	"get-operation":      {"not-understood"},
 	"cancel-operation":   {"finished"},
@@ -60,7 +61,10 @@ func problemExamples() map[string]*Problem {
 			bucketer.Fault{Location: "query.limit", Message: "expected number <= 500", Value: 1000},
 		),
 		"not-json":        problemOf(&request.NotJSONError{Offset: 17, What: "a comma was expected"}),
-		"unauthenticated": unauthenticated("Send it in the header Authorization: Bearer <key>."),
+		"unauthenticated": unauthenticated("Send it in the header Authorization: Bearer <key>.", noToken),
+		"read-only":       readOnly(),
+		"auth-off":        authOff(),
+		"needs-tls":       needsTLS("carillon.example"),
 		"forbidden":       forbidden("This needs the role operator; the key has viewer."),
 		"quota":           quotaProblem(&admin.QuotaError{Quota: "runs_per_minute", Limit: 6000, RetryAfter: time.Second}),
 		"step":            stepProblem(schema.MakeEntryID(time.Unix(1795253400, 0), 3, 9)),
@@ -98,6 +102,8 @@ func examplesOf(op *huma.Operation, status int) []string {
 	switch {
 	case status == http.StatusServiceUnavailable && !reads:
 		usual = append(usual, "not-ready", unknownKind)
+	case status == http.StatusForbidden && !reads:
+		usual = append(usual, "read-only")
 	case status == http.StatusTooManyRequests && op.RequestBody != nil && (strings.HasPrefix(op.Path, "/v1/jobs") || strings.HasPrefix(op.Path, workflowsPath)):
 		usual = append(usual, "quota")
 	case status == http.StatusUnprocessableEntity && slices.ContainsFunc(op.Parameters, func(p *huma.Param) bool { return p.Name == keyHeader }):

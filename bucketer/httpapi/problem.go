@@ -38,6 +38,8 @@ type Problem struct {
 
 	// RetryAfter says when to try again; zero means that it was not said. It travels as a header.
 	RetryAfter time.Duration `json:"-"`
+	// Challenge is what WWW-Authenticate says with a 401. It travels as that header.
+	Challenge string `json:"-"`
 }
 
 // Error returns the problem in one line.
@@ -64,6 +66,9 @@ func (p *Problem) GetHeaders() http.Header {
 	h := make(http.Header)
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", retrySeconds(p.RetryAfter))
+	}
+	if p.Challenge != "" {
+		h.Set("WWW-Authenticate", p.Challenge)
 	}
 	return h
 }

@@ -180,6 +180,9 @@ func (s operationRoutes) beginOperation(ctx context.Context, in *operationCreate
 	if err := also(err, faults); err != nil {
 		return nil, s.fail(ctx, "begin operation", err)
 	}
+	if s.config.ReadOnly && !spec.DryRun {
+		return nil, readOnly()
+	}
 	hash := ""
 	if key != "" {
 		hash = d.BodyHash()

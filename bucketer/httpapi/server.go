@@ -180,9 +180,11 @@ type Deps struct {
 type Config struct {
 	Rules   request.Rules
 	Version string // of the program, shown in the OpenAPI document; default "dev"
+	Node    string // the node's name, told to who asks
 
-	// CursorKey signs cursors; the nodes of a cluster share it, at least 16 bytes. Default: drawn
-	// at New, so that cursors hold only on this node and until it stops.
+	// CursorKey signs cursors, and a key that is derived from it seals the cookies of sessions; the
+	// nodes of a cluster share it, at least 16 bytes. Default: drawn at New, so that cursors and
+	// sessions hold only on this node and until it stops.
 	CursorKey []byte
 
 	// Host reports whether a request may name host, without its port, in its Host header; nil lets
@@ -195,6 +197,9 @@ type Config struct {
 	// /metrics ask for a key of the system tenant as well.
 	Auth           bool
 	ProtectMetrics bool
+	// ReadOnly has every request refused that changes something, whoever asks. Sessions, previews
+	// and dry runs are none of these.
+	ReadOnly bool
 
 	HeaderTimeout  time.Duration // to read the head of a request; default 10 s
 	BodyTimeout    time.Duration // to read the body, imports left out; default 15 s
@@ -315,6 +320,8 @@ type Server struct {
 	metrics *metrics
 	cursors cursors
 
+	sessions sessions
+
 	engine   *gin.Engine
 	api      huma.API
 	openapi  []byte    // the document, as it is served
@@ -361,8 +368,12 @@ func Document(version string) ([]byte, error) {
 
 func build(config Config, deps Deps) (*Server, error) {
 	c := config.withDefaults()
+	sealed, err := newSessions(c.CursorKey)
+	if err != nil {
+		return nil, err
+	}
 	s := &Server{
-		config: c, deps: deps, log: c.Logger, metrics: newMetrics(c.Registerer), cursors: cursors{c.CursorKey},
+		config: c, deps: deps, log: c.Logger, metrics: newMetrics(c.Registerer), cursors: cursors{c.CursorKey}, sessions: sealed,
 		imports: make(chan struct{}, c.MaxImports), stopping: make(chan struct{}),
 		crossOrigin: http.NewCrossOriginProtection(),
 	}
@@ -403,6 +414,7 @@ func build(config Config, deps Deps) (*Server, error) {
 	targetRoutes{s}.route()
 	auditRoutes{s}.route()
 	statsRoutes{s}.route()
+	sessionRoutes{s}.route()
 	if err := (systemRoutes{s}).route(); err != nil {
 		return nil, err
 	}

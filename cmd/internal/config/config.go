@@ -57,13 +57,16 @@ type Node struct {
 // API is the HTTP interface. Every node listens, whatever its roles: for health, metrics and the
 // cluster's state.
 type API struct {
-	Listen    string `koanf:"listen"`     // host:port
-	Advertise string `koanf:"advertise"`  // base URL told to the others; default: http://<listen>
-	CursorKey string `koanf:"cursor_key"` // signs the cursors of lists; the same on every node
+	Listen    string `koanf:"listen"`    // host:port
+	Advertise string `koanf:"advertise"` // base URL told to the others; default: http://<listen>
+	// CursorKey signs the cursors of lists and seals sessions; the same on every node.
+	CursorKey string `koanf:"cursor_key"`
 	// Auth says whether requests need an API key: AuthRequired, AuthNone, or AuthAuto.
 	Auth string `koanf:"auth"`
 	// ProtectMetrics has /metrics ask for a key of the system tenant.
 	ProtectMetrics bool `koanf:"protect_metrics"`
+	// ReadOnly has this node refuse every request that changes something.
+	ReadOnly bool `koanf:"read_only"`
 }
 
 // What API.Auth may be.

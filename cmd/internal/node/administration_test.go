@@ -20,6 +20,23 @@ type silent struct{}
 
 func (silent) Signal(string, []byte) {}
 
+// resumed asks a node with a session who asks, and returns the status.
+func resumed(t *testing.T, r *running, session *http.Cookie) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/v1/whoami", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.AddCookie(session)
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
 // Two nodes check keys, learn of each other's changes, share a quota, and write audit log and
 // stats.
 func TestNodesShareAdministration(t *testing.T) {
@@ -29,7 +46,9 @@ func TestNodesShareAdministration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed := func(c *config.Config) { c.API.Auth, c.API.ProtectMetrics = config.AuthRequired, true }
+	closed := func(c *config.Config) {
+		c.API.Auth, c.API.ProtectMetrics, c.API.CursorKey = config.AuthRequired, true, "one key of both nodes"
+	}
 	a := startWith(t, "a", w.opener("a"), log, closed)
 	b := startWith(t, "b", w.opener("b"), log, closed)
 	a.up()
@@ -87,6 +106,17 @@ func TestNodesShareAdministration(t *testing.T) {
 		t.Errorf("of a quota of 2, one of two nodes admits %d, want its half", admitted)
 	}
 
+	session, err := with(a, "", "").LogIn(t.Context(), made.Key)
+	if err != nil {
+		t.Fatalf("LogIn = %v", err)
+	}
+	if got := resumed(t, a, session); got != 200 {
+		t.Errorf("whoami of the node of the log-in with its session = %d, want 200", got)
+	}
+	if got := resumed(t, b, session); got != 200 {
+		t.Errorf("whoami of the other node with the session = %d, want 200", got)
+	}
+
 	if err := with(a, first, "shop").RevokeKey(t.Context(), "till"); err != nil {
 		t.Fatalf("RevokeKey = %v", err)
 	}
@@ -97,6 +127,12 @@ func TestNodesShareAdministration(t *testing.T) {
 		_, err := with(b, made.Key, "").Run(t.Context(), schema.RunID(run.ID))
 		return status(err) == 401
 	})
+
+	for _, r := range []*running{a, b} {
+		if got := resumed(t, r, session); got != 401 {
+			t.Errorf("whoami with the session of a key that was revoked = %d, want 401", got)
+		}
+	}
 
 	a.stop()
 	b.stop()

@@ -238,8 +238,8 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 		Logger: n.log.With("part", "operations"), Registerer: n.reg,
 	})
 	n.api, err = httpapi.New(httpapi.Config{
-		Rules: rules, Auth: n.cfg.API.AuthRequired(), ProtectMetrics: n.cfg.API.ProtectMetrics,
-		Version: n.opts.Version, Host: n.host, CursorKey: []byte(n.cfg.API.CursorKey), Logger: n.log.With("part", "api"), Registerer: n.reg,
+		Rules: rules, Auth: n.cfg.API.AuthRequired(), ProtectMetrics: n.cfg.API.ProtectMetrics, ReadOnly: n.cfg.API.ReadOnly,
+		Version: n.opts.Version, Node: n.cfg.Node.Name, Host: n.host, CursorKey: []byte(n.cfg.API.CursorKey), Logger: n.log.With("part", "api"), Registerer: n.reg,
 	}, httpapi.Deps{
 		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer, Workflows: n.bucketer, Events: n.bucketer, Joins: n.bucketer, Operations: n.operations, DeadLetters: n.bucketer,
 		Ready: n.ready, Cluster: n.cluster, Gatherer: n.reg,
