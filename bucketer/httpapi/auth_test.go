@@ -255,7 +255,7 @@ func TestSystemKeysSpeakForAnyTenant(t *testing.T) {
 func TestWhatIsOpenWithoutAKey(t *testing.T) {
 	o := newAdminStub()
 	hs := serve(t, newStub(), o.desk)
-	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/openapi.json", "/docs"} {
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/", "/console", "/console/"} {
 		if status, _, _ := do(t, hs, call{method: "GET", path: path}); status != 200 {
 			t.Errorf("GET %s without a key = %d, want 200", path, status)
 		}

@@ -27,7 +27,8 @@ func (s documentWriter) document() huma.Config {
 				"durations are strings such as \"1m30s\". Unknown fields are refused; a field that is null counts as absent. " +
 				"Errors are problem+json (RFC 9457) with every fault that was found.",
 		},
-		Servers:    []*huma.Server{{URL: "/", Description: "The node that serves this document"}},
+		// relative to the document: a proxy may give the node a path below its own
+		Servers:    []*huma.Server{{URL: ".", Description: "The node that serves this document"}},
 		Components: &huma.Components{Schemas: registry},
 	}
 	c.CreateHooks = nil // no $schema links in answers

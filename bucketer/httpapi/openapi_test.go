@@ -44,8 +44,8 @@ func TestDocumentDescribesEveryOperation(t *testing.T) {
 	}
 	paths := doc["paths"].(map[string]any)
 	for _, route := range s.engine.Routes() {
-		if strings.HasPrefix(route.Path, "/docs/") {
-			continue
+		if strings.HasPrefix(route.Path, "/docs/") || strings.HasPrefix(route.Path, "/console") || route.Path == "/" {
+			continue // files for browsers, and what leads to them
 		}
 		path := regexp.MustCompile(`:(\w+)`).ReplaceAllString(route.Path, "{$1}")
 		item, _ := paths[path].(map[string]any)
@@ -159,18 +159,5 @@ func TestDocumentAgreesWithTheServer(t *testing.T) {
 	} {
 		check("JobRequest", "a request", []byte(job), false)
 		doProblem(t, hs, call{method: "POST", path: "/v1/jobs", body: job}, 422)
-	}
-}
-
-func TestDocsPageLoadsNothingFromElsewhere(t *testing.T) {
-	hs := serve(t, newStub())
-	for _, path := range []string{"/docs", "/docs/docs.js", "/docs/docs.css"} {
-		status, header, text := do(t, hs, call{method: "GET", path: path})
-		if status != 200 || len(text) == 0 || !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
-			t.Errorf("GET %s = %d, %d bytes, policy %q", path, status, len(text), header.Get("Content-Security-Policy"))
-		}
-		if found := regexp.MustCompile(`(https?:)?//[a-z]`).Find(text); found != nil {
-			t.Errorf("%s speaks of an address elsewhere: %q", path, found)
-		}
 	}
 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"embed"
 	"fmt"
 	"net/http"
 	"strings"
@@ -13,17 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// docs is the page that shows the OpenAPI document. It loads nothing from elsewhere.
-//
-//go:embed docs
-var docs embed.FS
-
-// docsPolicy lets the page load its own script and style, and the document.
-const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'"
-
 type clusterAnswer struct{ Body Cluster }
 
-// systemRoutes serves health, metrics, the document and the cluster.
+// systemRoutes serves health, metrics, the document, the pages for browsers and the cluster.
 type systemRoutes struct{ *Server }
 
 // route registers everything that is about the node itself. It comes last: the OpenAPI
@@ -39,20 +30,8 @@ func (s systemRoutes) route() error {
 	}
 	s.engine.GET("/metrics", gin.WrapH(promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{})))
 	s.engine.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/openapi+json", s.openapi) })
-	for path, file := range map[string][2]string{
-		"/docs":          {"docs/index.html", "text/html; charset=utf-8"},
-		"/docs/docs.js":  {"docs/docs.js", "text/javascript; charset=utf-8"},
-		"/docs/docs.css": {"docs/docs.css", "text/css; charset=utf-8"},
-	} {
-		text, err := docs.ReadFile(file[0])
-		if err != nil {
-			return fmt.Errorf("read the docs page: %w", err)
-		}
-		s.engine.GET(path, func(c *gin.Context) {
-			c.Header("Content-Security-Policy", docsPolicy)
-			c.Header("X-Content-Type-Options", "nosniff")
-			c.Data(http.StatusOK, file[1], text)
-		})
+	if err := s.pages(); err != nil {
+		return err
 	}
 	d := documentWriter(s)
 	d.describeSystem()

@@ -142,7 +142,7 @@ func hello(cmd *cobra.Command, api, nats string) {
 		nats = "  workers " + nats
 	}
 	_, _ = fmt.Fprintf(cmd.OutOrStdout(), `
-Carillon is up.  API %[1]s  documentation %[1]s/docs  metrics %[1]s/metrics%[2]s   (Ctrl-C stops it)
+Carillon is up.  console %[1]s/console/  API %[1]s  documentation %[1]s/docs  metrics %[1]s/metrics%[2]s   (Ctrl-C stops it)
 Try:
 
   curl -s %[1]s/v1/jobs -H 'content-type: application/json' \
