@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -20,6 +21,48 @@ const (
 var pathPatterns = map[string]string{
 	"tasks": namePattern, "tenants": namePattern, "api-keys": namePattern, "signing-keys": namePattern, "secrets": namePattern, "events": namePattern,
 	"jobs": jobPattern, "workflows": jobPattern, "runs": runPattern, "dead-letters": runPattern, "operations": operationPattern,
+}
+
+// tags are the groups of operations in the document, in its order. An operation is in that of the
+// noun after /v1, or in the last one.
+var tags = []*huma.Tag{
+	{Name: "jobs", Description: "Recurring, one-off and triggered jobs, and jobs after jobs"},
+	{Name: "runs", Description: "What jobs and workflows start, attempt by attempt"},
+	{Name: "workflows", Description: "Graphs of steps"},
+	{Name: "tasks", Description: "Named work that jobs and steps call"},
+	{Name: "schedules", Description: "Rules in words and times"},
+	{Name: "events", Description: "What starts jobs, and what steps wait for"},
+	{Name: "imports", Description: "Many jobs at once"},
+	{Name: "operations", Description: "One thing done to everything that matches"},
+	{Name: "dead-letters", Description: "Runs that failed for good"},
+	{Name: "stuck", Description: "Runs that have waited for other jobs beyond their deadline"},
+	{Name: "targets", Description: "What is called, and its circuit breakers"},
+	{Name: "secrets", Description: "Values that calls are made with"},
+	{Name: "signing-keys", Description: "Keys by which calls are signed"},
+	{Name: "tenants", Description: "Weights and quotas"},
+	{Name: "api-keys", Description: "Who may ask"},
+	{Name: "session", Description: "A key as the cookie of a browser"},
+	{Name: "whoami", Description: "Who asks"},
+	{Name: "audit", Description: "Who changed what"},
+	{Name: "stats", Description: "What was done, minute by minute"},
+	{Name: "cluster", Description: "Members and shards"},
+	{Name: "node", Description: "The node that answers"},
+}
+
+// describeTags puts every operation into a group.
+func (s documentWriter) describeTags() {
+	s.api.OpenAPI().Tags = tags
+	for path, item := range s.api.OpenAPI().Paths {
+		noun, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
+		if !slices.ContainsFunc(tags, func(t *huma.Tag) bool { return t.Name == noun }) {
+			noun = tags[len(tags)-1].Name
+		}
+		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Patch, item.Delete} {
+			if op != nil {
+				op.Tags = []string{noun}
+			}
+		}
+	}
 }
 
 // describePaths gives every path parameter its pattern. The patterns are only documented: the

@@ -54,6 +54,9 @@ func TestDocumentDescribesEveryOperation(t *testing.T) {
 			t.Errorf("%s %s is not described", route.Method, path)
 			continue
 		}
+		if groups, _ := op["tags"].([]any); len(groups) != 1 || (groups[0] == "node") == strings.HasPrefix(path, "/v1/") {
+			t.Errorf("%s %s is in the groups %v, want that of its noun", route.Method, path, groups)
+		}
 		responses := op["responses"].(map[string]any)
 		success := 0
 		for status := range responses {

@@ -35,6 +35,7 @@ func (s systemRoutes) route() error {
 	}
 	d := documentWriter(s)
 	d.describeSystem()
+	d.describeTags()
 	middleware(s).describeAccess()
 	if err := d.describePaths(); err != nil {
 		return err
