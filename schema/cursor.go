@@ -89,6 +89,9 @@ const (
 	// TopicTargets asks about the targets of a tenant, and may ask to close the circuit of one.
 	// Body: JSON, with the topic of the answers: this one, a dot and a word.
 	TopicTargets = "targets"
+	// TopicStats asks nodes what they count in the minute under way. Body: JSON, with the topic of the
+	// answers: this one, a dot and a word.
+	TopicStats = "stats"
 	// TopicSlots tells that an executor waits for slots of a task's limit, or has released some.
 	// Body: the key of the limit.
 	TopicSlots = "slots"

@@ -96,6 +96,8 @@ const (
 	insertStats statement = `INSERT INTO stats (hour, minute, node, counts) VALUES (?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
 	// One partition of stats: at most 60 rows a node. Idempotent.
 	selectStats statement = `SELECT minute, node, counts FROM stats WHERE hour = ?`
+	// A slice of one partition of stats, from a minute on. Idempotent.
+	selectNameStats statement = `SELECT minute, node, counts FROM stats WHERE hour = ? AND minute >= ?`
 )
 
 // maxStatsRows bounds the rows read of one hour: 60 of each of about 1,600 nodes.
@@ -105,8 +107,7 @@ const maxStatsRows = 100_000
 func (s statsStore) PutStats(ctx context.Context, m schema.MinuteStats) error {
 	text, err := json.Marshal(m)
 	if err == nil {
-		err = s.write(ctx, insertStats, schema.StatsHour(m.Minute), m.Minute, m.Node, text,
-			m.Written, s.ttl(m.Minute.Add(schema.StatsRetention)))
+		err = s.putCounts(ctx, schema.StatsHour(m.Minute), m.Minute, m.Node, text, m.Written)
 	}
 	if err != nil {
 		return fmt.Errorf("put stats of %s: %w", m.Node, err)
@@ -114,23 +115,63 @@ func (s statsStore) PutStats(ctx context.Context, m schema.MinuteStats) error {
 	return nil
 }
 
+func (s statsStore) putCounts(ctx context.Context, partition int, minute time.Time, node string, text []byte, written int64) error {
+	return s.write(ctx, insertStats, partition, minute, node, text, written, s.ttl(minute.Add(schema.StatsRetention)))
+}
+
 // Stats implements schema.StatsStore.
 func (s statsStore) Stats(ctx context.Context, hour int) ([]schema.MinuteStats, error) {
-	all, err := readPages(ctx, s.core, selectStats, &s.smallRows, maxStatsRows, []any{hour},
-		func(iter *gocql.Iter) (m schema.MinuteStats, size int, keep, more bool) {
-			var minute time.Time
-			var node string
-			var text []byte
-			if !iter.Scan(&minute, &node, &text) {
-				return m, 0, false, false
-			}
-			m, err := schema.Decode[schema.MinuteStats](text, "counts")
-			_ = s.damage.Found("stats", node, err)
-			m.Minute, m.Node = minute.UTC(), node
-			return m, len(node) + len(text) + 64, err == nil, true
-		})
+	all, err := readCounts(ctx, s.core, selectStats, []any{hour}, func(m *schema.MinuteStats, minute time.Time, node string) {
+		m.Minute, m.Node = minute, node
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read stats: %w", err)
+	}
+	return all, nil
+}
+
+// readCounts reads rows of one partition of stats. named tells a row its address.
+func readCounts[T any](ctx context.Context, c *core, st statement, args []any, named func(row *T, minute time.Time, node string)) ([]T, error) {
+	return readPages(ctx, c, st, &c.smallRows, maxStatsRows, args, func(iter *gocql.Iter) (row T, size int, keep, more bool) {
+		var minute time.Time
+		var node string
+		var text []byte
+		if !iter.Scan(&minute, &node, &text) {
+			return row, 0, false, false
+		}
+		row, err := schema.Decode[T](text, "counts")
+		_ = c.damage.Found("stats", node, err)
+		named(&row, minute.UTC(), node)
+		return row, len(node) + len(text) + 64, err == nil, true
+	})
+}
+
+// PutNameStats implements schema.StatsStore.
+func (s statsStore) PutNameStats(ctx context.Context, n schema.NameStats) error {
+	text, err := json.Marshal(n)
+	if err == nil && len(text) > schema.MaxNameStats {
+		err = schema.ErrTooLarge
+	}
+	if err == nil {
+		err = s.putCounts(ctx, schema.StatsPartition(n.Kind, schema.StatsHour(n.Minute)), n.Minute, n.Node, text, n.Written)
+	}
+	if err != nil {
+		return fmt.Errorf("put stats of %s by %s: %w", n.Node, n.Kind, err)
+	}
+	return nil
+}
+
+// NameStats implements schema.StatsStore.
+func (s statsStore) NameStats(ctx context.Context, kind schema.StatsKind, hour int, from time.Time) ([]schema.NameStats, error) {
+	if begin := time.Unix(int64(hour)*3600, 0); from.Before(begin) {
+		from = begin // the driver has no form for the zero time
+	}
+	args := []any{schema.StatsPartition(kind, hour), from}
+	all, err := readCounts(ctx, s.core, selectNameStats, args, func(n *schema.NameStats, minute time.Time, node string) {
+		n.Kind, n.Minute, n.Node = kind, minute, node
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read stats by %s: %w", kind, err)
 	}
 	return all, nil
 }

@@ -26,6 +26,10 @@ func (d damaged) Damage(t *testing.T, c schematest.Cell, text []byte) {
 		t.Skip("the driver does not tell an empty cell from none, and nobody writes an empty one there")
 	}
 	p := c.Run.Partition()
+	hour := schema.StatsHour(c.Minute)
+	if c.Kind != "" {
+		hour = schema.StatsPartition(c.Kind, hour)
+	}
 	key := map[string]struct {
 		where string
 		args  []any
@@ -40,7 +44,7 @@ func (d damaged) Damage(t *testing.T, c schematest.Cell, text []byte) {
 		"leases":        {"lease = ?", []any{leasePrefix + c.Name}},
 		"job_runs":      {"job_id = ? AND period = ? AND run_id = ?", []any{gocql.UUID(c.Job), schema.PeriodOf(c.Run.Time()), uuid(c.Run)}},
 		"dead_letters":  {"tenant = ? AND day = ? AND run_id = ?", []any{c.Tenant, dayOf(schema.DeadLetterDay(c.Run)), uuid(c.Run)}},
-		"stats":         {"hour = ? AND minute = ? AND node = ?", []any{schema.StatsHour(c.Minute), c.Minute, c.Name}},
+		"stats":         {"hour = ? AND minute = ? AND node = ?", []any{hour, c.Minute, c.Name}},
 		"audit":         {"tenant = ? AND day = ? AND at = ? AND id = ?", []any{c.Tenant, dayOf(schema.AuditDay(c.Audit.Time())), c.Audit.Time(), gocql.UUID(c.Audit)}},
 		"operations":    {"tenant = ? AND operation_id = ?", []any{c.Tenant, gocql.UUID(c.Operation)}},
 		"signing_keys":  {"tenant = ?", []any{c.Tenant}},

@@ -165,7 +165,7 @@ var names = map[statement]string{
 	insertTenant: "insert_tenant", selectTenant: "select_tenant", selectTenants: "select_tenants",
 	createKeyName: "create_key_name", dropKeyName: "drop_key_name", selectKeyName: "select_key_name", selectKeyNames: "select_key_names",
 	insertAPIKey: "insert_api_key", deleteAPIKey: "delete_api_key", selectAPIKey: "select_api_key", touchAPIKey: "touch_api_key", selectUses: "select_uses",
-	insertAudit: "insert_audit", selectAudit: "select_audit", insertStats: "insert_stats", selectStats: "select_stats",
+	insertAudit: "insert_audit", selectAudit: "select_audit", insertStats: "insert_stats", selectStats: "select_stats", selectNameStats: "select_name_stats",
 	insertOperation: "insert_operation", cancelOperation: "cancel_operation", selectOperation: "select_operation", selectOperations: "select_operations", insertOpen: "insert_open", deleteOpen: "delete_open", selectOpen: "select_open",
 	insertDeadLetter: "insert_dead_letter", putResolution: "put_resolution", selectDeadLetter: "select_dead_letter", selectDeadLetters: "select_dead_letters", selectResolutions: "select_resolutions",
 	insertWaiter: "insert_waiter", deleteWaiter: "delete_waiter", selectWaiters: "select_waiters",

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -88,13 +89,28 @@ func (s auditStore) Audit(ctx context.Context, tenant string, day int, before sc
 // tableStats holds the counts of minutes. It is stored: never rename it.
 const tableStats table = 'S' // hour minute node
 
+// tableNameStats holds the counts of minutes by name. It is stored: never rename it.
+const tableNameStats table = 'M' // hour, place of the kind in schema.StatsKinds, minute, node
+
+// statsHour is how the keys of the counts of an hour begin, of all runs.
+func statsHour(hour int) []byte { return appendInt([]byte{byte(tableStats)}, int64(hour)) }
+
+// nameStatsHour is the same of a kind. The hour comes first, so that whole hours can be removed.
+func nameStatsHour(kind schema.StatsKind, hour int) []byte {
+	return appendInt(appendInt([]byte{byte(tableNameStats)}, int64(hour)), int64(slices.Index(schema.StatsKinds, kind)))
+}
+
+func (s statsStore) putCounts(ctx context.Context, prefix []byte, minute time.Time, node string, data []byte, written int64) error {
+	key := append(appendInt(prefix, minute.UnixMilli()), node...)
+	c := cell{column: colValue, timestamp: written, expires: expiryOf(minute.Add(schema.StatsRetention)), data: data}
+	return s.appendRows(ctx, rowWrite{key, []cell{c}})
+}
+
 // PutStats implements schema.StatsStore.
 func (s statsStore) PutStats(ctx context.Context, m schema.MinuteStats) error {
 	data, err := json.Marshal(m)
 	if err == nil {
-		key := appendInt(appendInt([]byte{byte(tableStats)}, int64(schema.StatsHour(m.Minute))), m.Minute.UnixMilli())
-		c := cell{column: colValue, timestamp: m.Written, expires: expiryOf(m.Minute.Add(schema.StatsRetention)), data: data}
-		err = s.appendRows(ctx, rowWrite{append(key, m.Node...), []cell{c}})
+		err = s.putCounts(ctx, statsHour(schema.StatsHour(m.Minute)), m.Minute, m.Node, data, m.Written)
 	}
 	if err != nil {
 		return fmt.Errorf("put stats of %s: %w", m.Node, err)
@@ -104,35 +120,67 @@ func (s statsStore) PutStats(ctx context.Context, m schema.MinuteStats) error {
 
 // Stats implements schema.StatsStore.
 func (s statsStore) Stats(ctx context.Context, hour int) ([]schema.MinuteStats, error) {
-	all, err := s.stats(ctx, hour)
+	prefix := statsHour(hour)
+	all, err := readCounts(ctx, s, prefix, prefix, func(m *schema.MinuteStats, minute time.Time, node string) {
+		m.Minute, m.Node = minute, node
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read stats: %w", err)
 	}
 	return all, nil
 }
 
-func (s statsStore) stats(ctx context.Context, hour int) (all []schema.MinuteStats, err error) {
+// PutNameStats implements schema.StatsStore.
+func (s statsStore) PutNameStats(ctx context.Context, n schema.NameStats) error {
+	data, err := json.Marshal(n)
+	if err == nil && len(data) > schema.MaxNameStats {
+		err = schema.ErrTooLarge
+	}
+	if err == nil {
+		err = s.putCounts(ctx, nameStatsHour(n.Kind, schema.StatsHour(n.Minute)), n.Minute, n.Node, data, n.Written)
+	}
+	if err != nil {
+		return fmt.Errorf("put stats of %s by %s: %w", n.Node, n.Kind, err)
+	}
+	return nil
+}
+
+// NameStats implements schema.StatsStore.
+func (s statsStore) NameStats(ctx context.Context, kind schema.StatsKind, hour int, from time.Time) ([]schema.NameStats, error) {
+	prefix := nameStatsHour(kind, hour)
+	first := appendInt(slices.Clone(prefix), from.UnixMilli())
+	all, err := readCounts(ctx, s, prefix, first, func(n *schema.NameStats, minute time.Time, node string) {
+		n.Kind, n.Minute, n.Node = kind, minute, node
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read stats by %s: %w", kind, err)
+	}
+	return all, nil
+}
+
+// readCounts reads the rows whose keys begin with prefix, from the key first on. named tells a row its
+// address.
+func readCounts[T any](ctx context.Context, s statsStore, prefix, first []byte, named func(row *T, minute time.Time, node string)) (all []T, err error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.leave()
-	prefix := appendInt([]byte{byte(tableStats)}, int64(hour))
-	err = s.scan(prefix, prefixEnd(prefix), func(key, value []byte) (bool, error) {
-		row, err := parseRow(value)
+	err = s.scan(first, prefixEnd(prefix), func(key, value []byte) (bool, error) {
+		cells, err := parseRow(value)
 		if err != nil || len(key) < len(prefix)+8 {
 			return false, errCorrupt
 		}
-		c := row.at(colValue, s.nowMS())
+		c := cells.at(colValue, s.nowMS())
 		if c == nil {
 			return true, nil
 		}
-		m, err := schema.Decode[schema.MinuteStats](c.data, "counts")
-		m.Minute = time.UnixMilli(readInt(key[len(prefix):])).UTC()
-		m.Node = string(key[len(prefix)+8:])
-		if s.damage.Found("stats", m.Node, err) != nil {
+		row, err := schema.Decode[T](c.data, "counts")
+		node := string(key[len(prefix)+8:])
+		if s.damage.Found("stats", node, err) != nil {
 			return true, nil
 		}
-		all = append(all, m)
+		named(&row, time.UnixMilli(readInt(key[len(prefix):])).UTC(), node)
+		all = append(all, row)
 		return true, nil
 	})
 	return all, err
@@ -153,6 +201,7 @@ func (s *Store) expireByTime(ctx context.Context, now time.Time) error {
 	}{
 		{tableAudit, schema.AuditDay(now.Add(-schema.AuditRetention))},
 		{tableStats, schema.StatsHour(now.Add(-schema.StatsRetention))},
+		{tableNameStats, schema.StatsHour(now.Add(-schema.StatsRetention))},
 	} {
 		if err := b.DeleteRange([]byte{byte(old.table)}, appendInt([]byte{byte(old.table)}, int64(old.first)), nil); err != nil {
 			return err

@@ -23,6 +23,9 @@ func TestExpireRemovesWhatWasOnlyTold(t *testing.T) {
 	if err := s.PutStats(ctx, schema.MinuteStats{Minute: begin, Node: "n", Due: 1, Written: begin.UnixMicro()}); err != nil {
 		t.Fatalf("PutStats = %v", err)
 	}
+	if err := s.PutNameStats(ctx, schema.NameStats{Minute: begin, Node: "n", Kind: schema.ByHost, Written: begin.UnixMicro()}); err != nil {
+		t.Fatalf("PutNameStats = %v", err)
+	}
 	for _, step := range []struct {
 		name         string
 		expire, look time.Time
@@ -49,6 +52,10 @@ func TestExpireRemovesWhatWasOnlyTold(t *testing.T) {
 		got, err := s.Stats(ctx, schema.StatsHour(begin))
 		if err != nil || len(got) != step.stats {
 			t.Errorf("%s: Stats = %d, %v; want %d", step.name, len(got), err, step.stats)
+		}
+		names, err := s.NameStats(ctx, schema.ByHost, schema.StatsHour(begin), begin)
+		if err != nil || len(names) != step.stats {
+			t.Errorf("%s: NameStats = %d, %v; want %d", step.name, len(names), err, step.stats)
 		}
 	}
 }

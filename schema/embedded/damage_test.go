@@ -55,7 +55,11 @@ func (d damaged) Damage(t *testing.T, c schematest.Cell, text []byte) {
 		key = deadKey(c.Tenant, c.Run)
 		at = map[string]column{"last": colLast, "fate": colResolution}[c.Column]
 	case "stats":
-		key = append(appendInt(appendInt([]byte{byte(tableStats)}, int64(schema.StatsHour(c.Minute))), c.Minute.UnixMilli()), c.Name...)
+		prefix := statsHour(schema.StatsHour(c.Minute))
+		if c.Kind != "" {
+			prefix = nameStatsHour(c.Kind, schema.StatsHour(c.Minute))
+		}
+		key = append(appendInt(prefix, c.Minute.UnixMilli()), c.Name...)
 	case "audit":
 		key = appendNewestFirst(auditPrefix(c.Tenant, schema.AuditDay(c.Audit.Time())), c.Audit)
 	case "operations":

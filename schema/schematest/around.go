@@ -396,24 +396,6 @@ func (a *around) TouchAPIKey(ctx context.Context, hash schema.KeyHash, at time.T
 	return put(ctx, a, "TouchAPIKey", func(ctx context.Context) error { return a.inner.TouchAPIKey(ctx, hash, at) })
 }
 
-func (a *around) PutAudit(ctx context.Context, entries []schema.AuditEntry) error {
-	return putBatch(ctx, a, "PutAudit", entries, a.inner.PutAudit)
-}
-
-func (a *around) Audit(ctx context.Context, tenant string, day int, before schema.AuditID, limit int) ([]schema.AuditEntry, error) {
-	return read(ctx, a, "Audit", limit, func(ctx context.Context) ([]schema.AuditEntry, error) {
-		return a.inner.Audit(ctx, tenant, day, before, limit)
-	})
-}
-
-func (a *around) PutStats(ctx context.Context, m schema.MinuteStats) error {
-	return put(ctx, a, "PutStats", func(ctx context.Context) error { return a.inner.PutStats(ctx, m) })
-}
-
-func (a *around) Stats(ctx context.Context, hour int) ([]schema.MinuteStats, error) {
-	return read(ctx, a, "Stats", 1, func(ctx context.Context) ([]schema.MinuteStats, error) { return a.inner.Stats(ctx, hour) })
-}
-
 func (a *around) PutOperation(ctx context.Context, op schema.Operation) error {
 	return put(ctx, a, "PutOperation", func(ctx context.Context) error { return a.inner.PutOperation(ctx, op) })
 }

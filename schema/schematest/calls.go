@@ -118,14 +118,18 @@ func (b *bench) calls() map[string]func(ctx context.Context) error {
 		"Audit":             of(func(ctx context.Context) (any, error) { return s.Audit(ctx, t, 1, schema.AuditID{}, 1) }),
 		"PutStats":          func(ctx context.Context) error { return s.PutStats(ctx, schema.MinuteStats{Minute: b.now, Node: t}) },
 		"Stats":             of(func(ctx context.Context) (any, error) { return s.Stats(ctx, 1) }),
-		"PutOperation":      func(ctx context.Context) error { return s.PutOperation(ctx, op) },
-		"CancelOperation":   func(ctx context.Context) error { return s.CancelOperation(ctx, t, op.ID, b.cancel("me")) },
-		"Operation":         of(func(ctx context.Context) (any, error) { return s.Operation(ctx, t, op.ID) }),
-		"Operations":        of(func(ctx context.Context) (any, error) { return s.Operations(ctx, t, op.ID, 1) }),
-		"OpenOperations":    of(func(ctx context.Context) (any, error) { return s.OpenOperations(ctx, 1) }),
-		"PutDeadLetters":    func(ctx context.Context) error { return s.PutDeadLetters(ctx, []schema.DeadLetter{letter}) },
-		"DeadLetter":        of(func(ctx context.Context) (any, error) { return s.DeadLetter(ctx, t, letter.Run) }),
-		"DeadLetters":       of(func(ctx context.Context) (any, error) { return s.DeadLetters(ctx, t, letter.Day(), schema.RunID{}, 1) }),
+		"PutNameStats": func(ctx context.Context) error {
+			return s.PutNameStats(ctx, schema.NameStats{Minute: b.now, Node: t, Kind: schema.ByTask})
+		},
+		"NameStats":       of(func(ctx context.Context) (any, error) { return s.NameStats(ctx, schema.ByTask, 1, b.now) }),
+		"PutOperation":    func(ctx context.Context) error { return s.PutOperation(ctx, op) },
+		"CancelOperation": func(ctx context.Context) error { return s.CancelOperation(ctx, t, op.ID, b.cancel("me")) },
+		"Operation":       of(func(ctx context.Context) (any, error) { return s.Operation(ctx, t, op.ID) }),
+		"Operations":      of(func(ctx context.Context) (any, error) { return s.Operations(ctx, t, op.ID, 1) }),
+		"OpenOperations":  of(func(ctx context.Context) (any, error) { return s.OpenOperations(ctx, 1) }),
+		"PutDeadLetters":  func(ctx context.Context) error { return s.PutDeadLetters(ctx, []schema.DeadLetter{letter}) },
+		"DeadLetter":      of(func(ctx context.Context) (any, error) { return s.DeadLetter(ctx, t, letter.Run) }),
+		"DeadLetters":     of(func(ctx context.Context) (any, error) { return s.DeadLetters(ctx, t, letter.Day(), schema.RunID{}, 1) }),
 		"Resolutions": of(func(ctx context.Context) (any, error) {
 			return s.Resolutions(ctx, t, letter.Day(), []schema.RunID{letter.Run})
 		}),

@@ -3,6 +3,7 @@ package schematest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ type Cell struct {
 	Audit        schema.AuditID
 	Hash         schema.KeyHash
 	Minute       time.Time
+	Kind         schema.StatsKind // of counts by name; "": of all runs together
 }
 
 // Damager is a store whose cells a test can overwrite, as another version or an accident would.
@@ -279,6 +281,15 @@ var damageRules = []damageRule{
 		all, err := b.store.Stats(b.ctx, schema.StatsHour(minute))
 		if err != nil || len(all) < 1 {
 			b.Errorf("Stats = %+v, %v; want the other's", all, err)
+		}
+		b.must(b.store.PutNameStats(b.ctx, b.nameStats(minute, "-bad", 1)), "PutNameStats")
+		good := b.nameStats(minute, "-good", 2)
+		b.must(b.store.PutNameStats(b.ctx, good), "PutNameStats")
+		damage(Cell{Table: "stats", Column: "counts", Minute: minute, Name: b.tenant + "-bad", Kind: schema.ByTask})
+		names, err := b.store.NameStats(b.ctx, schema.ByTask, schema.StatsHour(minute), minute)
+		good.Written = 0
+		if err != nil || !slices.ContainsFunc(names, func(n schema.NameStats) bool { return fmt.Sprint(n) == fmt.Sprint(good) }) {
+			b.Errorf("NameStats = %+v, %v; want the other's", names, err)
 		}
 		var entries []schema.AuditEntry
 		for i := range uint16(2) {
