@@ -2,10 +2,13 @@ package dispatcher
 
 import (
 	"context"
+	"maps"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer/tally"
 	"carillon.dev/carillon/dispatcher/depth"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
@@ -46,6 +49,7 @@ func pass(ctx context.Context, s *shard, entries []schema.Entry, notices []schem
 func passable(t testing.TB, r *rig, n int) (*shard, []schema.Entry, []schema.Notice, time.Time) {
 	d := r.idle()
 	d.queue = &benchQueue{Queue: r.conn}
+	d.tally = tally.New()
 	s := r.shardOf(d, 0)
 	now := time.Now()
 	entries, notices := make([]schema.Entry, n), make([]schema.Notice, n)
@@ -58,6 +62,38 @@ func passable(t testing.TB, r *rig, n int) (*shard, []schema.Entry, []schema.Not
 
 func refilled(d *Dispatcher) {
 	d.depth.SetBudget(depth.Subject{Lane: 0, Priority: schema.Normal}, 1<<30)
+}
+
+// TestWhatIsPublishedIsCountedByName: once, whatever the lots, and not what was published before.
+func TestWhatIsPublishedIsCountedByName(t *testing.T) {
+	r := newRig(t, 1)
+	defer r.close()
+	const n = 1000
+	s, entries, notices, now := passable(t, r, n)
+	refilled(s.d)
+	for i := range entries {
+		e := r.entry(now, 0, schema.Spec{Tenant: "a", Task: "one"})
+		if i%10 == 0 {
+			e = r.entry(now, 0, schema.Spec{Tenant: "b", Task: strconv.Itoa(i % 200)})
+		}
+		entries[i], notices[i] = e, schema.Notice{Entry: e.ID, Run: e.ID, Attempt: 1}
+	}
+	pass(t.Context(), s, entries, notices, now)
+	again := r.entry(now, 0, schema.Spec{Tenant: "c"})
+	s.publish.redispatch(again, now, now)
+	s.publish.flush(t.Context(), now)
+	due := make(map[string]int64)
+	for _, kind := range []schema.StatsKind{schema.ByTenant, schema.ByTask} {
+		for _, c := range s.d.tally.Names(kind).Names {
+			due[string(kind)+" "+c.Tenant] += c.Due
+		}
+	}
+	if want := map[string]int64{"tenant a": 900, "tenant b": 100, "task a": 900, "task b": 100}; !maps.Equal(due, want) {
+		t.Errorf("counted were %v, want %v", due, want)
+	}
+	if published := counted(t, s.d.metrics.published.WithLabelValues(string(schema.Normal))); published != n+1 {
+		t.Errorf("published were %v, want %d", published, n+1)
+	}
 }
 
 // TestAllocationsOfARun: from the scan to the notice a run costs its envelope, what is remembered

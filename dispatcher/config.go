@@ -10,6 +10,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/orchestration"
+	"carillon.dev/carillon/bucketer/tally"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/ring"
 	"carillon.dev/carillon/schema"
@@ -171,8 +172,9 @@ type Config struct {
 	Queue       Queue
 	Ring        Ring
 	Writer      Writer
-	Tenants     Tenants // nil: all have the same weight
-	Rates       Rates   // nil: no task has one
+	Tenants     Tenants      // nil: all have the same weight
+	Rates       Rates        // nil: no task has one
+	Tally       *tally.Tally // counts by name what is handed to executors; nil: nobody does
 	Halt        *bucketer.Halt
 	Now         func() time.Time // default time.Now
 	Logger      *slog.Logger

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/tally"
 	"carillon.dev/carillon/dispatcher/depth"
 	"carillon.dev/carillon/dispatcher/ratelimit"
 	"carillon.dev/carillon/schema"
@@ -34,6 +35,7 @@ type Dispatcher struct {
 	now               func() time.Time
 	log               *slog.Logger
 	metrics           *metrics
+	tally             *tally.Tally
 
 	depth       *depth.Controller
 	rateLimiter *ratelimit.Limiter
@@ -71,7 +73,7 @@ func New(c Config) (*Dispatcher, error) {
 	return &Dispatcher{
 		name: c.Name, incarnation: c.Incarnation, lanes: max(c.Lanes, 1),
 		store: c.Store, queue: c.Queue, ring: c.Ring, writer: c.Writer, tenants: c.Tenants, rates: c.Rates,
-		halt: c.Halt, now: c.Now, log: c.Logger, metrics: newMetrics(c.Registerer),
+		halt: c.Halt, now: c.Now, log: c.Logger, metrics: newMetrics(c.Registerer), tally: c.Tally,
 		depth: depth.New(), rateLimiter: ratelimit.New(), spillRate: rate.NewLimiter(spillRows, spillBurst), lateRate: rate.NewLimiter(lateSteps, lateSteps),
 		live: bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), fronts: newFronts(),
 		unread:       unreadRows{byShard: make(map[schema.Shard]unread)},

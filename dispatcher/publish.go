@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"carillon.dev/carillon/bucketer/tally"
 	"carillon.dev/carillon/dispatcher/depth"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/shardstate"
@@ -13,12 +14,17 @@ import (
 // publisher hands what is due to the queue, as far as the budget reaches.
 type publisher struct {
 	*shard
-	starved time.Time // when the budget last refused an entry that is on time
+	starved time.Time   // when the budget last refused an entry that is on time
+	lots    []tally.Lot // published and not counted by name yet, at most maxLots
 }
+
+// maxLots bounds the lots that are counted by name under one lock.
+const maxLots = 64
 
 // flush publishes what is due, a chunk of it at most; what the budget refuses is queued. It returns
 // when it is to be called again; zero = nothing waits for its time.
 func (w *publisher) flush(ctx context.Context, now time.Time) (wake time.Time) {
+	defer w.count()
 	leads := w.d.depth.Leads(w.lane)
 	for n := 0; ctx.Err() == nil; n++ {
 		p := w.state.Due(now.Add(flushSlack), &leads)
@@ -117,7 +123,31 @@ func (w *publisher) send(ctx context.Context, p *shardstate.Pending, now time.Ti
 		return false
 	}
 	w.d.metrics.published.WithLabelValues(string(p.Priority)).Inc()
+	if !p.Env.Redispatch {
+		w.noteDue(&p.Env.Entry.Spec)
+	}
 	return true
+}
+
+// noteDue notes an entry that was published for the first time. Those of equal names that follow
+// each other are one lot.
+func (w *publisher) noteDue(spec *schema.Spec) {
+	k := tally.KeyOf(spec, "")
+	if n := len(w.lots); n > 0 && w.lots[n-1].Key == k {
+		w.lots[n-1].Due++
+		return
+	}
+	if len(w.lots) == maxLots {
+		w.count()
+	}
+	w.lots = append(w.lots, tally.Lot{Key: k, Due: 1})
+}
+
+// count counts what was noted.
+func (w *publisher) count() {
+	w.d.tally.Due(w.lots)
+	clear(w.lots) // they hold names
+	w.lots = w.lots[:0]
 }
 
 // confirmed notes where a publication lies, or has it published again.

@@ -81,6 +81,7 @@ type execution struct {
 	cellSent   bool          // the session cell was given to the recorder …
 	cellHeld   bool          // … and the store has it
 	knownAfter time.Duration // so long after the start the store knew of it; 0: not yet
+	counted    bool          // its start was counted by name, or will be with its cell
 	stop       context.CancelCauseFunc
 	report     *report // what the callee tells; nil: nothing yet
 
@@ -256,7 +257,14 @@ func (a *attempt) execute(ctx, attempts context.Context, withCell bool) {
 		return
 	}
 	if a.basis.number == 1 {
-		x.metrics.lateness.Observe(a.start.now.Sub(a.entry.LatenessFrom()).Seconds())
+		late := a.start.now.Sub(a.entry.LatenessFrom())
+		x.metrics.lateness.Observe(late.Seconds())
+		if withCell || a.lease.guarded { // a plain start is counted with its record or its cell
+			a.mu.Lock()
+			a.counted = true
+			a.mu.Unlock()
+			x.recorder.countStart(a.entry, work.HTTP, late)
+		}
 	}
 	res := target.Result{Outcome: schema.Failed, Final: true}
 	if work.fault != nil {

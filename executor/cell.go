@@ -111,9 +111,13 @@ func (a *attempt) tend(now time.Time) {
 			long = false
 		}
 	}
+	var counts toCount
+	if long {
+		counts.start, a.counted = a.number == 1 && !a.counted, true
+	}
 	a.mu.Unlock()
 	if long {
-		a.x.recorder.put(pendingWrite{entry: *a.entry, attempt: a.cell(now), then: a.noted})
+		a.x.recorder.put(pendingWrite{entry: *a.entry, attempt: a.cell(now), then: a.noted, counts: counts, http: a.work.HTTP})
 	} else if known {
 		a.ack()
 	}

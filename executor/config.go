@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/tally"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
@@ -177,7 +178,9 @@ type Config struct {
 	// Signals tells other executors that slots of a task's limit are wanted here, or were given up;
 	// nil: they find out within seconds.
 	Signals bucketer.Signaller
-	Halt    *bucketer.Halt
+	// Tally counts runs by tenant, task, job and host; nil: nobody does.
+	Tally *tally.Tally
+	Halt  *bucketer.Halt
 	// MaxOutput is how much of an attempt's output is kept, bytes; default DefaultMaxOutput.
 	MaxOutput int
 	// DrainTimeout bounds how long a stop waits for attempts under way; default 30 s.

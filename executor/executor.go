@@ -112,7 +112,7 @@ func New(c Config) (*Executor, error) {
 				return err
 			},
 		}),
-		recorder:   newRecorder(c.Writer, c.Notices, c.Logger, m, min(recordLast, c.DrainTimeout)),
+		recorder:   newRecorder(c.Writer, c.Notices, c.Logger, m, c.Tally, min(recordLast, c.DrainTimeout)),
 		reporter:   newReporter(c.Writer, c.Now, c.Logger, m),
 		admission:  controller,
 		quotas:     quotas,

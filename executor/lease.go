@@ -200,7 +200,7 @@ func (l *runLease) failRun(err error) {
 	x.log.Error("a claim cannot be understood: its run has failed", "run", a.entry.Run(), "err", err)
 	rec := schema.Record{Outcome: schema.Failed, Final: true, Error: "its claim cannot be understood: " + err.Error()}
 	x.metrics.outcomes.WithLabelValues(string(rec.Outcome)).Inc()
-	a.put(x.writer.NotStarted(*a.entry, rec, x.now()))
+	a.put(x.writer.NotStarted(*a.entry, rec, x.now()), toCount{end: true})
 }
 
 // read reads the run's lease; one without a row is zero.
@@ -238,6 +238,7 @@ func (l *runLease) endLost(ctx context.Context, lease schema.Lease, c schema.Cla
 	switch {
 	case err == nil:
 		x.metrics.outcomes.WithLabelValues(string(schema.Lost)).Inc()
+		x.recorder.countLost(l.a.entry, 1)
 	case !errors.Is(err, schema.ErrConflict):
 		return lease, err
 	}
@@ -358,10 +359,10 @@ func (l *runLease) commit(ctx context.Context, row schema.Attempt) {
 	switch {
 	case err == nil && row.Record.Outcome == schema.Lost && !row.Record.Final: // this very entry starts again
 		x.metrics.outcomes.WithLabelValues(string(schema.Lost)).Inc()
-		x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, then: a.giveBack})
+		x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, then: a.giveBack, counts: toCount{end: true}, http: a.work.HTTP})
 	case err == nil:
 		x.metrics.outcomes.WithLabelValues(string(row.Record.Outcome)).Inc()
-		a.put(row)
+		a.put(row, toCount{end: true})
 	case errors.Is(err, schema.ErrConflict):
 		x.metrics.outcomes.WithLabelValues(string(schema.Superseded)).Inc()
 		x.log.Warn("an outcome counts for nothing: the claim was taken", "run", row.Run, "attempt", row.Number, "outcome", row.Record.Outcome)
@@ -372,7 +373,7 @@ func (l *runLease) commit(ctx context.Context, row schema.Attempt) {
 		}
 		decided := c.Attempt(row.Run)
 		decided.Expires = row.Expires
-		a.put(decided)
+		a.put(decided, toCount{})
 	default:
 		x.log.Error("an outcome could not be recorded before the stop: the attempt counts as lost", "run", row.Run, "attempt", row.Number, "err", err)
 		a.giveBack()

@@ -23,6 +23,15 @@ type metrics struct {
 	scriptsLeft    prometheus.Counter
 }
 
+// latenessBuckets returns the fixed classes of lateness, which the counts of minutes have as well.
+func latenessBuckets() []float64 {
+	buckets := make([]float64, len(schema.LatenessBounds))
+	for i, bound := range schema.LatenessBounds {
+		buckets[i] = bound.Seconds()
+	}
+	return buckets
+}
+
 func newMetrics(r prometheus.Registerer) *metrics {
 	opts := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "carillon", Subsystem: "executor", Name: name, Help: help}
@@ -31,8 +40,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "carillon", Subsystem: "executor",
 			Name: "lateness_seconds", Help: "Start of the first attempt after the due time or the acceptance, whichever is later.",
-			Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300},
-			// Classes of a tenth, from 0.1 ms on: what the counts of minutes are made of.
+			Buckets: latenessBuckets(),
+			// Classes of a tenth, from 0.1 ms on: what the ranks of a minute are made of.
 			NativeHistogramBucketFactor: 1.1, NativeHistogramZeroThreshold: 1e-4, NativeHistogramMaxBucketNumber: 400,
 		}),
 		outcomes:       prometheus.NewCounterVec(prometheus.CounterOpts(opts("attempts_total", "Attempts ended, by outcome.")), []string{"outcome"}),

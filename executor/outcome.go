@@ -47,6 +47,7 @@ func (a *attempt) conclude(attempts context.Context, res target.Result) {
 	rec.Doubt = res.Outcome == schema.Succeeded && !a.lease.guarded && a.interfered(now) // a claim excludes interference
 	a.mu.Lock()
 	a.running = false
+	counts := toCount{start: a.number == 1 && !a.counted, end: true}
 	a.mu.Unlock()
 	row := schema.Attempt{
 		Run: e.Run(), Number: a.number, Fence: a.fence, Record: &rec,
@@ -63,7 +64,7 @@ func (a *attempt) conclude(attempts context.Context, res target.Result) {
 		return
 	}
 	x.metrics.outcomes.WithLabelValues(string(res.Outcome)).Inc()
-	a.put(row)
+	a.put(row, counts)
 }
 
 // interrupted ends an attempt that the stop of the executor cut short. It does not count. Its row,
@@ -75,8 +76,11 @@ func (a *attempt) interrupted() {
 	x.metrics.running.Dec()
 	a.mu.Lock()
 	a.running = false
-	cellSent := a.cellSent
+	cellSent, isCounted := a.cellSent, a.counted
 	a.mu.Unlock()
+	if a.number == 1 && !isCounted {
+		x.recorder.countStart(a.entry, a.work.HTTP, a.started.Sub(a.entry.LatenessFrom()))
+	}
 	row := schema.Attempt{
 		Run: a.entry.Run(), Number: a.number, Fence: a.fence, Written: schema.UnstartedAt(a.started), Expires: a.expiry(now),
 		Record: &schema.Record{
@@ -100,17 +104,19 @@ func (a *attempt) notStarted(ctx context.Context, rec schema.Record) {
 		return
 	}
 	a.x.metrics.outcomes.WithLabelValues(string(rec.Outcome)).Inc()
-	a.put(row)
+	a.put(row, toCount{end: true})
 }
 
 // put hands a row to the recorder. The message ends when the row and what follows are held. Until
 // then it takes no room in hand (reserveRoom), so if no attempt waits for a slot more is fetched,
 // for 1/refillPart of maxInHand at a time.
-func (a *attempt) put(row schema.Attempt) {
+func (a *attempt) put(row schema.Attempt, counts toCount) {
 	a.mu.Lock()
 	cellSent := a.cellSent
 	a.mu.Unlock()
-	a.x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, notify: true, hasCell: cellSent, then: a.finish})
+	a.x.recorder.put(pendingWrite{
+		entry: *a.entry, attempt: row, notify: true, hasCell: cellSent, then: a.finish, counts: counts, http: a.work.HTTP,
+	})
 	if x := a.x; x.endedAttempts.Add(1)%int64(max(x.maxInHand/refillPart, 1)) == 0 && x.slots.Unwanted() {
 		x.wakePuller()
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/tally"
 	"carillon.dev/carillon/schema"
 )
 
@@ -21,6 +22,24 @@ type pendingWrite struct {
 	notify   bool
 	recorded bool // the store has the row: only what follows it is repeated
 	hasCell  bool // the row has a session, by which others may find the attempt lost
+
+	counts toCount
+	http   *schema.HTTPTarget // that the attempt called, or was to; nil: none, or not known
+}
+
+// toCount says what of a write is counted by name, once the store has it.
+type toCount struct {
+	start bool // the first start of the run
+	end   bool // how the attempt ended, or that nothing started
+}
+
+// key returns by which names the run is counted.
+func (w *pendingWrite) key() tally.Key {
+	url := ""
+	if w.http != nil {
+		url = w.http.URL
+	}
+	return tally.KeyOf(&w.entry.Spec, url)
 }
 
 // succeeded reports whether the record is a success, and surely the only word on the run's end. Then
@@ -37,6 +56,7 @@ type recorder struct {
 	notices  schema.Notices
 	log      *slog.Logger
 	metrics  *metrics
+	tally    *tally.Tally
 	drainFor time.Duration // how long the stop waits for what cannot be recorded
 
 	mu        sync.Mutex
@@ -51,9 +71,9 @@ type recorder struct {
 	writers   sync.WaitGroup
 }
 
-func newRecorder(w Writer, n schema.Notices, log *slog.Logger, m *metrics, patient time.Duration) *recorder {
+func newRecorder(w Writer, n schema.Notices, log *slog.Logger, m *metrics, t *tally.Tally, patient time.Duration) *recorder {
 	return &recorder{
-		writer: w, notices: n, log: log, metrics: m, drainFor: patient, waiting: make(map[schema.Partition][]pendingWrite),
+		writer: w, notices: n, log: log, metrics: m, tally: t, drainFor: patient, waiting: make(map[schema.Partition][]pendingWrite),
 		wake: make(chan struct{}, 1), soon: make(chan struct{}, 1), tokens: make(chan struct{}, recordWriters),
 	}
 }
@@ -202,6 +222,7 @@ func (r *recorder) write(ctx context.Context, batch []pendingWrite) {
 	for s, n := range notices {
 		r.notices.Done(s, n)
 	}
+	r.countByName(done)
 	for _, w := range done {
 		r.count(&w, -1)
 		w.then()
@@ -211,6 +232,51 @@ func (r *recorder) write(ctx context.Context, batch []pendingWrite) {
 		return
 	}
 	r.failing.Store(false)
+}
+
+// countByName counts what is held, under one lock.
+func (r *recorder) countByName(done []pendingWrite) {
+	b := r.tally.Begin()
+	defer b.End()
+	for i := range done {
+		w := &done[i]
+		if !w.counts.start && !w.counts.end {
+			continue
+		}
+		k := w.key()
+		if w.counts.start {
+			b.Start(&k, w.started().Sub(w.entry.LatenessFrom()))
+		}
+		if rec := w.attempt.Record; w.counts.end && rec != nil {
+			b.Ended(&k, rec.Outcome, !rec.Next.IsZero())
+		}
+	}
+}
+
+// countStart counts the first start of a run by name.
+func (r *recorder) countStart(e *schema.Entry, http *schema.HTTPTarget, late time.Duration) {
+	k := (&pendingWrite{entry: *e, http: http}).key()
+	b := r.tally.Begin()
+	defer b.End()
+	b.Start(&k, late)
+}
+
+// countLost counts attempts of a run by name whose sessions were declared dead.
+func (r *recorder) countLost(e *schema.Entry, n int) {
+	k := (&pendingWrite{entry: *e}).key()
+	b := r.tally.Begin()
+	defer b.End()
+	for range n {
+		b.Ended(&k, schema.Lost, false)
+	}
+}
+
+// started returns when the attempt was started.
+func (w *pendingWrite) started() time.Time {
+	if w.attempt.Record != nil {
+		return w.attempt.Record.Started
+	}
+	return w.attempt.Session.Started
 }
 
 // record writes the rows of a batch that the store does not have yet.

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/tally"
 	"carillon.dev/carillon/schema"
 )
 
@@ -50,7 +51,7 @@ func (l *ledger) Done(_ schema.Shard, notices []schema.Notice) {
 }
 
 func (l *ledger) recorder() *recorder {
-	return newRecorder(l, l, slog.New(slog.DiscardHandler), newMetrics(prometheus.NewRegistry()), time.Second)
+	return newRecorder(l, l, slog.New(slog.DiscardHandler), newMetrics(prometheus.NewRegistry()), tally.New(), time.Second)
 }
 
 // wordOf makes the n-th word of a shard.

@@ -18,6 +18,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/engine"
+	"carillon.dev/carillon/bucketer/tally"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
 	"carillon.dev/carillon/executor/target"
@@ -82,6 +83,9 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 		defer func() {
 			for _, stop := range slices.Backward(w.stops) {
 				stop()
+			}
+			for _, n := range w.nodes {
+				n.compareCounts(t)
 			}
 			w.broker.Close()
 			if err := w.store.Close(); err != nil {
@@ -270,7 +274,7 @@ func (w *world) begin(name string, change ...func(*Config)) *node {
 	}
 	c := Config{
 		Name: name, Store: w.store, Writer: b, Tasks: b.TaskCache(), Queue: n.conn, Notices: w, Targets: target.Set{HTTP: w, NATS: w, Lambda: w}, Signals: n.conn,
-		Halt: halt, Now: now, Logger: slog.New(slog.DiscardHandler),
+		Halt: halt, Now: now, Logger: slog.New(slog.DiscardHandler), Tally: tally.New(),
 	}
 	for _, f := range change {
 		f(&c)
@@ -299,6 +303,48 @@ func (w *world) begin(name string, change ...func(*Config)) *node {
 	w.nodes = append(w.nodes, n)
 	time.Sleep(time.Second) // it has its session, and asks for messages
 	return n
+}
+
+// compareCounts compares what a node that has ended counted by name with its metrics.
+func (n *node) compareCounts(t *testing.T) {
+	t.Helper()
+	if left := n.recorder.unwritten.Load(); left > 0 {
+		t.Logf("counts are not compared: %d rows were not written before the stop", left)
+		return
+	}
+	var got schema.Counts
+	for _, s := range n.recorder.tally.Take() {
+		if s.Kind == schema.ByTenant {
+			for i := range s.Names {
+				got.Add(&s.Names[i].Counts)
+			}
+		}
+	}
+	outcomes := func(all ...schema.Outcome) (n64 int64) {
+		for _, o := range all {
+			n64 += int64(counted(t, n.metrics.outcomes.WithLabelValues(string(o))))
+		}
+		return n64
+	}
+	var lateness dto.Metric
+	if err := n.metrics.lateness.Write(&lateness); err != nil {
+		t.Fatalf("read the metric: %v", err)
+	}
+	want := schema.Counts{
+		Started: int64(lateness.GetHistogram().GetSampleCount()), Succeeded: outcomes(schema.Succeeded), // #nosec G115 -- few
+		Failed: outcomes(schema.Failed, schema.TimedOut, schema.Lost), Missed: outcomes(schema.Missed),
+	}
+	for i, below := 0, uint64(0); i < len(want.Lateness); i++ {
+		upTo := lateness.GetHistogram().GetSampleCount()
+		if buckets := lateness.GetHistogram().GetBucket(); i < len(buckets) {
+			upTo = buckets[i].GetCumulativeCount()
+		}
+		want.Lateness[i], below = int64(upTo-below), upTo // #nosec G115 -- few
+	}
+	want.Retried, want.MaxLateness = got.Retried, got.MaxLateness
+	if got != want {
+		t.Errorf("by name were counted %+v, in all %+v", got, want)
+	}
 }
 
 // entry makes an entry due at at, to the ms, and holds it in the store.
