@@ -36,6 +36,8 @@
 //	keys.go                API keys: made, found, revoked
 //	signing.go, keyring.go keys that sign calls; how secrets are sealed
 //	secrets.go, uses.go    secrets that calls are made with; how their uses are noted
-//	audit.go, stats.go     the audit log; counts of each minute
+//	audit.go               the audit log
+//	stats.go, top.go       counts of each minute: of all runs, of a tenant, by name
+//	upcoming.go, estimate.go   about how many runs are due in coming minutes
 //	cache.go               what a node remembers for some seconds
 package admin

@@ -19,7 +19,9 @@ var (
 	_ Tenants = (*admin.Tenants)(nil)
 	_ Quotas  = (*admin.Tenants)(nil)
 	_ Audit   = (*admin.Audit)(nil)
-	_ Stats   = admin.Stats{}
+	_ Stats   = (*admin.Stats)(nil)
+
+	_ Upcoming = (*admin.Upcoming)(nil)
 )
 
 // adminStub keeps keys, tenants, quotas, the audit log and counts in memory.
@@ -29,8 +31,16 @@ type adminStub struct {
 	tenants map[string]schema.Tenant
 	acts    []admin.AuditEvent
 	minutes []admin.Minute
-	made    int
-	err     error
+	top     admin.Top
+	coming  admin.Forecast
+	missing []string // nodes that did not tell
+
+	askedMinutes admin.MinutesQuery
+	askedTop     admin.TopQuery
+	askedFrom    time.Time
+	askedCount   int
+	made         int
+	err          error
 
 	signing Signing
 	secrets Secrets
@@ -56,7 +66,7 @@ func (o *adminStub) desk(c *Config, d *Deps) {
 
 // deps gives a node everything that the stub keeps.
 func (o *adminStub) deps(_ *Config, d *Deps) {
-	d.Keys, d.Tenants, d.Quotas, d.Audit, d.Stats = o, o, o, o, o
+	d.Keys, d.Tenants, d.Quotas, d.Audit, d.Stats, d.Upcoming = o, o, o, o, o, o
 	d.Signing, d.Secrets = o.signing, o.secrets
 }
 
@@ -226,6 +236,23 @@ func (o *adminStub) Entries(_ context.Context, q admin.AuditQuery, pos *admin.Au
 	return o.entries, nil, o.err
 }
 
-func (o *adminStub) Minutes(context.Context, time.Time, time.Time) ([]admin.Minute, error) {
-	return o.minutes, o.err
+func (o *adminStub) Minutes(_ context.Context, q admin.MinutesQuery) ([]admin.Minute, []string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.askedMinutes = q
+	return o.minutes, o.missing, o.err
+}
+
+func (o *adminStub) Top(_ context.Context, q admin.TopQuery) (admin.Top, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.askedTop = q
+	return o.top, o.err
+}
+
+func (o *adminStub) Forecast(_ context.Context, from time.Time, count int) (admin.Forecast, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.askedFrom, o.askedCount = from, count
+	return o.coming, o.err
 }

@@ -151,23 +151,6 @@ func TestTheLogIsAnswered(t *testing.T) {
 	doProblem(t, hs, call{method: "GET", path: "/v1/audit?limit=2&actor=you&object=task/&cursor=" + page.NextCursor + "x"}, 422)
 }
 
-func TestCountsAreAnswered(t *testing.T) {
-	o := newAdminStub()
-	hs := serve(t, newStub(), o.deps)
-	o.minutes = []admin.Minute{
-		{Minute: testNow, Due: 1, Started: 2, Succeeded: 3, Failed: 4, Missed: 5, Retried: 6, Lateness: admin.Lateness{
-			{UpTo: schema.Duration(1500 * time.Microsecond), Count: 99}, {UpTo: schema.Duration(time.Second), Count: 1},
-		}},
-		{Minute: testNow.Add(time.Minute)},
-	}
-	_, _, text := do(t, hs, call{method: "GET", path: "/v1/stats"})
-	want := `{"items":[{"minute":"2026-11-21T09:30:00.000Z","due":1,"started":2,"succeeded":3,"failed":4,"missed":5,"retried":6,"lateness":{"p50_ms":1.5,"p99_ms":1.5,"max_ms":1000}},` +
-		`{"minute":"2026-11-21T09:31:00.000Z","due":0,"started":0,"succeeded":0,"failed":0,"missed":0,"retried":0}]}` + "\n"
-	if string(text) != want {
-		t.Errorf("GET /v1/stats = %s, want %s", text, want)
-	}
-}
-
 // Whatever starts runs is held to the quota of runs.
 func TestWhatStartsRunsIsHeldToTheQuota(t *testing.T) {
 	b, o := newStub(), newAdminStub()

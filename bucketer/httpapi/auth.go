@@ -95,7 +95,7 @@ func (s *Server) accessOf(method, route string) (access, bool) {
 		return access{role: schema.Admin}, true
 	case under("/v1/tenants") && !reads: // a tenant's own admin must not raise its quotas
 		return access{role: schema.Admin, system: true}, true
-	case under("/v1/cluster"), under("/v1/stats"):
+	case under("/v1/cluster"), under(upcomingPath): // counts of one's own tenant are for every key
 		return access{role: schema.Viewer, system: true}, true
 	case reads:
 		return access{role: schema.Viewer}, true

@@ -51,7 +51,7 @@ func TestEveryRouteAsksForAKey(t *testing.T) {
 		"POST /v1/signing-keys": "admin", "GET /v1/signing-keys": "admin", "DELETE /v1/signing-keys/:name": "admin", "POST /v1/signing-keys/:name/rotate": "admin",
 		"PUT /v1/secrets/:name": "admin", "DELETE /v1/secrets/:name": "admin",
 		"GET /v1/targets": "viewer", "POST /v1/targets/reset": "operator",
-		"PUT /v1/tenants/:name": "system/admin", "GET /v1/cluster": "system/viewer", "GET /v1/stats": "system/viewer",
+		"PUT /v1/tenants/:name": "system/admin", "GET /v1/cluster": "system/viewer", "GET /v1/stats/upcoming": "system/viewer",
 		"POST /v1/schedules/preview": "viewer",
 	}
 	b, o := newStub(), newAdminStub()

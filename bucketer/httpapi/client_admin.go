@@ -125,13 +125,3 @@ func (c *Client) Audit(ctx context.Context, q AuditQuery) iter.Seq2[AuditEntry, 
 		eachItem(ctx, c, "/v1/audit", params, q.Limit, yield)
 	}
 }
-
-// Stats returns what the cluster did in the minutes from ≤ minute < to, at most 24 h.
-func (c *Client) Stats(ctx context.Context, from, to time.Time) ([]MinuteStats, error) {
-	var out struct {
-		Items []MinuteStats `json:"items"`
-	}
-	params := url.Values{"from": {from.UTC().Format(time.RFC3339Nano)}, "to": {to.UTC().Format(time.RFC3339Nano)}}
-	_, err := c.call(ctx, ask{method: http.MethodGet, path: "/v1/stats?" + params.Encode(), repeatable: true}, &out)
-	return out.Items, err
-}

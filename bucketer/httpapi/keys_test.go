@@ -133,6 +133,15 @@ func TestWrongRequestsAboutKeysAndTenants(t *testing.T) {
 		{"window", "GET", "/v1/stats?from=2026-11-20T09:00:00Z&to=2026-11-21T10:00:00Z", ``, 422, []string{"query.to"}},
 		{"window", "GET", "/v1/stats?from=2027-11-20T09:00:00Z", ``, 422, []string{"query.to"}},
 		{"time", "GET", "/v1/stats?from=yesterday", ``, 422, []string{"query.from"}},
+		{"scope", "GET", "/v1/stats?scope=mine", ``, 422, []string{"query.scope"}},
+		{"by what", "GET", "/v1/stats/top", ``, 422, []string{"query.by"}},
+		{"by what", "GET", "/v1/stats/top?by=team", ``, 422, []string{"query.by"}},
+		{"all wrong", "GET", "/v1/stats/top?by=&limit=501&from=1&scope=x&order=name", ``, 422, []string{"query.by", "query.limit", "query.from", "query.scope", "query.order"}},
+		{"window", "GET", "/v1/stats/top?by=job&from=2026-11-20T09:00:00Z&to=2026-11-21T10:00:00Z", ``, 422, []string{"query.to"}},
+		{"minutes", "GET", "/v1/stats/upcoming?minutes=0", ``, 422, []string{"query.minutes"}},
+		{"minutes", "GET", "/v1/stats/upcoming?minutes=1441", ``, 422, []string{"query.minutes"}},
+		{"past", "GET", "/v1/stats/upcoming?from=2026-11-21T08:29:59Z", ``, 422, []string{"query.from"}},
+		{"future", "GET", "/v1/stats/upcoming?from=2037-01-01T00:00:00Z", ``, 422, []string{"query.from"}},
 		{"unknown", "GET", "/v1/audit?who=me", ``, 422, []string{"query.who"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

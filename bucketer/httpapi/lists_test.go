@@ -47,7 +47,7 @@ func TestAnEmptyListIsNotNull(t *testing.T) {
 			p := p.(map[string]any)
 			window := o.path == "/v1/runs" && (p["name"] == "from" || p["name"] == "to") // unless an event is asked for
 			if (p["required"] == true || window) && p["in"] == "query" {
-				query.Set(p["name"].(string), map[string]string{"from": "2026-11-21T09:00:00Z", "to": "2026-11-21T09:30:00Z"}[p["name"].(string)])
+				query.Set(p["name"].(string), map[string]string{"from": "2026-11-21T09:00:00Z", "to": "2026-11-21T09:30:00Z", "by": "job"}[p["name"].(string)])
 			}
 		}
 		path := o.path

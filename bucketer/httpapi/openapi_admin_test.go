@@ -90,7 +90,16 @@ func TestDocumentOfTheOfficeAgreesWithTheServer(t *testing.T) {
 	}
 	o := newAdminStub()
 	o.entries = []schema.AuditEntry{{ID: schema.MakeAuditID(testNow, 0, 1), At: testNow, Actor: "me", Action: "update", Object: "task/t", Before: []byte(`{"a":1}`), After: []byte(`"cut…"`)}}
-	o.minutes = []admin.Minute{{Minute: testNow, Due: 1, Lateness: admin.Lateness{{UpTo: schema.Duration(time.Second), Count: 1}}}, {Minute: testNow}}
+	o.minutes = []admin.Minute{
+		{Minute: testNow, Due: 1, Lateness: admin.Lateness{{UpTo: schema.Duration(time.Second), Count: 1}}, Classes: schema.LatenessCounts{9: 1, 16: 1}},
+		{Minute: testNow, Running: true, Partial: true},
+	}
+	counts := schema.Counts{Due: 2, Started: 1, Lateness: schema.LatenessCounts{16: 1}, MaxLateness: schema.Duration(time.Hour)}
+	o.top = admin.Top{
+		Names:  []schema.NameCounts{{Tenant: "a", Name: "n", Job: schema.MakeJobID(testNow, 1, 1), Counts: counts}, {Tenant: "a", Job: schema.MakeJobID(testNow, 1, 2)}},
+		Others: counts,
+	}
+	o.coming = admin.Forecast{Shards: 64, Sampled: 2, AsOf: testNow, Minutes: []admin.ForecastMinute{{Minute: testNow, Known: true}, {Minute: testNow}}}
 	o.signing, o.secrets = &signingDesk{keys: map[string]schema.SigningKey{}}, &secretDesk{secrets: map[string]schema.Secret{}}
 	hs := serve(t, newStub(), o.deps)
 	for _, test := range []struct {
@@ -113,7 +122,11 @@ func TestDocumentOfTheOfficeAgreesWithTheServer(t *testing.T) {
 		{"", "Tenant", "GET", "/v1/tenants/a", ``, 200},
 		{"", "TenantListBody", "GET", "/v1/tenants", ``, 200},
 		{"", "AuditListBody", "GET", "/v1/audit", ``, 200},
-		{"", "StatsAnswerBody", "GET", "/v1/stats", ``, 200},
+		{"", "StatsList", "GET", "/v1/stats", ``, 200},
+		{"", "StatsList", "GET", "/v1/stats?scope=tenant", ``, 200},
+		{"", "TopStats", "GET", "/v1/stats/top?by=job&order=failed&limit=3", ``, 200},
+		{"", "TopStats", "GET", "/v1/stats/top?by=host", ``, 200},
+		{"", "UpcomingRuns", "GET", "/v1/stats/upcoming?minutes=2", ``, 200},
 	} {
 		if test.request != "" {
 			check(test.request, []byte(test.body), true)

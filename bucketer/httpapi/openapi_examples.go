@@ -121,6 +121,29 @@ var schemaExamples = map[string][]string{
 	"Whoami": {`{
 		"tenant":"billing","tenants_all":false,"role":"operator","actor":"deploy","session":true,"auth":true,"read_only":false,
 		"node":"node-1","version":"1.4.0","time":"2026-11-21T09:30:00.000Z"}`},
+	"StatsList": {`{
+		"scope":"all","items":[
+		{"minute":"2026-11-21T09:29:00.000Z","due":120012,"started":120009,"succeeded":119800,"failed":209,"missed":0,"retried":201,"late":3,
+		"lateness":{"p50_ms":1.83,"p99_ms":14.65,"max_ms":1250.2,"classes":[{"up_to_ms":1,"count":20411},{"up_to_ms":2,"count":61120},
+		{"up_to_ms":5,"count":34470},{"up_to_ms":10,"count":2390},{"up_to_ms":20,"count":1615},{"up_to_ms":2000,"count":3}]}},
+		{"minute":"2026-11-21T09:30:00.000Z","due":24012,"started":24001,"succeeded":23990,"failed":11,"missed":0,"retried":11,"late":0,
+		"lateness":{"p50_ms":1.83,"p99_ms":10.36,"max_ms":31.2,"classes":[{"up_to_ms":2,"count":24000},{"up_to_ms":50,"count":1}]},"running":true}],
+		"missing_nodes":[]}`, `{
+		"scope":"tenant","tenant":"shop","items":[
+		{"minute":"2026-11-21T09:29:00.000Z","due":4,"started":4,"succeeded":4,"failed":0,"missed":0,"retried":0,"late":1,
+		"lateness":{"p50_ms":2,"p99_ms":301250,"max_ms":301250,"classes":[{"up_to_ms":2,"count":3},{"count":1}]}}],"missing_nodes":["node-3"]}`},
+	"TopStats": {`{
+		"by":"job","scope":"all","items":[
+		{"name":"nightly-report","tenant":"default","job_id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","due":60,"started":60,"succeeded":12,"failed":48,"missed":0,
+		"retried":40,"late":2,"lateness":{"p50_ms":5,"p99_ms":2000,"max_ms":1250.2}}],
+		"others":{"due":7200,"started":7200,"succeeded":7200,"failed":0,"missed":0,"retried":0,"late":0,"lateness":{"p50_ms":2,"p99_ms":20,"max_ms":31.2}},
+		"kept":50,"complete":false,"missing_nodes":[]}`, `{
+		"by":"host","scope":"tenant","tenant":"shop","items":[
+		{"name":"api.example.com","tenant":"shop","started":60,"succeeded":60,"failed":0,"missed":0,"retried":0,"late":0,"lateness":{"p50_ms":2,"p99_ms":5,"max_ms":3.4}}],
+		"kept":50,"complete":true,"missing_nodes":[]}`},
+	"UpcomingRuns": {`{
+		"items":[{"minute":"2026-11-21T09:30:00.000Z","runs":1200,"estimated":true},{"minute":"2026-11-21T09:31:00.000Z","estimated":false}],
+		"sampled_shards":2,"shards":64,"as_of":"2026-11-21T09:29:47.120Z"}`},
 	"OperationBegun": {`{"id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","matched":1200,"all":true}`},
 	"Operation": {`{
 		"id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","tenant":"default","action":"pause","filter":{"label":"team=billing"},"state":"running","matched":400,

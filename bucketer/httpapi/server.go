@@ -167,6 +167,8 @@ type Deps struct {
 	// is kept.
 	Audit Audit
 	Stats Stats
+	// Upcoming counts what is due in coming minutes. Nil means that nobody does.
+	Upcoming Upcoming
 	// Ready tells how every dependency stands, for /readyz. Nil means that there is none.
 	Ready func(ctx context.Context) []Dependency
 	// Cluster tells what the node sees of its cluster, for /v1/cluster. Nil means that it sees

@@ -409,7 +409,9 @@ func (a *around) Operation(ctx context.Context, tenant string, id schema.Operati
 }
 
 func (a *around) Operations(ctx context.Context, tenant string, before schema.OperationID, limit int) ([]schema.Operation, error) {
-	return read(ctx, a, "Operations", limit, func(ctx context.Context) ([]schema.Operation, error) { return a.inner.Operations(ctx, tenant, before, limit) })
+	return read(ctx, a, "Operations", limit, func(ctx context.Context) ([]schema.Operation, error) {
+		return a.inner.Operations(ctx, tenant, before, limit)
+	})
 }
 
 func (a *around) OpenOperations(ctx context.Context, limit int) ([]schema.OpenOperation, error) {

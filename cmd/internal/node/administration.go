@@ -7,21 +7,25 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/bucketer/tally"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 )
 
-// administration holds API keys, tenants with their quotas, signing keys, secrets, the audit log, and
-// the counts of each minute.
+// administration holds API keys, tenants with their quotas, signing keys, secrets, the audit log, the
+// counts of each minute, and what is due in minutes to come.
 type administration struct {
-	keys    *admin.Keys
-	tenants *admin.Tenants
-	signing *admin.Signing
-	secrets *admin.Secrets
-	audit   *admin.Audit
-	stats   admin.Stats
-	counts  *statsWriter
+	keys     *admin.Keys
+	tenants  *admin.Tenants
+	signing  *admin.Signing
+	secrets  *admin.Secrets
+	audit    *admin.Audit
+	stats    *admin.Stats
+	upcoming *admin.Upcoming
+	tally    *tally.Tally
+	counts   *statsWriter
+	minutes  *minutes
 }
 
 // openAdministration makes the administration. It does no I/O.
@@ -32,14 +36,20 @@ func (n *Node) openAdministration(now func() time.Time) (*administration, error)
 		return nil, fmt.Errorf("secrets.keys: %w", err)
 	}
 	audit := admin.NewAudit(n.store, now, log, n.reg)
+	names := tally.New()
+	counts := &statsWriter{store: n.store, gather: n.reg, tally: names, node: n.cfg.Node.Name, now: now, log: log}
+	asked := &minutes{queue: n.queue, node: n.cfg.Node.Name, members: n.members, counts: counts, log: log}
 	return &administration{
 		keys:    admin.NewKeys(n.store, n.queue, now, log),
 		signing: admin.NewSigning(n.store, keyring, n.queue, now),
 		secrets: admin.NewSecrets(n.store, keyring, n.queue, audit.Note, n.cfg.Node.Name, now, log, n.reg),
 		tenants: admin.NewTenants(n.store, n.queue, now, n.bucketers),
 		audit:   audit,
-		stats:   admin.Stats{Store: n.store},
-		counts:  &statsWriter{store: n.store, gather: n.reg, node: n.cfg.Node.Name, now: now, log: log},
+		stats:   admin.NewStats(admin.StatsConfig{Store: n.store, Ask: asked.ask, Now: now}),
+		upcoming: admin.NewUpcoming(admin.UpcomingConfig{
+			Store: n.store, Shards: n.bucketer.ShardsEver, Now: now, Logger: log,
+		}),
+		tally: names, counts: counts, minutes: asked,
 	}, nil
 }
 
@@ -58,9 +68,10 @@ func (o *administration) run(ctx context.Context) error {
 	noting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var audit, others sync.WaitGroup
-	audit.Go(func() { _ = o.audit.Run(noting) }) // returns nil
-	others.Go(func() { _ = o.keys.Run(ctx) })    // returns nil
-	others.Go(func() { _ = o.secrets.Run(ctx) }) // returns nil
+	audit.Go(func() { _ = o.audit.Run(noting) })  // returns nil
+	others.Go(func() { _ = o.keys.Run(ctx) })     // returns nil
+	others.Go(func() { _ = o.secrets.Run(ctx) })  // returns nil
+	others.Go(func() { _ = o.upcoming.Run(ctx) }) // returns nil
 	others.Go(func() { o.counts.run(ctx) })
 	others.Wait() // at the end, uses of secrets are still to be noted
 	stop()
@@ -75,5 +86,6 @@ func (o *administration) subscriptions(q queue.Signals) []subscription {
 		topic(q, "changed tenants", schema.TopicTenant, o.tenants.Changed),
 		topic(q, "changed signing keys", schema.TopicSigning, o.signing.Changed),
 		topic(q, "changed secrets", schema.TopicSecret, o.secrets.Changed),
+		{"questions about counts", o.minutes.answer},
 	}
 }

@@ -11,9 +11,10 @@
 //	       queue, then store
 //
 // Other files: profiles.go (/debug/pprof/), hosts.go (which hosts a request may name), stats.go
-// (counts of each minute), targets.go (circuit breakers of all executors), signals.go
-// (subscriptions to signals of other nodes), scripts.go (the allow list), cluster.go (what
-// /v1/cluster shows), events.go (events that clients publish on NATS).
+// (counts of each minute), minutes.go (those of the minute under way on all nodes), targets.go
+// (circuit breakers of all executors), ask.go (questions to other nodes), signals.go (subscriptions
+// to signals of other nodes), scripts.go (the allow list), cluster.go (what /v1/cluster shows),
+// events.go (events that clients publish on NATS).
 //
 // # Invariants
 //

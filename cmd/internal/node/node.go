@@ -215,7 +215,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	if n.cfg.Has(config.Dispatcher) {
 		n.dispatcher, err = dispatcher.New(dispatcher.Config{
 			Name: n.cfg.Node.Name, Incarnation: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36), Lanes: n.cfg.NATS.Lanes,
-			Store: n.store, Queue: n.queue, Ring: n.ring, Writer: n.bucketer, Tenants: n.administration.tenants, Rates: n.bucketer, Halt: n.halt,
+			Store: n.store, Queue: n.queue, Ring: n.ring, Writer: n.bucketer, Tenants: n.administration.tenants, Rates: n.bucketer, Halt: n.halt, Tally: n.administration.tally,
 			Logger: n.log.With("part", "dispatcher"), Registerer: n.reg,
 		})
 		if err != nil {
@@ -243,7 +243,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}, httpapi.Deps{
 		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer, Workflows: n.bucketer, Events: n.bucketer, Joins: n.bucketer, Operations: n.operations, DeadLetters: n.bucketer,
 		Ready: n.ready, Cluster: n.cluster, Gatherer: n.reg,
-		Keys: n.administration.keys, Signing: n.administration.signing, Secrets: n.administration.secrets, Tenants: n.administration.tenants, Quotas: n.administration.tenants, Targets: n.targets(), Audit: n.administration.audit, Stats: n.administration.stats,
+		Keys: n.administration.keys, Signing: n.administration.signing, Secrets: n.administration.secrets, Tenants: n.administration.tenants, Quotas: n.administration.tenants, Targets: n.targets(), Audit: n.administration.audit, Stats: n.administration.stats, Upcoming: n.administration.upcoming,
 	})
 	return err
 }
@@ -288,8 +288,8 @@ func (n *Node) assembleExecutor(stops *cleanups, room *target.ByteBudget) error 
 		Name: n.cfg.Node.Name, Region: n.cfg.Node.Region, Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,
 		Store: n.store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Queue: n.queue, Notices: n.queue, Signals: n.queue,
 		Targets: targets, Signer: n.administration.signing, Secrets: n.administration.secrets, Halt: n.halt, MaxOutput: n.cfg.Executor.MaxOutput,
-		DrainTimeout: n.cfg.Executor.DrainTimeout,
-		Logger:       n.log.With("part", "executor"), Registerer: n.reg,
+		DrainTimeout: n.cfg.Executor.DrainTimeout, Tally: n.administration.tally,
+		Logger: n.log.With("part", "executor"), Registerer: n.reg,
 	})
 	return err
 }

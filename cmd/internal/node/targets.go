@@ -2,14 +2,9 @@ package node
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"regexp"
-	"slices"
-	"strings"
-	"time"
 
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/cmd/internal/config"
@@ -21,13 +16,9 @@ import (
 
 // Circuit breakers live in the memory of executors. A node that is asked about targets sends a
 // signal to all executors. The signal names a topic for the answers.
-const (
-	// targetsTimeout bounds the wait for answers.
-	targetsTimeout = time.Second
-	// maxTargets bounds the targets of one answer: about 400 KiB, well below the limit of a
-	// message.
-	maxTargets = 2000
-)
+
+// maxTargets bounds the targets of one answer: about 400 KiB, well below the limit of a message.
+const maxTargets = 2000
 
 // targetsRequest is the body of schema.TopicTargets.
 type targetsRequest struct {
@@ -43,9 +34,7 @@ type targetsAnswer struct {
 	Targets []admission.TargetState `json:"targets"`
 }
 
-// replyTopic is the form of the topics of answers, so that a signal cannot make us publish on any
-// other topic.
-var replyTopic = regexp.MustCompile(`^targets\.[0-9a-z]{26}$`)
+func (a targetsAnswer) from() string { return a.Node }
 
 // targets asks the executors of the cluster, and answers for our own.
 type targets struct {
@@ -67,55 +56,22 @@ func (t *targets) ResetTarget(ctx context.Context, tenant, target string) (known
 // ask asks all executors. The reset is part of the same signal, because two signals may arrive in
 // any order.
 func (t *targets) ask(ctx context.Context, ask targetsRequest) (known []httpapi.NodeTarget, missing []string, err error) {
-	ask.Reply = schema.TopicTargets + "." + strings.ToLower(rand.Text())
-	heard := make(chan targetsAnswer, 64)
-	stop := make(chan struct{})
-	cancel, err := t.queue.SubscribeSignal(ask.Reply, func(body []byte) {
-		var a targetsAnswer
-		if err := json.Unmarshal(body, &a); err != nil {
-			t.log.Warn("an executor's answer cannot be read", "err", err)
-			return
-		}
-		select {
-		case heard <- a:
-		case <-stop:
+	members := t.executors()
+	missing, err = askNodes(ctx, survey{
+		queue: t.queue, log: t.log, topic: schema.TopicTargets, members: members,
+		body: func(reply string) any { ask.Reply = reply; return ask },
+	}, func(a targetsAnswer) {
+		for _, s := range a.Targets {
+			known = append(known, nodeTarget(a.Node, s))
 		}
 	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("ask executors: %w: %w", schema.ErrUnavailable, err)
-	}
-	defer cancel()
-	defer close(stop) // runs first: a handler of an answer must not wait for us
-	body, err := json.Marshal(ask)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, nil, fmt.Errorf("ask executors: %w", err)
+	case len(members) > 0 && len(missing) == len(members):
+		return nil, nil, fmt.Errorf("ask executors: %w: none of %d answered", schema.ErrUnavailable, len(members))
 	}
-	t.queue.Signal(schema.TopicTargets, body)
-	missing = t.executors()
-	answered := make(map[string]bool)
-	late := time.NewTimer(targetsTimeout)
-	defer late.Stop()
-	for len(missing) > 0 {
-		select {
-		case a := <-heard:
-			if answered[a.Node] {
-				continue
-			}
-			answered[a.Node] = true
-			missing = slices.DeleteFunc(missing, func(name string) bool { return name == a.Node })
-			for _, s := range a.Targets {
-				known = append(known, nodeTarget(a.Node, s))
-			}
-		case <-late.C:
-			if len(answered) == 0 {
-				return nil, nil, fmt.Errorf("ask executors: %w: none of %d answered", schema.ErrUnavailable, len(missing))
-			}
-			return known, missing, nil
-		case <-ctx.Done():
-			return nil, nil, fmt.Errorf("ask executors: %w", ctx.Err())
-		}
-	}
-	return known, nil, nil
+	return known, missing, nil
 }
 
 func nodeTarget(node string, s admission.TargetState) httpapi.NodeTarget {
@@ -129,7 +85,7 @@ func nodeTarget(node string, s admission.TargetState) httpapi.NodeTarget {
 func (t *targets) answer(node string, x *executor.Executor) (cancel func(), err error) {
 	return t.queue.SubscribeSignal(schema.TopicTargets, func(body []byte) {
 		var ask targetsRequest
-		if err := json.Unmarshal(body, &ask); err != nil || !replyTopic.MatchString(ask.Reply) {
+		if err := json.Unmarshal(body, &ask); err != nil || !isReply(schema.TopicTargets, ask.Reply) {
 			t.log.Warn("a question about targets cannot be read", "err", err)
 			return
 		}

@@ -1,0 +1,353 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// upcomingShards is how many shards of a minute are counted at a time.
+	upcomingShards = 2
+	// upcomingFresh is how old the counts of a minute may be that is at most an hour ahead; of others
+	// in proportion more: what is due in a day changes less.
+	upcomingFresh = 30 * time.Second
+	// Counts of other shards of the minute are used with the latest until they are samplesFor old, or
+	// there are samplesKept: with each count the estimate gets better.
+	samplesFor  = 10 * upcomingFresh
+	samplesKept = 16
+	// upcomingWait bounds how long an answer waits for minutes that were never counted.
+	upcomingWait = 40 * time.Millisecond
+	// askedFor is for how long minutes are counted after they were asked for last.
+	askedFor = time.Minute
+	// upcomingWindows bounds the windows that are counted at once.
+	upcomingWindows = 4
+	// upcomingReads bounds the partitions that are counted at once, upcomingRate those of a second, of
+	// which upcomingBurst may come at once: an hour of two shards, and some more.
+	upcomingReads = 16
+	upcomingRate  = 200
+	upcomingBurst = 160
+	// upcomingStep bounds the minutes that are counted before it is looked what else is asked for.
+	upcomingStep = 60
+	// upcomingTimeout bounds one count of a partition.
+	upcomingTimeout = 5 * time.Second
+)
+
+// IDReader reads the ids of entries (schema.EntryReader).
+type IDReader interface {
+	EntryIDs(ctx context.Context, p schema.Partition, r schema.IDRange, limit int) ([]schema.EntryID, error)
+}
+
+// UpcomingConfig wires Upcoming.
+type UpcomingConfig struct {
+	Store  IDReader
+	Shards func() (int, error) // how many there may be rows in
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Upcoming estimates how many runs are due in each coming minute: it counts some shards of a minute
+// in the background, while somebody asks.
+type Upcoming struct {
+	store  IDReader
+	shards func() (int, error)
+	now    func() time.Time
+	log    *slog.Logger
+	pace   *rate.Limiter
+
+	wake chan struct{} // cap 1: somebody asks
+
+	mu      sync.Mutex
+	windows []upcomingWindow
+	minutes map[schema.Bucket]*upcomingMinute
+	counted chan struct{} // closed when a step has been counted, and made anew
+	failing bool          // the last step failed
+}
+
+// upcomingWindow is a stretch of minutes that somebody asks for.
+type upcomingWindow struct {
+	first schema.Bucket
+	count int
+	asked time.Time // last
+}
+
+// upcomingMinute is what is known of a minute.
+type upcomingMinute struct {
+	samples []sample // of each shard one at most, the oldest first
+}
+
+// sample is a count of one shard of a minute.
+type sample struct {
+	shard schema.Shard
+	rows  float64
+	at    time.Time
+}
+
+// ForecastMinute is what is due in a minute.
+type ForecastMinute struct {
+	Minute time.Time
+	Runs   int64
+	Known  bool // else it has not been counted yet
+}
+
+// Forecast is what is due in coming minutes.
+type Forecast struct {
+	Minutes []ForecastMinute
+	Shards  int // in which there may be rows
+	Sampled int // how many shards were counted of each minute that is known, at least
+	// AsOf is when the minute was counted whose latest count is the oldest; zero: none was counted.
+	AsOf time.Time
+}
+
+// NewUpcoming returns an Upcoming, which counts while Run runs.
+func NewUpcoming(c UpcomingConfig) *Upcoming {
+	return &Upcoming{
+		store: c.Store, shards: c.Shards, now: c.Now, log: c.Logger, pace: rate.NewLimiter(upcomingRate, upcomingBurst),
+		wake: make(chan struct{}, 1), minutes: make(map[schema.Bucket]*upcomingMinute), counted: make(chan struct{}),
+	}
+}
+
+// Forecast returns count minutes from `from` on. It waits a little for those that were never counted;
+// the others are as old as upcomingFresh says.
+func (u *Upcoming) Forecast(ctx context.Context, from time.Time, count int) (Forecast, error) {
+	shards, err := u.shards()
+	if err != nil {
+		return Forecast{}, fmt.Errorf("coming minutes: %w", err)
+	}
+	w := upcomingWindow{first: schema.BucketOf(from), count: count, asked: u.now()}
+	u.mu.Lock()
+	u.ask(w)
+	u.mu.Unlock()
+	select {
+	case u.wake <- struct{}{}:
+	default:
+	}
+	timer := time.NewTimer(upcomingWait)
+	defer timer.Stop()
+	for waited := false; ; {
+		u.mu.Lock()
+		counted := u.counted
+		if waited || u.knows(w) {
+			defer u.mu.Unlock()
+			return u.forecast(w, shards), nil
+		}
+		u.mu.Unlock()
+		select {
+		case <-counted:
+		case <-timer.C:
+			waited = true
+		case <-ctx.Done():
+			return Forecast{}, fmt.Errorf("coming minutes: %w: %w", schema.ErrUnavailable, ctx.Err())
+		}
+	}
+}
+
+// ask notes that somebody asks for a window; mu is held.
+func (u *Upcoming) ask(w upcomingWindow) {
+	u.windows = slices.DeleteFunc(u.windows, func(o upcomingWindow) bool {
+		return w.asked.Sub(o.asked) > askedFor || w.first <= o.first && w.count >= o.count && w.first+schema.Bucket(w.count) >= o.first+schema.Bucket(o.count)
+	})
+	if len(u.windows) == upcomingWindows {
+		u.windows = slices.Delete(u.windows, 0, 1)
+	}
+	u.windows = append(u.windows, w)
+}
+
+// knows reports whether every minute of a window has been counted; mu is held.
+func (u *Upcoming) knows(w upcomingWindow) bool {
+	for i := range w.count {
+		if u.minutes[w.first+schema.Bucket(i)] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// forecast returns what is known of a window; mu is held.
+func (u *Upcoming) forecast(w upcomingWindow, shards int) Forecast {
+	f := Forecast{Shards: shards, Minutes: make([]ForecastMinute, w.count)}
+	for i := range f.Minutes {
+		at := &f.Minutes[i]
+		at.Minute = (w.first + schema.Bucket(i)).Start()
+		m := u.minutes[w.first+schema.Bucket(i)]
+		if m == nil || len(m.samples) == 0 {
+			continue
+		}
+		var rows float64
+		for _, s := range m.samples {
+			rows += s.rows
+		}
+		at.Known, at.Runs = true, int64(rows/float64(len(m.samples))*float64(shards)+.5)
+		if latest := m.samples[len(m.samples)-1].at; f.AsOf.IsZero() || latest.Before(f.AsOf) {
+			f.AsOf = latest
+		}
+		if f.Sampled == 0 || len(m.samples) < f.Sampled {
+			f.Sampled = len(m.samples)
+		}
+	}
+	return f
+}
+
+// Run counts until ctx ends. It returns nil.
+func (u *Upcoming) Run(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		more, idle := u.step(ctx)
+		ticks := tick.C
+		switch {
+		case more && ctx.Err() == nil:
+			continue
+		case idle:
+			ticks = nil // until somebody asks
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-u.wake:
+		case <-ticks:
+		}
+	}
+}
+
+// step counts minutes that are due for it. It reports whether there are more, and whether nobody asks
+// for anything.
+func (u *Upcoming) step(ctx context.Context) (more, idle bool) {
+	shards, err := u.shards()
+	if err != nil {
+		return false, false // the settings were not read yet
+	}
+	due, idle := u.due(u.now())
+	if more = len(due) > upcomingStep; more {
+		due = due[:upcomingStep]
+	}
+	var g errgroup.Group
+	g.SetLimit(upcomingReads)
+	for _, b := range due {
+		for _, shard := range u.draw(b, shards) {
+			if u.pace.Wait(ctx) != nil {
+				break // ctx has ended
+			}
+			g.Go(func() error { return u.sample(ctx, schema.Partition{Bucket: b, Shard: shard}) })
+		}
+	}
+	err = g.Wait()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err != nil && ctx.Err() == nil && !u.failing {
+		u.log.Warn("coming minutes could not be counted", "err", err)
+	}
+	u.failing = err != nil
+	close(u.counted)
+	u.counted = make(chan struct{})
+	return more && err == nil, idle // else at the next tick: a store that fails is not asked at once again
+}
+
+// due returns the minutes that are to be counted now, those first that were never counted, then by
+// time. It forgets what nobody asks for.
+func (u *Upcoming) due(now time.Time) (due []schema.Bucket, idle bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.windows = slices.DeleteFunc(u.windows, func(w upcomingWindow) bool { return now.Sub(w.asked) > askedFor })
+	wanted := make(map[schema.Bucket]bool)
+	current := schema.BucketOf(now)
+	for _, w := range u.windows {
+		for i := range w.count {
+			b := w.first + schema.Bucket(i)
+			if wanted[b] {
+				continue
+			}
+			wanted[b] = true
+			m := u.minutes[b]
+			if m == nil || now.Sub(m.samples[len(m.samples)-1].at) >= freshFor(b-current) {
+				due = append(due, b)
+			}
+		}
+	}
+	for b := range u.minutes {
+		if !wanted[b] {
+			delete(u.minutes, b)
+		}
+	}
+	slices.SortFunc(due, func(a, b schema.Bucket) int {
+		known := func(b schema.Bucket) int { return min(1, len(samplesOf(u.minutes[b]))) }
+		return cmp.Or(cmp.Compare(known(a), known(b)), cmp.Compare(a, b))
+	})
+	return due, len(u.windows) == 0
+}
+
+func samplesOf(m *upcomingMinute) []sample {
+	if m == nil {
+		return nil
+	}
+	return m.samples
+}
+
+// freshFor returns how old the counts of a minute may be that lies so far ahead.
+func freshFor(ahead schema.Bucket) time.Duration {
+	return upcomingFresh * time.Duration(max(60, ahead)) / 60
+}
+
+// draw returns some shards of a minute, at random among those that were not counted lately.
+func (u *Upcoming) draw(b schema.Bucket, shards int) (drawn []schema.Shard) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	was := make(map[schema.Shard]bool)
+	for _, s := range samplesOf(u.minutes[b]) {
+		was[s.shard] = true
+	}
+	for len(drawn) < min(upcomingShards, shards) {
+		if len(was) >= shards {
+			clear(was) // all were: begin again
+			for _, s := range drawn {
+				was[s] = true
+			}
+		}
+		s := schema.Shard(rand.IntN(shards)) // #nosec G115 G404 -- below MaxShards; a sample, not secrecy
+		for was[s] {
+			s = (s + 1) % schema.Shard(shards) // #nosec G115 -- at most MaxShards
+		}
+		was[s] = true
+		drawn = append(drawn, s)
+	}
+	return drawn
+}
+
+// sample counts a partition, and notes it.
+func (u *Upcoming) sample(ctx context.Context, p schema.Partition) error {
+	bounded, cancel := context.WithTimeout(ctx, upcomingTimeout)
+	defer cancel()
+	at := u.now()
+	rows, err := estimateRows(bounded, u.store, p)
+	if err != nil {
+		return fmt.Errorf("count %s: %w", p, err)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	m := u.minutes[p.Bucket]
+	if m == nil {
+		m = new(upcomingMinute)
+		u.minutes[p.Bucket] = m
+	}
+	m.note(sample{p.Shard, rows, at}, at.Add(-max(samplesFor, 2*freshFor(p.Bucket-schema.BucketOf(at)))))
+	return nil
+}
+
+// note adds a sample, and drops what it replaces, what is from before since, and what is too much.
+func (m *upcomingMinute) note(s sample, since time.Time) {
+	m.samples = slices.DeleteFunc(m.samples, func(o sample) bool { return o.shard == s.shard || o.at.Before(since) })
+	m.samples = append(m.samples, s)
+	if extra := len(m.samples) - samplesKept; extra > 0 {
+		m.samples = slices.Delete(m.samples, 0, extra)
+	}
+}
