@@ -45,7 +45,7 @@ func (c *rowCheck) check(ctx context.Context) bool {
 		// Its follow-ups may be missing: they are repeated before the message goes. The record
 		// stands.
 		x.metrics.passed.WithLabelValues("over").Inc()
-		x.recorder.put(pendingWrite{entry: *e, attempt: *st.Repeat, recorded: true, notify: true, then: a.finish})
+		x.recorder.put(pendingWrite{entry: e, attempt: *st.Repeat, recorded: true, notify: true, then: a.finish})
 		return false
 	case st.Over:
 		x.metrics.passed.WithLabelValues("over").Inc()
@@ -165,7 +165,7 @@ func (c *rowCheck) recordLost(ctx context.Context, dead []schema.Attempt) bool {
 	x.recorder.countLost(a.entry, len(rows))
 	if last >= 0 {
 		// What follows from the end of the run, such as its dead letter, comes before the notice.
-		x.recorder.put(pendingWrite{entry: *a.entry, attempt: rows[last], recorded: true, notify: true, then: a.finish})
+		x.recorder.put(pendingWrite{entry: a.entry, attempt: rows[last], recorded: true, notify: true, then: a.finish})
 	}
 	return last < 0
 }

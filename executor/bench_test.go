@@ -10,6 +10,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/engine"
+	"carillon.dev/carillon/bucketer/tally"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
 	"carillon.dev/carillon/executor"
@@ -64,7 +65,7 @@ func grind(t testing.TB, f func(m *mill)) {
 	}
 	x, err := executor.New(executor.Config{
 		Name: "mill", Store: m.counts, Writer: b, Tasks: b.TaskCache(), Queue: m, Notices: m,
-		Targets: target.Set{HTTP: target.Noop{}}, Halt: halt,
+		Targets: target.Set{HTTP: target.Noop{}}, Halt: halt, Tally: tally.New(),
 	})
 	if err != nil {
 		t.Fatalf("New: %v", err)

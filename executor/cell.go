@@ -26,7 +26,7 @@ func (a *attempt) noteSession(ctx context.Context, now time.Time) (goesOn bool) 
 	x := a.x
 	row := a.cell(now)
 	held := make(chan struct{})
-	x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, then: func() { close(held) }})
+	x.recorder.put(pendingWrite{entry: a.entry, attempt: row, then: func() { close(held) }})
 	x.recorder.hurry()
 	var err error
 	switch {
@@ -59,7 +59,7 @@ func (a *attempt) noteSession(ctx context.Context, now time.Time) (goesOn bool) 
 		Entry: a.entry.ID, Executor: x.name, Started: a.started, Finished: now.UTC(), Outcome: schema.Lost,
 		Error: "not started: the session could not be noted in time", Unstarted: true,
 	}
-	x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, then: a.giveBack})
+	x.recorder.put(pendingWrite{entry: a.entry, attempt: row, then: a.giveBack})
 	x.recorder.hurry() // a rival may wait for us to yield
 	return false
 }
@@ -117,7 +117,7 @@ func (a *attempt) tend(now time.Time) {
 	}
 	a.mu.Unlock()
 	if long {
-		a.x.recorder.put(pendingWrite{entry: *a.entry, attempt: a.cell(now), then: a.noted, counts: counts, http: a.work.HTTP})
+		a.x.recorder.put(pendingWrite{entry: a.entry, attempt: a.cell(now), then: a.noted, counts: counts, http: a.work.HTTP})
 	} else if known {
 		a.ack()
 	}

@@ -149,7 +149,7 @@ func (l *runLease) reconcile(ctx context.Context, st schema.Standing, v runRows)
 				// the dispatcher watches.
 				x.metrics.passed.WithLabelValues("live").Inc()
 				row.Expires = a.expiry(x.now())
-				x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, then: a.finish})
+				x.recorder.put(pendingWrite{entry: a.entry, attempt: row, then: a.finish})
 				return 0, false
 			}
 			if lease, err = l.endLost(ctx, lease, c, row); err != nil {
@@ -171,7 +171,7 @@ func (l *runLease) reconcile(ctx context.Context, st schema.Standing, v runRows)
 			})
 			if c.Over() || !known && !c.Record.Next.IsZero() {
 				x.metrics.passed.WithLabelValues("over").Inc()
-				x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, recorded: known, notify: true, then: a.finish})
+				x.recorder.put(pendingWrite{entry: a.entry, attempt: row, recorded: known, notify: true, then: a.finish})
 				return 0, false
 			}
 			if !known { // a bare "lost": this very entry starts again
@@ -320,7 +320,7 @@ func (l *runLease) release(ctx context.Context, why error, then func()) {
 		a.giveBack()
 		return
 	}
-	x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, then: then})
+	x.recorder.put(pendingWrite{entry: a.entry, attempt: row, then: then})
 }
 
 // afterStop says how the message ends of an effectively_once attempt that the stop of the executor
@@ -359,7 +359,7 @@ func (l *runLease) commit(ctx context.Context, row schema.Attempt) {
 	switch {
 	case err == nil && row.Record.Outcome == schema.Lost && !row.Record.Final: // this very entry starts again
 		x.metrics.outcomes.WithLabelValues(string(schema.Lost)).Inc()
-		x.recorder.put(pendingWrite{entry: *a.entry, attempt: row, then: a.giveBack, counts: toCount{end: true}, http: a.work.HTTP})
+		x.recorder.put(pendingWrite{entry: a.entry, attempt: row, then: a.giveBack, counts: toCount{end: true}, http: a.work.HTTP})
 	case err == nil:
 		x.metrics.outcomes.WithLabelValues(string(row.Record.Outcome)).Inc()
 		a.put(row, toCount{end: true})

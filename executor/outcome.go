@@ -93,7 +93,7 @@ func (a *attempt) interrupted() {
 		a.giveBack()
 		return
 	}
-	x.recorder.put(pendingWrite{then: a.giveBack, entry: *a.entry, attempt: row})
+	x.recorder.put(pendingWrite{then: a.giveBack, entry: a.entry, attempt: row})
 }
 
 // notStarted records why nothing started here.
@@ -115,7 +115,7 @@ func (a *attempt) put(row schema.Attempt, counts toCount) {
 	cellSent := a.cellSent
 	a.mu.Unlock()
 	a.x.recorder.put(pendingWrite{
-		entry: *a.entry, attempt: row, notify: true, hasCell: cellSent, then: a.finish, counts: counts, http: a.work.HTTP,
+		entry: a.entry, attempt: row, notify: true, hasCell: cellSent, then: a.finish, counts: counts, http: a.work.HTTP,
 	})
 	if x := a.x; x.endedAttempts.Add(1)%int64(max(x.maxInHand/refillPart, 1)) == 0 && x.slots.Unwanted() {
 		x.wakePuller()

@@ -14,7 +14,7 @@ import (
 
 // pendingWrite is one row for attempts on its way into the store, and what follows it.
 type pendingWrite struct {
-	entry   schema.Entry
+	entry   *schema.Entry // nobody changes it any more
 	attempt schema.Attempt
 	// then is called once, when the row and its follow-ups are held; notify says whether the owner
 	// of the shard is told that the entry is finished.
@@ -196,7 +196,7 @@ func (r *recorder) write(ctx context.Context, batch []pendingWrite) {
 	defer cancel()
 	finished := make([]bucketer.Finished, len(batch))
 	for i := range batch {
-		finished[i] = bucketer.Finished{Entry: batch[i].entry, Attempt: batch[i].attempt}
+		finished[i] = bucketer.Finished{Entry: *batch[i].entry, Attempt: batch[i].attempt}
 	}
 	var mu sync.Mutex
 	var failed []pendingWrite
@@ -255,7 +255,7 @@ func (r *recorder) countByName(done []pendingWrite) {
 
 // countStart counts the first start of a run by name.
 func (r *recorder) countStart(e *schema.Entry, http *schema.HTTPTarget, late time.Duration) {
-	k := (&pendingWrite{entry: *e, http: http}).key()
+	k := (&pendingWrite{entry: e, http: http}).key()
 	b := r.tally.Begin()
 	defer b.End()
 	b.Start(&k, late)
@@ -263,7 +263,7 @@ func (r *recorder) countStart(e *schema.Entry, http *schema.HTTPTarget, late tim
 
 // countLost counts attempts of a run by name whose sessions were declared dead.
 func (r *recorder) countLost(e *schema.Entry, n int) {
-	k := (&pendingWrite{entry: *e}).key()
+	k := (&pendingWrite{entry: e}).key()
 	b := r.tally.Begin()
 	defer b.End()
 	for range n {

@@ -58,8 +58,9 @@ func (l *ledger) recorder() *recorder {
 func wordOf(shard schema.Shard, n int, then func()) pendingWrite {
 	id := schema.MakeEntryID(time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC), shard, uint64(n)) // #nosec G115 -- small
 	return pendingWrite{
-		entry: schema.Entry{ID: id}, notify: true, then: then,
-		attempt: schema.Attempt{Run: id, Number: 1, Record: &schema.Record{Entry: id, Outcome: schema.Succeeded}},
+		entry: &schema.Entry{ID: id, Spec: schema.Spec{Tenant: "t"}}, notify: true, then: then,
+		attempt: schema.Attempt{Run: id, Number: 1, Record: &schema.Record{Entry: id, Started: id.Time(), Outcome: schema.Succeeded}},
+		counts:  toCount{start: true, end: true}, http: &schema.HTTPTarget{URL: "http://sink"},
 	}
 }
 
