@@ -211,8 +211,10 @@ func TestCountsOfOneTenant(t *testing.T) {
 	got := w.minutes("t", time.Hour)
 	for i := range got {
 		want := []Minute{
-			{Minute: w.at(40), Due: 3, Started: 4}, {Minute: w.at(39), Due: 4, Started: 2, Partial: true},
-			{Minute: w.at(1), Due: 8, Started: 2}, {Minute: w.at(0), Due: 16, Started: 2, Running: true},
+			{Minute: w.at(40), Due: 3, Started: 4},
+			{Minute: w.at(39), Due: 4, Started: 2, Partial: true},
+			{Minute: w.at(1), Due: 8, Started: 2},
+			{Minute: w.at(0), Due: 16, Started: 2, Running: true},
 		}[i]
 		m := got[i]
 		if n := want.Started / 2; m.Classes != (schema.LatenessCounts{1: n, 16: n}) || m.Lateness.Rank(1).Std() != time.Hour {

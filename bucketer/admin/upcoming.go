@@ -135,13 +135,10 @@ func (u *Upcoming) Forecast(ctx context.Context, from time.Time, count int) (For
 	timer := time.NewTimer(upcomingWait)
 	defer timer.Stop()
 	for waited := false; ; {
-		u.mu.Lock()
-		counted := u.counted
-		if waited || u.knows(w) {
-			defer u.mu.Unlock()
-			return u.forecast(w, shards), nil
+		f, known, counted := u.look(w, shards)
+		if known || waited {
+			return f, nil
 		}
-		u.mu.Unlock()
 		select {
 		case <-counted:
 		case <-timer.C:
@@ -150,6 +147,14 @@ func (u *Upcoming) Forecast(ctx context.Context, from time.Time, count int) (For
 			return Forecast{}, fmt.Errorf("coming minutes: %w: %w", schema.ErrUnavailable, ctx.Err())
 		}
 	}
+}
+
+// look returns what is known of a window, whether that is every minute, and what is closed when more
+// has been counted.
+func (u *Upcoming) look(w upcomingWindow, shards int) (f Forecast, known bool, counted <-chan struct{}) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.forecast(w, shards), u.knows(w), u.counted
 }
 
 // ask notes that somebody asks for a window; mu is held.

@@ -27,8 +27,8 @@ func newBoard[K comparable]() board[K] { return board[K]{cells: make(map[K]*sche
 
 // of returns where k is counted, and whether that is new: then the caller says what it is called.
 func (b *board[K]) of(k K) (cell *schema.NameCounts, fresh bool) {
-	if cell = b.cells[k]; cell != nil {
-		return cell, false
+	if known := b.cells[k]; known != nil {
+		return known, false
 	}
 	if len(b.cells) >= namesMost {
 		b.prune()
