@@ -10,7 +10,7 @@ import (
 const (
 	// estimateIDs is how many ids one read of a partition takes, and estimateReads how many reads one
 	// count takes.
-	estimateIDs   = 2000
+	estimateIDs   = 500
 	estimateReads = 3
 	// herdIDs is how many ids of one ms must have been read, that the rest of that ms is estimated.
 	herdIDs = 100

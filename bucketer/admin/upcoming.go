@@ -19,24 +19,32 @@ import (
 const (
 	// upcomingShards is how many shards of a minute are counted at a time.
 	upcomingShards = 2
-	// upcomingFresh is how old the counts of a minute may be that is at most an hour ahead; of others
-	// in proportion more: what is due in a day changes less.
+	// upcomingFresh is how old the latest count of a minute may be that is at most upcomingNear minutes
+	// ahead; of others in proportion more: what is due in an hour matters less, and will be counted
+	// again. So an hour costs two counts of a shard a second, a day four.
 	upcomingFresh = 30 * time.Second
-	// Counts of other shards of the minute are used with the latest until they are samplesFor old, or
-	// there are samplesKept: with each count the estimate gets better.
-	samplesFor  = 10 * upcomingFresh
-	samplesKept = 16
+	upcomingNear  = 10
+	// Counts of other shards of the minute are used with the latest until they are samplesFor old.
+	samplesFor = 10 * upcomingFresh
+	// As many shards of a minute are counted as take upcomingSpend, at least upcomingShards and at most
+	// samplesWanted: rows of one import may all lie in a few shards. samplesKept bounds them in memory.
+	upcomingSpend = 16 * time.Millisecond
+	samplesWanted = 64
+	samplesKept   = 2 * samplesWanted
 	// upcomingWait bounds how long an answer waits for minutes that were never counted.
-	upcomingWait = 40 * time.Millisecond
+	upcomingWait = 30 * time.Millisecond
 	// askedFor is for how long minutes are counted after they were asked for last.
 	askedFor = time.Minute
 	// upcomingWindows bounds the windows that are counted at once.
 	upcomingWindows = 4
-	// upcomingReads bounds the partitions that are counted at once, upcomingRate those of a second, of
-	// which upcomingBurst may come at once: an hour of two shards, and some more.
+	// upcomingReads bounds the partitions that are counted at once, and upcomingPace the time that
+	// counts take in a second, added up, each maxCharge of it at most: so 200 counts a second begin
+	// also where the store is slow. What was not used in a second may be used in the next.
 	upcomingReads = 16
-	upcomingRate  = 200
-	upcomingBurst = 160
+	maxCharge     = 5 * time.Millisecond
+	upcomingPace  = time.Second
+	// usualCost is how long a count is thought to take before any was made.
+	usualCost = time.Millisecond
 	// upcomingStep bounds the minutes that are counted before it is looked what else is asked for.
 	upcomingStep = 60
 	// upcomingTimeout bounds one count of a partition.
@@ -63,7 +71,7 @@ type Upcoming struct {
 	shards func() (int, error)
 	now    func() time.Time
 	log    *slog.Logger
-	pace   *rate.Limiter
+	pace   *rate.Limiter // of µs
 
 	wake chan struct{} // cap 1: somebody asks
 
@@ -72,6 +80,7 @@ type Upcoming struct {
 	minutes map[schema.Bucket]*upcomingMinute
 	counted chan struct{} // closed when a step has been counted, and made anew
 	failing bool          // the last step failed
+	cost    time.Duration // of a count, about
 }
 
 // upcomingWindow is a stretch of minutes that somebody asks for.
@@ -103,17 +112,17 @@ type ForecastMinute struct {
 // Forecast is what is due in coming minutes.
 type Forecast struct {
 	Minutes []ForecastMinute
-	Shards  int // in which there may be rows
-	Sampled int // how many shards were counted of each minute that is known, at least
-	// AsOf is when the minute was counted whose latest count is the oldest; zero: none was counted.
-	AsOf time.Time
+	Shards  int       // in which there may be rows
+	Sampled int       // how many shards were counted of each minute that is known, at least
+	AsOf    time.Time // of the latest count; zero: there is none
 }
 
 // NewUpcoming returns an Upcoming, which counts while Run runs.
 func NewUpcoming(c UpcomingConfig) *Upcoming {
 	return &Upcoming{
-		store: c.Store, shards: c.Shards, now: c.Now, log: c.Logger, pace: rate.NewLimiter(upcomingRate, upcomingBurst),
+		store: c.Store, shards: c.Shards, now: c.Now, log: c.Logger, pace: rate.NewLimiter(rate.Limit(upcomingPace.Microseconds()), int(upcomingPace.Microseconds())),
 		wake: make(chan struct{}, 1), minutes: make(map[schema.Bucket]*upcomingMinute), counted: make(chan struct{}),
+		cost: usualCost,
 	}
 }
 
@@ -193,7 +202,7 @@ func (u *Upcoming) forecast(w upcomingWindow, shards int) Forecast {
 			rows += s.rows
 		}
 		at.Known, at.Runs = true, int64(rows/float64(len(m.samples))*float64(shards)+.5)
-		if latest := m.samples[len(m.samples)-1].at; f.AsOf.IsZero() || latest.Before(f.AsOf) {
+		if latest := m.samples[len(m.samples)-1].at; latest.After(f.AsOf) {
 			f.AsOf = latest
 		}
 		if f.Sampled == 0 || len(m.samples) < f.Sampled {
@@ -232,7 +241,7 @@ func (u *Upcoming) step(ctx context.Context) (more, idle bool) {
 	if err != nil {
 		return false, false // the settings were not read yet
 	}
-	due, idle := u.due(u.now())
+	due, idle := u.due(u.now(), shards)
 	if more = len(due) > upcomingStep; more {
 		due = due[:upcomingStep]
 	}
@@ -240,7 +249,7 @@ func (u *Upcoming) step(ctx context.Context) (more, idle bool) {
 	g.SetLimit(upcomingReads)
 	for _, b := range due {
 		for _, shard := range u.draw(b, shards) {
-			if u.pace.Wait(ctx) != nil {
+			if u.wait(ctx) != nil {
 				break // ctx has ended
 			}
 			g.Go(func() error { return u.sample(ctx, schema.Partition{Bucket: b, Shard: shard}) })
@@ -258,49 +267,73 @@ func (u *Upcoming) step(ctx context.Context) (more, idle bool) {
 	return more && err == nil, idle // else at the next tick: a store that fails is not asked at once again
 }
 
-// due returns the minutes that are to be counted now, those first that were never counted, then by
-// time. It forgets what nobody asks for.
-func (u *Upcoming) due(now time.Time) (due []schema.Bucket, idle bool) {
+// wait waits until another count fits into the pace.
+func (u *Upcoming) wait(ctx context.Context) error {
+	u.mu.Lock()
+	cost := min(u.cost, maxCharge)
+	u.mu.Unlock()
+	return u.pace.WaitN(ctx, int(cost.Microseconds()))
+}
+
+// Why a minute is to be counted: the first are counted first.
+const (
+	neverCounted = iota
+	countedLongAgo
+	countedLittle // more of its shards are wanted
+	notDue
+)
+
+// due returns the minutes that are to be counted now, the most urgent first, then by time. It forgets
+// what nobody asks for.
+func (u *Upcoming) due(now time.Time, shards int) (due []schema.Bucket, idle bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.windows = slices.DeleteFunc(u.windows, func(w upcomingWindow) bool { return now.Sub(w.asked) > askedFor })
-	wanted := make(map[schema.Bucket]bool)
+	why := make(map[schema.Bucket]int)
 	current := schema.BucketOf(now)
+	wanted := min(u.wanted(), shards)
 	for _, w := range u.windows {
 		for i := range w.count {
 			b := w.first + schema.Bucket(i)
-			if wanted[b] {
+			if _, ok := why[b]; ok {
 				continue
 			}
-			wanted[b] = true
-			m := u.minutes[b]
-			if m == nil || now.Sub(m.samples[len(m.samples)-1].at) >= freshFor(b-current) {
+			why[b] = u.minutes[b].why(now, b-current, wanted)
+			if why[b] != notDue {
 				due = append(due, b)
 			}
 		}
 	}
 	for b := range u.minutes {
-		if !wanted[b] {
+		if _, ok := why[b]; !ok {
 			delete(u.minutes, b)
 		}
 	}
-	slices.SortFunc(due, func(a, b schema.Bucket) int {
-		known := func(b schema.Bucket) int { return min(1, len(samplesOf(u.minutes[b]))) }
-		return cmp.Or(cmp.Compare(known(a), known(b)), cmp.Compare(a, b))
-	})
+	slices.SortFunc(due, func(a, b schema.Bucket) int { return cmp.Or(cmp.Compare(why[a], why[b]), cmp.Compare(a, b)) })
 	return due, len(u.windows) == 0
 }
 
-func samplesOf(m *upcomingMinute) []sample {
-	if m == nil {
-		return nil
+// wanted returns how many shards of a minute are to be counted; mu is held.
+func (u *Upcoming) wanted() int {
+	return min(max(int(upcomingSpend/max(u.cost, time.Microsecond)), upcomingShards), samplesWanted)
+}
+
+// why returns why a minute is to be counted that lies so far ahead, of so many shards.
+func (m *upcomingMinute) why(now time.Time, ahead schema.Bucket, wanted int) int {
+	switch {
+	case m == nil:
+		return neverCounted
+	case now.Sub(m.samples[len(m.samples)-1].at) >= freshFor(ahead):
+		return countedLongAgo
+	case len(m.samples) < wanted:
+		return countedLittle
 	}
-	return m.samples
+	return notDue
 }
 
 // freshFor returns how old the counts of a minute may be that lies so far ahead.
 func freshFor(ahead schema.Bucket) time.Duration {
-	return upcomingFresh * time.Duration(max(60, ahead)) / 60
+	return upcomingFresh * time.Duration(max(upcomingNear, ahead)) / upcomingNear
 }
 
 // draw returns some shards of a minute, at random among those that were not counted lately.
@@ -308,8 +341,10 @@ func (u *Upcoming) draw(b schema.Bucket, shards int) (drawn []schema.Shard) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	was := make(map[schema.Shard]bool)
-	for _, s := range samplesOf(u.minutes[b]) {
-		was[s.shard] = true
+	if m := u.minutes[b]; m != nil {
+		for _, s := range m.samples {
+			was[s.shard] = true
+		}
 	}
 	for len(drawn) < min(upcomingShards, shards) {
 		if len(was) >= shards {
@@ -332,19 +367,21 @@ func (u *Upcoming) draw(b schema.Bucket, shards int) (drawn []schema.Shard) {
 func (u *Upcoming) sample(ctx context.Context, p schema.Partition) error {
 	bounded, cancel := context.WithTimeout(ctx, upcomingTimeout)
 	defer cancel()
-	at := u.now()
+	at, began := u.now(), time.Now()
 	rows, err := estimateRows(bounded, u.store, p)
+	took := time.Since(began)
 	if err != nil {
 		return fmt.Errorf("count %s: %w", p, err)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.cost += (took - u.cost) / 16
 	m := u.minutes[p.Bucket]
 	if m == nil {
 		m = new(upcomingMinute)
 		u.minutes[p.Bucket] = m
 	}
-	m.note(sample{p.Shard, rows, at}, at.Add(-max(samplesFor, 2*freshFor(p.Bucket-schema.BucketOf(at)))))
+	m.note(sample{p.Shard, rows, at}, at.Add(-max(samplesFor, 4*freshFor(p.Bucket-schema.BucketOf(at)))))
 	return nil
 }
 

@@ -109,11 +109,11 @@ func TestRowsAreEstimated(t *testing.T) {
 		"a page":                      {spreadIDs(p, estimateIDs), 0, 2},
 		"two pages":                   {spreadIDs(p, 2*estimateIDs+5), 0, 3},
 		"many":                        {spreadIDs(p, 50_000), .02, 3},
-		"a herd":                      {herdIDsAt(p, 0, 100_000), .15, 2},
-		"a herd at the end":           {herdIDsAt(p, 59_999*time.Millisecond, 100_000), .15, 2},
-		"a herd and others":           {join(herdIDsAt(p, 0, 60_000), spreadIDs(p, 1000)), .15, 2},
-		"a herd among many":           {join(herdIDsAt(p, 30*time.Second, 60_000), spreadIDs(p, 1900)), .15, 2},
-		"three herds":                 {join(herdIDsAt(p, 0, 20_000), herdIDsAt(p, 20*time.Second, 20_000), herdIDsAt(p, 40*time.Second, 20_000)), .15, 3},
+		"a herd":                      {herdIDsAt(p, 0, 100_000), .3, 2}, // with 500 ids 4.5 % are usual
+		"a herd at the end":           {herdIDsAt(p, 59_999*time.Millisecond, 100_000), .3, 2},
+		"a herd and others":           {join(herdIDsAt(p, 0, 60_000), spreadIDs(p, estimateIDs/2)), .3, 2},
+		"a herd among many":           {join(herdIDsAt(p, 30*time.Second, 60_000), spreadIDs(p, estimateIDs*3/4)), .3, 2},
+		"three herds":                 {join(herdIDsAt(p, 0, 20_000), herdIDsAt(p, 20*time.Second, 20_000), herdIDsAt(p, 40*time.Second, 20_000)), .3, 3},
 		"a herd as large as one page": {herdIDsAt(p, time.Second, estimateIDs), .05, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -186,8 +186,10 @@ func TestAnHourIsCountedWhileSomebodyAsks(t *testing.T) {
 				t.Errorf("minute %d = %+v, want %d runs", i, m, 10*shards)
 			}
 		}
-		if n := r.since(); n != 120 {
-			t.Errorf("%d reads, want two a minute", n)
+		time.Sleep(5 * time.Second)
+		f, _ = forecast(t, u, 60)
+		if n := r.since(); n < 60*8 || n > 61*10 || f.Sampled < 8 { // at 2 ms each
+			t.Errorf("%d reads within 5 s, of %d shards of a minute; want about eight a minute", n, f.Sampled)
 		}
 		for range 20 { // ten consoles, for a while
 			time.Sleep(time.Second)
@@ -195,17 +197,17 @@ func TestAnHourIsCountedWhileSomebodyAsks(t *testing.T) {
 				t.Errorf("an answer took %v, want none at all", took)
 			}
 		}
-		if n := r.since(); n > 4 { // of a minute that came in
+		if n := r.since(); n > 10 { // of a minute that came in
 			t.Errorf("%d reads within 30 s, want none of what was counted", n)
 		}
-		for range 30 {
+		for range 60 {
 			time.Sleep(10 * time.Second)
 			f, _ = forecast(t, u, 60)
 		}
-		if n := r.since(); n < 10*120*9/10 || n > 11*130 {
-			t.Errorf("%d reads within five minutes, want about %d", n, 10*120)
+		if n := r.since(); n < 600 || n > 2400 {
+			t.Errorf("%d reads within ten minutes, want two to four a second", n)
 		}
-		if f.Sampled < 2 || f.AsOf.Before(time.Now().Add(-upcomingFresh-2*time.Second)) {
+		if f.Sampled < 8 || f.AsOf.Before(time.Now().Add(-upcomingFresh)) {
 			t.Errorf("the answer is as of %v ago, of %d shards", time.Since(f.AsOf), f.Sampled)
 		}
 		time.Sleep(askedFor + 2*time.Second)
@@ -226,7 +228,7 @@ func TestASlowStoreHoldsNoAnswerUp(t *testing.T) {
 		if took > upcomingWait || f.known() == 0 || f.known() == 60 || !f.Minutes[0].Known {
 			t.Errorf("the first answer came after %v with %d minutes, want the nearest within %v", took, f.known(), upcomingWait)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(3 * time.Second)
 		if f, took = forecast(t, u, 60); took != 0 || f.known() != 60 || f.Minutes[59].Runs != 48 {
 			t.Errorf("the next answer came after %v with %d minutes, the last %+v", took, f.known(), f.Minutes[59])
 		}
@@ -236,7 +238,7 @@ func TestASlowStoreHoldsNoAnswerUp(t *testing.T) {
 			time.Sleep(time.Second)
 			forecast(t, u, 60)
 		}
-		if n := r.since(); n > 60*120 {
+		if n := r.since(); n > 60*121 {
 			t.Errorf("%d reads in a minute of a store that fails, want two of each minute a second at most", n)
 		}
 		r.set(time.Millisecond, nil)
@@ -254,15 +256,15 @@ func TestADayIsCountedInTurn(t *testing.T) {
 		if took > upcomingWait || f.known() == 0 || !f.Minutes[0].Known || f.Minutes[1439].Known {
 			t.Errorf("the first answer came after %v with %d minutes", took, f.known())
 		}
-		for range 15 {
+		for range 17 {
 			time.Sleep(time.Second)
 			f, _ = forecast(t, u, 1440)
 		}
 		if f.known() != 1440 {
-			t.Errorf("after 15 s %d minutes are counted, want all", f.known())
+			t.Errorf("after 17 s %d minutes are counted, want all", f.known())
 		}
-		if n := r.since(); n > upcomingBurst+16*upcomingRate {
-			t.Errorf("%d reads within 15 s, want at most %d a second", n, upcomingRate)
+		if n := r.since(); n > 19*550 {
+			t.Errorf("%d reads of 2 ms within 17 s, want 500 a second", n)
 		}
 		// A second window is not held up by the first.
 		far := time.Now().Add(90 * 24 * time.Hour)
@@ -273,14 +275,17 @@ func TestADayIsCountedInTurn(t *testing.T) {
 		if g, err := u.Forecast(t.Context(), far, 60); err != nil || g.known() != 60 {
 			t.Errorf("after 2 s %d minutes in 90 days are counted, %v; want 60", g.known(), err)
 		}
+		for range 10 {
+			time.Sleep(10 * time.Second)
+			forecast(t, u, 1440)
+		}
 		r.since()
 		for range 60 {
 			time.Sleep(10 * time.Second)
 			forecast(t, u, 1440)
 		}
-		// An hour every 30 s, the 23 others on average every 6 minutes.
-		if n := r.since(); n > 20*130+1440*2*4 {
-			t.Errorf("%d reads in ten minutes", n)
+		if n := r.since(); n > 600*12 {
+			t.Errorf("%d reads in ten minutes, want some ten a second at most", n)
 		}
 		u.mu.Lock()
 		defer u.mu.Unlock()
@@ -295,10 +300,8 @@ func TestOtherShardsAreDrawnEachTime(t *testing.T) {
 	inForecast(t, 8, func(t *testing.T, r *rowsByID, u *Upcoming) {
 		p := schema.Partition{Bucket: schema.BucketOf(time.Now().Add(30 * time.Minute)), Shard: 5}
 		r.ids[p] = spreadIDs(p, 80)
-		for range 16 {
-			forecast(t, u, 60)
-			time.Sleep(10 * time.Second)
-		}
+		forecast(t, u, 60)
+		time.Sleep(5 * time.Second) // at 2 ms each all eight are counted
 		f, err := u.Forecast(t.Context(), p.Bucket.Start(), 1)
 		if err != nil || f.Minutes[0].Runs != 80 || f.Sampled != 8 {
 			t.Errorf("Forecast = %+v, %v; want 80 runs of all 8 shards", f, err)

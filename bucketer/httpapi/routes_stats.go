@@ -102,7 +102,7 @@ type UpcomingRuns struct {
 	Items         []UpcomingMinute `json:"items"`
 	SampledShards int              `json:"sampled_shards" doc:"Of how many shards, at least, the rows of each minute were counted: the more, the better the estimate"`
 	Shards        int              `json:"shards" doc:"Of how many there are"`
-	AsOf          Time             `json:"as_of,omitzero" doc:"When they were counted, of all minutes the one that was counted longest ago; absent if none was"`
+	AsOf          Time             `json:"as_of,omitzero" doc:"When one of the minutes was counted last; absent if none was"`
 }
 
 // UpcomingMinute is what is due in a minute.
@@ -164,7 +164,7 @@ func (s statsRoutes) route() {
 		"Each node keeps the names of a minute that weigh most; runs that failed, were missed or late weigh more than others. Kept for 14 days."
 	huma.Register(s.api, op, s.getTop)
 	op = s.operation("get-stats-upcoming", http.MethodGet, upcomingPath, "About how many runs are due in each coming minute", 200, 422, 503)
-	op.Description = "An estimate: the rows of two shards of each minute are counted in the background, every 30 s while somebody asks (minutes that are more than an hour ahead more seldom), " +
+	op.Description = "An estimate: the rows of two shards of each minute are counted in the background, every 30 s while somebody asks (minutes that are more than ten minutes ahead more seldom), " +
 		"and stand for all shards. Of a recurring job only its next run is in it: later ones are no rows yet. Retries and deferred starts count, and so do runs that were cancelled."
 	huma.Register(s.api, op, s.getUpcoming)
 }
