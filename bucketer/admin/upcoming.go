@@ -375,7 +375,7 @@ func (u *Upcoming) sample(ctx context.Context, p schema.Partition) error {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.cost += (took - u.cost) / 16
+	u.cost += (took - u.cost) / 8
 	m := u.minutes[p.Bucket]
 	if m == nil {
 		m = new(upcomingMinute)
