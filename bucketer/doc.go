@@ -59,7 +59,7 @@
 //	entry.go                      make entries: of jobs, late ones, deferrals, retries
 //	write.go, late.go             write batches; the late rule and the near rule
 //	keep.go, history.go           rows that must live longer; a job's lines of history
-//	rows.go, live.go              read rows by id; which sessions stand
+//	rows.go, live.go, lookup.go   read rows by id; which sessions stand; the run of a key
 //	clock.go, halt.go, stamp.go   which time it is; a process that was stopped; write timestamps
 //	slots.go, verdict.go          what executors and dispatchers share with the packages below
 package bucketer

@@ -83,4 +83,7 @@ type KeyStore interface {
 	// RegisterKey records claim under the tenant's key, until expires, unless the key is taken. It
 	// returns the record that stands, and whether it is the one given.
 	RegisterKey(ctx context.Context, tenant, key string, claim KeyRecord, expires time.Time) (KeyRecord, bool, error)
+	// RegisteredKey returns the record under the tenant's key as every registration before has left
+	// it (SERIAL), or ErrNotFound.
+	RegisteredKey(ctx context.Context, tenant, key string) (KeyRecord, error)
 }

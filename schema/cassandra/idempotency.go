@@ -52,19 +52,34 @@ func sameKeyRecord(a, b schema.KeyRecord) bool { return a.Entry == b.Entry && a.
 
 // settleKey decides a registration of unknown outcome by reading the record that stands.
 func (s keyStore) settleKey(ctx context.Context, tenant, key string, claim schema.KeyRecord, unknown error) (schema.KeyRecord, bool, error) {
-	var hash string
-	var entry gocql.UUID
-	var text, payload []byte
-	var until time.Time
-	err := s.oneSerial(ctx, selectKey, []any{tenant, key}, &hash, &entry, &text, &payload, &until)
+	inForce, err := s.registeredKey(ctx, tenant, key)
 	if errors.Is(err, schema.ErrNotFound) {
 		return schema.KeyRecord{}, false, unknown // its condition still holds: it may yet be done
 	}
 	if err != nil {
 		return schema.KeyRecord{}, false, readAgain(unknown, err)
 	}
-	inForce := loadKeyRecord(hash, entry, text, payload, until)
 	return inForce, sameKeyRecord(inForce, claim), nil
+}
+
+// RegisteredKey implements schema.KeyStore.
+func (s keyStore) RegisteredKey(ctx context.Context, tenant, key string) (schema.KeyRecord, error) {
+	r, err := s.registeredKey(ctx, tenant, key)
+	if err != nil {
+		return schema.KeyRecord{}, fmt.Errorf("read key %q of %s: %w", key, tenant, err)
+	}
+	return r, nil
+}
+
+func (s keyStore) registeredKey(ctx context.Context, tenant, key string) (schema.KeyRecord, error) {
+	var hash string
+	var entry gocql.UUID
+	var text, payload []byte
+	var until time.Time
+	if err := s.oneSerial(ctx, selectKey, []any{tenant, key}, &hash, &entry, &text, &payload, &until); err != nil {
+		return schema.KeyRecord{}, err
+	}
+	return loadKeyRecord(hash, entry, text, payload, until), nil
 }
 
 func loadKeyRecord(hash string, entry gocql.UUID, text, payload []byte, until time.Time) schema.KeyRecord {

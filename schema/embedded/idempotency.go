@@ -48,3 +48,16 @@ func (s keyStore) registerKey(
 	}
 	return claim, s.setRow(key, data, expires)
 }
+
+// RegisteredKey implements schema.KeyStore.
+func (s keyStore) RegisteredKey(ctx context.Context, tenant, key string) (schema.KeyRecord, error) {
+	var r schema.KeyRecord
+	data, err := s.value(ctx, appendName(nil, tableKeys, tenant, key))
+	if err == nil {
+		err = unavailable(json.Unmarshal(data, &r))
+	}
+	if err != nil {
+		return schema.KeyRecord{}, fmt.Errorf("read key %q of %s: %w", key, tenant, err)
+	}
+	return r, nil
+}

@@ -168,6 +168,10 @@ func (a *around) RegisterKey(
 	return got.claim, got.mine, err
 }
 
+func (a *around) RegisteredKey(ctx context.Context, tenant, key string) (schema.KeyRecord, error) {
+	return read(ctx, a, "RegisteredKey", 1, func(ctx context.Context) (schema.KeyRecord, error) { return a.inner.RegisteredKey(ctx, tenant, key) })
+}
+
 func (a *around) Cursors(ctx context.Context) ([]schema.Cursor, error) {
 	return read(ctx, a, "Cursors", 1, a.inner.Cursors)
 }

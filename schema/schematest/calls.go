@@ -53,8 +53,9 @@ func (b *bench) calls() map[string]func(ctx context.Context) error {
 			_, _, err := s.RegisterKey(ctx, t, "key", b.record("hash"), b.later())
 			return err
 		},
-		"Cursors": of(func(ctx context.Context) (any, error) { return s.Cursors(ctx) }),
-		"Cursor":  of(func(ctx context.Context) (any, error) { return s.Cursor(ctx, 0) }),
+		"RegisteredKey": of(func(ctx context.Context) (any, error) { return s.RegisteredKey(ctx, t, "key") }),
+		"Cursors":       of(func(ctx context.Context) (any, error) { return s.Cursors(ctx) }),
+		"Cursor":        of(func(ctx context.Context) (any, error) { return s.Cursor(ctx, 0) }),
 		"AdvanceCursor": func(ctx context.Context) error {
 			return s.AdvanceCursor(ctx, schema.Cursor{Shard: schema.MaxShards - 1, Epoch: -1})
 		},

@@ -143,11 +143,17 @@ func (b *bench) keeps(tenant, key string, claim, want schema.KeyRecord, wantMine
 	b.Helper()
 	got, mine, err := b.store.RegisterKey(b.ctx, tenant, key, claim, b.later())
 	b.must(err, "RegisterKey")
-	same := got.BodyHash == want.BodyHash && got.Entry == want.Entry && string(got.Text) == string(want.Text) &&
-		string(got.Payload) == string(want.Payload) && got.Expires.Equal(want.Expires)
-	if !same || mine != wantMine {
+	if !sameRecord(got, want) || mine != wantMine {
 		b.Errorf("RegisterKey(%s, %s) = %+v, %v; want %+v, %v", tenant, key, got, mine, want, wantMine)
 	}
+	if got, err := b.store.RegisteredKey(b.ctx, tenant, key); err != nil || !sameRecord(got, want) {
+		b.Errorf("RegisteredKey(%s, %s) = %+v, %v; want %+v", tenant, key, got, err, want)
+	}
+}
+
+func sameRecord(a, b schema.KeyRecord) bool {
+	return a.BodyHash == b.BodyHash && a.Entry == b.Entry && string(a.Text) == string(b.Text) &&
+		string(a.Payload) == string(b.Payload) && a.Expires.Equal(b.Expires)
 }
 
 var keyRules = []rule{
@@ -160,16 +166,24 @@ var keyRules = []rule{
 		b.keeps(b.tenant, "key", first, first, true)
 	}},
 	{"keys belong to tenants", func(b *bench) {
+		_, err := b.store.RegisteredKey(b.ctx, b.tenant, "key")
+		b.wantErr(err, schema.ErrNotFound, "RegisteredKey before it was registered")
 		for _, of := range [][2]string{{b.tenant, "key"}, {b.tenant, "key2"}, {b.tenant + "k", "ey"}, {b.tenant + "2", "key"}} {
 			c := b.record("hash")
 			b.keeps(of[0], of[1], c, c, true)
 		}
+		_, err = b.store.RegisteredKey(b.ctx, b.tenant, "key3")
+		b.wantErr(err, schema.ErrNotFound, "RegisteredKey of another key")
 	}},
 	{"an expired claim is free", func(b *bench) {
 		old, next := b.record("old"), b.record("next")
 		_, _, err := b.store.RegisterKey(b.ctx, b.tenant, "key", old, b.soon())
 		b.must(err, "RegisterKey")
 		b.eventually("the claim expires", func() bool {
+			if _, err := b.store.RegisteredKey(b.ctx, b.tenant, "key"); !errors.Is(err, schema.ErrNotFound) {
+				b.must(err, "RegisteredKey")
+				return false
+			}
 			got, mine, err := b.store.RegisterKey(b.ctx, b.tenant, "key", next, b.later())
 			b.must(err, "RegisterKey")
 			return mine && got.Entry == next.Entry
