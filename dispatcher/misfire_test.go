@@ -107,7 +107,7 @@ func differ(got, want []time.Time) string {
 // and that history has them.
 func (r *rig) missedBy(b *engine.Engine, job schema.Job, want []time.Time) {
 	r.t.Helper()
-	runs, _, err := b.JobRuns(context.Background(), "t", job.ID, jobs.JobRunFilter{State: schema.StateMissed}, runs.Position{}, 1000)
+	runs, _, err := b.JobRuns(context.Background(), "t", job.ID, jobs.JobRunFilter{Filter: runs.Filter{States: []schema.State{schema.StateMissed}}}, runs.Position{}, 1000)
 	if err != nil {
 		r.t.Fatalf("JobRuns = %v", err)
 	}

@@ -17,6 +17,15 @@ const (
 	StateSkipped   State = "skipped" // of a step, or of a job that runs after others
 )
 
+// What callers see of runs that have not ended, besides the states. No fold returns these.
+const (
+	// StateWaiting: a workflow run of which nothing but waits is under way, the run of a step that
+	// waits, or a run that waits for other jobs.
+	StateWaiting State = "waiting"
+	// StateStuck: a run that waits for other jobs beyond its deadline.
+	StateStuck State = "stuck"
+)
+
 // Terminal reports whether s is a run's end.
 func (s State) Terminal() bool {
 	switch s {

@@ -60,6 +60,11 @@ func StepRange(workflow RunID) IDRange {
 	return IDRange{After: justBefore(first), Before: DefinitionID(workflow)}
 }
 
+// StepRunRange returns the range of the ids of one step of a workflow run, and of its items.
+func StepRunRange(workflow RunID, step int) IDRange {
+	return IDRange{After: justBefore(MakeStepID(workflow, step, 0)), Before: MakeStepID(workflow, step+1, 0)}
+}
+
 // ItemRange returns the range of the ids of the items of one step after the item with that number.
 func ItemRange(workflow RunID, step, after int) IDRange {
 	return IDRange{After: MakeStepID(workflow, step, after), Before: MakeStepID(workflow, step+1, 0)}

@@ -7,14 +7,15 @@ import (
 
 // Run is one execution of a job, of a workflow, or of a step of a workflow run.
 type Run struct {
-	ID         RunID    `json:"id"`
-	JobID      JobID    `json:"job_id,omitzero"` // absent for a step
-	JobName    string   `json:"job_name,omitempty"`
-	Tenant     string   `json:"tenant"`
-	Task       string   `json:"task,omitempty"`
-	State      State    `json:"state"`
-	DeadLetter bool     `json:"dead_letter,omitempty"` // it has failed for good, and waits to be replayed or discarded
-	Priority   Priority `json:"priority"`
+	ID         RunID             `json:"id"`
+	JobID      JobID             `json:"job_id,omitzero"` // absent for a step
+	JobName    string            `json:"job_name,omitempty"`
+	Tenant     string            `json:"tenant"`
+	Task       string            `json:"task,omitempty"`
+	State      State             `json:"state"`
+	DeadLetter bool              `json:"dead_letter,omitempty"` // it has failed for good, and waits to be replayed or discarded
+	Priority   Priority          `json:"priority"`
+	Labels     map[string]string `json:"labels,omitempty"`
 	// Trigger is what asked for the run: schedule, manual, retry, backfill, event or dependency.
 	Trigger string `json:"trigger"`
 

@@ -21,15 +21,40 @@ func (r Runs) Get(ctx context.Context, id RunID) (Run, error) {
 type RunQuery struct {
 	From, To time.Time // must be stated
 	State    State
+	States   []State // or in one of these
 	Task     string
-	Job      string // id or name; its runs come newest first in each hour
+	Job      string            // id or name; its runs come newest first in each hour
+	Labels   map[string]string // all of them
+	// Late selects runs that started later than that after they were due, that could have started
+	// for longer and have not, or that were missed; 0: any.
+	Late time.Duration
 }
 
 // List returns the runs of a window, in the order of due times. It asks for an hour at a time, and
 // ends with the first error.
 func (r Runs) List(ctx context.Context, q RunQuery) iter.Seq2[Run, error] {
 	query := stated(map[string]string{"state": string(q.State), "task": q.Task, "job": q.Job})
+	for _, s := range q.States {
+		query.Add("state", string(s))
+	}
+	for name, value := range q.Labels {
+		query.Add("label", name+"="+value)
+	}
+	if q.Late != 0 {
+		query.Set("late", q.Late.String())
+	}
 	return listWindow[Run](ctx, r.node, q.From, q.To, query, "runs")
+}
+
+// OfSteps returns the runs of the steps of a workflow run, each item of a step with for_each as a run
+// of its own, in the order of the steps, then of items; only those of one step unless that is "", and
+// in one of these states unless there are none. It ends with the first error.
+func (r Runs) OfSteps(ctx context.Context, workflowRun RunID, step string, states ...State) iter.Seq2[Run, error] {
+	query := stated(map[string]string{"workflow_run": workflowRun.String(), "step": step})
+	for _, s := range states {
+		query.Add("state", string(s))
+	}
+	return list[Run](ctx, r.node, query, "runs")
 }
 
 // Stuck returns the runs that wait for other jobs and whose deadline has passed, in the order in which

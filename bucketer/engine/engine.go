@@ -61,6 +61,7 @@ func New(c bucketer.Config) (*Engine, error) {
 		Bucketer: b, Runs: r, Jobs: j, Limits: w, Store: c.Store, Now: c.Now, Logger: c.Logger, Registerer: c.Registerer,
 	})
 	r.RetryWorkflows(o.RetryWorkflow)
+	r.AskWaits(o.FindWaits)
 	n := joins.New(joins.Config{Bucketer: b, Runs: r, Jobs: j, Store: c.Store, Logger: c.Logger, Registerer: c.Registerer})
 	v := events.New(events.Config{
 		Bucketer: b, Runs: r, Jobs: j, Steps: o, Joins: n, Store: c.Store, Logger: c.Logger, Registerer: c.Registerer,

@@ -201,5 +201,8 @@ func (v *Events) RunsOf(ctx context.Context, tenant string, id schema.EntryID, f
 		}
 	}
 	list, err := v.runs.Fold(ctx, rows)
+	if err == nil {
+		_, err = v.runs.NoteWaits(ctx, list)
+	}
 	return list, more, err
 }

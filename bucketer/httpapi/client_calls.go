@@ -145,43 +145,6 @@ func (c *Client) Logs(ctx context.Context, id schema.RunID, attempt int, follow 
 	}
 }
 
-// RunQuery selects runs by due time, From ≤ due < To. Empty fields select all.
-type RunQuery struct {
-	From, To time.Time // however far apart: the client asks for an hour at a time
-	State    schema.State
-	Task     string
-	// id or name of a job; the runs of one that can have many come newest first in each hour
-	Job   string
-	Limit int // of one page; 0 means 500
-}
-
-// Runs returns the runs of q, in due order. It ends with the first error.
-func (c *Client) Runs(ctx context.Context, q RunQuery) iter.Seq2[Run, error] {
-	return func(yield func(Run, error) bool) {
-		if !q.To.After(q.From) { // the server says what is wrong with it
-			q.To = q.From
-		}
-		for from := q.From; ; {
-			to := from.Add(maxWindow)
-			if to.After(q.To) {
-				to = q.To
-			}
-			params := url.Values{"from": {from.UTC().Format(time.RFC3339Nano)}, "to": {to.UTC().Format(time.RFC3339Nano)}}
-			for name, v := range map[string]string{"state": string(q.State), "task": q.Task, "job": q.Job} {
-				if v != "" {
-					params.Set(name, v)
-				}
-			}
-			if !eachItem(ctx, c, "/v1/runs", params, q.Limit, yield) {
-				return
-			}
-			if from = to; !from.Before(q.To) {
-				return
-			}
-		}
-	}
-}
-
 // Tasks returns the tasks of the tenant, by name. It ends with the first error.
 func (c *Client) Tasks(ctx context.Context) iter.Seq2[Task, error] {
 	return func(yield func(Task, error) bool) { eachItem(ctx, c, "/v1/tasks", url.Values{}, 0, yield) }

@@ -43,7 +43,7 @@ func (s *stubLetters) letter(run *runs.Run) schema.DeadLetter {
 }
 
 func (s *stubLetters) DeadLetters(ctx context.Context, q runs.DeadLetterQuery, _ *runs.DeadLetterPosition, limit int) ([]schema.DeadLetter, *runs.DeadLetterPosition, error) {
-	runs, _, err := s.b.Runs(ctx, runs.Window{Tenant: q.Tenant, From: q.From, To: q.To, State: schema.StateFailed}, runs.Position{}, limit)
+	runs, _, err := s.b.Runs(ctx, runs.Window{Tenant: q.Tenant, From: q.From, To: q.To, Filter: runs.Filter{States: []schema.State{schema.StateFailed}}}, runs.Position{}, limit)
 	var out []schema.DeadLetter
 	for i := range runs {
 		if s.resolutions[runs[i].ID] == "" {

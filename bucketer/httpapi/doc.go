@@ -21,7 +21,8 @@
 // The package has more files than others because it has a file for each group of routes. The files
 // of a group have the same ending:
 //
-//	routes_*.go                   one group of routes each; nouns*.go are what they show
+//	routes_*.go                   one group of routes each; nouns*.go are what they show.
+//	                              routes_runs_list.go: all that lists of runs can be asked for
 //	client*.go                    the client, by the same groups
 //	openapi*.go                   what the document says beyond the registrations
 //	import*.go                    bulk imports: read, submit, answer line by line

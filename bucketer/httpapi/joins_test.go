@@ -307,12 +307,12 @@ func TestJobRunsAfterJobs(t *testing.T) {
 		doJSON(t, j.hs, call{method: "POST", path: "/v1/jobs/a/trigger"}, 201, &first)
 		j.succeed(first.ID)
 		j.pass(time.Second)
-		for job, want := range map[string]schema.State{"b": schema.StatePending, "c": stateWaiting} {
+		for job, want := range map[string]schema.State{"b": schema.StatePending, "c": schema.StateWaiting} {
 			var page struct{ Items []Run }
 			doJSON(t, j.hs, call{method: "GET", path: "/v1/jobs/" + job + "/runs"}, 200, &page)
 			if len(page.Items) != 1 || page.Items[0].State != want || page.Items[0].Trigger != schema.TriggerDependency || page.Items[0].JobName != job {
 				t.Errorf("the runs of %s are %+v, want one that is %s", job, page.Items, want)
-			} else if want == stateWaiting && !strings.HasSuffix(page.Items[0].Waiting.Reason, ": b") {
+			} else if want == schema.StateWaiting && !strings.HasSuffix(page.Items[0].Waiting.Reason, ": b") {
 				t.Errorf("the run of %s waits for %+v, want b", job, page.Items[0].Waiting)
 			}
 		}

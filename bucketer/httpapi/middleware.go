@@ -138,7 +138,7 @@ func LocalHost(names ...string) func(host string) bool {
 
 // form refuses what may be read in two ways, and what a page of another site makes a browser send:
 // without keys, reaching the node is all that is needed. A name that ends in [] is of a list, such
-// as name[] of /metrics.
+// as name[] of /metrics; those of our lists are in the document.
 func (s middleware) form(c *gin.Context) {
 	if err := s.crossOrigin.Check(c.Request); err != nil {
 		s.refuse(c, plain(http.StatusForbidden, "A browser sent this for a page of another origin."))
@@ -150,8 +150,12 @@ func (s middleware) form(c *gin.Context) {
 		faults = append(faults, bucketer.Fault{Location: "query", Message: "is not a form-encoded query"})
 	}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
-		if len(query[name]) > 1 && len(name) <= maxParameter && !strings.HasSuffix(name, "[]") {
+		switch several := s.several[c.FullPath()][name]; {
+		case len(query[name]) <= 1 || len(name) > maxParameter || strings.HasSuffix(name, "[]"):
+		case !several:
 			faults = append(faults, bucketer.Fault{Location: "query." + name, Message: "is there more than once"})
+		case slices.Contains(query[name], ""):
+			faults = append(faults, bucketer.Fault{Location: "query." + name, Message: "is there more than once, and empty once"})
 		}
 	}
 	if len(faults) > 0 {
@@ -159,6 +163,25 @@ func (s middleware) form(c *gin.Context) {
 		return
 	}
 	c.Next()
+}
+
+// findLists notes which parameters may be there more than once. It comes after all operations.
+func (s middleware) findLists() {
+	s.several = make(map[string]map[string]bool)
+	for path, item := range s.api.OpenAPI().Paths {
+		if item.Get == nil {
+			continue
+		}
+		for _, p := range item.Get.Parameters {
+			if p.In == "query" && p.Explode != nil && *p.Explode {
+				route := strings.NewReplacer("{", ":", "}", "").Replace(path)
+				if s.several[route] == nil {
+					s.several[route] = make(map[string]bool)
+				}
+				s.several[route][p.Name] = true
+			}
+		}
+	}
 }
 
 // maxParameter bounds the name of a parameter that is repeated in an answer, in bytes. Longer names

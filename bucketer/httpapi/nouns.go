@@ -111,7 +111,7 @@ type Missed struct {
 // Waiting says what holds a run back.
 type Waiting struct {
 	Since  Time   `json:"since"`
-	Reason string `json:"reason" doc:"A word and what it means. jobs: those that it runs after. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots"`
+	Reason string `json:"reason" doc:"A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots"`
 }
 
 // deferrals are the reasons of deferrals.
@@ -142,27 +142,28 @@ type Run struct {
 	JobName    string       `json:"job_name,omitempty"`
 	Tenant     string       `json:"tenant"`
 	Task       string       `json:"task,omitempty"`
-	State      schema.State `json:"state" enum:"pending,running,waiting,stuck,retrying,succeeded,failed,cancelled,missed,skipped" doc:"waiting: of a workflow run, of which nothing but waits is under way (running in lists); or of a run that waits for other jobs, and stuck if its deadline has passed (both are among those that are pending, where a list asks for that). skipped: of a step, or of a run that never starts since other jobs did not end as it asks for"`
+	State      schema.State `json:"state" enum:"pending,running,waiting,stuck,retrying,succeeded,failed,cancelled,missed,skipped" doc:"waiting: of a workflow run, of which nothing but waits is under way (it is among those that are running, where a list asks for that), of a step that waits, or of a run that waits for other jobs; and stuck if its deadline has passed (both are among those that are pending, where a list asks for that). skipped: of a step, or of a run that never starts since other jobs did not end as it asks for"`
 	DeadLetter bool         `json:"dead_letter,omitempty"`
 
-	Priority      schema.Priority `json:"priority" enum:"critical,high,normal,low"`
-	NominalAt     Time            `json:"nominal_at"`
-	DueAt         Time            `json:"due_at"`
-	StartedAt     Time            `json:"started_at,omitzero"`
-	FinishedAt    Time            `json:"finished_at,omitzero"`
-	LatenessMS    *int64          `json:"lateness_ms,omitempty" doc:"Start of the first attempt less the later of due time and acceptance, in ms"`
-	Origin        schema.RunID    `json:"origin,omitzero"`
-	NextAttemptAt Time            `json:"next_attempt_at,omitzero"`
-	DeferredUntil Time            `json:"deferred_until,omitzero" doc:"While it waits: when its start will be tried that was put off, by the rate of its task, since as many runs of its task were under way as may, or since its target had no room or failed"`
-	Missed        *Missed         `json:"missed,omitempty"`
-	Waiting       *Waiting        `json:"waiting,omitempty" doc:"Of a pending or retrying run whose time has come, and that may not start yet: what it waits for"`
-	CancelReason  string          `json:"cancel_reason,omitempty" doc:"Why it was cancelled, if nobody asked for that"`
-	Event         *RunEvent       `json:"event,omitempty" doc:"What started it, if trigger is event"`
-	Trigger       schema.Trigger  `json:"trigger" enum:"schedule,manual,retry,backfill,event,dependency"`
-	Payload       json.RawMessage `json:"payload,omitempty" doc:"In a list only if it is at most 4 KiB"`
-	Progress      *Progress       `json:"progress,omitempty" doc:"Of the attempt under way; not in lists"`
-	Attempts      []Attempt       `json:"attempts"`
-	Fault         string          `json:"fault,omitempty" doc:"Why what is stored of its last attempt cannot be understood: the run counts as failed, but what it came to is unknown"`
+	Priority      schema.Priority   `json:"priority" enum:"critical,high,normal,low"`
+	Labels        map[string]string `json:"labels,omitempty"`
+	NominalAt     Time              `json:"nominal_at"`
+	DueAt         Time              `json:"due_at"`
+	StartedAt     Time              `json:"started_at,omitzero"`
+	FinishedAt    Time              `json:"finished_at,omitzero"`
+	LatenessMS    *int64            `json:"lateness_ms,omitempty" doc:"Start of the first attempt less the later of due time and acceptance, in ms"`
+	Origin        schema.RunID      `json:"origin,omitzero"`
+	NextAttemptAt Time              `json:"next_attempt_at,omitzero"`
+	DeferredUntil Time              `json:"deferred_until,omitzero" doc:"While it waits: when its start will be tried that was put off, by the rate of its task, since as many runs of its task were under way as may, or since its target had no room or failed"`
+	Missed        *Missed           `json:"missed,omitempty"`
+	Waiting       *Waiting          `json:"waiting,omitempty" doc:"Of a pending or retrying run whose time has come, and that may not start yet: what it waits for"`
+	CancelReason  string            `json:"cancel_reason,omitempty" doc:"Why it was cancelled, if nobody asked for that"`
+	Event         *RunEvent         `json:"event,omitempty" doc:"What started it, if trigger is event"`
+	Trigger       schema.Trigger    `json:"trigger" enum:"schedule,manual,retry,backfill,event,dependency"`
+	Payload       json.RawMessage   `json:"payload,omitempty" doc:"In a list only if it is at most 4 KiB"`
+	Progress      *Progress         `json:"progress,omitempty" doc:"Of the attempt under way; not in lists"`
+	Attempts      []Attempt         `json:"attempts"`
+	Fault         string            `json:"fault,omitempty" doc:"Why what is stored of its last attempt cannot be understood: the run counts as failed, but what it came to is unknown"`
 
 	Workflow      string       `json:"workflow,omitempty" doc:"Of a workflow run: the workflow. Its one attempt stands for all that its steps do"`
 	Steps         []RunStep    `json:"steps,omitempty" doc:"Of a workflow run: its steps, in the order of the workflow; not in lists"`
@@ -184,8 +185,8 @@ func runOf(r *runs.Run, payload []byte) Run {
 	e := standing(r)
 	s := &r.Entry.Spec
 	out := Run{
-		ID: r.ID, JobID: s.Job, JobName: s.JobName, Tenant: s.Tenant, Task: e.Spec.Task, State: r.State,
-		DeadLetter: r.State == schema.StateFailed, Priority: e.Spec.Priority.Or(),
+		ID: r.ID, JobID: s.Job, JobName: s.JobName, Tenant: s.Tenant, Task: e.Spec.Task, State: r.Shown(),
+		DeadLetter: r.State == schema.StateFailed, Priority: e.Spec.Priority.Or(), Labels: e.Spec.Labels,
 		NominalAt: Time{e.Spec.Nominal}, DueAt: Time{e.Due()}, Origin: s.Origin, Trigger: s.Trigger,
 		Payload: payload, Progress: progressOf(r.Progress), Attempts: []Attempt{}, Fault: faultOf(schema.Unreadable(r.Attempts)),
 	}
@@ -237,9 +238,6 @@ func runOf(r *runs.Run, payload []byte) Run {
 		if schema.IsSuperseded(r.Attempts, i) {
 			shown.Outcome = schema.Superseded
 		}
-		if at := shown.StartedAt; !at.IsZero() && (out.StartedAt.IsZero() || at.Before(out.StartedAt.Time)) {
-			out.StartedAt = at
-		}
 		if a.Record != nil && a.Record.Outcome != schema.Superseded {
 			next = a.Record.Next
 		}
@@ -249,9 +247,10 @@ func runOf(r *runs.Run, payload []byte) Run {
 		shown := &out.Attempts[n-1]
 		shown.Error = strings.TrimPrefix(shown.Error+"; "+givenUp, "; ")
 	}
-	if !out.StartedAt.IsZero() {
-		late := out.StartedAt.Sub(e.Spec.Start(e.ID)).Milliseconds()
-		out.LatenessMS = &late
+	out.StartedAt = Time{r.Started()}
+	if late, started := r.Lateness(); started {
+		ms := late.Milliseconds()
+		out.LatenessMS = &ms
 	}
 	if r.State == schema.StateRetrying && !next.IsZero() {
 		out.NextAttemptAt = Time{next.Time()}
@@ -279,10 +278,7 @@ func runOf(r *runs.Run, payload []byte) Run {
 // noteJoin adds what a run waits for that waits for other jobs.
 func (r *Run) noteJoin(of *runs.Run) {
 	join := of.Entry.Spec.Join
-	r.State, r.DeadlineAt = stateWaiting, Time{join.Until}
-	if schema.IsStuck(&of.Entry, of.Entry.Marks, of.Attempts) {
-		r.State = stateStuck
-	}
+	r.DeadlineAt = Time{join.Until}
 	ended := make(map[schema.JobID]bool)
 	for i := range of.Attempts {
 		if rec := of.Attempts[i].Record; rec != nil && rec.Outcome == schema.UpstreamEnded && rec.Before != nil {
@@ -373,55 +369,6 @@ func finished(r *runs.Run) Time {
 		at = c.At
 	}
 	return Time{at}
-}
-
-// Cluster is what a node sees of its cluster.
-type Cluster struct {
-	Node    string   `json:"node" doc:"The node that answers"`
-	Version string   `json:"version"`
-	Members []Member `json:"members"`
-	Shards  []Shard  `json:"shards"`
-	Regions []Region `json:"regions"`
-}
-
-// lists returns c with a list, if an empty one, where c has none: an answer never says null for a
-// list.
-func (c Cluster) lists() Cluster {
-	c.Members, c.Shards, c.Regions = append([]Member{}, c.Members...), append([]Shard{}, c.Shards...), append([]Region{}, c.Regions...)
-	for i := range c.Members {
-		c.Members[i].Roles = append([]string{}, c.Members[i].Roles...)
-	}
-	return c
-}
-
-// Member is a node of the cluster.
-type Member struct {
-	Name    string   `json:"name"`
-	Address string   `json:"address,omitempty"`
-	API     string   `json:"api,omitempty" doc:"Base URL of its API, if it serves one"`
-	Roles   []string `json:"roles"`
-	// Unhealthy: its roles lack that of a dispatcher meanwhile.
-	Unhealthy bool   `json:"unhealthy,omitempty" doc:"It would dispatch, but reaches Cassandra or NATS no more: others have its shards"`
-	Zone      string `json:"zone,omitempty"`
-	Region    string `json:"region,omitempty"`
-	Version   string `json:"version,omitempty"`
-}
-
-// Shard is a shard, its owner, and how far it has come.
-type Shard struct {
-	Shard         schema.Shard `json:"shard"`
-	Owner         string       `json:"owner,omitempty"`
-	Epoch         int64        `json:"epoch"`
-	Dispatched    Time         `json:"dispatched" doc:"Every bucket that ends by then has been published whole"`
-	Settled       Time         `json:"settled" doc:"Every bucket that ends by then is finished"`
-	BehindSeconds float64      `json:"behind_seconds" doc:"Now less dispatched"`
-}
-
-// Region is a region and the shards that are at home in it.
-type Region struct {
-	Name  string `json:"name"`
-	Local bool   `json:"local,omitempty"`
-	Epoch int64  `json:"epoch"`
 }
 
 // ImportResult is what became of a line of an import.

@@ -10,12 +10,6 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// stateWaiting is shown of a workflow run that only waits, and of a step that does.
-const stateWaiting schema.State = "waiting"
-
-// stateStuck is that of a run that waits for other jobs beyond its deadline.
-const stateStuck schema.State = "stuck"
-
 // Workflow is a workflow as the API answers it, with the values in force. It has the fields of a job
 // that can have many runs, and steps instead of work.
 type Workflow struct {
@@ -112,7 +106,7 @@ type StepItems struct {
 // noteView puts into the answer what the rows of a workflow run tell of its steps.
 func (r *Run) noteView(v *orchestration.View) {
 	if v.Waiting {
-		r.State = stateWaiting
+		r.State = schema.StateWaiting
 	}
 	r.DeadlineAt = Time{v.Until}
 	r.Steps = make([]RunStep, len(v.Steps))
@@ -140,7 +134,7 @@ func stepOf(v *orchestration.View, i int) RunStep {
 func stepState(v *orchestration.View, i int) schema.State {
 	state := v.Steps[i].State
 	if state == schema.StateRunning && v.Graph != nil && v.Graph.Step(i).Wait != nil {
-		return stateWaiting
+		return schema.StateWaiting
 	}
 	return state
 }
@@ -159,6 +153,12 @@ func inputOf(run *runs.Run, payload []byte) json.RawMessage {
 func (r *Run) noteStep(run *runs.Run) {
 	s := run.Entry.Spec.Step
 	r.WorkflowRunID, r.Step, r.DeadlineAt = s.Workflow, s.Name, Time{s.Deadline}
+	if w := s.Wait; w != nil && !run.State.Terminal() {
+		r.Waiting = &Waiting{Since: Time{run.Entry.Due()}, Reason: "event: it waits for the event " + w.Event}
+		if !w.Until.IsZero() {
+			r.Waiting.Reason = "time: it waits until " + w.Until.UTC().Format(timeFormat)
+		}
+	}
 	if _, item := run.ID.StepOf(); item > 0 {
 		item--
 		r.Item = &item

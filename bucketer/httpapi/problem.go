@@ -242,9 +242,14 @@ func asProblem(_ huma.Context, _ string, v any) (any, error) {
 		p = invalid()
 	}
 	for _, e := range m.Errors {
-		if e != nil {
-			p.Errors = append(p.Errors, bucketer.Fault{Location: e.Location, Message: e.Message, Value: e.Value})
+		if e == nil {
+			continue
 		}
+		at := e.Location
+		if strings.HasPrefix(at, "query.") { // its value says which of several it is
+			at, _, _ = strings.Cut(at, "[")
+		}
+		p.Errors = append(p.Errors, bucketer.Fault{Location: at, Message: e.Message, Value: e.Value})
 	}
 	return p, nil
 }

@@ -327,7 +327,7 @@ func (s *stub) JobRuns(_ context.Context, tenant string, id schema.JobID, f recu
 		if !pos.After.IsZero() && run.Compare(pos.After) >= 0 {
 			continue
 		}
-		if line := (schema.JobRun{Run: run, State: s.runs[run].State}); !f.Matches(&line) {
+		if line := (schema.JobRun{Run: run, State: s.runs[run].State}); !f.MatchesLine(&line) || !f.MayMatch(&s.runs[run].Current, &s.runs[run].Entry) {
 			continue
 		}
 		if len(out) == limit {

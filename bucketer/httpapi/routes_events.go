@@ -104,7 +104,7 @@ func (s eventRoutes) publish(ctx context.Context, in *eventPost) (*eventAnswer, 
 
 func (s eventRoutes) list(ctx context.Context, in *eventFilter) (*eventList, error) {
 	w := runs.Window{Tenant: tenantOf(ctx), From: in.From.UTC(), To: in.To.UTC()}
-	faults := checkWindow(w.From, w.To)
+	faults := checkWindow(w.From, w.To, maxEventsWindow)
 	if in.Name != "" {
 		if what := bucketer.NameFault(in.Name); what != "" {
 			faults = append(faults, bucketer.Fault{Location: "query.name", Message: what, Value: in.Name})
@@ -140,52 +140,22 @@ func (s eventRoutes) list(ctx context.Context, in *eventFilter) (*eventList, err
 
 // runsOfEvent answers the runs that an event started, a page of them.
 func (s eventRoutes) runsOfEvent(ctx context.Context, in *runFilter) (*runList, error) {
-	var faults bucketer.Faults
+	faults := in.besides("event")
 	id, err := schema.ParseEntryID(in.Event)
 	if err != nil {
 		faults = append(faults, bucketer.Fault{Location: "query.event", Message: "is not the id of an event", Value: in.Event})
 	}
-	for _, other := range []struct {
-		name   string
-		stated bool
-	}{
-		{"from", !in.From.IsZero()},
-		{"to", !in.To.IsZero()},
-		{"state", in.State != ""},
-		{"job", in.Job != ""},
-		{"task", in.Task != ""},
-	} {
-		if other.stated {
-			faults = append(faults, bucketer.Fault{Location: "query." + other.name, Message: "cannot be asked for beside event"})
-		}
-	}
 	from := 0
 	question := []any{"runs of event", tenantOf(ctx), id}
-	if in.Cursor != "" && len(faults) == 0 {
-		var p *Problem
-		if err := s.cursors.read(in.Cursor, question, &from); errors.As(err, &p) {
-			faults = append(faults, p.Errors...)
-		}
-	}
-	if len(faults) > 0 {
-		return nil, invalid(faults...)
+	if err := s.goOn(in.Cursor, question, &from, faults); err != nil {
+		return nil, err
 	}
 	found, more, err := s.deps.Events.RunsOf(ctx, tenantOf(ctx), id, from, in.Limit)
 	if err != nil {
 		return nil, s.fail(ctx, "list runs of event", or(err, notFound("There is no event with this id.")))
 	}
-	out := new(runList)
-	out.Body.Items = []Run{}
-	for i := range found {
-		out.Body.Items = append(out.Body.Items, runOf(&found[i], standing(&found[i]).Payload))
-	}
-	if err := s.noteDeadLetters(ctx, out.Body.Items); err != nil {
-		return nil, s.fail(ctx, "list runs of event", err)
-	}
 	if more {
-		if out.Body.NextCursor, err = s.cursors.make(question, from+in.Limit); err != nil {
-			return nil, s.fail(ctx, "list runs of event", err)
-		}
+		return runRoutes(s).answerRuns(ctx, found, question, from+in.Limit)
 	}
-	return out, nil
+	return runRoutes(s).answerRuns(ctx, found, question, nil)
 }

@@ -44,7 +44,7 @@ type (
 		ID     string    `path:"id" doc:"The job's id, or its name"`
 		Limit  int       `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
 		Cursor string    `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
-		State  string    `query:"state" enum:"pending,running,retrying,succeeded,failed,cancelled,missed,skipped"`
+		State  []string  `query:"state,explode" enum:"pending,running,waiting,stuck,retrying,succeeded,failed,cancelled,missed,skipped" maxItems:"10" doc:"Only runs in this state; stated again: or in that"`
 		From   time.Time `query:"from" doc:"First due time"`
 		To     time.Time `query:"to" doc:"Due times before this one"`
 	}
@@ -312,7 +312,8 @@ func (s recurringRoutes) listJobRuns(ctx context.Context, in *jobRunsPage) (*run
 	out := new(runList)
 	out.Body.Items = []Run{}
 	if f.job == nil {
-		if line := (schema.JobRun{Run: standing(f.run).ID, State: f.run.State}); asked.filter.Matches(&line) {
+		w := runs.Window{Tenant: tenantOf(ctx), From: asked.filter.From, To: asked.filter.To, Filter: asked.filter.Filter}
+		if w.Holds(f.run, s.config.Now()) {
 			out.Body.Items = append(out.Body.Items, runOf(f.run, standing(f.run).Payload))
 		}
 		if err := s.noteDeadLetters(ctx, out.Body.Items); err != nil {
@@ -332,8 +333,10 @@ type historyPage struct {
 }
 
 func (s recurringRoutes) readHistoryPage(ctx context.Context, in *jobRunsPage) (historyPage, error) {
-	filter := recurring.JobRunFilter{State: schema.State(in.State), From: in.From.UTC(), To: in.To.UTC()}
-	faults := checkYears(filter.From, filter.To)
+	filter := recurring.JobRunFilter{From: in.From.UTC(), To: in.To.UTC()}
+	var faults bucketer.Faults
+	filter.Filter, faults = (&runFilter{State: in.State}).filter()
+	faults = append(faults, checkYears(filter.From, filter.To)...)
 	if !filter.To.IsZero() && !filter.To.After(filter.From) {
 		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be after from"})
 	}

@@ -2,21 +2,15 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
-	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
-
-// maxWindow is the longest stretch of due times of one list of runs.
-const maxWindow = time.Hour
 
 type (
 	runByID struct {
@@ -30,16 +24,6 @@ type (
 		ID  string `path:"id" doc:"The run's id"`
 		Key string `header:"Idempotency-Key" maxLength:"260" doc:"At most 128 bytes, quoted or not, kept for 24 h: the same key gives the same new run"`
 		body
-	}
-	runFilter struct {
-		Limit  int       `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
-		Cursor string    `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
-		From   time.Time `query:"from" doc:"First due time; needed unless event is stated"`
-		To     time.Time `query:"to" doc:"Due times before this one; at most an hour after from; needed unless event is stated"`
-		State  string    `query:"state" enum:"pending,running,retrying,succeeded,failed,cancelled,missed,skipped"`
-		Job    string    `query:"job" doc:"Only runs of the job of this id or name; of one that can have many, the latest due first, as at /v1/jobs/{id}/runs"`
-		Task   string    `query:"task" doc:"Only runs of this task"`
-		Event  string    `query:"event" doc:"The runs that the event of this id started, in the order in which they were planned; nothing else can be asked for beside it"`
 	}
 )
 
@@ -70,7 +54,9 @@ type runRoutes struct{ *Server }
 
 func (s runRoutes) route() {
 	huma.Register(s.api, s.operation("get-run", http.MethodGet, "/v1/runs/{id}", "A run and its attempts", 200, 404, 422, 503), s.getRun)
-	huma.Register(s.api, s.operation("list-runs", http.MethodGet, "/v1/runs", "Runs of a window of due times, in order. An answer may hold fewer items than limit, even none, and still have next_cursor", 200, 422, 503), s.listRuns)
+	list := s.operation("list-runs", http.MethodGet, "/v1/runs", "Runs of a window of due times, in order. An answer may hold fewer items than limit, even none, and still have next_cursor", 200, 404, 422, 503)
+	list.Description = runsAsked
+	huma.Register(s.api, list, s.listRuns)
 	huma.Register(s.api, s.operation("cancel-run", http.MethodPost, "/v1/runs/{id}/cancel", "Cancel a run; twice is the same as once", 200, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.cancelRun)
 	huma.Register(s.api, s.operation("retry-run", http.MethodPost, "/v1/runs/{id}/retry", "Run a finished run again, as a new run whose origin is this one", 201, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.retryRun)
 	outputRoutes(s).route()
@@ -102,140 +88,6 @@ func (s runRoutes) answerRun(ctx context.Context, run runs.Run, status int) (*ru
 		return nil, s.fail(ctx, "read steps", err)
 	}
 	return &runAnswer{Status: status, Body: shown[0]}, nil
-}
-
-func (s runRoutes) listRuns(ctx context.Context, in *runFilter) (*runList, error) {
-	if in.Event != "" {
-		return eventRoutes(s).runsOfEvent(ctx, in)
-	}
-	w := runs.Window{Tenant: tenantOf(ctx), From: in.From.UTC(), To: in.To.UTC(), State: schema.State(in.State), Task: in.Task}
-	faults := checkWindow(w.From, w.To)
-	if in.Task != "" {
-		if what := bucketer.NameFault(in.Task); what != "" {
-			faults = append(faults, bucketer.Fault{Location: "query.task", Message: what})
-		}
-	}
-	job, what, err := s.jobOfQuery(ctx, in.Job)
-	switch {
-	case err != nil:
-		return nil, s.fail(ctx, "list runs", err)
-	case what != "":
-		faults = append(faults, bucketer.Fault{Location: "query.job", Message: what, Value: in.Job})
-	}
-	var pos runs.Position
-	question := []any{"runs", w, in.Job}
-	if bucketer.NameFault(in.Job) == "" { // a name may be given to another job between two pages
-		question[2] = job.String()
-	}
-	if in.Cursor != "" && len(faults) == 0 { // the question is part of it
-		var p *Problem
-		if err := s.cursors.read(in.Cursor, question, &pos); errors.As(err, &p) {
-			faults = append(faults, p.Errors...)
-		}
-	}
-	if len(faults) > 0 {
-		return nil, invalid(faults...)
-	}
-	out := new(runList)
-	out.Body.Items = []Run{}
-	if only, ok := job.OneOff(); ok {
-		return out, s.listOne(ctx, w, only, out)
-	}
-	if !job.IsZero() {
-		return out, s.listHistory(ctx, w, job, pos, in.Limit, question, out)
-	}
-	page, next, err := s.deps.Runs.Runs(ctx, w, pos, in.Limit)
-	if err != nil {
-		return nil, s.fail(ctx, "list runs", err)
-	}
-	for i := range page {
-		out.Body.Items = append(out.Body.Items, runOf(&page[i], standing(&page[i]).Payload))
-	}
-	if err := s.noteDeadLetters(ctx, out.Body.Items); err != nil {
-		return nil, s.fail(ctx, "list runs", err)
-	}
-	if next != nil {
-		if out.Body.NextCursor, err = s.cursors.make(question, next); err != nil {
-			return nil, s.fail(ctx, "list runs", err)
-		}
-	}
-	return out, nil
-}
-
-// checkWindow finds fault with a window of instants, at most maxWindow long.
-func checkWindow(from, to time.Time) bucketer.Faults {
-	var faults bucketer.Faults
-	for _, stated := range []struct {
-		name string
-		at   time.Time
-	}{{"from", from}, {"to", to}} {
-		if stated.at.IsZero() {
-			faults = append(faults, bucketer.Fault{Location: "query." + stated.name, Message: "must be stated"})
-		}
-	}
-	if len(faults) > 0 {
-		return faults
-	}
-	faults = checkYears(from, to)
-	switch {
-	case !to.After(from):
-		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be after from"})
-	case to.Sub(from) > maxWindow:
-		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be at most an hour after from"})
-	}
-	return faults
-}
-
-// jobOfQuery returns the job of an id or a name, or what is wrong with that.
-func (s runRoutes) jobOfQuery(ctx context.Context, text string) (id schema.JobID, what string, err error) {
-	if text == "" {
-		return id, "", nil
-	}
-	if id, err = schema.ParseJobID(text); err == nil {
-		return id, "", nil
-	}
-	if bucketer.NameFault(text) != "" {
-		return id, "is neither an id nor a name of a job", nil
-	}
-	job, err := s.deps.Recurring.JobByName(ctx, tenantOf(ctx), text)
-	if errors.Is(err, schema.ErrNotFound) {
-		return id, "there is no job of this name", nil
-	}
-	return job.ID, "", err
-}
-
-// listOne lists the run id if it lies in the window.
-func (s runRoutes) listOne(ctx context.Context, w runs.Window, id schema.RunID, out *runList) error {
-	run, err := s.deps.Runs.Run(ctx, w.Tenant, id)
-	switch {
-	case errors.Is(err, schema.ErrNotFound):
-		return nil
-	case err != nil:
-		return s.fail(ctx, "list runs", err)
-	}
-	e := standing(&run)
-	if due := e.Due(); due.Before(w.From) || !due.Before(w.To) ||
-		w.State != "" && run.State != w.State || w.Task != "" && e.Spec.Task != w.Task {
-		return nil
-	}
-	out.Body.Items = append(out.Body.Items, runOf(&run, e.Payload))
-	if err := s.noteDeadLetters(ctx, out.Body.Items); err != nil {
-		return s.fail(ctx, "list runs", err)
-	}
-	return nil
-}
-
-// listHistory lists the runs of a job that can have many, the latest due first: a window of due
-// times may lie in many partitions, and the history knows the job's.
-func (s runRoutes) listHistory(ctx context.Context, w runs.Window, job schema.JobID, pos runs.Position, limit int, question any, out *runList) error {
-	asked := historyPage{filter: recurring.JobRunFilter{State: w.State, From: w.From, To: w.To}, pos: pos, limit: limit, question: question}
-	err := recurringRoutes(s).historyOf(ctx, job, asked, out)
-	var none *Problem
-	if errors.As(err, &none) && none.Status == http.StatusNotFound {
-		return nil
-	}
-	out.Body.Items = slices.DeleteFunc(out.Body.Items, func(r Run) bool { return w.Task != "" && r.Task != w.Task })
-	return err
 }
 
 func (s runRoutes) cancelRun(ctx context.Context, in *runCancel) (*runAnswer, error) {

@@ -37,6 +37,7 @@ func (s systemRoutes) route() error {
 	d.describeSystem()
 	d.describeTags()
 	middleware(s).describeAccess()
+	middleware(s).findLists()
 	if err := d.describePaths(); err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ type (
 		Name   string    `path:"name" doc:"The workflow's name, or its id"`
 		Limit  int       `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
 		Cursor string    `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
-		State  string    `query:"state" enum:"pending,running,retrying,succeeded,failed,cancelled,missed"`
+		State  []string  `query:"state,explode" enum:"pending,running,waiting,retrying,succeeded,failed,cancelled,missed" maxItems:"10" doc:"Only runs in this state; stated again: or in that"`
 		From   time.Time `query:"from" doc:"First due time"`
 		To     time.Time `query:"to" doc:"Due times before this one"`
 	}

@@ -39,6 +39,8 @@ type Jobs interface {
 type Runs interface {
 	Run(ctx context.Context, tenant string, id schema.RunID) (runs.Run, error)
 	Runs(ctx context.Context, w runs.Window, pos runs.Position, limit int) ([]runs.Run, *runs.Position, error)
+	// RunByKey returns the run of an idempotency key; at: the instant of an import's line that stated one.
+	RunByKey(ctx context.Context, tenant, key string, at time.Time) (runs.Run, error)
 	Payload(ctx context.Context, run runs.Run) ([]byte, error)
 	Output(ctx context.Context, tenant string, id schema.RunID, attempt int) (runs.Output, error)
 	Logs(ctx context.Context, tenant string, id schema.RunID, attempt int, pos runs.LogPosition, limit int) ([]runs.LogLine, *runs.LogPosition, error)
@@ -105,6 +107,9 @@ type JobReader interface {
 type Workflows interface {
 	// View returns a run of a workflow with its steps.
 	View(ctx context.Context, run *runs.Run) (orchestration.View, error)
+	// StepRuns returns the runs of its steps, in the order of steps, then items, after that one, only of
+	// one step unless that is "", at most limit, and after which to go on; zero: there are no more.
+	StepRuns(ctx context.Context, of *runs.Run, step string, f runs.Filter, after schema.RunID, limit int) (list []runs.Run, next schema.RunID, err error)
 	// RetryWorkflow runs one that has ended again, from the steps that did not succeed. The same key
 	// gives the same run.
 	RetryWorkflow(ctx context.Context, tenant string, id schema.RunID, key string) (bucketer.Receipt, error)
@@ -332,6 +337,7 @@ type Server struct {
 	bodies   atomic.Int64 // bytes left for bodies
 
 	crossOrigin *http.CrossOriginProtection
+	several     map[string]map[string]bool // parameters that may be there more than once, by route
 
 	stopping chan struct{} // closed when Run is told to stop: imports end
 	stop     sync.Once

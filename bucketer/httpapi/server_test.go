@@ -72,7 +72,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		"no task to delete":              {call{method: "DELETE", path: "/v1/tasks/a"}, 404, ""},
 		"runs without window":            {call{method: "GET", path: "/v1/runs"}, 422, "query.from"},
 		"runs of a wrong time":           {call{method: "GET", path: "/v1/runs?from=now&to=2026-11-21T10:00:00Z"}, 422, "query.from"},
-		"runs of more than an hour":      {call{method: "GET", path: "/v1/runs?from=2026-11-21T10:00:00Z&to=2026-11-21T11:00:00.001Z"}, 422, "query.to"},
+		"runs of more than a day":        {call{method: "GET", path: "/v1/runs?from=2026-11-21T10:00:00Z&to=2026-11-22T10:00:00.001Z"}, 422, "query.to"},
 		"runs of an empty window":        {call{method: "GET", path: "/v1/runs?from=2026-11-21T10:00:00Z&to=2026-11-21T10:00:00Z"}, 422, "query.to"},
 		"runs of an unknown state":       {call{method: "GET", path: "/v1/runs?from=2026-11-21T10:00:00Z&to=2026-11-21T10:30:00Z&state=done"}, 422, "query.state"},
 		"runs of a forged cursor":        {call{method: "GET", path: "/v1/runs?from=2026-11-21T10:00:00Z&to=2026-11-21T10:30:00Z&cursor=abcd"}, 422, "query.cursor"},

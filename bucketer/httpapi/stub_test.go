@@ -245,13 +245,29 @@ func (s *stub) Runs(_ context.Context, w runs.Window, pos runs.Position, limit i
 		if looked++; looked > limit {
 			return out, &runs.Position{After: last(ids, id)}, nil
 		}
-		if due := r.Current.Due(); due.Before(w.From) || !due.Before(w.To) ||
-			w.State != "" && r.State != w.State || w.Task != "" && r.Current.Spec.Task != w.Task {
-			continue
+		if w.Holds(r, testNow) {
+			out = append(out, *r)
 		}
-		out = append(out, *r)
 	}
 	return out, nil, nil
+}
+
+// RunByKey knows the keys of requests alone.
+func (s *stub) RunByKey(_ context.Context, tenant, key string, at time.Time) (runs.Run, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return runs.Run{}, s.err
+	}
+	id, ok := s.keys[tenant+"/"+key]
+	if !ok || !at.IsZero() && !at.Equal(id.Time()) {
+		return runs.Run{}, schema.ErrNotFound
+	}
+	r, err := s.find(tenant, id)
+	if err != nil {
+		return runs.Run{}, err
+	}
+	return *r, nil
 }
 
 func last(ids []schema.EntryID, before schema.EntryID) schema.EntryID {

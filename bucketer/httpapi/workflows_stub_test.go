@@ -61,6 +61,35 @@ func (s *stub) View(_ context.Context, run *runs.Run) (orchestration.View, error
 	return steps.view, nil
 }
 
+// StepRuns makes a run of each step that has one.
+func (s *stub) StepRuns(_ context.Context, of *runs.Run, step string, f runs.Filter, after schema.RunID, limit int) (list []runs.Run, next schema.RunID, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, next, s.err
+	}
+	steps, err := s.stepsOf(of)
+	if err != nil {
+		return nil, next, err
+	}
+	if _, ok := steps.view.Graph.Index(step); step != "" && !ok {
+		return nil, next, fmt.Errorf("runs of steps: %w", orchestration.ErrNoStep)
+	}
+	for _, v := range steps.view.Steps {
+		if v.Run.IsZero() || v.Run.Compare(after) <= 0 || step != "" && v.Name != step {
+			continue
+		}
+		if len(list) == limit {
+			return list, list[limit-1].ID, nil
+		}
+		e := schema.Entry{ID: v.Run, Spec: schema.Spec{Tenant: of.Entry.Spec.Tenant, Trigger: schema.TriggerDependency, Step: &schema.Step{Workflow: of.ID, Name: v.Name}}}
+		if run := (runs.Run{ID: v.Run, Entry: e, Current: e, State: v.State}); f.Matches(&run, testNow) {
+			list = append(list, run)
+		}
+	}
+	return list, next, nil
+}
+
 func (s *stub) RetryWorkflow(_ context.Context, tenant string, id schema.RunID, key string) (bucketer.Receipt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -105,7 +105,10 @@ func (o *pages) runsPage(ctx context.Context, op *schema.Operation, at string, l
 			return nil, "", fmt.Errorf("where an operation goes on: %w", err)
 		}
 	}
-	w := runs.Window{Tenant: op.Tenant, From: here.From, To: here.From.Add(operationWindow), State: schema.State(f.State), Task: f.Task}
+	w := runs.Window{Tenant: op.Tenant, From: here.From, To: here.From.Add(operationWindow), Filter: runs.Filter{Task: f.Task}}
+	if f.State != "" {
+		w.States = []schema.State{schema.State(f.State)}
+	}
 	if w.To.After(f.To) {
 		w.To = f.To
 	}

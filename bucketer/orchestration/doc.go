@@ -64,5 +64,6 @@
 //	limit.go         the slot of a workflow's limit
 //	heard.go         steps that wait for an event
 //	view.go          a run as it is shown
+//	lists.go         which runs of a list wait; the runs of a run's steps
 //	control.go       run again from where it failed; skip a step by hand
 package orchestration

@@ -66,6 +66,7 @@ func (w *world) open() {
 	w.limits = concurrency.New(concurrency.Config{Bucketer: w.core, Runs: w.runs, Jobs: w.jobs, Store: store})
 	w.o = New(Config{Bucketer: w.core, Runs: w.runs, Jobs: w.jobs, Limits: w.limits, Store: store})
 	w.runs.RetryWorkflows(w.o.RetryWorkflow)
+	w.runs.AskWaits(w.o.FindWaits)
 	clear(w.states)
 }
 

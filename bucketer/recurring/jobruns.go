@@ -72,7 +72,7 @@ func (w *jobWalk) pass(line schema.JobRun) {
 	if line.Run == w.next {
 		w.next = schema.RunID{}
 	}
-	if w.filter.mayMatch(&line) {
+	if w.filter.mayMatchLine(&line) {
 		w.lines = append(w.lines, line)
 	}
 }
@@ -145,12 +145,18 @@ func (w *jobWalk) runs(ctx context.Context) ([]runs.Run, error) {
 	births := slices.Collect(maps.Values(rows))
 	slices.SortFunc(births, func(x, y schema.Entry) int { return y.ID.Compare(x.ID) })
 	page, err := w.b.runs.Fold(ctx, births)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.b.runs.NoteWaits(ctx, page); err != nil {
+		return nil, err
+	}
 	return slices.DeleteFunc(page, func(r runs.Run) bool {
-		if w.filter.State != "" && r.State != w.filter.State {
+		if !w.filter.MayMatch(&r.Current, &r.Entry) || !w.filter.Matches(&r, w.now) {
 			return true
 		}
 		return r.State == schema.StatePending && len(r.Attempts) == 0 && w.job.DecideStart(&r.Entry, w.now).Outcome != ""
-	}), err
+	}), nil
 }
 
 // periodStart returns the first instant of a period of history.

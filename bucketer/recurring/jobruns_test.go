@@ -95,7 +95,7 @@ func TestJobRunsAreAllOfThem(t *testing.T) {
 				schema.StatePending: 2, schema.StateRunning: 2, schema.StateRetrying: 1, schema.StateSucceeded: 1, schema.StateFailed: 1,
 				schema.StateMissed: 1, schema.StateCancelled: 0,
 			} {
-				got := w.jobRuns(job.ID, JobRunFilter{State: state}, limit, func() {})
+				got := w.jobRuns(job.ID, JobRunFilter{Filter: in(state)}, limit, func() {})
 				if len(got) != n || slices.ContainsFunc(got, func(r runs.Run) bool { return r.State != state }) {
 					t.Errorf("JobRuns that are %s, %d at a time = %s, want %d", state, limit, states(got), n)
 				}
@@ -288,7 +288,7 @@ func TestJobRunsWalksPeriods(t *testing.T) {
 				t.Errorf("JobRuns %d at a time = %d runs, want %d in order", limit, len(got), len(want))
 			}
 		}
-		if got := walk(JobRunFilter{State: schema.StateFailed}, 3); len(got) != 4 {
+		if got := walk(JobRunFilter{Filter: in(schema.StateFailed)}, 3); len(got) != 4 {
 			t.Errorf("JobRuns that failed = %d, want 4", len(got))
 		}
 		f := JobRunFilter{From: want[9].Time(), To: want[4].Time()}

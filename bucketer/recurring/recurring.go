@@ -2,9 +2,11 @@ package recurring
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -64,25 +66,25 @@ func (f JobFilter) Matches(j *schema.Job) bool {
 
 // JobRunFilter selects runs of a job. Its zero fields select all.
 type JobRunFilter struct {
-	State    schema.State
+	runs.Filter
 	From, To time.Time // due time: From ≤ due < To
 }
 
-// Matches reports whether a line of history is one of those that f selects.
-func (f JobRunFilter) Matches(r *schema.JobRun) bool {
+// MatchesLine reports whether a line of history is one of those that f selects, by its state and time.
+func (f JobRunFilter) MatchesLine(r *schema.JobRun) bool {
 	due := r.Run.Time()
-	return (f.State == "" || r.State == f.State) && !due.Before(f.From) && (f.To.IsZero() || due.Before(f.To))
+	return (len(f.States) == 0 || slices.Contains(f.States, r.State)) && !due.Before(f.From) && (f.To.IsZero() || due.Before(f.To))
 }
 
-// mayMatch reports whether f may select the run of a line. A line tells only what was recorded: a
+// mayMatchLine reports whether f may select the run of a line. A line tells only what was recorded: a
 // pending run may have started or ended since, and a cancelled or missed one may be under way.
-func (f JobRunFilter) mayMatch(r *schema.JobRun) bool {
+func (f JobRunFilter) mayMatchLine(r *schema.JobRun) bool {
 	open := r.State == schema.StatePending
-	if !f.State.Terminal() {
+	if len(f.States) == 0 || slices.ContainsFunc(f.States, func(s schema.State) bool { return !s.Terminal() }) {
 		open = open || r.State == schema.StateCancelled || r.State == schema.StateMissed
 	}
 	if open {
-		f.State = ""
+		f.States = nil
 	}
-	return f.Matches(r)
+	return f.MatchesLine(r)
 }

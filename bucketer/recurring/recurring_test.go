@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -40,6 +41,9 @@ func TestJobFilterMatches(t *testing.T) {
 	}
 }
 
+// in selects runs of these states.
+func in(states ...schema.State) runs.Filter { return runs.Filter{States: states} }
+
 func TestJobRunFilterMatches(t *testing.T) {
 	due := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 	line := schema.JobRun{Run: schema.MakeEntryID(due, 3, 1), State: schema.StateFailed}
@@ -48,16 +52,17 @@ func TestJobRunFilterMatches(t *testing.T) {
 		want   bool
 	}{
 		"all":           {JobRunFilter{}, true},
-		"its state":     {JobRunFilter{State: schema.StateFailed}, true},
-		"another state": {JobRunFilter{State: schema.StateSucceeded}, false},
+		"its state":     {JobRunFilter{Filter: in(schema.StateFailed)}, true},
+		"one of two":    {JobRunFilter{Filter: in(schema.StateMissed, schema.StateFailed)}, true},
+		"another state": {JobRunFilter{Filter: in(schema.StateSucceeded)}, false},
 		"from its time": {JobRunFilter{From: due}, true},
 		"to its time":   {JobRunFilter{To: due}, false},
 		"around it":     {JobRunFilter{From: due.Add(-1), To: due.Add(1)}, true},
 		"after it":      {JobRunFilter{From: due.Add(time.Millisecond)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := row.filter.Matches(&line); got != row.want {
-				t.Errorf("%+v.Matches = %t, want %t", row.filter, got, row.want)
+			if got := row.filter.MatchesLine(&line); got != row.want {
+				t.Errorf("%+v.MatchesLine = %t, want %t", row.filter, got, row.want)
 			}
 		})
 	}

@@ -31,7 +31,7 @@
 // # Files
 //
 //	runs.go, metrics.go           Runs, its four parts, their wiring
-//	run.go                        the nouns
+//	run.go, filter.go             the nouns; what a list selects, and how a run is shown
 //	read.go, list.go, merge.go    Reader: one run; a window of runs, merged over all shards
 //	outputs.go, logs.go           outputs of attempts; their reports and logs
 //	cancel.go, reschedule.go      Control: cancel, reschedule

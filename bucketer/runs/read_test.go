@@ -20,6 +20,7 @@ type ghost struct {
 	at    schema.EntryID // the row at which it is listed
 	run   schema.RunID
 	state schema.State
+	team  string // its label
 }
 
 // scatter puts rows of every kind around begin, and returns what the tenant "t" should see of them.
@@ -37,6 +38,9 @@ func scatter(w *world, draw *rand.Rand, begin time.Time, shards, n int) []ghost 
 	}
 	put := func(id schema.EntryID, spec schema.Spec) schema.Entry {
 		spec.Task = []string{"a", "b"}[draw.IntN(2)]
+		if spec.Labels == nil {
+			spec.Labels = map[string]string{"team": []string{"x", "y"}[draw.IntN(2)]}
+		}
 		if spec.Of.IsZero() {
 			spec.Nominal = id.Time()
 		}
@@ -55,10 +59,10 @@ func scatter(w *world, draw *rand.Rand, begin time.Time, shards, n int) []ghost 
 		switch e := put(id(), schema.Spec{Tenant: []string{"t", "t", "u"}[draw.IntN(3)]}); {
 		case e.Spec.Tenant != "t":
 		default:
-			g := ghost{e.ID, e.ID, schema.StatePending}
+			g := ghost{e.ID, e.ID, schema.StatePending, e.Spec.Labels["team"]}
 			for hops := draw.IntN(4) - 1; hops > 0; hops-- { // moved, perhaps more than once
 				to := schema.MakeEntryID(instant(), e.ID.Shard(), draw.Uint64())
-				put(to, schema.Spec{Tenant: "t", Kind: schema.KindReschedule, Of: e.ID})
+				put(to, schema.Spec{Tenant: "t", Kind: schema.KindReschedule, Of: e.ID, Labels: e.Spec.Labels})
 				was := g.at
 				if was == e.ID {
 					was = schema.EntryID{}
@@ -127,10 +131,18 @@ func TestPagesOfAListingAreTheWhole(t *testing.T) {
 				at := begin.Add(time.Duration(draw.IntN(8)-1) * time.Minute)
 				return at.Add([]time.Duration{0, 0, time.Nanosecond, -time.Nanosecond, time.Millisecond, 30 * time.Second}[draw.IntN(6)])
 			}
-			win := Window{Tenant: "t", From: border(), To: border(), State: []schema.State{"", "", schema.StatePending, schema.StateSucceeded, schema.StateFailed}[draw.IntN(5)]}
+			win := Window{Tenant: "t", From: border(), To: border()}
+			win.States = [][]schema.State{
+				nil, nil, {schema.StatePending}, {schema.StateSucceeded}, {schema.StateFailed}, {schema.StateFailed, schema.StateSucceeded},
+				{schema.StatePending, schema.StateSucceeded}, {schema.StateWaiting, schema.StateStuck},
+			}[draw.IntN(8)]
+			if draw.IntN(3) == 0 {
+				win.Labels = map[string]string{"team": []string{"x", "y", "z"}[draw.IntN(3)]}
+			}
 			var want []string
 			for _, g := range all {
-				if at := g.at.Time(); !at.Before(win.From) && at.Before(win.To) && (win.State == "" || win.State == g.state) {
+				if at := g.at.Time(); !at.Before(win.From) && at.Before(win.To) && (len(win.States) == 0 || slices.Contains(win.States, g.state)) &&
+					(win.Labels == nil || win.Labels["team"] == g.team) {
 					want = append(want, fmt.Sprint(g.run, g.at))
 				}
 			}
@@ -225,7 +237,7 @@ func TestPageOfRunsIsBounded(t *testing.T) {
 	} {
 		name := row.name
 		row.fill()
-		win := Window{Tenant: "t", From: begin, To: begin.Add(time.Hour), State: schema.StateFailed}
+		win := Window{Tenant: "t", From: begin, To: begin.Add(time.Hour), Filter: Filter{States: []schema.State{schema.StateFailed}}}
 		w.Counts.Reset()
 		page, next, err := w.Runs(t.Context(), win, Position{}, 50)
 		if err != nil || len(page) != 0 || next == nil {

@@ -15,14 +15,21 @@ var ErrNotFinished = errors.New("the run has not ended")
 // ErrWaitsForJobs: the run waits until other jobs have ended, and cannot be changed before (409).
 var ErrWaitsForJobs = errors.New("the run waits for other jobs")
 
-// workflows runs workflow runs again, which package orchestration does.
+// workflows is what package orchestration does with workflow runs.
 type workflows struct {
 	retry func(ctx context.Context, tenant string, id schema.RunID, key string) (bucketer.Receipt, error)
+	waits func(ctx context.Context, runs []*Run) (reads int, err error) // nil: nobody knows
 }
 
 // RetryWorkflows says how runs of workflows are run again. It must be called before any is.
 func (r *Runs) RetryWorkflows(f func(ctx context.Context, tenant string, id schema.RunID, key string) (bucketer.Receipt, error)) {
 	r.Control.workflows.retry = f
+}
+
+// AskWaits says how it is found out which workflow runs that are under way do nothing but wait: f sets
+// Run.Waits, and returns about how many reads it took. It must be called before any is listed.
+func (r *Runs) AskWaits(f func(ctx context.Context, runs []*Run) (reads int, err error)) {
+	r.Reader.workflows.waits = f
 }
 
 // Retry runs a run that has ended again, now, as a new one-off run of the same work and payload,

@@ -17,6 +17,8 @@ type Run struct {
 	State    schema.State
 	// Progress is the last that the attempt under way reported. Only Reader.Run reads it.
 	Progress *schema.RunProgress
+	// Waits: of a workflow run: nothing but waits is under way. Only lists say it (Reader.NoteWaits).
+	Waits bool
 }
 
 // Change is a validated change of a pending one-off job. Nil fields stay as they are.
@@ -34,14 +36,6 @@ type Change struct {
 	Labels   *map[string]string
 	Work     *schema.Work // replaces the inline work …
 	Task     *string      // … or the task
-}
-
-// Window selects runs by due time, From ≤ due < To, at most an hour.
-type Window struct {
-	Tenant   string
-	From, To time.Time
-	State    schema.State // "" = any
-	Task     string       // "" = any
 }
 
 // Position is where a listing goes on. The zero Position is the start of the window.

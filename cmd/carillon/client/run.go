@@ -3,7 +3,6 @@ package client
 import (
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -37,48 +36,6 @@ func runGetCommand(r *cli.Remote) *cobra.Command {
 			return r.Show(cmd, run, func(w io.Writer) error { return writeRun(w, &run) })
 		}),
 	}
-}
-
-func runListCommand(r *cli.Remote) *cobra.Command {
-	var from, to, state string
-	var q httpapi.RunQuery
-	var limit int
-	var stuck bool
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List runs by due time, or those that are stuck",
-		Long: "List the runs that are due from --from up to --to, in order of due time. Each is a time (RFC 3339) or a span from now.\n\n" +
-			"With --stuck, list the runs that wait for other jobs beyond their deadline, whenever they are due, in the order in which their chains began. " +
-			"Such a run still starts if those jobs end; carillon run cancel ends it.\n\n" +
-			"With -o json there is one run a line, attempts and payload included.",
-		Example: "  carillon run list --state failed --from -1h --to 0s\n" +
-			"  carillon run list --from 2026-11-21T00:00:00Z --to 2026-11-22T00:00:00Z --task send-email --limit 0 -o json\n" +
-			"  carillon run list --stuck",
-		Args: cobra.NoArgs,
-	}
-	cmd.Flags().StringVar(&from, "from", "-10m", "due at this `time` or later")
-	cmd.Flags().StringVar(&to, "to", "50m", "due before this `time`")
-	cmd.Flags().StringVar(&state, "state", "", "only runs that are pending, running, retrying, succeeded, failed, cancelled, missed or skipped")
-	cmd.Flags().StringVar(&q.Task, "task", "", "only runs of the task of this `name`")
-	cmd.Flags().StringVar(&q.Job, "job", "", "only runs of the job of this `id` or name; of a recurring one the latest of an hour first")
-	cmd.Flags().IntVar(&limit, "limit", 50, "show at most so many; 0 = all")
-	cmd.Flags().BoolVar(&stuck, "stuck", false, "only runs that wait for other jobs beyond their deadline")
-	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) (err error) {
-		if stuck {
-			for _, flag := range []string{"from", "to", "state", "task", "job"} {
-				if cmd.Flags().Changed(flag) {
-					return cli.Usagef("--%s does not go with --stuck", flag)
-				}
-			}
-			return cli.List(cmd, r, "list stuck runs", client.Stuck(cmd.Context(), cli.PageOf(limit)), limit, stuckHead, stuckRow)
-		}
-		if q.From, q.To, err = cli.Window(from, to, time.Now()); err != nil {
-			return err
-		}
-		q.State, q.Limit = schema.State(state), cli.PageOf(limit)
-		return cli.List(cmd, r, "list runs", client.Runs(cmd.Context(), q), limit, runHead, runRow)
-	})
-	return cmd
 }
 
 func runRetryCommand(r *cli.Remote) *cobra.Command {

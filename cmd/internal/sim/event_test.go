@@ -296,7 +296,7 @@ func (w *world) judgeFailures(ctx context.Context, b *engine.Engine) error {
 			}
 		}
 	}
-	window.State = schema.StateFailed
+	window.States = []schema.State{schema.StateFailed}
 	for pos := new(runs.Position); pos != nil; {
 		var page []runs.Run
 		var err error

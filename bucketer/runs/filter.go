@@ -1,0 +1,145 @@
+package runs
+
+import (
+	"slices"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// Filter selects runs by what they say. Its zero fields select all.
+type Filter struct {
+	// States: the run is in one of them, or is shown so (Run.Shown). So a run that waits for other
+	// jobs is among those that are pending, and among those that wait.
+	States []schema.State
+	Task   string
+	Labels map[string]string // it has all of these labels
+	Key    string            // it was made with this idempotency key, as its row tells
+	// Late selects the runs whose first start came later than that after they were due (by the
+	// lateness that is shown), those that could have started for longer and have not, and those
+	// that were missed; nil: any.
+	Late *time.Duration
+}
+
+// Window selects runs by due time, From ≤ due < To, and by what they say.
+type Window struct {
+	Tenant   string
+	From, To time.Time // zero To: no end, which Holds alone takes
+	Filter
+}
+
+// Holds reports whether the run is one of those that w selects.
+func (w *Window) Holds(r *Run, now time.Time) bool {
+	e := r.standing()
+	due := e.Due()
+	return e.Spec.Tenant == w.Tenant && !due.Before(w.From) && (w.To.IsZero() || due.Before(w.To)) && w.MayMatch(e, &r.Entry) && w.Matches(r, now)
+}
+
+// MayMatch reports whether the run of these rows may match, by the rows alone: the one that starts
+// it, and the one that it was born with.
+func (f *Filter) MayMatch(starts, birth *schema.Entry) bool {
+	if f.Task != "" && starts.Spec.Task != f.Task || f.Key != "" && birth.Spec.Key != f.Key {
+		return false
+	}
+	for name, value := range f.Labels {
+		if has, ok := starts.Spec.Labels[name]; !ok || has != value {
+			return false
+		}
+	}
+	mayBe := func(s schema.State) bool {
+		switch s {
+		case schema.StateStuck:
+			return starts.Spec.Kind == schema.KindJoin
+		case schema.StateWaiting:
+			return starts.Spec.Kind == schema.KindJoin || birth.Spec.Workflow != nil || birth.Spec.Step != nil
+		}
+		return true
+	}
+	return len(f.States) == 0 || slices.ContainsFunc(f.States, mayBe)
+}
+
+// Matches reports whether a run that may match does so at now.
+func (f *Filter) Matches(r *Run, now time.Time) bool {
+	if len(f.States) > 0 && !slices.Contains(f.States, r.State) && !slices.Contains(f.States, r.Shown()) {
+		return false
+	}
+	return f.Late == nil || r.isLate(*f.Late, now)
+}
+
+// isAny reports whether f selects all.
+func (f *Filter) isAny() bool {
+	return !f.asksAttempts() && f.Task == "" && f.Key == "" && len(f.Labels) == 0
+}
+
+// asksAttempts reports whether the rows of runs alone do not say whether they match.
+func (f *Filter) asksAttempts() bool { return len(f.States) > 0 || f.Late != nil }
+
+// standing returns the entry that says what the run is now: its own, or the one that it was moved to.
+func (r *Run) standing() *schema.Entry {
+	if r.Current.ID.IsZero() {
+		return &r.Entry
+	}
+	return &r.Current
+}
+
+// Shown returns the state in which callers see the run: its state, unless it has not ended and waits.
+func (r *Run) Shown() schema.State {
+	step := r.Entry.Spec.Step
+	switch {
+	case r.State.Terminal():
+	case r.standing().Spec.Kind == schema.KindJoin && schema.IsStuck(&r.Entry, r.Entry.Marks, r.Attempts):
+		return schema.StateStuck
+	case r.standing().Spec.Kind == schema.KindJoin, r.Waits, step != nil && step.Wait != nil:
+		return schema.StateWaiting
+	}
+	return r.State
+}
+
+// mayWait reports whether the run may be a workflow run of which nothing but waits is under way.
+func (r *Run) mayWait() bool { return r.Entry.Spec.Workflow != nil && r.State == schema.StateRunning }
+
+// Started returns when the first attempt of the run started; zero: none has.
+func (r *Run) Started() time.Time {
+	var first time.Time
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		if a.Number == 0 || a.Unstarted() {
+			continue
+		}
+		if at := startOf(a); !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
+}
+
+// startOf returns when an attempt started; zero: it has not, or its rows do not say so.
+func startOf(a *schema.Attempt) time.Time {
+	switch {
+	case a.Record != nil && !a.Record.Started.IsZero():
+		return a.Record.Started
+	case a.Session != nil:
+		return a.Session.Started
+	}
+	return time.Time{}
+}
+
+// Lateness returns the start of the run's first attempt less the later of due time and acceptance, to
+// the ms; false: it has not started.
+func (r *Run) Lateness() (time.Duration, bool) {
+	at, e := r.Started(), r.standing()
+	return at.Sub(e.Spec.Start(e.ID)).Truncate(time.Millisecond), !at.IsZero()
+}
+
+// isLate reports whether the run is late by more than that: see Filter.
+func (r *Run) isLate(by time.Duration, now time.Time) bool {
+	if r.State == schema.StateMissed {
+		return true
+	}
+	if late, started := r.Lateness(); started {
+		return late > by
+	}
+	e := r.standing()
+	waits := r.State.Terminal() || r.Shown() != r.State // it may not start yet, or never
+	return !waits && now.Sub(e.Spec.Start(e.ID)) > by
+}
