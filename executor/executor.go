@@ -336,6 +336,16 @@ func (x *Executor) setSlotMetrics() {
 	}
 }
 
+// SlotsInUse returns how many attempts may be under way at once, how many are, and how many wait for
+// a slot.
+func (x *Executor) SlotsInUse() (total, used, waiting int) {
+	used, byPriority := x.slots.InUse()
+	for _, n := range byPriority {
+		waiting += n
+	}
+	return x.slots.Size(), used, waiting
+}
+
 // Cancel ends the attempts of a run that are under way here. Messages of the run that are in hand,
 // or come in the next seconds, read the rows before they start. The body of a signal of topic
 // "cancel" is the run's id.

@@ -92,6 +92,9 @@ const (
 	// TopicStats asks nodes what they count in the minute under way. Body: JSON, with the topic of the
 	// answers: this one, a dot and a word.
 	TopicStats = "stats"
+	// TopicMembers asks each member how it stands. Body: JSON, with the topic of the answers: this
+	// one, a dot and a word.
+	TopicMembers = "members"
 	// TopicSlots tells that an executor waits for slots of a task's limit, or has released some.
 	// Body: the key of the limit.
 	TopicSlots = "slots"

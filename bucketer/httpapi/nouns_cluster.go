@@ -6,9 +6,14 @@ import "carillon.dev/carillon/schema"
 type Cluster struct {
 	Node    string   `json:"node" doc:"The node that answers"`
 	Version string   `json:"version"`
+	AsOf    Time     `json:"as_of,omitzero" doc:"When members, store and queue were asked: they are asked once a second at most"`
 	Members []Member `json:"members"`
 	Shards  []Shard  `json:"shards"`
-	Regions []Region `json:"regions"`
+	// A store that does not answer tells no cursors.
+	ShardsAsOf Time          `json:"shards_as_of,omitzero" doc:"When the cursors of the shards were read; long ago, or absent, where the store does not answer"`
+	Regions    []Region      `json:"regions"`
+	Store      ClusterHealth `json:"store" doc:"Cassandra, as the node that answers reaches it"`
+	Queue      QueueHealth   `json:"queue" doc:"NATS, as the node that answers reaches it"`
 }
 
 // lists returns c with a list, if an empty one, where c has none: an answer never says null for a
@@ -16,8 +21,10 @@ type Cluster struct {
 func (c Cluster) lists() Cluster {
 	c.Members, c.Shards, c.Regions = append([]Member{}, c.Members...), append([]Shard{}, c.Shards...), append([]Region{}, c.Regions...)
 	for i := range c.Members {
-		c.Members[i].Roles = append([]string{}, c.Members[i].Roles...)
+		m := &c.Members[i]
+		m.Roles, m.Checks = append([]string{}, m.Roles...), append([]Check{}, m.Checks...)
 	}
+	c.Store.Hosts, c.Queue.Hosts = append([]Host{}, c.Store.Hosts...), append([]Host{}, c.Queue.Hosts...)
 	return c
 }
 
@@ -32,6 +39,46 @@ type Member struct {
 	Zone      string `json:"zone,omitempty"`
 	Region    string `json:"region,omitempty"`
 	Version   string `json:"version,omitempty"`
+
+	Ready     bool    `json:"ready" doc:"Every check is well, by its own word. One that did not answer within a second is not: it is frozen, cut off, busy, or of a version that does not know the question"`
+	Checks    []Check `json:"checks" doc:"The lines of its /readyz. Of one that did not answer: the check called answer alone"`
+	Slots     *Slots  `json:"slots,omitempty" doc:"Of an executor that answered"`
+	StartedAt Time    `json:"started_at,omitzero" doc:"When its process began, if it answered"`
+}
+
+// Check is how something stands that a node needs.
+type Check struct {
+	Name    string `json:"name" example:"store"`
+	OK      bool   `json:"ok"`
+	Message string `json:"message,omitempty" doc:"What is wrong; or what its operator should know although it is well"`
+}
+
+// Slots are the attempts that an executor may have under way at once.
+type Slots struct {
+	Total   int `json:"total"`
+	Used    int `json:"used"`
+	Waiting int `json:"waiting" doc:"Attempts that wait for one"`
+}
+
+// ClusterHealth is how the servers stand that the cluster shares.
+type ClusterHealth struct {
+	OK      bool   `json:"ok"`
+	Message string `json:"message,omitempty" doc:"Why it is not"`
+	Hosts   []Host `json:"hosts" doc:"Each was asked for its time. Empty where it is in the process of the node. A NATS server that does not tell its time is not in the list"`
+}
+
+// QueueHealth is how NATS stands, and what lies in it.
+type QueueHealth struct {
+	ClusterHealth
+	Waiting *int `json:"waiting,omitempty" doc:"Messages that no executor holds yet; absent where they could not be counted"`
+	Held    *int `json:"held,omitempty" doc:"Messages with executors, of runs that have not ended"`
+}
+
+// Host is a server of Cassandra or NATS.
+type Host struct {
+	Name    string `json:"name" doc:"As the configuration calls it, or its address"`
+	Up      bool   `json:"up" doc:"It answered within a second"`
+	Message string `json:"message,omitempty" doc:"Why it is not"`
 }
 
 // Shard is a shard, its owner, and how far it has come.

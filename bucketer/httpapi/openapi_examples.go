@@ -151,6 +151,18 @@ var schemaExamples = map[string][]string{
 	"BackfillScope": {`{
 		"job_id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","job_name":"nightly-report","from":"2026-11-14T00:00:00.000Z","to":"2026-11-21T00:00:00.000Z",
 		"max_concurrent":3}`},
+	"Cluster": {`{
+		"node":"node-1","version":"v1.4.0","as_of":"2026-11-22T01:00:00.000Z",
+		"members":[
+		{"name":"node-1","address":"10.0.0.1:7946","api":"http://10.0.0.1:8080","roles":["bucketer","dispatcher","executor"],"version":"v1.4.0","ready":true,
+		"checks":[{"name":"store","ok":true},{"name":"queue","ok":true},{"name":"ring","ok":true},{"name":"clock","ok":true,"message":"unchecked: no other host has a clock to compare with"},
+		{"name":"process","ok":true},{"name":"settings","ok":true}],"slots":{"total":1000,"used":212,"waiting":0},"started_at":"2026-11-20T08:12:44.120Z"},
+		{"name":"node-2","address":"10.0.0.2:7946","api":"http://10.0.0.2:8080","roles":["bucketer","dispatcher","executor"],"version":"v1.4.0","ready":false,
+		"checks":[{"name":"answer","ok":false,"message":"no answer within 1s: it is frozen, cut off from NATS, busy, or of a version that does not know the question"}]}],
+		"shards":[{"shard":0,"owner":"node-1","epoch":0,"dispatched":"2026-11-22T01:00:00.000Z","settled":"2026-11-22T00:59:00.000Z","behind_seconds":0}],
+		"shards_as_of":"2026-11-22T01:00:00.000Z","regions":[],
+		"store":{"ok":true,"hosts":[{"name":"10.0.0.11","up":true},{"name":"10.0.0.12","up":true},{"name":"10.0.0.13","up":false,"message":"no answer within 1s"}]},
+		"queue":{"ok":true,"hosts":[{"name":"10.0.0.21","up":true}],"waiting":120,"held":212}}`},
 	"Problem": {`{
 		"type":"urn:carillon:problem:invalid","title":"The request is not valid","status":422,
 		"errors":[{"location":"body.schedule.cron","message":"never fires: no day matches it","value":"0 0 30 2 *"}]}`},

@@ -8,7 +8,8 @@
 //	task.go, target.go                           tasks and the targets that they call
 //	auth.go                                      who makes a call; functions of AWS Lambda
 //	tenant.go, key.go, signing.go, secret.go     tenants, API keys, signing keys, secrets
-//	audit.go, stats.go, whoami.go                who changed what; what the cluster did; whose key it is
+//	audit.go, stats.go                           who changed what; what the cluster did
+//	cluster.go, whoami.go                        how the cluster stands; whose key it is
 //	show.go                                      how jobs and runs are shown
 //	completion.go                                names that a shell completes
 //
@@ -21,6 +22,6 @@ import "github.com/spf13/cobra"
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
 		jobCommand(), workflowCommand(), taskCommand(), runCommand(), scheduleCommand(), operationCommand(), deadLetterCommand(),
-		keyCommand(), signingCommand(), secretCommand(), eventCommand(), targetCommand(), tenantCommand(), auditCommand(), statsCommand(), whoamiCommand(),
+		keyCommand(), signingCommand(), secretCommand(), eventCommand(), targetCommand(), tenantCommand(), auditCommand(), statsCommand(), clusterCommand(), whoamiCommand(),
 	}
 }

@@ -14,7 +14,8 @@
 // (counts of each minute), minutes.go (those of the minute under way on all nodes), targets.go
 // (circuit breakers of all executors), ask.go (questions to other nodes), signals.go (subscriptions
 // to signals of other nodes), scripts.go (the allow list), cluster.go (what /v1/cluster shows),
-// events.go (events that clients publish on NATS).
+// members.go (how each member stands, by its own word), events.go (events that clients publish on
+// NATS).
 //
 // # Invariants
 //

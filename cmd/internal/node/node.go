@@ -90,6 +90,7 @@ type Node struct {
 	operations     *operations.Operations
 	scripts        *target.Script // nil: not enabled
 	administration *administration
+	view           *clusterView
 	api            *httpapi.Server
 	host           func(string) bool // what requests to the API may name
 }
@@ -237,12 +238,13 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 		Quota: n.administration.tenants, Node: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36),
 		Logger: n.log.With("part", "operations"), Registerer: n.reg,
 	})
+	n.view = n.newView(now())
 	n.api, err = httpapi.New(httpapi.Config{
 		Rules: rules, Auth: n.cfg.API.AuthRequired(), ProtectMetrics: n.cfg.API.ProtectMetrics, ReadOnly: n.cfg.API.ReadOnly,
 		Version: n.opts.Version, Node: n.cfg.Node.Name, Host: n.host, CursorKey: []byte(n.cfg.API.CursorKey), Logger: n.log.With("part", "api"), Registerer: n.reg,
 	}, httpapi.Deps{
 		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer, Workflows: n.bucketer, Events: n.bucketer, Joins: n.bucketer, Operations: n.operations, DeadLetters: n.bucketer,
-		Ready: n.ready, Cluster: n.cluster, Gatherer: n.reg,
+		Ready: n.ready, Cluster: n.view.Cluster, Gatherer: n.reg,
 		Keys: n.administration.keys, Signing: n.administration.signing, Secrets: n.administration.secrets, Tenants: n.administration.tenants, Quotas: n.administration.tenants, Targets: n.targets(), Audit: n.administration.audit, Stats: n.administration.stats, Upcoming: n.administration.upcoming,
 	})
 	return err

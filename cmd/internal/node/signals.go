@@ -50,6 +50,10 @@ func (n *Node) subscriptions() []subscription {
 		}},
 	}
 	subs = append(subs, n.administration.subscriptions(n.queue)...)
+	subs = append(subs,
+		topic(n.queue, "questions about members", schema.TopicMembers, n.view.members.answer),
+		topic(n.queue, "answers of members", n.view.members.reply, n.view.members.hear),
+	)
 	if n.executor == nil {
 		return subs
 	}

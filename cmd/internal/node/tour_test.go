@@ -184,6 +184,8 @@ func TestTour(t *testing.T) {
 			"dead letters of a task are replayed at once": (*running).showReplayOfATask,
 			"a dead letter is discarded":                  (*running).showDiscard,
 			"jobs and workflows run on events":            (*running).showEvents,
+			"runs are listed by filters":                  (*running).showLists,
+			"a node tells how the cluster stands":         (*running).showStanding,
 			"a worker tells how far it is":                (*running).showWorker,
 			"a script of the list is run":                 (*running).showScript,
 			"a script ends with all that it began":        (*running).showScriptOverTime,

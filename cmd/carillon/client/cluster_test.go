@@ -1,0 +1,75 @@
+package client
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/cmd/carillon/clitest"
+)
+
+// The cluster of one node is shown as it is.
+func TestClusterIsShown(t *testing.T) {
+	api := clitest.StartNode(t)
+	clitest.Await(t, "the node is ready, and has its shards", func() bool {
+		c := clitest.Decode[httpapi.Cluster](t, clitest.Succeed(t, "cluster", "--api", api, "-o", "json").Stdout)
+		return len(c.Members) == 1 && c.Members[0].Ready && len(c.Shards) > 0 && c.Store.OK && c.Queue.OK
+	})
+	shown := clitest.Succeed(t, "cluster", "--api", api).Stdout
+	for _, want := range []string{"MEMBER", "test", "yes", "bucketer,dispatcher,executor", "store: well", "queue: well", "0 messages wait"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("cluster has no %q:\n%s", want, shown)
+		}
+	}
+	if shards := clitest.Succeed(t, "cluster", "--api", api, "--shards").Stdout; !strings.Contains(shards, "DISPATCHED") || strings.Count(shards, "test") < 2 {
+		t.Errorf("cluster --shards prints\n%s", shards)
+	}
+}
+
+// What is wrong is said in lines of their own.
+func TestClusterSaysWhatIsWrong(t *testing.T) {
+	waiting, began := 120, httpapi.Time{Time: time.Now().Add(-26 * time.Hour)}
+	c := httpapi.Cluster{
+		Node: "n1",
+		Members: []httpapi.Member{
+			{
+				Name: "n1", Roles: []string{"bucketer", "executor"}, Ready: true, Version: "v1", Slots: &httpapi.Slots{Total: 100, Used: 7}, StartedAt: began,
+				Checks: []httpapi.Check{{Name: "store", OK: true}, {Name: "clock", OK: true, Message: "unchecked: no other host"}},
+			},
+			{Name: "n2", Roles: []string{"dispatcher"}, Unhealthy: true, Checks: []httpapi.Check{{Name: "answer", Message: "no answer within 1s\x1b[31m"}}},
+		},
+		Shards: []httpapi.Shard{{Shard: 0, Owner: "n1", BehindSeconds: 60}, {Shard: 1, Owner: "n2", BehindSeconds: 600}, {Shard: 2}},
+		Store:  httpapi.ClusterHealth{OK: true, Hosts: []httpapi.Host{{Name: "10.0.0.1", Up: true}, {Name: "10.0.0.2", Message: "refused"}}},
+		Queue:  httpapi.QueueHealth{ClusterHealth: httpapi.ClusterHealth{Message: "nats: RECONNECTING"}, Waiting: &waiting},
+	}
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(c)
+	}))
+	t.Cleanup(api.Close)
+	var got []string
+	for line := range strings.Lines(clitest.Succeed(t, "cluster", "--api", api.URL).Stdout) {
+		got = append(got, strings.Join(strings.Fields(line), " "))
+	}
+	want := []string{
+		"MEMBER READY ROLES SLOTS SHARDS BEHIND UP VERSION",
+		"n1 yes bucketer,executor 7 of 100 1 no 26h v1",
+		"n2 NO dispatcher - 1 10m - -",
+		"",
+		"n1: clock: unchecked: no other host",
+		`n2: answer: no answer within 1s\u001b[31m`,
+		"n2: it dispatches nothing: others have its shards",
+		"shards without an owner: 1",
+		"store: 10.0.0.2 does not answer: refused",
+		"store: 1 of 2 hosts answer",
+		"queue: NOT WELL: nats: RECONNECTING",
+		"queue: 120 messages wait for an executor",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("cluster shows\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
