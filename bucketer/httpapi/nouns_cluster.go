@@ -70,7 +70,7 @@ type ClusterHealth struct {
 // QueueHealth is how NATS stands, and what lies in it.
 type QueueHealth struct {
 	ClusterHealth
-	Waiting *int `json:"waiting,omitempty" doc:"Messages that no executor holds yet; absent where they could not be counted"`
+	Waiting *int `json:"waiting,omitempty" doc:"Messages that no executor holds yet; absent where it is not well"`
 	Held    *int `json:"held,omitempty" doc:"Messages with executors, of runs that have not ended"`
 }
 

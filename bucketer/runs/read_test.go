@@ -133,8 +133,13 @@ func TestPagesOfAListingAreTheWhole(t *testing.T) {
 			}
 			win := Window{Tenant: "t", From: border(), To: border()}
 			win.States = [][]schema.State{
-				nil, nil, {schema.StatePending}, {schema.StateSucceeded}, {schema.StateFailed}, {schema.StateFailed, schema.StateSucceeded},
-				{schema.StatePending, schema.StateSucceeded}, {schema.StateWaiting, schema.StateStuck},
+				nil, nil,
+				{schema.StatePending},
+				{schema.StateSucceeded},
+				{schema.StateFailed},
+				{schema.StateFailed, schema.StateSucceeded},
+				{schema.StatePending, schema.StateSucceeded},
+				{schema.StateWaiting, schema.StateStuck},
 			}[draw.IntN(8)]
 			if draw.IntN(3) == 0 {
 				win.Labels = map[string]string{"team": []string{"x", "y", "z"}[draw.IntN(3)]}

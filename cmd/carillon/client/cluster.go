@@ -140,7 +140,7 @@ func writeShards(w io.Writer, shards []httpapi.Shard) error {
 		s := &shards[i]
 		rows = append(rows, []string{
 			fmt.Sprint(s.Shard), s.Owner, strconv.FormatInt(s.Epoch, 10), cli.ShowTime(s.Dispatched), cli.ShowTime(s.Settled),
-			(time.Duration(s.BehindSeconds * float64(time.Second))).Truncate(time.Second).String(),
+			time.Duration(s.BehindSeconds * float64(time.Second)).Truncate(time.Second).String(),
 		})
 	}
 	return cli.Table(w, rows)

@@ -153,14 +153,15 @@ func (v *clusterView) queueHealth(ctx context.Context) httpapi.QueueHealth {
 	var h httpapi.QueueHealth
 	var wg sync.WaitGroup
 	wg.Go(func() { h.Hosts = hostsOf(ctx, v.queue.Clocks()) })
-	if err := v.queue.Ready(); err != nil {
-		h.Message = reasonOf(err)
-		wg.Wait()
-		return h
+	err := v.queue.Ready()
+	if err == nil { // a connection to a server that hangs is up for some seconds
+		var waiting, held int
+		if waiting, held, err = v.load(ctx); err == nil {
+			h.OK, h.Waiting, h.Held = true, &waiting, &held
+		}
 	}
-	h.OK = true
-	if waiting, held, err := v.load(ctx); err == nil {
-		h.Waiting, h.Held = &waiting, &held
+	if err != nil {
+		h.Message = reasonOf(err)
 	}
 	wg.Wait()
 	return h
