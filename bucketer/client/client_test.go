@@ -106,6 +106,20 @@ func TestRuns(t *testing.T) {
 		}
 	}
 	c.Runs.List(ctx, window)(func(client.Run, error) bool { return false }) // ends the list
+	for name, row := range map[string]struct {
+		query client.RunQuery
+		want  int
+	}{
+		"of two states":    {client.RunQuery{States: []client.State{client.Pending, client.Failed}}, 3},
+		"of another state": {client.RunQuery{States: []client.State{client.Failed, client.Missed}}, 0},
+		"of a label":       {client.RunQuery{Labels: map[string]string{"team": "a"}}, 0},
+		"that are late":    {client.RunQuery{Late: time.Second}, 0},
+	} {
+		row.query.From, row.query.To = window.From, window.To
+		if got := collect(t, c.Runs.List(ctx, row.query)); len(got) != row.want {
+			t.Errorf("List of those %s = %+v, want %d", name, got, row.want)
+		}
+	}
 	id, err := client.ParseRunID(ids[0].String())
 	if err != nil {
 		t.Fatal(err)
@@ -176,6 +190,11 @@ func TestWorkflows(t *testing.T) {
 	}
 	if run, err = c.Runs.Get(ctx, run.ID); err != nil || len(run.Steps) != 2 || run.Steps[1].After[0] != "extract" {
 		t.Errorf("Get of the run = %+v, %v; want its steps", run, err)
+	}
+	for _, step := range collect(t, c.Runs.OfSteps(ctx, run.ID, "extract", client.Pending, client.Running, client.Failed)) {
+		if step.Parent != run.ID || step.Step != "extract" {
+			t.Errorf("OfSteps has %+v, want runs of extract alone", step)
+		}
 	}
 	if runs := collect(t, c.Workflows.Runs(ctx, "etl", client.JobRunQuery{})); !slices.ContainsFunc(runs, func(r client.Run) bool { return r.ID == run.ID }) {
 		t.Errorf("Runs = %+v, want %s among them", runs, run.ID)
