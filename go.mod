@@ -2,6 +2,9 @@ module carillon.dev/carillon
 
 go 1.26.0
 
+// The console's packages of npm hold files of Go.
+ignore ./bucketer/httpapi/console/ui/node_modules
+
 require (
 	cel.dev/cel-go v0.33.2
 	code.dny.dev/ssrf v0.3.0

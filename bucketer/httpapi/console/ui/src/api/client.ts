@@ -1,0 +1,213 @@
+// The way to the API: one place that sends, and that notes what each answer says of the node, of its
+// clock, and of the person's session.
+
+import { computed, signal } from '@preact/signals';
+import createClient from 'openapi-fetch';
+import { place } from '../router';
+import { Problem, problemOf, type Fault } from './problem';
+import type { paths } from './schema';
+
+/**
+ * The address of the API, without a slash at its end: the page lies at console/ below it, also where a
+ * proxy has put both under a path.
+ */
+export const apiBase = new URL('..', location.href.replace(/[?#].*$/, '')).href.replace(/\/$/, '');
+
+/** An absolute address of the API, for a person to copy. */
+export function apiAddress(path: string): string {
+  return apiBase + path;
+}
+
+/** The tenant that the person has chosen, and "" for that of the key. */
+export const chosenTenant = computed(() => place.value.query.get('tenant') ?? '');
+
+/** Set when an answer says that the session is over: session.ts reacts. */
+export const signedOut = signal<Problem | undefined>(undefined);
+
+/** What hinders the page at the moment, by path: answers that did not come, and 503s. */
+const troubles = signal<ReadonlyMap<string, Trouble>>(new Map());
+
+export interface Trouble {
+  problem: Problem;
+  since: number;
+  last: number;
+}
+
+/** A trouble that nobody has met for so long counts no more, in ms. */
+const troubleMemory = 60_000;
+
+/** The trouble that began first, if there is one. */
+export const trouble = computed<Trouble | undefined>(() => {
+  let first: Trouble | undefined;
+  for (const one of troubles.value.values()) {
+    if (!first || one.since < first.since) {
+      first = one;
+    }
+  }
+  return first;
+});
+
+function noteTrouble(path: string, problem: Problem): void {
+  const at = Date.now();
+  const next = new Map([...troubles.peek()].filter(([, t]) => at - t.last < troubleMemory));
+  next.set(path, { problem, since: next.get(path)?.since ?? at, last: at });
+  troubles.value = next;
+}
+
+function noteSuccess(path: string): void {
+  const at = Date.now();
+  const old = troubles.peek();
+  // Once the node answers, that it could not be reached is over for every path.
+  const next = new Map(
+    [...old].filter(([p, t]) => p !== path && t.problem.status !== 0 && at - t.last < troubleMemory),
+  );
+  if (next.size !== old.size) {
+    troubles.value = next;
+  }
+}
+
+/** The longest that an answer may take, in ms. */
+const patience = 20_000;
+
+/** What a stranger in between (a proxy, a captive portal) may answer instead of the node. */
+const strange = new Set([502, 503, 504]);
+
+/**
+ * Sends a request as fetch does. It adds the tenant, bounds the time, and notes trouble. It throws a
+ * Problem if no answer comes.
+ */
+export async function send(request: Request): Promise<Response> {
+  const path = new URL(request.url).pathname;
+  if (chosenTenant.peek() !== '' && !request.headers.has('Carillon-Tenant')) {
+    request.headers.set('Carillon-Tenant', chosenTenant.peek());
+  }
+  const late = AbortSignal.timeout(patience);
+  let response: Response;
+  try {
+    response = await fetch(request, { signal: AbortSignal.any([request.signal, late]) });
+  } catch (thrown) {
+    if (request.signal.aborted) {
+      throw thrown;
+    }
+    const problem = late.aborted
+      ? new Problem(0, 'unreachable', 'The node did not answer in time')
+      : new Problem(0, 'unreachable', 'The node cannot be reached');
+    noteTrouble(path, problem);
+    throw problem;
+  }
+  if (strange.has(response.status)) {
+    noteTrouble(path, problemOf(response, await bodyOf(response.clone())));
+  } else {
+    noteSuccess(path);
+  }
+  return response;
+}
+
+async function bodyOf(response: Response): Promise<unknown> {
+  try {
+    return await response.json();
+  } catch {
+    return undefined;
+  }
+}
+
+/** Every request of the document, typed: api.GET('/v1/runs/{id}', {params: {path: {id}}}). */
+export const api = createClient<paths>({ baseUrl: apiBase, fetch: send, credentials: 'same-origin' });
+
+interface Sent<T> {
+  data?: T;
+  error?: unknown;
+  response: Response;
+}
+
+/** Returns what a request was answered with, or throws a Problem. */
+export async function answer<T>(sent: Promise<Sent<T>>): Promise<T> {
+  return (await answerWithHeaders(sent)).data;
+}
+
+/** Like answer, with the headers of the answer: its ETag. */
+export async function answerWithHeaders<T>(sent: Promise<Sent<T>>): Promise<{ data: T; headers: Headers }> {
+  const { data, error, response } = await sent;
+  if (!response.ok) {
+    throw refusal(response, error);
+  }
+  return { data: data as T, headers: response.headers };
+}
+
+function refusal(response: Response, body: unknown): Problem {
+  const problem = problemOf(response, body);
+  if (response.status === 401) {
+    signedOut.value = problem;
+  }
+  return problem;
+}
+
+/** What a request may hold that the document does not describe. */
+export interface PlainRequest {
+  method?: string;
+  query?: Record<string, string | number | boolean | readonly string[] | undefined>;
+  headers?: Record<string, string>;
+  /** Sent as JSON. */
+  body?: unknown;
+  signal?: AbortSignal | undefined;
+}
+
+/**
+ * Asks for what the document does not say yet, and returns the answer's JSON (undefined for none), or
+ * throws a Problem. The caller states the type; nothing checks it.
+ */
+export async function ask<T>(path: string, options: PlainRequest = {}): Promise<T> {
+  const response = await askFor(path, options);
+  if (response.status === 204) {
+    return undefined as T;
+  }
+  const body = await bodyOf(response);
+  if (body === undefined) {
+    throw new Problem(
+      response.status,
+      'strange',
+      'The answer is none of Carillon',
+      'Something between this page and the node answered instead.',
+    );
+  }
+  return body as T;
+}
+
+/** Like ask, for answers that are no JSON. */
+export async function askFor(path: string, options: PlainRequest = {}): Promise<Response> {
+  const url = new URL(apiBase + path);
+  for (const [name, value] of Object.entries(options.query ?? {})) {
+    if (value === undefined || value === '') {
+      continue;
+    }
+    for (const one of Array.isArray(value) ? value : [String(value)]) {
+      url.searchParams.append(name, one);
+    }
+  }
+  const init: RequestInit = {
+    method: options.method ?? 'GET',
+    headers: { ...options.headers },
+    credentials: 'same-origin',
+  };
+  if (options.body !== undefined) {
+    init.body = JSON.stringify(options.body);
+    init.headers = { 'Content-Type': 'application/json', ...options.headers };
+  }
+  if (options.signal) {
+    init.signal = options.signal;
+  }
+  const response = await send(new Request(url, init));
+  if (!response.ok) {
+    throw refusal(response, await bodyOf(response));
+  }
+  return response;
+}
+
+/** A new idempotency key: a form has one from when it is opened until it is sent with success. */
+export function newKey(): string {
+  // randomUUID is absent where the page came by plain HTTP.
+  const random = crypto.getRandomValues(new Uint8Array(16));
+  return 'console-' + [...random].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+export type { Fault };

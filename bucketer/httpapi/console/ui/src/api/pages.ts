@@ -1,0 +1,93 @@
+// Lists of which nobody knows the length: one page at a time, by cursor, with the place in the address.
+
+import { useEffect } from 'preact/hooks';
+import { queryValue, setQuery } from '../router';
+import { say } from '../parts/Toasts';
+import { useLive, type Live, type LiveOptions } from './live';
+import type { Page } from './types';
+
+export interface Paged<T> extends Live<Page<T>> {
+  items: readonly T[];
+  /** Whether this is the first page. */
+  first: boolean;
+  /** There is more after this page. */
+  more: boolean;
+  toFirst: () => void;
+  toNext: () => void;
+}
+
+/**
+ * A list whose cursor stands in the address as ?cursor=. The fetcher gets it ("" for the first page).
+ * A cursor that is not good any more (another node, a restart) begins the list anew, and says so.
+ */
+export function usePages<T>(
+  key: string | null,
+  fetcher: (cursor: string, signal: AbortSignal) => Promise<PageLike<T>>,
+  options: LiveOptions & { name?: string } = {},
+): Paged<T> {
+  const name = options.name ?? 'cursor';
+  const cursor = queryValue(name);
+  const live = useLive<Page<T>>(
+    key === null ? null : `${key} ${cursor}`,
+    async (signal) => {
+      const page = await fetcher(cursor, signal);
+      return { items: page.items ?? [], next_cursor: page.next_cursor };
+    },
+    options,
+  );
+  const stale = cursor !== '' && live.problem?.staleCursor === true;
+  useEffect(() => {
+    if (stale) {
+      setQuery({ [name]: '' });
+      say('The place in the list is not known any more: it begins anew.');
+    }
+  }, [stale, name]);
+  const next = live.data?.next_cursor;
+  return {
+    ...live,
+    items: live.data?.items ?? [],
+    first: cursor === '',
+    more: next !== undefined && next !== '',
+    toFirst: () => setQuery({ [name]: '' }, { replace: false }),
+    toNext: () => {
+      if (next) {
+        setQuery({ [name]: next }, { replace: false });
+      }
+    },
+  };
+}
+
+/** A page as the generated types have it: a list may be null there. */
+export interface PageLike<T> {
+  items: readonly T[] | null;
+  next_cursor?: string | undefined;
+}
+
+/**
+ * Asks for pages until there are `want` items or `calls` requests were made: filtered lists may answer
+ * pages with few items, or none, though there is more.
+ */
+export async function gather<T>(
+  fetcher: (cursor: string) => Promise<PageLike<T>>,
+  cursor: string,
+  want: number,
+  calls = 5,
+): Promise<Page<T>> {
+  const items: T[] = [];
+  let next: string | undefined = cursor;
+  for (let i = 0; i < calls && next !== undefined; i++) {
+    const page: PageLike<T> = await fetcher(next);
+    items.push(...(page.items ?? []));
+    next = page.next_cursor || undefined;
+    if (items.length >= want) {
+      break;
+    }
+  }
+  return { items, next_cursor: next };
+}
+
+/** Goes to the same view without its place in a list: filters that change begin the list anew. */
+export function restart(changes: Record<string, string | readonly string[]>): void {
+  setQuery({ ...changes, cursor: '' });
+}
+

@@ -1,0 +1,114 @@
+// Errors as the API answers them (RFC 9457), and those of the way to it.
+
+/** One thing that is wrong with a request, and where: "body.schedule.cron". */
+export interface Fault {
+  location: string;
+  message: string;
+  value?: unknown;
+}
+
+export class Problem extends Error {
+  override readonly name = 'Problem';
+
+  constructor(
+    /** The status of the answer; 0: there was none. */
+    readonly status: number,
+    /** The last part of its type: "invalid", "not-found", "unavailable", "unreachable", … */
+    readonly kind: string,
+    readonly title: string,
+    readonly detail: string = '',
+    readonly faults: readonly Fault[] = [],
+    /** When to try again, in ms; undefined: it was not said. */
+    readonly retryAfter?: number,
+  ) {
+    super(detail === '' ? title : `${title}: ${detail}`);
+  }
+
+  /** What is wrong, in one sentence or two. */
+  get sentence(): string {
+    const words = [this.title, this.detail].filter((part) => part !== '');
+    if (this.faults.length > 0) {
+      words.push(this.faults.map((f) => `${f.location}: ${f.message}`).join('; '));
+    }
+    return words.map((part) => (/[.!?]$/.test(part) ? part : part + '.')).join(' ');
+  }
+
+  /** Nothing is served there: the node is of an older version, or keeps nothing of the kind. */
+  get notOffered(): boolean {
+    return this.status === 404 || this.status === 405 || this.status === 501;
+  }
+
+  /** The caller may not do this. */
+  get forbidden(): boolean {
+    return this.status === 403;
+  }
+
+  /** It may be different in a moment. */
+  get passing(): boolean {
+    return this.status === 0 || this.status === 429 || this.status >= 502;
+  }
+
+  /** The cursor of a list is not good any more: the list begins anew. */
+  get staleCursor(): boolean {
+    return this.status === 422 && this.faults.some((f) => f.location === 'query.cursor');
+  }
+}
+
+const prefix = 'urn:carillon:problem:';
+
+interface Answered {
+  type?: unknown;
+  title?: unknown;
+  detail?: unknown;
+  errors?: unknown;
+}
+
+function isFault(value: unknown): value is Fault {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    typeof (value as Fault).location === 'string' &&
+    typeof (value as Fault).message === 'string'
+  );
+}
+
+/** Makes a Problem of an answer that is no success. A proxy's may be of any form. */
+export function problemOf(response: Response, body: unknown): Problem {
+  const said: Answered = typeof body === 'object' && body !== null ? body : {};
+  const type = typeof said.type === 'string' ? said.type : '';
+  const after = Number(response.headers.get('Retry-After') ?? '');
+  return new Problem(
+    response.status,
+    type.startsWith(prefix) ? type.slice(prefix.length) : '',
+    typeof said.title === 'string' ? said.title : `The answer was ${response.status} ${response.statusText}`.trim(),
+    typeof said.detail === 'string' ? said.detail : '',
+    Array.isArray(said.errors) ? said.errors.filter(isFault) : [],
+    after > 0 ? after * 1000 : undefined,
+  );
+}
+
+/** Makes a Problem of whatever was thrown. */
+export function asProblem(thrown: unknown): Problem {
+  if (thrown instanceof Problem) {
+    return thrown;
+  }
+  return new Problem(0, 'page', 'Something went wrong in this page', thrown instanceof Error ? thrown.message : String(thrown));
+}
+
+/** Reports whether whatever was thrown only says that nobody waits for the answer any more. */
+export function isAbort(thrown: unknown): boolean {
+  return thrown instanceof DOMException && thrown.name === 'AbortError';
+}
+
+/**
+ * The messages of the faults that belong to a field: those at its location, and below it where
+ * `below` says so ("body.labels" has those of "body.labels.team").
+ */
+export function faultsAt(problem: Problem | undefined, location: string, below = true): Fault[] {
+  if (!problem) {
+    return [];
+  }
+  return problem.faults.filter(
+    (f) => f.location === location || (below && (f.location.startsWith(location + '.') || f.location.startsWith(location + '['))),
+  );
+}

@@ -1,0 +1,30 @@
+// The nouns of the API under short names.
+
+import type { components } from './schema';
+import type { MemberHealth } from './coming';
+
+type Schemas = components['schemas'];
+
+export type Run = Schemas['Run'];
+export type Attempt = Schemas['Attempt'];
+export type Job = Schemas['Job'];
+export type JobRequest = Schemas['JobRequest'];
+export type Preview = Schemas['Preview'];
+export type NextRun = Schemas['NextRun'];
+export type LogLine = Schemas['LogLine'];
+export type Task = Schemas['Task'];
+export type Workflow = Schemas['Workflow'];
+export type RunStep = Schemas['RunStep'];
+export type DeadLetter = Schemas['DeadLetter'];
+export type Operation = Schemas['Operation'];
+export type OperationBegun = Schemas['OperationBegun'];
+export type AuditEntry = Schemas['AuditEntry'];
+export type Cluster = Schemas['Cluster'];
+export type Member = Schemas['Member'] & MemberHealth;
+export type Shard = Schemas['Shard'];
+
+/** A page of a list. */
+export interface Page<T> {
+  items: T[];
+  next_cursor?: string | undefined;
+}

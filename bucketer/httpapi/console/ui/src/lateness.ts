@@ -1,0 +1,99 @@
+// Classes of lateness: how many first starts were how late. Pure.
+
+/** A class as the API tells it: starts that were at most so late, and later than the class before. */
+export interface LatenessClass {
+  up_to_ms: number;
+  count: number;
+}
+
+/** A start that is later than this counts as late. */
+export const lateFromMs = 1000;
+
+/** A row of the heat map. */
+export interface Band {
+  /** Starts up to so late, and later than the band before; Infinity for the last. */
+  upTo: number;
+  label: string;
+  /** Whether starts in it are late. */
+  late: boolean;
+}
+
+export const bands: readonly Band[] = [
+  [5, '≤ 5 ms'],
+  [10, '≤ 10 ms'],
+  [25, '≤ 25 ms'],
+  [50, '≤ 50 ms'],
+  [100, '≤ 100 ms'],
+  [250, '≤ 250 ms'],
+  [500, '≤ 500 ms'],
+  [1000, '≤ 1 s'],
+  [5000, '≤ 5 s'],
+  [30_000, '≤ 30 s'],
+  [300_000, '≤ 5 min'],
+  [Infinity, '> 5 min'],
+].map(([upTo, label]) => ({
+  upTo: upTo as number,
+  label: label as string,
+  late: (upTo as number) > lateFromMs,
+}));
+
+// Classes are about a tenth wide, and do not end where bands do: a class belongs where its middle is.
+const middle = 1.05;
+
+/** The band in which starts of that lateness lie. */
+export function bandOf(ms: number): number {
+  const i = bands.findIndex((band) => ms <= band.upTo);
+  return i < 0 ? bands.length - 1 : i;
+}
+
+/** Counts by band. */
+export function spread(classes: readonly LatenessClass[]): number[] {
+  const counts = bands.map(() => 0);
+  for (const c of classes) {
+    const i = bandOf(c.up_to_ms / middle);
+    counts[i] = (counts[i] ?? 0) + c.count;
+  }
+  return counts;
+}
+
+/** The lateness that is longer than that of the band before: from where a band begins. */
+export function bandFrom(band: number): number {
+  return band === 0 ? 0 : (bands[band - 1]?.upTo ?? 0);
+}
+
+export function merge(many: Iterable<readonly LatenessClass[]>): LatenessClass[] {
+  const sums = new Map<number, number>();
+  for (const classes of many) {
+    for (const c of classes) {
+      sums.set(c.up_to_ms, (sums.get(c.up_to_ms) ?? 0) + c.count);
+    }
+  }
+  return [...sums]
+    .map(([up_to_ms, count]) => ({ up_to_ms, count }))
+    .sort((a, b) => a.up_to_ms - b.up_to_ms);
+}
+
+export function total(classes: readonly LatenessClass[]): number {
+  return classes.reduce((sum, c) => sum + c.count, 0);
+}
+
+/** The upper end of the class of that rank, in ms; undefined if there were no starts. */
+export function rank(classes: readonly LatenessClass[], q: number): number | undefined {
+  const all = total(classes);
+  if (all === 0) {
+    return undefined;
+  }
+  let wanted = Math.max(1, Math.ceil(q * all));
+  for (const c of [...classes].sort((a, b) => a.up_to_ms - b.up_to_ms)) {
+    wanted -= c.count;
+    if (wanted <= 0) {
+      return c.up_to_ms;
+    }
+  }
+  return undefined;
+}
+
+/** How many starts were late. */
+export function lateCount(classes: readonly LatenessClass[], from: number = lateFromMs): number {
+  return classes.reduce((sum, c) => (c.up_to_ms / middle > from ? sum + c.count : sum), 0);
+}

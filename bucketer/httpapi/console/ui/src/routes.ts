@@ -1,0 +1,84 @@
+// Which view is at which path. The first that matches is shown.
+
+import type { ComponentType } from 'preact';
+import { match, type Params } from './place';
+import { Audit } from './views/Audit';
+import { Cluster } from './views/Cluster';
+import { DeadLetter } from './views/DeadLetter';
+import { DeadLetters } from './views/DeadLetters';
+import { Events } from './views/Events';
+import { Import } from './views/Import';
+import { JobView } from './views/Job';
+import { JobEdit, JobNew } from './views/JobForm';
+import { Jobs } from './views/Jobs';
+import { Keys } from './views/Keys';
+import { Nowhere } from './views/Nowhere';
+import { OperationView } from './views/Operation';
+import { Operations } from './views/Operations';
+import { Overview } from './views/Overview';
+import { Quotas } from './views/Quotas';
+import { RunView } from './views/Run';
+import { Runs } from './views/Runs';
+import { Secrets } from './views/Secrets';
+import { SigningKeys } from './views/SigningKeys';
+import { TaskView } from './views/Task';
+import { Tasks } from './views/Tasks';
+import { TenantView } from './views/Tenant';
+import { Tenants } from './views/Tenants';
+import { WorkflowView } from './views/Workflow';
+import { WorkflowForm } from './views/WorkflowForm';
+import { WorkflowRun } from './views/WorkflowRun';
+import { Workflows } from './views/Workflows';
+
+/** What a view gets: the parameters of its path. Its query it reads itself, from router.ts. */
+export interface ViewParams {
+  params: Params;
+}
+
+export interface Route {
+  pattern: string;
+  view: ComponentType<ViewParams>;
+}
+
+export const routes: readonly Route[] = [
+  { pattern: '/', view: Overview },
+  { pattern: '/runs', view: Runs },
+  { pattern: '/runs/:id', view: RunView },
+  { pattern: '/jobs', view: Jobs },
+  { pattern: '/jobs/new', view: JobNew },
+  { pattern: '/jobs/:id', view: JobView },
+  { pattern: '/jobs/:id/edit', view: JobEdit },
+  { pattern: '/workflows', view: Workflows },
+  { pattern: '/workflows/new', view: WorkflowForm },
+  { pattern: '/workflows/:name', view: WorkflowView },
+  { pattern: '/workflows/:name/edit', view: WorkflowForm },
+  { pattern: '/workflow-runs/:id', view: WorkflowRun },
+  { pattern: '/tasks', view: Tasks },
+  { pattern: '/tasks/:name', view: TaskView },
+  { pattern: '/dead-letters', view: DeadLetters },
+  { pattern: '/dead-letters/:id', view: DeadLetter },
+  { pattern: '/operations', view: Operations },
+  { pattern: '/operations/:id', view: OperationView },
+  { pattern: '/import', view: Import },
+  { pattern: '/events', view: Events },
+  { pattern: '/secrets', view: Secrets },
+  { pattern: '/tenants', view: Tenants },
+  { pattern: '/tenants/:name', view: TenantView },
+  { pattern: '/keys', view: Keys },
+  { pattern: '/quotas', view: Quotas },
+  { pattern: '/signing-keys', view: SigningKeys },
+  { pattern: '/audit', view: Audit },
+  { pattern: '/cluster', view: Cluster },
+];
+
+const nowhere: Route = { pattern: '', view: Nowhere };
+
+export function routeOf(path: string): { route: Route; params: Params } {
+  for (const route of routes) {
+    const params = match(route.pattern, path);
+    if (params) {
+      return { route, params };
+    }
+  }
+  return { route: nowhere, params: {} };
+}

@@ -1,0 +1,160 @@
+// What the API says, in words. Pure.
+
+import { cronWords, everyNth } from './cron';
+import { parseSpan, durationText } from './time';
+
+/** A schedule as the API answers it. */
+export interface ScheduleLike {
+  at?: string | undefined;
+  cron?: string | undefined;
+  timezone?: string | undefined;
+  every?: string | undefined;
+  anchor?: string | undefined;
+}
+
+/** A job as far as its schedule goes. */
+export interface ScheduledLike {
+  schedule?: ScheduleLike | undefined;
+  on?: { event: string; filter?: string | undefined; delay?: string | undefined } | undefined;
+  after?: { jobs: readonly string[] | null; when?: string | undefined } | undefined;
+}
+
+/** When a job runs, in words: "at 09:00 on Monday to Friday, Europe/Berlin time". */
+export function scheduleWords(job: ScheduledLike): string {
+  if (job.on) {
+    const filter = job.on.filter ? ', if it matches a filter' : '';
+    const delay = job.on.delay && parseSpan(job.on.delay) ? `, ${durationText(job.on.delay)} later` : '';
+    return `on the event ${job.on.event}${filter}${delay}`;
+  }
+  if (job.after) {
+    return `after ${jobsInWords(job.after.jobs ?? [])}${whenWords[job.after.when ?? ''] ?? ''}`;
+  }
+  const s = job.schedule;
+  if (s?.cron) {
+    const zone = !s.timezone || s.timezone === 'UTC' ? 'UTC' : `${s.timezone} time`;
+    return `${cronWords(s.cron) ?? `by cron ${s.cron}`}, ${zone}`;
+  }
+  if (s?.every) {
+    return everyWords(s.every);
+  }
+  return s?.at ? 'once' : 'when it is asked to';
+}
+
+const whenWords: Record<string, string> = {
+  all_succeeded: ', if all succeeded',
+  all_done: ', when all have ended',
+  any_succeeded: ', when one succeeded',
+  any_failed: ', when one failed',
+};
+
+function jobsInWords(jobs: readonly string[]): string {
+  const shown = jobs.slice(0, 3);
+  const more = jobs.length - shown.length;
+  if (more > 0) {
+    return `${shown.join(', ')} and ${more} more`;
+  }
+  return shown.length < 2 ? shown.join('') : `${shown.slice(0, -1).join(', ')} and ${shown.at(-1)}`;
+}
+
+const spans: readonly [name: string, ms: number][] = [
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+  ['second', 1000],
+  ['millisecond', 1],
+];
+
+/** "every 15 minutes". */
+export function everyWords(every: string): string {
+  const ms = parseSpan(every);
+  if (!ms || ms < 0) {
+    return `every ${every}`;
+  }
+  for (const [name, size] of spans) {
+    if (ms % size === 0) {
+      return everyNth(ms / size, name);
+    }
+  }
+  return `every ${every}`;
+}
+
+/** Why a run waits: its word, and what that means. */
+export interface Why {
+  word: string;
+  meaning: string;
+}
+
+const meanings: Record<string, string> = {
+  jobs: 'It runs after other jobs, which have not ended.',
+  concurrency: 'Its job allows only so many runs at once, and they are under way.',
+  rate: 'The rate of its task is used up.',
+  limit: 'As many runs of its task are under way as may be at once.',
+  breaker: 'Its target failed again and again: it is left alone for a while.',
+  target_share: 'Its target is slow, and has its part of the slots.',
+  tenant_share: 'The calls of its tenant are slow, and have their part of the slots.',
+};
+
+/** Reads "rate: the rate of its task is used up until then". */
+export function whyOf(reason: string): Why {
+  const [word = '', ...rest] = reason.split(':');
+  const said = rest.join(':').trim();
+  const known = meanings[word.trim()];
+  if (rest.length === 0) {
+    return { word: '', meaning: reason };
+  }
+  return { word: word.trim(), meaning: known ?? (said || reason) };
+}
+
+/** "1 run", "1,284 runs". */
+export function count(n: number, one: string, many = `${one}s`): string {
+  return `${number(n)} ${n === 1 ? one : many}`;
+}
+
+/** "1,284". */
+export function number(n: number): string {
+  return n.toLocaleString('en-GB');
+}
+
+/** "950", "12.3 k", "1.28 M": for tiles. */
+export function shortNumber(n: number): string {
+  const size = Math.abs(n);
+  if (size < 10_000) {
+    return number(size < 10 && !Number.isInteger(n) ? Math.round(n * 10) / 10 : Math.round(n));
+  }
+  if (size < 1_000_000) {
+    return `${(n / 1000).toFixed(size < 100_000 ? 1 : 0)} k`;
+  }
+  return `${(n / 1_000_000).toFixed(size < 100_000_000 ? 2 : 0)} M`;
+}
+
+/** A share in per cent, which says 100 % and 0 % only if it is that. */
+export function percent(part: number, whole: number): string {
+  if (whole <= 0) {
+    return '–';
+  }
+  const share = (part / whole) * 100;
+  if (share === 0 || share === 100) {
+    return `${share} %`;
+  }
+  if (share > 99.9) {
+    return '> 99.9 %';
+  }
+  if (share < 0.1) {
+    return '< 0.1 %';
+  }
+  return `${share.toFixed(share > 10 && share < 99 ? 0 : 1)} %`;
+}
+
+/** "12 B", "3.4 KiB", "1 MiB". */
+export function bytes(n: number): string {
+  for (const [unit, size] of [
+    ['GiB', 1 << 30],
+    ['MiB', 1 << 20],
+    ['KiB', 1 << 10],
+  ] as const) {
+    if (n >= size) {
+      return `${Number((n / size).toFixed(1))} ${unit}`;
+    }
+  }
+  return `${n} B`;
+}

@@ -1,0 +1,32 @@
+import { defineConfig } from 'vitest/config';
+
+// Where `npm run dev` finds an API.
+const api = process.env.CARILLON_API ?? 'http://127.0.0.1:8080';
+
+// Browsers that know light-dark(). Stated, so that a newer Vite does not change what is built.
+const browsers = ['chrome123', 'edge123', 'firefox120', 'safari17.5'];
+
+// The names of what is built are stable and the files are committed: the server's ETags, not names,
+// tell browsers what has changed. All addresses are relative, for a proxy with a sub-path.
+export default defineConfig({
+  base: './',
+  build: {
+    outDir: '../dist',
+    emptyOutDir: true,
+    sourcemap: false,
+    target: browsers,
+    cssTarget: browsers,
+    cssCodeSplit: false,
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    rolldownOptions: {
+      output: {
+        entryFileNames: 'app.js',
+        assetFileNames: 'app[extname]',
+        codeSplitting: false,
+      },
+    },
+  },
+  server: { proxy: { '/v1': api, '/openapi.json': api, '/readyz': api } },
+  test: { include: ['src/**/*.test.ts'], environment: 'node' },
+});
