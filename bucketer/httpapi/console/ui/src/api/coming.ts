@@ -83,6 +83,27 @@ export interface Check {
 export interface MemberHealth {
   ready?: boolean;
   checks?: Check[] | null;
-  slots?: { total: number; used: number };
+  slots?: { total: number; used: number; waiting?: number };
   started_at?: string;
+}
+
+export interface HostHealth {
+  name: string;
+  up: boolean;
+  message?: string;
+}
+
+/** How Cassandra or NATS stands. */
+export interface ServersHealth {
+  ok: boolean;
+  message?: string;
+  hosts?: HostHealth[] | null;
+}
+
+export interface ClusterHealth {
+  as_of?: string;
+  shards_as_of?: string;
+  store?: ServersHealth;
+  /** waiting: messages that no executor holds yet. */
+  queue?: ServersHealth & { waiting?: number; held?: number };
 }

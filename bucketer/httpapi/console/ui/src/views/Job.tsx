@@ -1,10 +1,690 @@
+// One job: when it runs next and why it did not, what became of its runs, how it was changed, and all
+// that can be done with it.
+
+import { useMemo, useState } from 'preact/hooks';
+import { useAction } from '../api/action';
+import { answer, api, ask, newKey } from '../api/client';
+import { slow, steady, useLive } from '../api/live';
+import { gather, usePages, type PageLike } from '../api/pages';
+import { may, maySee } from '../api/session';
+import type { AuditEntry, Job, NextRun, Preview, Run } from '../api/types';
+import { serverNow } from '../clock';
+import { canRepeat, nameOfJob, whyNot, workWords, zoneOfJob } from '../jobs';
+import { confirm } from '../parts/Confirm';
+import { CopyCurl, Id } from '../parts/CopyCurl';
+import { Dialog } from '../parts/Dialog';
+import { Diff } from '../parts/Diff';
+import { Empty } from '../parts/Empty';
+import { Facts, Labels } from '../parts/Facts';
+import { TextField } from '../parts/Field';
+import { FilterBar } from '../parts/FilterBar';
+import { Icon } from '../parts/Icon';
+import { JsonView } from '../parts/JsonView';
+import { Pager } from '../parts/Pager';
+import { Answered, Panel } from '../parts/Panel';
+import { Refusal } from '../parts/Refusal';
+import { lookOf, StateBadge } from '../parts/StateBadge';
+import { Table, type Column } from '../parts/Table';
+import { Tabs } from '../parts/Tabs';
+import { TimeLabel } from '../parts/TimeLabel';
 import { View } from '../parts/View';
+import { pathTo } from '../place';
+import { viewerZone, zoneFor } from '../preferences';
+import { go, href, queryValue, queryValues, setQuery } from '../router';
 import type { ViewParams } from '../routes';
+import { hasEnded, lastAttempt, runStates, tookMs, whyItWaits } from '../runs';
+import {
+  clockChanges,
+  clockChangeText,
+  durationText,
+  inputText,
+  instantOf,
+  labelOf,
+  offsetWords,
+  spanText,
+  timeText,
+} from '../time';
+import { count, percent, scheduleWords } from '../words';
+
+const minute = 60_000;
 
 export function JobView({ params }: ViewParams) {
+  const id = params.id ?? '';
+  const live = useLive(`job ${id}`, (signal) => answer(api.GET('/v1/jobs/{id}', { params: { path: { id } }, signal })), {
+    every: steady,
+  });
+  const job = live.data;
   return (
-    <View title={`Job ${params.id}`}>
-      <p class="muted">This view is still to be built.</p>
+    <View
+      title={job ? nameOfJob(job) : id}
+      badge={job && <StateBadge state={job.state} />}
+      above={[['Jobs', '/jobs']]}
+      about={job && `Runs ${scheduleWords(job)}. Does ${workWords(job)}.`}
+      actions={
+        <>
+          {job && <Actions job={job} />}
+          <CopyCurl path={pathTo('/v1/jobs/:id', { id })} />
+        </>
+      }
+    >
+      <Answered live={live} what="this job">
+        {(j) => (
+          <>
+            {j.fault && (
+              <div class="note bad" role="alert">
+                <Icon name="warning" />
+                <p>It does not go on, though it is {j.state}: {j.fault}</p>
+              </div>
+            )}
+            <Tabs
+              label="Of the job"
+              tabs={[
+                { id: 'next', title: 'Now and next', content: () => <NowAndNext job={j} /> },
+                { id: 'history', title: 'History', content: () => <History job={j} /> },
+                { id: 'revisions', title: 'Revisions', content: () => <Revisions job={j} /> },
+                { id: 'definition', title: 'Definition', content: () => <JsonView label="Job" value={j} /> },
+              ]}
+            />
+          </>
+        )}
+      </Answered>
     </View>
+  );
+}
+
+function Actions({ job }: { job: Job }) {
+  const action = useAction({ loud: true });
+  const [backfilling, setBackfilling] = useState(false);
+  if (!may('operator') || job.state === 'cancelled') {
+    return null;
+  }
+  const path = { path: { id: job.id } };
+  const repeats = canRepeat(job);
+  const name = nameOfJob(job);
+  const trigger = async (): Promise<void> => {
+    const run = await action.run(
+      () => answer(api.POST('/v1/jobs/{id}/trigger', { params: { ...path, header: { 'Idempotency-Key': newKey() } } })),
+      'It runs now.',
+    );
+    if (run) {
+      go(`/runs/${run.id}`);
+    }
+  };
+  const cancel = async (): Promise<void> => {
+    const yes = await confirm({
+      title: `Cancel the job ${name}?`,
+      children: <p>It has no more runs, and cannot be resumed. That cannot be taken back. To stop it for a while, pause it.</p>,
+      action: 'Cancel the job',
+      danger: true,
+      ...(job.name ? { typed: job.name } : {}),
+    });
+    if (yes) {
+      await action.run(() => answer(api.DELETE('/v1/jobs/{id}', { params: path })), 'The job is cancelled.');
+    }
+  };
+  return (
+    <>
+      {repeats && job.state === 'active' && (
+        <button
+          type="button"
+          class="button"
+          disabled={action.busy}
+          onClick={() => void action.run(() => answer(api.POST('/v1/jobs/{id}/pause', { params: path })), 'The job is paused.')}
+        >
+          <Icon name="pause" /> Pause
+        </button>
+      )}
+      {repeats && job.state === 'paused' && (
+        <button
+          type="button"
+          class="button primary"
+          disabled={action.busy}
+          onClick={() =>
+            void action.run(() => answer(api.POST('/v1/jobs/{id}/resume', { params: path })), 'The job goes on from now.')
+          }
+        >
+          <Icon name="play" /> Resume
+        </button>
+      )}
+      {repeats && job.state !== 'finished' && (
+        <button type="button" class="button" disabled={action.busy} onClick={() => void trigger()}>
+          <Icon name="play" /> Run now
+        </button>
+      )}
+      {repeats && !job.on && !job.after && job.state !== 'finished' && (
+        <button type="button" class="button" onClick={() => setBackfilling(true)}>
+          Backfill
+        </button>
+      )}
+      {job.state !== 'finished' && (
+        <>
+          <a class="button" href={href(pathTo('/jobs/:id/edit', { id: name }))}>
+            Edit
+          </a>
+          <button type="button" class="button danger" disabled={action.busy} onClick={() => void cancel()}>
+            Cancel
+          </button>
+        </>
+      )}
+      {backfilling && <BackfillDialog job={job} onClose={() => setBackfilling(false)} />}
+    </>
+  );
+}
+
+/** The schedule of a job as a preview is asked for. */
+function scheduleAsked(job: Job): Record<string, unknown> | undefined {
+  const { cron, timezone, gap, overlap_hour, every, anchor } = job.schedule;
+  if (cron) {
+    return { cron, timezone, gap, overlap_hour };
+  }
+  return every ? { every, ...(anchor ? { anchor } : {}) } : undefined;
+}
+
+function NowAndNext({ job }: { job: Job }) {
+  return (
+    <>
+      <div class="columns">
+        <Upcoming job={job} />
+        <Panel title="Facts">
+          <JobFacts job={job} />
+        </Panel>
+      </div>
+      <div class="columns">
+        <Latest job={job} />
+        {canRepeat(job) && <WhyNot job={job} />}
+      </div>
+    </>
+  );
+}
+
+function Upcoming({ job }: { job: Job }) {
+  const live = useLive(
+    `upcoming ${job.id}`,
+    (signal) => answer(api.GET('/v1/jobs/{id}/upcoming', { params: { path: { id: job.id }, query: { count: 10 } }, signal })),
+    { every: steady },
+  );
+  const schedule = scheduleAsked(job);
+  const notes = useLive(
+    schedule ? `notes ${job.id} ${job.generation}` : null,
+    (signal) =>
+      ask<Preview>('/v1/schedules/preview', {
+        method: 'POST',
+        body: { schedule, count: 1, ...(job.jitter ? { jitter: job.jitter } : {}) },
+        signal,
+      }),
+    { every: 0 },
+  );
+  const own = zoneOfJob(job);
+  const viewer = viewerZone.value;
+  const both = own !== undefined && own !== viewer;
+  const columns: (Column<NextRun> | false)[] = [
+    { head: `In ${viewer}`, kind: 'main', cell: (n) => <InZone at={n.due_at} zone={viewer} relative /> },
+    both && { head: `In ${own}, the job’s zone`, cell: (n) => <InZone at={n.due_at} zone={own} /> },
+    {
+      head: 'Jitter',
+      kind: 'number',
+      cell: (n) => {
+        const offset = Date.parse(n.due_at) - Date.parse(n.nominal_at);
+        return offset === 0 ? <span class="muted">none</span> : `+${spanText(offset)}`;
+      },
+    },
+  ];
+  return (
+    <Panel title="Next runs" live={live} every={steady}>
+      <Answered live={live} what="the next runs">
+        {(list) => {
+          const items = list.items ?? [];
+          const last = items.at(-1);
+          const zones = last ? [...new Set([viewer, own ?? viewer])] : [];
+          const changes = zones.flatMap((zone) =>
+            clockChanges(serverNow(), (last ? Date.parse(last.due_at) : 0) + minute, zone).map((c) => clockChangeText(c, zone)),
+          );
+          return (
+            <>
+              <Table
+                caption="The next ten runs"
+                columns={columns.filter((c): c is Column<NextRun> => c !== false)}
+                rows={items}
+                rowKey={(n) => n.id}
+                empty={<NoNext job={job} />}
+              />
+              <Notes notes={[...changes, ...(notes.data?.notes ?? [])]} />
+            </>
+          );
+        }}
+      </Answered>
+    </Panel>
+  );
+}
+
+function InZone({ at, zone, relative = false }: { at: string; zone: string; relative?: boolean }) {
+  if (relative) {
+    return <TimeLabel at={at} weekday relative />;
+  }
+  const label = labelOf(at, zone, { now: serverNow(), weekday: true });
+  return (
+    <time class="time" dateTime={at}>
+      {label.day} {label.clock} <span class="time-zone">{label.offset}</span>
+    </time>
+  );
+}
+
+function NoNext({ job }: { job: Job }) {
+  const why =
+    job.state === 'paused'
+      ? 'It is paused: it has no runs until it is resumed.'
+      : job.state !== 'active'
+        ? `It is ${job.state}.`
+        : job.on
+          ? `It runs when the event ${job.on.event} comes.`
+          : job.after
+            ? 'It runs when the jobs end that it runs after.'
+            : canRepeat(job)
+              ? 'Its schedule names no more times.'
+              : 'It has run, or runs now.';
+  return <p class="muted">{why}</p>;
+}
+
+/** What is to be known about a schedule. */
+export function Notes({ notes }: { notes: readonly string[] }) {
+  if (notes.length === 0) {
+    return null;
+  }
+  return (
+    <ul class="notes">
+      {[...new Set(notes)].map((note) => (
+        <li key={note}>
+          <Icon name="clock" size={14} /> {note}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+const misfires: Record<string, string> = {
+  run_all: 'all late runs are made up for',
+  run_latest: 'of late runs only the latest is made up for',
+  skip: 'late runs are given up',
+};
+
+const onLimits: Record<string, string> = {
+  queue: 'further runs wait',
+  skip: 'further runs are skipped',
+  cancel_oldest: 'the oldest is cancelled',
+};
+
+function JobFacts({ job }: { job: Job }) {
+  const zone = zoneOfJob(job);
+  const { schedule, concurrency, misfire, retry } = job;
+  return (
+    <Facts
+      facts={[
+        ['Runs', scheduleWords(job)],
+        ['Cron', schedule.cron && <code>{schedule.cron}</code>],
+        ['Zone', zone && `${zone}, now ${offsetWords(serverNow(), zone)}`],
+        ['In a gap of the clock', schedule.cron && (schedule.gap === 'skip' ? 'skipped' : 'run at its end')],
+        ['In an hour that is twice', schedule.cron && `run the ${schedule.overlap_hour === 'both' ? 'first and the second' : (schedule.overlap_hour ?? 'first')} time`],
+        ['Filter', job.on?.filter && <code>{job.on.filter}</code>],
+        ['Once', schedule.at && <TimeLabel at={schedule.at} millis relative />],
+        ['Begins', job.start && <TimeLabel at={job.start} zone={zone} relative />],
+        ['Ends', job.end && <TimeLabel at={job.end} zone={zone} relative />],
+        ['Runs at most', job.max_runs ? count(job.max_runs, 'time') : undefined],
+        ['Jitter', job.jitter && (durationText(job.jitter) === 'none' ? 'none' : `an offset of its own, below ${durationText(job.jitter)}`)],
+        ['If it is late', `${misfires[misfire.policy] ?? misfire.policy}${misfire.deadline ? `, up to ${durationText(misfire.deadline)}` : ''}`],
+        ['At once', concurrency && `at most ${count(concurrency.limit, 'run')}; ${onLimits[concurrency.on_limit ?? 'queue'] ?? ''}`],
+        ['Does', job.task ? <a href={href(pathTo('/tasks/:name', { name: job.task }))}>task {job.task}</a> : <bdi>{workWords(job)}</bdi>],
+        ['Time-out', job.timeout && durationText(job.timeout)],
+        ['Attempts', retry && `up to ${retry.max_attempts}, pauses from ${durationText(retry.initial)} to ${durationText(retry.max)}`],
+        ['Guarantee', job.guarantee?.replaceAll('_', ' ')],
+        ['Priority', job.priority],
+        ['Labels', job.labels && <Labels labels={job.labels} hrefOf={(label) => href('/jobs', { label })} />],
+        ['Created', <TimeLabel at={job.created_at} relative />],
+        ['Changed', job.updated_at !== job.created_at && <TimeLabel at={job.updated_at} relative />],
+        ['Id', <Id text={job.id} />],
+      ]}
+    />
+  );
+}
+
+function useRuns(job: Job, limit: number): ReturnType<typeof useLive<PageLike<Run>>> {
+  return useLive<PageLike<Run>>(
+    `latest runs ${job.id} ${limit}`,
+    (signal) => ask<PageLike<Run>>(`/v1/jobs/${job.id}/runs`, { query: { limit }, signal }),
+    { every: steady },
+  );
+}
+
+function Latest({ job }: { job: Job }) {
+  const live = useRuns(job, 8);
+  return (
+    <Panel title="Latest runs" live={live} every={steady} actions={<a href={href(pathTo('/jobs/:id', { id: nameOfJob(job) }), { tab: 'history' })}>All of them</a>}>
+      <Answered live={live} what="runs of this job">
+        {(page) => <RunTable runs={page.items ?? []} job={job} />}
+      </Answered>
+    </Panel>
+  );
+}
+
+function RunTable({ runs, job }: { runs: readonly Run[]; job: Job }) {
+  const zone = zoneOfJob(job);
+  const columns: Column<Run>[] = [
+    { head: 'Due', kind: 'main', cell: (run) => <TimeLabel at={run.due_at} zone={zone} /> },
+    { head: 'State', cell: (run) => <StateBadge state={run.state} /> },
+    {
+      head: 'Late by',
+      kind: 'number',
+      cell: (run) =>
+        run.lateness_ms === undefined ? (
+          <span class="muted">–</span>
+        ) : (
+          <span class={run.lateness_ms > 1000 ? 'toned tone-bad' : undefined}>{spanText(run.lateness_ms)}</span>
+        ),
+    },
+    { head: 'Took', kind: 'number', cell: (run) => tookText(run) },
+    { head: 'What is known', cell: (run) => <bdi class="said">{saidOf(run)}</bdi> },
+  ];
+  return (
+    <Table
+      caption="Runs of the job"
+      columns={columns}
+      rows={runs}
+      rowKey={(run) => run.id}
+      rowHref={(run) => href(`/runs/${run.id}`)}
+      empty={<p class="muted">It has had no runs.</p>}
+    />
+  );
+}
+
+function tookText(run: Run): string {
+  const ms = tookMs(run, serverNow());
+  return ms === undefined ? '–' : `${spanText(ms)}${hasEnded(run) ? '' : ' so far'}`;
+}
+
+function saidOf(run: Run): string {
+  return (
+    run.fault ??
+    run.missed?.reason ??
+    run.cancel_reason ??
+    (run.state === 'failed' || run.state === 'retrying' ? lastAttempt(run)?.error : undefined) ??
+    run.reason ??
+    whyItWaits(run, serverNow())?.text ??
+    run.trigger
+  );
+}
+
+/** Answers "why did it not run at nine?". */
+function WhyNot({ job }: { job: Job }) {
+  const zone = zoneFor(zoneOfJob(job));
+  const asked = queryValue('at');
+  const [typed, setTyped] = useState(asked === '' ? '' : inputText(asked, zone));
+  const at = asked === '' ? undefined : Date.parse(asked);
+  const live = useLive(
+    at === undefined ? null : `why not ${job.id} ${at}`,
+    async (signal) => {
+      const schedule = scheduleAsked(job);
+      const begin = Math.floor((at ?? 0) / minute) * minute;
+      const jitter = 6 * minute; // a run may be due later than its time by its offset
+      const window = { from: new Date(begin).toISOString(), to: new Date(begin + minute + jitter).toISOString() };
+      const [runs, preview] = await Promise.all([
+        ask<PageLike<Run>>(`/v1/jobs/${job.id}/runs`, { query: { ...window, limit: 20 }, signal }),
+        schedule
+          ? ask<Preview>('/v1/schedules/preview', {
+              method: 'POST',
+              body: { schedule, count: 1, from: new Date(begin - 1).toISOString() },
+              signal,
+            })
+          : undefined,
+      ]);
+      const first = preview?.times?.[0];
+      const named = preview ? first !== undefined && Date.parse(first) < begin + minute : undefined;
+      return { runs: (runs.items ?? []).filter((r) => Date.parse(r.nominal_at) < begin + minute), named, next: first };
+    },
+    { every: 0 },
+  );
+  return (
+    <Panel title="Why did it not run?" about="State an instant: what was due in that minute, and what became of it.">
+      <form
+        class="row"
+        onSubmit={(e) => {
+          e.preventDefault();
+          const instant = instantOf(typed, zone);
+          if (instant) {
+            setQuery({ at: instant.toISOString() });
+          }
+        }}
+      >
+        <TextField label={`At, in ${zone}`} type="datetime-local" value={typed} onValue={setTyped} />
+        <button type="submit" class="button">
+          Look
+        </button>
+      </form>
+      {at !== undefined && (
+        <Answered live={live} what="what was due then">
+          {({ runs, named, next }) => (
+            <div class="stack" role="status">
+              {runs.length > 0 && <RunTable runs={runs} job={job} />}
+              {whyNot({ at, job, named, runs: runs.length }).map((text) => (
+                <p key={text}>{text}</p>
+              ))}
+              {runs.length === 0 && named === false && next !== undefined && (
+                <p>
+                  The first time after it is <TimeLabel at={next} zone={zoneOfJob(job)} />.
+                </p>
+              )}
+            </div>
+          )}
+        </Answered>
+      )}
+    </Panel>
+  );
+}
+
+const historySize = 200;
+
+function History({ job }: { job: Job }) {
+  const states = queryValues('state');
+  const list = usePages<Run>(
+    `history ${job.id} ${states.join()}`,
+    (cursor, signal) =>
+      gather(
+        (at) => ask<PageLike<Run>>(`/v1/jobs/${job.id}/runs`, { query: { state: states, cursor: at, limit: historySize }, signal }),
+        cursor,
+        historySize / 2,
+      ),
+    { every: steady },
+  );
+  return (
+    <>
+      <FilterBar filters={[{ kind: 'states', name: 'state', label: 'State', states: runStates.filter((s) => s !== 'waiting' && s !== 'stuck'), single: true }]} />
+      <Panel title="Runs" live={list} every={steady} about="The latest first. A mark leads to its run.">
+        <Answered live={list} what="the history of this job">
+          {(page) =>
+            page.items.length === 0 ? (
+              <Empty title={states.length > 0 ? 'No run matches' : 'It has had no runs'} />
+            ) : (
+              <>
+                <HistoryGrid runs={page.items} job={job} />
+                <Pager list={list} one="run" />
+                <details>
+                  <summary>As a table</summary>
+                  <RunTable runs={page.items} job={job} />
+                </details>
+              </>
+            )
+          }
+        </Answered>
+      </Panel>
+    </>
+  );
+}
+
+function HistoryGrid({ runs, job }: { runs: readonly Run[]; job: Job }) {
+  const zone = zoneFor(zoneOfJob(job));
+  const days = useMemo(() => {
+    const out: { day: string; runs: Run[] }[] = [];
+    for (const run of runs) {
+      const day = labelOf(run.due_at, zone, { weekday: true }).day;
+      const last = out.at(-1);
+      if (last?.day === day) {
+        last.runs.push(run);
+      } else {
+        out.push({ day, runs: [run] });
+      }
+    }
+    return out;
+  }, [runs, zone]);
+  const ended = runs.filter(hasEnded);
+  const good = ended.filter((r) => r.state === 'succeeded').length;
+  return (
+    <div class="stack">
+      <p>
+        Of the last {count(ended.length, 'run')} that have ended, {percent(good, ended.length)} succeeded. Days are those of {zone}.
+      </p>
+      <ol class="history">
+        {days.map(({ day, runs: ofDay }) => (
+          <li key={day}>
+            <span class="history-day">{day}</span>
+            <span class="history-runs">
+              {ofDay.map((run) => {
+                const look = lookOf(run.state);
+                const words = `${timeText(run.due_at, zone, { now: run.due_at })} ${run.state}${run.lateness_ms === undefined ? '' : `, ${spanText(run.lateness_ms)} late`}`;
+                return (
+                  <a key={run.id} class={`history-run tone-${look.tone}`} href={href(`/runs/${run.id}`)} aria-label={words} title={words}>
+                    <Icon name={look.icon} size={14} />
+                  </a>
+                );
+              })}
+            </span>
+          </li>
+        ))}
+      </ol>
+    </div>
+  );
+}
+
+function Revisions({ job }: { job: Job }) {
+  const object = `job/${nameOfJob(job)}`;
+  const list = usePages<AuditEntry>(
+    maySee('admin') ? `revisions ${object}` : null,
+    (cursor, signal) =>
+      gather(
+        (at) =>
+          ask<PageLike<AuditEntry>>('/v1/audit', {
+            query: { object, from: new Date(Math.max(Date.parse(job.created_at) - minute, serverNow() - 399 * 86_400_000)).toISOString(), limit: 50, cursor: at },
+            signal,
+          }),
+        cursor,
+        20,
+      ),
+    { every: slow },
+  );
+  if (!maySee('admin')) {
+    return (
+      <p class="absent">
+        <Icon name="slash" /> Who changed what stands in the audit log, which needs a key of the role admin.
+      </p>
+    );
+  }
+  return (
+    <Panel title="How it was changed" live={list} every={slow} about="From the audit log, the latest first. It is kept for 400 days.">
+      <Answered live={list} what="the audit log">
+        {(page) =>
+          page.items.length === 0 ? (
+            <Empty title="The audit log tells of no change">
+              <p>{job.name ? 'It may be older than the log.' : 'One-off jobs that are made are not told of.'}</p>
+            </Empty>
+          ) : (
+            <>
+              {page.items.map((entry) => (
+                <Revision key={entry.id} entry={entry} />
+              ))}
+              <Pager list={list} one="change" />
+            </>
+          )
+        }
+      </Answered>
+    </Panel>
+  );
+}
+
+function Revision({ entry }: { entry: AuditEntry }) {
+  return (
+    <details class="revision">
+      <summary>
+        <TimeLabel at={entry.at} relative /> <strong>{entry.action}</strong> by <bdi>{entry.actor}</bdi>
+        {entry.note && (
+          <span class="muted">
+            {' '}
+            <bdi>{entry.note}</bdi>
+          </span>
+        )}
+      </summary>
+      <Diff before={entry.before} after={entry.after} />
+    </details>
+  );
+}
+
+function BackfillDialog({ job, onClose }: { job: Job; onClose: () => void }) {
+  const zone = zoneFor(zoneOfJob(job));
+  const action = useAction();
+  const [key] = useState(newKey);
+  const [from, setFrom] = useState('');
+  const [to, setTo] = useState('');
+  const [most, setMost] = useState('5');
+  const [begin, end] = [instantOf(from, zone), instantOf(to, zone)];
+  const preview = useLive(
+    begin ? `backfill ${job.id} ${begin.getTime()}` : null,
+    (signal) =>
+      ask<Preview>('/v1/schedules/preview', {
+        method: 'POST',
+        body: { schedule: scheduleAsked(job), count: 100, from: new Date((begin?.getTime() ?? 0) - 1).toISOString() },
+        signal,
+      }),
+    { every: 0 },
+  );
+  const until = Math.min(end?.getTime() ?? serverNow(), serverNow());
+  const times = (preview.data?.times ?? []).filter((t) => Date.parse(t) < until);
+  const send = async (): Promise<void> => {
+    const body = {
+      ...(begin ? { from: begin.toISOString() } : {}),
+      ...(end ? { to: end.toISOString() } : {}),
+      ...(most === '' ? {} : { max_concurrent: Number(most) }),
+    };
+    const begun = await action.run(() =>
+      ask<{ id: string }>(`/v1/jobs/${job.id}/backfills`, { method: 'POST', body, headers: { 'Idempotency-Key': key } }),
+    );
+    if (begun) {
+      onClose();
+      go(`/operations/${begun.id}`);
+    }
+  };
+  return (
+    <Dialog title="Run a stretch of its past again" onClose={onClose}>
+      <form
+        onSubmit={(e) => {
+          e.preventDefault();
+          void send();
+        }}
+      >
+        <p>One run for each time that the schedule, as it is now, names in the stretch, whether it ran or not.</p>
+        <Refusal problem={action.problem} what="Nothing was begun" form focus />
+        <div class="fields">
+          <TextField label={`From, in ${zone}`} at="body.from" problem={action.problem} type="datetime-local" value={from} onValue={setFrom} />
+          <TextField label={`To, in ${zone}`} at="body.to" problem={action.problem} type="datetime-local" value={to} onValue={setTo} help="Empty: now." />
+          <TextField label="At once, at most" at="body.max_concurrent" problem={action.problem} type="number" value={most} onValue={setMost} />
+        </div>
+        <p role="status">
+          {begin && preview.data && (times.length >= 100 ? 'That is 100 runs or more.' : `That is ${count(times.length, 'run')}.`)}
+        </p>
+        <div class="dialog-actions">
+          <button type="button" class="button" onClick={onClose}>
+            Leave it
+          </button>
+          <button type="submit" class="button primary" disabled={action.busy || !begin}>
+            Begin the backfill
+          </button>
+        </div>
+      </form>
+    </Dialog>
   );
 }

@@ -1,10 +1,605 @@
+// Is everything on time, and if not, why? The answer comes first; below it the numbers, and each of them
+// leads to the runs behind it.
+
+import { useMemo } from 'preact/hooks';
+import { answer, api, ask, chosenTenant } from '../api/client';
+import type { MinuteCounts, TopBy, TopItem, TopList, UpcomingMinutes } from '../api/coming';
+import { fast, slow, steady, useLive, type Live } from '../api/live';
+import { scopeOf, scopeQuery, useMinutes } from '../api/minutes';
+import type { Problem } from '../api/problem';
+import { maySeeAll, tenant } from '../api/session';
+import type { Cluster } from '../api/types';
+import { now, serverNow } from '../clock';
+import { bandFrom, bands, lateCount, spread } from '../lateness';
+import { Age } from '../parts/Age';
+import { Chart } from '../parts/Chart';
+import { curlOf } from '../parts/CopyCurl';
+import { Empty } from '../parts/Empty';
+import { HeatMap } from '../parts/HeatMap';
+import { Icon } from '../parts/Icon';
+import { Answered, Missing, Panel } from '../parts/Panel';
+import { Table, type Column } from '../parts/Table';
+import { Tabs } from '../parts/Tabs';
+import { TimeLabel } from '../parts/TimeLabel';
 import { View } from '../parts/View';
+import { pathTo, type Query } from '../place';
+import { href, queryValue, setQuery } from '../router';
 import type { ViewParams } from '../routes';
+import { spanText } from '../time';
+import { rateNow, recent, slotsOf, sumOf, verdictOf, type Verdict } from '../verdict';
+import { minuteWindow } from '../window';
+import { number, percent, shortNumber } from '../words';
+
+const minute = 60_000;
 
 export function Overview(_props: ViewParams) {
+  const counts = useMinutes(60);
+  const cluster = useLive<Cluster>(
+    maySeeAll() ? 'cluster of the overview' : null,
+    (signal) => answer(api.GET('/v1/cluster', { signal })),
+    { every: fast },
+  );
+  const upcoming = useLive('coming hour', (signal) => ask<UpcomingMinutes>('/v1/stats/upcoming', { query: { minutes: 60, ...scopeQuery() }, signal }), {
+    every: slow,
+  });
+  // To two seconds: the verdict is read out when it changes, not when the clock ticks.
+  const at = Math.floor(now.value / 2000) * 2000;
+  const offered = counts.data !== undefined || counts.problem === undefined;
+  const verdict = verdictOf({ minutes: counts.data, cluster: cluster.data, now: at });
+  const idle =
+    counts.data !== undefined &&
+    counts.data.every((m) => m.due === 0 && m.started === 0 && m.missed === 0) &&
+    (upcoming.data?.items ?? []).every((m) => m.runs === 0);
   return (
-    <View title="Overview">
-      <p class="muted">This view is still to be built.</p>
+    <View
+      title="Overview"
+      about={
+        scopeOf() === 'all' ? (
+          <>
+            Counts of all tenants together. Runs that a mark leads to are those of the tenant {tenant.value}.
+          </>
+        ) : undefined
+      }
+    >
+      {counts.data === undefined && offered && counts.problem === undefined ? (
+        <div class="verdict tone-still" aria-busy="true">
+          <Icon name="dots" size={28} />
+          <div>
+            <p class="verdict-headline">Asking the node</p>
+          </div>
+        </div>
+      ) : (
+        <VerdictBox verdict={verdict} live={counts} />
+      )}
+      {idle && <Beginning />}
+      <Tiles counts={counts} cluster={cluster} at={at} />
+      <LatenessMap />
+      <Timeline upcoming={upcoming} />
+      <div class="columns">
+        <Top />
+        <Herds upcoming={upcoming} />
+      </div>
     </View>
+  );
+}
+
+function VerdictBox({ verdict, live }: { verdict: Verdict; live: Live<unknown> }) {
+  const icon = { good: 'check', warn: 'warning', bad: 'cross', still: 'dots' } as const;
+  return (
+    <section class={`verdict tone-${verdict.tone}`} aria-label="Is everything on time?">
+      <Icon name={icon[verdict.tone]} size={30} />
+      <div class="verdict-body">
+        <p class="verdict-headline" role="status">
+          {verdict.headline}
+        </p>
+        <p class="verdict-detail">
+          {verdict.detail} <Age live={live} every={fast} />
+        </p>
+        {verdict.reasons.length > 0 && (
+          <ul class="verdict-reasons">
+            {verdict.reasons.map((reason) => (
+              <li key={reason.text} class={`tone-${reason.tone}`}>
+                <Icon name={reason.tone === 'bad' ? 'cross' : 'warning'} size={14} />
+                <span>
+                  {reason.text}{' '}
+                  {reason.link && <a href={href(reason.link.path, reason.link.query)}>{reason.link.words}</a>}
+                </span>
+              </li>
+            ))}
+          </ul>
+        )}
+      </div>
+    </section>
+  );
+}
+
+function Beginning() {
+  const body = { http: { url: 'https://example.com/hook' }, schedule: { every: '1m' }, name: 'first' };
+  return (
+    <Panel title="Begin here">
+      <Empty
+        title="Nothing has run in the last hour, and nothing is due in the next one"
+        commands={[
+          'carillon job create --url https://example.com/hook --in 5s',
+          "carillon job create --name nightly --url https://example.com/report --cron '0 2 * * *' --timezone Europe/Berlin",
+          curlOf('POST', '/v1/jobs', body),
+        ]}
+      >
+        <p>
+          Create a job <a href={href('/jobs/new')}>in the console</a>, with the program <code>carillon</code>, or with curl.
+          Its runs show up here on their second.
+        </p>
+      </Empty>
+    </Panel>
+  );
+}
+
+interface TileProps {
+  name: string;
+  value: string;
+  /** Beside the value, smaller. */
+  unit?: string;
+  note?: string;
+  tone?: 'good' | 'warn' | 'bad';
+  path?: string;
+  query?: Query;
+}
+
+function Tile({ name, value, unit, note, tone, path, query }: TileProps) {
+  const inside = (
+    <>
+      <span class="tile-name">{name}</span>
+      <span class={`tile-value ${tone ? `tone-${tone}` : ''}`}>
+        {tone === 'bad' && <Icon name="cross" size={18} />}
+        {tone === 'warn' && <Icon name="warning" size={18} />}
+        {value}
+        {unit && <small> {unit}</small>}
+      </span>
+      <span class="tile-note">{note ?? '\u00a0'}</span>
+    </>
+  );
+  return (
+    <li class="tile">
+      {path === undefined ? <div class="tile-body">{inside}</div> : <a class="tile-body" href={href(path, query)}>{inside}</a>}
+    </li>
+  );
+}
+
+function Tiles({ counts, cluster, at }: { counts: Live<MinuteCounts[]>; cluster: Live<Cluster>; at: number }) {
+  const minutes = counts.data;
+  if (!minutes) {
+    return counts.problem ? <Missing problem={counts.problem} what="counts of what was started" retry={counts.refresh} /> : null;
+  }
+  const recently = sumOf(recent(minutes, at));
+  const hour = sumOf(minutes);
+  const ended = minutes.filter((m) => m.lateness && m.started > 0);
+  const latest = ended.at(-1);
+  const rate = rateNow(minutes, at);
+  const slots = cluster.data ? slotsOf(cluster.data) : undefined;
+  const queue = cluster.data?.queue?.waiting;
+  const behind = Math.max(0, ...(cluster.data?.shards ?? []).map((s) => s.behind_seconds));
+  const tried = recently.succeeded + recently.failed;
+  const p99 = latest?.lateness?.p99_ms;
+  return (
+    <ul class="tiles">
+      <Tile
+        name="Starts a second, now"
+        value={rate === undefined ? '–' : shortNumber(rate)}
+        note={`${shortNumber(hour.started)} in the last hour`}
+        path="/runs"
+        query={{ last: '5m' }}
+      />
+      <Tile
+        name="Attempts that succeed"
+        value={percent(recently.succeeded, tried)}
+        note={`${number(recently.failed)} failed in 5 minutes`}
+        {...(tried > 0 && recently.failed / tried > 0.05 ? { tone: 'warn' as const } : {})}
+        path="/runs"
+        query={{ last: '15m', state: ['failed', 'retrying'] }}
+      />
+      <Tile
+        name="Lateness now, p99"
+        value={p99 === undefined ? '–' : spanText(p99)}
+        note={latest?.lateness ? `p50 ${spanText(latest.lateness.p50_ms)}` : 'nothing was started'}
+        {...(p99 !== undefined && p99 > 1000 ? { tone: 'bad' as const } : {})}
+        path="/runs"
+        query={{ last: '15m', late: p99 !== undefined && p99 > 1000 ? '1s' : '' }}
+      />
+      <Tile
+        name="Lateness in the hour, p99"
+        value={hour.p99 === undefined ? '–' : `≤ ${spanText(hour.p99)}`}
+        note={hour.late > 0 ? `${number(hour.late)} more than 1 s late` : 'none more than 1 s late'}
+        {...(hour.late > 0 ? { tone: 'warn' as const } : {})}
+        path="/runs"
+        query={{ last: '1h', late: '1s' }}
+      />
+      <Tile
+        name="Missed in the hour"
+        value={number(hour.missed)}
+        note={hour.missed > 0 ? 'given up, by their own policy' : 'no run was given up'}
+        {...(hour.missed > 0 ? { tone: 'bad' as const } : {})}
+        path="/runs"
+        query={{ last: '1h', state: 'missed' }}
+      />
+      {maySeeAll() && (
+        <>
+          <Tile
+            name="Slots in use"
+            value={slots ? shortNumber(slots.used) : '–'}
+            unit={slots ? `of ${shortNumber(slots.total)}` : ''}
+            note={
+              slots
+                ? `${percent(slots.used, slots.total)}${slots.waiting > 0 ? `, ${number(slots.waiting)} wait for one` : ''}`
+                : 'no executor told'
+            }
+            {...(slots && slots.total > 0 && slots.used / slots.total > 0.95 ? { tone: 'warn' as const } : {})}
+            path="/cluster"
+          />
+          <Tile
+            name="Backlog"
+            value={queue === undefined ? '–' : shortNumber(queue)}
+            unit={queue === undefined ? '' : 'messages'}
+            note={cluster.data?.shards ? `furthest shard ${Math.round(behind)} s behind` : backlogProblem(cluster.problem)}
+            {...(behind > 240 ? { tone: 'bad' as const } : {})}
+            path="/cluster"
+          />
+        </>
+      )}
+    </ul>
+  );
+}
+
+function backlogProblem(problem: Problem | undefined): string {
+  return problem ? 'the cluster does not tell' : '\u00a0';
+}
+
+const mapSpans = [
+  { minutes: 60, value: '', text: '1 hour' },
+  { minutes: 360, value: '6h', text: '6 hours' },
+  { minutes: 1440, value: '24h', text: '24 hours' },
+] as const;
+
+function LatenessMap() {
+  const chosen = mapSpans.find((s) => s.value === queryValue('map')) ?? mapSpans[0];
+  const live = useMinutes(chosen.minutes);
+  // Wide stretches are drawn by several minutes together: a field must be wide enough to be hit.
+  const step = chosen.minutes === 60 ? 1 : chosen.minutes === 360 ? 5 : 15;
+  const end = Math.floor(serverNow() / (step * minute)) * step * minute + step * minute;
+  const drawn = useMemo(() => {
+    const times = Array.from({ length: chosen.minutes / step }, (_, i) => end - chosen.minutes * minute + i * step * minute);
+    const counts = times.map(() => bands.map(() => 0));
+    for (const m of live.data ?? []) {
+      const column = counts[Math.floor((Date.parse(m.minute) - (times[0] ?? 0)) / (step * minute))];
+      for (const [row, n] of spread(m.lateness?.classes ?? []).entries()) {
+        if (column) {
+          column[row] = (column[row] ?? 0) + n;
+        }
+      }
+    }
+    return { times, counts };
+  }, [live.data, end, chosen.minutes, step]);
+  const withoutClasses = live.data?.some((m) => m.lateness) && !live.data.some((m) => m.lateness?.classes);
+  return (
+    <Panel
+      title="How late runs start"
+      live={live}
+      every={fast}
+      actions={
+        <div class="row" role="group" aria-label="Stretch">
+          {mapSpans.map((s) => (
+            <button
+              key={s.value}
+              type="button"
+              class="toggle"
+              aria-pressed={s === chosen}
+              onClick={() => setQuery({ map: s.value })}
+            >
+              {s.text}
+            </button>
+          ))}
+        </div>
+      }
+    >
+      <Answered live={live} what="counts of lateness">
+        {() =>
+          withoutClasses ? (
+            <p class="absent">
+              <Icon name="slash" /> This node does not tell classes of lateness.
+            </p>
+          ) : (
+            <HeatMap
+              caption={`First starts by minute and lateness${step > 1 ? `, ${step} minutes together` : ''}. Above the line they are late.`}
+              times={drawn.times}
+              rows={bands}
+              counts={drawn.counts}
+              one="start"
+              rowHeight={14}
+              hrefAt={(time, row) => fieldHref(drawn.times[time] ?? 0, step, row)}
+            />
+          )
+        }
+      </Answered>
+    </Panel>
+  );
+}
+
+/** The runs of a field: those that were due when it says, or so much earlier as they were late. */
+function fieldHref(at: number, step: number, row: number): string {
+  const upTo = Math.min(bands[row]?.upTo ?? 0, 3_600_000);
+  const from = bandFrom(row);
+  return href('/runs', {
+    from: new Date(at - upTo).toISOString(),
+    to: new Date(at + step * minute).toISOString(),
+    late: from > 0 ? `${from}ms` : '',
+  });
+}
+
+const pastMinutes = 360;
+const comingMinutes = 60;
+
+function Timeline({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
+  const live = useMinutes(pastMinutes);
+  const begin = Math.floor(serverNow() / minute) * minute;
+  const drawn = useMemo(() => {
+    const first = begin - (pastMinutes - 1) * minute;
+    const length = pastMinutes + comingMinutes;
+    const times = Array.from({ length }, (_, i) => first + i * minute);
+    const past = (i: number): number | null => (i < pastMinutes ? 0 : null);
+    const started = times.map((_, i) => past(i));
+    const failed = [...started];
+    const missed = [...started];
+    const late = [...started];
+    const due: (number | null)[] = times.map(() => null);
+    for (const m of live.data ?? []) {
+      const i = Math.round((Date.parse(m.minute) - first) / minute);
+      if (i < 0 || i >= pastMinutes) {
+        continue;
+      }
+      started[i] = m.started;
+      failed[i] = m.failed;
+      missed[i] = m.missed;
+      late[i] = lateCount(m.lateness?.classes ?? []);
+    }
+    for (const m of upcoming.data?.items ?? []) {
+      const i = Math.round((Date.parse(m.minute) - first) / minute);
+      if (i >= pastMinutes - 1 && i < length) {
+        due[i] = m.runs;
+      }
+    }
+    return { times, started, failed, missed, late, due };
+  }, [live.data, upcoming.data, begin]);
+  const { times, started, failed, missed, late, due } = drawn;
+  const flow = useMemo(
+    () => [
+      { label: 'started', values: started, colour: '--run', kind: 'area' as const },
+      { label: '≈ due', values: due, colour: '--still', kind: 'dashed' as const },
+    ],
+    [started, due],
+  );
+  const faults = useMemo(
+    () => [
+      { label: 'failed attempts', values: failed, colour: '--bad', kind: 'bars' as const },
+      { label: 'missed', values: missed, colour: '--miss', kind: 'dashed' as const },
+      { label: 'more than 1 s late', values: late, colour: '--warn', kind: 'line' as const },
+    ],
+    [failed, missed, late],
+  );
+  const hrefOf = (i: number, more: Query = {}): string => href('/runs', { ...minuteWindow(times[i] ?? 0), ...more });
+  return (
+    <Panel
+      title="Six hours, and the one to come"
+      live={live}
+      every={fast}
+      about={upcoming.problem && !upcoming.data ? `What is to come is not known: ${upcoming.problem.sentence}` : undefined}
+    >
+      <Answered live={live} what="counts of minutes">
+        {() => (
+          <>
+            <Chart
+              caption="Runs started a minute, and those that are due (estimated)"
+              times={times}
+              series={flow}
+              height={150}
+              mark={begin}
+              sync="timeline"
+              hrefAt={(i) => hrefOf(i)}
+            />
+            <Chart
+              caption="What was not as it should be, a minute"
+              times={times}
+              series={faults}
+              height={110}
+              mark={begin}
+              sync="timeline"
+              hrefAt={(i) =>
+                (failed[i] ?? 0) === 0 && (missed[i] ?? 0) === 0 && (late[i] ?? 0) > 0
+                  ? hrefOf(i, { late: '1s' })
+                  : hrefOf(i, { state: ['failed', 'retrying', 'missed'] })
+              }
+            />
+          </>
+        )}
+      </Answered>
+    </Panel>
+  );
+}
+
+const topKinds: readonly { by: TopBy; title: string; one: string; needsAll?: boolean }[] = [
+  { by: 'job', title: 'Jobs', one: 'job' },
+  { by: 'task', title: 'Tasks', one: 'task' },
+  { by: 'host', title: 'Hosts', one: 'host' },
+  { by: 'tenant', title: 'Tenants', one: 'tenant', needsAll: true },
+];
+
+function Top() {
+  const kinds = topKinds.filter((k) => !k.needsAll || maySeeAll());
+  return (
+    <Panel title="What fails most, in the last hour" about="Of each minute the busiest 50 are counted by name.">
+      <Tabs
+        label="By"
+        name="top"
+        tabs={kinds.map((kind) => ({ id: kind.by, title: kind.title, content: () => <TopTable kind={kind} /> }))}
+      />
+    </Panel>
+  );
+}
+
+function TopTable({ kind }: { kind: (typeof topKinds)[number] }) {
+  const live = useLive(
+    `top ${kind.by}`,
+    (signal) => {
+      const to = serverNow();
+      return ask<TopList>('/v1/stats/top', {
+        query: {
+          by: kind.by,
+          from: new Date(to - 60 * minute).toISOString(),
+          to: new Date(to).toISOString(),
+          limit: 50,
+          ...scopeQuery(),
+        },
+        signal,
+      });
+    },
+    { every: steady },
+  );
+  const all = scopeOf() === 'all' && kind.by !== 'tenant';
+  const columns: (Column<TopItem> | false)[] = [
+    { head: kind.one, kind: 'main', cell: (item) => <bdi>{item.name}</bdi> },
+    all && { head: 'tenant', cell: (item) => item.tenant ?? '–' },
+    {
+      head: 'failed',
+      kind: 'number',
+      cell: (item) => <Count n={item.failed} tone="bad" to={topHref(kind.by, item, { state: ['failed', 'retrying'] })} />,
+    },
+    {
+      head: 'missed',
+      kind: 'number',
+      cell: (item) => <Count n={item.missed} tone="miss" to={topHref(kind.by, item, { state: 'missed' })} />,
+    },
+    {
+      head: 'late',
+      kind: 'number',
+      cell: (item) => <Count n={item.late} tone="warn" to={topHref(kind.by, item, { late: '1s' })} />,
+    },
+    { head: 'started', kind: 'number', cell: (item) => number(item.started) },
+    { head: 'p99 late', kind: 'number', minor: true, cell: (item) => (item.lateness ? spanText(item.lateness.p99_ms) : '–') },
+  ];
+  return (
+    <Answered live={live} what={`counts by ${kind.one}`}>
+      {(list) => {
+        const rows = [...list.items]
+          .filter((item) => item.failed > 0 || item.missed > 0 || item.late > 0)
+          .sort((a, b) => b.failed + b.missed + b.late - (a.failed + a.missed + a.late))
+          .slice(0, 10);
+        return (
+          <>
+            <Table
+              caption={`What fails most by ${kind.one}`}
+              columns={columns.filter((c): c is Column<TopItem> => c !== false)}
+              rows={rows}
+              rowKey={(item) => `${item.tenant ?? ''}/${item.name}`}
+              rowHref={(item) => nameHref(kind.by, item)}
+              empty={<p class="muted">Nothing failed, was missed, or was late.</p>}
+            />
+            {list.others && (list.others.failed > 0 || list.others.missed > 0) && (
+              <p class="muted small-text">
+                All others together: {number(list.others.failed)} failed, {number(list.others.missed)} missed.
+              </p>
+            )}
+          </>
+        );
+      }}
+    </Answered>
+  );
+}
+
+function Count({ n, tone, to }: { n: number; tone: string; to: string | undefined }) {
+  if (n === 0) {
+    return <span class="muted">0</span>;
+  }
+  return to === undefined ? (
+    <strong class={`toned tone-${tone}`}>{number(n)}</strong>
+  ) : (
+    <a class={`toned tone-${tone}`} href={to}>
+      {number(n)}
+    </a>
+  );
+}
+
+/** Where the name of an item leads: to the thing itself. */
+function nameHref(by: TopBy, item: TopItem): string | undefined {
+  const of = tenantQuery(item);
+  switch (by) {
+    case 'job':
+      return item.name === '' ? undefined : href(pathTo('/jobs/:id', { id: item.name }), of);
+    case 'task':
+      return item.name === '' ? undefined : href(pathTo('/tasks/:name', { name: item.name }), of);
+    case 'tenant':
+      return href('/', { tenant: item.name });
+    case 'host':
+      return undefined;
+  }
+}
+
+function topHref(by: TopBy, item: TopItem, more: Query): string | undefined {
+  if (by === 'host' || item.name === '') {
+    return undefined;
+  }
+  const of = by === 'tenant' ? { tenant: item.name } : { [by]: item.name, ...tenantQuery(item) };
+  return href('/runs', { last: '1h', ...of, ...more });
+}
+
+/** Of all tenants together, a thing is one of its own tenant. */
+function tenantQuery(item: TopItem): Query {
+  return item.tenant !== undefined && chosenTenant.value === '' && item.tenant !== tenant.value ? { tenant: item.tenant } : {};
+}
+
+function Herds({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
+  type Coming = UpcomingMinutes['items'][number];
+  return (
+    <Panel title="The coming hour" live={upcoming} every={slow} about="Where the herds are. Estimated from a part of the rows.">
+      <Answered live={upcoming} what="what is due in the coming hour">
+        {(coming) => {
+          const sum = coming.items.reduce((n, m) => n + m.runs, 0);
+          const rows = [...coming.items]
+            .filter((m) => m.runs > 0)
+            .sort((a, b) => b.runs - a.runs)
+            .slice(0, 8);
+          const columns: Column<Coming>[] = [
+            { head: 'minute', kind: 'main', cell: (m) => <TimeLabel at={m.minute} short relative /> },
+            { head: '≈ runs', kind: 'number', cell: (m) => number(m.runs) },
+            {
+              head: 'of the hour',
+              cell: (m) => (
+                <svg class="meter tone-still" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
+                  <rect width={(m.runs / Math.max(1, rows[0]?.runs ?? 1)) * 100} height="8" />
+                </svg>
+              ),
+            },
+          ];
+          return (
+            <>
+              <p>
+                ≈ {number(sum)} runs are due
+                {coming.as_of !== undefined && (
+                  <>
+                    , as of <TimeLabel at={coming.as_of} />
+                  </>
+                )}
+                .
+              </p>
+              <Table
+                caption="The minutes of the coming hour in which most is due"
+                columns={columns}
+                rows={rows}
+                rowKey={(m) => m.minute}
+                rowHref={(m) => href('/runs', minuteWindow(Date.parse(m.minute)))}
+                empty={<p class="muted">Nothing is due in the coming hour.</p>}
+              />
+            </>
+          );
+        }}
+      </Answered>
+    </Panel>
   );
 }

@@ -1,0 +1,181 @@
+// What is said of jobs in several places, and jobs as one asks for them. Pure.
+
+import type { Job } from './api/types';
+import type { Json, JsonObject } from './merge';
+import { isObject } from './merge';
+
+export const jobStates = ['active', 'paused', 'finished', 'cancelled'] as const;
+
+/** What a job does: "task send-email", "POST https://example.com/hook". */
+export function workWords(job: Pick<Job, 'task' | 'http' | 'nats' | 'script' | 'lambda'>): string {
+  if (job.task) {
+    return `task ${job.task}`;
+  }
+  if (job.http) {
+    return `${job.http.method ?? 'POST'} ${job.http.url}`;
+  }
+  if (job.nats) {
+    return `NATS ${job.nats.subject}`;
+  }
+  if (job.script) {
+    return `script ${job.script.command}`;
+  }
+  return job.lambda ? `Lambda ${job.lambda.function}` : '–';
+}
+
+/** The name of a job, or its id where it has none. */
+export function nameOfJob(job: Pick<Job, 'id' | 'name'>): string {
+  return job.name || job.id;
+}
+
+/** Whether it can have many runs. */
+export function canRepeat(job: Pick<Job, 'schedule' | 'on' | 'after'>): boolean {
+  return Boolean(job.schedule.cron || job.schedule.every || job.on || job.after);
+}
+
+/** The zone in which a job's times are meant; undefined if it has none of its own. */
+export function zoneOfJob(job: Pick<Job, 'schedule'> | undefined): string | undefined {
+  return job?.schedule.cron ? job.schedule.timezone || 'UTC' : undefined;
+}
+
+export const whenKinds = ['now', 'at', 'cron', 'every', 'on', 'after'] as const;
+export type WhenKind = (typeof whenKinds)[number];
+
+export const workKinds = ['task', 'http', 'nats', 'script', 'lambda'] as const;
+export type WorkKind = (typeof workKinds)[number];
+
+/** How a body says when the job runs. */
+export function whenOf(body: JsonObject): WhenKind {
+  if (body.on !== undefined) {
+    return 'on';
+  }
+  if (body.after !== undefined) {
+    return 'after';
+  }
+  const schedule = isObject(body.schedule) ? body.schedule : {};
+  return (['cron', 'every', 'at'] as const).find((kind) => schedule[kind] !== undefined) ?? 'now';
+}
+
+export function workOf(body: JsonObject): WorkKind {
+  return workKinds.find((kind) => body[kind] !== undefined) ?? 'task';
+}
+
+/** Fields that only a job that can have many runs has, and of those, which go with a schedule alone. */
+export const repeatedFields = ['name', 'concurrency', 'start', 'end', 'max_runs', 'jitter'] as const;
+export const scheduleFields = ['start', 'end', 'max_runs', 'jitter'] as const;
+/** Fields that stand with the task, if there is one. */
+export const limitFields = ['timeout', 'retry', 'guarantee'] as const;
+
+/** The fields of a job that one may ask for, as it stands. */
+const asked = [
+  'name',
+  'task',
+  'http',
+  'nats',
+  'script',
+  'lambda',
+  'timeout',
+  'retry',
+  'guarantee',
+  'schedule',
+  'start',
+  'end',
+  'max_runs',
+  'jitter',
+  'concurrency',
+  'on',
+  'after',
+  'payload',
+  'priority',
+  'labels',
+  'misfire',
+] as const;
+
+/** A job as one would ask for it: the body of a form that changes it. */
+export function requestOf(job: Job): JsonObject {
+  const body: JsonObject = {};
+  for (const name of asked) {
+    const value = job[name] as Json | undefined;
+    if (value !== undefined && value !== '' && !(isObject(value) && Object.keys(value).length === 0)) {
+      body[name] = structuredClone(value);
+    }
+  }
+  return body;
+}
+
+/** Lines of "name: value" or "name=value" as an object; the faults name lines. */
+export function readPairs(text: string, mark: ':' | '='): { pairs: Record<string, string>; faults: string[] } {
+  const pairs: Record<string, string> = {};
+  const faults: string[] = [];
+  for (const [i, line] of text.split('\n').entries()) {
+    if (line.trim() === '') {
+      continue;
+    }
+    const at = line.indexOf(mark);
+    const name = line.slice(0, at).trim();
+    if (at < 1 || name === '') {
+      faults.push(`line ${i + 1} is not of the form name${mark}value`);
+    } else if (name in pairs) {
+      faults.push(`line ${i + 1} has ${name} again`);
+    } else {
+      pairs[name] = line.slice(at + 1).trim();
+    }
+  }
+  return { pairs, faults };
+}
+
+export function writePairs(pairs: Json | undefined, mark: ': ' | '='): string {
+  return isObject(pairs)
+    ? Object.entries(pairs)
+        .map(([name, value]) => `${name}${mark}${String(value)}`)
+        .join('\n')
+    : '';
+}
+
+export interface WhyNotFacts {
+  /** The instant that was asked about, in ms. */
+  at: number;
+  job: Pick<Job, 'state' | 'created_at' | 'updated_at'> & { start?: string | undefined; end?: string | undefined };
+  /** Whether its schedule, as it is now, names the minute of the instant; undefined: it has none. */
+  named: boolean | undefined;
+  /** Runs that were due about then. */
+  runs: number;
+}
+
+/** Why a job may not have run at an instant, as far as can be told without its runs. */
+export function whyNot({ at, job, named, runs }: WhyNotFacts): string[] {
+  const out: string[] = [];
+  const before = (text: string | undefined): boolean => text !== undefined && text !== '' && at < Date.parse(text);
+  if (runs > 0) {
+    return out;
+  }
+  if (before(job.created_at)) {
+    out.push('The job did not exist yet.');
+    return out;
+  }
+  if (before(job.start)) {
+    out.push('The job starts later: it has a start, before which it has no runs.');
+  }
+  if (job.end && !before(job.end)) {
+    out.push('The job had ended: it has no runs from its end on.');
+  }
+  if (named === false) {
+    out.push('Its schedule, as it is now, names no time in that minute.');
+  }
+  if (job.state === 'paused') {
+    out.push('The job is paused now. While it is paused it has no runs.');
+  } else if (job.state !== 'active') {
+    out.push(`The job is ${job.state} now.`);
+  }
+  if (before(job.updated_at)) {
+    out.push('The job was changed, paused or resumed since: it may have been otherwise then. Its revisions say how it was.');
+  }
+  if (out.length === 0) {
+    out.push(
+      named === undefined
+        ? 'Nothing asked for a run then.'
+        : 'The schedule names that minute, and there is no run of it: it may have left, since runs are kept for a time only.',
+    );
+  }
+  return out;
+}

@@ -1,0 +1,254 @@
+// Whether everything is on time, and if not, why: the sentence that the overview begins with. Pure.
+
+import type { ClusterHealth, MemberHealth, MinuteCounts } from './api/coming';
+import { lateCount, merge, rank } from './lateness';
+import type { Query } from './place';
+import { coarse, spanText } from './time';
+import { count, number, percent } from './words';
+
+export type Tone = 'good' | 'warn' | 'bad' | 'still';
+
+export interface Reason {
+  tone: 'bad' | 'warn';
+  text: string;
+  /** Where it can be looked into. */
+  link?: { path: string; query?: Query; words: string };
+}
+
+export interface Verdict {
+  tone: Tone;
+  /** What a person reads first. */
+  headline: string;
+  /** The numbers behind it. */
+  detail: string;
+  reasons: Reason[];
+}
+
+/** A cluster as far as the verdict goes. */
+export interface SeenCluster extends ClusterHealth {
+  members?: readonly (MemberHealth & { name: string; unhealthy?: boolean })[] | null;
+  shards?: readonly { shard: number; owner?: string; behind_seconds: number }[] | null;
+}
+
+export interface Seen {
+  /** The latest minutes, the one under way too. Undefined: nothing is known. */
+  minutes: readonly MinuteCounts[] | undefined;
+  cluster?: SeenCluster | undefined;
+  /** The server's time, in ms. */
+  now: number;
+}
+
+/** How many minutes count as now. */
+export const recentMinutes = 5;
+/** A shard may be so far behind before it is a reason, in s: a minute is published whole, then swept. */
+const behindSeconds = 240;
+/** The share of slots that may be used before it is a reason. */
+const slotsFull = 0.95;
+
+export interface Sums {
+  due: number;
+  started: number;
+  succeeded: number;
+  failed: number;
+  missed: number;
+  retried: number;
+  late: number;
+  p50: number | undefined;
+  p99: number | undefined;
+}
+
+/** The sums of minutes, and the ranks of lateness of all their starts. */
+export function sumOf(minutes: readonly MinuteCounts[]): Sums {
+  const classes = merge(minutes.map((m) => m.lateness?.classes ?? []));
+  const sums: Sums = {
+    due: 0,
+    started: 0,
+    succeeded: 0,
+    failed: 0,
+    missed: 0,
+    retried: 0,
+    late: lateCount(classes),
+    p50: rank(classes, 0.5),
+    p99: rank(classes, 0.99),
+  };
+  for (const m of minutes) {
+    sums.due += m.due;
+    sums.started += m.started;
+    sums.succeeded += m.succeeded;
+    sums.failed += m.failed;
+    sums.missed += m.missed;
+    sums.retried += m.retried;
+  }
+  return sums;
+}
+
+/** The minutes that begin in the last so many minutes. */
+export function recent(minutes: readonly MinuteCounts[], now: number, span: number = recentMinutes): MinuteCounts[] {
+  const from = Math.floor(now / 60_000) * 60_000 - (span - 1) * 60_000;
+  return minutes.filter((m) => Date.parse(m.minute) >= from);
+}
+
+/** Starts a second now: of the minute under way, and of the one before while that is young. */
+export function rateNow(minutes: readonly MinuteCounts[], now: number): number | undefined {
+  const begin = Math.floor(now / 60_000) * 60_000;
+  const of = (at: number): MinuteCounts | undefined => minutes.find((m) => Date.parse(m.minute) === at);
+  const before = of(begin - 60_000)?.started ?? 0;
+  const running = of(begin);
+  if (!running) {
+    return minutes.length === 0 ? undefined : before / 60;
+  }
+  // What nodes tell is a second old or two.
+  const elapsed = Math.max(0, (now - begin) / 1000 - 1.5);
+  return elapsed >= 15 ? running.started / elapsed : (before + running.started) / (60 + elapsed);
+}
+
+function lateLink(words: string): Reason['link'] {
+  return { path: '/runs', query: { last: '15m', late: '1s' }, words };
+}
+
+export function verdictOf({ minutes, cluster, now }: Seen): Verdict {
+  const reasons = cluster ? clusterReasons(cluster) : [];
+  if (!minutes) {
+    return {
+      tone: reasons.some((r) => r.tone === 'bad') ? 'bad' : reasons.length > 0 ? 'warn' : 'still',
+      headline: reasons.length > 0 ? 'Something is wrong with the cluster' : 'It is not known whether everything is on time',
+      detail: 'There are no counts of what was started.',
+      reasons,
+    };
+  }
+  const s = sumOf(recent(minutes, now));
+  const share = s.started === 0 ? 0 : s.late / s.started;
+  const counts: Reason[] = [];
+  if (s.missed > 0) {
+    counts.push({
+      tone: 'bad',
+      text: `${count(s.missed, 'run was', 'runs were')} missed in the last ${recentMinutes} minutes: they were so late that their jobs gave them up.`,
+      link: { path: '/runs', query: { last: '15m', state: 'missed' }, words: 'Show them' },
+    });
+  }
+  if (s.late > 0) {
+    counts.push({
+      tone: share > 0.01 ? 'bad' : 'warn',
+      text: `${number(s.late)} of ${count(s.started, 'run')} started more than a second late (${percent(s.late, s.started)}).`,
+      link: lateLink('Show them'),
+    });
+  }
+  if (s.due > s.started * 1.2 + 50 && s.started > 0) {
+    counts.push({
+      tone: 'warn',
+      text: `${number(s.due - s.started)} more runs fell due than were started: a backlog grows, or runs wait for limits.`,
+      link: { path: '/runs', query: { last: '15m', state: ['pending', 'waiting'] }, words: 'Show what waits' },
+    });
+  }
+  const tried = s.succeeded + s.failed;
+  if (s.failed > 0 && s.failed / Math.max(tried, 1) > 0.05) {
+    counts.push({
+      tone: 'warn',
+      text: `${number(s.failed)} of ${count(tried, 'attempt')} failed (${percent(s.failed, tried)}). That is no lateness: the targets answer so.`,
+      link: { path: '/runs', query: { last: '15m', state: ['failed', 'retrying'] }, words: 'Show the runs' },
+    });
+  }
+  const all = [...counts, ...reasons].sort((a, b) => Number(a.tone === 'warn') - Number(b.tone === 'warn'));
+  const bad = all.some((r) => r.tone === 'bad');
+  const detail =
+    s.started === 0
+      ? `Nothing was started in the last ${recentMinutes} minutes.`
+      : `${count(s.started, 'run')} started in the last ${recentMinutes} minutes${ranks(s)}.`;
+  return { tone: bad ? 'bad' : all.length > 0 ? 'warn' : s.started === 0 ? 'still' : 'good', headline: headlineOf(s, share, all), detail, reasons: all };
+}
+
+function ranks(s: Sums): string {
+  if (s.p50 === undefined || s.p99 === undefined) {
+    return '';
+  }
+  return `: half of them within ${spanText(s.p50)} of their time, 99 % within ${spanText(s.p99)}`;
+}
+
+function headlineOf(s: Sums, share: number, reasons: readonly Reason[]): string {
+  if (s.missed > 0) {
+    return 'Runs are being missed';
+  }
+  if (share > 0.01) {
+    return 'Runs start late';
+  }
+  if (s.late > 0) {
+    return 'A few runs start late';
+  }
+  if (s.started === 0) {
+    return reasons.length > 0 ? 'Something is wrong, and nothing runs' : 'Nothing is late';
+  }
+  return reasons.length > 0 ? 'On time, but something needs a look' : 'Everything is on time';
+}
+
+function clusterReasons(cluster: SeenCluster): Reason[] {
+  const reasons: Reason[] = [];
+  const look = { path: '/cluster', words: 'Look at the cluster' };
+  for (const [name, health] of [
+    ['Cassandra', cluster.store],
+    ['NATS', cluster.queue],
+  ] as const) {
+    if (health && !health.ok) {
+      reasons.push({ tone: 'bad', text: `${name} is not well${health.message ? `: ${health.message}` : '.'}`, link: look });
+      continue;
+    }
+    const down = health?.hosts?.filter((h) => !h.up) ?? [];
+    if (down.length > 0) {
+      reasons.push({
+        tone: 'warn',
+        text: `${count(down.length, 'server')} of ${name} ${down.length === 1 ? 'does' : 'do'} not answer: ${down.map((h) => h.name).join(', ')}.`,
+        link: look,
+      });
+    }
+  }
+  for (const m of cluster.members ?? []) {
+    const wrong = m.checks?.find((c) => !c.ok);
+    if (m.ready === false || m.unhealthy) {
+      const silent = wrong?.name === 'answer';
+      reasons.push({
+        tone: 'bad',
+        text: silent
+          ? `The node ${m.name} does not answer.`
+          : `The node ${m.name} is not ready${wrong ? `: ${wrong.name}: ${wrong.message ?? 'not well'}` : '.'}`,
+        link: look,
+      });
+    }
+  }
+  const behind = (cluster.shards ?? []).filter((s) => s.behind_seconds > behindSeconds);
+  if (behind.length > 0) {
+    const most = Math.max(...behind.map((s) => s.behind_seconds));
+    reasons.push({
+      tone: 'bad',
+      text: `${count(behind.length, 'shard')} ${behind.length === 1 ? 'is' : 'are'} behind, by up to ${coarse(most * 1000)}.`,
+      link: look,
+    });
+  }
+  const slots = slotsOf(cluster);
+  if (slots && slots.total > 0 && slots.used / slots.total >= slotsFull) {
+    reasons.push({
+      tone: 'warn',
+      text: `${number(slots.used)} of ${number(slots.total)} slots are in use: runs wait for executors.`,
+      link: look,
+    });
+  }
+  return reasons;
+}
+
+export interface SlotSums {
+  total: number;
+  used: number;
+  waiting: number;
+}
+
+/** The slots of all executors that told; undefined if none did. */
+export function slotsOf(cluster: SeenCluster): SlotSums | undefined {
+  let sums: SlotSums | undefined;
+  for (const m of cluster.members ?? []) {
+    if (m.slots) {
+      sums ??= { total: 0, used: 0, waiting: 0 };
+      sums.total += m.slots.total;
+      sums.used += m.slots.used;
+      sums.waiting += m.slots.waiting ?? 0;
+    }
+  }
+  return sums;
+}
