@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config';
 const api = process.env.CARILLON_API ?? 'http://127.0.0.1:8080';
 
 // Browsers that know light-dark(). Stated, so that a newer Vite does not change what is built.
-const browsers = ['chrome123', 'edge123', 'firefox120', 'safari17.5'];
+const browsers = ['chrome123', 'edge123', 'firefox124', 'safari17.5'];
 
 // The names of what is built are stable and the files are committed: the server's ETags, not names,
 // tell browsers what has changed. All addresses are relative, for a proxy with a sub-path.

@@ -298,6 +298,9 @@ export function clockChanges(from: Instant, to: Instant, zone: string): ClockCha
         b = middle;
       }
     }
+    if (b >= end) {
+      break;
+    }
     const after = offsetOf(b, zone);
     // The wall shows `out` as the old clock and `back` as the new one.
     const out = clockAt(b + before);

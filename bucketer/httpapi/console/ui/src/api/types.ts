@@ -25,6 +25,6 @@ export type Shard = Schemas['Shard'];
 
 /** A page of a list. */
 export interface Page<T> {
-  items: T[];
+  items: readonly T[];
   next_cursor?: string | undefined;
 }

@@ -41,7 +41,7 @@ const steps = uPlot.paths.stepped?.({ align: 1 });
 export function Chart(props: ChartProps) {
   const { caption, times, series, height = 160, hrefAt, format = number } = props;
   const box = useRef<HTMLDivElement>(null);
-  const plot = useRef<uPlot>();
+  const plot = useRef<uPlot | undefined>(undefined);
   const latest = useRef(props);
   latest.current = props;
   const hovered = useSignal<number | null>(null);

@@ -29,7 +29,7 @@ export function CopyCurl(props: { method?: string; path: string; body?: unknown;
 /** A button that copies a text. Without words it is a shape alone. */
 export function CopyButton(props: { text: string | (() => string); name: string; words?: string }) {
   const [done, setDone] = useState(false);
-  const timer = useRef<ReturnType<typeof setTimeout>>();
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const copy = async (): Promise<void> => {
     const text = typeof props.text === 'string' ? props.text : props.text();
     if (await copyText(text)) {

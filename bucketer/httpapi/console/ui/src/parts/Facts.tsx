@@ -8,7 +8,7 @@ export function Facts({ facts }: { facts: readonly (Fact | false | undefined)[] 
   return (
     <dl class="facts">
       {facts.map((fact) =>
-        fact && fact[1] !== undefined && fact[1] !== '' && fact[1] !== null ? (
+        fact && fact[1] !== undefined && fact[1] !== '' && fact[1] !== null && fact[1] !== false ? (
           <Fragment key={fact[0]}>
             <dt>{fact[0]}</dt>
             <dd>{fact[1]}</dd>

@@ -82,10 +82,9 @@ export function TextField(
       {(input) => (
         <input
           {...input}
-          type={type}
+          {...({ type, list } as { type: 'text'; list?: string })}
           value={value}
           placeholder={placeholder}
-          list={list}
           autocomplete={autocomplete}
           spellcheck={false}
           disabled={disabled}

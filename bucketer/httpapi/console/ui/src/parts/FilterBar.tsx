@@ -74,7 +74,7 @@ function Text({ filter }: { filter: Extract<Filter, { kind: 'text' }> }) {
   const id = useId();
   const stated = queryValue(filter.name);
   const [typed, setTyped] = useState(stated);
-  const timer = useRef<ReturnType<typeof setTimeout>>();
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const sent = useRef(stated);
   useEffect(() => {
     // changed from elsewhere: Back, or a link

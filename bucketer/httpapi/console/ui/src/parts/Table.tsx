@@ -98,7 +98,7 @@ export function Table<T>(props: TableProps<T>) {
             const href = rowHref?.(row);
             const selected = selection?.keys.has(key) ?? false;
             return (
-              <tr key={key} role="row" data-row={key} class={selected ? 'selected' : undefined} aria-selected={selection ? selected : undefined}>
+              <tr key={key} role="row" data-row={key} class={selected ? 'selected' : undefined}>
                 {selection && (
                   <td role="cell" class="select">
                     <label class="check">

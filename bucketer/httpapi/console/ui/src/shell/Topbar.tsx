@@ -2,7 +2,7 @@
 
 import { useState } from 'preact/hooks';
 import { ask } from '../api/client';
-import { freshness, liveOn, refreshAll, slow, useLive } from '../api/live';
+import { freshness, liveOn, refreshAll, useLive } from '../api/live';
 import { logOut, tenant, who } from '../api/session';
 import type { Page } from '../api/types';
 import { localNow, now } from '../clock';

@@ -320,6 +320,7 @@ function JobFacts({ job }: { job: Job }) {
     <Facts
       facts={[
         ['Runs', scheduleWords(job)],
+        ['Its run', !canRepeat(job) && <a href={href(`/runs/${job.id}`)}>{job.id}</a>],
         ['Cron', schedule.cron && <code>{schedule.cron}</code>],
         ['Zone', zone && `${zone}, now ${offsetWords(serverNow(), zone)}`],
         ['In a gap of the clock', schedule.cron && (schedule.gap === 'skip' ? 'skipped' : 'run at its end')],

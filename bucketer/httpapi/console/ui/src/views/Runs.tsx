@@ -47,23 +47,46 @@ function question(): Record<string, string | readonly string[]> {
   };
 }
 
+/**
+ * Runs that are asked for otherwise than by their due times: those of an event, of the steps of a
+ * workflow run, or the one of an idempotency key.
+ */
+function sourceOf(asked: ReturnType<typeof question>, windowStated: boolean): Record<string, string> | undefined {
+  const [event, workflowRun, step] = [queryValue('event'), queryValue('workflow_run'), queryValue('step')];
+  if (event !== '') {
+    return { event };
+  }
+  if (workflowRun !== '') {
+    return { workflow_run: workflowRun, ...(step === '' ? {} : { step }) };
+  }
+  const others = Object.entries(asked).some(([name, value]) => name !== 'key' && value.length > 0);
+  return asked.key !== '' && !others && !windowStated ? { key: asked.key as string } : undefined;
+}
+
+const sourceWords: Record<string, string> = {
+  event: 'Runs that the event started',
+  workflow_run: 'Runs of the steps of a workflow run',
+  key: 'The run of that idempotency key, whenever it is due',
+};
+
 export function Runs(_props: ViewParams) {
   const selection = useSelection();
-  const event = queryValue('event');
   const asked = question();
   const ends = { from: queryValue('from'), to: queryValue('to'), last: queryValue('last') };
   // The window of the page that is shown: a window that moves is held still by going to its next page.
   const shownWindow = useRef<Window>(windowOf(ends, serverNow()));
   const held = selection.keys.size > 0;
+  const source = sourceOf(asked, Object.values(ends).some((end) => end !== ''));
+  const [sourceName = ''] = Object.keys(source ?? {});
 
   const list = usePages<Run>(
-    `runs ${JSON.stringify([asked, ends, event])}`,
+    `runs ${JSON.stringify([asked, ends, source])}`,
     (cursor, signal) => {
       const window = windowOf(ends, serverNow());
       shownWindow.current = window;
       const query: Record<string, string | number | readonly string[]> =
-        event !== ''
-          ? { event, limit: pageSize }
+        source
+          ? { ...(sourceName === 'workflow_run' ? { state: asked.state ?? [] } : {}), ...source, limit: pageSize }
           : { ...asked, from: window.from.toISOString(), to: window.to.toISOString(), limit: pageSize };
       return gather((at) => ask<PageLike<Run>>('/v1/runs', { query: { ...query, cursor: at }, signal }), cursor, pageSize / 2);
     },
@@ -80,10 +103,10 @@ export function Runs(_props: ViewParams) {
     <View
       title="Runs"
       about="Each row is one occurrence of a job. In the order of their due times; those of one job, the latest first."
-      actions={<CopyCurl path={`/v1/runs?${curlQuery(asked, shownWindow.current, event)}`} />}
+      actions={<CopyCurl path={`/v1/runs?${curlQuery(asked, shownWindow.current, source)}`} />}
     >
       <FilterBar
-        clears={['from', 'to', 'last', 'event']}
+        clears={['from', 'to', 'last', 'event', 'workflow_run', 'step']}
         filters={[
           { kind: 'text', name: 'job', label: 'Job, by name or id', main: true, placeholder: 'nightly-report' },
           { kind: 'text', name: 'task', label: 'Task', placeholder: 'send-email' },
@@ -93,16 +116,10 @@ export function Runs(_props: ViewParams) {
           { kind: 'states', name: 'state', label: 'State', states: runStates },
         ]}
       >
-        {event === '' ? (
-          <WindowPicker />
-        ) : (
-          <p class="filter">
-            Started by the event <code>{event}</code>
-          </p>
-        )}
+        {(!source || sourceName === 'key') && <WindowPicker />}
       </FilterBar>
       <Panel
-        title={event === '' ? 'What matches' : 'Runs that the event started'}
+        title={sourceWords[sourceName] ?? 'What matches'}
         live={list}
         every={steady}
         actions={
@@ -111,7 +128,7 @@ export function Runs(_props: ViewParams) {
           </button>
         }
       >
-        {event === '' && (
+        {!source && (
           <Bulk selection={selection} one="run" actions={bulkActions(asked, shownWindow)} />
         )}
         <Answered live={list} what="lists of runs">
@@ -124,7 +141,7 @@ export function Runs(_props: ViewParams) {
                 rowKey={(run) => run.id}
                 rowName={(run) => `run ${run.id} of ${nameOf(run)}`}
                 rowHref={(run) => href(run.workflow ? `/workflow-runs/${run.id}` : `/runs/${run.id}`)}
-                selection={event === '' ? selection : undefined}
+                selection={source ? undefined : selection}
                 empty={<Nothing more={list.more} asked={asked} />}
               />
               <Pager
@@ -134,9 +151,9 @@ export function Runs(_props: ViewParams) {
                   toNext: () => {
                     const { from, to } = shownWindow.current;
                     setQuery(
-                      event === ''
-                        ? { from: from.toISOString(), to: to.toISOString(), last: '', cursor: page.next_cursor }
-                        : { cursor: page.next_cursor },
+                      source
+                        ? { cursor: page.next_cursor }
+                        : { from: from.toISOString(), to: to.toISOString(), last: '', cursor: page.next_cursor },
                       { replace: false },
                     );
                   },
@@ -150,10 +167,9 @@ export function Runs(_props: ViewParams) {
   );
 }
 
-function curlQuery(asked: ReturnType<typeof question>, window: Window, event: string): string {
-  const params = new URLSearchParams();
-  if (event !== '') {
-    params.set('event', event);
+function curlQuery(asked: ReturnType<typeof question>, window: Window, source: Record<string, string> | undefined): string {
+  const params = new URLSearchParams(source);
+  if (source) {
     return params.toString();
   }
   params.set('from', window.from.toISOString());

@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest';
+import { readPairs, whenOf, whyNot, workOf, writePairs } from './jobs';
+
+describe('bodies', () => {
+  it.each([
+    [{}, 'now'],
+    [{ schedule: { at: 'x' } }, 'at'],
+    [{ schedule: { cron: 'x' } }, 'cron'],
+    [{ schedule: { every: 'x' } }, 'every'],
+    [{ on: { event: 'x' } }, 'on'],
+    [{ after: { jobs: [] }, schedule: {} }, 'after'],
+  ])('%j runs %s', (body, when) => {
+    expect(whenOf(body)).toBe(when);
+  });
+  it('know what they run', () => {
+    expect(workOf({ nats: { subject: 'a' } })).toBe('nats');
+    expect(workOf({})).toBe('task');
+  });
+});
+
+describe('pairs', () => {
+  it('are read and written', () => {
+    const { pairs, faults } = readPairs('team=billing\n\nnote=a=b', '=');
+    expect(faults).toEqual([]);
+    expect(pairs).toEqual({ team: 'billing', note: 'a=b' });
+    expect(writePairs(pairs, '=')).toBe('team=billing\nnote=a=b');
+    expect(writePairs(undefined, '=')).toBe('');
+  });
+  it('name the lines that are wrong', () => {
+    expect(readPairs('a\nb=1\nb=2', '=').faults).toEqual(['line 1 is not of the form name=value', 'line 3 has b again']);
+  });
+});
+
+describe('whyNot', () => {
+  const job = { state: 'active' as const, created_at: '2026-11-01T00:00:00Z', updated_at: '2026-11-01T00:00:00Z' };
+  const at = Date.parse('2026-11-26T09:00:00Z');
+  it('has nothing to say if there are runs', () => {
+    expect(whyNot({ at, job, named: true, runs: 1 })).toEqual([]);
+  });
+  it('knows that it did not exist', () => {
+    expect(whyNot({ at: Date.parse('2026-10-01T00:00:00Z'), job, named: true, runs: 0 })).toEqual(['The job did not exist yet.']);
+  });
+  it('knows the schedule, a pause and a change', () => {
+    expect(whyNot({ at, job: { ...job, state: 'paused', updated_at: '2026-11-27T00:00:00Z' }, named: false, runs: 0 })).toEqual([
+      'Its schedule, as it is now, names no time in that minute.',
+      'The job is paused now. While it is paused it has no runs.',
+      'The job was changed, paused or resumed since: it may have been otherwise then. Its revisions say how it was.',
+    ]);
+  });
+  it('admits that it does not know', () => {
+    expect(whyNot({ at, job, named: true, runs: 0 })).toHaveLength(1);
+  });
+});

@@ -1,0 +1,108 @@
+import { describe, expect, it } from 'vitest';
+import type { MinuteCounts } from './api/coming';
+import { rateNow, recent, verdictOf, type SeenCluster } from './verdict';
+
+const now = Date.parse('2026-11-26T03:10:30.000Z');
+
+function minute(before: number, more: Partial<MinuteCounts> = {}, late: [upTo: number, n: number][] = [[5, 100]]): MinuteCounts {
+  const started = late.reduce((sum, [, n]) => sum + n, 0);
+  return {
+    minute: new Date(Math.floor(now / 60_000) * 60_000 - before * 60_000).toISOString(),
+    due: started,
+    started,
+    succeeded: started,
+    failed: 0,
+    missed: 0,
+    retried: 0,
+    lateness: { p50_ms: 2, p99_ms: 5, max_ms: 5, classes: late.map(([up_to_ms, count]) => ({ up_to_ms, count })) },
+    ...more,
+  };
+}
+
+const well: SeenCluster = {
+  members: [{ name: 'node-1', ready: true, checks: [], slots: { total: 100, used: 10 } }],
+  shards: [{ shard: 0, owner: 'node-1', behind_seconds: 20 }],
+  store: { ok: true },
+  queue: { ok: true },
+};
+
+describe('verdictOf', () => {
+  it('says that everything is on time', () => {
+    const v = verdictOf({ minutes: [minute(1), minute(0)], cluster: well, now });
+    expect([v.tone, v.headline]).toEqual(['good', 'Everything is on time']);
+    expect(v.detail).toBe(
+      '200 runs started in the last 5 minutes: half of them within 5 ms of their time, 99 % within 5 ms.',
+    );
+    expect(v.reasons).toEqual([]);
+  });
+
+  it('names missed runs first', () => {
+    const v = verdictOf({ minutes: [minute(1, { missed: 3 }, [[5, 99], [2000, 1]])], cluster: well, now });
+    expect([v.tone, v.headline]).toEqual(['bad', 'Runs are being missed']);
+    expect(v.reasons[0]?.link?.query).toEqual({ last: '15m', state: 'missed' });
+  });
+
+  it('tells a few late runs from many', () => {
+    expect(verdictOf({ minutes: [minute(0, {}, [[5, 999], [2000, 1]])], cluster: well, now })).toMatchObject({
+      tone: 'warn',
+      headline: 'A few runs start late',
+    });
+    expect(verdictOf({ minutes: [minute(0, {}, [[5, 90], [2000, 10]])], cluster: well, now })).toMatchObject({
+      tone: 'bad',
+      headline: 'Runs start late',
+    });
+  });
+
+  it('does not call failures late', () => {
+    const v = verdictOf({ minutes: [minute(0, { failed: 50 })], cluster: well, now });
+    expect([v.tone, v.headline]).toEqual(['warn', 'On time, but something needs a look']);
+  });
+
+  it('forgets what is older than five minutes', () => {
+    const v = verdictOf({ minutes: [minute(9, { missed: 3 }), minute(0)], cluster: well, now });
+    expect(v.tone).toBe('good');
+    expect(recent([minute(5), minute(4), minute(0)], now)).toHaveLength(2);
+  });
+
+  it('says what is wrong with the cluster', () => {
+    const broken: SeenCluster = {
+      ...well,
+      members: [
+        { name: 'node-1', ready: true, slots: { total: 100, used: 98 } },
+        { name: 'node-2', ready: false, checks: [{ name: 'answer', ok: false, message: 'no answer' }] },
+        { name: 'node-3', ready: false, checks: [{ name: 'clock', ok: false, message: '3 s fast' }] },
+      ],
+      store: { ok: true, hosts: [{ name: 'c1', up: true }, { name: 'c2', up: false }] },
+      queue: { ok: false, message: 'no servers' },
+      shards: [{ shard: 1, behind_seconds: 400 }],
+    };
+    const v = verdictOf({ minutes: [minute(0)], cluster: broken, now });
+    expect(v.tone).toBe('bad');
+    expect(v.reasons.map((r) => r.text)).toEqual([
+      'NATS is not well: no servers',
+      'The node node-2 does not answer.',
+      'The node node-3 is not ready: clock: 3 s fast',
+      '1 shard is behind, by up to 6 min 40 s.',
+      '1 server of Cassandra does not answer: c2.',
+      '98 of 100 slots are in use: runs wait for executors.',
+    ]);
+  });
+
+  it('says that nothing runs, and that nothing is known', () => {
+    expect(verdictOf({ minutes: [], cluster: well, now })).toMatchObject({ tone: 'still', headline: 'Nothing is late' });
+    expect(verdictOf({ minutes: undefined, now })).toMatchObject({ tone: 'still' });
+  });
+});
+
+describe('rateNow', () => {
+  it('takes the minute under way once it is old enough', () => {
+    expect(rateNow([minute(0, { started: 570 })], now)).toBe(20);
+  });
+  it('takes the one before as well while that is young', () => {
+    const young = now - 25_000; // five seconds into the minute
+    expect(rateNow([minute(1, { started: 600 }), minute(0, { started: 35 })], young)).toBe(10);
+  });
+  it('knows nothing without minutes', () => {
+    expect(rateNow([], now)).toBeUndefined();
+  });
+});
