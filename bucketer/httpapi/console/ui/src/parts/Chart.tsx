@@ -1,11 +1,14 @@
-// The one chart: values over time. uPlot draws it; the legend, the caption and the table are ours.
+// The one chart: values over time, on a canvas. It is drawn here and not by a library: what is needed
+// are lines, areas and bars over one axis of time, and libraries for that weigh more than all views of
+// the console that have no chart.
 
-import { useSignal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
-import uPlot from 'uplot';
+import { signal, type Signal } from '@preact/signals';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { serverNow } from '../clock';
 import { viewerZone } from '../preferences';
-import { timeText, wallOf } from '../time';
-import { number } from '../words';
+import { ticksOf, timeTicks } from '../scale';
+import { timeText } from '../time';
+import { number, shortNumber } from '../words';
 import { colourOf, colourVersion, faded } from './colours';
 import { Figure } from './Figure';
 
@@ -20,7 +23,7 @@ export interface ChartSeries {
 
 export interface ChartProps {
   caption: string;
-  /** In ms, rising. */
+  /** In ms, rising, evenly apart. */
   times: readonly number[];
   series: readonly ChartSeries[];
   height?: number;
@@ -31,185 +34,241 @@ export interface ChartProps {
   /** Charts with the same key move their cursors together. */
   sync?: string;
   format?: (value: number) => string;
-  /** Draw it on a scale on which small values are seen beside large ones. */
-  log?: boolean;
 }
 
-const bars = uPlot.paths.bars?.({ size: [0.9, 14, 1] });
-const steps = uPlot.paths.stepped?.({ align: 1 });
+/** Which index is pointed at, by the key of charts that move together. */
+const cursors = new Map<string, Signal<number | null>>();
+
+function cursorOf(key: string | undefined): Signal<number | null> {
+  if (key === undefined) {
+    return signal(null);
+  }
+  const known = cursors.get(key) ?? signal(null);
+  cursors.set(key, known);
+  return known;
+}
+
+const left = 46;
+const right = 8;
+const top = 8;
+const bottom = 20;
 
 export function Chart(props: ChartProps) {
-  const { caption, times, series, height = 160, hrefAt, format = number } = props;
-  const box = useRef<HTMLDivElement>(null);
-  const plot = useRef<uPlot | undefined>(undefined);
-  const latest = useRef(props);
-  latest.current = props;
-  const hovered = useSignal<number | null>(null);
+  const { caption, times, series, height = 160, mark, hrefAt, sync, format = number } = props;
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const cursor = useMemo(() => cursorOf(sync), [sync]);
   const zone = viewerZone.value;
   const colours = colourVersion();
-  const form = series.map((s) => `${s.label} ${s.kind} ${s.colour}`).join('\n');
 
   useEffect(() => {
-    const element = box.current;
+    const element = canvas.current;
     if (!element) {
       return undefined;
     }
-    const made = new uPlot(optionsOf(element, latest, hovered, zone), dataOf(latest.current), element);
-    plot.current = made;
-    const resized = new ResizeObserver(() => {
-      if (element.clientWidth > 0) {
-        made.setSize({ width: element.clientWidth, height: latest.current.height ?? 160 });
-      }
-    });
+    const redraw = (): void => draw(element, { times, series, mark, zone, height, at: cursor.peek() });
+    const resized = new ResizeObserver(redraw);
     resized.observe(element);
+    const stop = cursor.subscribe(redraw);
     return () => {
       resized.disconnect();
-      made.destroy();
-      plot.current = undefined;
+      stop();
     };
-  }, [zone, colours, form, height, props.sync, props.log]);
+  }, [times, series, mark, zone, colours, height, cursor]);
 
-  useEffect(() => {
-    plot.current?.setData(dataOf(props));
-  }, [times, series]);
+  const indexAt = (e: MouseEvent): number | null => {
+    const box = canvas.current?.getBoundingClientRect();
+    if (!box || times.length === 0) {
+      return null;
+    }
+    const share = (e.clientX - box.left - left) / (box.width - left - right);
+    const i = Math.floor(share * times.length);
+    return i >= 0 && i < times.length ? i : null;
+  };
 
   return (
     <Figure
       caption={caption}
-      legend={<Legend series={series} times={times} hovered={hovered.value} zone={zone} format={format} />}
+      legend={<Legend series={series} times={times} cursor={cursor} zone={zone} format={format} />}
       table={() => (
         <ChartTable caption={caption} times={times} series={series} zone={zone} format={format} hrefAt={hrefAt} />
       )}
     >
-      <div class={`chart ${hrefAt ? 'pickable' : ''}`} ref={box} aria-hidden="true" />
+      <canvas
+        ref={canvas}
+        class={`chart ${hrefAt ? 'pickable' : ''}`}
+        style={{ height: `${height}px` }}
+        aria-hidden="true"
+        onMouseMove={(e) => {
+          cursor.value = indexAt(e);
+        }}
+        onMouseLeave={() => {
+          cursor.value = null;
+        }}
+        onClick={(e) => {
+          const i = indexAt(e);
+          const to = i === null ? undefined : hrefAt?.(i);
+          if (to !== undefined) {
+            location.hash = to;
+          }
+        }}
+      />
     </Figure>
   );
 }
 
-function dataOf({ times, series }: ChartProps): uPlot.AlignedData {
-  return [times.map((t) => t / 1000), ...series.map((s) => [...s.values])] as uPlot.AlignedData;
+interface Drawing {
+  times: readonly number[];
+  series: readonly ChartSeries[];
+  mark: number | undefined;
+  zone: string;
+  height: number;
+  at: number | null;
 }
 
-function optionsOf(
-  element: HTMLElement,
-  latest: { current: ChartProps },
-  hovered: { value: number | null },
-  zone: string,
-): uPlot.Options {
-  const props = latest.current;
-  const axis: uPlot.Axis = {
-    stroke: colourOf(element, '--muted'),
-    grid: { stroke: colourOf(element, '--line'), width: 1 },
-    ticks: { stroke: colourOf(element, '--line'), width: 1, size: 4 },
-    font: '11px system-ui, sans-serif',
+function draw(element: HTMLCanvasElement, { times, series, mark, zone, height, at }: Drawing): void {
+  const context = element.getContext('2d');
+  const width = element.clientWidth;
+  const [first, second] = times;
+  if (!context || width === 0 || first === undefined) {
+    return;
+  }
+  const ratio = devicePixelRatio;
+  element.width = Math.round(width * ratio);
+  element.height = Math.round(height * ratio);
+  context.scale(ratio, ratio);
+  const parent = element.parentElement ?? element;
+  const [muted, line, ground] = ['--muted', '--line', '--surface'].map((name) => colourOf(parent, name)) as [
+    string,
+    string,
+    string,
+  ];
+  const most = Math.max(1, ...series.flatMap((s) => s.values.map((v) => v ?? 0)));
+  const ticks = ticksOf(most, Math.max(2, Math.floor((height - top - bottom) / 34)));
+  const high = Math.max(most, ticks.at(-1) ?? 1) * 1.04;
+  const slot = (width - left - right) / times.length;
+  const step = (second ?? first + 60_000) - first;
+  const x = (i: number): number => left + i * slot;
+  const y = (value: number): number => top + (1 - value / high) * (height - top - bottom);
+
+  context.font = '11px system-ui, sans-serif';
+  context.textBaseline = 'middle';
+  context.textAlign = 'right';
+  context.lineWidth = 1;
+  for (const tick of ticks) {
+    context.fillStyle = line;
+    context.fillRect(left, Math.round(y(tick)), width - left - right, 1);
+    context.fillStyle = muted;
+    context.fillText(shortNumber(tick), left - 6, y(tick));
+  }
+  context.textAlign = 'center';
+  for (const tick of timeTicks(first, first + step * times.length, zone, (width - left) / 64)) {
+    const at = x((tick.at - first) / step);
+    context.fillStyle = line;
+    context.fillRect(Math.round(at), height - bottom, 1, 4);
+    if (at > left + 8 && at < width - right - 12) {
+      context.fillStyle = muted;
+      context.fillText(tick.text, at, height - bottom / 2 + 3);
+    }
+  }
+  for (const s of series) {
+    const colour = colourOf(parent, s.colour);
+    context.strokeStyle = colour;
+    context.lineWidth = 1.5;
+    context.setLineDash(s.kind === 'dashed' ? [4, 3] : []);
+    if (s.kind === 'bars') {
+      context.fillStyle = faded(colour, 0.85);
+      for (const [i, value] of s.values.entries()) {
+        if (value) {
+          context.fillRect(x(i) + slot * 0.1, y(value), Math.max(slot * 0.8, 1.5), y(0) - y(value));
+        }
+      }
+      continue;
+    }
+    for (const [from, to] of stretches(s.values)) {
+      context.beginPath();
+      for (let i = from; i < to; i++) {
+        const value = s.values[i] ?? 0;
+        if (s.kind === 'line') {
+          context.lineTo(x(i) + slot / 2, y(value));
+        } else {
+          context.lineTo(x(i), y(value));
+          context.lineTo(x(i + 1), y(value));
+        }
+      }
+      context.stroke();
+      if (s.kind !== 'line') {
+        context.lineTo(x(to), y(0));
+        context.lineTo(x(from), y(0));
+        context.fillStyle = faded(colour, s.kind === 'area' ? 0.2 : 0.07);
+        context.fill();
+      }
+    }
+  }
+  context.setLineDash([]);
+  context.fillStyle = muted;
+  context.fillRect(left, Math.round(y(0)), width - left - right, 1);
+  const upright = (at: number): void => {
+    context.beginPath();
+    context.moveTo(at, top);
+    context.lineTo(at, height - bottom);
+    context.stroke();
   };
-  const markColour = colourOf(element, '--muted');
-  return {
-    width: Math.max(element.clientWidth, 200),
-    height: props.height ?? 160,
-    legend: { show: false },
-    cursor: {
-      y: false,
-      drag: { x: false, y: false },
-      points: { size: 6 },
-      ...(props.sync === undefined ? {} : { sync: { key: props.sync } }),
-    },
-    padding: [8, 8, 0, 0],
-    scales: {
-      x: { time: true },
-      y: { range: (_u, _low, high) => [0, Math.max(high ?? 0, 1) * 1.08], ...(props.log ? { distr: 4 as const } : {}) },
-    },
-    axes: [
-      {
-        ...axis,
-        space: 60,
-        values: (_u, splits) =>
-          splits.map((s) => {
-            const w = wallOf(s * 1000, zone);
-            return `${String(w.hour).padStart(2, '0')}:${String(w.minute).padStart(2, '0')}`;
-          }),
-      },
-      {
-        ...axis,
-        size: 46,
-        space: 28,
-        values: (_u, splits) => splits.map((v) => (v === null ? '' : (latest.current.format ?? number)(v))),
-      },
-    ],
-    series: [
-      {},
-      ...props.series.map((s): uPlot.Series => {
-        const colour = colourOf(element, s.colour);
-        return {
-          label: s.label,
-          stroke: colour,
-          width: s.kind === 'bars' ? 0 : 1.5,
-          points: { show: false },
-          ...(s.kind === 'area' || s.kind === 'bars' ? { fill: faded(colour, s.kind === 'bars' ? 0.85 : 0.22) } : {}),
-          ...(s.kind === 'dashed' ? { dash: [5, 4], fill: faded(colour, 0.08) } : {}),
-          ...(s.kind === 'bars' && bars ? { paths: bars } : {}),
-          ...((s.kind === 'dashed' || s.kind === 'area') && steps ? { paths: steps } : {}),
-        };
-      }),
-    ],
-    hooks: {
-      setCursor: [
-        (u) => {
-          hovered.value = u.cursor.idx ?? null;
-        },
-      ],
-      draw: [
-        (u) => {
-          const { mark } = latest.current;
-          if (mark === undefined) {
-            return;
-          }
-          const x = Math.round(u.valToPos(mark / 1000, 'x', true));
-          if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) {
-            return;
-          }
-          u.ctx.save();
-          u.ctx.strokeStyle = markColour;
-          u.ctx.lineWidth = devicePixelRatio;
-          u.ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);
-          u.ctx.beginPath();
-          u.ctx.moveTo(x, u.bbox.top);
-          u.ctx.lineTo(x, u.bbox.top + u.bbox.height);
-          u.ctx.stroke();
-          u.ctx.restore();
-        },
-      ],
-      ready: [
-        (u) => {
-          u.over.addEventListener('click', () => {
-            const { idx } = u.cursor;
-            const to = idx === null || idx === undefined ? undefined : latest.current.hrefAt?.(idx);
-            if (to !== undefined) {
-              location.hash = to;
-            }
-          });
-          u.over.addEventListener('mouseleave', () => {
-            hovered.value = null;
-          });
-        },
-      ],
-    },
-  };
+  context.strokeStyle = muted;
+  context.lineWidth = 1;
+  if (mark !== undefined) {
+    context.setLineDash([2, 3]);
+    upright(x((mark - first) / step));
+    context.setLineDash([]);
+  }
+  if (at !== null && at < times.length) {
+    upright(x(at) + slot / 2);
+    for (const s of series) {
+      const value = s.values[at];
+      if (value !== null && value !== undefined) {
+        context.beginPath();
+        context.arc(x(at) + slot / 2, y(value), 3.5, 0, 2 * Math.PI);
+        context.fillStyle = colourOf(parent, s.colour);
+        context.fill();
+        context.strokeStyle = ground;
+        context.stroke();
+        context.strokeStyle = muted;
+      }
+    }
+  }
+}
+
+/** The stretches [from, to) in which something is known. */
+function stretches(values: readonly (number | null)[]): [number, number][] {
+  const out: [number, number][] = [];
+  let from = -1;
+  for (const [i, value] of values.entries()) {
+    if (value !== null && from < 0) {
+      from = i;
+    } else if (value === null && from >= 0) {
+      out.push([from, i]);
+      from = -1;
+    }
+  }
+  if (from >= 0) {
+    out.push([from, values.length]);
+  }
+  return out;
 }
 
 function Legend(props: {
   series: readonly ChartSeries[];
   times: readonly number[];
-  hovered: number | null;
+  cursor: Signal<number | null>;
   zone: string;
   format: (value: number) => string;
 }) {
-  const { series, times, hovered, zone, format } = props;
-  const at = hovered === null ? undefined : times[hovered];
+  const { series, times, cursor, zone, format } = props;
+  const i = cursor.value;
+  const at = i === null ? undefined : times[i];
   return (
     <div class="legend" aria-hidden="true">
       {series.map((s) => {
-        const value = hovered === null ? undefined : s.values[hovered];
+        const value = i === null ? undefined : s.values[i];
         return (
           <span key={s.label} class="legend-item">
             <Swatch series={s} />
@@ -218,7 +277,7 @@ function Legend(props: {
           </span>
         );
       })}
-      <span class="legend-time">{at === undefined ? '' : timeText(at, zone, { now: Date.now(), short: true })}</span>
+      <span class="legend-time">{at === undefined ? '' : timeText(at, zone, { now: serverNow(), short: true })}</span>
     </div>
   );
 }
@@ -267,7 +326,7 @@ function ChartTable(props: {
         </thead>
         <tbody>
           {rows.map(({ at, i }) => {
-            const text = timeText(at, zone, { now: Date.now(), short: true });
+            const text = timeText(at, zone, { now: serverNow(), short: true });
             const to = hrefAt?.(i);
             return (
               <tr key={at}>

@@ -3,8 +3,10 @@
 
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
+import { serverNow } from '../clock';
 import { viewerZone } from '../preferences';
-import { timeText, wallOf } from '../time';
+import { timeTicks } from '../scale';
+import { timeText } from '../time';
 import { count as countOf, number } from '../words';
 import { colourOf, colourVersion, faded } from './colours';
 import { Figure } from './Figure';
@@ -74,7 +76,7 @@ export function HeatMap(props: HeatMapProps) {
       legend={
         <p class="legend" aria-hidden="true">
           {field && at !== undefined
-            ? `${timeText(at, zone, { now: Date.now(), short: true })}, ${rows[field.row]?.label}: ${countOf(counts[field.time]?.[field.row] ?? 0, one)}`
+            ? `${timeText(at, zone, { now: serverNow(), short: true })}, ${rows[field.row]?.label}: ${countOf(counts[field.time]?.[field.row] ?? 0, one)}`
             : 'Point at a field to read it; click it for its runs.'}
         </p>
       }
@@ -177,17 +179,14 @@ function draw(
   }
   context.fillStyle = muted;
   context.textAlign = 'center';
-  let lastX = -Infinity;
-  for (const [i, at] of times.entries()) {
-    const w = wallOf(at, zone);
-    const x = left + (i + 0.5) * field;
-    if (w.minute % 10 === 0 && x - lastX > 56 && x < width - 16 && x > left + 14) {
-      context.fillText(
-        `${String(w.hour).padStart(2, '0')}:${String(w.minute).padStart(2, '0')}`,
-        x,
-        rows.length * rowHeight + bottom / 2 + 2,
-      );
-      lastX = x;
+  const [first, second] = times;
+  if (first !== undefined && second !== undefined) {
+    const step = second - first;
+    for (const tick of timeTicks(first, first + step * times.length, zone, (width - left) / 64)) {
+      const x = left + ((tick.at - first) / step) * field;
+      if (x > left + 8 && x < width - 16) {
+        context.fillText(tick.text, x, rows.length * rowHeight + bottom / 2 + 2);
+      }
     }
   }
 }
@@ -213,7 +212,7 @@ function HeatTable({ caption, times, rows, counts, hrefAt, zone }: HeatMapProps 
         <tbody>
           {shown.reverse().map(({ at, i }) => (
             <tr key={at}>
-              <th scope="row">{timeText(at, zone, { now: Date.now(), short: true })}</th>
+              <th scope="row">{timeText(at, zone, { now: serverNow(), short: true })}</th>
               {used.map((r) => {
                 const n = counts[i]?.[r.row] ?? 0;
                 const to = n > 0 ? hrefAt?.(i, r.row) : undefined;
