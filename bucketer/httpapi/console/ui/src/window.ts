@@ -26,18 +26,32 @@ export const spans: readonly { value: string; text: string }[] = [
 /** What is shown if nothing is asked for. */
 export const usualSpan = '15m';
 
+/** What a list offers and takes that is not of runs. */
+export interface WindowChoices {
+  spans: readonly { value: string; text: string }[];
+  usual: string;
+  /** In ms. */
+  longest: number;
+}
+
+const ofRuns: WindowChoices = { spans, usual: usualSpan, longest: longestWindow };
+
 /**
  * The window of an address: from and to, or last=15m ("-1h": the next hour). Runs that are due in this
  * second belong to "last", so it ends a little after now.
  */
-export function windowOf(query: { from: string; to: string; last: string }, now: number): Window {
+export function windowOf(
+  query: { from: string; to: string; last: string },
+  now: number,
+  { usual, longest }: Pick<WindowChoices, 'usual' | 'longest'> = ofRuns,
+): Window {
   const from = Date.parse(query.from);
   const to = Date.parse(query.to);
   if (!Number.isNaN(from) && !Number.isNaN(to) && to > from) {
-    return { from: new Date(from), to: new Date(Math.min(to, from + longestWindow)), moves: false };
+    return { from: new Date(from), to: new Date(Math.min(to, from + longest)), moves: false };
   }
-  const span = parseSpan(query.last) ?? parseSpan(usualSpan) ?? 0;
-  const bounded = Math.min(Math.abs(span), longestWindow - 2000) || 900_000;
+  const span = parseSpan(query.last) ?? parseSpan(usual) ?? 0;
+  const bounded = Math.min(Math.abs(span), longest - 2000) || 900_000;
   return span < 0
     ? { from: new Date(now), to: new Date(now + bounded), moves: true }
     : { from: new Date(now - bounded), to: new Date(now + 1000), moves: true };

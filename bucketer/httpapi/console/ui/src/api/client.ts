@@ -76,12 +76,16 @@ const strange = new Set([502, 503, 504]);
  * Sends a request as fetch does. It adds the tenant, bounds the time, and notes trouble. It throws a
  * Problem if no answer comes.
  */
-export async function send(request: Request): Promise<Response> {
+export function send(request: Request): Promise<Response> {
+  return sendWithin(request, patience);
+}
+
+async function sendWithin(request: Request, ms: number): Promise<Response> {
   const path = new URL(request.url).pathname;
   if (chosenTenant.peek() !== '' && !request.headers.has('Carillon-Tenant')) {
     request.headers.set('Carillon-Tenant', chosenTenant.peek());
   }
-  const late = AbortSignal.timeout(patience);
+  const late = AbortSignal.timeout(ms);
   let response: Response;
   try {
     response = await fetch(request, { signal: AbortSignal.any([request.signal, late]) });
@@ -149,6 +153,10 @@ export interface PlainRequest {
   headers?: Record<string, string>;
   /** Sent as JSON. */
   body?: unknown;
+  /** Sent as it is, instead of a body. Its media type is a header. */
+  content?: string | Uint8Array<ArrayBuffer>;
+  /** The longest that the answer may take, in ms. */
+  patience?: number;
   signal?: AbortSignal | undefined;
 }
 
@@ -193,10 +201,13 @@ export async function askFor(path: string, options: PlainRequest = {}): Promise<
     init.body = JSON.stringify(options.body);
     init.headers = { 'Content-Type': 'application/json', ...options.headers };
   }
+  if (options.content !== undefined) {
+    init.body = options.content;
+  }
   if (options.signal) {
     init.signal = options.signal;
   }
-  const response = await send(new Request(url, init));
+  const response = await sendWithin(new Request(url, init), options.patience ?? patience);
   if (!response.ok) {
     throw refusal(response, await bodyOf(response));
   }

@@ -41,7 +41,8 @@ export interface BulkProps {
   actions: readonly BulkAction[];
 }
 
-interface Chosen {
+/** What a person has chosen to do to which. */
+export interface Chosen {
   action: BulkAction;
   keys: readonly string[];
   /** Undefined: the selected rows. */
@@ -130,7 +131,7 @@ interface Progress {
   over: boolean;
 }
 
-function EachDialog(props: { chosen: Chosen; one: string; many: string; onClose: (done: boolean) => void }) {
+export function EachDialog(props: { chosen: Chosen; one: string; many: string; onClose: (done: boolean) => void }) {
   const { chosen, one, many, onClose } = props;
   const { action, keys } = chosen;
   const [progress, setProgress] = useState<Progress | undefined>(undefined);
@@ -252,7 +253,7 @@ function Typed(props: {
 /** How often a dry run that counts on is asked, in ms. */
 const countEvery = 1000;
 
-function AllDialog(props: { chosen: Chosen; filter: OperationFilter; one: string; many: string; onClose: () => void }) {
+export function AllDialog(props: { chosen: Chosen; filter: OperationFilter; one: string; many: string; onClose: () => void }) {
   const { chosen, filter, one, many, onClose } = props;
   const { action } = chosen;
   const [matched, setMatched] = useState<{ n: number; over: boolean } | undefined>(undefined);

@@ -43,6 +43,7 @@ const shapes = {
   down: <path d="M4 6l4 4 4-4" />,
   right: <path d="M6 4l4 4-4 4" />,
   plus: <path d="M8 3v10M3 8h10" />,
+  minus: <path d="M3 8h10" />,
   sun: (
     <>
       <circle cx="8" cy="8" r="2.8" />

@@ -4,18 +4,19 @@ import { useEffect, useId, useState } from 'preact/hooks';
 import { serverNow } from '../clock';
 import { viewerZone } from '../preferences';
 import { queryValue, setQuery } from '../router';
-import { inputText, instantOf, offsetWords } from '../time';
-import { longestWindow, spans, usualSpan, windowOf } from '../window';
+import { coarse, inputText, instantOf, offsetWords } from '../time';
+import { longestWindow, spans as spansOfRuns, usualSpan, windowOf, type WindowChoices } from '../window';
 
 const between = 'between';
 
-export function WindowPicker({ label = 'Due' }: { label?: string }) {
+export function WindowPicker(props: { label?: string } & Partial<WindowChoices>) {
+  const { label = 'Due', spans = spansOfRuns, usual = usualSpan, longest = longestWindow } = props;
   const id = useId();
   const zone = viewerZone.value;
   const [from, to, last] = [queryValue('from'), queryValue('to'), queryValue('last')];
   const fixed = from !== '' && to !== '';
   const [typed, setTyped] = useState({ from: '', to: '' });
-  const shown = fixed ? between : last === '' ? usualSpan : last;
+  const shown = fixed ? between : last === '' ? usual : last;
   useEffect(() => {
     if (fixed) {
       setTyped({ from: inputText(from, zone), to: inputText(to, zone) });
@@ -25,7 +26,7 @@ export function WindowPicker({ label = 'Due' }: { label?: string }) {
   const set = (next: { from: string; to: string }): void => {
     setTyped(next);
     const [a, b] = [instantOf(next.from, zone), instantOf(next.to, zone)];
-    if (a && b && b > a && b.getTime() - a.getTime() <= longestWindow) {
+    if (a && b && b > a && b.getTime() - a.getTime() <= longest) {
       setQuery({ from: a.toISOString(), to: b.toISOString(), last: '', cursor: '' });
     }
   };
@@ -36,8 +37,8 @@ export function WindowPicker({ label = 'Due' }: { label?: string }) {
       ? 'State both ends.'
       : b <= a
         ? 'The end must come after the begin.'
-        : b.getTime() - a.getTime() > longestWindow
-          ? 'At most 24 hours.'
+        : b.getTime() - a.getTime() > longest
+          ? `At most ${coarse(longest)}.`
           : undefined;
   const zoneText = `${zone}${a && zone !== 'UTC' ? ` ${offsetWords(a, zone)}` : ''}`;
   return (
@@ -50,10 +51,10 @@ export function WindowPicker({ label = 'Due' }: { label?: string }) {
           onChange={(e) => {
             const { value } = e.currentTarget;
             if (value === between) {
-              const now = windowOf({ from, to, last }, serverNow());
+              const now = windowOf({ from, to, last }, serverNow(), { usual, longest });
               setQuery({ from: now.from.toISOString(), to: now.to.toISOString(), last: '', cursor: '' });
             } else {
-              setQuery({ from: '', to: '', last: value === usualSpan ? '' : value, cursor: '' });
+              setQuery({ from: '', to: '', last: value === usual ? '' : value, cursor: '' });
             }
           }}
         >
