@@ -1,10 +1,687 @@
+// One run of a workflow: how it stands and why, its steps as a graph coloured as they stand, and all
+// that can be done with it and with a step of it.
+
+import type { ComponentChildren } from 'preact';
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useAction } from '../api/action';
+import { answer, api, ask, newKey } from '../api/client';
+import { fast, slow, useLive, type Live } from '../api/live';
+import type { PageLike } from '../api/pages';
+import { may } from '../api/session';
+import type { Drawing } from '../api/nouns';
+import type { Run, RunStep, Workflow } from '../api/types';
+import { now, serverNow } from '../clock';
+import { confirm } from '../parts/Confirm';
+import { CopyCurl, Id } from '../parts/CopyCurl';
+import { Dialog } from '../parts/Dialog';
+import { Facts } from '../parts/Facts';
+import { AreaField } from '../parts/Field';
+import { FilterBar } from '../parts/FilterBar';
+import { Icon } from '../parts/Icon';
+import { JsonView, TextView } from '../parts/JsonView';
+import { Answered, Missing, Panel } from '../parts/Panel';
+import { Progress, type ProgressPart } from '../parts/Progress';
+import { Refusal } from '../parts/Refusal';
+import { StateBadge, lookOf } from '../parts/StateBadge';
+import { ShapeFacts, stepHref } from '../parts/StepFacts';
+import { StepGraph } from '../parts/StepGraph';
+import { Table, type Column } from '../parts/Table';
+import { Tabs } from '../parts/Tabs';
+import { TimeLabel } from '../parts/TimeLabel';
+import { say } from '../parts/Toasts';
 import { View } from '../parts/View';
+import { pathTo } from '../place';
+import { go, href, queryValue, queryValues, setQuery } from '../router';
 import type { ViewParams } from '../routes';
+import { hasEnded, lastAttempt, tookMs } from '../runs';
+import {
+  bodyFor,
+  eventOf,
+  foundIn,
+  itemsDone,
+  reasonWords,
+  shapesOfGraph,
+  shapesOfRun,
+  statesOf,
+  workWords,
+  type StepShape,
+} from '../steps';
+import { coarse, spanText } from '../time';
+import { count, number } from '../words';
 
 export function WorkflowRun({ params }: ViewParams) {
+  const id = params.id ?? '';
+  const [over, setOver] = useState(false);
+  const live = useLive(`run ${id}`, (signal) => answer(api.GET('/v1/runs/{id}', { params: { path: { id } }, signal })), {
+    every: over ? slow : fast,
+  });
+  const run = live.data;
+  useEffect(() => {
+    if (run) {
+      setOver(hasEnded(run));
+      if (!run.workflow) {
+        go(`/runs/${run.id}`, {}, { replace: true });
+      }
+    }
+  }, [run]);
+  const above: [string, string][] = [['Workflows', '/workflows']];
+  if (run?.workflow) {
+    above.push([run.workflow, pathTo('/workflows/:name', { name: run.workflow })]);
+  }
   return (
-    <View title={`Workflow run ${params.id}`}>
-      <p class="muted">This view is still to be built.</p>
+    <View
+      title={run?.workflow ? `Run of ${run.workflow}` : 'Run of a workflow'}
+      badge={run && <StateBadge state={run.state} />}
+      above={above}
+      about={<Id text={id} />}
+      actions={
+        <>
+          {run && <Actions run={run} />}
+          <CopyCurl path={`/v1/runs/${id}`} />
+        </>
+      }
+    >
+      {live.problem?.status === 404 && !run ? (
+        <Panel title="There is no such run">
+          <p>{live.problem.detail || live.problem.title}</p>
+          <p>A run leaves some time after its end. It may also be one of another tenant.</p>
+        </Panel>
+      ) : (
+        <Answered live={live} what="this run">
+          {(r) => <Shown run={r} live={live} every={over ? slow : fast} />}
+        </Answered>
+      )}
     </View>
+  );
+}
+
+function Actions({ run }: { run: Run }) {
+  const action = useAction({ loud: true });
+  const [key] = useState(newKey);
+  if (!may('operator')) {
+    return null;
+  }
+  const path = { path: { id: run.id } };
+  const steps = run.steps ?? [];
+  const cancel = async (): Promise<void> => {
+    const underWay = steps.filter((s) => s.state === 'running' || s.state === 'retrying').length;
+    const yes = await confirm({
+      title: 'Cancel this run?',
+      children: (
+        <p>
+          {underWay > 0 ? `${count(underWay, 'step')} under way ${underWay === 1 ? 'is' : 'are'} told to stop. ` : ''}
+          No other step starts, but those that are to start after a cancel. What was done stays done. It can be retried:
+          then steps that succeeded are taken over.
+        </p>
+      ),
+      action: 'Cancel the run',
+      danger: true,
+    });
+    if (yes) {
+      await action.run(() => answer(api.POST('/v1/runs/{id}/cancel', { params: path })), 'The run is cancelled.');
+    }
+  };
+  const retry = async (): Promise<void> => {
+    const taken = steps.filter((s) => s.state === 'succeeded').length;
+    const yes = await confirm({
+      title: run.state === 'succeeded' ? 'Run it again?' : 'Retry from what failed?',
+      children: (
+        <p>
+          A new run of the same definition and payload begins.{' '}
+          {taken > 0
+            ? `${count(taken, 'step')} that succeeded ${taken === 1 ? 'is' : 'are'} taken over with ${taken === 1 ? 'its output' : 'their outputs'}; the others start again.`
+            : 'All its steps start again.'}
+        </p>
+      ),
+      action: 'Retry',
+    });
+    if (!yes) {
+      return;
+    }
+    const again = await action.run(
+      () =>
+        answer(api.POST('/v1/runs/{id}/retry', { params: { ...path, header: { 'Idempotency-Key': `${key}-${run.state}` } } })),
+      'It goes on as this new run.',
+    );
+    if (again) {
+      go(`/workflow-runs/${again.id}`);
+    }
+  };
+  return hasEnded(run) ? (
+    <button type="button" class="button primary" disabled={action.busy} onClick={() => void retry()}>
+      <Icon name="again" /> {run.state === 'succeeded' ? 'Run again' : 'Retry from what failed'}
+    </button>
+  ) : (
+    <button type="button" class="button danger" disabled={action.busy} onClick={() => void cancel()}>
+      Cancel
+    </button>
+  );
+}
+
+function Shown({ run, live, every }: { run: Run; live: Live<Run>; every: number }) {
+  const steps = run.steps ?? [];
+  const drawing = useLive(
+    `graph of run ${run.id}`,
+    (signal) => ask<Drawing>(`/v1/runs/${run.id}/graph`, { signal }),
+    { every: 0 },
+  );
+  const names = steps.map((s) => `${s.name} ${(s.after ?? []).join(' ')}`).join('\n');
+  const shapes = useMemo(
+    () => (drawing.data ? shapesOfGraph(drawing.data) : shapesOfRun(steps)),
+    [drawing.data, names],
+  );
+  return (
+    <>
+      <Why run={run} shapes={shapes} />
+      <Steps run={run} shapes={shapes} live={live} every={every} />
+      <div class="columns">
+        <Panel title="Facts">
+          <RunFacts run={run} />
+        </Panel>
+        <section class="panel" aria-label="Payload and answer">
+          <Tabs
+            label="What it was given"
+            tabs={[
+              {
+                id: 'payload',
+                title: 'Payload',
+                content: () =>
+                  run.payload === undefined ? <p class="muted">It has none.</p> : <JsonView label="Payload" value={run.payload} />,
+              },
+              { id: 'output', title: 'Output', content: () => <Output run={run} /> },
+              { id: 'json', title: 'As JSON', content: () => <JsonView label="Run" value={run} /> },
+            ]}
+          />
+        </section>
+      </div>
+    </>
+  );
+}
+
+function Output({ run }: { run: Run }) {
+  const output = lastAttempt(run)?.output;
+  if (!output) {
+    return <p class="muted">{hasEnded(run) ? 'It has none.' : 'It has none yet: it is that of its last steps.'}</p>;
+  }
+  return <TextView label="Output" text={output} file={`run-${run.id}.txt`} />;
+}
+
+/** The first thing to read: what it waits for, what failed. */
+function Why({ run, shapes }: { run: Run; shapes: readonly StepShape[] }) {
+  const steps = run.steps ?? [];
+  const byName = new Map(shapes.map((s) => [s.name, s]));
+  const waits = steps.filter((s) => s.state === 'waiting');
+  const events = waits.filter((s) => eventOf(byName.get(s.name) ?? { kind: '', what: '' }) !== undefined);
+  const failed = steps.filter((s) => s.state === 'failed');
+  return (
+    <>
+      {run.fault && <Note tone="bad">What is stored of it is not understood: {run.fault}</Note>}
+      {run.state === 'missed' && (
+        <Note tone="bad">It never began: it was so late that its workflow gave it up. {run.missed?.reason}</Note>
+      )}
+      {run.state === 'cancelled' && (
+        <Note tone="still">It was cancelled{run.cancel_reason ? `: ${run.cancel_reason}` : ', because somebody asked for it'}.</Note>
+      )}
+      {run.state === 'failed' && failed.length === 0 && (
+        <Note tone="bad">
+          It failed. <bdi>{lastAttempt(run)?.error}</bdi>
+        </Note>
+      )}
+      {run.state === 'pending' && Date.parse(run.due_at) > serverNow() && (
+        <Note tone="still">
+          It has not begun: it is due at <TimeLabel at={run.due_at} relative />.
+        </Note>
+      )}
+      {failed.length > 0 && (
+        <Note tone="bad">
+          <strong>{count(failed.length, 'step')} failed.</strong>{' '}
+          {failed.slice(0, 3).map((s) => (
+            <span key={s.name} class="why-step">
+              <a href={stepHref(s.name)}>{s.name}</a>: <bdi>{s.reason || 'it says nothing of why'}</bdi>{' '}
+            </span>
+          ))}
+          {failed.length > 3 && `And ${number(failed.length - 3)} more.`}
+        </Note>
+      )}
+      {events.map((s) => (
+        <Approval key={s.name} run={run} step={s} shape={byName.get(s.name)} />
+      ))}
+      {waits
+        .filter((s) => !events.includes(s))
+        .slice(0, 3)
+        .map((s) => (
+          <Note key={s.name} tone="still">
+            <a href={stepHref(s.name)}>{s.name}</a>: {reasonWords(s)}
+          </Note>
+        ))}
+    </>
+  );
+}
+
+function Note({ tone, children }: { tone: 'bad' | 'warn' | 'still' | 'run'; children: ComponentChildren }) {
+  const icon = { bad: 'cross', warn: 'clock', still: 'clock', run: 'play' } as const;
+  return (
+    <div class={`note tone-${tone} toned-note`}>
+      <Icon name={icon[tone]} />
+      <div class="note-body">
+        <p>{children}</p>
+      </div>
+    </div>
+  );
+}
+
+/** A step that waits for an event: it goes on once somebody publishes that. */
+function Approval({ run, step, shape }: { run: Run; step: RunStep; shape: StepShape | undefined }) {
+  const [open, setOpen] = useState(false);
+  const event = shape ? eventOf(shape) : undefined;
+  return (
+    <div class="note warn">
+      <Icon name="clock" />
+      <div class="note-body">
+        <p>
+          <a href={stepHref(step.name)}>{step.name}</a> waits for the event <code>{event}</code>
+          {step.started_at && (
+            <>
+              {' '}
+              since <TimeLabel at={step.started_at} relative />
+            </>
+          )}
+          .
+        </p>
+        {may('operator') && event !== undefined && (
+          <p>
+            <button type="button" class="button primary small" onClick={() => setOpen(true)}>
+              Approve: publish {event}
+            </button>
+          </p>
+        )}
+      </div>
+      {open && event !== undefined && <ApproveDialog run={run} step={step.name} event={event} onClose={() => setOpen(false)} />}
+    </div>
+  );
+}
+
+function ApproveDialog(props: { run: Run; step: string; event: string; onClose: () => void }) {
+  const { run, step, event, onClose } = props;
+  const name = run.workflow ?? '';
+  // The filter stands in the definition. That of the run may be older: the person is told.
+  const workflow = useLive<Workflow>(
+    `workflow ${name}`,
+    (signal) => answer(api.GET('/v1/workflows/{name}', { params: { path: { name } }, signal })),
+    { every: 0 },
+  );
+  const stated = workflow.data?.steps?.find((s) => s.name === step);
+  const filter = stated?.wait?.event === event ? (stated.wait.filter ?? '') : undefined;
+  const [typed, setTyped] = useState<string | undefined>(undefined);
+  const [fault, setFault] = useState<string | undefined>(undefined);
+  const [key] = useState(newKey);
+  const action = useAction();
+  const suggested = useMemo(() => JSON.stringify(bodyFor(filter ?? '', run.payload), null, 2), [filter, run.payload]);
+  const text = typed ?? suggested;
+  const publish = async (): Promise<void> => {
+    try {
+      JSON.parse(text.trim() === '' ? 'null' : text);
+    } catch (thrown) {
+      setFault(`It is no JSON (${thrown instanceof Error ? thrown.message : String(thrown)})`);
+      return;
+    }
+    setFault(undefined);
+    const done = await action.run(() =>
+      ask<{ id: string }>(pathTo('/v1/events/:name', { name: event }), {
+        method: 'POST',
+        headers: { 'Idempotency-Key': key, 'Content-Type': 'application/json' },
+        content: text.trim() === '' ? 'null' : text,
+      }),
+    );
+    if (done) {
+      say(`The event ${event} is published. If ${step} still waits in a moment, its filter did not let it through.`);
+      onClose();
+    }
+  };
+  return (
+    <Dialog title={`Approve ${step}: publish ${event}`} onClose={onClose}>
+      <form
+        class="stack"
+        onSubmit={(e) => {
+          e.preventDefault();
+          void publish();
+        }}
+      >
+        <p>Every step and job that waits for this event hears it, not this run alone.</p>
+        {filter === undefined
+          ? workflow.data && <p class="muted">What its filter asks for is not known: the workflow has changed since this run began.</p>
+          : filter !== '' && (
+              <p>
+                It goes on if <code>{filter}</code>.
+              </p>
+            )}
+        <AreaField
+          label="Body of the event, JSON"
+          at="body"
+          problem={action.problem}
+          faults={fault === undefined ? [] : [fault]}
+          value={text}
+          onValue={setTyped}
+          rows={6}
+          help="Filled in as far as the filter says what it must be."
+        />
+        <Refusal problem={action.problem} what="It was not published" focus />
+        <div class="dialog-actions">
+          <button type="button" class="button" onClick={onClose}>
+            Leave it
+          </button>
+          <button type="submit" class="button primary" disabled={action.busy}>
+            Publish it
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+const barTones: Record<string, ProgressPart['tone']> = {
+  succeeded: 'good',
+  failed: 'bad',
+  missed: 'bad',
+  running: 'run',
+  retrying: 'warn',
+  waiting: 'warn',
+  skipped: 'still',
+  cancelled: 'still',
+};
+
+function Steps(props: { run: Run; shapes: readonly StepShape[]; live: Live<Run>; every: number }) {
+  const { run, shapes, live, every } = props;
+  const steps = run.steps ?? [];
+  const runs = useMemo(() => new Map(steps.map((s) => [s.name, s])), [run]);
+  const selected = queryValue('step');
+  const find = queryValue('find').toLowerCase();
+  const states = queryValues('in');
+  const found = useMemo(() => {
+    const byText = foundIn(shapes, find);
+    if (states.length === 0) {
+      return byText;
+    }
+    const inState = steps.filter((s) => states.includes(s.state)).map((s) => s.name);
+    return new Set(byText ? inState.filter((name) => byText.has(name)) : inState);
+  }, [shapes, find, states.join(), run]);
+  const counts = statesOf(steps);
+  const step = runs.get(selected);
+  const shape = shapes.find((s) => s.name === selected);
+  if (steps.length === 0) {
+    return (
+      <Panel title="Steps">
+        <p class="muted">{hasEnded(run) ? 'It never began, and its workflow has left.' : 'They are not known yet.'}</p>
+      </Panel>
+    );
+  }
+  return (
+    <Panel title={count(steps.length, 'step')} live={live} every={every}>
+      <Progress
+        label="Steps by their state"
+        of={steps.length}
+        parts={[...counts]
+          .reverse()
+          .filter(([state]) => state !== 'pending')
+          .map(([state, n]) => ({ name: state, n, tone: barTones[state] ?? 'still' }))}
+      />
+      {steps.length > 8 && (
+        <FilterBar
+          filters={[
+            { kind: 'text', name: 'find', label: 'Find a step', main: true, placeholder: 'load' },
+            { kind: 'states', name: 'in', label: 'State', states: counts.map(([state]) => state) },
+          ]}
+        />
+      )}
+      {found && (
+        <p class="muted" role="status">
+          {found.size === 0 ? 'No step matches.' : `${count(found.size, 'step')} of ${number(steps.length)}`}
+        </p>
+      )}
+      <div class="graph-and-step">
+        <StepGraph
+          caption="The steps, and how they stand"
+          shapes={shapes}
+          runs={runs}
+          selected={selected}
+          onSelect={(name) => setQuery({ step: name === selected ? '' : name })}
+          found={found}
+          table={() => <StepTable steps={found ? steps.filter((s) => found.has(s.name)) : steps} shapes={shapes} />}
+        />
+        {step && (
+          <aside class="step-about" aria-label={`Step ${step.name}`}>
+            <StepAbout run={run} step={step} shape={shape} />
+          </aside>
+        )}
+      </div>
+    </Panel>
+  );
+}
+
+function StepTable({ steps, shapes }: { steps: readonly RunStep[]; shapes: readonly StepShape[] }) {
+  const byName = new Map(shapes.map((s) => [s.name, s]));
+  const columns: Column<RunStep>[] = [
+    { head: 'Step', kind: 'main', cell: (s) => s.name },
+    { head: 'State', cell: (s) => <StateBadge state={s.state} /> },
+    {
+      head: 'Items',
+      kind: 'number',
+      cell: (s) => {
+        if (!s.items) {
+          return <span class="muted">–</span>;
+        }
+        const { done, failed, total } = itemsDone(s.items);
+        return `${number(done)} of ${number(total)}${failed > 0 ? `, ${number(failed)} failed` : ''}`;
+      },
+    },
+    { head: 'Took', kind: 'number', cell: (s) => <Took step={s} /> },
+    { head: 'Attempts', kind: 'number', minor: true, cell: (s) => s.attempts ?? 0 },
+    { head: 'Does', minor: true, cell: (s) => <bdi>{workWords(byName.get(s.name) ?? { kind: '', what: '' })}</bdi> },
+    { head: 'Why', cell: (s) => <bdi class="said">{reasonWords(s)}</bdi> },
+  ];
+  return (
+    <Table
+      caption="Steps"
+      columns={columns}
+      rows={steps}
+      rowKey={(s) => s.name}
+      rowHref={(s) => stepHref(s.name)}
+      empty={<p class="muted">No step matches.</p>}
+    />
+  );
+}
+
+function Took({ step }: { step: RunStep }) {
+  if (!step.started_at) {
+    return <span class="muted">–</span>;
+  }
+  const end = step.finished_at ? Date.parse(step.finished_at) : now.value;
+  return <>{spanText(Math.max(0, end - Date.parse(step.started_at)))}</>;
+}
+
+const open = ['pending', 'running', 'waiting', 'retrying'];
+
+function StepAbout({ run, step, shape }: { run: Run; step: RunStep; shape: StepShape | undefined }) {
+  const action = useAction({ loud: true });
+  const waitsFor = (run.steps ?? []).filter((s) => shape?.after.includes(s.name) && open.includes(s.state));
+  const skip = async (): Promise<void> => {
+    const yes = await confirm({
+      title: `Skip ${step.name}?`,
+      children: (
+        <p>
+          It counts as succeeded for the steps after it, which go on without its output.
+          {step.state === 'running' || step.state === 'retrying' ? ' It runs now, and is told to stop.' : ''} That cannot be
+          taken back.
+        </p>
+      ),
+      action: 'Skip the step',
+      danger: true,
+    });
+    if (yes) {
+      await action.run(
+        () =>
+          answer(
+            api.POST('/v1/runs/{id}/steps/{step}/skip', { params: { path: { id: run.id, step: step.name } } }),
+          ),
+        `${step.name} is skipped.`,
+      );
+    }
+  };
+  const reason = reasonWords(step);
+  return (
+    <>
+      <div class="row">
+        <h3>{step.name}</h3>
+        <StateBadge state={step.state} />
+        <button type="button" class="button quiet icon-button step-close" aria-label="Close what is said of the step" onClick={() => setQuery({ step: '' })}>
+          <Icon name="cross" size={14} />
+        </button>
+      </div>
+      {reason !== '' && (
+        <p class={step.state === 'failed' ? 'toned tone-bad' : undefined}>
+          <bdi>{reason}</bdi>
+        </p>
+      )}
+      {step.state === 'pending' && waitsFor.length > 0 && (
+        <p>
+          It waits for{' '}
+          {waitsFor.slice(0, 4).map((s, i) => (
+            <span key={s.name}>
+              {i > 0 && ', '}
+              <a href={stepHref(s.name)}>{s.name}</a> ({s.state})
+            </span>
+          ))}
+          {waitsFor.length > 4 && ` and ${number(waitsFor.length - 4)} more`}.
+        </p>
+      )}
+      <Items step={step} />
+      <Facts
+        facts={[
+          ['Started', step.started_at && <TimeLabel at={step.started_at} millis relative />],
+          ['Ended', step.finished_at && <TimeLabel at={step.finished_at} millis />],
+          ['Took', step.started_at && <Took step={step} />],
+          ['Attempts', step.attempts !== undefined && number(step.attempts)],
+        ]}
+      />
+      {shape && <ShapeFacts shape={shape} />}
+      <div class="row">
+        {step.run_id && (
+          <a class="button small" href={href(shape?.kind === 'workflow' ? `/workflow-runs/${step.run_id}` : `/runs/${step.run_id}`)}>
+            Its run: attempts, log, output
+          </a>
+        )}
+        {may('operator') && !hasEnded(run) && open.includes(step.state) && !(step.items && step.state !== 'pending') && (
+          <button type="button" class="button small" disabled={action.busy} onClick={() => void skip()}>
+            Skip
+          </button>
+        )}
+      </div>
+      {step.items && <ItemRuns run={run} step={step.name} />}
+    </>
+  );
+}
+
+function Items({ step }: { step: RunStep }) {
+  const { items } = step;
+  if (!items) {
+    return null;
+  }
+  const states = Object.entries(items.states ?? {}).map(([state]) => state);
+  const counts = statesOf(states.map((state) => ({ state }))).map(([state]) => state);
+  return (
+    <Progress
+      label={`Items of ${step.name} by their state`}
+      of={items.total}
+      parts={[...counts]
+        .reverse()
+        .filter((state) => state !== 'pending')
+        .map((state) => ({ name: state, n: items.states?.[state as keyof typeof items.states] ?? 0, tone: barTones[state] ?? 'still' }))}
+    />
+  );
+}
+
+/** The runs of the items of a step, those first that need somebody. */
+function ItemRuns({ run, step }: { run: Run; step: string }) {
+  const [wrongOnly, setWrongOnly] = useState(true);
+  const over = hasEnded(run);
+  const live = useLive<PageLike<Run>>(
+    `items of ${run.id} ${step} ${wrongOnly}`,
+    (signal) =>
+      ask('/v1/runs', {
+        query: {
+          workflow_run: run.id,
+          step,
+          limit: 50,
+          state: wrongOnly ? ['failed', 'retrying', 'running', 'missed'] : undefined,
+        },
+        signal,
+      }),
+    { every: over ? slow : 5000 },
+  );
+  if (live.problem && !live.data) {
+    // A node of an older version has no such list: the counts are all there is.
+    return live.problem.status === 422 || live.problem.notOffered ? null : (
+      <Missing problem={live.problem} what="the items of a step" retry={live.refresh} />
+    );
+  }
+  const columns: Column<Run>[] = [
+    { head: 'Item', kind: 'main', cell: (r) => `Item ${r.item ?? ''}` },
+    { head: 'State', cell: (r) => <StateBadge state={r.state} /> },
+    {
+      head: 'Took',
+      kind: 'number',
+      cell: (r) => {
+        const ms = tookMs(r, serverNow());
+        return ms === undefined ? <span class="muted">–</span> : spanText(ms);
+      },
+    },
+  ];
+  return (
+    <section class="stack" aria-label={`Items of ${step}`}>
+      <label class="check">
+        <input type="checkbox" checked={wrongOnly} onChange={(e) => setWrongOnly(e.currentTarget.checked)} />
+        Only items that failed or run
+      </label>
+      <Table
+        caption="Items"
+        columns={columns}
+        rows={live.data?.items ?? []}
+        rowKey={(r) => r.id}
+        rowHref={(r) => href(`/runs/${r.id}`)}
+        empty={<p class="muted">{live.loading && !live.data ? 'Asking for them.' : wrongOnly ? 'None failed, and none runs.' : 'None has a run yet.'}</p>}
+      />
+      {live.data?.next_cursor && <p class="muted">The first 50 are shown.</p>}
+    </section>
+  );
+}
+
+function RunFacts({ run }: { run: Run }) {
+  const took = tookMs(run, now.value);
+  return (
+    <Facts
+      facts={[
+        ['Due', <TimeLabel key="due" at={run.due_at} millis relative />],
+        ['Begun', run.started_at && <TimeLabel at={run.started_at} millis />],
+        ['Late by', run.lateness_ms !== undefined && <span class={run.lateness_ms > 1000 ? 'toned tone-bad' : ''}>{spanText(run.lateness_ms)}</span>],
+        ['Ended', run.finished_at && <TimeLabel at={run.finished_at} millis relative />],
+        ['Took', took !== undefined && `${spanText(took)}${hasEnded(run) ? '' : ' so far'}`],
+        ['Ends at the latest', !hasEnded(run) && run.deadline_at && <DeadlineAt at={run.deadline_at} />],
+        ['Begun by', run.trigger],
+        ['Event', run.event && <code>{run.event.name}</code>],
+        ['Repeats', run.origin && <a href={href(`/workflow-runs/${run.origin}`)}>{run.origin}</a>],
+        ['A step of', run.workflow_run_id && <a href={href(`/workflow-runs/${run.workflow_run_id}`, { step: run.step })}>{run.step}</a>],
+        ['Priority', run.priority],
+        ['State', <span key="state" class={`tone-${lookOf(run.state).tone}`}>{run.state}</span>],
+      ]}
+    />
+  );
+}
+
+function DeadlineAt({ at }: { at: string }) {
+  const left = Date.parse(at) - now.value;
+  return (
+    <>
+      <TimeLabel at={at} /> <span class={left < 600_000 ? 'toned tone-warn' : 'muted'}>{left > 0 ? `${coarse(left)} left` : 'it has passed'}</span>
+    </>
   );
 }
