@@ -22,6 +22,7 @@ import { Runs } from './views/Runs';
 import { Secrets } from './views/Secrets';
 import { SigningKeys } from './views/SigningKeys';
 import { TaskView } from './views/Task';
+import { TaskForm } from './views/TaskForm';
 import { Tasks } from './views/Tasks';
 import { TenantView } from './views/Tenant';
 import { Tenants } from './views/Tenants';
@@ -54,7 +55,9 @@ export const routes: readonly Route[] = [
   { pattern: '/workflows/:name/edit', view: WorkflowForm },
   { pattern: '/workflow-runs/:id', view: WorkflowRun },
   { pattern: '/tasks', view: Tasks },
+  { pattern: '/tasks/new', view: TaskForm },
   { pattern: '/tasks/:name', view: TaskView },
+  { pattern: '/tasks/:name/edit', view: TaskForm },
   { pattern: '/dead-letters', view: DeadLetters },
   { pattern: '/dead-letters/:id', view: DeadLetter },
   { pattern: '/operations', view: Operations },

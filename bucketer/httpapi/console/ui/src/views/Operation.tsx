@@ -1,10 +1,199 @@
+// One operation: how far it has come, what could not be done and why, and the way to end it.
+
+import { useEffect, useState } from 'preact/hooks';
+import { useAction } from '../api/action';
+import { answer, api } from '../api/client';
+import { fast, slow, useLive } from '../api/live';
+import { may } from '../api/session';
+import type { Operation } from '../api/types';
+import { filterWords, nounOf, partsOf, titleOf, wholeOf } from '../operations';
+import { AllDialog, type OperationFilter } from '../parts/Bulk';
+import { confirm } from '../parts/Confirm';
+import { CopyCurl, Id } from '../parts/CopyCurl';
+import { Facts } from '../parts/Facts';
+import { Icon } from '../parts/Icon';
+import { JsonView } from '../parts/JsonView';
+import { Answered, Panel } from '../parts/Panel';
+import { Progress } from '../parts/Progress';
+import { StateBadge } from '../parts/StateBadge';
+import { TimeLabel } from '../parts/TimeLabel';
 import { View } from '../parts/View';
+import { pathTo } from '../place';
+import { href } from '../router';
 import type { ViewParams } from '../routes';
+import { coarse } from '../time';
+import { count } from '../words';
 
 export function OperationView({ params }: ViewParams) {
+  const id = params.id ?? '';
+  const [over, setOver] = useState(false);
+  const every = over ? slow : fast;
+  const live = useLive<Operation>(
+    `operation ${id}`,
+    (signal) => answer(api.GET('/v1/operations/{id}', { params: { path: { id } }, signal })),
+    { every },
+  );
+  const op = live.data;
+  useEffect(() => setOver(op !== undefined && op.state !== 'running'), [op?.state]);
   return (
-    <View title={`Operation ${params.id}`}>
-      <p class="muted">This view is still to be built.</p>
+    <View
+      title={op ? titleOf(op) : 'Operation'}
+      badge={op && <StateBadge state={op.state} />}
+      above={[['Operations', '/operations']]}
+      about={<Id text={id} />}
+      actions={
+        <>
+          {op && <Actions op={op} />}
+          <CopyCurl path={`/v1/operations/${id}`} />
+        </>
+      }
+    >
+      {live.problem?.status === 404 && !op ? (
+        <Panel title="There is no such operation">
+          <p>{live.problem.detail || live.problem.title} Operations are kept for 30 days.</p>
+        </Panel>
+      ) : (
+        <Answered live={live} what="this operation">
+          {(o) => (
+            <>
+              <Panel title="How far it has come" live={live} every={every}>
+                <Progress label="How far it has come" parts={partsOf(o)} of={wholeOf(o)} />
+                <p role="status">{said(o)}</p>
+              </Panel>
+              <div class="columns">
+                <Panel title="Facts">
+                  <Known op={o} />
+                </Panel>
+                {(o.faults ?? []).length > 0 && (
+                  <Panel
+                    title="What could not be done"
+                    about={(o.faults ?? []).length < o.failed ? `The first ${(o.faults ?? []).length} of ${count(o.failed, 'fault')}.` : undefined}
+                  >
+                    <ul class="faults">
+                      {(o.faults ?? []).map((fault) => (
+                        <li key={fault}>
+                          <bdi>{fault}</bdi>
+                        </li>
+                      ))}
+                    </ul>
+                  </Panel>
+                )}
+              </div>
+              <details>
+                <summary>As JSON</summary>
+                <JsonView label="Operation" value={o} />
+              </details>
+            </>
+          )}
+        </Answered>
+      )}
     </View>
+  );
+}
+
+function said(op: Operation): string {
+  const noun = nounOf(op);
+  if (op.state === 'running') {
+    return op.backfill ? 'It goes on.' : `It goes on: ${count(op.matched, noun)} met so far.`;
+  }
+  if (op.state === 'cancelled') {
+    return `It was cancelled${op.cancelled_by ? ` by ${op.cancelled_by}` : ''}. What it did until then stays done.`;
+  }
+  const took = Math.max(0, Date.parse(op.updated_at) - Date.parse(op.created_at));
+  if (op.dry_run) {
+    return op.matched === 0 ? `No ${noun} matched.` : `${count(op.matched, noun)} matched. Nothing was changed.`;
+  }
+  return `It is done${took >= 1000 ? `, after ${coarse(took)}` : ''}.`;
+}
+
+function Actions({ op }: { op: Operation }) {
+  const action = useAction({ loud: true });
+  const [doing, setDoing] = useState(false);
+  if (!may('operator')) {
+    return null;
+  }
+  const cancel = async (): Promise<void> => {
+    const yes = await confirm({
+      title: 'Cancel this operation?',
+      children: (
+        <p>
+          It goes no further than the page under way. What it did stays done
+          {op.backfill ? ', and the runs that were asked for go on' : ''}.
+        </p>
+      ),
+      action: 'Cancel the operation',
+      danger: true,
+    });
+    if (yes) {
+      await action.run(
+        () => answer(api.DELETE('/v1/operations/{id}', { params: { path: { id: op.id } } })),
+        'The operation is cancelled.',
+      );
+    }
+  };
+  const filter = filterOf(op);
+  return (
+    <>
+      {op.state === 'running' && (
+        <button type="button" class="button danger" disabled={action.busy} onClick={() => void cancel()}>
+          Cancel
+        </button>
+      )}
+      {op.dry_run && op.state === 'done' && op.matched > 0 && (
+        <button type="button" class="button primary" onClick={() => setDoing(true)}>
+          <Icon name="play" /> Do it
+        </button>
+      )}
+      {doing && (
+        <AllDialog
+          chosen={{
+            action: {
+              action: op.action,
+              name: op.action.charAt(0).toUpperCase() + op.action.slice(1),
+              done: '',
+              danger: op.action === 'cancel' || op.action === 'discard',
+              about: 'It is counted anew: something may have changed since the dry run.',
+              each: () => Promise.resolve(),
+              all: () => filter,
+            },
+            keys: [],
+            filter,
+          }}
+          filter={filter}
+          one={nounOf(op)}
+          many={`${nounOf(op)}s`}
+          onClose={() => setDoing(false)}
+        />
+      )}
+    </>
+  );
+}
+
+function filterOf(op: Operation): OperationFilter {
+  return Object.fromEntries(Object.entries(op.filter).filter(([, value]) => value !== undefined && value !== '')) as OperationFilter;
+}
+
+function Known({ op }: { op: Operation }) {
+  const { filter: f, backfill: b } = op;
+  const noun = nounOf(op);
+  return (
+    <Facts
+      facts={[
+        ['Does', `${op.action}, to ${noun}s`],
+        ['Selected by', filterWords(op) || (noun === 'job' ? 'nothing: all jobs' : undefined)],
+        ['Due from', f.from && <TimeLabel at={f.from} millis />],
+        ['Due until', f.to && <TimeLabel at={f.to} millis />],
+        ['Job', b && <a href={href(pathTo('/jobs/:id', { id: b.job_name || b.job_id }))}>{b.job_name || b.job_id}</a>],
+        ['Times from', b && <TimeLabel at={b.from} />],
+        ['Times until', b && <TimeLabel at={b.to} />],
+        ['Under way at once', b && `at most ${b.max_concurrent}`],
+        ['To be known', b && (b.notes ?? []).length > 0 && (b.notes ?? []).join('; ')],
+        ['Its runs', noun !== 'job' && f.from && f.to && <a href={href('/runs', { from: f.from, to: f.to, task: f.task })}>runs that were due then</a>],
+        ['Begun', <TimeLabel key="begun" at={op.created_at} relative />],
+        ['By', op.created_by && <bdi>{op.created_by}</bdi>],
+        ['Last step', <TimeLabel key="updated" at={op.updated_at} relative />],
+        ['Cancelled', op.cancelled_at && <TimeLabel at={op.cancelled_at} relative />],
+      ]}
+    />
   );
 }

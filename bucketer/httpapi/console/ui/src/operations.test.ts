@@ -1,0 +1,66 @@
+import { describe, expect, it } from 'vitest';
+import { filterWords, nounOf, partsOf, titleOf, wholeOf, type OperationLike } from './operations';
+import { quotaWords, readQuotas } from './quotas';
+import { authWords, targetWords, workKindOf } from './target';
+
+const op = (more: Partial<OperationLike>): OperationLike => ({
+  action: 'pause',
+  state: 'running',
+  matched: 10,
+  changed: 6,
+  unchanged: 1,
+  failed: 0,
+  filter: {},
+  ...more,
+});
+
+describe('operations', () => {
+  it('are called by what they do', () => {
+    expect(titleOf(op({}))).toBe('pause jobs');
+    expect(titleOf(op({ action: 'retry', filter: { from: 'a', to: 'b' }, dry_run: true }))).toBe('Dry run: retry runs');
+    expect(titleOf(op({ action: 'discard' }))).toBe('discard dead letters');
+    expect(titleOf(op({ action: 'backfill', backfill: { job_id: '1', job_name: 'nightly', from: '', to: '' } }))).toBe('backfill nightly');
+    expect(nounOf(op({ action: 'cancel' }))).toBe('job');
+    expect(nounOf(op({ action: 'cancel', filter: { from: 'a', to: 'b' } }))).toBe('run');
+    expect(filterWords(op({ filter: { state: 'failed', task: 'x' } }))).toBe('state failed, task x');
+  });
+
+  it('say how far they have come', () => {
+    expect(wholeOf(op({}))).toBeUndefined();
+    expect(wholeOf(op({ state: 'done' }))).toBe(10);
+    expect(partsOf(op({})).map((p) => [p.name, p.n])).toEqual([
+      ['paused', 6],
+      ['under way', 0],
+      ['as they were', 1],
+      ['could not be', 0],
+    ]);
+    const backfill = op({ backfill: { job_id: '1', from: '', to: '' }, changed: 8, running: 3, failed: 1, unchanged: 0 });
+    expect(wholeOf(backfill)).toBe(10);
+    expect(partsOf(backfill).map((p) => p.n)).toEqual([4, 3, 0, 1]);
+    expect(partsOf(op({ dry_run: true }))).toEqual([{ name: 'match', n: 10, tone: 'run' }]);
+  });
+});
+
+describe('quotas', () => {
+  it('are read and told', () => {
+    expect(quotaWords({ runs_per_minute: 6000 }, 'runs_per_minute')).toBe('6,000/min');
+    expect(quotaWords({ payload_bytes_per_minute: 1 << 20 }, 'payload_bytes_per_minute')).toBe('1 MiB/min');
+    expect(quotaWords({}, 'jobs')).toBe('no bound');
+    expect(readQuotas({ jobs: '1,000', runs_per_minute: '', import_lines_per_second: 'x' })).toEqual({
+      quotas: { jobs: 1000 },
+      faults: { import_lines_per_second: 'must be a whole number, or empty for no bound' },
+    });
+  });
+});
+
+describe('targets', () => {
+  it('are told in words', () => {
+    expect(targetWords({ http: { url: 'https://x.test/' } })).toBe('POST https://x.test/');
+    expect(targetWords({ nats: { subject: 'a.b' } })).toBe('NATS a.b');
+    expect(targetWords({ script: { command: 'report', args: ['--fast'] } })).toBe('script report --fast');
+    expect(targetWords({ lambda: { function: 'f', region: 'eu-central-1' } })).toBe('Lambda f in eu-central-1');
+    expect(targetWords({})).toBe('');
+    expect(workKindOf({ nats: { subject: 'a' } })).toBe('nats');
+    expect(authWords({ http: { url: '', auth: { bearer: { secret: 's' } } } })).toBe('bearer token');
+  });
+});

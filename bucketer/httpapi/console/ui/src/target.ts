@@ -1,0 +1,49 @@
+// What a task does when it runs, in a few words. Pure.
+
+export interface WorkLike {
+  http?: { method?: string | undefined; url: string; auth?: object | undefined } | undefined;
+  nats?: { subject: string } | undefined;
+  script?: { command: string; args?: readonly string[] | null | undefined } | undefined;
+  lambda?: { function: string; region?: string | undefined } | undefined;
+}
+
+export type WorkKind = 'http' | 'nats' | 'script' | 'lambda';
+
+export const workKinds: readonly { value: WorkKind; text: string }[] = [
+  { value: 'http', text: 'HTTP call' },
+  { value: 'nats', text: 'NATS request' },
+  { value: 'script', text: 'Script of the operator’s list' },
+  { value: 'lambda', text: 'AWS Lambda function' },
+];
+
+export function workKindOf(work: WorkLike): WorkKind | undefined {
+  return workKinds.find((k) => work[k.value] !== undefined)?.value;
+}
+
+/** "POST https://example.com/hook", "NATS work.email". */
+export function targetWords(work: WorkLike): string {
+  if (work.http) {
+    return `${work.http.method ?? 'POST'} ${work.http.url}`;
+  }
+  if (work.nats) {
+    return `NATS ${work.nats.subject}`;
+  }
+  if (work.script) {
+    return ['script', work.script.command, ...(work.script.args ?? [])].join(' ');
+  }
+  return work.lambda ? `Lambda ${work.lambda.function}${work.lambda.region ? ` in ${work.lambda.region}` : ''}` : '';
+}
+
+/** How calls show who makes them, in a word; "" for not at all. */
+export function authWords(work: WorkLike): string {
+  const kind = Object.keys(work.http?.auth ?? {})[0];
+  const known: Record<string, string> = {
+    bearer: 'bearer token',
+    basic: 'user and password',
+    header: 'a header',
+    oauth2_client_credentials: 'OAuth 2 client credentials',
+    aws_sigv4: 'AWS signature',
+    mtls: 'client certificate',
+  };
+  return kind === undefined ? '' : (known[kind] ?? kind);
+}
