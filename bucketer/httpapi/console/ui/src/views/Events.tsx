@@ -1,10 +1,342 @@
+// Events: what came lately, what it started, and a try of one.
+
+import { useMemo, useState } from 'preact/hooks';
+import { useAction } from '../api/action';
+import { ask, newKey } from '../api/client';
+import { slow, steady, useLive } from '../api/live';
+import { gather, type PageLike } from '../api/pages';
+import { may } from '../api/session';
+import type { Event } from '../api/nouns';
+import type { Job, Page, Run, Workflow } from '../api/types';
+import { serverNow } from '../clock';
+import { CopyCurl, Id } from '../parts/CopyCurl';
+import { Empty } from '../parts/Empty';
+import { AreaField, TextField } from '../parts/Field';
+import { FilterBar } from '../parts/FilterBar';
+import { Icon } from '../parts/Icon';
+import { JsonView } from '../parts/JsonView';
+import { Answered, Panel } from '../parts/Panel';
+import { Refusal } from '../parts/Refusal';
+import { StateBadge } from '../parts/StateBadge';
+import { Table, type Column } from '../parts/Table';
+import { TimeLabel } from '../parts/TimeLabel';
 import { View } from '../parts/View';
+import { WindowPicker } from '../parts/WindowPicker';
+import { pathTo } from '../place';
+import { href, queryValue, setQuery } from '../router';
 import type { ViewParams } from '../routes';
+import { nameOf } from '../runs';
+import { cut, plain } from '../text';
+import { count, number } from '../words';
+import { windowOf } from '../window';
+
+/** How many are looked through, and how many are drawn. */
+const most = 3000;
+const drawn = 200;
+const hour = 3_600_000;
+const choices = {
+  spans: [
+    { value: '5m', text: 'last 5 minutes' },
+    { value: '15m', text: 'last 15 minutes' },
+    { value: '1h', text: 'last hour' },
+  ],
+  usual: '15m',
+  longest: hour,
+};
+
+/** Events that Carillon publishes itself. */
+const ofSystem = ['run.succeeded', 'run.failed', 'run.missed', 'run.late', 'dead_letter.created', 'workflow.failed', 'workflow.stuck'];
 
 export function Events(_props: ViewParams) {
+  const name = queryValue('name');
+  const ends = { from: queryValue('from'), to: queryValue('to'), last: queryValue('last') };
+  const shown = queryValue('event');
+  const listening = useListening();
+  const live = useLive<Page<Event>>(
+    `events ${name} ${JSON.stringify(ends)}`,
+    (signal) => {
+      const window = windowOf(ends, serverNow(), choices);
+      const [from, to] = [window.from.toISOString(), window.to.toISOString()];
+      return gather<Event>(
+        (cursor) => ask<PageLike<Event>>('/v1/events', { query: { limit: 500, name, from, to, cursor }, signal }),
+        '',
+        most,
+        10,
+      );
+    },
+    { every: steady, hold: shown !== '' },
+  );
+  // The API tells them as they came; a person wants the last one first.
+  const rows = useMemo(() => [...(live.data?.items ?? [])].reverse(), [live.data]);
+  const event = rows.find((e) => e.id === shown);
   return (
-    <View title="Events">
-      <p class="muted">This view is still to be built.</p>
+    <View
+      title="Events"
+      about="An event starts the jobs and workflows that run on it, and lets steps go on that wait for it."
+      actions={<CopyCurl path="/v1/events" />}
+    >
+      {may('operator') && <Publish listening={listening} />}
+      <FilterBar
+        clears={['from', 'to', 'last', 'event']}
+        filters={[
+          { kind: 'text', name: 'name', label: 'Name', main: true, placeholder: 'file.uploaded', suggestions: [...listening.map((l) => l.event)] },
+        ]}
+      >
+        <WindowPicker label="Accepted" {...choices} />
+      </FilterBar>
+      <Panel title="What came" live={live} every={steady}>
+        <Answered live={live} what="events">
+          {(page) => (
+            <>
+              <Table
+                caption="Events, the last one first"
+                columns={columns}
+                rows={rows.slice(0, drawn)}
+                rowKey={(e) => e.id}
+                rowHref={(e) => href('/events', { name, ...ends, event: e.id === shown ? null : e.id })}
+                empty={<Nothing name={name} />}
+              />
+              {rows.length > drawn && <p class="muted">The last {drawn} of {number(rows.length)} are shown.</p>}
+              {page.next_cursor && (
+                <p class="toned tone-warn">
+                  More than {number(most)} came in this window, and the latest of them are not here: take a shorter one.
+                </p>
+              )}
+            </>
+          )}
+        </Answered>
+      </Panel>
+      {shown !== '' && <One id={shown} event={event} />}
+      <Listening listening={listening} />
     </View>
+  );
+}
+
+const columns: Column<Event>[] = [
+  { head: 'Event', kind: 'main', cell: (e) => <bdi>{e.name}</bdi> },
+  { head: 'Accepted', cell: (e) => <TimeLabel at={e.accepted_at} millis relative /> },
+  {
+    head: 'Body',
+    cell: (e) =>
+      e.body === undefined ? (
+        <span class="muted">longer than 4 KiB</span>
+      ) : (
+        <code class="said">{plain(cut(JSON.stringify(e.body), 160))}</code>
+      ),
+  },
+  { head: 'Runs', cell: (e) => <a href={href('/runs', { event: e.id })}>what it started</a> },
+];
+
+function Nothing({ name }: { name: string }) {
+  return (
+    <Empty
+      title={name === '' ? 'No event came in this window' : `No event ${name} came in this window`}
+      commands={[`carillon event publish ${name || 'file.uploaded'} '{"region": "eu"}'`]}
+    >
+      <p>Take a longer window, or publish one.</p>
+    </Empty>
+  );
+}
+
+/** One event: its body, and the runs that it started. */
+function One({ id, event }: { id: string; event: Event | undefined }) {
+  const runs = useLive<PageLike<Run>>(
+    `runs of event ${id}`,
+    (signal) => ask('/v1/runs', { query: { event: id, limit: 50 }, signal }),
+    { every: steady },
+  );
+  return (
+    <Panel
+      title={event ? `The event ${event.name}` : 'The event'}
+      live={runs}
+      every={steady}
+      actions={
+        <button type="button" class="button quiet small" onClick={() => setQuery({ event: '' })}>
+          <Icon name="cross" size={14} /> Close
+        </button>
+      }
+    >
+      <p>
+        <Id text={id} />
+      </p>
+      {event?.body !== undefined && <JsonView label="Body" value={event.body} />}
+      <Answered live={runs} what="the runs of an event">
+        {(page) => (
+          <Table
+            caption="Runs that the event started"
+            columns={runColumns}
+            rows={page.items ?? []}
+            rowKey={(r) => r.id}
+            rowHref={(r) => href(r.workflow ? `/workflow-runs/${r.id}` : `/runs/${r.id}`)}
+            empty={<p class="muted">It has started nothing: no job and no workflow runs on it whose filter lets it through.</p>}
+          />
+        )}
+      </Answered>
+    </Panel>
+  );
+}
+
+const runColumns: Column<Run>[] = [
+  { head: 'Run of', kind: 'main', cell: (r) => <bdi>{nameOf(r)}</bdi> },
+  { head: 'State', cell: (r) => <StateBadge state={r.state} /> },
+  { head: 'Due', cell: (r) => <TimeLabel at={r.due_at} millis /> },
+];
+
+interface Listener {
+  event: string;
+  name: string;
+  filter: string;
+  delay: string;
+  kind: 'job' | 'workflow';
+  state: string;
+}
+
+/** The jobs and workflows that run on events, as far as a few pages of them tell. */
+function useListening(): readonly Listener[] {
+  const jobs = useLive(
+    'jobs on events',
+    (signal) => gather<Job>((cursor) => ask('/v1/jobs', { query: { limit: 500, cursor }, signal }), '', 2000, 4),
+    { every: slow },
+  );
+  const workflows = useLive(
+    'workflows on events',
+    (signal) => gather<Workflow>((cursor) => ask('/v1/workflows', { query: { limit: 500, cursor }, signal }), '', 2000, 4),
+    { every: slow },
+  );
+  return useMemo(() => {
+    const all: Listener[] = [];
+    for (const [kind, items] of [['job', jobs.data?.items], ['workflow', workflows.data?.items]] as const) {
+      for (const { on, name, state } of items ?? []) {
+        if (on && state !== 'cancelled' && state !== 'finished') {
+          all.push({ kind, name: name ?? '', state, event: on.event, filter: on.filter ?? '', delay: on.delay ?? '' });
+        }
+      }
+    }
+    return all.sort((a, b) => a.event.localeCompare(b.event) || a.name.localeCompare(b.name));
+  }, [jobs.data, workflows.data]);
+}
+
+function Listening({ listening }: { listening: readonly Listener[] }) {
+  const columnsOf: Column<Listener>[] = [
+    { head: 'Event', kind: 'main', cell: (l) => <bdi>{l.event}</bdi> },
+    {
+      head: 'Starts',
+      cell: (l) => (
+        <a href={href(l.kind === 'job' ? pathTo('/jobs/:id', { id: l.name }) : pathTo('/workflows/:name', { name: l.name }))}>
+          {l.kind} {l.name}
+        </a>
+      ),
+    },
+    { head: 'If', cell: (l) => (l.filter === '' ? <span class="muted">always</span> : <code>{l.filter}</code>) },
+    { head: 'State', cell: (l) => <StateBadge state={l.state} /> },
+  ];
+  return (
+    <Panel title="Who runs on events" about={`Steps of workflow runs wait for events besides. Carillon itself publishes ${ofSystem.join(', ')}.`}>
+      <Table
+        caption="Jobs and workflows that run on events"
+        columns={columnsOf}
+        rows={listening}
+        rowKey={(l) => `${l.kind} ${l.name}`}
+        empty={
+          <Empty
+            title="No job and no workflow runs on an event"
+            commands={["carillon job create --name on-upload --url https://example.com/hook --on file.uploaded --filter \"event.region == 'eu'\""]}
+          />
+        }
+      />
+    </Panel>
+  );
+}
+
+function Publish({ listening }: { listening: readonly Listener[] }) {
+  const [name, setName] = useState('');
+  const [text, setText] = useState('{}');
+  const [fault, setFault] = useState<string | undefined>(undefined);
+  const [key, setKey] = useState(newKey);
+  const [published, setPublished] = useState('');
+  const action = useAction();
+  const hears = listening.filter((l) => l.event === name.trim());
+  const publish = async (): Promise<void> => {
+    const body = text.trim() === '' ? 'null' : text;
+    try {
+      JSON.parse(body);
+    } catch (thrown) {
+      setFault(`It is no JSON (${thrown instanceof Error ? thrown.message : String(thrown)})`);
+      return;
+    }
+    setFault(undefined);
+    const done = await action.run(
+      () =>
+        ask<{ id: string }>(pathTo('/v1/events/:name', { name: name.trim() }), {
+          method: 'POST',
+          headers: { 'Idempotency-Key': key, 'Content-Type': 'application/json' },
+          content: body,
+        }),
+      `The event ${name.trim()} is published.`,
+    );
+    if (done) {
+      setKey(newKey());
+      setPublished(done.id);
+      setQuery({ event: done.id, from: '', to: '', cursor: '' });
+    }
+  };
+  return (
+    <details class="panel begin">
+      <summary>
+        <Icon name="plus" size={14} /> Try one: publish an event
+      </summary>
+      <form
+        class="stack"
+        onSubmit={(e) => {
+          e.preventDefault();
+          void publish();
+        }}
+      >
+        <div class="fields">
+          <TextField
+            label="Name"
+            at="path.name"
+            problem={action.problem}
+            value={name}
+            onValue={setName}
+            list="events-heard"
+            placeholder="file.uploaded"
+            help={
+              name.trim() === ''
+                ? 'A real event: what runs on it starts.'
+                : hears.length === 0
+                  ? 'No job and no workflow runs on it. A step may wait for it.'
+                  : `Starts ${count(hears.length, 'job or workflow', 'jobs and workflows')}, if their filters let it through: ${hears.map((h) => h.name).join(', ')}.`
+            }
+          />
+          <datalist id="events-heard">
+            {[...new Set(listening.map((l) => l.event))].map((event) => (
+              <option key={event} value={event} />
+            ))}
+          </datalist>
+          <AreaField
+            class="whole"
+            label="Body, JSON"
+            at="body"
+            problem={action.problem}
+            faults={fault === undefined ? [] : [fault]}
+            value={text}
+            onValue={setText}
+            rows={5}
+          />
+        </div>
+        <Refusal problem={action.problem} what="It was not published" form focus />
+        <div class="row">
+          <button type="submit" class="button primary" disabled={action.busy || name.trim() === ''}>
+            Publish it
+          </button>
+          {published !== '' && (
+            <span>
+              Published as <Id text={published} />
+            </span>
+          )}
+        </div>
+      </form>
+    </details>
   );
 }

@@ -1,10 +1,384 @@
+// Imports a file of jobs, one a line: dropped here, sent in pieces, and gone on with after a reload.
+
+import { useRef, useState } from 'preact/hooks';
+import { may, tenant } from '../api/session';
+import { localNow } from '../clock';
+import {
+  beginImport,
+  forgetImport,
+  holdImport,
+  identify,
+  importedFile,
+  importing,
+  keptImport,
+  resumeImport,
+  stopImport,
+  type Failure,
+  type Importing,
+} from '../importing';
+import { confirm } from '../parts/Confirm';
+import { Command, Empty } from '../parts/Empty';
+import { Facts } from '../parts/Facts';
+import { Icon } from '../parts/Icon';
+import { saveFile } from '../parts/JsonView';
+import { Panel } from '../parts/Panel';
+import { Progress } from '../parts/Progress';
+import { Refusal } from '../parts/Refusal';
+import { StateBadge } from '../parts/StateBadge';
+import { Table, type Column } from '../parts/Table';
 import { View } from '../parts/View';
+import { href } from '../router';
 import type { ViewParams } from '../routes';
+import { sameFile, unfit, type FileId, type Progress as Kept } from '../slices';
+import { coarse } from '../time';
+import { bytes, count, number, percent } from '../words';
 
 export function Import(_props: ViewParams) {
+  const at = importing.value;
   return (
-    <View title="Import">
-      <p class="muted">This view is still to be built.</p>
+    <View
+      title="Import"
+      about="Makes many jobs of a file: one job a line, as JSON. It is sent in pieces, and goes on while you look at other views."
+    >
+      {!may('operator') ? (
+        <p class="absent">
+          <Icon name="slash" /> Your key may not create jobs.
+        </p>
+      ) : at ? (
+        <UnderWay at={at} />
+      ) : (
+        <Pick />
+      )}
     </View>
+  );
+}
+
+interface Picked {
+  file: File;
+  id: FileId;
+  unfit: ReturnType<typeof unfit>;
+}
+
+function Pick() {
+  const [kept, setKept] = useState<Kept | undefined>(keptImport);
+  const [picked, setPicked] = useState<Picked | undefined>(undefined);
+  const [fault, setFault] = useState('');
+  const [over, setOver] = useState(false);
+  const [checkOnly, setCheckOnly] = useState(false);
+  const [addKeys, setAddKeys] = useState(true);
+  const input = useRef<HTMLInputElement>(null);
+  const take = async (file: File | undefined): Promise<void> => {
+    setFault('');
+    if (!file) {
+      return;
+    }
+    if (file.size === 0) {
+      setFault('The file is empty, or is a folder.');
+      return;
+    }
+    try {
+      const { id, begin } = await identify(file);
+      setPicked({ file, id, unfit: unfit(begin, file.name) });
+    } catch (thrown) {
+      setFault(`The file cannot be read: ${thrown instanceof Error ? thrown.message : String(thrown)}`);
+    }
+  };
+  const matches = kept !== undefined && picked !== undefined && sameFile(kept.file, picked.id);
+  const otherTenant = kept !== undefined && kept.tenant !== tenant.value;
+  const begin = (): void => {
+    if (picked) {
+      beginImport(picked.file, picked.id, { checkOnly, addKeys });
+    }
+  };
+  return (
+    <>
+      {kept && (
+        <div class="note warn">
+          <Icon name="pause" />
+          <div class="note-body">
+            <p>
+              An import of <bdi>{kept.file.name}</bdi> ({bytes(kept.file.size)}) stopped when the page was loaded anew:{' '}
+              {percent(kept.at, kept.file.size)} of it is done, {count(kept.lines, 'line')}. <strong>Pick the file again and it goes on.</strong>
+              {otherTenant && ` It was for the tenant ${kept.tenant}: switch to that first.`}
+            </p>
+            <p>
+              <button
+                type="button"
+                class="button small"
+                onClick={() => {
+                  forgetImport();
+                  setKept(undefined);
+                }}
+              >
+                Forget it
+              </button>
+            </p>
+          </div>
+        </div>
+      )}
+      <Panel title="The file">
+        <div
+          class={`drop ${over ? 'over' : ''}`}
+          onDragOver={(e) => {
+            e.preventDefault();
+            setOver(true);
+          }}
+          onDragLeave={() => setOver(false)}
+          onDrop={(e) => {
+            e.preventDefault();
+            setOver(false);
+            void take(e.dataTransfer?.files[0]);
+          }}
+        >
+          <p class="drop-title">Drop a file here</p>
+          <p class="muted">NDJSON, of any length: a million lines are no trouble.</p>
+          <label class="button">
+            <input
+              ref={input}
+              class="hidden"
+              type="file"
+              accept=".ndjson,.jsonl,.json,.txt,application/x-ndjson"
+              data-search=""
+              onChange={(e) => {
+                void take(e.currentTarget.files?.[0]);
+                e.currentTarget.value = '';
+              }}
+            />
+            Choose a file
+          </label>
+        </div>
+        {fault !== '' && (
+          <p class="field-wrong" role="alert">
+            {fault}
+          </p>
+        )}
+        {picked && (
+          <div class="stack">
+            <Facts
+              facts={[
+                ['File', <bdi key="file">{picked.file.name}</bdi>],
+                ['Size', bytes(picked.file.size)],
+                ['For the tenant', tenant.value],
+              ]}
+            />
+            {picked.unfit ? (
+              <div class="note bad" role="alert">
+                <Icon name="warning" />
+                <div class="note-body">
+                  <p>{picked.unfit.what}</p>
+                  <Command text={picked.unfit.command} />
+                </div>
+              </div>
+            ) : (
+              <>
+                {matches ? (
+                  <p role="status">
+                    <Icon name="check" size={14} /> It is the file that was begun: it goes on after line {number(kept.lines)}.
+                  </p>
+                ) : (
+                  <>
+                    {kept && <p class="toned tone-warn">It is another file than the one that was begun: that one is forgotten.</p>}
+                    <label class="check">
+                      <input type="checkbox" checked={checkOnly} onChange={(e) => setCheckOnly(e.currentTarget.checked)} />
+                      Only check the lines, and create nothing
+                    </label>
+                    <label class="check">
+                      <input type="checkbox" checked={addKeys} onChange={(e) => setAddKeys(e.currentTarget.checked)} />
+                      Give each line without a key one, so that a line that is sent twice makes one job
+                    </label>
+                    {!addKeys && (
+                      <p class="muted">
+                        Pieces are sent one by one then. If one is cut off, its lines without a key are made twice.
+                      </p>
+                    )}
+                  </>
+                )}
+                <div class="row">
+                  <button type="button" class="button primary" disabled={matches && otherTenant} onClick={begin}>
+                    {matches ? 'Go on' : checkOnly ? 'Check the file' : 'Import the file'}
+                  </button>
+                  <button type="button" class="button" onClick={() => setPicked(undefined)}>
+                    Leave it
+                  </button>
+                </div>
+              </>
+            )}
+          </div>
+        )}
+      </Panel>
+      {!picked && (
+        <Empty
+          title="What a line is"
+          commands={[
+            '{"key": "order-7", "task": "send-email", "schedule": {"at": "2026-12-01T09:00:00Z"}, "payload": {"to": "a@example.com"}}',
+            'carillon import jobs.ndjson',
+          ]}
+        >
+          <p>
+            A line is a job as POST /v1/jobs takes it, with an optional key. The program does the same from a shell, reads
+            compressed files, and goes on after any interruption.
+          </p>
+        </Empty>
+      )}
+    </>
+  );
+}
+
+const states: Record<Importing['phase'], [state: string, words: string]> = {
+  running: ['running', 'under way'],
+  waiting: ['waiting', 'waits for the node'],
+  held: ['paused', 'held'],
+  stopped: ['failed', 'stopped'],
+  done: ['done', 'done'],
+};
+
+function UnderWay({ at }: { at: Importing }) {
+  const { progress: p, phase } = at;
+  const [state, words] = states[phase];
+  const elapsed = Math.max(1, localNow.value - at.began);
+  const rate = ((p.at - at.beganAt) / elapsed) * 1000;
+  const left = rate > 0 ? ((p.file.size - p.at) / rate) * 1000 : undefined;
+  const checked = p.lines - p.failed;
+  const goesOnIn = at.goesOnAt === undefined ? 0 : Math.max(0, at.goesOnAt - localNow.value);
+  return (
+    <>
+      <Panel
+        title={`${p.checkOnly ? 'Check' : 'Import'} of ${p.file.name}`}
+        actions={
+          <>
+            {(phase === 'running' || phase === 'waiting') && (
+              <button type="button" class="button" onClick={holdImport}>
+                <Icon name="pause" /> Hold
+              </button>
+            )}
+            {(phase === 'held' || phase === 'stopped') && (
+              <button type="button" class="button primary" onClick={resumeImport}>
+                <Icon name="play" /> Go on
+              </button>
+            )}
+            {phase === 'done' ? (
+              <button type="button" class="button primary" onClick={stopImport}>
+                Import another file
+              </button>
+            ) : (
+              <button type="button" class="button danger" onClick={() => void stop()}>
+                End it here
+              </button>
+            )}
+          </>
+        }
+      >
+        <p class="row">
+          <StateBadge state={state} words={words} />
+          {phase === 'running' && left !== undefined && p.at > at.beganAt && <span class="muted">about {coarse(left)} left</span>}
+          {phase === 'waiting' && goesOnIn > 0 && <span class="muted">tries again in {coarse(goesOnIn)}</span>}
+        </p>
+        <ByteProgress at={at} />
+        <Progress
+          label="Lines"
+          of={undefined}
+          parts={
+            p.checkOnly
+              ? [
+                  { name: 'would be taken', n: checked, tone: 'good' },
+                  { name: 'failed', n: p.failed, tone: 'bad' },
+                ]
+              : [
+                  { name: 'created', n: p.created, tone: 'good' },
+                  { name: 'known before', n: p.existing, tone: 'still' },
+                  { name: 'failed', n: p.failed, tone: 'bad' },
+                ]
+          }
+        />
+        <Refusal problem={at.problem} what={phase === 'waiting' ? 'It waits' : 'It has stopped'} />
+        {at.unkept && phase !== 'done' && (
+          <p class="toned tone-warn">This browser keeps nothing: after a reload it begins anew. {p.addKeys && 'Keys make that safe.'}</p>
+        )}
+        <Facts
+          facts={[
+            ['For the tenant', p.tenant],
+            ['Lines answered', number(p.lines)],
+            ['Read', `${bytes(p.at)} of ${bytes(p.file.size)}`],
+            ['Lines without a key', p.addKeys ? 'were given one' : 'are sent as they are'],
+          ]}
+        />
+        {phase === 'done' && !p.checkOnly && p.created > 0 && (
+          <p>
+            <a href={href('/runs', { last: '15m' })}>Runs that are due about now</a> · <a href={href('/jobs')}>Jobs</a>
+          </p>
+        )}
+      </Panel>
+      {at.failures.length > 0 && <Failures at={at} />}
+    </>
+  );
+
+  async function stop(): Promise<void> {
+    const yes = await confirm({
+      title: 'End the import here?',
+      children: <p>{p.checkOnly ? 'Nothing was created.' : 'What was created stays.'} Where it was is forgotten.</p>,
+      action: 'End it',
+      danger: true,
+    });
+    if (yes) {
+      stopImport();
+    }
+  }
+}
+
+function ByteProgress({ at }: { at: Importing }) {
+  const { progress: p } = at;
+  const share = p.file.size === 0 ? 1 : p.at / p.file.size;
+  // Read out at each tenth, not at each piece.
+  const tenth = Math.floor(share * 10);
+  return (
+    <>
+      <progress max={1} value={share} aria-label="How much of the file is done" />
+      <p class="hidden" role="status">
+        {tenth * 10} per cent of the file is done
+      </p>
+    </>
+  );
+}
+
+const shownAtMost = 200;
+
+function Failures({ at }: { at: Importing }) {
+  const { failures, progress } = at;
+  const columns: Column<Failure>[] = [
+    { head: 'Line', kind: 'main', cell: (f) => number(f.number) },
+    { head: 'Status', kind: 'number', cell: (f) => (f.status === 0 ? <span class="muted">–</span> : f.status) },
+    { head: 'Why', cell: (f) => (f.why === '' ? <span class="muted">it failed before the page was loaded anew</span> : <bdi>{f.why}</bdi>) },
+  ];
+  const name = progress.file.name.replace(/\.[^.]*$/, '');
+  const saveLines = (): void => {
+    const file = importedFile();
+    if (file) {
+      // Pieces of the file itself: none of it is read into the page.
+      const parts = failures.flatMap((f) => [file.slice(f.start, f.end), '\n']);
+      saveFile(`${name}.failed.ndjson`, new Blob(parts, { type: 'application/x-ndjson' }));
+    }
+  };
+  const saveReasons = (): void => {
+    const lines = failures.map((f) => JSON.stringify({ line: f.number, status: f.status, error: f.why }) + '\n');
+    saveFile(`${name}.failed.ndjson.errors`, new Blob(lines, { type: 'application/x-ndjson' }));
+  };
+  return (
+    <Panel
+      title={`${count(failures.length, 'line')} failed`}
+      about="The others are not stopped by them. Mend the file of failed lines, and import that."
+      actions={
+        <>
+          <button type="button" class="button" onClick={saveLines}>
+            Save the failed lines
+          </button>
+          <button type="button" class="button" onClick={saveReasons}>
+            Save why
+          </button>
+        </>
+      }
+    >
+      <Table caption="Lines that failed" columns={columns} rows={failures.slice(0, shownAtMost)} rowKey={(f) => String(f.number)} />
+      {failures.length > shownAtMost && <p class="muted">The first {number(shownAtMost)} are shown; the files have all.</p>}
+    </Panel>
   );
 }
