@@ -1,10 +1,169 @@
+// Tenants: their weights and quotas, and what each did in the last hour.
+
+import { useState } from 'preact/hooks';
+import { answer, api, ask } from '../api/client';
+import type { TopList } from '../api/coming';
+import { slow, steady, useLive } from '../api/live';
+import { usePages } from '../api/pages';
+import { may, maySeeAll } from '../api/session';
+import type { Tenant } from '../api/nouns';
+import { serverNow } from '../clock';
+import { CopyCurl } from '../parts/CopyCurl';
+import { Empty } from '../parts/Empty';
+import { Field } from '../parts/Field';
+import { FilterBar } from '../parts/FilterBar';
+import { Pager } from '../parts/Pager';
+import { Answered, Missing, Panel } from '../parts/Panel';
+import { Table, type Column } from '../parts/Table';
+import { TimeLabel } from '../parts/TimeLabel';
 import { View } from '../parts/View';
+import { pathTo } from '../place';
+import { quotaWords } from '../quotas';
+import { go, href, queryValue } from '../router';
 import type { ViewParams } from '../routes';
+import { number } from '../words';
 
 export function Tenants(_props: ViewParams) {
+  const find = queryValue('find').toLowerCase();
+  const list = usePages<Tenant>(
+    'tenants',
+    (cursor, signal) =>
+      answer(api.GET('/v1/tenants', { params: { query: { limit: 200, ...(cursor === '' ? {} : { cursor }) } }, signal })),
+    { every: slow },
+  );
+  const top = useLive<TopList>(
+    maySeeAll() ? 'top tenants' : null,
+    (signal) =>
+      ask('/v1/stats/top', {
+        query: { by: 'tenant', from: new Date(serverNow() - 3_600_000).toISOString(), limit: 500, scope: 'all' },
+        signal,
+      }),
+    { every: slow },
+  );
+  const counts = new Map((top.data?.items ?? []).map((t) => [t.name, t]));
+  const columns: Column<Tenant>[] = [
+    { head: 'Tenant', kind: 'main', cell: (t) => t.name },
+    { head: 'Weight', kind: 'number', cell: (t) => (t.fault ? <span class="toned tone-bad">not understood</span> : number(t.weight)) },
+    { head: 'Jobs', kind: 'number', cell: (t) => quotaWords(t.quotas, 'jobs') },
+    { head: 'Runs asked for', kind: 'number', cell: (t) => quotaWords(t.quotas, 'runs_per_minute') },
+    { head: 'Lines of imports', kind: 'number', minor: true, cell: (t) => quotaWords(t.quotas, 'import_lines_per_second') },
+    { head: 'Payload', kind: 'number', minor: true, cell: (t) => quotaWords(t.quotas, 'payload_bytes_per_minute') },
+    {
+      head: 'Started, last hour',
+      kind: 'number',
+      cell: (t) => {
+        const n = counts.get(t.name);
+        return n ? number(n.started) : <span class="muted">–</span>;
+      },
+    },
+    {
+      head: 'Failed, last hour',
+      kind: 'number',
+      cell: (t) => {
+        const n = counts.get(t.name);
+        return n ? <span class={n.failed > 0 ? 'toned tone-bad' : undefined}>{number(n.failed)}</span> : <span class="muted">–</span>;
+      },
+    },
+    { head: 'Changed', minor: true, cell: (t) => <TimeLabel at={t.updated_at} relative /> },
+  ];
   return (
-    <View title="Tenants">
-      <p class="muted">This view is still to be built.</p>
+    <View
+      title="Tenants"
+      about="A tenant is there once it is named. Those of which nothing was stated have weight 1 and no quotas, and are not in the list."
+      actions={<CopyCurl path="/v1/tenants" />}
+    >
+      <FilterBar filters={[{ kind: 'text', name: 'find', label: 'Name', main: true, placeholder: 'billing' }]}>
+        {may('admin') && maySeeAll() && <Open />}
+      </FilterBar>
+      <Panel title="Of which something was stated" live={list} every={slow}>
+        <Answered live={list} what="tenants">
+          {(page) => (
+            <>
+              <Table
+                caption="Tenants, by name"
+                columns={columns}
+                rows={page.items.filter((t) => t.name.includes(find))}
+                rowKey={(t) => t.name}
+                rowHref={(t) => href(pathTo('/tenants/:name', { name: t.name }))}
+                empty={
+                  find !== '' ? (
+                    <Empty title="No tenant has that in its name" />
+                  ) : (
+                    <Empty title="Nothing was stated of any tenant" commands={['carillon tenant set billing --weight 2 --runs-per-minute 6000']} />
+                  )
+                }
+              />
+              <Pager list={list} one="tenant" />
+            </>
+          )}
+        </Answered>
+      </Panel>
+      {maySeeAll() && <Busiest top={top} />}
     </View>
+  );
+}
+
+/** Goes to a tenant by its name: there is nothing to create. */
+function Open() {
+  const [name, setName] = useState('');
+  return (
+    <div class="filter">
+      <Field label="Open, or begin one, by name">
+        {(input) => (
+          <span class="row nowrap-row">
+            <input
+              {...input}
+              autocomplete="off"
+              spellcheck={false}
+              value={name}
+              onInput={(e) => setName(e.currentTarget.value)}
+              onKeyDown={(e) => {
+                if (e.key === 'Enter' && name.trim() !== '') {
+                  e.preventDefault();
+                  go(pathTo('/tenants/:name', { name: name.trim() }));
+                }
+              }}
+            />
+            <button
+              type="button"
+              class="button"
+              disabled={name.trim() === ''}
+              onClick={() => go(pathTo('/tenants/:name', { name: name.trim() }))}
+            >
+              Open
+            </button>
+          </span>
+        )}
+      </Field>
+    </div>
+  );
+}
+
+function Busiest({ top }: { top: ReturnType<typeof useLive<TopList>> }) {
+  if (top.problem && !top.data) {
+    return (
+      <Panel title="The busiest of the last hour">
+        <Missing problem={top.problem} what="counts by tenant" retry={top.refresh} />
+      </Panel>
+    );
+  }
+  const columns: Column<TopList['items'][number]>[] = [
+    { head: 'Tenant', kind: 'main', cell: (t) => t.name },
+    { head: 'Started', kind: 'number', cell: (t) => number(t.started) },
+    { head: 'Failed', kind: 'number', cell: (t) => <span class={t.failed > 0 ? 'toned tone-bad' : undefined}>{number(t.failed)}</span> },
+    { head: 'Late', kind: 'number', cell: (t) => <span class={t.late > 0 ? 'toned tone-warn' : undefined}>{number(t.late)}</span> },
+    { head: 'Missed', kind: 'number', cell: (t) => number(t.missed) },
+  ];
+  return (
+    <Panel title="The busiest of the last hour" live={top} every={steady}>
+      <Table
+        caption="Tenants by what they did in the last hour"
+        columns={columns}
+        rows={(top.data?.items ?? []).slice(0, 20)}
+        rowKey={(t) => t.name}
+        rowHref={(t) => href(pathTo('/tenants/:name', { name: t.name }))}
+        empty={<p class="muted">Nothing ran in the last hour.</p>}
+      />
+    </Panel>
   );
 }
