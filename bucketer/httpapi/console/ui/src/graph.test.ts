@@ -13,7 +13,8 @@ import {
   type GraphNode,
   type Shown,
 } from './graph';
-import { pathThrough, place, placeInRanks } from './layout';
+import { place } from './dagre';
+import { isLarge, pathThrough, placeInRanks, type Link, type Sized } from './layout';
 
 const line = (n: number, prefix = 's'): GraphNode[] =>
   Array.from({ length: n }, (_, i) => ({ name: `${prefix}${i}`, after: i === 0 ? [] : [`${prefix}${i - 1}`] }));
@@ -107,13 +108,25 @@ describe('groups', () => {
     const choices = revealed(graph, noChoices, ['p50-5']);
     const drawn = shown(graph, choices);
     expect(drawn.groups.some((g) => g.id === 'p50-5')).toBe(true);
+    // The other 99 lines stay together.
+    expect(drawn.groups.length).toBeLessThan(20);
     check(nodes, drawn);
+    const rest = drawn.groups.find((g) => g.kind === 'side');
+    expect(rest?.steps).toHaveLength(990);
+    check(nodes, shown(graph, rest ? withOpen(choices, rest) : choices));
     const around = openAround(graph, choices, 'p50-5');
     expect(around?.kind).toBe('line');
     const shut = around ? withShut(choices, around) : choices;
     expect(shown(graph, shut).groups.some((g) => g.id === 'p50-5')).toBe(false);
-    expect(shown(graph, around ? withOpen(shut, around) : shut).groups.some((g) => g.id === 'p50-5')).toBe(true);
     expect(groupsAround(graph, 'p50-5').length).toBeGreaterThan(1);
+  });
+
+  it('shows a step of a long line between what is before and after it', () => {
+    const nodes = line(1000);
+    const graph = condensed(nodes);
+    const drawn = shown(graph, revealed(graph, noChoices, ['s500', 's501']));
+    expect(drawn.groups.map((g) => g.steps.length)).toEqual([500, 1, 1, 498]);
+    check(nodes, drawn);
   });
 
   it('gives groups names that no two have', () => {
@@ -153,7 +166,7 @@ describe('places', () => {
   });
 
   it('puts nothing nowhere', () => {
-    expect(place([], [], 'down')).toEqual({ nodes: new Map(), edges: [], width: 0, height: 0 });
+    expect(placeInRanks([], [], 'down')).toEqual({ nodes: new Map(), edges: [], width: 0, height: 0 });
   });
 
   // What would take dagre seconds is put in rows: else these would not end in time.
@@ -164,7 +177,8 @@ describe('places', () => {
     ['a thousand', tangle(1000)],
     ['a line of a thousand', line(1000)],
   ])('are found for %s', (_name, nodes) => {
-    const placed = place(nodes.map((n) => size(n.name)), links(nodes), 'across');
+    const [sized, between]: [Sized[], Link[]] = [nodes.map((n) => size(n.name)), links(nodes)];
+    const placed = (isLarge(sized, between) ? placeInRanks : place)(sized, between, 'across');
     expect(placed.nodes.size).toBe(nodes.length);
     expect(placed.edges).toHaveLength(links(nodes).length);
     for (const { x, y } of placed.nodes.values()) {

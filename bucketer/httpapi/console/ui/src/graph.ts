@@ -210,31 +210,65 @@ export interface Choices {
   all?: boolean | undefined;
   open: ReadonlySet<string>;
   shut: ReadonlySet<string>;
+  /** Steps that are to be seen: of large groups around them the rest stays together. */
+  seen: ReadonlySet<string>;
 }
 
-export const noChoices: Choices = { open: new Set(), shut: new Set() };
+export const noChoices: Choices = { open: new Set(), shut: new Set(), seen: new Set() };
 
 export interface Shown {
   groups: readonly Group[];
   edges: readonly { from: Group; to: Group }[];
 }
 
-function isOpen(graph: Condensed, choices: Choices, group: Group): boolean {
+/** A group of more members is opened only in part, to show a step. */
+const partFrom = 12;
+
+/** The members of a group that are drawn by themselves; undefined: it is drawn as one. */
+function partsOf(graph: Condensed, choices: Choices, group: Group): readonly Group[] | undefined {
   if (group.kind === 'step') {
-    return false;
+    return undefined;
   }
-  if (choices.open.has(group.id)) {
-    return true;
+  const shut = choices.shut.has(group.id);
+  if (choices.open.has(group.id) || (!shut && (choices.all ?? graph.opened.has(group.id)))) {
+    return group.members;
   }
-  return !choices.shut.has(group.id) && (choices.all ?? graph.opened.has(group.id));
+  const isSeen = (g: Group): boolean => g.steps.some((step) => choices.seen.has(step));
+  if (shut || !isSeen(group)) {
+    return undefined;
+  }
+  if (group.members.length <= partFrom) {
+    return group.members;
+  }
+  const parts: Group[] = [];
+  let rest: Group[] = [];
+  const close = (): void => {
+    if (rest.length > 0) {
+      parts.push(rest.length === 1 && rest[0] ? rest[0] : grouped(group.kind, rest));
+      rest = [];
+    }
+  };
+  for (const member of group.members) {
+    if (!isSeen(member)) {
+      rest.push(member);
+      continue;
+    }
+    if (group.kind === 'line') {
+      close(); // what is before it stays before it
+    }
+    parts.push(member);
+  }
+  close();
+  return parts;
 }
 
 /** What is drawn. */
 export function shown(graph: Condensed, choices: Choices): Shown {
   const groups: Group[] = [];
   const walk = (group: Group): void => {
-    if (isOpen(graph, choices, group)) {
-      group.members.forEach(walk);
+    const parts = partsOf(graph, choices, group);
+    if (parts) {
+      parts.forEach(walk);
     } else {
       groups.push(group);
     }
@@ -261,21 +295,19 @@ export function groupsAround(graph: Condensed, step: string): Group[] {
 
 /** The choices by which those steps are seen. */
 export function revealed(graph: Condensed, choices: Choices, steps: readonly string[]): Choices {
-  const open = new Set(choices.open);
   const shut = new Set(choices.shut);
   for (const step of steps) {
     for (const group of groupsAround(graph, step)) {
-      open.add(group.id);
       shut.delete(group.id);
     }
   }
-  return { ...choices, open, shut };
+  return { ...choices, shut, seen: new Set([...choices.seen, ...steps]) };
 }
 
-/** The group around those that are drawn of a step, which a person may shut; undefined if there is none. */
+/** The innermost open group around a step, which a person may shut; undefined if there is none. */
 export function openAround(graph: Condensed, choices: Choices, step: string): Group | undefined {
   return groupsAround(graph, step)
-    .filter((g) => isOpen(graph, choices, g))
+    .filter((g) => partsOf(graph, choices, g) !== undefined)
     .at(-1);
 }
 
@@ -288,7 +320,11 @@ export function withOpen(choices: Choices, group: Group): Choices {
 export function withShut(choices: Choices, group: Group): Choices {
   const open = new Set(choices.open);
   open.delete(group.id);
-  return { ...choices, open, shut: new Set(choices.shut).add(group.id) };
+  const seen = new Set(choices.seen);
+  for (const step of group.steps) {
+    seen.delete(step);
+  }
+  return { ...choices, open, shut: new Set(choices.shut).add(group.id), seen };
 }
 
 /** What a group is called: "12 steps side by side, a to l". */

@@ -1,6 +1,5 @@
-// Where each node of a graph is drawn: dagre decides. Pure.
-
-import { Graph, layout } from '@dagrejs/dagre';
+// Where each node of a graph is drawn, in plain rows: for graphs that are too large for dagre, or as
+// long as that is not there. Pure.
 
 export interface Sized {
   id: string;
@@ -29,58 +28,20 @@ export interface Placed {
 /** "across": from left to right; "down": from above to below. */
 export type Direction = 'across' | 'down';
 
-/** From so many nodes on the way that is found faster is taken, though it is not the shortest. */
-const many = 150;
 /**
  * The most nodes for dagre, which takes about half a second then. An edge counts for each rank that it
  * passes: dagre puts a node there.
  */
 const most = 700;
 
-export function place(nodes: readonly Sized[], links: readonly Link[], direction: Direction): Placed {
-  if (nodes.length === 0) {
-    return { nodes: new Map(), edges: [], width: 0, height: 0 };
-  }
+/** Whether dagre would take too long. */
+export function isLarge(nodes: readonly Sized[], links: readonly Link[]): boolean {
   const ranks = ranksOf(nodes, links);
   const passed = links.reduce((n, { from, to }) => n + (ranks.get(to) ?? 0) - (ranks.get(from) ?? 0) - 1, 0);
-  if (nodes.length + passed > most) {
-    return placeInRanks(nodes, links, direction);
-  }
-  const graph = new Graph();
-  graph.setGraph({
-    rankdir: direction === 'across' ? 'LR' : 'TB',
-    ranker: nodes.length > many ? 'longest-path' : 'network-simplex',
-    nodesep: 14,
-    edgesep: 10,
-    ranksep: direction === 'across' ? 44 : 34,
-    marginx: 12,
-    marginy: 12,
-  });
-  graph.setDefaultEdgeLabel(() => ({}));
-  for (const { id, width, height } of nodes) {
-    graph.setNode(id, { width, height });
-  }
-  for (const { from, to } of links) {
-    graph.setEdge(from, to);
-  }
-  layout(graph);
-  const { width = 0, height = 0 } = graph.graph() as { width?: number; height?: number };
-  return {
-    nodes: new Map(
-      nodes.map(({ id }) => {
-        const { x, y } = graph.node(id) as unknown as Point;
-        return [id, { x, y }];
-      }),
-    ),
-    edges: links.map(({ from, to }) => ({
-      from,
-      to,
-      points: (graph.edge(from, to) as unknown as { points?: Point[] }).points ?? [],
-    })),
-    width,
-    height,
-  };
+  return nodes.length + passed > most;
 }
+
+const nowhere: Placed = { nodes: new Map(), edges: [], width: 0, height: 0 };
 
 /** How many nodes are before each on the longest way to it. */
 function ranksOf(nodes: readonly Sized[], links: readonly Link[]): Map<string, number> {
@@ -120,6 +81,9 @@ function neighbours(links: readonly Link[], end: 'from' | 'to'): Map<string, str
 
 /** Ranks by the longest way, each in the order of the middle of what is before it. */
 export function placeInRanks(nodes: readonly Sized[], links: readonly Link[], direction: Direction): Placed {
+  if (nodes.length === 0) {
+    return nowhere;
+  }
   const ranks = ranksOf(nodes, links);
   const before = neighbours(links, 'to');
   const rows: Sized[][] = [];

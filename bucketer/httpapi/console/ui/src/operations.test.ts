@@ -16,10 +16,10 @@ const op = (more: Partial<OperationLike>): OperationLike => ({
 
 describe('operations', () => {
   it('are called by what they do', () => {
-    expect(titleOf(op({}))).toBe('pause jobs');
+    expect(titleOf(op({}))).toBe('Pause jobs');
     expect(titleOf(op({ action: 'retry', filter: { from: 'a', to: 'b' }, dry_run: true }))).toBe('Dry run: retry runs');
-    expect(titleOf(op({ action: 'discard' }))).toBe('discard dead letters');
-    expect(titleOf(op({ action: 'backfill', backfill: { job_id: '1', job_name: 'nightly', from: '', to: '' } }))).toBe('backfill nightly');
+    expect(titleOf(op({ action: 'discard' }))).toBe('Discard dead letters');
+    expect(titleOf(op({ action: 'backfill', backfill: { job_id: '1', job_name: 'nightly', from: '', to: '' } }))).toBe('Backfill nightly');
     expect(nounOf(op({ action: 'cancel' }))).toBe('job');
     expect(nounOf(op({ action: 'cancel', filter: { from: 'a', to: 'b' } }))).toBe('run');
     expect(filterWords(op({ filter: { state: 'failed', task: 'x' } }))).toBe('state failed, task x');

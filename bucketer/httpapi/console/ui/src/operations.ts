@@ -49,10 +49,11 @@ export function nounOf(op: Pick<OperationLike, 'action' | 'filter' | 'backfill'>
   return op.filter.from || op.filter.to || op.action === 'retry' ? 'run' : 'job';
 }
 
-/** What an operation is: "pause jobs", "retry runs", "backfill nightly-report". */
+/** What an operation is: "Pause jobs", "Dry run: retry runs", "Backfill nightly-report". */
 export function titleOf(op: Pick<OperationLike, 'action' | 'filter' | 'backfill' | 'dry_run'>): string {
   const what = op.backfill ? (op.backfill.job_name ?? op.backfill.job_id) : `${nounOf(op)}s`;
-  return `${op.dry_run ? 'Dry run: ' : ''}${op.action} ${what}`;
+  const words = `${op.action} ${what}`;
+  return op.dry_run ? `Dry run: ${words}` : words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 /** What it acts on, without times: "state failed, task send-email". */

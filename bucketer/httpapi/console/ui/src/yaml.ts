@@ -616,7 +616,9 @@ function isEmpty(part: Part): boolean {
 function block(part: MapPart | ListPart, indent: number): string {
   const space = ' '.repeat(indent);
   if (part.kind === 'list') {
-    return part.items.map((item) => `${space}-${below(item, indent, true)}`).join('');
+    const items = part.items.map((item) => `${space}-${below(item, indent, true)}`);
+    // What takes several lines stands apart: the steps of a workflow.
+    return items.join(indent <= 2 && items.every((item) => item.split('\n').length > 3) ? '\n' : '');
   }
   return part.entries.map((e) => `${space}${keyText(e.key)}:${below(e.value, indent, false)}`).join('');
 }
@@ -663,7 +665,10 @@ function plainText(text: string): string {
   const ascii = /^[\x20-\x7e]*$/.test(text);
   const word = /^(?:y|n|yes|no|on|off|true|false|null|~)$/i.test(text);
   const span = /^(?:\d+(?:ms|s|m|h))+$/.test(text);
-  return span || (plain && ascii && !word && !numberLike.test(text) && !/^\.+$/.test(text)) ? text : JSON.stringify(text);
+  if (span || (plain && ascii && !word && !numberLike.test(text) && !/^\.+$/.test(text))) {
+    return text;
+  }
+  return ascii && /["\\]/.test(text) && !text.includes("'") ? `'${text}'` : JSON.stringify(text);
 }
 
 function keyText(key: string): string {

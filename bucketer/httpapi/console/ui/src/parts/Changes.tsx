@@ -60,9 +60,11 @@ export function Changes({ object }: { object: string }) {
                 <p>It may be older than the log.</p>
               </Empty>
             )}
-            {page.items.map((entry) => (
-              <Change key={entry.id} entry={entry} />
-            ))}
+            <div class="changes">
+              {page.items.map((entry) => (
+                <Change key={entry.id} entry={entry} />
+              ))}
+            </div>
             <Pager list={list} one="change" />
           </>
         )}

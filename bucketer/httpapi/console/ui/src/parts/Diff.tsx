@@ -6,9 +6,10 @@ import { diffLines, folded, plain } from '../text';
 import { count } from '../words';
 import { Icon } from './Icon';
 
-export function Diff({ before, after }: { before: unknown; after: unknown }) {
+/** `whole` says that texts are what is compared, and not what was cut. */
+export function Diff({ before, after, whole = false }: { before: unknown; after: unknown; whole?: boolean }) {
   const lines = useMemo(() => folded(diffLines(sideOf(before), sideOf(after))), [before, after]);
-  const cut = [typeof before === 'string' && 'before', typeof after === 'string' && 'after'].filter(Boolean);
+  const cut = whole ? [] : [typeof before === 'string' && 'before', typeof after === 'string' && 'after'].filter(Boolean);
   if (before === undefined && after === undefined) {
     return <p class="muted">The audit log keeps nothing of what was changed.</p>;
   }

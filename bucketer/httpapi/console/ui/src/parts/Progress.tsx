@@ -9,8 +9,16 @@ export interface ProgressPart {
   tone: 'good' | 'bad' | 'run' | 'still' | 'warn';
 }
 
-/** `of` is how many there are in all; undefined: nobody knows yet. */
-export function Progress({ label, parts, of }: { label: string; parts: readonly ProgressPart[]; of: number | undefined }) {
+export interface ProgressProps {
+  label: string;
+  parts: readonly ProgressPart[];
+  /** How many there are in all; undefined: nobody knows yet. */
+  of: number | undefined;
+  /** That is an estimate. */
+  about?: boolean;
+}
+
+export function Progress({ label, parts, of, about = false }: ProgressProps) {
   const sum = parts.reduce((n, p) => n + p.n, 0);
   const whole = Math.max(of ?? sum, sum, 1);
   const told = parts.filter((p) => p.n > 0);
@@ -42,7 +50,12 @@ export function Progress({ label, parts, of }: { label: string; parts: readonly 
           </span>
         ))}
         {told.length === 0 && <span class="muted">nothing yet</span>}
-        {of !== undefined && <span class="muted">of {number(of)}</span>}
+        {of !== undefined && (
+          <span class="muted">
+            of {about ? 'about ' : ''}
+            {number(of)}
+          </span>
+        )}
       </p>
     </div>
   );

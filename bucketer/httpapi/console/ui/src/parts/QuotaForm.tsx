@@ -53,7 +53,6 @@ export function QuotaForm({ tenant }: { tenant: Tenant }) {
           <TextField
             key={name}
             label={label}
-            optional
             at={`body.quotas.${name}`}
             problem={action.problem}
             faults={faults[name] ? [faults[name]] : []}

@@ -2,7 +2,7 @@
 // what nobody owns has a lane of its own.
 
 import type { ComponentChildren } from 'preact';
-import { arcPath, behindBad, behindLate, rangesOf, toneOf, type Lane } from '../ring';
+import { arcPath, behindBad, behindLate, rangesOf, toneOf, type Arc, type Lane } from '../ring';
 import { coarse } from '../time';
 import { count, number } from '../words';
 import { Figure } from './Figure';
@@ -18,6 +18,12 @@ export interface RingProps {
 
 const outer = 150;
 const hole = 62;
+/** Of so many shards each is a piece of its own; of more, neighbours are one. */
+const singles = 256;
+
+function shardsOf(arc: Arc): Arc[] {
+  return Array.from({ length: arc.to - arc.from }, (_, i) => ({ ...arc, from: arc.from + i, to: arc.from + i + 1 }));
+}
 
 export function Ring({ lanes, shards, selected, onSelect, table }: RingProps) {
   const step = (outer - hole) / Math.max(lanes.length, 1);
@@ -50,7 +56,7 @@ export function Ring({ lanes, shards, selected, onSelect, table }: RingProps) {
             <g key={lane.owner} class={classes} onClick={() => onSelect(lane.owner === selected ? '' : lane.owner)}>
               <title>{`${lane.owner === '' ? 'No owner' : lane.owner}: ${count(lane.shards, 'shard')}\n${rangesOf(lane.arcs)}`}</title>
               <path class="ring-track" d={arcPath(0, 1, 1, from, to)} />
-              {lane.arcs.map((arc) => (
+              {(shards <= singles ? lane.arcs.flatMap(shardsOf) : lane.arcs).map((arc) => (
                 <path
                   key={arc.from}
                   class={`ring-arc tone-${lane.owner === '' ? 'bad' : toneOf(arc.behind)}`}

@@ -16,7 +16,7 @@ import {
   type Choices,
   type Group,
 } from '../graph';
-import { pathThrough, place, type Direction, type Placed } from '../layout';
+import { isLarge, pathThrough, placeInRanks, type Direction, type Placed } from '../layout';
 import { itemsDone, statesOf, stateTogether, usualWhen, whenShort, workWords, type StepRun, type StepShape } from '../steps';
 import { count, number } from '../words';
 import { Figure } from './Figure';
@@ -80,17 +80,19 @@ export function StepGraph(props: StepGraphProps) {
   }, [graph, wanted]);
 
   const drawn = useMemo(() => shown(graph, choices), [graph, choices]);
-  const placed = useMemo(
-    () =>
-      place(
-        drawn.groups.map((g) => ({ id: g.id, width, height })),
-        drawn.edges.map((e) => ({ from: e.from.id, to: e.to.id })),
-        direction,
-      ),
-    [drawn, direction],
-  );
+  const dagre = useDagre();
+  const placed = useMemo(() => {
+    const nodes = drawn.groups.map((g) => ({ id: g.id, width, height }));
+    const links = drawn.edges.map((e) => ({ from: e.from.id, to: e.to.id }));
+    if (dagre === 'loading' || nodes.length === 0) {
+      return placeInRanks([], [], direction);
+    }
+    return dagre === 'absent' || isLarge(nodes, links)
+      ? placeInRanks(nodes, links, direction)
+      : dagre.place(nodes, links, direction);
+  }, [drawn, direction, dagre]);
   const fit = boxWidth > 0 && placed.width > 0 ? (boxWidth - 2) / placed.width : 1;
-  const scale = zoom ?? Math.min(1, Math.max(fit, 0.6));
+  const scale = zoom ?? Math.min(1, Math.max(fit, direction === 'down' ? 0.6 : 0.8));
   const byName = useMemo(() => new Map(shapes.map((s) => [s.name, s])), [shapes]);
   const around = selected === '' ? undefined : openAround(graph, choices, selected);
 
@@ -193,6 +195,28 @@ export function StepGraph(props: StepGraphProps) {
       </div>
     </Figure>
   );
+}
+
+type Dagre = typeof import('../dagre');
+
+let loaded: Dagre | undefined;
+
+/** Dagre, once it is there. It is a large part of the page, and only graphs need it. */
+function useDagre(): Dagre | 'loading' | 'absent' {
+  const [state, setState] = useState<Dagre | 'loading' | 'absent'>(loaded ?? 'loading');
+  useEffect(() => {
+    if (!loaded) {
+      import('../dagre').then(
+        (dagre) => {
+          loaded = dagre;
+          setState(dagre);
+        },
+        // The node does not answer, or is of a version that has none: rows are good enough.
+        () => setState('absent'),
+      );
+    }
+  }, []);
+  return state;
 }
 
 /** Zooms by the wheel together with Control, which is what pinching is to a browser. */
@@ -341,10 +365,10 @@ function StepParts({ x, y, faint, wrong, shape, run, isRun, selected, onSelect }
         </g>
       )}
       <text class="step-name" x={look ? 32 : 14} y="20">
-        {short(shape.name, look ? 21 : 24)}
+        {short(shape.name, look ? 20 : 22)}
       </text>
       <text class="step-work" x={look ? 32 : 14} y="36">
-        {short(second, look ? 24 : 27)}
+        {short(second, look ? 23 : 26)}
       </text>
       {run?.items && <Bar parts={itemParts(run)} total={total} />}
       {tag !== '' && (
@@ -420,7 +444,7 @@ function GroupNode(
         {number(group.steps.length)} steps
       </text>
       <text class="step-work" x={look ? 32 : 14} y="36">
-        {short(second, look ? 24 : 27)}
+        {short(second, look ? 23 : 26)}
       </text>
       {runs && <Bar parts={states.filter(([state]) => state !== 'pending')} total={group.steps.length} />}
       <g class="step-open" transform={`translate(${width - 22} 8)`}>

@@ -3,6 +3,7 @@
 import { ask } from '../api/client';
 import type { MinuteList } from '../api/coming';
 import { slow, useLive } from '../api/live';
+import { asProblem, faultsAt, Problem } from '../api/problem';
 import { serverNow } from '../clock';
 import { quotaWords, type QuotasLike } from '../quotas';
 import { href } from '../router';
@@ -17,12 +18,19 @@ const minute = 60_000;
 export function Usage({ tenant, quotas }: { tenant: string; quotas: QuotasLike }) {
   const live = useLive<MinuteList>(
     `usage of ${tenant}`,
-    (signal) =>
-      ask('/v1/stats', {
-        query: { from: new Date(serverNow() - hour).toISOString(), scope: 'tenant' },
-        headers: { 'Carillon-Tenant': tenant },
-        signal,
-      }),
+    async (signal) => {
+      try {
+        return await ask('/v1/stats', {
+          query: { from: new Date(serverNow() - hour).toISOString(), scope: 'tenant' },
+          headers: { 'Carillon-Tenant': tenant },
+          signal,
+        });
+      } catch (thrown) {
+        const problem = asProblem(thrown);
+        // A node of an older version counts all tenants together.
+        throw faultsAt(problem, 'query.scope').length > 0 ? new Problem(501, '', problem.title) : thrown;
+      }
+    },
     { every: slow },
   );
   return (
@@ -34,9 +42,6 @@ export function Usage({ tenant, quotas }: { tenant: string; quotas: QuotasLike }
     >
       <Answered live={live} what="counts of one tenant">
         {(list) => {
-          if (list.scope !== undefined && list.scope !== 'tenant') {
-            return <p class="muted">This node counts all tenants together.</p>;
-          }
           const known = new Map(list.items.map((m) => [Date.parse(m.minute), m]));
           const last = Math.floor(serverNow() / minute) * minute;
           const times = Array.from({ length: 60 }, (_, i) => last - (59 - i) * minute);

@@ -110,9 +110,11 @@ export function Audit(_props: ViewParams) {
         <Answered live={list} what="the audit log" needs="It needs the role admin.">
           {(page) => (
             <>
-              {page.items.map((entry) => (
-                <Entry key={entry.id} entry={entry} />
-              ))}
+              <div class="changes">
+                {page.items.map((entry) => (
+                  <Entry key={entry.id} entry={entry} />
+                ))}
+              </div>
               {page.items.length === 0 && (
                 <Empty title={list.more ? 'Nothing matches in the part that was searched' : 'No change matches'} commands={['carillon audit --object job/']}>
                   <p>{list.more ? 'Search on with “Next page”.' : 'Take a longer window, or fewer filters.'}</p>
@@ -141,23 +143,24 @@ function objectAsked(object: string): string {
 
 function Entry({ entry }: { entry: AuditEntry }) {
   const hasSides = entry.before !== undefined || entry.after !== undefined;
-  const summary = (
-    <>
-      <TimeLabel at={entry.at} millis relative />{' '}
-      <a href={href('/audit', { actor: entry.actor, last: queryValue('last') })} title="All that they changed">
-        <bdi>{entry.actor}</bdi>
-      </a>{' '}
-      <strong>{entry.action}</strong> <Thing object={entry.object} />{' '}
-      {entry.note && <bdi class="muted">{entry.note}</bdi>}
-    </>
-  );
-  return hasSides ? (
-    <details class="revision">
-      <summary>{summary}</summary>
-      <Diff before={entry.before} after={entry.after} />
-    </details>
-  ) : (
-    <p class="revision plain">{summary}</p>
+  return (
+    <div class="revision entry">
+      <p>
+        <TimeLabel at={entry.at} millis relative />{' '}
+        <a class="underlined" href={href('/audit', { actor: entry.actor, last: queryValue('last') })} title="All that they changed">
+          <bdi>{entry.actor}</bdi>
+        </a>{' '}
+        <strong>{entry.action}</strong> <Thing object={entry.object} /> <bdi class="muted">{entry.note}</bdi>
+      </p>
+      {hasSides && (
+        <details>
+          <summary>
+            What changed<span class="hidden"> in {entry.object}</span>
+          </summary>
+          <Diff before={entry.before} after={entry.after} />
+        </details>
+      )}
+    </div>
   );
 }
 
@@ -170,7 +173,7 @@ function Thing({ object }: { object: string }) {
   }
   const [path = '', query = ''] = pattern.split('?');
   return (
-    <a href={href(pathTo(path, { id }), Object.fromEntries(new URLSearchParams(query)))}>
+    <a class="underlined" href={href(pathTo(path, { id }), Object.fromEntries(new URLSearchParams(query)))}>
       <bdi>{object}</bdi>
     </a>
   );

@@ -107,6 +107,9 @@ function Actions({ letter }: { letter: Letter }) {
 
 function Shown({ letter }: { letter: Letter }) {
   const attempts = letter.attempts ?? [];
+  // No executor runs a workflow run: its attempt stands for all that its steps did.
+  const ofWorkflow = !letter.task && letter.job_name && attempts.length > 0 && attempts.every((a) => !a.executor);
+  const name = letter.job_name || letter.job_id;
   return (
     <>
       {letter.fault && (
@@ -142,7 +145,9 @@ function Shown({ letter }: { letter: Letter }) {
           <Facts
             facts={[
               ['Task', letter.task && <a href={href(pathTo('/tasks/:name', { name: letter.task }))}>{letter.task}</a>],
-              ['Job', <a key="job" href={href(pathTo('/jobs/:id', { id: letter.job_name || letter.job_id }))}>{letter.job_name || letter.job_id}</a>],
+              ofWorkflow
+                ? ['Workflow', <a key="job" href={href(pathTo('/workflows/:name', { name }))}>{name}</a>]
+                : ['Job', <a key="job" href={href(pathTo('/jobs/:id', { id: name }))}>{name}</a>],
               ['Due', <TimeLabel key="due" at={letter.due_at} millis relative />],
               ['First start', <TimeLabel key="start" at={letter.started_at} millis />],
               ['Failed', <TimeLabel key="failed" at={letter.failed_at} millis relative />],
@@ -176,5 +181,5 @@ const columns: Column<Attempt>[] = [
   },
   { head: 'Status', kind: 'number', cell: (a) => a.status_code ?? <span class="muted">–</span> },
   { head: 'Executor', minor: true, cell: (a) => a.executor ?? '' },
-  { head: 'Error', cell: (a) => <bdi class="said">{a.error}</bdi> },
+  { head: 'Error', cell: (a) => a.error && <bdi class="said">{a.error}</bdi> },
 ];

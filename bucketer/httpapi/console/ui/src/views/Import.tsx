@@ -1,6 +1,6 @@
 // Imports a file of jobs, one a line: dropped here, sent in pieces, and gone on with after a reload.
 
-import { useRef, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import { may, tenant } from '../api/session';
 import { localNow } from '../clock';
 import {
@@ -273,10 +273,11 @@ function UnderWay({ at }: { at: Importing }) {
           {phase === 'running' && left !== undefined && p.at > at.beganAt && <span class="muted">about {coarse(left)} left</span>}
           {phase === 'waiting' && goesOnIn > 0 && <span class="muted">tries again in {coarse(goesOnIn)}</span>}
         </p>
-        <ByteProgress at={at} />
+        <Tenths at={at} />
         <Progress
           label="Lines"
-          of={undefined}
+          of={expected(p)}
+          about={p.at < p.file.size}
           parts={
             p.checkOnly
               ? [
@@ -325,30 +326,42 @@ function UnderWay({ at }: { at: Importing }) {
   }
 }
 
-function ByteProgress({ at }: { at: Importing }) {
+/** How many lines there are, blank ones left out, as far as can be told by what was read. */
+function expected(p: Kept): number | undefined {
+  const told = p.checkOnly ? p.lines : p.created + p.existing + p.failed;
+  if (p.at === 0) {
+    return undefined;
+  }
+  const whole = (told / p.at) * p.file.size;
+  return p.at >= p.file.size ? told : Number(whole.toPrecision(2));
+}
+
+/** Reads out each tenth of the file, and not each piece. */
+function Tenths({ at }: { at: Importing }) {
   const { progress: p } = at;
-  const share = p.file.size === 0 ? 1 : p.at / p.file.size;
-  // Read out at each tenth, not at each piece.
-  const tenth = Math.floor(share * 10);
+  const tenth = p.file.size === 0 ? 10 : Math.floor((p.at / p.file.size) * 10);
   return (
-    <>
-      <progress max={1} value={share} aria-label="How much of the file is done" />
-      <p class="hidden" role="status">
-        {tenth * 10} per cent of the file is done
-      </p>
-    </>
+    <p class="hidden" role="status">
+      {tenth * 10} per cent of the file is done
+    </p>
   );
 }
 
 const shownAtMost = 200;
+/** Said of a line that failed before the page was loaded anew: what was wrong with it is kept nowhere. */
+const forgotten = 'it failed before the page was loaded anew';
 
 function Failures({ at }: { at: Importing }) {
   const { failures, progress } = at;
   const columns: Column<Failure>[] = [
     { head: 'Line', kind: 'main', cell: (f) => number(f.number) },
     { head: 'Status', kind: 'number', cell: (f) => (f.status === 0 ? <span class="muted">–</span> : f.status) },
-    { head: 'Why', cell: (f) => (f.why === '' ? <span class="muted">it failed before the page was loaded anew</span> : <bdi>{f.why}</bdi>) },
+    { head: 'Why', cell: (f) => (f.why === '' ? <span class="muted">{forgotten}</span> : <bdi>{f.why}</bdi>) },
   ];
+  const rows = useMemo(
+    () => failures.slice(0, shownAtMost).sort((a, b) => a.number - b.number),
+    [failures.length > shownAtMost ? shownAtMost : failures.length],
+  );
   const name = progress.file.name.replace(/\.[^.]*$/, '');
   const saveLines = (): void => {
     const file = importedFile();
@@ -359,7 +372,7 @@ function Failures({ at }: { at: Importing }) {
     }
   };
   const saveReasons = (): void => {
-    const lines = failures.map((f) => JSON.stringify({ line: f.number, status: f.status, error: f.why }) + '\n');
+    const lines = failures.map((f) => JSON.stringify({ line: f.number, status: f.status, error: f.why || forgotten }) + '\n');
     saveFile(`${name}.failed.ndjson.errors`, new Blob(lines, { type: 'application/x-ndjson' }));
   };
   return (
@@ -377,7 +390,7 @@ function Failures({ at }: { at: Importing }) {
         </>
       }
     >
-      <Table caption="Lines that failed" columns={columns} rows={failures.slice(0, shownAtMost)} rowKey={(f) => String(f.number)} />
+      <Table caption="Lines that failed" columns={columns} rows={rows} rowKey={(f) => String(f.number)} />
       {failures.length > shownAtMost && <p class="muted">The first {number(shownAtMost)} are shown; the files have all.</p>}
     </Panel>
   );

@@ -179,7 +179,7 @@ function Known({ op }: { op: Operation }) {
   return (
     <Facts
       facts={[
-        ['Does', `${op.action}, to ${noun}s`],
+        ['Does', b ? 'runs each time of the schedule in a stretch again' : `${op.action}, to ${noun}s`],
         ['Selected by', filterWords(op) || (noun === 'job' ? 'nothing: all jobs' : undefined)],
         ['Due from', f.from && <TimeLabel at={f.from} millis />],
         ['Due until', f.to && <TimeLabel at={f.to} millis />],

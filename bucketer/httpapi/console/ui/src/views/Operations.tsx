@@ -83,7 +83,13 @@ export function Operations(_props: ViewParams) {
 const columns: Column<Operation>[] = [
   { head: 'Operation', kind: 'main', cell: (op) => <bdi>{titleOf(op)}</bdi> },
   { head: 'State', cell: (op) => <StateBadge state={op.state} /> },
-  { head: 'On', cell: (op) => <bdi class="said">{filterWords(op) || (nounOf(op) === 'job' ? 'all jobs' : '')}</bdi> },
+  {
+    head: 'On',
+    cell: (op) => {
+      const words = filterWords(op) || (nounOf(op) === 'job' ? 'all jobs' : '');
+      return words && <bdi class="said">{words}</bdi>;
+    },
+  },
   {
     head: 'Come so far',
     cell: (op) => ((op.state as string) === 'unknown' ? '' : <Progress label={`How far ${titleOf(op)} has come`} parts={partsOf(op)} of={wholeOf(op)} />),

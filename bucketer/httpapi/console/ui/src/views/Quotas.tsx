@@ -23,7 +23,7 @@ interface Row {
 
 const columns: Column<Row>[] = [
   { head: 'What', kind: 'main', cell: (r) => r.name },
-  { head: 'Bound', cell: (r) => r.value },
+  { head: 'Bound', kind: 'number', cell: (r) => r.value },
   { head: 'To be known', cell: (r) => <span class="muted">{r.about}</span> },
 ];
 

@@ -143,7 +143,7 @@ function Editor({ name: fixed, first }: { name?: string; first: JsonObject }) {
   };
   return (
     <form
-      class="stack"
+      class="stack narrow-form"
       noValidate
       onSubmit={(e) => {
         e.preventDefault();
@@ -154,7 +154,7 @@ function Editor({ name: fixed, first }: { name?: string; first: JsonObject }) {
     >
       <Refusal problem={action.problem} what={fixed === undefined ? 'The task was not created' : 'The task was not changed'} form focus />
       {fixed === undefined && (
-        <Panel title="Name">
+        <Panel title="What it is called">
           <div class="fields">
             <TextField
               label="Name"
@@ -208,44 +208,88 @@ function mayReplace(name: string): Promise<boolean> {
   });
 }
 
-function Fields({ form }: { form: Form }) {
-  return (
-    <>
-      <Panel title="What it does">
-        <Target form={form} />
-      </Panel>
-      <Panel title="Time-out and retries">
-        <div class="fields">
-          <SpanField form={form} path="timeout" label="Time-out of an attempt" placeholder="30s" />
-          <NumberField form={form} path="retry.max_attempts" label="Attempts at most" placeholder="5" />
-          <SpanField form={form} path="retry.initial" label="First pause" placeholder="1s" />
-          <NumberField form={form} path="retry.factor" label="Each pause is longer by" placeholder="2" />
-          <SpanField form={form} path="retry.max" label="Longest pause" placeholder="10m" />
-          <Choice form={form} path="retry.jitter" label="Pauses" usual="full" options={[['full', 'drawn at random below that'], ['none', 'as stated']]} />
-          <Choice
-            form={form}
-            path="guarantee"
-            label="Guarantee"
-            usual="at_least_once"
-            options={['at_least_once', 'at_most_once', 'effectively_once'].map((v) => [v, v.replaceAll('_', ' ')])}
-          />
-        </div>
-      </Panel>
-      <Panel title="How much of it, in the whole cluster">
-        <div class="fields">
-          <Text form={form} path="rate" label="Starts" optional placeholder="100/s" help="Such as 100/s, 10/m or 1000/h. Empty: no bound." />
-          <NumberField form={form} path="max_concurrent" label="Runs at once, at most" placeholder="any number" />
-        </div>
-      </Panel>
-      <Panel title="For people, and for payloads">
-        <div class="fields">
-          <Text form={form} path="description" label="What it is for" optional class="whole" />
-          <JsonField form={form} path="payload_schema" label="Schema of payloads, JSON" help="A JSON Schema 2020-12. A job whose payload does not fit is refused." placeholder='{"type": "object", "required": ["to"]}' />
-        </div>
-      </Panel>
-    </>
-  );
+/** A field of the form: where its value stands in the body, and how it is typed. */
+interface Spec {
+  path: string;
+  label: string;
+  kind?: 'span' | 'number' | 'lines' | 'pairs' | 'json';
+  /** Chosen instead of typed. The first is what holds if nothing is said. */
+  options?: readonly (string | readonly [value: string, text: string])[];
+  placeholder?: string;
+  help?: string;
+  /** It stays in the body when it is empty. */
+  needed?: boolean;
+  class?: string;
 }
+
+const targets: Record<WorkKind, readonly Spec[]> = {
+  http: [
+    { path: 'http.method', label: 'Method', options: ['POST', 'GET', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'] },
+    { path: 'http.url', label: 'URL', needed: true, class: 'wide', placeholder: 'https://example.com/hook' },
+    { path: 'http.body', label: 'Body', options: [['payload', 'the payload'], 'none'] },
+    { path: 'http.signing_key', label: 'Signed with the key', placeholder: 'default', help: 'Empty: the one called default, if there is one.' },
+    { path: 'http.headers', label: 'Headers', kind: 'pairs', class: 'whole', help: 'One a line: name: value. Secrets belong below.' },
+    {
+      path: 'http.auth',
+      label: 'How calls show who makes them, JSON',
+      kind: 'json',
+      class: 'whole',
+      placeholder: '{"bearer": {"secret": "orders-token"}}',
+      help: 'One of bearer, basic, header, oauth2_client_credentials, aws_sigv4 and mtls. It names secrets, and never holds one.',
+    },
+  ],
+  nats: [{ path: 'nats.subject', label: 'Subject', needed: true, placeholder: 'work.email' }],
+  script: [
+    { path: 'script.command', label: 'Command', needed: true, help: 'A name in the operator’s list.' },
+    { path: 'script.args', label: 'Arguments', kind: 'lines', help: 'One a line.' },
+  ],
+  lambda: [
+    { path: 'lambda.function', label: 'Function', needed: true, help: 'Name or ARN.' },
+    { path: 'lambda.region', label: 'Region', needed: true, placeholder: 'eu-central-1' },
+    { path: 'lambda.credentials', label: 'Credentials', needed: true, help: 'The name of a secret.' },
+    { path: 'lambda.invocation', label: 'Invoked', options: [['sync', 'and waited for'], ['async', 'without waiting for it']] },
+  ],
+};
+
+const panels: readonly (readonly [title: string, fields: readonly Spec[]])[] = [
+  [
+    'Time-out and retries',
+    [
+      { path: 'timeout', label: 'Time-out of an attempt', kind: 'span', placeholder: '30s' },
+      { path: 'retry.max_attempts', label: 'Attempts at most', kind: 'number', placeholder: '5' },
+      { path: 'retry.initial', label: 'First pause', kind: 'span', placeholder: '1s' },
+      { path: 'retry.factor', label: 'Each pause is longer by', kind: 'number', placeholder: '2' },
+      { path: 'retry.max', label: 'Longest pause', kind: 'span', placeholder: '10m' },
+      { path: 'retry.jitter', label: 'Pauses', options: [['full', 'drawn at random below that'], ['none', 'as stated']] },
+      {
+        path: 'guarantee',
+        label: 'Guarantee',
+        options: [['at_least_once', 'at least once'], ['at_most_once', 'at most once'], ['effectively_once', 'effectively once']],
+      },
+    ],
+  ],
+  [
+    'How much of it, in the whole cluster',
+    [
+      { path: 'rate', label: 'Starts', placeholder: 'any number', help: 'Such as 100/s, 10/m or 1000/h.' },
+      { path: 'max_concurrent', label: 'Runs at once, at most', kind: 'number', placeholder: 'any number' },
+    ],
+  ],
+  [
+    'For people, and for payloads',
+    [
+      { path: 'description', label: 'What it is for', class: 'whole' },
+      {
+        path: 'payload_schema',
+        label: 'Schema of payloads, JSON',
+        kind: 'json',
+        class: 'whole',
+        placeholder: '{"type": "object", "required": ["to"]}',
+        help: 'A JSON Schema 2020-12. A job whose payload does not fit is refused.',
+      },
+    ],
+  ],
+];
 
 const begins: Record<WorkKind, Json> = {
   http: { url: '' },
@@ -254,7 +298,7 @@ const begins: Record<WorkKind, Json> = {
   lambda: { function: '', region: '', credentials: '' },
 };
 
-function Target({ form }: { form: Form }) {
+function Fields({ form }: { form: Form }) {
   const { body } = form;
   const kind = workKindOf(body as WorkLike) ?? 'http';
   const choose = (next: WorkKind): void => {
@@ -262,193 +306,109 @@ function Target({ form }: { form: Form }) {
     form.replace({ ...rest, [next]: begins[next] });
   };
   return (
-    <div class="fields">
-      <SelectField class="whole" label="It is" value={kind} onValue={(v) => choose(v as WorkKind)} options={workKinds} />
-      {kind === 'http' && (
-        <>
-          <Choice
-            form={form}
-            path="http.method"
-            label="Method"
-            usual="POST"
-            options={['POST', 'GET', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'].map((v) => [v, v])}
-          />
-          <Text form={form} path="http.url" label="URL" placeholder="https://example.com/hook" />
-          <Choice form={form} path="http.body" label="Body" usual="payload" options={[['payload', 'the payload'], ['none', 'none']]} />
-          <Text form={form} path="http.signing_key" label="Signed with the key" optional placeholder="default" help="One of the signing keys. Empty: the one called default, if there is one." />
-          <Headers form={form} />
-          <JsonField
-            form={form}
-            path="http.auth"
-            label="How calls show who makes them, JSON"
-            placeholder='{"bearer": {"secret": "orders-token"}}'
-            help="One of bearer, basic, header, oauth2_client_credentials, aws_sigv4 and mtls. It names secrets, and never holds one."
-          />
-        </>
-      )}
-      {kind === 'nats' && <Text form={form} path="nats.subject" label="Subject" placeholder="work.email" />}
-      {kind === 'script' && (
-        <>
-          <Text form={form} path="script.command" label="Command" help="A name in the operator’s list." />
-          <AreaField
-            label="Arguments"
-            optional
-            at="body.script.args"
-            problem={form.problem}
-            rows={3}
-            value={((valueAt(body, 'script.args') as string[] | undefined) ?? []).join('\n')}
-            onValue={(v) => form.set('script.args', v === '' ? undefined : v.split('\n'))}
-            help="One a line."
-          />
-        </>
-      )}
-      {kind === 'lambda' && (
-        <>
-          <Text form={form} path="lambda.function" label="Function" help="Name or ARN." />
-          <Text form={form} path="lambda.region" label="Region" placeholder="eu-central-1" />
-          <Text form={form} path="lambda.credentials" label="Credentials" help="The name of a secret." />
-          <Choice form={form} path="lambda.invocation" label="Invoked" usual="sync" options={[['sync', 'and waited for'], ['async', 'without waiting for it']]} />
-        </>
-      )}
-    </div>
+    <>
+      <Panel title="What it does">
+        <div class="fields">
+          <SelectField class="whole" label="It is" value={kind} onValue={(v) => choose(v as WorkKind)} options={workKinds} />
+          {targets[kind].map((spec) => (
+            <One key={spec.path} form={form} spec={spec} />
+          ))}
+        </div>
+      </Panel>
+      {panels.map(([title, fields]) => (
+        <Panel key={title} title={title}>
+          <div class="fields">
+            {fields.map((spec) => (
+              <One key={spec.path} form={form} spec={spec} />
+            ))}
+          </div>
+        </Panel>
+      ))}
+    </>
   );
 }
 
-function Text(props: {
-  form: Form;
-  path: string;
-  label: string;
-  optional?: boolean;
-  placeholder?: string;
-  help?: string;
-  class?: string;
-}) {
-  const { form, path, optional = false, ...field } = props;
-  return (
-    <TextField
-      {...field}
-      optional={optional}
-      at={`body.${path}`}
-      problem={form.problem}
-      value={form.text(path)}
-      onValue={(v) => form.set(path, v === '' && optional ? undefined : v)}
-    />
-  );
+/** What a field shows of a value. */
+function shownOf(value: Json | undefined, kind: Spec['kind']): string {
+  if (value === undefined || value === null) {
+    return '';
+  }
+  switch (kind) {
+    case 'lines':
+      return (value as string[]).join('\n');
+    case 'pairs':
+      return writePairs(value, ': ');
+    case 'json':
+      return JSON.stringify(value, null, 2);
+    default:
+      return String(value);
+  }
 }
 
-function Choice(props: {
-  form: Form;
-  path: string;
-  label: string;
-  usual: string;
-  options: readonly (readonly string[])[];
-}) {
-  const { form, path, label, usual, options } = props;
-  return (
-    <SelectField
-      label={label}
-      at={`body.${path}`}
-      problem={form.problem}
-      value={form.text(path) || usual}
-      onValue={(v) => form.set(path, v === usual ? undefined : v)}
-      options={options.map(([value = '', text = '']) => ({ value, text }))}
-    />
-  );
+/** What was typed as a value; a fault keeps it out of the body. */
+function valueOf(text: string, spec: Spec): { value?: Json | undefined; fault?: string } {
+  if (text.trim() === '' && !spec.needed) {
+    return {};
+  }
+  switch (spec.kind) {
+    case 'span':
+      return parseSpan(text) === undefined ? { value: text, fault: 'is no span such as 30s, 15m or 1h30m' } : { value: text.trim() };
+    case 'number':
+      return { value: Number(text) };
+    case 'lines':
+      return { value: text.split('\n') };
+    case 'pairs': {
+      const { pairs, faults } = readPairs(text, ':');
+      return faults.length > 0 ? { fault: faults.join(', ') } : { value: pairs };
+    }
+    case 'json':
+      try {
+        return { value: JSON.parse(text) as Json };
+      } catch (thrown) {
+        return { fault: `is no JSON (${(thrown as Error).message})` };
+      }
+    default:
+      return { value: text };
+  }
 }
 
-function SpanField({ form, path, label, placeholder }: { form: Form; path: string; label: string; placeholder: string }) {
-  const value = form.text(path);
-  const faults = value !== '' && parseSpan(value) === undefined ? ['is no span such as 30s, 15m or 1h30m'] : [];
-  return (
-    <TextField
-      label={label}
-      at={`body.${path}`}
-      problem={form.problem}
-      faults={faults}
-      value={value}
-      placeholder={placeholder}
-      onValue={(v) => form.set(path, v.trim() === '' ? undefined : v.trim())}
-    />
-  );
-}
-
-function NumberField({ form, path, label, placeholder }: { form: Form; path: string; label: string; placeholder: string }) {
-  return (
-    <TextField
-      label={label}
-      type="number"
-      at={`body.${path}`}
-      problem={form.problem}
-      value={form.text(path)}
-      placeholder={placeholder}
-      onValue={(v) => form.set(path, v === '' ? undefined : Number(v))}
-    />
-  );
-}
-
-function Headers({ form }: { form: Form }) {
-  const path = 'http.headers';
-  const [text, setText] = useState(() => writePairs(valueAt(form.body, path), ': '));
-  const [faults, setFaults] = useState<readonly string[]>([]);
-  useEffect(() => () => form.wrong(path, undefined), []);
-  return (
-    <AreaField
-      class="whole"
-      label="Headers"
-      optional
-      at={`body.${path}`}
-      problem={form.problem}
-      faults={faults}
-      rows={3}
-      value={text}
-      help="One a line: name: value. Secrets belong below."
-      onValue={(value) => {
-        setText(value);
-        const found = readPairs(value, ':');
-        setFaults(found.faults);
-        form.wrong(path, found.faults.length === 0 ? undefined : `headers: ${found.faults.join(', ')}`);
-        form.set(path, Object.keys(found.pairs).length === 0 ? undefined : found.pairs);
-      }}
-    />
-  );
-}
-
-function JsonField(props: { form: Form; path: string; label: string; help: string; placeholder: string }) {
-  const { form, path, label, help, placeholder } = props;
-  const [text, setText] = useState(() => {
-    const value = valueAt(form.body, path);
-    return value === undefined ? '' : JSON.stringify(value, null, 2);
-  });
+function One({ form, spec }: { form: Form; spec: Spec }) {
+  const { path, label, kind, options, placeholder, help } = spec;
+  const stated = valueAt(form.body, path);
+  const [text, setText] = useState(() => shownOf(stated, kind));
   const [fault, setFault] = useState<string | undefined>(undefined);
   useEffect(() => () => form.wrong(path, undefined), []);
-  return (
-    <AreaField
-      class="whole"
-      label={label}
-      optional
-      at={`body.${path}`}
-      problem={form.problem}
-      faults={fault === undefined ? [] : [fault]}
-      rows={4}
-      value={text}
-      placeholder={placeholder}
-      help={help}
-      onValue={(value) => {
-        setText(value);
-        let said: string | undefined;
-        if (value.trim() === '') {
-          form.set(path, undefined);
-        } else {
-          try {
-            form.set(path, JSON.parse(value) as Json);
-          } catch (thrown) {
-            said = `it is no JSON (${thrown instanceof Error ? thrown.message : String(thrown)})`;
-          }
-        }
-        setFault(said);
-        form.wrong(path, said && `${path}: ${said}`);
-      }}
-    />
+  const common = {
+    label,
+    at: `body.${path}`,
+    problem: form.problem,
+    faults: fault === undefined ? [] : [fault],
+    ...(spec.class === undefined ? {} : { class: spec.class }),
+    ...(help === undefined ? {} : { help }),
+    ...(placeholder === undefined ? {} : { placeholder }),
+  };
+  if (options) {
+    const all = options.map((o) => (typeof o === 'string' ? { value: o, text: o } : { value: o[0], text: o[1] }));
+    return (
+      <SelectField
+        {...common}
+        value={(stated as string | undefined) ?? all[0]?.value ?? ''}
+        onValue={(v) => form.set(path, v === all[0]?.value ? undefined : v)}
+        options={all}
+      />
+    );
+  }
+  const type = (typed: string): void => {
+    setText(typed);
+    const read = valueOf(typed, spec);
+    setFault(read.fault);
+    form.wrong(path, read.fault && `${label}: ${read.fault}`);
+    form.set(path, read.value);
+  };
+  return kind === 'lines' || kind === 'pairs' || kind === 'json' ? (
+    <AreaField {...common} rows={kind === 'json' ? 4 : 3} value={text} onValue={type} />
+  ) : (
+    <TextField {...common} type={kind === 'number' ? 'number' : 'text'} value={text} onValue={type} />
   );
 }
 

@@ -117,7 +117,7 @@ const columns: Column<Task>[] = [
   { head: 'Attempts', kind: 'number', cell: (t) => t.retry?.max_attempts ?? '' },
   { head: 'Rate', kind: 'number', cell: (t) => t.rate ?? <span class="muted">–</span> },
   { head: 'At once', kind: 'number', cell: (t) => (t.max_concurrent ? number(t.max_concurrent) : <span class="muted">–</span>) },
-  { head: 'What it is for', minor: true, cell: (t) => <bdi class="said">{t.description}</bdi> },
+  { head: 'What it is for', minor: true, cell: (t) => t.description && <bdi class="said">{t.description}</bdi> },
 ];
 
 function Nothing({ filtered }: { filtered: boolean }) {

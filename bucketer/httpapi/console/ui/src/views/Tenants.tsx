@@ -108,7 +108,7 @@ function Open() {
   const [name, setName] = useState('');
   return (
     <div class="filter">
-      <Field label="Open, or begin one, by name">
+      <Field label="Any, by its name">
         {(input) => (
           <span class="row nowrap-row">
             <input

@@ -436,7 +436,10 @@ function runColumns(workflow: Workflow): Column<Run>[] {
     {
       head: 'What is known',
       minor: true,
-      cell: (r) => <bdi class="said">{r.missed?.reason ?? r.cancel_reason ?? lastAttempt(r)?.error ?? ''}</bdi>,
+      cell: (r) => {
+        const text = r.missed?.reason ?? r.cancel_reason ?? lastAttempt(r)?.error;
+        return text && <bdi class="said">{text}</bdi>;
+      },
     },
   ];
 }

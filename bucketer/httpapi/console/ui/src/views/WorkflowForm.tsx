@@ -409,7 +409,7 @@ function Conflict(props: {
   return (
     <Dialog title="Somebody changed it meanwhile" wide onClose={onClose}>
       <p>Nothing of yours is lost. What was changed since you began to edit:</p>
-      <Diff before={base} after={theirs.text} />
+      <Diff before={base} after={theirs.text} whole />
       <div class="dialog-actions">
         <button type="button" class="button" onClick={onClose}>
           Back to the text

@@ -22,7 +22,7 @@ import { JsonView, TextView } from '../parts/JsonView';
 import { Answered, Missing, Panel } from '../parts/Panel';
 import { Progress, type ProgressPart } from '../parts/Progress';
 import { Refusal } from '../parts/Refusal';
-import { StateBadge, lookOf } from '../parts/StateBadge';
+import { StateBadge } from '../parts/StateBadge';
 import { ShapeFacts, stepHref } from '../parts/StepFacts';
 import { StepGraph } from '../parts/StepGraph';
 import { Table, type Column } from '../parts/Table';
@@ -477,7 +477,7 @@ function StepTable({ steps, shapes }: { steps: readonly RunStep[]; shapes: reado
     { head: 'Took', kind: 'number', cell: (s) => <Took step={s} /> },
     { head: 'Attempts', kind: 'number', minor: true, cell: (s) => s.attempts ?? 0 },
     { head: 'Does', minor: true, cell: (s) => <bdi>{workWords(byName.get(s.name) ?? { kind: '', what: '' })}</bdi> },
-    { head: 'Why', cell: (s) => <bdi class="said">{reasonWords(s)}</bdi> },
+    { head: 'Why', cell: (s) => reasonWords(s) && <bdi class="said">{reasonWords(s)}</bdi> },
   ];
   return (
     <Table
@@ -671,7 +671,6 @@ function RunFacts({ run }: { run: Run }) {
         ['Repeats', run.origin && <a href={href(`/workflow-runs/${run.origin}`)}>{run.origin}</a>],
         ['A step of', run.workflow_run_id && <a href={href(`/workflow-runs/${run.workflow_run_id}`, { step: run.step })}>{run.step}</a>],
         ['Priority', run.priority],
-        ['State', <span key="state" class={`tone-${lookOf(run.state).tone}`}>{run.state}</span>],
       ]}
     />
   );
