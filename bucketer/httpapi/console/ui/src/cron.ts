@@ -165,15 +165,13 @@ function weekDay(element: string, place: Place): string | undefined {
 }
 
 function joined(words: readonly string[]): string {
-  return words.length < 2
-    ? words.join('')
-    : `${words.slice(0, -1).join(', ')} and ${words[words.length - 1]}`;
+  return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words[words.length - 1]}`;
 }
 
 /** "1, 2 and 9", "Monday to Friday", "0, 5, 10 … 55". */
 function listed(members: readonly number[], name: (n: number) => string): string {
   const words: string[] = [];
-  for (let i = 0; i < members.length; ) {
+  for (let i = 0; i < members.length;) {
     const at = (k: number): number => members[k] ?? 0;
     let step = 1;
     let n = 1;

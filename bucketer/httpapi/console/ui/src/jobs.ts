@@ -3,24 +3,13 @@
 import type { Job } from './api/types';
 import type { Json, JsonObject } from './merge';
 import { isObject } from './merge';
+import { targetWords, type WorkLike } from './target';
 
 export const jobStates = ['active', 'paused', 'finished', 'cancelled'] as const;
 
 /** What a job does: "task send-email", "POST https://example.com/hook". */
-export function workWords(job: Pick<Job, 'task' | 'http' | 'nats' | 'script' | 'lambda'>): string {
-  if (job.task) {
-    return `task ${job.task}`;
-  }
-  if (job.http) {
-    return `${job.http.method ?? 'POST'} ${job.http.url}`;
-  }
-  if (job.nats) {
-    return `NATS ${job.nats.subject}`;
-  }
-  if (job.script) {
-    return `script ${job.script.command}`;
-  }
-  return job.lambda ? `Lambda ${job.lambda.function}` : '–';
+export function workWords(job: WorkLike & { task?: string | undefined }): string {
+  return job.task ? `task ${job.task}` : targetWords(job) || '–';
 }
 
 /** The name of a job, or its id where it has none. */
@@ -168,7 +157,9 @@ export function whyNot({ at, job, named, runs }: WhyNotFacts): string[] {
     out.push(`The job is ${job.state} now.`);
   }
   if (before(job.updated_at)) {
-    out.push('The job was changed, paused or resumed since: it may have been otherwise then. Its revisions say how it was.');
+    out.push(
+      'The job was changed, paused or resumed since: it may have been otherwise then. Its revisions say how it was.',
+    );
   }
   if (out.length === 0) {
     out.push(

@@ -38,7 +38,7 @@ export const keyWords: readonly KeyWord[] = [
 ];
 
 /** How long the second key of two may take, in ms. */
-const chord = 1500;
+const chord = 2000;
 let gAt = 0;
 
 function typing(target: EventTarget | null): boolean {
@@ -108,7 +108,7 @@ function step(by: number): boolean {
   const all = rows();
   const at = all.findIndex((row) => row.contains(document.activeElement));
   const next = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + by, 0), all.length - 1)];
-  const target = next?.querySelector<HTMLElement>('a.row-link, a, button, input');
+  const target = next?.querySelector<HTMLElement>('a.row-link') ?? next?.querySelector<HTMLElement>('a, button, input');
   target?.scrollIntoView({ block: 'nearest' });
   return focusOn(target);
 }

@@ -2,8 +2,14 @@
 
 /** A class as the API tells it: starts that were at most so late, and later than the class before. */
 export interface LatenessClass {
-  up_to_ms: number;
+  /** Absent: there is no bound, so that they were later than all other classes say. */
+  up_to_ms?: number;
   count: number;
+}
+
+/** Where a class ends, in ms. */
+function endOf(c: LatenessClass): number {
+  return c.up_to_ms ?? Infinity;
 }
 
 /** A start that is later than this counts as late. */
@@ -51,7 +57,7 @@ export function bandOf(ms: number): number {
 export function spread(classes: readonly LatenessClass[]): number[] {
   const counts = bands.map(() => 0);
   for (const c of classes) {
-    const i = bandOf(c.up_to_ms);
+    const i = bandOf(endOf(c));
     counts[i] = (counts[i] ?? 0) + c.count;
   }
   return counts;
@@ -66,12 +72,10 @@ export function merge(many: Iterable<readonly LatenessClass[]>): LatenessClass[]
   const sums = new Map<number, number>();
   for (const classes of many) {
     for (const c of classes) {
-      sums.set(c.up_to_ms, (sums.get(c.up_to_ms) ?? 0) + c.count);
+      sums.set(endOf(c), (sums.get(endOf(c)) ?? 0) + c.count);
     }
   }
-  return [...sums]
-    .map(([up_to_ms, count]) => ({ up_to_ms, count }))
-    .sort((a, b) => a.up_to_ms - b.up_to_ms);
+  return [...sums].map(([up_to_ms, count]) => ({ up_to_ms, count })).sort((a, b) => endOf(a) - endOf(b));
 }
 
 export function total(classes: readonly LatenessClass[]): number {
@@ -85,10 +89,10 @@ export function rank(classes: readonly LatenessClass[], q: number): number | und
     return undefined;
   }
   let wanted = Math.max(1, Math.ceil(q * all));
-  for (const c of [...classes].sort((a, b) => a.up_to_ms - b.up_to_ms)) {
+  for (const c of [...classes].sort((a, b) => endOf(a) - endOf(b))) {
     wanted -= c.count;
     if (wanted <= 0) {
-      return c.up_to_ms;
+      return endOf(c);
     }
   }
   return undefined;
@@ -96,5 +100,5 @@ export function rank(classes: readonly LatenessClass[], q: number): number | und
 
 /** How many starts were late. */
 export function lateCount(classes: readonly LatenessClass[], from: number = lateFromMs): number {
-  return classes.reduce((sum, c) => (c.up_to_ms > from ? sum + c.count : sum), 0);
+  return classes.reduce((sum, c) => (endOf(c) > from ? sum + c.count : sum), 0);
 }

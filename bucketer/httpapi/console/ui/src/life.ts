@@ -77,7 +77,11 @@ export function lifeOf(run: Run, now: number): Life {
     if (attempts.length === 0 && finished > due) {
       stretches.push({ kind: 'wait', from: due, to: finished, open: false });
     }
-    moments.push({ at: finished, words: `the run ${run.state === 'missed' ? 'was given up: missed' : run.state}`, tone: run.state });
+    moments.push({
+      at: finished,
+      words: `the run ${run.state === 'missed' ? 'was given up: missed' : run.state}`,
+      tone: run.state,
+    });
   }
   moments.sort((a, b) => a.at - b.at);
   const ends = [...stretches.flatMap((s) => [s.from, s.to]), ...moments.map((m) => m.at)];

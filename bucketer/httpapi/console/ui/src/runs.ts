@@ -62,7 +62,9 @@ export function whyItWaits(run: Run, now: number): Wait | undefined {
   if (run.waiting) {
     const why = whyOf(run.waiting.reason);
     const text =
-      why.word === 'jobs' ? `It runs after jobs that have not ended:${run.waiting.reason.split(':').slice(2).join(':')}` : why.meaning;
+      why.word === 'jobs'
+        ? `It runs after jobs that have not ended:${run.waiting.reason.split(':').slice(2).join(':')}`
+        : why.meaning;
     return { text, word: why.word, since: run.waiting.since, until: run.deferred_until };
   }
   if (run.state === 'retrying') {
@@ -75,7 +77,11 @@ export function whyItWaits(run: Run, now: number): Wait | undefined {
       return { text: 'It is not due yet.', word: 'due', until: run.due_at };
     }
     if (now - due > 3000) {
-      return { text: `It has been due for ${spanText(now - due)}, and no executor has begun it.`, word: 'late', since: run.due_at };
+      return {
+        text: `It has been due for ${spanText(now - due)}, and no executor has begun it.`,
+        word: 'late',
+        since: run.due_at,
+      };
     }
     return { text: 'It is due, and on its way to an executor.', word: 'due', since: run.due_at };
   }

@@ -7,8 +7,9 @@ describe('plain', () => {
     expect(plain('a\u202eb\u0000\u200b')).toBe('a\\u202eb\\u0000\\u200b');
   });
   it('leaves letters, emoji and lines alone', () => {
-    const text = 'שלום\n\t<b>👩‍🚀</b>'.replace('\u200d', '');
+    const text = 'שלום\n\t<b>👩‍🚀 👩🏽‍🚀 ❤️‍🔥</b>';
     expect(plain(text)).toBe(text);
+    expect(plain('a\u200db')).toBe('a\\u200db');
   });
 });
 

@@ -1,7 +1,8 @@
 // Texts of others, made safe to look at. Pure.
 
 /** Characters that are not seen, or that turn the direction of what follows. */
-const unseen = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const unseen =
+  /(?<![\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f])\u200d|[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;
 
 /** Shows unseen characters as \u202e, so that a text cannot look like another one. */
 export function plain(text: string): string {
@@ -52,7 +53,10 @@ export function diffLines(before: string, after: string): DiffLine[] {
   const a = before === '' ? [] : before.split('\n');
   const b = after === '' ? [] : after.split('\n');
   if (a.length * b.length > 4_000_000) {
-    return [...a.map((text) => ({ kind: 'gone' as const, text })), ...b.map((text) => ({ kind: 'new' as const, text }))];
+    return [
+      ...a.map((text) => ({ kind: 'gone' as const, text })),
+      ...b.map((text) => ({ kind: 'new' as const, text })),
+    ];
   }
   // lengths[i][j]: of the longest common part of a from i on and b from j on
   const lengths = Array.from({ length: a.length + 1 }, () => new Uint32Array(b.length + 1));

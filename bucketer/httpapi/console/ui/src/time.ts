@@ -194,6 +194,9 @@ export function coarse(ms: number): string {
 /** A measured span: "0.4 ms", "12 ms", "1.23 s", "2 min 5 s". */
 export function spanText(ms: number): string {
   const size = Math.abs(ms);
+  if (size === Infinity) {
+    return 'over 5 min';
+  }
   const sign = ms < 0 ? '−' : '';
   if (size < 1) {
     return size === 0 ? '0 ms' : `${sign}${size.toPrecision(1)} ms`;
@@ -216,7 +219,7 @@ export function spanText(ms: number): string {
 const goUnits: Record<string, number> = {
   ns: 1e-6,
   us: 1e-3,
-  'µs': 1e-3,
+  µs: 1e-3,
   ms: 1,
   s: 1000,
   m: 60_000,

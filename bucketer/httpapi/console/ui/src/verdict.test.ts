@@ -14,6 +14,7 @@ function minute(before: number, more: Partial<MinuteCounts> = {}, late: [upTo: n
     failed: 0,
     missed: 0,
     retried: 0,
+    late: late.reduce((sum, [upTo, n]) => (upTo > 1000 ? sum + n : sum), 0),
     lateness: { p50_ms: 2, p99_ms: 5, max_ms: 5, classes: late.map(([up_to_ms, count]) => ({ up_to_ms, count })) },
     ...more,
   };

@@ -1,7 +1,7 @@
 // Whether everything is on time, and if not, why: the sentence that the overview begins with. Pure.
 
-import type { ClusterHealth, MemberHealth, MinuteCounts } from './api/coming';
-import { lateCount, merge, rank } from './lateness';
+import type { MinuteCounts } from './api/coming';
+import { lateCount, merge, rank, type LatenessClass } from './lateness';
 import type { Query } from './place';
 import { coarse, spanText } from './time';
 import { count, number, percent } from './words';
@@ -24,9 +24,27 @@ export interface Verdict {
   reasons: Reason[];
 }
 
+/** A node as far as the verdict goes. */
+export interface SeenMember {
+  name: string;
+  ready?: boolean;
+  unhealthy?: boolean;
+  checks?: readonly { name: string; ok: boolean; message?: string }[] | null;
+  slots?: { total: number; used: number; waiting?: number };
+}
+
+/** Cassandra or NATS, as far as the verdict goes. */
+export interface SeenServers {
+  ok: boolean;
+  message?: string | undefined;
+  hosts?: readonly { name: string; up: boolean }[] | null | undefined;
+}
+
 /** A cluster as far as the verdict goes. */
-export interface SeenCluster extends ClusterHealth {
-  members?: readonly (MemberHealth & { name: string; unhealthy?: boolean })[] | null;
+export interface SeenCluster {
+  store?: SeenServers | undefined;
+  queue?: SeenServers | undefined;
+  members?: readonly SeenMember[] | null;
   shards?: readonly { shard: number; owner?: string; behind_seconds: number }[] | null;
 }
 
@@ -57,9 +75,21 @@ export interface Sums {
   p99: number | undefined;
 }
 
+/** The classes of a minute; of one that tells none, those that its ranks leave possible. */
+function classesOf({ lateness, started }: MinuteCounts): readonly LatenessClass[] {
+  if (!lateness || lateness.classes) {
+    return lateness?.classes ?? [];
+  }
+  const last = Math.ceil(started / 100);
+  return [
+    { up_to_ms: lateness.p50_ms, count: started - last },
+    { up_to_ms: lateness.p99_ms, count: last },
+  ];
+}
+
 /** The sums of minutes, and the ranks of lateness of all their starts. */
 export function sumOf(minutes: readonly MinuteCounts[]): Sums {
-  const classes = merge(minutes.map((m) => m.lateness?.classes ?? []));
+  const classes = merge(minutes.map(classesOf));
   const sums: Sums = {
     due: 0,
     started: 0,
@@ -67,7 +97,7 @@ export function sumOf(minutes: readonly MinuteCounts[]): Sums {
     failed: 0,
     missed: 0,
     retried: 0,
-    late: lateCount(classes),
+    late: 0,
     p50: rank(classes, 0.5),
     p99: rank(classes, 0.99),
   };
@@ -78,6 +108,7 @@ export function sumOf(minutes: readonly MinuteCounts[]): Sums {
     sums.failed += m.failed;
     sums.missed += m.missed;
     sums.retried += m.retried;
+    sums.late += m.late ?? lateCount(m.lateness?.classes ?? []);
   }
   return sums;
 }
@@ -111,7 +142,8 @@ export function verdictOf({ minutes, cluster, now }: Seen): Verdict {
   if (!minutes) {
     return {
       tone: reasons.some((r) => r.tone === 'bad') ? 'bad' : reasons.length > 0 ? 'warn' : 'still',
-      headline: reasons.length > 0 ? 'Something is wrong with the cluster' : 'It is not known whether everything is on time',
+      headline:
+        reasons.length > 0 ? 'Something is wrong with the cluster' : 'It is not known whether everything is on time',
       detail: 'There are no counts of what was started.',
       reasons,
     };
@@ -154,7 +186,12 @@ export function verdictOf({ minutes, cluster, now }: Seen): Verdict {
     s.started === 0
       ? `Nothing was started in the last ${recentMinutes} minutes.`
       : `${count(s.started, 'run')} started in the last ${recentMinutes} minutes${ranks(s)}.`;
-  return { tone: bad ? 'bad' : all.length > 0 ? 'warn' : s.started === 0 ? 'still' : 'good', headline: headlineOf(s, share, all), detail, reasons: all };
+  return {
+    tone: bad ? 'bad' : all.length > 0 ? 'warn' : s.started === 0 ? 'still' : 'good',
+    headline: headlineOf(s, share, all),
+    detail,
+    reasons: all,
+  };
 }
 
 function ranks(s: Sums): string {
@@ -188,7 +225,11 @@ function clusterReasons(cluster: SeenCluster): Reason[] {
     ['NATS', cluster.queue],
   ] as const) {
     if (health && !health.ok) {
-      reasons.push({ tone: 'bad', text: `${name} is not well${health.message ? `: ${health.message}` : '.'}`, link: look });
+      reasons.push({
+        tone: 'bad',
+        text: `${name} is not well${health.message ? `: ${health.message}` : '.'}`,
+        link: look,
+      });
       continue;
     }
     const down = health?.hosts?.filter((h) => !h.up) ?? [];

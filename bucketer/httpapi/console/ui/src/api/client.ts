@@ -2,7 +2,7 @@
 // clock, and of the person's session.
 
 import { computed, signal } from '@preact/signals';
-import createClient from 'openapi-fetch';
+import type { Client } from 'openapi-fetch';
 import { place } from '../router';
 import { Problem, problemOf, type Fault } from './problem';
 import type { paths } from './schema';
@@ -72,19 +72,45 @@ const patience = 20_000;
 /** What a stranger in between (a proxy, a captive portal) may answer instead of the node. */
 const strange = new Set([502, 503, 504]);
 
+/** How often a change that has a key is sent before the person is told that it failed. */
+const sends = 3;
+/** How long to wait before a change is sent again, unless the answer says it, in ms. */
+const resendAfter = 1500;
+
 /**
  * Sends a request as fetch does. It adds the tenant, bounds the time, and notes trouble. It throws a
- * Problem if no answer comes.
+ * Problem if no answer comes. A change with an idempotency key is sent again while the node cannot say
+ * that it is durable: it is the same change.
  */
 export function send(request: Request): Promise<Response> {
   return sendWithin(request, patience);
 }
 
 async function sendWithin(request: Request, ms: number): Promise<Response> {
-  const path = new URL(request.url).pathname;
   if (chosenTenant.peek() !== '' && !request.headers.has('Carillon-Tenant')) {
     request.headers.set('Carillon-Tenant', chosenTenant.peek());
   }
+  const tries = request.headers.has('Idempotency-Key') ? sends : 1;
+  for (let n = 1; n < tries; n++) {
+    let wait = resendAfter;
+    try {
+      const response = await sendOnce(request.clone(), ms);
+      if (!strange.has(response.status)) {
+        return response;
+      }
+      wait = Math.min(Number(response.headers.get('Retry-After') ?? '0') * 1000 || resendAfter, 10_000);
+    } catch (thrown) {
+      if (request.signal.aborted) {
+        throw thrown;
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, wait));
+  }
+  return sendOnce(request, ms);
+}
+
+async function sendOnce(request: Request, ms: number): Promise<Response> {
+  const path = new URL(request.url).pathname;
   const late = AbortSignal.timeout(ms);
   let response: Response;
   try {
@@ -107,35 +133,88 @@ async function sendWithin(request: Request, ms: number): Promise<Response> {
   return response;
 }
 
+/** The JSON of an answer; undefined if it is none. It throws if the answer breaks off. */
 async function bodyOf(response: Response): Promise<unknown> {
+  const text = await response.text();
   try {
-    return await response.json();
+    return JSON.parse(text) as unknown;
   } catch {
     return undefined;
   }
 }
 
-/** Every request of the document, typed: api.GET('/v1/runs/{id}', {params: {path: {id}}}). */
-export const api = createClient<paths>({ baseUrl: apiBase, fetch: send, credentials: 'same-origin' });
+const methods = ['GET', 'PUT', 'POST', 'PATCH', 'DELETE'] as const;
+
+/** What the document says may be asked. Only its types are openapi-fetch's. */
+type Api = Pick<Client<paths>, (typeof methods)[number]>;
+
+/** What stands in a typed request. */
+interface TypedRequest {
+  params?: {
+    path?: Record<string, string | number>;
+    query?: PlainRequest['query'];
+    header?: Record<string, string>;
+  };
+  body?: unknown;
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
+}
+
+async function asked(
+  method: string,
+  path: string,
+  { params, body, headers, signal }: TypedRequest,
+): Promise<Sent<unknown>> {
+  const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params?.path?.[name] ?? ''));
+  const response = await askFor(filled, {
+    method,
+    query: params?.query,
+    headers: { ...params?.header, ...headers },
+    body,
+    signal,
+  });
+  return { data: await jsonOf(response), response };
+}
+
+/**
+ * Every request of the document, typed: api.GET('/v1/runs/{id}', {params: {path: {id}}}). It throws a
+ * Problem if it is refused.
+ */
+export const api = Object.fromEntries(
+  methods.map((method) => [method, (path: string, request: TypedRequest = {}) => asked(method, path, request)]),
+) as unknown as Api;
 
 interface Sent<T> {
   data?: T;
-  error?: unknown;
   response: Response;
 }
 
-/** Returns what a request was answered with, or throws a Problem. */
+/** Returns what a typed request was answered with. */
 export async function answer<T>(sent: Promise<Sent<T>>): Promise<T> {
-  return (await answerWithHeaders(sent)).data;
+  return (await sent).data as T;
 }
 
 /** Like answer, with the headers of the answer: its ETag. */
 export async function answerWithHeaders<T>(sent: Promise<Sent<T>>): Promise<{ data: T; headers: Headers }> {
-  const { data, error, response } = await sent;
-  if (!response.ok) {
-    throw refusal(response, error);
-  }
+  const { data, response } = await sent;
   return { data: data as T, headers: response.headers };
+}
+
+/** The JSON of an answer that is a success; undefined if there is none in it. */
+async function jsonOf(response: Response): Promise<unknown> {
+  if (response.status === 204) {
+    return undefined;
+  }
+  const body = await bodyOf(response);
+  if (body === undefined) {
+    throw new Problem(
+      response.status,
+      'strange',
+      'The answer is none of Carillon',
+      'Something between this page and the node answered instead.',
+    );
+  }
+  return body;
 }
 
 function refusal(response: Response, body: unknown): Problem {
@@ -149,7 +228,7 @@ function refusal(response: Response, body: unknown): Problem {
 /** What a request may hold that the document does not describe. */
 export interface PlainRequest {
   method?: string;
-  query?: Record<string, string | number | boolean | readonly string[] | undefined>;
+  query?: Record<string, string | number | boolean | readonly string[] | undefined> | undefined;
   headers?: Record<string, string>;
   /** Sent as JSON. */
   body?: unknown;
@@ -165,20 +244,7 @@ export interface PlainRequest {
  * throws a Problem. The caller states the type; nothing checks it.
  */
 export async function ask<T>(path: string, options: PlainRequest = {}): Promise<T> {
-  const response = await askFor(path, options);
-  if (response.status === 204) {
-    return undefined as T;
-  }
-  const body = await bodyOf(response);
-  if (body === undefined) {
-    throw new Problem(
-      response.status,
-      'strange',
-      'The answer is none of Carillon',
-      'Something between this page and the node answered instead.',
-    );
-  }
-  return body as T;
+  return (await jsonOf(await askFor(path, options))) as T;
 }
 
 /** Like ask, for answers that are no JSON. */

@@ -3,8 +3,8 @@
 
 import { useMemo } from 'preact/hooks';
 import { serverNow } from '../clock';
-import { ask, chosenTenant } from './client';
-import type { MinuteCounts, MinuteList } from './coming';
+import { answer, api, chosenTenant } from './client';
+import type { MinuteCounts } from './coming';
 import { fast, slow, useLive, type Live } from './live';
 import { maySeeAll } from './session';
 
@@ -18,7 +18,7 @@ export function scopeOf(): 'all' | 'tenant' {
 }
 
 /** What is asked for beside a window. */
-export function scopeQuery(): Record<string, string> {
+export function scopeQuery(): { scope?: 'tenant' } {
   // Keys of a tenant need not ask: they get their own.
   return maySeeAll() && chosenTenant.value !== '' ? { scope: 'tenant' } : {};
 }
@@ -26,8 +26,7 @@ export function scopeQuery(): Record<string, string> {
 async function minutesOf(span: number, signal: AbortSignal): Promise<MinuteCounts[]> {
   const to = Math.floor(serverNow() / minute) * minute + minute;
   const query = { from: new Date(to - span * minute).toISOString(), to: new Date(to).toISOString(), ...scopeQuery() };
-  const list = await ask<MinuteList>('/v1/stats', { query, signal });
-  return list.items;
+  return (await answer(api.GET('/v1/stats', { params: { query }, signal }))).items;
 }
 
 /** The counts of the last so many minutes (at most 1440), with the one under way. */

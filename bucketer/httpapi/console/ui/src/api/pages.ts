@@ -6,7 +6,7 @@ import { say } from '../parts/Toasts';
 import { useLive, type Live, type LiveOptions } from './live';
 import type { Page } from './types';
 
-export interface Paged<T> extends Live<Page<T>> {
+export interface Paged<T, P extends Page<T> = Page<T>> extends Live<P> {
   items: readonly T[];
   /** Whether this is the first page. */
   first: boolean;
@@ -20,18 +20,18 @@ export interface Paged<T> extends Live<Page<T>> {
  * A list whose cursor stands in the address as ?cursor=. The fetcher gets it ("" for the first page).
  * A cursor that is not good any more (another node, a restart) begins the list anew, and says so.
  */
-export function usePages<T>(
+export function usePages<T, P extends Page<T> = Page<T>>(
   key: string | null,
-  fetcher: (cursor: string, signal: AbortSignal) => Promise<PageLike<T>>,
+  fetcher: (cursor: string, signal: AbortSignal) => Promise<Omit<P, 'items'> & PageLike<T>>,
   options: LiveOptions & { name?: string } = {},
-): Paged<T> {
+): Paged<T, P> {
   const name = options.name ?? 'cursor';
   const cursor = queryValue(name);
-  const live = useLive<Page<T>>(
+  const live = useLive<P>(
     key === null ? null : `${key} ${cursor}`,
     async (signal) => {
       const page = await fetcher(cursor, signal);
-      return { items: page.items ?? [], next_cursor: page.next_cursor };
+      return { ...page, items: page.items ?? [] } as unknown as P;
     },
     options,
   );
@@ -90,4 +90,3 @@ export async function gather<T>(
 export function restart(changes: Record<string, string | readonly string[]>): void {
   setQuery({ ...changes, cursor: '' });
 }
-

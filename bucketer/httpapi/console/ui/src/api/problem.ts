@@ -92,7 +92,15 @@ export function asProblem(thrown: unknown): Problem {
   if (thrown instanceof Problem) {
     return thrown;
   }
-  return new Problem(0, 'page', 'Something went wrong in this page', thrown instanceof Error ? thrown.message : String(thrown));
+  if (thrown instanceof TypeError || thrown instanceof DOMException) {
+    return new Problem(0, 'unreachable', 'The answer of the node broke off', thrown.message);
+  }
+  return new Problem(
+    0,
+    'page',
+    'Something went wrong in this page',
+    thrown instanceof Error ? thrown.message : String(thrown),
+  );
 }
 
 /** Reports whether whatever was thrown only says that nobody waits for the answer any more. */
@@ -109,6 +117,8 @@ export function faultsAt(problem: Problem | undefined, location: string, below =
     return [];
   }
   return problem.faults.filter(
-    (f) => f.location === location || (below && (f.location.startsWith(location + '.') || f.location.startsWith(location + '['))),
+    (f) =>
+      f.location === location ||
+      (below && (f.location.startsWith(location + '.') || f.location.startsWith(location + '['))),
   );
 }

@@ -494,7 +494,13 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * The operations and backfills of the tenant, newest first, of the last 30 days
+         * @description With a state, an answer may hold fewer items than limit, even none, and still have next_cursor.
+         *
+         *     Who may: any key of the role viewer or above.
+         */
+        get: operations["list-operations"];
         put?: never;
         /**
          * Do one thing to everything that matches, in the background
@@ -544,7 +550,9 @@ export interface paths {
         };
         /**
          * Runs of a window of due times, in order. An answer may hold fewer items than limit, even none, and still have next_cursor
-         * @description Who may: any key of the role viewer or above.
+         * @description A list is asked for in one of four ways: from and to, with any filters; key, and at where the key is that of an import's line with an instant: the run that it made; event: the runs that it started; workflow_run: the runs of its steps, with an item of a step with for_each as a run of its own. A page walks a bounded part of the window, so a filter that matches rarely gives empty pages with next_cursor. Payloads are not searched.
+         *
+         *     Who may: any key of the role viewer or above.
          */
         get: operations["list-runs"];
         put?: never;
@@ -767,6 +775,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Log a browser in: an API key becomes a cookie
+         * @description The cookie __Host-carillon holds the key, sealed by the node, for 12 hours. It counts where a request has no header Authorization, on every node with the same api.cursor_key. A key that is revoked ends its sessions within 10 s. Browsers keep the cookie only over TLS or from the machine itself: else it is 422. It needs no key but the one in the body.
+         */
+        post: operations["create-session"];
+        /**
+         * Log a browser out: the cookie is removed
+         * @description The key stays good: revoke it to end all its sessions. It needs no key.
+         */
+        delete: operations["delete-session"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/signing-keys": {
         parameters: {
             query?: never;
@@ -844,11 +876,55 @@ export interface paths {
         };
         /**
          * What the cluster did, minute by minute
-         * @description Of all tenants together. Each node writes its counts when a minute has ended, so the last one may be missing or incomplete. Kept for 14 days.
+         * @description Of all tenants together, or of one. The minute under way is the last item: it is asked of all nodes. A run of one tenant counts as started once that is recorded: up to two seconds later than of all together. Minutes in which nothing was counted are left out. Kept for 14 days.
+         *
+         *     Who may: any key of the role viewer or above.
+         */
+        get: operations["get-stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/stats/top": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What became of runs by tenant, task, job or host
+         * @description Which tenant is busy, which job fails, which host is slow: the counts of a stretch of time by name, with the minute under way. Each node keeps the names of a minute that weigh most; runs that failed, were missed or late weigh more than others. Kept for 14 days.
+         *
+         *     Who may: any key of the role viewer or above.
+         */
+        get: operations["get-stats-top"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/stats/upcoming": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * About how many runs are due in each coming minute
+         * @description An estimate: the rows of two shards of each minute are counted in the background, every 30 s while somebody asks (minutes that are more than an hour ahead more seldom), and stand for all shards. Of a recurring job only its next run is in it: later ones are no rows yet. Retries and deferred starts count, and so do runs that were cancelled.
          *
          *     Who may: any key of the role viewer or above, of the tenant system.
          */
-        get: operations["get-stats"];
+        get: operations["get-stats-upcoming"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1014,6 +1090,26 @@ export interface paths {
          *     Who may: any key of the role admin, of the tenant system.
          */
         put: operations["put-tenant"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/whoami": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who asks, what they may do, and how the node stands
+         * @description Who may: any key of the role viewer or above.
+         */
+        get: operations["whoami"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -1371,6 +1467,13 @@ export interface components {
             /** @description Name of the secret that holds the token of the header Authorization: Bearer */
             secret: string;
         };
+        Check: {
+            /** @description What is wrong; or what its operator should know although it is well */
+            message?: string;
+            /** @example store */
+            name: string;
+            ok: boolean;
+        };
         ClientCredentials: {
             /** @description At most 255 bytes */
             client_id: string;
@@ -1388,13 +1491,150 @@ export interface components {
              */
             token_url: string;
         };
+        /**
+         * @example {
+         *       "as_of": "2026-11-22T01:00:00.000Z",
+         *       "members": [
+         *         {
+         *           "address": "10.0.0.1:7946",
+         *           "api": "http://10.0.0.1:8080",
+         *           "checks": [
+         *             {
+         *               "name": "store",
+         *               "ok": true
+         *             },
+         *             {
+         *               "name": "queue",
+         *               "ok": true
+         *             },
+         *             {
+         *               "name": "ring",
+         *               "ok": true
+         *             },
+         *             {
+         *               "message": "unchecked: no other host has a clock to compare with",
+         *               "name": "clock",
+         *               "ok": true
+         *             },
+         *             {
+         *               "name": "process",
+         *               "ok": true
+         *             },
+         *             {
+         *               "name": "settings",
+         *               "ok": true
+         *             }
+         *           ],
+         *           "name": "node-1",
+         *           "ready": true,
+         *           "roles": [
+         *             "bucketer",
+         *             "dispatcher",
+         *             "executor"
+         *           ],
+         *           "slots": {
+         *             "total": 1000,
+         *             "used": 212,
+         *             "waiting": 0
+         *           },
+         *           "started_at": "2026-11-20T08:12:44.120Z",
+         *           "version": "v1.4.0"
+         *         },
+         *         {
+         *           "address": "10.0.0.2:7946",
+         *           "api": "http://10.0.0.2:8080",
+         *           "checks": [
+         *             {
+         *               "message": "no answer within 1s: it is frozen, cut off from NATS, busy, or of a version that does not know the question",
+         *               "name": "answer",
+         *               "ok": false
+         *             }
+         *           ],
+         *           "name": "node-2",
+         *           "ready": false,
+         *           "roles": [
+         *             "bucketer",
+         *             "dispatcher",
+         *             "executor"
+         *           ],
+         *           "version": "v1.4.0"
+         *         }
+         *       ],
+         *       "node": "node-1",
+         *       "queue": {
+         *         "held": 212,
+         *         "hosts": [
+         *           {
+         *             "name": "10.0.0.21",
+         *             "up": true
+         *           }
+         *         ],
+         *         "ok": true,
+         *         "waiting": 120
+         *       },
+         *       "regions": [],
+         *       "shards": [
+         *         {
+         *           "behind_seconds": 0,
+         *           "dispatched": "2026-11-22T01:00:00.000Z",
+         *           "epoch": 0,
+         *           "owner": "node-1",
+         *           "settled": "2026-11-22T00:59:00.000Z",
+         *           "shard": 0
+         *         }
+         *       ],
+         *       "shards_as_of": "2026-11-22T01:00:00.000Z",
+         *       "store": {
+         *         "hosts": [
+         *           {
+         *             "name": "10.0.0.11",
+         *             "up": true
+         *           },
+         *           {
+         *             "name": "10.0.0.12",
+         *             "up": true
+         *           },
+         *           {
+         *             "message": "no answer within 1s",
+         *             "name": "10.0.0.13",
+         *             "up": false
+         *           }
+         *         ],
+         *         "ok": true
+         *       },
+         *       "version": "v1.4.0"
+         *     }
+         */
         Cluster: {
+            /**
+             * Format: date-time
+             * @description When members, store and queue were asked: they are asked once a second at most
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            as_of?: string;
             members: components["schemas"]["Member"][];
             /** @description The node that answers */
             node: string;
+            /** @description NATS, as the node that answers reaches it */
+            queue: components["schemas"]["QueueHealth"];
             regions: components["schemas"]["Region"][];
             shards: components["schemas"]["Shard"][];
+            /**
+             * Format: date-time
+             * @description When the cursors of the shards were read; long ago, or absent, where the store does not answer
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            shards_as_of?: string;
+            /** @description Cassandra, as the node that answers reaches it */
+            store: components["schemas"]["ClusterHealth"];
             version: string;
+        };
+        ClusterHealth: {
+            /** @description Each was asked for its time. Empty where it is in the process of the node. A NATS server that does not tell its time is not in the list */
+            hosts: components["schemas"]["Host"][];
+            /** @description Why it is not */
+            message?: string;
+            ok: boolean;
         };
         Concurrency: {
             /** Format: int64 */
@@ -1599,6 +1839,14 @@ export interface components {
             name: string;
             /** @description Name of the secret that holds the header's value */
             secret: string;
+        };
+        Host: {
+            /** @description Why it is not */
+            message?: string;
+            /** @description As the configuration calls it, or its address */
+            name: string;
+            /** @description It answered within a second */
+            up: boolean;
         };
         ImportResult: {
             error?: components["schemas"]["Problem"];
@@ -1874,7 +2122,18 @@ export interface components {
             /** @example eu-central-1 */
             region: string;
         };
+        LatenessClass: {
+            /** Format: int64 */
+            count: number;
+            /**
+             * Format: double
+             * @description 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000, 60000 or 300000; absent: later than all of these
+             */
+            up_to_ms?: number;
+        };
         LatenessRank: {
+            /** @description How many starts were how late, of a minute: classes without a start are left out */
+            classes?: components["schemas"]["LatenessClass"][];
             /** Format: double */
             max_ms: number;
             /** Format: double */
@@ -1919,9 +2178,21 @@ export interface components {
             address?: string;
             /** @description Base URL of its API, if it serves one */
             api?: string;
+            /** @description The lines of its /readyz. Of one that did not answer: the check called answer alone */
+            checks: components["schemas"]["Check"][];
             name: string;
+            /** @description Every check is well, by its own word. One that did not answer within a second is not: it is frozen, cut off, busy, or of a version that does not know the question */
+            ready: boolean;
             region?: string;
             roles: string[];
+            /** @description Of an executor that answered */
+            slots?: components["schemas"]["Slots"];
+            /**
+             * Format: date-time
+             * @description When its process began, if it answered
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            started_at?: string;
             /** @description It would dispatch, but reaches Cassandra or NATS no more: others have its shards */
             unhealthy?: boolean;
             version?: string;
@@ -1938,6 +2209,11 @@ export interface components {
              * @description Attempts that failed, timed out or were lost
              */
             failed: number;
+            /**
+             * Format: int64
+             * @description First starts later than 1 s after the run was due
+             */
+            late: number;
             /** @description Of first starts; absent if there were none */
             lateness?: components["schemas"]["LatenessRank"];
             /**
@@ -1951,11 +2227,15 @@ export interface components {
              * @description Runs that were recorded as missed
              */
             missed: number;
+            /** @description Of one tenant: so many tenants had runs in this minute that some were counted as one, this one perhaps among them */
+            partial?: boolean;
             /**
              * Format: int64
              * @description Retries that were planned
              */
             retried: number;
+            /** @description The minute is under way: counted so far, at most some 2 s ago */
+            running?: boolean;
             /**
              * Format: int64
              * @description Runs that were started for the first time
@@ -1991,6 +2271,38 @@ export interface components {
         NATSTarget: {
             /** @description Without wildcards; not under $, _ or carillon */
             subject: string;
+        };
+        NameStats: {
+            /**
+             * Format: int64
+             * @description Absent for hosts: whoever hands a run to executors does not know where its task calls
+             */
+            due?: number;
+            /** Format: int64 */
+            failed: number;
+            /**
+             * Format: uuid
+             * @description Of a job
+             */
+            job_id?: string;
+            /**
+             * Format: int64
+             * @description First starts later than 1 s after the run was due
+             */
+            late: number;
+            /** @description Of first starts, right to the class; absent if there were none */
+            lateness?: components["schemas"]["LatenessRank"];
+            /** Format: int64 */
+            missed: number;
+            /** @description Of the tenant, the task, or the host with its port; of the job its name, or its id where it has none */
+            name: string;
+            /** Format: int64 */
+            retried: number;
+            /** Format: int64 */
+            started: number;
+            /** Format: int64 */
+            succeeded: number;
+            tenant: string;
         };
         NewAPIKey: {
             /**
@@ -2116,7 +2428,7 @@ export interface components {
          */
         Operation: {
             /** @enum {string} */
-            action: "cancel" | "pause" | "resume" | "trigger" | "retry" | "replay" | "discard" | "backfill";
+            action: "cancel" | "pause" | "resume" | "trigger" | "retry" | "replay" | "discard" | "backfill" | "unknown";
             /** @description What a backfill is for */
             backfill?: components["schemas"]["BackfillScope"];
             /**
@@ -2142,6 +2454,8 @@ export interface components {
              * @description Of those: could not be done. The runs of a backfill that ended without success
              */
             failed: number;
+            /** @description Why what is stored of it cannot be understood: then its action and state are unknown */
+            fault?: string;
             /** @description The first of those that failed, and why */
             faults?: string[];
             filter: components["schemas"]["OperationScope"];
@@ -2157,7 +2471,7 @@ export interface components {
              */
             running?: number;
             /** @enum {string} */
-            state: "running" | "done" | "cancelled";
+            state: "running" | "done" | "cancelled" | "unknown";
             tenant: string;
             /**
              * Format: int64
@@ -2196,6 +2510,10 @@ export interface components {
             task?: string;
             /** Format: date-time */
             to?: string;
+        };
+        OperationListBody: {
+            items: components["schemas"]["Operation"][];
+            next_cursor?: string;
         };
         OperationRequest: {
             /** @enum {string} */
@@ -2298,6 +2616,23 @@ export interface components {
              * @description Absent if the worker does not say
              */
             total?: number;
+        };
+        QueueHealth: {
+            /**
+             * Format: int64
+             * @description Messages with executors, of runs that have not ended
+             */
+            held?: number;
+            /** @description Each was asked for its time. Empty where it is in the process of the node. A NATS server that does not tell its time is not in the list */
+            hosts: components["schemas"]["Host"][];
+            /** @description Why it is not */
+            message?: string;
+            ok: boolean;
+            /**
+             * Format: int64
+             * @description Messages that no executor holds yet; absent where they could not be counted
+             */
+            waiting?: number;
         };
         Quotas: {
             /**
@@ -2511,6 +2846,9 @@ export interface components {
             /** @description Absent for a step of a workflow run */
             job_id?: string;
             job_name?: string;
+            labels?: {
+                [key: string]: string;
+            };
             /**
              * Format: int64
              * @description Start of the first attempt less the later of due time and acceptance, in ms
@@ -2542,7 +2880,7 @@ export interface components {
              */
             started_at?: string;
             /**
-             * @description waiting: of a workflow run, of which nothing but waits is under way (running in lists); or of a run that waits for other jobs, and stuck if its deadline has passed (both are among those that are pending, where a list asks for that). skipped: of a step, or of a run that never starts since other jobs did not end as it asks for
+             * @description waiting: of a workflow run, of which nothing but waits is under way (it is among those that are running, where a list asks for that), of a step that waits, or of a run that waits for other jobs; and stuck if its deadline has passed (both are among those that are pending, where a list asks for that). skipped: of a step, or of a run that never starts since other jobs did not end as it asks for
              * @enum {string}
              */
             state: "pending" | "running" | "waiting" | "stuck" | "retrying" | "succeeded" | "failed" | "cancelled" | "missed" | "skipped";
@@ -2684,6 +3022,10 @@ export interface components {
              */
             version: number;
         };
+        SessionRequest: {
+            /** @description An API key */
+            key: string;
+        };
         Shard: {
             /**
              * Format: double
@@ -2769,8 +3111,136 @@ export interface components {
              */
             valid_until?: string;
         };
-        StatsAnswerBody: {
+        Slots: {
+            /** Format: int64 */
+            total: number;
+            /** Format: int64 */
+            used: number;
+            /**
+             * Format: int64
+             * @description Attempts that wait for one
+             */
+            waiting: number;
+        };
+        /**
+         * @example {
+         *       "items": [
+         *         {
+         *           "due": 120012,
+         *           "failed": 209,
+         *           "late": 3,
+         *           "lateness": {
+         *             "classes": [
+         *               {
+         *                 "count": 20411,
+         *                 "up_to_ms": 1
+         *               },
+         *               {
+         *                 "count": 61120,
+         *                 "up_to_ms": 2
+         *               },
+         *               {
+         *                 "count": 34470,
+         *                 "up_to_ms": 5
+         *               },
+         *               {
+         *                 "count": 2390,
+         *                 "up_to_ms": 10
+         *               },
+         *               {
+         *                 "count": 1615,
+         *                 "up_to_ms": 20
+         *               },
+         *               {
+         *                 "count": 3,
+         *                 "up_to_ms": 2000
+         *               }
+         *             ],
+         *             "max_ms": 1250.2,
+         *             "p50_ms": 1.83,
+         *             "p99_ms": 14.65
+         *           },
+         *           "minute": "2026-11-21T09:29:00.000Z",
+         *           "missed": 0,
+         *           "retried": 201,
+         *           "started": 120009,
+         *           "succeeded": 119800
+         *         },
+         *         {
+         *           "due": 24012,
+         *           "failed": 11,
+         *           "late": 0,
+         *           "lateness": {
+         *             "classes": [
+         *               {
+         *                 "count": 24000,
+         *                 "up_to_ms": 2
+         *               },
+         *               {
+         *                 "count": 1,
+         *                 "up_to_ms": 50
+         *               }
+         *             ],
+         *             "max_ms": 31.2,
+         *             "p50_ms": 1.83,
+         *             "p99_ms": 10.36
+         *           },
+         *           "minute": "2026-11-21T09:30:00.000Z",
+         *           "missed": 0,
+         *           "retried": 11,
+         *           "running": true,
+         *           "started": 24001,
+         *           "succeeded": 23990
+         *         }
+         *       ],
+         *       "missing_nodes": [],
+         *       "scope": "all"
+         *     }
+         * @example {
+         *       "items": [
+         *         {
+         *           "due": 4,
+         *           "failed": 0,
+         *           "late": 1,
+         *           "lateness": {
+         *             "classes": [
+         *               {
+         *                 "count": 3,
+         *                 "up_to_ms": 2
+         *               },
+         *               {
+         *                 "count": 1
+         *               }
+         *             ],
+         *             "max_ms": 301250,
+         *             "p50_ms": 2,
+         *             "p99_ms": 301250
+         *           },
+         *           "minute": "2026-11-21T09:29:00.000Z",
+         *           "missed": 0,
+         *           "retried": 0,
+         *           "started": 4,
+         *           "succeeded": 4
+         *         }
+         *       ],
+         *       "missing_nodes": [
+         *         "node-3"
+         *       ],
+         *       "scope": "tenant",
+         *       "tenant": "shop"
+         *     }
+         */
+        StatsList: {
             items: components["schemas"]["MinuteStats"][];
+            /** @description Nodes that did not answer within a second: what they counted in the minute under way is not in it */
+            missing_nodes: string[];
+            /**
+             * @description Whose runs are counted
+             * @enum {string}
+             */
+            scope: "all" | "tenant";
+            /** @description The tenant, where it is one */
+            tenant?: string;
         };
         Step: {
             /** @description The steps that come before it; absent: it starts at once */
@@ -2819,6 +3289,30 @@ export interface components {
             };
             /** Format: int64 */
             total: number;
+        };
+        Sums: {
+            /**
+             * Format: int64
+             * @description Absent for hosts: whoever hands a run to executors does not know where its task calls
+             */
+            due?: number;
+            /** Format: int64 */
+            failed: number;
+            /**
+             * Format: int64
+             * @description First starts later than 1 s after the run was due
+             */
+            late: number;
+            /** @description Of first starts, right to the class; absent if there were none */
+            lateness?: components["schemas"]["LatenessRank"];
+            /** Format: int64 */
+            missed: number;
+            /** Format: int64 */
+            retried: number;
+            /** Format: int64 */
+            started: number;
+            /** Format: int64 */
+            succeeded: number;
         };
         TargetAnswerBody: {
             /**
@@ -3040,12 +3534,154 @@ export interface components {
              */
             weight?: number;
         };
+        /**
+         * @example {
+         *       "by": "job",
+         *       "complete": false,
+         *       "items": [
+         *         {
+         *           "due": 60,
+         *           "failed": 48,
+         *           "job_id": "01932e5a-7c00-7003-8d2f-5a1b9c3e7f60",
+         *           "late": 2,
+         *           "lateness": {
+         *             "max_ms": 1250.2,
+         *             "p50_ms": 5,
+         *             "p99_ms": 2000
+         *           },
+         *           "missed": 0,
+         *           "name": "nightly-report",
+         *           "retried": 40,
+         *           "started": 60,
+         *           "succeeded": 12,
+         *           "tenant": "default"
+         *         }
+         *       ],
+         *       "kept": 50,
+         *       "missing_nodes": [],
+         *       "others": {
+         *         "due": 7200,
+         *         "failed": 0,
+         *         "late": 0,
+         *         "lateness": {
+         *           "max_ms": 31.2,
+         *           "p50_ms": 2,
+         *           "p99_ms": 20
+         *         },
+         *         "missed": 0,
+         *         "retried": 0,
+         *         "started": 7200,
+         *         "succeeded": 7200
+         *       },
+         *       "scope": "all"
+         *     }
+         * @example {
+         *       "by": "host",
+         *       "complete": true,
+         *       "items": [
+         *         {
+         *           "failed": 0,
+         *           "late": 0,
+         *           "lateness": {
+         *             "max_ms": 3.4,
+         *             "p50_ms": 2,
+         *             "p99_ms": 5
+         *           },
+         *           "missed": 0,
+         *           "name": "api.example.com",
+         *           "retried": 0,
+         *           "started": 60,
+         *           "succeeded": 60,
+         *           "tenant": "shop"
+         *         }
+         *       ],
+         *       "kept": 50,
+         *       "missing_nodes": [],
+         *       "scope": "tenant",
+         *       "tenant": "shop"
+         *     }
+         */
+        TopStats: {
+            /** @enum {string} */
+            by: "tenant" | "task" | "job" | "host";
+            /** @description No node had more names than it keeps. Else a name may have done more than is shown: the rest is counted in others, if all tenants are */
+            complete: boolean;
+            items: components["schemas"]["NameStats"][];
+            /**
+             * Format: int64
+             * @description How many names each node keeps of each minute; all others of the minute are counted as one
+             */
+            kept: number;
+            /** @description Nodes that did not answer within a second: what they counted in the minute under way is not in it */
+            missing_nodes: string[];
+            /** @description All names together that are not among items; absent if there are none */
+            others?: components["schemas"]["Sums"];
+            /**
+             * @description Whose runs are counted
+             * @enum {string}
+             */
+            scope: "all" | "tenant";
+            /** @description The tenant, where it is one */
+            tenant?: string;
+        };
         TriggerRequest: {
             /** @description The input of the run: any JSON, at most 64 KiB; absent: the workflow's */
             payload?: unknown;
         };
         UpcomingListBody: {
             items: components["schemas"]["NextRun"][];
+        };
+        UpcomingMinute: {
+            /** @description That runs is an estimate: true wherever it is there */
+            estimated: boolean;
+            /**
+             * Format: date-time
+             * @description Its begin
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            minute: string;
+            /**
+             * Format: int64
+             * @description About how many runs are due; absent if the minute has not been counted yet: ask again in a second
+             */
+            runs?: number;
+        };
+        /**
+         * @example {
+         *       "as_of": "2026-11-21T09:29:47.120Z",
+         *       "items": [
+         *         {
+         *           "estimated": true,
+         *           "minute": "2026-11-21T09:30:00.000Z",
+         *           "runs": 1200
+         *         },
+         *         {
+         *           "estimated": false,
+         *           "minute": "2026-11-21T09:31:00.000Z"
+         *         }
+         *       ],
+         *       "sampled_shards": 2,
+         *       "shards": 64
+         *     }
+         */
+        UpcomingRuns: {
+            /**
+             * Format: date-time
+             * @description When they were counted, of all minutes the one that was counted longest ago; absent if none was
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            as_of?: string;
+            items: components["schemas"]["UpcomingMinute"][];
+            /**
+             * Format: int64
+             * @description Of how many shards, at least, the rows of each minute were counted: the more, the better the estimate
+             */
+            sampled_shards: number;
+            /**
+             * Format: int64
+             * @description Of how many there are
+             */
+            shards: number;
         };
         Wait: {
             /**
@@ -3069,13 +3705,53 @@ export interface components {
             until?: string;
         };
         Waiting: {
-            /** @description A word and what it means. jobs: those that it runs after. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots */
+            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots */
             reason: string;
             /**
              * Format: date-time
              * @example 2026-11-21T09:30:00.000Z
              */
             since: string;
+        };
+        /**
+         * @example {
+         *       "actor": "deploy",
+         *       "auth": true,
+         *       "node": "node-1",
+         *       "read_only": false,
+         *       "role": "operator",
+         *       "session": true,
+         *       "tenant": "billing",
+         *       "tenants_all": false,
+         *       "time": "2026-11-21T09:30:00.000Z",
+         *       "version": "1.4.0"
+         *     }
+         */
+        Whoami: {
+            /** @description The key's name, as the audit log has it; anonymous, if no key is asked for */
+            actor: string;
+            /** @description Whether the node asks for keys (api.auth) */
+            auth: boolean;
+            /** @description The node's name */
+            node: string;
+            /** @description Whether the node refuses everything that changes something (api.read_only) */
+            read_only: boolean;
+            /** @enum {string} */
+            role: "viewer" | "operator" | "admin";
+            /** @description Whether the key came by the cookie of a session */
+            session: boolean;
+            /** @description The tenant that the request is for */
+            tenant: string;
+            /** @description Whether the caller may speak for every tenant (header Carillon-Tenant): the key is of the tenant system, or none is asked for */
+            tenants_all: boolean;
+            /**
+             * Format: date-time
+             * @description The node's clock
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            time: string;
+            /** @description Of the node's program */
+            version: string;
         };
         /**
          * @example {
@@ -5764,7 +6440,8 @@ export interface operations {
                 limit?: number;
                 /** @description next_cursor of the answer before; opaque, and good only for the same list */
                 cursor?: string;
-                state?: "pending" | "running" | "retrying" | "succeeded" | "failed" | "cancelled" | "missed" | "skipped";
+                /** @description Only runs in this state; stated again: or in that */
+                state?: ("pending" | "running" | "waiting" | "stuck" | "retrying" | "succeeded" | "failed" | "cancelled" | "missed" | "skipped")[];
                 /** @description First due time */
                 from?: string;
                 /** @description Due times before this one */
@@ -6082,6 +6759,85 @@ export interface operations {
             };
         };
     };
+    "list-operations": {
+        parameters: {
+            query?: {
+                /** @description The most items of one answer */
+                limit?: number;
+                /** @description next_cursor of the answer before; opaque, and good only for the same list */
+                cursor?: string;
+                /** @description Only operations in this state */
+                state?: "running" | "done" | "cancelled";
+            };
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OperationListBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "begin-operation": {
         parameters: {
             query?: never;
@@ -6271,6 +7027,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Unprocessable Entity */
             422: {
                 headers: {
@@ -6402,17 +7167,30 @@ export interface operations {
                 limit?: number;
                 /** @description next_cursor of the answer before; opaque, and good only for the same list */
                 cursor?: string;
-                /** @description First due time; needed unless event is stated */
+                /** @description First due time; needed unless key, event or workflow_run is stated */
                 from?: string;
-                /** @description Due times before this one; at most an hour after from; needed unless event is stated */
+                /** @description Due times before this one; at most 24 hours after from */
                 to?: string;
-                state?: "pending" | "running" | "retrying" | "succeeded" | "failed" | "cancelled" | "missed" | "skipped";
+                /** @description Only runs in this state; stated again: or in that. waiting: workflow runs of which nothing but waits is under way (they are among those that are running, too), and runs that wait for other jobs; stuck: those whose deadline has passed (both are among those that are pending, too) */
+                state?: ("pending" | "running" | "waiting" | "stuck" | "retrying" | "succeeded" | "failed" | "cancelled" | "missed" | "skipped")[];
                 /** @description Only runs of the job of this id or name; of one that can have many, the latest due first, as at /v1/jobs/{id}/runs */
                 job?: string;
                 /** @description Only runs of this task */
                 task?: string;
+                /** @description Only runs that have this label, as name=value; stated again: and that */
+                label?: string[];
+                /** @description Only runs whose first attempt started later than this span after they were due (lateness_ms), those that could have started for longer and have not, and those that were missed */
+                late?: string;
+                /** @description Only the run of this idempotency key. Without from and to it is looked up, as long as keys are kept: 24 h; that of an import's line with an instant as long as its run is, if at is stated. With from and to: of one-off jobs and lines of imports, due then */
+                key?: string;
+                /** @description Beside key, without from and to: the instant of the import's line, which stands together with its key */
+                at?: string;
                 /** @description The runs that the event of this id started, in the order in which they were planned; nothing else can be asked for beside it */
                 event?: string;
+                /** @description The runs of the steps of the workflow run of this id, in the order of the steps, then of items; beside it step, state and late can be asked for */
+                workflow_run?: string;
+                /** @description Beside workflow_run: only runs of the step of this name */
+                step?: string;
             };
             header?: {
                 /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
@@ -6445,6 +7223,15 @@ export interface operations {
             };
             /** @description Forbidden */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7807,6 +8594,200 @@ export interface operations {
             };
         };
     };
+    "create-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionRequest"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Cache-Control"?: string;
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "delete-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Cache-Control"?: string;
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "list-signing-keys": {
         parameters: {
             query?: never;
@@ -8247,6 +9228,8 @@ export interface operations {
                 from?: string;
                 /** @description Minutes before this instant; default: now. At most 24 h after from */
                 to?: string;
+                /** @description Whose runs: of all tenants, which needs a key of the tenant system, or of the one that the request is for. Default: all for such a key, and where no key is asked for */
+                scope?: "all" | "tenant";
             };
             header?: {
                 /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
@@ -8263,7 +9246,169 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatsAnswerBody"];
+                    "application/json": components["schemas"]["StatsList"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-stats-top": {
+        parameters: {
+            query: {
+                /** @description What counts are kept apart by. Jobs are those that can have many runs; runs that state their work themselves are of no task; hosts are those that HTTP calls go to */
+                by: "tenant" | "task" | "job" | "host";
+                /** @description The most items of the answer */
+                limit?: number;
+                /** @description First minute; default: an hour before to */
+                from?: string;
+                /** @description Minutes before this instant; default: now. At most 24 h after from */
+                to?: string;
+                /** @description Whose runs, as of GET /v1/stats */
+                scope?: "all" | "tenant";
+                /** @description Which come first. activity: what has many runs, of which those that failed, were missed or late weigh more */
+                order?: "activity" | "started" | "failed" | "missed" | "retried" | "late";
+            };
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TopStats"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-stats-upcoming": {
+        parameters: {
+            query?: {
+                /** @description In the first minute; default: now. At most an hour ago */
+                from?: string;
+                /** @description How many minutes */
+                minutes?: number;
+            };
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UpcomingRuns"];
                 };
             };
             /** @description Unauthorized */
@@ -9278,6 +10423,78 @@ export interface operations {
             };
         };
     };
+    whoami: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Whoami"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "list-workflows": {
         parameters: {
             query?: {
@@ -10135,7 +11352,8 @@ export interface operations {
                 limit?: number;
                 /** @description next_cursor of the answer before; opaque, and good only for the same list */
                 cursor?: string;
-                state?: "pending" | "running" | "retrying" | "succeeded" | "failed" | "cancelled" | "missed";
+                /** @description Only runs in this state; stated again: or in that */
+                state?: ("pending" | "running" | "waiting" | "retrying" | "succeeded" | "failed" | "cancelled" | "missed")[];
                 /** @description First due time */
                 from?: string;
                 /** @description Due times before this one */

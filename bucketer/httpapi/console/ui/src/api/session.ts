@@ -17,12 +17,12 @@ export type Session =
 export const session = signal<Session>({ state: 'asking' });
 
 /** Whoever is known, if anybody is. */
-export const who = computed<Whoami | undefined>(() =>
-  session.value.state === 'in' ? session.value.who : undefined,
-);
+export const who = computed<Whoami | undefined>(() => (session.value.state === 'in' ? session.value.who : undefined));
 
 /** The tenant whose things are shown. */
-export const tenant = computed(() => (chosenTenant.value === '' ? (who.value?.tenant ?? 'default') : chosenTenant.value));
+export const tenant = computed(() =>
+  chosenTenant.value === '' ? (who.value?.tenant ?? 'default') : chosenTenant.value,
+);
 
 /** The version of the node that answered first. Another one since then serves another page. */
 export const firstVersion = signal<string | undefined>(undefined);

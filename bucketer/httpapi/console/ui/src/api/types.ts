@@ -1,7 +1,6 @@
 // The nouns of the API under short names.
 
 import type { components } from './schema';
-import type { ClusterHealth, MemberHealth } from './coming';
 
 type Schemas = components['schemas'];
 
@@ -19,8 +18,8 @@ export type DeadLetter = Schemas['DeadLetter'];
 export type Operation = Schemas['Operation'];
 export type OperationBegun = Schemas['OperationBegun'];
 export type AuditEntry = Schemas['AuditEntry'];
-export type Member = Schemas['Member'] & MemberHealth;
-export type Cluster = Omit<Schemas['Cluster'], 'members'> & ClusterHealth & { members: Member[] | null };
+export type Member = Schemas['Member'];
+export type Cluster = Schemas['Cluster'];
 export type Shard = Schemas['Shard'];
 
 /** A page of a list. */

@@ -60,7 +60,13 @@ function Box({ question }: { question: Asked }) {
         {question.typed !== undefined && (
           <Field label={`Type ${question.typed} to confirm`}>
             {(input) => (
-              <input {...input} autocomplete="off" spellcheck={false} value={typed} onInput={(e) => setTyped(e.currentTarget.value)} />
+              <input
+                {...input}
+                autocomplete="off"
+                spellcheck={false}
+                value={typed}
+                onInput={(e) => setTyped(e.currentTarget.value)}
+              />
             )}
           </Field>
         )}

@@ -20,7 +20,13 @@ export function Facts({ facts }: { facts: readonly (Fact | false | undefined)[] 
 }
 
 /** Labels of a job or a task. */
-export function Labels({ labels, hrefOf }: { labels: Record<string, string> | undefined; hrefOf?: (label: string) => string }) {
+export function Labels({
+  labels,
+  hrefOf,
+}: {
+  labels: Record<string, string> | undefined;
+  hrefOf?: (label: string) => string;
+}) {
   const all = Object.entries(labels ?? {});
   if (all.length === 0) {
     return null;

@@ -27,7 +27,10 @@ export interface FieldProps {
 
 export function Field({ label, at, problem, faults = [], help, class: extra = '', optional, children }: FieldProps) {
   const id = useId();
-  const wrong = [...(at === undefined ? [] : faultsAt(problem, at).map((f) => messageOf(f.location, f.message, at))), ...faults];
+  const wrong = [
+    ...(at === undefined ? [] : faultsAt(problem, at).map((f) => messageOf(f.location, f.message, at))),
+    ...faults,
+  ];
   const described = [help !== undefined && `${id}-help`, wrong.length > 0 && `${id}-wrong`].filter(Boolean);
   return (
     <div class={`field ${wrong.length > 0 ? 'wrong' : ''} ${extra}`} data-at={at}>

@@ -3,6 +3,7 @@
 
 import type { ComponentChildren } from 'preact';
 import { useId, useState } from 'preact/hooks';
+import { Icon } from './Icon';
 
 export interface FigureProps {
   caption: string;
@@ -29,6 +30,7 @@ export function Figure({ caption, legend, children, table, actions }: FigureProp
           aria-controls={`${id}-table`}
           onClick={() => setAsTable(!asTable)}
         >
+          <Icon name={asTable ? 'down' : 'right'} size={14} />
           {asTable ? 'Hide the table' : 'Show as a table'}
         </button>
       </figcaption>

@@ -19,7 +19,13 @@ export type Filter =
       /** What may be chosen besides typing. */
       suggestions?: readonly string[];
     }
-  | { kind: 'choice'; name: string; label: string; options: readonly Option[]; /** The word for no choice. */ any?: string }
+  | {
+      kind: 'choice';
+      name: string;
+      label: string;
+      options: readonly Option[];
+      /** The word for no choice. */ any?: string;
+    }
   | { kind: 'states'; name: string; label: string; states: readonly string[]; /** At most one. */ single?: boolean };
 
 export interface FilterBarProps {
@@ -38,10 +44,17 @@ export function FilterBar({ filters, children, clears = [] }: FilterBarProps) {
   const any = names.some((name) => place.value.query.has(name));
   return (
     <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
-      {filters.map((filter) => (
-        <One key={filter.name} filter={filter} />
-      ))}
+      {filters
+        .filter((filter) => filter.kind !== 'states')
+        .map((filter) => (
+          <One key={filter.name} filter={filter} />
+        ))}
       {children}
+      {filters
+        .filter((filter) => filter.kind === 'states')
+        .map((filter) => (
+          <One key={filter.name} filter={filter} />
+        ))}
       {any && (
         <button
           type="button"

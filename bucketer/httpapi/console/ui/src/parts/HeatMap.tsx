@@ -95,7 +95,8 @@ export function HeatMap(props: HeatMapProps) {
         }}
         onClick={(e) => {
           const picked = fieldAt(e);
-          const to = picked && (counts[picked.time]?.[picked.row] ?? 0) > 0 ? hrefAt?.(picked.time, picked.row) : undefined;
+          const to =
+            picked && (counts[picked.time]?.[picked.row] ?? 0) > 0 ? hrefAt?.(picked.time, picked.row) : undefined;
           if (to !== undefined) {
             location.hash = to;
           }
@@ -175,7 +176,12 @@ function draw(
   if (hovered) {
     context.strokeStyle = text;
     context.lineWidth = 1.5;
-    context.strokeRect(left + hovered.time * field, (rows.length - 1 - hovered.row) * rowHeight, Math.max(field, 3), rowHeight);
+    context.strokeRect(
+      left + hovered.time * field,
+      (rows.length - 1 - hovered.row) * rowHeight,
+      Math.max(field, 3),
+      rowHeight,
+    );
   }
   context.fillStyle = muted;
   context.textAlign = 'center';
@@ -197,7 +203,9 @@ function HeatTable({ caption, times, rows, counts, hrefAt, zone }: HeatMapProps 
   return (
     <div class="table-box scroll" tabIndex={0} role="region" aria-label={`${caption}, as a table`}>
       <table>
-        <caption class="hidden">{caption}, the latest first. Minutes and classes in which nothing was are left out.</caption>
+        <caption class="hidden">
+          {caption}, the latest first. Minutes and classes in which nothing was are left out.
+        </caption>
         <thead>
           <tr>
             <th scope="col">Minute</th>

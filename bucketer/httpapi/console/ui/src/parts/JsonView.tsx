@@ -41,7 +41,15 @@ export function TextView({ label, text, json = false, file }: TextViewProps) {
         {file !== undefined && <SaveButton text={text} file={file} />}
       </div>
       <pre dir="ltr" tabIndex={0} role="region" aria-label={label}>
-        <code>{parts ? parts.map((t, i) => <span key={i} class={`json-${t.kind}`}>{t.text}</span>) : shown}</code>
+        <code>
+          {parts
+            ? parts.map((t, i) => (
+                <span key={i} class={`json-${t.kind}`}>
+                  {t.text}
+                </span>
+              ))
+            : shown}
+        </code>
       </pre>
       {!whole && text.length > shownAtFirst && (
         <button type="button" class="button small" onClick={() => setWhole(true)}>

@@ -54,7 +54,12 @@ function useTail(run: string, attempt: number | undefined): Tail & { again: () =
           setTail((old) => {
             const lines = [...old.lines, ...items];
             const extra = Math.max(0, lines.length - most);
-            return { lines: lines.slice(extra), dropped: old.dropped + extra, over: cursor === undefined, problem: undefined };
+            return {
+              lines: lines.slice(extra),
+              dropped: old.dropped + extra,
+              over: cursor === undefined,
+              problem: undefined,
+            };
           });
           if (cursor === undefined) {
             return;
@@ -125,7 +130,9 @@ export function LogTail({ run, attempt }: { run: string; attempt?: number | unde
         {tail.lines.length > 0 && (
           <SaveButton
             file={`${run}.log`}
-            text={tail.lines.map((l) => `${l.at ?? ''} [${l.attempt}] ${l.text ?? `(${l.dropped} lines were not kept)`}`).join('\n')}
+            text={tail.lines
+              .map((l) => `${l.at ?? ''} [${l.attempt}] ${l.text ?? `(${l.dropped} lines were not kept)`}`)
+              .join('\n')}
           />
         )}
       </div>

@@ -87,6 +87,19 @@ export function Missing(props: { problem: Problem; what: string; needs?: string 
       </p>
     );
   }
+  if (problem.passing) {
+    // The banner of the page says what is wrong, once.
+    return (
+      <p class="absent">
+        <Icon name="clock" /> There is no answer yet: {problem.title}.
+        {retry && (
+          <button type="button" class="button small" onClick={retry}>
+            Try again
+          </button>
+        )}
+      </p>
+    );
+  }
   return (
     <Refusal problem={problem}>
       {retry && (

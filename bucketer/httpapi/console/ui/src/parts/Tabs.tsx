@@ -24,7 +24,13 @@ export function Tabs({ label, tabs, name = 'tab' }: { label: string; tabs: reado
     const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
     const at = tabs.indexOf(shown);
     const next =
-      e.key === 'Home' ? 0 : e.key === 'End' ? tabs.length - 1 : step ? (at + step + tabs.length) % tabs.length : undefined;
+      e.key === 'Home'
+        ? 0
+        : e.key === 'End'
+          ? tabs.length - 1
+          : step
+            ? (at + step + tabs.length) % tabs.length
+            : undefined;
     const tab = next === undefined ? undefined : tabs[next];
     if (tab) {
       e.preventDefault();

@@ -36,10 +36,18 @@ export function Toasts() {
   return (
     <div class="toasts">
       <div role="status" aria-live="polite">
-        {toasts.value.filter((t) => t.kind === 'good').map((t) => <One key={t.id} toast={t} />)}
+        {toasts.value
+          .filter((t) => t.kind === 'good')
+          .map((t) => (
+            <One key={t.id} toast={t} />
+          ))}
       </div>
       <div role="alert">
-        {toasts.value.filter((t) => t.kind === 'bad').map((t) => <One key={t.id} toast={t} />)}
+        {toasts.value
+          .filter((t) => t.kind === 'bad')
+          .map((t) => (
+            <One key={t.id} toast={t} />
+          ))}
       </div>
     </div>
   );
@@ -55,7 +63,12 @@ function One({ toast }: { toast: Toast }) {
           {toast.link.text}
         </a>
       )}
-      <button type="button" class="button quiet icon-button" aria-label="Close this message" onClick={() => close(toast.id)}>
+      <button
+        type="button"
+        class="button quiet icon-button"
+        aria-label="Close this message"
+        onClick={() => close(toast.id)}
+      >
         <Icon name="cross" />
       </button>
     </div>

@@ -26,6 +26,10 @@ export function colourOf(element: Element, name: string): string {
 
 /** The same colour, partly transparent: rgb(1, 2, 3) becomes rgba(1, 2, 3, 0.4). */
 export function faded(colour: string, alpha: number): string {
-  const parts = /^rgba?\(([^)]+)\)$/.exec(colour)?.[1]?.split(/[,\s/]+/).filter(Boolean) ?? [];
+  const parts =
+    /^rgba?\(([^)]+)\)$/
+      .exec(colour)?.[1]
+      ?.split(/[,\s/]+/)
+      .filter(Boolean) ?? [];
   return parts.length < 3 ? colour : `rgba(${parts[0]}, ${parts[1]}, ${parts[2]}, ${alpha})`;
 }

@@ -65,7 +65,7 @@ function TenantSwitch() {
   };
   return (
     <label class="inline">
-      Tenant
+      <span>Tenant</span>
       <input
         list="tenants"
         size={14}
@@ -100,7 +100,7 @@ function Fresh() {
   } else if (held) {
     words = 'still while you select';
   } else if (age !== undefined) {
-    words = stale ? `not up to date: ${coarse(age)} old` : age < 3000 ? 'up to date' : `${coarse(age)} old`;
+    words = stale ? `not up to date: ${coarse(age)} old` : 'up to date';
   }
   return (
     <span class="freshness">
@@ -127,7 +127,7 @@ function ZoneSwitch() {
   ];
   return (
     <label class="inline">
-      Times in
+      <span>Times in</span>
       <select
         value={zoneChoice.value}
         onChange={(e) => {
@@ -169,7 +169,7 @@ function Person() {
   const name = w.auth ? `${w.actor}, ${w.role}` : 'no keys are asked for';
   return (
     <span class="row">
-      <span class="muted small-text">{name}</span>
+      <span class={`muted small-text ${w.auth ? '' : 'wide-only'}`}>{name}</span>
       {w.session && (
         <button
           type="button"

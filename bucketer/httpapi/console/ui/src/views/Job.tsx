@@ -50,9 +50,13 @@ const minute = 60_000;
 
 export function JobView({ params }: ViewParams) {
   const id = params.id ?? '';
-  const live = useLive(`job ${id}`, (signal) => answer(api.GET('/v1/jobs/{id}', { params: { path: { id } }, signal })), {
-    every: steady,
-  });
+  const live = useLive(
+    `job ${id}`,
+    (signal) => answer(api.GET('/v1/jobs/{id}', { params: { path: { id } }, signal })),
+    {
+      every: steady,
+    },
+  );
   const job = live.data;
   return (
     <View
@@ -73,7 +77,9 @@ export function JobView({ params }: ViewParams) {
             {j.fault && (
               <div class="note bad" role="alert">
                 <Icon name="warning" />
-                <p>It does not go on, though it is {j.state}: {j.fault}</p>
+                <p>
+                  It does not go on, though it is {j.state}: {j.fault}
+                </p>
               </div>
             )}
             <Tabs
@@ -113,7 +119,9 @@ function Actions({ job }: { job: Job }) {
   const cancel = async (): Promise<void> => {
     const yes = await confirm({
       title: `Cancel the job ${name}?`,
-      children: <p>It has no more runs, and cannot be resumed. That cannot be taken back. To stop it for a while, pause it.</p>,
+      children: (
+        <p>It has no more runs, and cannot be resumed. That cannot be taken back. To stop it for a while, pause it.</p>
+      ),
       action: 'Cancel the job',
       danger: true,
       ...(job.name ? { typed: job.name } : {}),
@@ -129,7 +137,9 @@ function Actions({ job }: { job: Job }) {
           type="button"
           class="button"
           disabled={action.busy}
-          onClick={() => void action.run(() => answer(api.POST('/v1/jobs/{id}/pause', { params: path })), 'The job is paused.')}
+          onClick={() =>
+            void action.run(() => answer(api.POST('/v1/jobs/{id}/pause', { params: path })), 'The job is paused.')
+          }
         >
           <Icon name="pause" /> Pause
         </button>
@@ -140,7 +150,10 @@ function Actions({ job }: { job: Job }) {
           class="button primary"
           disabled={action.busy}
           onClick={() =>
-            void action.run(() => answer(api.POST('/v1/jobs/{id}/resume', { params: path })), 'The job goes on from now.')
+            void action.run(
+              () => answer(api.POST('/v1/jobs/{id}/resume', { params: path })),
+              'The job goes on from now.',
+            )
           }
         >
           <Icon name="play" /> Resume
@@ -161,7 +174,7 @@ function Actions({ job }: { job: Job }) {
           <a class="button" href={href(pathTo('/jobs/:id/edit', { id: name }))}>
             Edit
           </a>
-          <button type="button" class="button danger" disabled={action.busy} onClick={() => void cancel()}>
+          <button type="button" class="button danger-quiet" disabled={action.busy} onClick={() => void cancel()}>
             Cancel
           </button>
         </>
@@ -200,7 +213,8 @@ function NowAndNext({ job }: { job: Job }) {
 function Upcoming({ job }: { job: Job }) {
   const live = useLive(
     `upcoming ${job.id}`,
-    (signal) => answer(api.GET('/v1/jobs/{id}/upcoming', { params: { path: { id: job.id }, query: { count: 10 } }, signal })),
+    (signal) =>
+      answer(api.GET('/v1/jobs/{id}/upcoming', { params: { path: { id: job.id }, query: { count: 10 } }, signal })),
     { every: steady },
   );
   const schedule = scheduleAsked(job);
@@ -237,7 +251,9 @@ function Upcoming({ job }: { job: Job }) {
           const last = items.at(-1);
           const zones = last ? [...new Set([viewer, own ?? viewer])] : [];
           const changes = zones.flatMap((zone) =>
-            clockChanges(serverNow(), (last ? Date.parse(last.due_at) : 0) + minute, zone).map((c) => clockChangeText(c, zone)),
+            clockChanges(serverNow(), (last ? Date.parse(last.due_at) : 0) + minute, zone).map((c) =>
+              clockChangeText(c, zone),
+            ),
           );
           return (
             <>
@@ -324,18 +340,44 @@ function JobFacts({ job }: { job: Job }) {
         ['Cron', schedule.cron && <code>{schedule.cron}</code>],
         ['Zone', zone && `${zone}, now ${offsetWords(serverNow(), zone)}`],
         ['In a gap of the clock', schedule.cron && (schedule.gap === 'skip' ? 'skipped' : 'run at its end')],
-        ['In an hour that is twice', schedule.cron && `run the ${schedule.overlap_hour === 'both' ? 'first and the second' : (schedule.overlap_hour ?? 'first')} time`],
+        [
+          'In an hour that is twice',
+          schedule.cron &&
+            `run the ${schedule.overlap_hour === 'both' ? 'first and the second' : (schedule.overlap_hour ?? 'first')} time`,
+        ],
         ['Filter', job.on?.filter && <code>{job.on.filter}</code>],
         ['Once', schedule.at && <TimeLabel at={schedule.at} millis relative />],
         ['Begins', job.start && <TimeLabel at={job.start} zone={zone} relative />],
         ['Ends', job.end && <TimeLabel at={job.end} zone={zone} relative />],
         ['Runs at most', job.max_runs ? count(job.max_runs, 'time') : undefined],
-        ['Jitter', job.jitter && (durationText(job.jitter) === 'none' ? 'none' : `an offset of its own, below ${durationText(job.jitter)}`)],
-        ['If it is late', `${misfires[misfire.policy] ?? misfire.policy}${misfire.deadline ? `, up to ${durationText(misfire.deadline)}` : ''}`],
-        ['At once', concurrency && `at most ${count(concurrency.limit, 'run')}; ${onLimits[concurrency.on_limit ?? 'queue'] ?? ''}`],
-        ['Does', job.task ? <a href={href(pathTo('/tasks/:name', { name: job.task }))}>task {job.task}</a> : <bdi>{workWords(job)}</bdi>],
+        [
+          'Jitter',
+          job.jitter &&
+            (durationText(job.jitter) === 'none' ? 'none' : `an offset of its own, below ${durationText(job.jitter)}`),
+        ],
+        [
+          'If it is late',
+          `${misfires[misfire.policy] ?? misfire.policy}${misfire.deadline ? `, up to ${durationText(misfire.deadline)}` : ''}`,
+        ],
+        [
+          'At once',
+          concurrency &&
+            `at most ${count(concurrency.limit, 'run')}; ${onLimits[concurrency.on_limit ?? 'queue'] ?? ''}`,
+        ],
+        [
+          'Does',
+          job.task ? (
+            <a href={href(pathTo('/tasks/:name', { name: job.task }))}>task {job.task}</a>
+          ) : (
+            <bdi>{workWords(job)}</bdi>
+          ),
+        ],
         ['Time-out', job.timeout && durationText(job.timeout)],
-        ['Attempts', retry && `up to ${retry.max_attempts}, pauses from ${durationText(retry.initial)} to ${durationText(retry.max)}`],
+        [
+          'Attempts',
+          retry &&
+            `up to ${retry.max_attempts}, pauses from ${durationText(retry.initial)} to ${durationText(retry.max)}`,
+        ],
         ['Guarantee', job.guarantee?.replaceAll('_', ' ')],
         ['Priority', job.priority],
         ['Labels', job.labels && <Labels labels={job.labels} hrefOf={(label) => href('/jobs', { label })} />],
@@ -358,7 +400,12 @@ function useRuns(job: Job, limit: number): ReturnType<typeof useLive<PageLike<Ru
 function Latest({ job }: { job: Job }) {
   const live = useRuns(job, 8);
   return (
-    <Panel title="Latest runs" live={live} every={steady} actions={<a href={href(pathTo('/jobs/:id', { id: nameOfJob(job) }), { tab: 'history' })}>All of them</a>}>
+    <Panel
+      title="Latest runs"
+      live={live}
+      every={steady}
+      actions={<a href={href(pathTo('/jobs/:id', { id: nameOfJob(job) }), { tab: 'history' })}>All of them</a>}
+    >
       <Answered live={live} what="runs of this job">
         {(page) => <RunTable runs={page.items ?? []} job={job} />}
       </Answered>
@@ -445,7 +492,7 @@ function WhyNot({ job }: { job: Job }) {
   return (
     <Panel title="Why did it not run?" about="State an instant: what was due in that minute, and what became of it.">
       <form
-        class="row"
+        class="row end"
         onSubmit={(e) => {
           e.preventDefault();
           const instant = instantOf(typed, zone);
@@ -488,7 +535,11 @@ function History({ job }: { job: Job }) {
     `history ${job.id} ${states.join()}`,
     (cursor, signal) =>
       gather(
-        (at) => ask<PageLike<Run>>(`/v1/jobs/${job.id}/runs`, { query: { state: states, cursor: at, limit: historySize }, signal }),
+        (at) =>
+          ask<PageLike<Run>>(`/v1/jobs/${job.id}/runs`, {
+            query: { state: states, cursor: at, limit: historySize },
+            signal,
+          }),
         cursor,
         historySize / 2,
       ),
@@ -496,7 +547,17 @@ function History({ job }: { job: Job }) {
   );
   return (
     <>
-      <FilterBar filters={[{ kind: 'states', name: 'state', label: 'State', states: runStates.filter((s) => s !== 'waiting' && s !== 'stuck'), single: true }]} />
+      <FilterBar
+        filters={[
+          {
+            kind: 'states',
+            name: 'state',
+            label: 'State',
+            states: runStates.filter((s) => s !== 'waiting' && s !== 'stuck'),
+            single: true,
+          },
+        ]}
+      />
       <Panel title="Runs" live={list} every={steady} about="The latest first. A mark leads to its run.">
         <Answered live={list} what="the history of this job">
           {(page) =>
@@ -539,7 +600,8 @@ function HistoryGrid({ runs, job }: { runs: readonly Run[]; job: Job }) {
   return (
     <div class="stack">
       <p>
-        Of the last {count(ended.length, 'run')} that have ended, {percent(good, ended.length)} succeeded. Days are those of {zone}.
+        Of the last {count(ended.length, 'run')} that have ended, {percent(good, ended.length)} succeeded. Days are
+        those of {zone}.
       </p>
       <ol class="history">
         {days.map(({ day, runs: ofDay }) => (
@@ -550,7 +612,13 @@ function HistoryGrid({ runs, job }: { runs: readonly Run[]; job: Job }) {
                 const look = lookOf(run.state);
                 const words = `${timeText(run.due_at, zone, { now: run.due_at })} ${run.state}${run.lateness_ms === undefined ? '' : `, ${spanText(run.lateness_ms)} late`}`;
                 return (
-                  <a key={run.id} class={`history-run tone-${look.tone}`} href={href(`/runs/${run.id}`)} aria-label={words} title={words}>
+                  <a
+                    key={run.id}
+                    class={`history-run tone-${look.tone}`}
+                    href={href(`/runs/${run.id}`)}
+                    aria-label={words}
+                    title={words}
+                  >
                     <Icon name={look.icon} size={14} />
                   </a>
                 );
@@ -571,7 +639,14 @@ function Revisions({ job }: { job: Job }) {
       gather(
         (at) =>
           ask<PageLike<AuditEntry>>('/v1/audit', {
-            query: { object, from: new Date(Math.max(Date.parse(job.created_at) - minute, serverNow() - 399 * 86_400_000)).toISOString(), limit: 50, cursor: at },
+            query: {
+              object,
+              from: new Date(
+                Math.max(Date.parse(job.created_at) - minute, serverNow() - 399 * 86_400_000),
+              ).toISOString(),
+              limit: 50,
+              cursor: at,
+            },
             signal,
           }),
         cursor,
@@ -587,7 +662,12 @@ function Revisions({ job }: { job: Job }) {
     );
   }
   return (
-    <Panel title="How it was changed" live={list} every={slow} about="From the audit log, the latest first. It is kept for 400 days.">
+    <Panel
+      title="How it was changed"
+      live={list}
+      every={slow}
+      about="From the audit log, the latest first. It is kept for 400 days."
+    >
       <Answered live={list} what="the audit log">
         {(page) =>
           page.items.length === 0 ? (
@@ -652,7 +732,11 @@ function BackfillDialog({ job, onClose }: { job: Job; onClose: () => void }) {
       ...(most === '' ? {} : { max_concurrent: Number(most) }),
     };
     const begun = await action.run(() =>
-      ask<{ id: string }>(`/v1/jobs/${job.id}/backfills`, { method: 'POST', body, headers: { 'Idempotency-Key': key } }),
+      ask<{ id: string }>(`/v1/jobs/${job.id}/backfills`, {
+        method: 'POST',
+        body,
+        headers: { 'Idempotency-Key': key },
+      }),
     );
     if (begun) {
       onClose();
@@ -670,12 +754,36 @@ function BackfillDialog({ job, onClose }: { job: Job; onClose: () => void }) {
         <p>One run for each time that the schedule, as it is now, names in the stretch, whether it ran or not.</p>
         <Refusal problem={action.problem} what="Nothing was begun" form focus />
         <div class="fields">
-          <TextField label={`From, in ${zone}`} at="body.from" problem={action.problem} type="datetime-local" value={from} onValue={setFrom} />
-          <TextField label={`To, in ${zone}`} at="body.to" problem={action.problem} type="datetime-local" value={to} onValue={setTo} help="Empty: now." />
-          <TextField label="At once, at most" at="body.max_concurrent" problem={action.problem} type="number" value={most} onValue={setMost} />
+          <TextField
+            label={`From, in ${zone}`}
+            at="body.from"
+            problem={action.problem}
+            type="datetime-local"
+            value={from}
+            onValue={setFrom}
+          />
+          <TextField
+            label={`To, in ${zone}`}
+            at="body.to"
+            problem={action.problem}
+            type="datetime-local"
+            value={to}
+            onValue={setTo}
+            help="Empty: now."
+          />
+          <TextField
+            label="At once, at most"
+            at="body.max_concurrent"
+            problem={action.problem}
+            type="number"
+            value={most}
+            onValue={setMost}
+          />
         </div>
         <p role="status">
-          {begin && preview.data && (times.length >= 100 ? 'That is 100 runs or more.' : `That is ${count(times.length, 'run')}.`)}
+          {begin &&
+            preview.data &&
+            (times.length >= 100 ? 'That is 100 runs or more.' : `That is ${count(times.length, 'run')}.`)}
         </p>
         <div class="dialog-actions">
           <button type="button" class="button" onClick={onClose}>

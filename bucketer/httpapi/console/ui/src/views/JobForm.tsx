@@ -7,15 +7,14 @@ import { useAction } from '../api/action';
 import { answerWithHeaders, api, ask, newKey } from '../api/client';
 import { slow, useLive } from '../api/live';
 import type { PageLike } from '../api/pages';
-import { faultsAt, type Problem } from '../api/problem';
-import type { Job, JobRequest, Preview, Task } from '../api/types';
+import type { Problem } from '../api/problem';
 import { may } from '../api/session';
+import type { Job, JobRequest, Preview, Task } from '../api/types';
 import { serverNow } from '../clock';
-import { cronHints, cronWords, fieldHints } from '../cron';
+import { cronHints, cronWords, fieldHints, fieldsOf } from '../cron';
 import {
   limitFields,
   nameOfJob,
-  readPairs,
   repeatedFields,
   requestOf,
   scheduleFields,
@@ -23,13 +22,29 @@ import {
   whenOf,
   workKinds,
   workOf,
-  writePairs,
   type WhenKind,
   type WorkKind,
 } from '../jobs';
 import { holdsNull, isObject, patchOf, valueAt, withValue, type Json, type JsonObject } from '../merge';
+import {
+  BodyAsJson,
+  BodyChoice,
+  BodyInstant,
+  BodyJson,
+  BodyLines,
+  BodyNumber,
+  BodyPairs,
+  BodySpan,
+  BodyText,
+  FormEnd,
+  LimitFields,
+  useBodyForm,
+  workBegins,
+  WorkFields,
+  type BodyForm,
+} from '../parts/BodyForm';
 import { CopyCurl } from '../parts/CopyCurl';
-import { AreaField, Field, SelectField, TextField } from '../parts/Field';
+import { Field, SelectField } from '../parts/Field';
 import { Icon } from '../parts/Icon';
 import { MergeDialog } from '../parts/MergeDialog';
 import { Answered, Panel } from '../parts/Panel';
@@ -41,7 +56,7 @@ import { pathTo } from '../place';
 import { viewerZone } from '../preferences';
 import { go, href, queryValue } from '../router';
 import type { ViewParams } from '../routes';
-import { clockChanges, clockChangeText, inputText, instantOf, knowsZone, localZone, parseSpan, timeText, UTC } from '../time';
+import { clockChanges, clockChangeText, knowsZone, localZone, parseSpan, timeText, UTC } from '../time';
 import { everyWords } from '../words';
 import { Notes } from './Job';
 
@@ -86,60 +101,14 @@ export function JobEdit({ params }: ViewParams) {
   );
 }
 
-/** What the form hands to its parts. */
-interface Form {
-  body: JsonObject;
-  problem: Problem | undefined;
-  text: (path: string) => string;
-  set: (path: string, value: Json | undefined) => void;
-  replace: (body: JsonObject) => void;
-  /** Notes what is wrong with a field before it is sent; undefined: nothing. */
-  wrong: (name: string, fault: string | undefined) => void;
-  changing: boolean;
-}
-
 function Editor({ first, loaded }: { first: JsonObject; loaded?: Loaded }) {
-  const [body, setBody] = useState(first);
   const [base, setBase] = useState(first);
   const [etag, setEtag] = useState(loaded?.etag ?? '');
   const [key, setKey] = useState(newKey);
   const [theirs, setTheirs] = useState<Loaded | undefined>(undefined);
-  const [wrongs, setWrongs] = useState<ReadonlyMap<string, string>>(new Map());
   const action = useAction();
-  const form: Form = {
-    body,
-    problem: action.problem,
-    text: (path) => {
-      const value = valueAt(body, path);
-      return value === undefined || value === null ? '' : String(value);
-    },
-    set: (path, value) => setBody((old) => withValue(old, path, value)),
-    replace: setBody,
-    wrong: (name, fault) =>
-      setWrongs((old) => {
-        if (old.get(name) === fault) {
-          return old;
-        }
-        const next = new Map(old);
-        if (fault === undefined) {
-          next.delete(name);
-        } else {
-          next.set(name, fault);
-        }
-        return next;
-      }),
-    changing: loaded !== undefined,
-  };
-
-  // What was typed is not lost by a slip.
-  const dirty = body !== base;
-  useEffect(() => {
-    const ask = (e: BeforeUnloadEvent): void => e.preventDefault();
-    if (dirty) {
-      addEventListener('beforeunload', ask);
-    }
-    return () => removeEventListener('beforeunload', ask);
-  }, [dirty]);
+  const form = useBodyForm(first, action.problem, { explicit: loaded !== undefined, saved: base });
+  const { body } = form;
 
   const create = async (): Promise<void> => {
     const made = await action.run(async () => {
@@ -198,13 +167,18 @@ function Editor({ first, loaded }: { first: JsonObject; loaded?: Loaded }) {
       noValidate
       onSubmit={(e) => {
         e.preventDefault();
-        if (wrongs.size === 0) {
+        if (form.wrongs.length === 0) {
           void (loaded ? change(body, base, etag) : create());
         }
       }}
     >
       {action.problem?.status !== 412 && (
-        <Refusal problem={action.problem} what={loaded ? 'The job was not changed' : 'The job was not created'} form focus />
+        <Refusal
+          problem={action.problem}
+          what={loaded ? 'The job was not changed' : 'The job was not created'}
+          form
+          focus
+        />
       )}
       <div class="form-columns">
         <div class="stack">
@@ -212,23 +186,26 @@ function Editor({ first, loaded }: { first: JsonObject; loaded?: Loaded }) {
             label="How it is edited"
             name="edit"
             tabs={[
-              { id: 'fields', title: 'By fields', content: () => <Fields form={form} /> },
-              { id: 'json', title: 'As JSON', content: () => <AsJson form={form} /> },
+              {
+                id: 'fields',
+                title: 'By fields',
+                content: () => <Fields form={form} changing={loaded !== undefined} />,
+              },
+              { id: 'json', title: 'As JSON', content: () => <BodyAsJson form={form} /> },
             ]}
           />
         </div>
         <SchedulePreview body={body} />
       </div>
-      <div class="form-end">
-        {wrongs.size > 0 && <p class="field-wrong">First mend: {[...wrongs.values()].join('; ')}.</p>}
+      <FormEnd form={form}>
         <a class="button" href={href(loaded ? pathTo('/jobs/:id', { id: nameOfJob(loaded.job) }) : '/jobs')}>
           Leave it
         </a>
         {!loaded && <CopyCurl method="POST" path="/v1/jobs" body={body} />}
-        <button type="submit" class="button primary" disabled={action.busy || wrongs.size > 0}>
+        <button type="submit" class="button primary" disabled={action.busy || form.wrongs.length > 0}>
           {loaded ? 'Change the job' : 'Create the job'}
         </button>
-      </div>
+      </FormEnd>
       {theirs && (
         <MergeDialog
           base={base}
@@ -241,7 +218,7 @@ function Editor({ first, loaded }: { first: JsonObject; loaded?: Loaded }) {
             setTheirs(undefined);
             setBase(now);
             setEtag(theirs.etag);
-            setBody(merged);
+            form.replace(merged);
             void change(merged, now, theirs.etag);
           }}
         />
@@ -250,39 +227,7 @@ function Editor({ first, loaded }: { first: JsonObject; loaded?: Loaded }) {
   );
 }
 
-function AsJson({ form }: { form: Form }) {
-  const [text, setText] = useState(() => JSON.stringify(form.body, null, 2));
-  const [fault, setFault] = useState<string | undefined>(undefined);
-  useEffect(() => () => form.wrong('JSON', undefined), []);
-  return (
-    <AreaField
-      label="Body of the request"
-      at="body"
-      rows={28}
-      value={text}
-      faults={[...(fault === undefined ? [] : [fault]), ...faultsAt(form.problem, 'body').map((f) => `${f.location}: ${f.message}`)]}
-      onValue={(value) => {
-        setText(value);
-        try {
-          const parsed: unknown = JSON.parse(value);
-          if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
-            throw new Error('it must be an object');
-          }
-          setFault(undefined);
-          form.wrong('JSON', undefined);
-          form.replace(parsed as JsonObject);
-        } catch (thrown) {
-          const said = `this is no JSON object (${thrown instanceof Error ? thrown.message : String(thrown)})`;
-          setFault(said);
-          form.wrong('JSON', said);
-        }
-      }}
-      help="Everything that the API takes. It is in the fields too, as far as they know it."
-    />
-  );
-}
-
-function Fields({ form }: { form: Form }) {
+function Fields({ form, changing }: { form: BodyForm; changing: boolean }) {
   const when = whenOf(form.body);
   const repeats = when !== 'now' && when !== 'at';
   return (
@@ -292,27 +237,30 @@ function Fields({ form }: { form: Form }) {
       <Panel title="Name, payload, labels">
         <div class="fields">
           {repeats && (
-            <TextField
+            <BodyText
+              form={form}
+              path="name"
               label="Name"
               optional
-              at="body.name"
-              problem={form.problem}
-              value={form.text('name')}
-              onValue={(v) => form.set('name', v || undefined)}
-              disabled={form.changing}
-              help={form.changing ? 'A name cannot be changed.' : 'Unique in the tenant: a–z, 0–9, “.”, “_” and “-”.'}
+              disabled={changing}
+              help={changing ? 'A name cannot be changed.' : 'Unique in the tenant: a–z, 0–9, “.”, “_” and “-”.'}
             />
           )}
-          <SelectField
+          <BodyChoice
+            form={form}
+            path="priority"
             label="Priority"
-            at="body.priority"
-            problem={form.problem}
-            value={form.text('priority') || 'normal'}
-            onValue={(v) => form.set('priority', v === 'normal' && !form.changing ? undefined : v)}
-            options={['critical', 'high', 'normal', 'low'].map((v) => ({ value: v, text: v }))}
+            usual="normal"
+            options={[['critical'], ['high'], ['normal'], ['low']]}
           />
-          <PayloadField form={form} />
-          <PairsField form={form} path="labels" mark="=" label="Labels" help="One a line: name=value. Lists and operations select by them." />
+          <BodyJson form={form} path="payload" label="Payload, JSON" placeholder='{"to": "a@example.com"}' />
+          <BodyPairs
+            form={form}
+            path="labels"
+            mark="="
+            label="Labels"
+            help="One a line: name=value. Lists and operations select by them."
+          />
         </div>
       </Panel>
       <IfLate form={form} repeats={repeats} />
@@ -328,19 +276,13 @@ const workNames: Record<WorkKind, string> = {
   lambda: 'Invoke a Lambda function',
 };
 
-const workBegins: Record<WorkKind, Json> = {
-  task: '',
-  http: { url: '' },
-  nats: { subject: '' },
-  script: { command: '' },
-  lambda: { function: '', region: '', credentials: '' },
-};
-
-function WhatRuns({ form }: { form: Form }) {
-  const { body, problem, set, text } = form;
+function WhatRuns({ form }: { form: BodyForm }) {
+  const { body } = form;
   const kind = workOf(body);
   const left = useRef<Partial<Record<string, Json>>>({});
-  const tasks = useLive<PageLike<Task>>('task names', (signal) => ask('/v1/tasks', { query: { limit: 200 }, signal }), { every: slow });
+  const tasks = useLive<PageLike<Task>>('task names', (signal) => ask('/v1/tasks', { query: { limit: 200 }, signal }), {
+    every: slow,
+  });
   const choose = (next: WorkKind): void => {
     let changed = body;
     for (const name of [...workKinds, ...(next === 'task' ? limitFields : [])]) {
@@ -349,8 +291,7 @@ function WhatRuns({ form }: { form: Form }) {
         changed = withValue(changed, name, undefined);
       }
     }
-    changed = { ...changed, [next]: left.current[next] ?? workBegins[next] };
-    form.replace(changed);
+    form.replace({ ...changed, [next]: left.current[next] ?? (next === 'task' ? '' : workBegins[next]) });
   };
   return (
     <Panel title="What runs">
@@ -362,14 +303,12 @@ function WhatRuns({ form }: { form: Form }) {
           onValue={(v) => choose(v as WorkKind)}
           options={workKinds.map((k) => ({ value: k, text: workNames[k] }))}
         />
-        {kind === 'task' && (
+        {kind === 'task' ? (
           <>
-            <TextField
+            <BodyText
+              form={form}
+              path="task"
               label="Task"
-              at="body.task"
-              problem={problem}
-              value={text('task')}
-              onValue={(v) => set('task', v)}
               list="task-names"
               help="Time-out, retries and rate stand with the task."
             />
@@ -379,108 +318,17 @@ function WhatRuns({ form }: { form: Form }) {
               ))}
             </datalist>
           </>
+        ) : (
+          <WorkFields key={kind} form={form} kind={kind} />
         )}
-        {kind === 'http' && (
-          <>
-            <SelectField
-              label="Method"
-              at="body.http.method"
-              problem={problem}
-              value={text('http.method') || 'POST'}
-              onValue={(v) => set('http.method', v)}
-              options={['POST', 'GET', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'].map((v) => ({ value: v, text: v }))}
-            />
-            <TextField
-              label="URL"
-              type="url"
-              at="body.http.url"
-              problem={problem}
-              value={text('http.url')}
-              onValue={(v) => set('http.url', v)}
-              placeholder="https://example.com/hook"
-            />
-            <SelectField
-              label="Body"
-              at="body.http.body"
-              problem={problem}
-              value={text('http.body') || 'payload'}
-              onValue={(v) => set('http.body', v)}
-              options={[
-                { value: 'payload', text: 'the payload' },
-                { value: 'none', text: 'none' },
-              ]}
-            />
-            <PairsField form={form} path="http.headers" mark=":" label="Headers" help="One a line: name: value. Secrets belong into http.auth (as JSON)." />
-            {isObject(body.http) && body.http.auth !== undefined && (
-              <p class="muted whole">It shows who calls by {Object.keys(isObject(body.http.auth) ? body.http.auth : {}).join()}: that is edited as JSON.</p>
-            )}
-          </>
-        )}
-        {kind === 'nats' && (
-          <TextField label="Subject" at="body.nats.subject" problem={problem} value={text('nats.subject')} onValue={(v) => set('nats.subject', v)} placeholder="work.report" />
-        )}
-        {kind === 'script' && (
-          <>
-            <TextField label="Command" at="body.script.command" problem={problem} value={text('script.command')} onValue={(v) => set('script.command', v)} help="A name in the operator’s list." />
-            <AreaField
-              label="Arguments"
-              at="body.script.args"
-              problem={problem}
-              rows={3}
-              value={((valueAt(body, 'script.args') as string[] | undefined) ?? []).join('\n')}
-              onValue={(v) => set('script.args', v === '' ? undefined : v.split('\n'))}
-              help="One a line."
-            />
-          </>
-        )}
-        {kind === 'lambda' &&
-          (
-            [
-              ['Function', 'function', 'Name or ARN.'],
-              ['Region', 'region', ''],
-              ['Credentials', 'credentials', 'The name of a secret.'],
-            ] as const
-          ).map(([label, name, help]) => (
-            <TextField key={name} label={label} at={`body.lambda.${name}`} problem={problem} value={text(`lambda.${name}`)} onValue={(v) => set(`lambda.${name}`, v)} help={help} />
-          ))}
       </div>
-      {kind !== 'task' && <Limits form={form} />}
+      {kind !== 'task' && (
+        <details>
+          <summary>Time-out, retries, guarantee</summary>
+          <LimitFields form={form} />
+        </details>
+      )}
     </Panel>
-  );
-}
-
-function Limits({ form }: { form: Form }) {
-  const { problem, text, set } = form;
-  return (
-    <details>
-      <summary>Time-out, retries, guarantee</summary>
-      <div class="fields">
-        <SpanField form={form} path="timeout" label="Time-out of an attempt" placeholder="30s" />
-        <NumberField form={form} path="retry.max_attempts" label="Attempts at most" placeholder="5" />
-        <SpanField form={form} path="retry.initial" label="First pause" placeholder="1s" />
-        <NumberField form={form} path="retry.factor" label="Each pause is longer by" placeholder="2" />
-        <SpanField form={form} path="retry.max" label="Longest pause" placeholder="10m" />
-        <SelectField
-          label="Pauses"
-          at="body.retry.jitter"
-          problem={problem}
-          value={text('retry.jitter') || 'full'}
-          onValue={(v) => set('retry.jitter', v === 'full' && !form.changing ? undefined : v)}
-          options={[
-            { value: 'full', text: 'drawn at random below that' },
-            { value: 'none', text: 'as stated' },
-          ]}
-        />
-        <SelectField
-          label="Guarantee"
-          at="body.guarantee"
-          problem={problem}
-          value={text('guarantee') || 'at_least_once'}
-          onValue={(v) => set('guarantee', v === 'at_least_once' && !form.changing ? undefined : v)}
-          options={['at_least_once', 'at_most_once', 'effectively_once'].map((v) => ({ value: v, text: v.replaceAll('_', ' ') }))}
-        />
-      </div>
-    </details>
   );
 }
 
@@ -502,29 +350,22 @@ const whenBegins: Record<WhenKind, JsonObject> = {
   after: { after: { jobs: [] } },
 };
 
-function WhenItRuns({ form, when }: { form: Form; when: WhenKind }) {
-  const { body, problem, set, text } = form;
+function WhenItRuns({ form, when }: { form: BodyForm; when: WhenKind }) {
+  const { body, text } = form;
   const left = useRef<Partial<Record<WhenKind, JsonObject>>>({});
   const zone = viewerZone.value;
   const choose = (next: WhenKind): void => {
     const kept: JsonObject = {};
     const changed: JsonObject = {};
+    const goes: readonly string[] =
+      next === 'now' || next === 'at' ? repeatedFields : next === 'on' || next === 'after' ? scheduleFields : [];
     for (const [name, value] of Object.entries(body)) {
-      const of = name === 'schedule' || name === 'on' || name === 'after';
-      const goes =
-        (next === 'now' || next === 'at') && (repeatedFields as readonly string[]).includes(name)
-          ? true
-          : (next === 'on' || next === 'after') && (scheduleFields as readonly string[]).includes(name);
-      if (of || goes) {
-        kept[name] = value;
-      } else {
-        changed[name] = value;
-      }
+      const of = name === 'schedule' || name === 'on' || name === 'after' || goes.includes(name);
+      (of ? kept : changed)[name] = value;
     }
     left.current[when] = kept;
     form.replace({ ...changed, ...(left.current[next] ?? whenBegins[next]) });
   };
-  const jobZone = text('schedule.timezone') || UTC;
   return (
     <Panel title="When it runs">
       <div class="fields">
@@ -535,65 +376,71 @@ function WhenItRuns({ form, when }: { form: Form; when: WhenKind }) {
           onValue={(v) => choose(v as WhenKind)}
           options={whenKinds.map((k) => ({ value: k, text: whenNames[k] }))}
         />
-        {when === 'at' && (
-          <InstantField form={form} path="schedule.at" label={`At, in ${zone}`} zone={zone} />
-        )}
-        {when === 'cron' && <CronFields form={form} zone={jobZone} />}
+        {when === 'at' && <BodyInstant form={form} path="schedule.at" label="At" zone={zone} />}
+        {when === 'cron' && <CronFields form={form} zone={text('schedule.timezone') || UTC} />}
         {when === 'every' && (
           <>
-            <SpanField
+            <BodySpan
               form={form}
               path="schedule.every"
               label="Every"
               placeholder="15m"
               help={parseSpan(text('schedule.every')) ? everyWords(text('schedule.every')) : 'Such as 90s, 15m or 24h.'}
             />
-            <InstantField form={form} path="schedule.anchor" label={`Counted from, in ${zone}`} zone={zone} optional help="Empty: from its creation." />
+            <BodyInstant
+              form={form}
+              path="schedule.anchor"
+              label="Counted from"
+              zone={zone}
+              optional
+              help="Empty: from its creation."
+            />
           </>
         )}
         {when === 'on' && (
           <>
-            <TextField label="Event" at="body.on.event" problem={problem} value={text('on.event')} onValue={(v) => set('on.event', v)} placeholder="file.uploaded" />
-            <TextField label="Filter" optional mono at="body.on.filter" problem={problem} value={text('on.filter')} onValue={(v) => set('on.filter', v || undefined)} placeholder="event.region == 'eu'" help="An expression of CEL over the body of the event." />
-            <SpanField form={form} path="on.delay" label="Later by" placeholder="0s" />
+            <BodyText form={form} path="on.event" label="Event" placeholder="file.uploaded" />
+            <BodyText
+              form={form}
+              path="on.filter"
+              label="Filter"
+              optional
+              mono
+              placeholder="event.region == 'eu'"
+              help="An expression of CEL over the body of the event."
+            />
+            <BodySpan form={form} path="on.delay" label="Later by" placeholder="0s" />
           </>
         )}
         {when === 'after' && (
           <>
-            <AreaField
-              label="Jobs"
-              at="body.after.jobs"
-              problem={problem}
-              rows={3}
-              value={((valueAt(body, 'after.jobs') as string[] | undefined) ?? []).join('\n')}
-              onValue={(v) => set('after', { ...(isObject(body.after) ? body.after : {}), jobs: v === '' ? [] : v.split('\n') })}
-              help="Names or ids, one a line."
-            />
-            <SelectField
+            <BodyLines form={form} path="after.jobs" label="Jobs" help="Names or ids, one a line." />
+            <BodyChoice
+              form={form}
+              path="after.when"
               label="When"
-              at="body.after.when"
-              problem={problem}
-              value={text('after.when') || 'all_succeeded'}
-              onValue={(v) => set('after.when', v)}
+              usual="all_succeeded"
               options={[
-                { value: 'all_succeeded', text: 'all have succeeded' },
-                { value: 'all_done', text: 'all have ended' },
-                { value: 'any_succeeded', text: 'one has succeeded' },
-                { value: 'any_failed', text: 'one has failed' },
+                ['all_succeeded', 'all have succeeded'],
+                ['all_done', 'all have ended'],
+                ['any_succeeded', 'one has succeeded'],
+                ['any_failed', 'one has failed'],
               ]}
             />
-            <SpanField form={form} path="after.deadline" label="Stuck after" placeholder="24h" />
+            <BodySpan form={form} path="after.deadline" label="Stuck after" placeholder="24h" />
           </>
         )}
       </div>
       {(when === 'cron' || when === 'every') && (
-        <details open={scheduleFields.some((name) => body[name] !== undefined && !(name === 'jitter' && form.changing))}>
+        <details
+          open={scheduleFields.some((name) => body[name] !== undefined && !(name === 'jitter' && form.explicit))}
+        >
           <summary>Begin, end, number of runs, jitter</summary>
           <div class="fields">
-            <InstantField form={form} path="start" label={`No run before, in ${zone}`} zone={zone} optional />
-            <InstantField form={form} path="end" label={`No run from then on, in ${zone}`} zone={zone} optional />
-            <NumberField form={form} path="max_runs" label="Runs at most" placeholder="" />
-            <SpanField
+            <BodyInstant form={form} path="start" label="No run before" zone={zone} optional />
+            <BodyInstant form={form} path="end" label="No run from then on" zone={zone} optional />
+            <BodyNumber form={form} path="max_runs" label="Runs at most" />
+            <BodySpan
               form={form}
               path="jitter"
               label="Jitter"
@@ -615,11 +462,9 @@ const zones = ((): string[] => {
   }
 })();
 
-function CronFields({ form, zone }: { form: Form; zone: string }) {
-  const { problem, text, set } = form;
-  const cron = text('schedule.cron');
+function CronFields({ form, zone }: { form: BodyForm; zone: string }) {
+  const cron = form.text('schedule.cron');
   const words = cronWords(cron);
-  const hints = cronHints(cron, zone);
   const fields = fieldHints(cron);
   return (
     <>
@@ -627,7 +472,7 @@ function CronFields({ form, zone }: { form: Form; zone: string }) {
         class="whole"
         label="Cron expression"
         at="body.schedule.cron"
-        problem={problem}
+        problem={form.problem}
         faults={fields.map((f) => f.fault).filter((f): f is string => f !== undefined)}
         help={
           <>
@@ -639,7 +484,7 @@ function CronFields({ form, zone }: { form: Form; zone: string }) {
               ))}
             </span>
             {words !== undefined && <strong>{words}</strong>}
-            {hints.map((hint) => (
+            {cronHints(cron, zone).map((hint) => (
               <span key={hint} class="cron-hint">
                 {hint}
               </span>
@@ -654,221 +499,105 @@ function CronFields({ form, zone }: { form: Form; zone: string }) {
             autocomplete="off"
             spellcheck={false}
             value={cron}
-            onInput={(e) => set('schedule', { ...(valueAt(form.body, 'schedule') as JsonObject), cron: e.currentTarget.value })}
+            onInput={(e) =>
+              form.set('schedule', { ...(valueAt(form.body, 'schedule') as JsonObject), cron: e.currentTarget.value })
+            }
           />
         )}
       </Field>
-      <TextField
+      <BodyText
+        form={form}
+        path="schedule.timezone"
         label="Time zone"
-        at="body.schedule.timezone"
-        problem={problem}
-        value={text('schedule.timezone')}
+        optional
         placeholder={UTC}
-        onValue={(v) => set('schedule.timezone', v || undefined)}
         list="zones"
-        help={knowsZone(zone) ? `There it is now ${timeText(serverNow(), zone, { now: serverNow(), short: true })}.` : 'A name such as Europe/Berlin.'}
+        help={
+          knowsZone(zone)
+            ? `There it is now ${timeText(serverNow(), zone, { now: serverNow(), short: true })}.`
+            : 'A name such as Europe/Berlin.'
+        }
       />
       <datalist id="zones">
         {zones.map((z) => (
           <option key={z} value={z} />
         ))}
       </datalist>
-      <SelectField
+      <BodyChoice
+        form={form}
+        path="schedule.gap"
         label="A time that the clock leaves out"
-        at="body.schedule.gap"
-        problem={problem}
-        value={text('schedule.gap') || 'run'}
-        onValue={(v) => set('schedule.gap', v === 'run' && !form.changing ? undefined : v)}
+        usual="run"
         options={[
-          { value: 'run', text: 'runs at the end of the gap' },
-          { value: 'skip', text: 'is skipped' },
+          ['run', 'runs at the end of the gap'],
+          ['skip', 'is skipped'],
         ]}
       />
-      <SelectField
+      <BodyChoice
+        form={form}
+        path="schedule.overlap_hour"
         label="A time that the clock has twice"
-        at="body.schedule.overlap_hour"
-        problem={problem}
-        value={text('schedule.overlap_hour') || 'first'}
-        onValue={(v) => set('schedule.overlap_hour', v === 'first' && !form.changing ? undefined : v)}
+        usual="first"
         options={[
-          { value: 'first', text: 'runs the first time' },
-          { value: 'second', text: 'runs the second time' },
-          { value: 'both', text: 'runs both times' },
+          ['first', 'runs the first time'],
+          ['second', 'runs the second time'],
+          ['both', 'runs both times'],
         ]}
       />
     </>
   );
 }
 
-function IfLate({ form, repeats }: { form: Form; repeats: boolean }) {
-  const { problem, text, set } = form;
-  const usual = repeats ? 'run_latest' : 'run_all';
+function IfLate({ form, repeats }: { form: BodyForm; repeats: boolean }) {
   return (
     <Panel title="If it is late, or too much at once">
       <div class="fields">
-        <SelectField
+        <BodyChoice
+          form={form}
+          path="misfire.policy"
           label="Of late runs"
-          at="body.misfire.policy"
-          problem={problem}
-          value={text('misfire.policy') || usual}
-          onValue={(v) => set('misfire.policy', v === usual && !form.changing ? undefined : v)}
+          usual={repeats ? 'run_latest' : 'run_all'}
           options={[
-            { value: 'run_latest', text: 'the latest is made up for' },
-            { value: 'run_all', text: 'all are made up for' },
-            { value: 'skip', text: 'none: they are missed' },
+            ['run_latest', 'the latest is made up for'],
+            ['run_all', 'all are made up for'],
+            ['skip', 'none: they are missed'],
           ]}
         />
-        <SpanField form={form} path="misfire.deadline" label="Missed if later than" placeholder="never" />
+        <BodySpan form={form} path="misfire.deadline" label="Missed if later than" placeholder="never" />
         {repeats && (
-          <>
-            <NumberField form={form} path="concurrency.limit" label="Runs at once, at most" placeholder="any number" />
-            {valueAt(form.body, 'concurrency.limit') !== undefined && (
-              <SelectField
-                label="Further runs"
-                at="body.concurrency.on_limit"
-                problem={problem}
-                value={text('concurrency.on_limit') || 'queue'}
-                onValue={(v) => set('concurrency.on_limit', v)}
-                options={[
-                  { value: 'queue', text: 'wait' },
-                  { value: 'skip', text: 'are skipped' },
-                  { value: 'cancel_oldest', text: 'have the oldest cancelled' },
-                ]}
-              />
-            )}
-          </>
+          <BodyNumber
+            form={form}
+            path="concurrency.limit"
+            label="Runs at once, at most"
+            placeholder="any number"
+            goes="concurrency"
+          />
+        )}
+        {repeats && valueAt(form.body, 'concurrency.limit') !== undefined && (
+          <BodyChoice
+            form={form}
+            path="concurrency.on_limit"
+            label="Further runs"
+            usual="queue"
+            options={[
+              ['queue', 'wait'],
+              ['skip', 'are skipped'],
+              ['cancel_oldest', 'have the oldest cancelled'],
+            ]}
+          />
         )}
       </div>
     </Panel>
   );
 }
 
-function SpanField(props: { form: Form; path: string; label: string; placeholder: string; help?: string }) {
-  const { form, path, label, placeholder, help } = props;
-  const value = form.text(path);
-  const faults = value !== '' && parseSpan(value) === undefined ? ['is no span such as 30s, 15m or 1h30m'] : [];
-  return (
-    <TextField
-      label={label}
-      at={`body.${path}`}
-      problem={form.problem}
-      faults={faults}
-      value={value}
-      placeholder={placeholder}
-      onValue={(v) => form.set(path, v.trim() === '' ? undefined : v.trim())}
-      {...(help === undefined ? {} : { help })}
-    />
-  );
-}
-
-function NumberField(props: { form: Form; path: string; label: string; placeholder: string }) {
-  const { form, path, label, placeholder } = props;
-  return (
-    <TextField
-      label={label}
-      type="number"
-      at={`body.${path}`}
-      problem={form.problem}
-      value={form.text(path)}
-      placeholder={placeholder}
-      onValue={(v) => {
-        // Removing the limit removes what goes with it.
-        const parent = path === 'concurrency.limit' && v === '' ? 'concurrency' : path;
-        form.set(parent, v === '' ? undefined : Number(v));
-      }}
-    />
-  );
-}
-
-function InstantField(props: { form: Form; path: string; label: string; zone: string; optional?: boolean; help?: string }) {
-  const { form, path, label, zone, optional = false, help } = props;
-  const stated = form.text(path);
-  const [typed, setTyped] = useState(() => (stated === '' ? '' : inputText(stated, zone)));
-  return (
-    <TextField
-      label={label}
-      type="datetime-local"
-      optional={optional}
-      at={`body.${path}`}
-      problem={form.problem}
-      value={typed}
-      onValue={(v) => {
-        setTyped(v);
-        const at = instantOf(v, zone);
-        form.set(path, at ? at.toISOString() : optional ? undefined : '');
-      }}
-      {...(help === undefined ? {} : { help })}
-    />
-  );
-}
-
-function PayloadField({ form }: { form: Form }) {
-  const stated = form.body.payload;
-  const [text, setText] = useState(() => (stated === undefined ? '' : JSON.stringify(stated, null, 2)));
-  const [fault, setFault] = useState<string | undefined>(undefined);
-  useEffect(() => () => form.wrong('payload', undefined), []);
-  return (
-    <AreaField
-      class="whole"
-      label="Payload, JSON"
-      optional
-      at="body.payload"
-      problem={form.problem}
-      faults={fault === undefined ? [] : [fault]}
-      value={text}
-      rows={5}
-      placeholder='{"to": "a@example.com"}'
-      onValue={(value) => {
-        setText(value);
-        if (value.trim() === '') {
-          setFault(undefined);
-          form.wrong('payload', undefined);
-          form.set('payload', undefined);
-          return;
-        }
-        try {
-          form.set('payload', JSON.parse(value) as Json);
-          setFault(undefined);
-          form.wrong('payload', undefined);
-        } catch (thrown) {
-          const said = `the payload is no JSON (${thrown instanceof Error ? thrown.message : String(thrown)})`;
-          setFault(said);
-          form.wrong('payload', said);
-        }
-      }}
-    />
-  );
-}
-
-function PairsField(props: { form: Form; path: string; mark: ':' | '='; label: string; help: string }) {
-  const { form, path, mark, label, help } = props;
-  const [text, setText] = useState(() => writePairs(valueAt(form.body, path), mark === ':' ? ': ' : '='));
-  const [faults, setFaults] = useState<readonly string[]>([]);
-  useEffect(() => () => form.wrong(path, undefined), []);
-  return (
-    <AreaField
-      class="whole"
-      label={label}
-      optional
-      at={`body.${path}`}
-      problem={form.problem}
-      faults={faults}
-      rows={3}
-      value={text}
-      help={help}
-      onValue={(value) => {
-        setText(value);
-        const read = readPairs(value, mark);
-        setFaults(read.faults);
-        form.wrong(path, read.faults.length === 0 ? undefined : `${label.toLowerCase()}: ${read.faults.join(', ')}`);
-        form.set(path, Object.keys(read.pairs).length === 0 ? undefined : read.pairs);
-      }}
-    />
-  );
-}
-
 /** How long a person may pause while typing, in ms. */
 const typingPause = 250;
+
+/** Whether an expression is one that need not be sent: a person is still typing. */
+function isUnfinished(cron: string): boolean {
+  return fieldsOf(cron) === undefined || fieldHints(cron).some((f) => f.fault !== undefined);
+}
 
 function SchedulePreview({ body }: { body: JsonObject }) {
   const asked = useMemo(() => {
@@ -877,6 +606,9 @@ function SchedulePreview({ body }: { body: JsonObject }) {
       return undefined;
     }
     const { cron, timezone, gap, overlap_hour, every, anchor } = body.schedule;
+    if (when === 'cron' ? isUnfinished(String(cron)) : parseSpan(String(every)) === undefined) {
+      return null;
+    }
     const schedule = when === 'cron' ? { cron, timezone, gap, overlap_hour } : { every, anchor };
     return JSON.stringify({ schedule, count: 10, ...(body.jitter === undefined ? {} : { jitter: body.jitter }) });
   }, [body]);
@@ -886,7 +618,7 @@ function SchedulePreview({ body }: { body: JsonObject }) {
     return () => clearTimeout(timer);
   }, [asked]);
   const live = useLive<Preview>(
-    settled === undefined ? null : `preview ${settled}`,
+    typeof settled === 'string' ? `preview ${settled}` : null,
     (signal) => ask('/v1/schedules/preview', { method: 'POST', body: JSON.parse(settled ?? '{}') as unknown, signal }),
     { every: 0 },
   );
@@ -902,8 +634,19 @@ function SchedulePreview({ body }: { body: JsonObject }) {
       <Panel title="When it will run">
         {settled === undefined ? (
           <p class="muted">
-            {{ now: 'As soon as it is created.', at: 'Once, at its instant.', on: 'When its event comes.', after: 'When the jobs have ended.', cron: '', every: '' }[whenOf(body)]}
+            {
+              {
+                now: 'As soon as it is created.',
+                at: 'Once, at its instant.',
+                on: 'When its event comes.',
+                after: 'When the jobs have ended.',
+                cron: '',
+                every: '',
+              }[whenOf(body)]
+            }
           </p>
+        ) : settled === null ? (
+          <p class="muted">Its times are shown here once the expression is whole.</p>
         ) : live.problem && !live.problem.passing ? (
           <PreviewFaults problem={live.problem} />
         ) : last.current ? (
@@ -968,4 +711,3 @@ function PreviewTimes({ preview, own }: { preview: Preview; own: string | undefi
     </>
   );
 }
-

@@ -39,7 +39,9 @@ export function Jobs(_props: ViewParams) {
     (cursor, signal) =>
       gather(
         (at) =>
-          answer(api.GET('/v1/jobs', { params: { query: { ...query, ...(at === '' ? {} : { cursor: at }) } }, signal })),
+          answer(
+            api.GET('/v1/jobs', { params: { query: { ...query, ...(at === '' ? {} : { cursor: at }) } }, signal }),
+          ),
         cursor,
         pageSize / 2,
       ),
@@ -106,10 +108,21 @@ const columns: Column<Job>[] = [
   { head: 'Runs', cell: (job) => scheduleWords(job) },
   {
     head: 'Next run',
-    cell: (job) => <TimeLabel at={job.next_run?.due_at} zone={zoneOfJob(job)} relative none={canRepeat(job) && !job.on && !job.after ? 'none' : '–'} />,
+    cell: (job) => (
+      <TimeLabel
+        at={job.next_run?.due_at}
+        zone={zoneOfJob(job)}
+        relative
+        none={canRepeat(job) && !job.on && !job.after ? 'none' : '–'}
+      />
+    ),
   },
   { head: 'Does', minor: true, cell: (job) => <bdi class="said">{workWords(job)}</bdi> },
-  { head: 'Labels', minor: true, cell: (job) => <Labels labels={job.labels} hrefOf={(label) => href('/jobs', { label })} /> },
+  {
+    head: 'Labels',
+    minor: true,
+    cell: (job) => <Labels labels={job.labels} hrefOf={(label) => href('/jobs', { label })} />,
+  },
 ];
 
 function Nothing({ filtered, more }: { filtered: boolean; more: boolean }) {
@@ -128,12 +141,16 @@ function Nothing({ filtered, more }: { filtered: boolean; more: boolean }) {
       title="There are no jobs yet"
       commands={[
         "carillon job create --name nightly-report --url https://example.com/report --cron '0 2 * * *' --timezone Europe/Berlin",
-        curlOf('POST', '/v1/jobs', { name: 'poll', http: { url: 'https://example.com/poll' }, schedule: { every: '15m' } }),
+        curlOf('POST', '/v1/jobs', {
+          name: 'poll',
+          http: { url: 'https://example.com/poll' },
+          schedule: { every: '15m' },
+        }),
       ]}
     >
       <p>
-        A job says what runs, and when: by a cron expression in a zone, every so often, on an event, or after other jobs.{' '}
-        {may('operator') && <a href={href('/jobs/new')}>Create one here.</a>}
+        A job says what runs, and when: by a cron expression in a zone, every so often, on an event, or after other
+        jobs. {may('operator') && <a href={href('/jobs/new')}>Create one here.</a>}
       </p>
     </Empty>
   );
@@ -168,7 +185,8 @@ function bulkActions(asked: { name: string; state: string; label: string }): Bul
       name: 'Run now',
       done: 'run now',
       about: 'Each has one run now, besides its schedule.',
-      each: (id) => answer(api.POST('/v1/jobs/{id}/trigger', { params: { ...path(id), header: { 'Idempotency-Key': newKey() } } })),
+      each: (id) =>
+        answer(api.POST('/v1/jobs/{id}/trigger', { params: { ...path(id), header: { 'Idempotency-Key': newKey() } } })),
       all,
     },
     {

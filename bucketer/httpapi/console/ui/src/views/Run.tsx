@@ -35,9 +35,13 @@ import { bytes, count } from '../words';
 export function RunView({ params }: ViewParams) {
   const id = params.id ?? '';
   const [over, setOver] = useState(false);
-  const live = useLive(`run ${id}`, (signal) => answer(api.GET('/v1/runs/{id}', { params: { path: { id } }, signal })), {
-    every: over ? slow : fast,
-  });
+  const live = useLive(
+    `run ${id}`,
+    (signal) => answer(api.GET('/v1/runs/{id}', { params: { path: { id } }, signal })),
+    {
+      every: over ? slow : fast,
+    },
+  );
   const run = live.data;
   useEffect(() => {
     if (run) {
@@ -114,7 +118,9 @@ function Actions({ run }: { run: Run }) {
     const again = await action.run(
       () =>
         answer(
-          api.POST('/v1/runs/{id}/retry', { params: { path: { id: run.id }, header: { 'Idempotency-Key': `${key}-${run.state}` } } }),
+          api.POST('/v1/runs/{id}/retry', {
+            params: { path: { id: run.id }, header: { 'Idempotency-Key': `${key}-${run.state}` } },
+          }),
         ),
       'It runs again, as this new run.',
     );
@@ -126,7 +132,7 @@ function Actions({ run }: { run: Run }) {
   return (
     <>
       {!hasEnded(run) && (
-        <button type="button" class="button danger" disabled={action.busy} onClick={() => void cancel()}>
+        <button type="button" class="button danger-quiet" disabled={action.busy} onClick={() => void cancel()}>
           Cancel
         </button>
       )}
@@ -205,7 +211,7 @@ function Why({ run }: { run: Run }) {
         It failed for good after {count(run.attempts?.length ?? 0, 'attempt')}
         {last?.error ? (
           <>
-            : <bdi>{last.error}</bdi>
+            : <bdi>{last.error}</bdi>.
           </>
         ) : (
           '.'
@@ -220,7 +226,11 @@ function Why({ run }: { run: Run }) {
     );
   }
   if (run.state === 'cancelled') {
-    return <Note tone="still">It was cancelled{run.cancel_reason ? `: ${run.cancel_reason}` : ', because somebody asked for it'}.</Note>;
+    return (
+      <Note tone="still">
+        It was cancelled{run.cancel_reason ? `: ${run.cancel_reason}` : ', because somebody asked for it'}.
+      </Note>
+    );
   }
   if (run.state === 'skipped') {
     return <Note tone="still">It never starts: {run.reason ?? 'it was skipped'}.</Note>;
@@ -407,9 +417,12 @@ function RunFacts({ run }: { run: Run }) {
         ['Event', run.event && <a href={href('/runs', { event: run.event.id })}>{run.event.name}</a>],
         ['Again of', run.origin && <a href={href(`/runs/${run.origin}`)}>{run.origin}</a>],
         ['Due', <TimeLabel at={run.due_at} millis relative />],
-        ['Started late by', run.lateness_ms !== undefined && (
-          <span class={run.lateness_ms > 1000 ? 'toned tone-bad' : undefined}>{spanText(run.lateness_ms)}</span>
-        )],
+        [
+          'Started late by',
+          run.lateness_ms !== undefined && (
+            <span class={run.lateness_ms > 1000 ? 'toned tone-bad' : undefined}>{spanText(run.lateness_ms)}</span>
+          ),
+        ],
         ['Took', took !== undefined && `${spanText(took)}${hasEnded(run) ? '' : ' so far'}`],
         ['Priority', run.priority],
         ['Ends at the latest', run.deadline_at && <TimeLabel at={run.deadline_at} relative />],
@@ -428,7 +441,11 @@ function Attempts({ attempts }: { attempts: readonly Attempt[] }) {
       head: 'Took',
       kind: 'number',
       cell: (a) =>
-        a.started_at && a.finished_at ? spanText(Date.parse(a.finished_at) - Date.parse(a.started_at)) : <SoFar attempt={a} />,
+        a.started_at && a.finished_at ? (
+          spanText(Date.parse(a.finished_at) - Date.parse(a.started_at))
+        ) : (
+          <SoFar attempt={a} />
+        ),
     },
     { head: 'Executor', minor: true, cell: (a) => `${a.executor ?? '–'}${a.region ? `, ${a.region}` : ''}` },
     { head: 'Status', kind: 'number', cell: (a) => a.status_code ?? <span class="muted">–</span> },
@@ -436,9 +453,15 @@ function Attempts({ attempts }: { attempts: readonly Attempt[] }) {
       head: 'What it said',
       cell: (a) => (
         <>
-          {a.error ? <bdi class="toned tone-bad">{a.error}</bdi> : a.output ? <bdi class="said">{a.output}</bdi> : null}
+          {a.error ? (
+            <bdi class="tone-bad error-text">{a.error}</bdi>
+          ) : a.output ? (
+            <bdi class="said">{a.output}</bdi>
+          ) : null}
           {a.redispatched && <span class="muted"> It was handed out twice.</span>}
-          {(a.log_dropped ?? 0) > 0 && <span class="muted"> {count(a.log_dropped ?? 0, 'line')} of its log were not kept.</span>}
+          {(a.log_dropped ?? 0) > 0 && (
+            <span class="muted"> {count(a.log_dropped ?? 0, 'line')} of its log were not kept.</span>
+          )}
         </>
       ),
     },
@@ -576,9 +599,13 @@ function EditAndRun({ run, onClose }: { run: Run; onClose: () => void }) {
   const [text, setText] = useState(run.payload === undefined ? '' : JSON.stringify(run.payload, null, 2));
   const [wrong, setWrong] = useState<string | undefined>(undefined);
   const id = run.job_id ?? run.id;
-  const job = useLive(`job of ${id}`, (signal) => answer(api.GET('/v1/jobs/{id}', { params: { path: { id } }, signal })), {
-    every: 0,
-  });
+  const job = useLive(
+    `job of ${id}`,
+    (signal) => answer(api.GET('/v1/jobs/{id}', { params: { path: { id } }, signal })),
+    {
+      every: 0,
+    },
+  );
   const ready = run.task !== undefined || job.data !== undefined;
   const send = async (): Promise<void> => {
     const body = bodyOf(run, job.data);
@@ -609,8 +636,8 @@ function EditAndRun({ run, onClose }: { run: Run; onClose: () => void }) {
         }}
       >
         <p>
-          A new one-off job runs now: {run.task ? <>the task {run.task}</> : <>the same call</>}, with this payload. Its job
-          stays as it is{job.data && !run.task ? '; if its call was changed since, the new one is made' : ''}.
+          A new one-off job runs now: {run.task ? <>the task {run.task}</> : <>the same call</>}, with this payload. Its
+          job stays as it is{job.data && !run.task ? '; if its call was changed since, the new one is made' : ''}.
         </p>
         {job.problem && !ready && <Missing problem={job.problem} what="the job of this run" retry={job.refresh} />}
         <Refusal problem={action.problem} what="It was not run" form focus />

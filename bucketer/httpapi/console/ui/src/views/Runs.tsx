@@ -5,13 +5,13 @@ import { useMemo, useRef } from 'preact/hooks';
 import { answer, api, ask, newKey } from '../api/client';
 import { steady } from '../api/live';
 import { gather, usePages, type PageLike } from '../api/pages';
-import type { Run } from '../api/types';
+import type { Page, Run } from '../api/types';
 import { serverNow } from '../clock';
+import { latestOf } from '../latest';
 import { Bulk, type BulkAction, type OperationFilter } from '../parts/Bulk';
 import { CopyCurl, curlOf } from '../parts/CopyCurl';
 import { Empty } from '../parts/Empty';
 import { FilterBar } from '../parts/FilterBar';
-import { Icon } from '../parts/Icon';
 import { Pager } from '../parts/Pager';
 import { Answered, Panel } from '../parts/Panel';
 import { StateBadge } from '../parts/StateBadge';
@@ -24,6 +24,7 @@ import type { ViewParams } from '../routes';
 import { hasEnded, lastAttempt, nameOf, runStates, tookMs, whyItWaits } from '../runs';
 import { spanText } from '../time';
 import { windowOf, type Window } from '../window';
+import { count } from '../words';
 
 /** How many runs a page has. */
 const pageSize = 50;
@@ -75,20 +76,34 @@ export function Runs(_props: ViewParams) {
   const ends = { from: queryValue('from'), to: queryValue('to'), last: queryValue('last') };
   // The window of the page that is shown: a window that moves is held still by going to its next page.
   const shownWindow = useRef<Window>(windowOf(ends, serverNow()));
+  const guess = useRef(15_000);
   const held = selection.keys.size > 0;
-  const source = sourceOf(asked, Object.values(ends).some((end) => end !== ''));
+  const source = sourceOf(
+    asked,
+    Object.values(ends).some((end) => end !== ''),
+  );
   const [sourceName = ''] = Object.keys(source ?? {});
+  // The runs of one job come the latest first anyway; what is to come, the next first.
+  const mayOrder = !source && asked.job === '';
+  const order = queryValue('order');
+  const latestFirst = mayOrder && (order === 'latest' || (order === '' && usuallyLatest(ends)));
 
-  const list = usePages<Run>(
-    `runs ${JSON.stringify([asked, ends, source])}`,
+  const list = usePages<Run, RunPage>(
+    `runs ${JSON.stringify([asked, ends, source, latestFirst])}`,
     (cursor, signal) => {
       const window = windowOf(ends, serverNow());
       shownWindow.current = window;
-      const query: Record<string, string | number | readonly string[]> =
-        source
-          ? { ...(sourceName === 'workflow_run' ? { state: asked.state ?? [] } : {}), ...source, limit: pageSize }
-          : { ...asked, from: window.from.toISOString(), to: window.to.toISOString(), limit: pageSize };
-      return gather((at) => ask<PageLike<Run>>('/v1/runs', { query: { ...query, cursor: at }, signal }), cursor, pageSize / 2);
+      if (latestFirst) {
+        return latestPage(asked, window, guess, signal);
+      }
+      const query: Record<string, string | number | readonly string[]> = source
+        ? { ...(sourceName === 'workflow_run' ? { state: asked.state ?? [] } : {}), ...source, limit: pageSize }
+        : { ...asked, from: window.from.toISOString(), to: window.to.toISOString(), limit: pageSize };
+      return gather(
+        (at) => ask<PageLike<Run>>('/v1/runs', { query: { ...query, cursor: at }, signal }),
+        cursor,
+        pageSize / 2,
+      );
     },
     { every: steady, hold: held },
   );
@@ -102,11 +117,11 @@ export function Runs(_props: ViewParams) {
   return (
     <View
       title="Runs"
-      about="Each row is one occurrence of a job. In the order of their due times; those of one job, the latest first."
+      about="Each row is one occurrence of a job, or of a step of a workflow."
       actions={<CopyCurl path={`/v1/runs?${curlQuery(asked, shownWindow.current, source)}`} />}
     >
       <FilterBar
-        clears={['from', 'to', 'last', 'event', 'workflow_run', 'step']}
+        clears={['from', 'to', 'last', 'order', 'event', 'workflow_run', 'step']}
         filters={[
           { kind: 'text', name: 'job', label: 'Job, by name or id', main: true, placeholder: 'nightly-report' },
           { kind: 'text', name: 'task', label: 'Task', placeholder: 'send-email' },
@@ -117,20 +132,10 @@ export function Runs(_props: ViewParams) {
         ]}
       >
         {(!source || sourceName === 'key') && <WindowPicker />}
+        {mayOrder && <OrderSwitch latestFirst={latestFirst} />}
       </FilterBar>
-      <Panel
-        title={sourceWords[sourceName] ?? 'What matches'}
-        live={list}
-        every={steady}
-        actions={
-          <button type="button" class="button small" onClick={list.refresh}>
-            <Icon name="again" size={14} /> Ask anew
-          </button>
-        }
-      >
-        {!source && (
-          <Bulk selection={selection} one="run" actions={bulkActions(asked, shownWindow)} />
-        )}
+      <Panel title={sourceWords[sourceName] ?? 'What matches'} live={list} every={steady}>
+        {!source && <Bulk selection={selection} one="run" actions={bulkActions(asked, shownWindow)} />}
         <Answered live={list} what="lists of runs">
           {(page) => (
             <>
@@ -142,23 +147,27 @@ export function Runs(_props: ViewParams) {
                 rowName={(run) => `run ${run.id} of ${nameOf(run)}`}
                 rowHref={(run) => href(run.workflow ? `/workflow-runs/${run.id}` : `/runs/${run.id}`)}
                 selection={source ? undefined : selection}
-                empty={<Nothing more={list.more} asked={asked} />}
+                empty={<Nothing more={list.more || page.reached !== undefined} asked={asked} />}
               />
-              <Pager
-                one="run"
-                list={{
-                  ...list,
-                  toNext: () => {
-                    const { from, to } = shownWindow.current;
-                    setQuery(
-                      source
-                        ? { cursor: page.next_cursor }
-                        : { from: from.toISOString(), to: to.toISOString(), last: '', cursor: page.next_cursor },
-                      { replace: false },
-                    );
-                  },
-                }}
-              />
+              {page.reached === undefined ? (
+                <Pager
+                  one="run"
+                  list={{
+                    ...list,
+                    toNext: () => {
+                      const { from, to } = shownWindow.current;
+                      setQuery(
+                        source
+                          ? { cursor: page.next_cursor }
+                          : { from: from.toISOString(), to: to.toISOString(), last: '', cursor: page.next_cursor },
+                        { replace: false },
+                      );
+                    },
+                  }}
+                />
+              ) : (
+                <Older page={page} window={shownWindow.current} />
+              )}
             </>
           )}
         </Answered>
@@ -167,7 +176,100 @@ export function Runs(_props: ViewParams) {
   );
 }
 
-function curlQuery(asked: ReturnType<typeof question>, window: Window, source: Record<string, string> | undefined): string {
+interface RunPage extends Page<Run> {
+  /** Of a list with the latest first that is not whole: from when on it has all. */
+  reached?: number;
+}
+
+function usuallyLatest(ends: { from: string; to: string; last: string }): boolean {
+  return (ends.from === '' || ends.to === '') && !ends.last.startsWith('-');
+}
+
+/** How long the search for the latest may take, in ms. */
+const patience = 4000;
+
+async function latestPage(
+  asked: ReturnType<typeof question>,
+  window: Window,
+  guess: { current: number },
+  signal: AbortSignal,
+): Promise<RunPage> {
+  const end = performance.now() + patience;
+  const found = await latestOf<Run>(
+    ({ from, to, cursor }) =>
+      ask<PageLike<Run>>('/v1/runs', {
+        query: { ...asked, from: new Date(from).toISOString(), to: new Date(to).toISOString(), limit: 500, cursor },
+        signal,
+      }),
+    { from: window.from.getTime(), to: window.to.getTime() },
+    { want: pageSize, guess: guess.current, calls: 24, late: () => performance.now() > end },
+  );
+  guess.current = found.span;
+  // One more than fits is no page of its own.
+  const items = found.items.slice(0, 2 * pageSize);
+  const last = items.at(-1);
+  const reached = items.length < found.items.length && last ? Date.parse(last.due_at) + 1 : found.from;
+  return found.whole && items.length === found.items.length ? { items } : { items, reached };
+}
+
+function OrderSwitch({ latestFirst }: { latestFirst: boolean }) {
+  return (
+    <fieldset class="filter states">
+      <legend>Order</legend>
+      <div class="toggles">
+        {[true, false].map((latest) => (
+          <button
+            key={String(latest)}
+            type="button"
+            class="toggle"
+            aria-pressed={latest === latestFirst}
+            onClick={() => setQuery({ order: latest ? 'latest' : 'due', cursor: '' })}
+          >
+            {latest ? 'latest first' : 'by due time'}
+          </button>
+        ))}
+      </div>
+    </fieldset>
+  );
+}
+
+/** Leads on where a list with the latest first is not whole. */
+function Older({ page, window }: { page: RunPage; window: Window }) {
+  const reached = page.reached ?? window.to.getTime();
+  const times = page.items.map((run) => run.due_at);
+  // All are due at one instant: there only the order of the API leads on.
+  const herd = times.length > pageSize && times[0] === times.at(-1);
+  const from = window.from.toISOString();
+  return (
+    <nav class="pager" aria-label="Pages">
+      <span class="muted">
+        {count(page.items.length, 'run')}: all that match and are due from <TimeLabel at={reached} millis /> on
+      </span>
+      {reached > window.from.getTime() && (
+        <button
+          type="button"
+          class="button small"
+          onClick={() =>
+            setQuery(
+              herd
+                ? { from, to: new Date(reached + 1).toISOString(), last: '', order: 'due' }
+                : { from, to: new Date(reached).toISOString(), last: '', order: 'latest' },
+              { replace: false },
+            )
+          }
+        >
+          Older ones
+        </button>
+      )}
+    </nav>
+  );
+}
+
+function curlQuery(
+  asked: ReturnType<typeof question>,
+  window: Window,
+  source: Record<string, string> | undefined,
+): string {
   const params = new URLSearchParams(source);
   if (source) {
     return params.toString();
@@ -224,7 +326,9 @@ function Said({ run }: { run: Run }) {
     run.cancel_reason ??
     (run.state === 'failed' || run.state === 'retrying' ? lastAttempt(run)?.error : undefined) ??
     run.reason ??
-    (run.state === 'pending' || run.state === 'waiting' || run.state === 'stuck' ? whyItWaits(run, serverNow())?.text : undefined);
+    (run.state === 'pending' || run.state === 'waiting' || run.state === 'stuck'
+      ? whyItWaits(run, serverNow())?.text
+      : undefined);
   return text ? (
     <span class="said" title={text}>
       <bdi>{text}</bdi>
@@ -292,7 +396,8 @@ function bulkActions(asked: ReturnType<typeof question>, shown: { current: Windo
       name: 'Cancel',
       done: 'cancelled',
       danger: true,
-      about: 'A run that is cancelled does not start; one that is under way is told to stop. That cannot be taken back.',
+      about:
+        'A run that is cancelled does not start; one that is under way is told to stop. That cannot be taken back.',
       each: (id) => answer(api.POST('/v1/runs/{id}/cancel', { params: { path: { id } } })),
       all: () => filterFor(open),
     },
@@ -301,9 +406,9 @@ function bulkActions(asked: ReturnType<typeof question>, shown: { current: Windo
       name: 'Run again',
       done: 'asked to run again',
       about: 'Each is run again now, as a new run with the same payload. Without a state those that failed are taken.',
-      each: (id) => answer(api.POST('/v1/runs/{id}/retry', { params: { path: { id }, header: { 'Idempotency-Key': newKey() } } })),
+      each: (id) =>
+        answer(api.POST('/v1/runs/{id}/retry', { params: { path: { id }, header: { 'Idempotency-Key': newKey() } } })),
       all: () => filterFor(ended),
     },
   ];
 }
-
