@@ -68,6 +68,14 @@ test: $(BIN)/gotestsum ## every package, with a real Cassandra and a real NATS, 
 test-all: $(BIN)/gotestsum ## what takes long as well, with the race detector where goroutines meet (PKG=… RUN=…)
 	@ALL=1 bash .ci/test
 
+.PHONY: console-test
+console-test: $(BIN)/gotestsum ## the console in a real browser, on carillon dev and a cluster of three nodes (RUN=TestTour CONSOLE_STRICT=1)
+	@bash .ci/console/run
+
+.PHONY: console-shots
+console-shots: ## a picture of each view of the console into loadtest/plots/console (SHOTS=folder)
+	@SHOTS='$(or $(SHOTS),loadtest/plots/console)' bash .ci/console/run
+
 .PHONY: check
 check: format-check vet lint tidy-check generate-check scripts-check openapi-lint ## format, vet, lint, go.mod, generated files, shell scripts, OpenAPI document
 
