@@ -266,8 +266,8 @@ func TestActsFailWherePersonsWould(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			failures := failuresOf(t, site(t, row.body, ""), func(p *Page) {
-				p.patience = 700 * time.Millisecond
 				p.Open("")
+				p.patience = time.Second
 				row.act(p)
 			})
 			if all := strings.Join(failures, "\n"); !strings.Contains(all, row.want) {

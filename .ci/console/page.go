@@ -16,9 +16,18 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
+// PatienceEnv is how long a page may take until it shows what is waited for, instead of patience: for
+// a machine that has much else to do.
+const PatienceEnv = "CONSOLE_PATIENCE"
+
 // patience is how long a page may take until it shows what is waited for. It is generous: the
 // machine may be busy with other tests.
-const patience = 45 * time.Second
+var patience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv(PatienceEnv)); err == nil && d > 0 {
+		return d
+	}
+	return 45 * time.Second
+}()
 
 // glance is the time between two looks at a page.
 const glance = 50 * time.Millisecond
@@ -246,6 +255,14 @@ func (p *Page) tryAt(ctx context.Context) string {
 		return "?"
 	}
 	return at
+}
+
+// within returns the page with another patience, for what takes long.
+func (p *Page) within(d time.Duration) *Page {
+	other := *p
+	other.patience = d
+	other.Place.page = &other
+	return &other
 }
 
 // until waits until look reports true. The second value is what is there instead, for the failure.
