@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
+	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/input"
@@ -251,6 +254,29 @@ func (l Place) Upload(label string, files ...string) {
 		return
 	}
 	t.Fatalf("there is no field for files of the name %q; buttons are %s", label, l.names("button"))
+}
+
+// Download clicks what has a role and a name, and returns the text of the file that it saves.
+func (p *Page) Download(role, name string) string {
+	p.t.Helper()
+	dir := p.t.TempDir()
+	_, err := chromedp.CallBrowser(p.ctx, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{
+		Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir, BrowserContextID: chromedp.FromContext(p.ctx).BrowserContextID,
+	})
+	if err != nil {
+		p.t.Fatalf("say where files go: %v", err)
+	}
+	p.Click(role, name)
+	var text []byte
+	p.until("a file is saved", func() (bool, string) {
+		files, err := filepath.Glob(filepath.Join(dir, "*"))
+		if err != nil || len(files) != 1 || strings.HasSuffix(files[0], ".crdownload") {
+			return false, fmt.Sprint(files)
+		}
+		text, err = os.ReadFile(files[0])
+		return err == nil && len(text) > 0, files[0]
+	})
+	return string(text)
 }
 
 // Press presses keys, one after the other, separated by spaces: "g j", "Shift+Tab", "Enter". They go

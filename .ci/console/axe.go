@@ -30,19 +30,24 @@ type violation struct {
 func (p *Page) Axe(what string) {
 	p.t.Helper()
 	was := p.dark
-	for _, dark := range []bool{was, !was} {
-		p.Theme(dark)
-		theme := "light"
-		if dark {
-			theme = "dark"
-		}
-		for _, v := range p.violations() {
-			for _, node := range v.Nodes {
-				p.t.Errorf("%s, %s: axe finds %s (%s) at %s: %.300s\n%s", what, theme, v.ID, v.Help, node.Target, node.HTML, node.Summary)
-			}
+	p.AxeInTheme(what)
+	p.Theme(!was)
+	p.AxeInTheme(what)
+	p.Theme(was)
+}
+
+// AxeInTheme is Axe in the theme that the page has.
+func (p *Page) AxeInTheme(what string) {
+	p.t.Helper()
+	theme := "light"
+	if p.dark {
+		theme = "dark"
+	}
+	for _, v := range p.violations() {
+		for _, node := range v.Nodes {
+			p.t.Errorf("%s, %s: axe finds %s (%s) at %s: %.300s\n%s", what, theme, v.ID, v.Help, node.Target, node.HTML, node.Summary)
 		}
 	}
-	p.Theme(was)
 }
 
 // violations runs axe. What belongs to axe alone is not in the page: it is put there each time.

@@ -22,10 +22,10 @@ func TestTextsOfOthersChangeNothing(t *testing.T) {
 	p.Click("tab", "Payload")
 	payload := p.In("tabpanel", "Payload")
 	payload.See(`<script>document.title = 'owned'</script><b>bold</b>`)
-	payload.See("👩‍👩‍👧‍👦")
-	if text := payload.Text(); !strings.Contains(text, "evil gpj.exe") {
-		t.Errorf("the text that runs from right to left is shown as %q", cut(text))
-	}
+	payload.See("👩")
+	payload.See("﷽")
+	payload.See(`\u202eevil gpj.exe\u202c`) // what turns the direction is said, not done
+	payload.See("שלום")
 	if now := evaluate[string](p, "document.title"); now != title {
 		t.Errorf("the title has become %q, was %q", now, title)
 	}
@@ -84,10 +84,12 @@ func TestStaleCursor(t *testing.T) {
 	p := openView(t, w.Server.Console(), "#/runs?last=1h")
 	p.Expect("422 (Unprocessable Entity)")
 	p.Expect("net::ERR_")
+	p.Click("button", "by due time")
 	p.Click("button", "Next page")
 	p.until("the cursor stands in the address", func() (bool, string) { at := p.At(); return strings.Contains(at, "cursor="), at })
 	p.See("First page")
 	// A cursor is signed by a key that the node draws at its start.
+	w.Sink.Release("/hold/video") // or the server waits for it
 	w.Server.Stop()
 	w.Server.Start()
 	p.Reload()

@@ -54,8 +54,12 @@ const markStops = `(() => {
     .filter((e) => !(e instanceof HTMLInputElement && e.type === 'radio' && !e.checked && document.querySelector('input[type=radio][name="' + CSS.escape(e.name) + '"]:checked')));
   globalThis.carillonStops = all;
   globalThis.carillonLooks = all.map((e) => globalThis.carillonLook(e));
-  return all.map((e) => e.tagName.toLowerCase() + ' ' + JSON.stringify((e.getAttribute('aria-label') || e.innerText || e.labels?.[0]?.innerText || e.title || '').trim().slice(0, 60)));
+  return all.map((e) => globalThis.carillonWords(e));
 })()`
+
+// wordsOfStop is what an element is called in failures.
+const wordsOfStop = `globalThis.carillonWords = (e) => e.tagName.toLowerCase() + ' ' +
+  JSON.stringify((e.getAttribute('aria-label') || e.labels?.[0]?.innerText || e.innerText || e.title || '').trim().slice(0, 60)); true`
 
 // lookOfStop is how an element looks, as far as a focus can change it: itself and those around it, which
 // may draw its frame.
@@ -74,7 +78,7 @@ const thisStop = `(() => {
   const e = document.activeElement;
   if (!e || e === document.body || e === document.documentElement) { return { Number: -1, Words: '', Outline: true, Covered: '' }; }
   const Number = globalThis.carillonStops.indexOf(e);
-  const Words = e.tagName.toLowerCase() + ' ' + JSON.stringify((e.getAttribute('aria-label') || e.innerText || e.title || '').trim().slice(0, 60));
+  const Words = globalThis.carillonWords(e);
   const Outline = Number < 0 || globalThis.carillonLook(e) !== globalThis.carillonLooks[Number];
   let Covered = '';
   const box = e.getBoundingClientRect();
@@ -95,6 +99,7 @@ const thisStop = `(() => {
 func (p *Page) Walk(what string) int {
 	p.t.Helper()
 	evaluate[bool](p, lookOfStop)
+	evaluate[bool](p, wordsOfStop)
 	evaluate[bool](p, "document.activeElement?.blur?.(), scrollTo(0, 0), true")
 	all := evaluate[[]string](p, markStops)
 	reached := make(map[int]bool)

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	serverStart = time.Minute      // for a server to say that it is up
-	serverEnd   = 20 * time.Second // for it to end when it is told to
+	serverStart = time.Minute // for a server to say that it is up
+	serverEnd   = time.Minute // for it to end when it is told to: it waits for what is under way
 )
 
 // ProgramEnv names the program that is tested; by default it is built from the work tree.

@@ -21,7 +21,7 @@ func TestTourFirstJob(t *testing.T) {
 	p.Built("#/jobs/new")
 
 	p.Open("#/")
-	p.Click("link", "Jobs")
+	p.In("navigation", "Views").Click("link", "Jobs")
 	p.See("There are no jobs yet")
 	p.Click("link", "New job")
 	p.Await("heading", "New job")
@@ -52,7 +52,7 @@ func TestTourFirstJob(t *testing.T) {
 	p.In("region", "Facts").See(fmt.Sprintf("Started late by %d ms", *run.LatenessMS))
 
 	// The list of runs has it, and leads to it.
-	p.Click("link", "Runs")
+	p.In("navigation", "Views").Click("link", "Runs")
 	p.AwaitAt("#/runs")
 	p.Await("table", "Runs that match")
 	p.In("table", "Runs that match").See("succeeded")
@@ -281,7 +281,11 @@ func TestTourImport(t *testing.T) {
 	p.within(3*time.Minute).Await("button", "Import another file")
 	p.In("region", "Import of jobs.ndjson").See("Lines answered 100,001")
 	p.Axe("an import that has ended")
-	p.See("is not an http or https URL")
+	p.In("table", "Lines that failed").InRow("100,001").See("http.url must be an absolute http or https URL")
+	failed := p.Download("button", "Save the failed lines")
+	if got := strings.TrimSpace(failed); got != `{"http": {"url": "nowhere"}}` {
+		t.Errorf("the file of failed lines has %s", cut(got))
+	}
 	n := 0
 	api := Ask(t, s.URL, "", "")
 	from := time.Now().Add(50 * time.Minute)
