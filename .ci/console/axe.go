@@ -36,6 +36,9 @@ func (p *Page) Axe(what string) {
 	p.Theme(was)
 }
 
+// shownNodes bounds the places that are told of one rule.
+const shownNodes = 2
+
 // AxeInTheme is Axe in the theme that the page has.
 func (p *Page) AxeInTheme(what string) {
 	p.t.Helper()
@@ -44,7 +47,11 @@ func (p *Page) AxeInTheme(what string) {
 		theme = "dark"
 	}
 	for _, v := range p.violations() {
-		for _, node := range v.Nodes {
+		for i, node := range v.Nodes {
+			if i == shownNodes {
+				p.t.Errorf("%s, %s: axe finds %s at %d more", what, theme, v.ID, len(v.Nodes)-i)
+				break
+			}
 			p.t.Errorf("%s, %s: axe finds %s (%s) at %s: %.300s\n%s", what, theme, v.ID, v.Help, node.Target, node.HTML, node.Summary)
 		}
 	}

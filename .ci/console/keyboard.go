@@ -14,6 +14,9 @@ import (
 // maxStops bounds how often Walk presses Tab.
 const maxStops = 600
 
+// maxParts bounds the parts of one field that Tab leads through: a date with a time has seven.
+const maxParts = 10
+
 // focused returns what has the focus; the zero value is the page itself.
 func (p *Page) focused() (found, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -105,20 +108,24 @@ func (p *Page) Walk(what string) int {
 	reached := make(map[int]bool)
 	var faults []string
 	stops := 0
-	for last := -1; stops < maxStops; stops++ {
+	for last, stays := -1, 0; stops < maxStops; stops++ {
 		p.Press("Tab")
 		at := evaluate[stop](p, thisStop)
 		if at.Words == "" { // the end of the page
 			break
 		}
-		if at.Number >= 0 && reached[at.Number] {
-			if at.Number == last {
+		if at.Number >= 0 && at.Number == last {
+			if stays++; stays > maxParts {
 				faults = append(faults, at.Words+" does not let the focus go")
+				break
 			}
+			continue
+		}
+		if at.Number >= 0 && reached[at.Number] {
 			break // round again: in a dialogue, say
 		}
 		reached[at.Number] = true
-		last = at.Number
+		last, stays = at.Number, 0
 		if !at.Outline {
 			faults = append(faults, at.Words+" looks the same with the focus")
 		}
