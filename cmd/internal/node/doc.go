@@ -12,10 +12,10 @@
 //
 // Other files: profiles.go (/debug/pprof/), hosts.go (which hosts a request may name), stats.go
 // (counts of each minute), minutes.go (those of the minute under way on all nodes), targets.go
-// (circuit breakers of all executors), ask.go (questions to other nodes), signals.go (subscriptions
-// to signals of other nodes), scripts.go (the allow list), cluster.go (what /v1/cluster shows),
-// members.go (how each member stands, by its own word), events.go (events that clients publish on
-// NATS).
+// (circuit breakers of all executors), members.go (how each member stands, by its own word), ask.go
+// (how these three ask other nodes, and answer), signals.go (subscriptions to signals of other nodes),
+// scripts.go (the allow list), cluster.go (what /v1/cluster shows), events.go (events that clients
+// publish on NATS).
 //
 // # Invariants
 //

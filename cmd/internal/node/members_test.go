@@ -160,8 +160,8 @@ func TestManyWhoAskCostOneQuestion(t *testing.T) {
 	var mu sync.Mutex
 	questions := 0
 	cancel, err := listener.SubscribeSignal(schema.TopicMembers, func(body []byte) {
-		var q memberQuestion
-		if err := json.Unmarshal(body, &q); err != nil || !memberReply.MatchString(q.Reply) {
+		var q question
+		if err := json.Unmarshal(body, &q); err != nil || !isReply(schema.TopicMembers, q.Reply) || q.From != "a" {
 			t.Errorf("a question is %q", body)
 		}
 		mu.Lock()
@@ -211,11 +211,23 @@ func TestSignalsOfMembersThatMakeNoSense(t *testing.T) {
 	for _, body := range []string{"", "{", `{"reply":"cancel"}`, `{"reply":"members.x"}`, `{"reply":"members.` + strings.Repeat("a", 26) + `.x"}`} {
 		stranger.Signal(schema.TopicMembers, []byte(body))
 	}
-	for _, body := range []string{"", "[]", `{"node":"b","number":1}`, `{"node":"c","number":99}`} {
-		stranger.Signal(a.node.view.members.reply, []byte(body))
+	cancel, err := stranger.SubscribeSignal(schema.TopicMembers, func(body []byte) {
+		var q question
+		if err := json.Unmarshal(body, &q); err == nil && isReply(schema.TopicMembers, q.Reply) {
+			for _, nonsense := range []string{"", "[]", "{}", `{"node":"a"}`, `{"node":"c"}`} {
+				stranger.Signal(q.Reply, []byte(nonsense))
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer cancel()
 	if got := a.member("b"); got.Ready || got.Checks[0].Name != "answer" {
 		t.Errorf("a member that does not run is %+v, want that it does not answer", got)
+	}
+	if got := a.member("a"); len(got.Checks) < 6 || got.StartedAt.IsZero() {
+		t.Errorf("the node that is asked is %+v, want its own word, not a stranger's", got)
 	}
 	select {
 	case topic := <-heard:

@@ -2,9 +2,7 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -16,10 +14,13 @@ import (
 // The counts of the minute under way are in the memory of the nodes. A node that is asked for them
 // asks all others, so nobody writes anything for it.
 
+// silentFor is for how long nodes that do not answer are waited for less.
+const silentFor = 10 * time.Second
+
 // minutesRequest is the body of schema.TopicStats.
 type minutesRequest struct {
-	Reply string           `json:"reply"` // the topic of the answers
-	Kind  schema.StatsKind `json:"kind,omitempty"`
+	question
+	Kind schema.StatsKind `json:"kind,omitempty"`
 }
 
 // minutesAnswer is the answer of a node.
@@ -54,7 +55,8 @@ type minutes struct {
 	log     *slog.Logger
 
 	mu     sync.Mutex
-	silent map[string]bool // who did not answer the time before: it may be dead, or an older version
+	silent []string  // who did not answer the last question
+	until  time.Time // until when these are waited for less
 }
 
 // ask asks the living nodes for what they count by the names of a kind; "": of all runs. If nobody
@@ -62,21 +64,12 @@ type minutes struct {
 func (m *minutes) ask(ctx context.Context, kind schema.StatsKind) (admin.Told, error) {
 	var told admin.Told
 	told.Minutes, told.Names = m.counts.told(kind) // our own also without the queue
-	others := slices.DeleteFunc(m.members(), func(name string) bool { return name == m.node })
-	if len(others) == 0 {
-		return told, nil
-	}
-	m.mu.Lock()
-	silent := m.silent
-	m.mu.Unlock()
+	silent := m.usuallySilent()
 	var err error
 	told.Missing, err = askNodes(ctx, survey{
-		queue: m.queue, log: m.log, topic: schema.TopicStats, members: others, silent: silent,
-		body: func(reply string) any { return minutesRequest{reply, kind} },
+		queue: m.queue, log: m.log, topic: schema.TopicStats, self: m.node, members: m.members(), silent: silent,
+		ask: func(q question) any { return minutesRequest{q, kind} },
 	}, func(a minutesAnswer) {
-		if a.Node == m.node {
-			return
-		}
 		for _, t := range a.Minutes {
 			t.Counts.Minute, t.Counts.Node = t.Minute.UTC(), t.Life
 			told.Minutes = append(told.Minutes, t.Counts)
@@ -92,24 +85,33 @@ func (m *minutes) ask(ctx context.Context, kind schema.StatsKind) (admin.Told, e
 	if err != nil {
 		m.log.Warn("other nodes could not be asked for their counts", "err", err)
 	}
-	is := make(map[string]bool, len(told.Missing))
-	for _, name := range told.Missing {
-		is[name] = true
-	}
-	m.mu.Lock()
-	m.silent = is
-	m.mu.Unlock()
+	m.noteSilent(told.Missing, len(silent) == 0)
 	return told, nil
+}
+
+// usuallySilent returns who is waited for less. Such a node may be dead, or an older version, or it was
+// just busy: so all are waited for from time to time.
+func (m *minutes) usuallySilent() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.counts.now().Before(m.until) {
+		return m.silent
+	}
+	return nil
+}
+
+// noteSilent notes who did not answer a question, and whether all were waited for.
+func (m *minutes) noteSilent(names []string, all bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.silent = names; all {
+		m.until = m.counts.now().Add(silentFor)
+	}
 }
 
 // answer answers other nodes until cancel is called.
 func (m *minutes) answer() (cancel func(), err error) {
-	return m.queue.SubscribeSignal(schema.TopicStats, func(body []byte) {
-		var ask minutesRequest
-		if err := json.Unmarshal(body, &ask); err != nil || !isReply(schema.TopicStats, ask.Reply) {
-			m.log.Warn("a question about counts cannot be read", "err", err)
-			return
-		}
+	return answerNodes(m.queue, m.log, schema.TopicStats, m.node, func(ask minutesRequest) minutesAnswer {
 		a := minutesAnswer{Node: m.node}
 		all, names := m.counts.told(ask.Kind)
 		for i := range all {
@@ -118,11 +120,6 @@ func (m *minutes) answer() (cancel func(), err error) {
 		for i := range names {
 			a.Names = append(a.Names, toldMinutes{names[i].Minute, names[i].Node, names[i]})
 		}
-		text, err := json.Marshal(a)
-		if err != nil {
-			m.log.Error("the answer about counts cannot be encoded", "err", err)
-			return
-		}
-		m.queue.Signal(ask.Reply, text)
+		return a
 	})
 }

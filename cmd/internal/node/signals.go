@@ -50,10 +50,7 @@ func (n *Node) subscriptions() []subscription {
 		}},
 	}
 	subs = append(subs, n.administration.subscriptions(n.queue)...)
-	subs = append(subs,
-		topic(n.queue, "questions about members", schema.TopicMembers, n.view.members.answer),
-		topic(n.queue, "answers of members", n.view.members.reply, n.view.members.hear),
-	)
+	subs = append(subs, subscription{"questions about members", n.view.members.answer})
 	if n.executor == nil {
 		return subs
 	}

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 
@@ -14,16 +13,16 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Circuit breakers live in the memory of executors. A node that is asked about targets sends a
-// signal to all executors. The signal names a topic for the answers.
+// Circuit breakers live in the memory of executors. A node that is asked about targets asks all
+// executors.
 
 // maxTargets bounds the targets of one answer: about 400 KiB, well below the limit of a message.
 const maxTargets = 2000
 
 // targetsRequest is the body of schema.TopicTargets.
 type targetsRequest struct {
+	question
 	Tenant string `json:"tenant"`
-	Reply  string `json:"reply"` // the topic of the answers
 	// Reset is the target whose circuit breaker to close before the answer.
 	Reset string `json:"reset,omitempty"`
 }
@@ -58,8 +57,7 @@ func (t *targets) ResetTarget(ctx context.Context, tenant, target string) (known
 func (t *targets) ask(ctx context.Context, ask targetsRequest) (known []httpapi.NodeTarget, missing []string, err error) {
 	members := t.executors()
 	missing, err = askNodes(ctx, survey{
-		queue: t.queue, log: t.log, topic: schema.TopicTargets, members: members,
-		body: func(reply string) any { ask.Reply = reply; return ask },
+		queue: t.queue, log: t.log, topic: schema.TopicTargets, members: members, ask: func(q question) any { ask.question = q; return ask },
 	}, func(a targetsAnswer) {
 		for _, s := range a.Targets {
 			known = append(known, nodeTarget(a.Node, s))
@@ -83,22 +81,12 @@ func nodeTarget(node string, s admission.TargetState) httpapi.NodeTarget {
 
 // answer makes x answer and reset as other nodes ask, until cancel is called.
 func (t *targets) answer(node string, x *executor.Executor) (cancel func(), err error) {
-	return t.queue.SubscribeSignal(schema.TopicTargets, func(body []byte) {
-		var ask targetsRequest
-		if err := json.Unmarshal(body, &ask); err != nil || !isReply(schema.TopicTargets, ask.Reply) {
-			t.log.Warn("a question about targets cannot be read", "err", err)
-			return
-		}
+	return answerNodes(t.queue, t.log, schema.TopicTargets, node, func(ask targetsRequest) targetsAnswer {
 		if ask.Reset != "" {
 			x.ResetTarget(ask.Tenant, ask.Reset)
 		}
 		states := x.TargetStates(ask.Tenant)
-		text, err := json.Marshal(targetsAnswer{node, states[:min(len(states), maxTargets)]})
-		if err != nil {
-			t.log.Error("the answer about targets cannot be encoded", "err", err)
-			return
-		}
-		t.queue.Signal(ask.Reply, text)
+		return targetsAnswer{node, states[:min(len(states), maxTargets)]}
 	})
 }
 

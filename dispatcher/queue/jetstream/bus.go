@@ -64,9 +64,12 @@ func (q *Queue) listen(subject string, f func(wire []byte) error) (cancel func()
 	if err != nil {
 		return nil, err
 	}
-	// Wait until the server knows the subscription, so that it gets everything sent from now on.
-	if err := q.nc.FlushTimeout(callTimeout); err != nil && q.nc.IsConnected() {
-		q.log.Warn("a subscription may begin late", "subject", subject, "err", err)
+	// Wait until the server knows the subscription, so that it gets everything sent from now on. One
+	// that is out of reach learns of it later.
+	if q.nc.IsConnected() {
+		if err := q.nc.FlushTimeout(listenTimeout); err != nil && q.nc.IsConnected() {
+			q.log.Warn("a subscription may begin late", "subject", subject, "err", err)
+		}
 	}
 	return func() {
 		err := sub.Unsubscribe()

@@ -15,9 +15,10 @@ import (
 
 // Bounds of waiting for NATS.
 const (
-	dialTimeout    = 2 * time.Second // of one attempt to connect
-	callTimeout    = 2 * time.Second // of one request to JetStream
-	pingInterval   = 2 * time.Second // a server that misses two pings counts as lost
+	dialTimeout    = 2 * time.Second        // of one attempt to connect
+	callTimeout    = 2 * time.Second        // of one request to JetStream
+	listenTimeout  = 500 * time.Millisecond // until the server knows a subscription
+	pingInterval   = 2 * time.Second        // a server that misses two pings counts as lost
 	reconnectWait  = 250 * time.Millisecond
 	flusherTimeout = 5 * time.Second
 	retryPause     = 500 * time.Millisecond // between attempts to connect or to make streams
