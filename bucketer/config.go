@@ -105,6 +105,9 @@ type Config struct {
 	// off. What follows from runs is written nevertheless, by a clock that does not go back, once
 	// Halted was false for the first time. Nil means never.
 	Halted func() bool
+	// Missed is told of runs of a job that were recorded as missed before an executor was asked; nil:
+	// nobody is. It must not block.
+	Missed func(spec *schema.Spec, runs int64)
 	// DeadLetterRetention is how long a dead letter is kept (package runs); default
 	// schema.DeadLetterRetention. The nodes of a cluster share it.
 	DeadLetterRetention time.Duration
@@ -160,7 +163,7 @@ func New(c Config) (*Bucketer, error) {
 	w := &Writer{
 		Rows:      &Rows{store: c.Store, calls: make(chan struct{}, callsInFlight)},
 		listening: &listening{from: c.Store, logger: c.Logger, now: c.Now},
-		hints:     c.Hints, clock: known, now: known.now, log: c.Logger, metrics: newMetrics(c.Registerer),
+		hints:     c.Hints, missed: c.Missed, clock: known, now: known.now, log: c.Logger, metrics: newMetrics(c.Registerer),
 	}
 	return &Bucketer{Writer: w, halted: c.Halted, fill: newFill(), tasks: NewTaskCache(c.Store, c.Now)}, nil
 }

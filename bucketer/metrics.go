@@ -11,6 +11,7 @@ type metrics struct {
 	keysChecked prometheus.Counter
 	refused     *prometheus.CounterVec
 	unlisted    prometheus.Counter
+	missed      *prometheus.CounterVec // by cause
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -34,12 +35,19 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m.unlisted = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "carillon_job_runs_unlisted_total", Help: "Runs of jobs that are not listed until they have ended, since their line of history could not be written.",
 	})
+	m.missed = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "carillon_occurrences_missed_total",
+		Help: "Nominal times of recurring jobs and workflows that were given up before an executor was asked, by cause.",
+	}, []string{"cause"})
+	for _, cause := range []string{"changed", "deadline", "skip", "run_latest", "skipped", "fault"} {
+		m.missed.WithLabelValues(cause)
+	}
 	for _, kind := range []string{"run", "late", "retry", "reschedule", "deferral", "watch", "catch_up", "turn"} {
 		m.entries.WithLabelValues(kind)
 	}
 	for _, reason := range []string{"partition_full", "overloaded", "not_ready"} {
 		m.refused.WithLabelValues(reason)
 	}
-	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.unlisted)
+	r.MustRegister(m.entries, m.late, m.near, m.keysChecked, m.refused, m.unlisted, m.missed)
 	return m
 }

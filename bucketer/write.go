@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ type Writer struct {
 	*Rows
 	*listening
 	hints   schema.Hints
+	missed  func(spec *schema.Spec, runs int64) // nil: nobody is told
 	clock   *clock
 	now     func() time.Time // the clock's
 	log     *slog.Logger
@@ -96,6 +98,23 @@ func EndedAt(sent, now time.Time) time.Time {
 func (w *Writer) CountWritten(rows []schema.Entry) {
 	for i := range rows {
 		w.metrics.entries.WithLabelValues(kindLabel(rows[i].Spec.Kind)).Inc()
+	}
+}
+
+// CountMissed counts, by cause, the runs of e that a record says were missed, once that is held. Those
+// that an executor records are not counted here.
+func (w *Writer) CountMissed(e *schema.Entry, rec *schema.Record) {
+	if rec.Outcome != schema.Missed {
+		return
+	}
+	runs := int64(1)
+	if rec.Missed != nil {
+		runs = max(rec.Missed.Count, 1)
+	}
+	cause, _, _ := strings.Cut(rec.Reason, ":")
+	w.metrics.missed.WithLabelValues(cause).Add(float64(runs))
+	if w.missed != nil {
+		w.missed(&e.Spec, runs)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"carillon.dev/carillon/bucketer/tally"
 	"carillon.dev/carillon/dispatcher/depth"
 	"carillon.dev/carillon/dispatcher/queue"
+	"carillon.dev/carillon/dispatcher/shardstate"
 	"carillon.dev/carillon/schema"
 )
 
@@ -93,6 +94,48 @@ func TestWhatIsPublishedIsCountedByName(t *testing.T) {
 	}
 	if published := counted(t, s.d.metrics.published.WithLabelValues(string(schema.Normal))); published != n+1 {
 		t.Errorf("published were %v, want %d", published, n+1)
+	}
+}
+
+// refusingQueue confirms only every third publication.
+type refusingQueue struct {
+	benchQueue
+	calls int
+}
+
+func (q *refusingQueue) Publish(ctx context.Context, n queue.Lane, env *queue.Envelope, done func(queue.Receipt, error)) error {
+	if q.calls++; q.calls%3 != 0 {
+		done(queue.Receipt{}, queue.ErrOffline)
+		return nil
+	}
+	return q.benchQueue.Publish(ctx, n, env, done)
+}
+
+// TestWhatIsPublishedAgainIsCountedOnce: a queue that does not confirm is handed the same again and
+// again.
+func TestWhatIsPublishedAgainIsCountedOnce(t *testing.T) {
+	r := newRig(t, 1)
+	defer r.close()
+	s, entries, _, now := passable(t, r, 1)
+	q := &refusingQueue{benchQueue: benchQueue{Queue: r.conn}}
+	s.d.queue = q
+	refilled(s.d)
+	s.scan.found(t.Context(), entries, nil, time.Time{}, now, now)
+	for range 3 {
+		s.publish.flush(t.Context(), now)
+		s.readMail(t.Context(), now)
+		now = now.Add(retryPublish)
+	}
+	p, ok := s.state.Pending(entries[0].ID)
+	if !ok || p.Phase != shardstate.Published || q.calls != 3 {
+		t.Fatalf("after %d publications it is %+v, want it confirmed by the third", q.calls, p)
+	}
+	if got := s.d.tally.Names(schema.ByTenant).Names; len(got) != 1 || got[0].Due != 1 {
+		t.Errorf("counted were %+v, want one that was due", got)
+	}
+	published, failed := counted(t, s.d.metrics.published.WithLabelValues(string(schema.Normal))), counted(t, s.d.metrics.publishFailures)
+	if published != 1 || failed != 2 {
+		t.Errorf("%v were published and %v failed, want 1 and 2", published, failed)
 	}
 }
 

@@ -47,7 +47,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		backlog: newBacklogMetrics(r),
 		published: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "carillon", Subsystem: "dispatcher",
-			Name: "published_total", Help: "Envelopes handed to the queue, by priority.",
+			Name: "published_total", Help: "Envelopes handed to the queue, by priority; one that it does not confirm counts once.",
 		}, []string{"priority"}),
 		publishFailures: counter("publish_failures_total", "Publications that the queue refused or did not confirm."),
 		redispatched:    counter("redispatched_total", "Entries queued to be published although they may have been before."),

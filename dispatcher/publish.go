@@ -122,10 +122,13 @@ func (w *publisher) send(ctx context.Context, p *shardstate.Pending, now time.Ti
 		w.mail.addReceipt(receipt{p, queue.Receipt{}, err})
 		return false
 	}
-	w.d.metrics.published.WithLabelValues(string(p.Priority)).Inc()
-	if !p.Env.Redispatch {
-		w.noteDue(&p.Env.Entry.Spec)
+	if !p.Sent { // else the stream may have it: it counts once
+		w.d.metrics.published.WithLabelValues(string(p.Priority)).Inc()
+		if !p.Env.Redispatch {
+			w.noteDue(&p.Env.Entry.Spec)
+		}
 	}
+	p.Sent = true
 	return true
 }
 
@@ -202,7 +205,7 @@ func (w *publisher) redispatch(e schema.Entry, checked, now time.Time) {
 		w.state.Add(env).Inspected = now
 		return
 	}
-	p.Env, p.Inspected, p.Parked, p.NeverPublished = env, now, false, false
+	p.Env, p.Inspected, p.Parked, p.NeverPublished, p.Sent = env, now, false, false, false
 	w.state.Hold(p)
 }
 

@@ -138,6 +138,9 @@ func (a ending) dropped(ctx context.Context, rec schema.Record) error {
 	}
 	err := schema.ErrUnavailable
 	a.o.runs.FollowUp(ctx, []bucketer.Finished{{Entry: a.State.entry, Attempt: row}}, func(_ int, e error) { err = e })
+	if err == nil {
+		a.o.core.CountMissed(&a.State.entry, row.Record)
+	}
 	return err
 }
 

@@ -165,6 +165,9 @@ func TestLimits(t *testing.T) {
 			if err != nil || r.State != schema.StateMissed || !strings.Contains(r.Attempts[0].Record.Reason, "skipped: a run of the job was under way") {
 				t.Errorf("the second run is %s, %+v, %v; want missed, with the reason", r.State, r.Attempts, err)
 			}
+			if n := w.missed.Load(); n != 1 {
+				t.Errorf("%d runs count as missed, want 1", n)
+			}
 			w.succeed(a)
 			if n := w.own(w.trigger(job, "")); n != 1 {
 				t.Errorf("a run after the end of the first starts %d steps, want 1", n)

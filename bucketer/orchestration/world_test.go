@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +31,7 @@ type world struct {
 	jobs   *recurring.Jobs
 	limits *concurrency.WaitLists
 	o      *Orchestrator
+	missed atomic.Int64 // runs of workflows that were missed, as it was told
 
 	// answers says what a step's run comes to; absent: it succeeds with the output null.
 	answers map[string]answer
@@ -55,7 +57,7 @@ func (w *world) open() {
 	w.T.Helper()
 	store := w.Store()
 	var err error
-	if w.core, err = bucketer.New(bucketer.Config{Store: store, Hints: w, Signals: w}); err != nil {
+	if w.core, err = bucketer.New(bucketer.Config{Store: store, Hints: w, Signals: w, Missed: func(_ *schema.Spec, runs int64) { w.missed.Add(runs) }}); err != nil {
 		w.T.Fatal(err)
 	}
 	if err := w.core.Refresh(context.Background()); err != nil {

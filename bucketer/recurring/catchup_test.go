@@ -83,7 +83,20 @@ func takeAStepTwice(t *testing.T, between func(*testing.T, *world, schema.JobID)
 			}
 			return w.Entries(20 * time.Minute), w.mustRun(first.Run())
 		}
+		w.BefallFirst(1, "PutAttempts", schematest.Fault{Fail: true})
+		if n, err := w.CatchUp(t.Context(), []schema.Entry{step}, 10, time.Now()); n != 0 || err == nil || w.missed.Load() != 0 {
+			t.Fatalf("CatchUp while nothing can be recorded = %d, %v, and %d count as missed; want an error, and none", n, err, w.missed.Load())
+		}
 		once, missed := take()
+		var given int64
+		for _, a := range missed.Attempts {
+			if m := a.Record.Missed; m != nil {
+				given += m.Count
+			}
+		}
+		if given < 10 || w.missed.Load() != given {
+			t.Errorf("%d runs were given up, and %d count as missed", given, w.missed.Load())
+		}
 		if runs := bucketertest.Kinds(once)[schema.KindLate]; runs != catchUpRuns || missed.State != schema.StateMissed {
 			t.Fatalf("%d runs are started and the first is %s, want %d and missed", runs, missed.State, catchUpRuns)
 		}

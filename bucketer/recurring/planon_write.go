@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -190,15 +189,17 @@ func (j *Planner) drop(ctx context.Context, dropped []bucketer.Finished) error {
 		if line, ok := runs.HistoryLine(&dropped[i].Entry, &dropped[i].Attempt); ok {
 			lines = append(lines, line)
 		}
-		if m := attempts[i].Record.Missed; m != nil {
-			cause, _, _ := strings.Cut(m.Reason, ":")
-			j.metrics.missed.WithLabelValues(cause).Add(float64(max(m.Count, 1)))
-		}
 	}
 	if err := j.core.PutHistory(ctx, lines); err != nil {
 		return err
 	}
-	return j.runs.Record(ctx, attempts)
+	if err := j.runs.Record(ctx, attempts); err != nil {
+		return err
+	}
+	for i := range dropped {
+		j.core.CountMissed(&dropped[i].Entry, attempts[i].Record)
+	}
+	return nil
 }
 
 // find reads the rows of the steps' occurrences.

@@ -95,17 +95,12 @@ func (j *Changer) Watch(ctx context.Context) error {
 }
 
 type metrics struct {
-	missed *prometheus.CounterVec // by cause
 	mended prometheus.Counter
 	faulty prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
-		missed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "carillon_occurrences_missed_total",
-			Help: "Nominal times of recurring jobs that were given up before an executor was asked, by cause.",
-		}, []string{"cause"}),
 		mended: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_jobs_mended_total",
 			Help: "Recurring jobs that were found without a next run: every one is a fault.",
@@ -115,9 +110,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Times that a recurring job could not go on because what is stored of it is not understood.",
 		}),
 	}
-	for _, cause := range []string{"changed", "deadline", "skip", "run_latest", "fault"} {
-		m.missed.WithLabelValues(cause)
-	}
-	r.MustRegister(m.missed, m.mended, m.faulty)
+	r.MustRegister(m.mended, m.faulty)
 	return m
 }

@@ -3,6 +3,7 @@ package recurring
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ type world struct {
 	*runParts
 	*jobs
 	registry *prometheus.Registry // of the Bucketer
+	missed   atomic.Int64         // runs that it was told were missed
 }
 
 func newWorld(t testing.TB, setting schema.Settings) *world {
@@ -43,7 +45,7 @@ func newWorld(t testing.TB, setting schema.Settings) *world {
 func (w *world) open(now func() time.Time, halted func() bool) {
 	w.T.Helper()
 	w.registry = prometheus.NewRegistry()
-	c := bucketer.Config{Store: w.Store(), Hints: w, Signals: w, Now: now, Halted: halted, Registerer: w.registry}
+	c := bucketer.Config{Store: w.Store(), Hints: w, Signals: w, Now: now, Halted: halted, Registerer: w.registry, Missed: func(_ *schema.Spec, runs int64) { w.missed.Add(runs) }}
 	var err error
 	if w.Bucketer, err = bucketer.New(c); err != nil {
 		w.T.Fatalf("New = %v", err)

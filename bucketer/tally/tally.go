@@ -65,6 +65,16 @@ func (t *Tally) Due(lots []Lot) {
 	}
 }
 
+// Missed counts runs of a key that were recorded as missed before an executor was asked.
+func (t *Tally) Missed(k Key, runs int64) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.add(&k, &schema.Counts{Missed: runs})
+}
+
 // add adds counts to those of the names of a key; mu is held.
 func (t *Tally) add(k *Key, c *schema.Counts) {
 	cell, fresh := t.tenants.of(k.Tenant)
@@ -106,6 +116,7 @@ func hostOf(url string) string {
 	if end := strings.IndexAny(host, "/?#"); end >= 0 {
 		host = host[:end]
 	}
+	host = host[strings.LastIndexByte(host, '@')+1:] // a password is no name
 	return strings.ToLower(host[:min(len(host), maxHost)])
 }
 

@@ -48,8 +48,9 @@ func TestRunsAreCountedByTheirNames(t *testing.T) {
 	b.Ended(&task, schema.Missed, false)
 	b.Ended(&task, schema.Cancelled, false)
 	b.End()
+	tl.Missed(task, 7)
 	ofTask := schema.Counts{
-		Due: 3, Started: 2, Failed: 2, Missed: 1, Retried: 1, Lateness: schema.LatenessCounts{0: 1, 2: 1}, MaxLateness: schema.Duration(3 * time.Millisecond),
+		Due: 3, Started: 2, Failed: 2, Missed: 8, Retried: 1, Lateness: schema.LatenessCounts{0: 1, 2: 1}, MaxLateness: schema.Duration(3 * time.Millisecond),
 	}
 	ofInline := schema.Counts{Due: 1, Started: 1, Succeeded: 1, Lateness: schema.LatenessCounts{10: 1}, MaxLateness: schema.Duration(2 * time.Second)}
 	withoutDue := func(c schema.Counts) schema.Counts { c.Due = 0; return c }
@@ -85,9 +86,22 @@ func TestRunsAreCountedByTheirNames(t *testing.T) {
 func TestANilTallyCountsNothing(t *testing.T) {
 	var tl *Tally
 	tl.Due([]Lot{{Key{Tenant: "a"}, 1}})
+	tl.Missed(Key{Tenant: "a"}, 1)
 	start(tl, Key{Tenant: "a"}, 0)
 	if got := tl.Names(schema.ByTenant); len(got.Names) != 0 || got.Kind != schema.ByTenant || tl.Take() != nil {
 		t.Errorf("Names = %+v, want none", got)
+	}
+}
+
+func TestHostsOfURLs(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://API.example.com:8443/v1?x=1": "api.example.com:8443", "http://h": "h", "http://h?a": "h", "http://h#a@b": "h", "http://[::1]:80/x": "[::1]:80",
+		"https://user:hush@h.test/a": "h.test", "https://a@b@h.test": "h.test", "https://h.test/@x": "h.test", "": "", "h/x": "", "://": "",
+		"http://" + strings.Repeat("h", 300): strings.Repeat("h", maxHost),
+	} {
+		if got := hostOf(url); got != want {
+			t.Errorf("hostOf(%q) = %q, want %q", url, got, want)
+		}
 	}
 }
 

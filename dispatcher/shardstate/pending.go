@@ -37,6 +37,7 @@ type Pending struct {
 	Parked         bool // it is in a list of its owner: to be decided, or catch-up entries
 	NeverPublished bool // found by the scan or a hint, and not published since
 	Reserved       bool // it has a start of its task's rate
+	Sent           bool // what Env says was handed to the queue before, which did not confirm it
 
 	Workflow bool         // its run is one of a workflow: it is advanced, not published
 	Step     *schema.Step // its run is a step of a workflow

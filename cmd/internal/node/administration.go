@@ -28,15 +28,14 @@ type administration struct {
 	minutes  *minutes
 }
 
-// openAdministration makes the administration. It does no I/O.
-func (n *Node) openAdministration(now func() time.Time) (*administration, error) {
+// openAdministration makes the administration, around what is counted by name. It does no I/O.
+func (n *Node) openAdministration(names *tally.Tally, now func() time.Time) (*administration, error) {
 	log := n.log.With("part", "administration")
 	keyring, err := admin.ParseKeyring(n.cfg.Secrets.Keys)
 	if err != nil {
 		return nil, fmt.Errorf("secrets.keys: %w", err)
 	}
 	audit := admin.NewAudit(n.store, now, log, n.reg)
-	names := tally.New()
 	counts := &statsWriter{store: n.store, gather: n.reg, tally: names, node: n.cfg.Node.Name, now: now, log: log}
 	asked := &minutes{queue: n.queue, node: n.cfg.Node.Name, members: n.members, counts: counts, log: log}
 	return &administration{

@@ -19,6 +19,7 @@ import (
 	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/bucketer/operations"
+	"carillon.dev/carillon/bucketer/tally"
 	"carillon.dev/carillon/cmd/internal/clockcheck"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/dispatcher"
@@ -203,14 +204,16 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 		return err
 	}
 	n.halt.Also(n.clock.Off)
+	names := tally.New()
 	n.bucketer, err = engine.New(bucketer.Config{
 		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.refusesJobs, Listeners: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
+		Missed:              func(spec *schema.Spec, runs int64) { names.Missed(tally.KeyOf(spec, ""), runs) },
 		DeadLetterRetention: n.cfg.DeadLetters.Retention, Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
 	})
 	if err != nil {
 		return err
 	}
-	if n.administration, err = n.openAdministration(now); err != nil {
+	if n.administration, err = n.openAdministration(names, now); err != nil {
 		return err
 	}
 	if n.cfg.Has(config.Dispatcher) {

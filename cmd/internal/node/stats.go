@@ -58,6 +58,7 @@ type endedMinute struct {
 // reading holds the values of the metrics at one instant.
 type reading struct {
 	published, redispatched, retried float64
+	missed                           float64 // before an executor was asked
 	outcomes                         map[string]float64
 	// starts, by upper bound of their class in seconds …
 	lateness map[float64]uint64
@@ -214,6 +215,8 @@ func (c *statsWriter) read() reading {
 				if labelled(m, "kind", "retry") {
 					r.retried += v
 				}
+			case "carillon_occurrences_missed_total":
+				r.missed += v
 			case "carillon_executor_attempts_total":
 				for _, l := range m.GetLabel() {
 					if l.GetName() == "outcome" {
@@ -278,6 +281,7 @@ func (r reading) since(before reading) schema.MinuteStats {
 	m := schema.MinuteStats{
 		Due:     max(n(r.published, before.published)-n(r.redispatched, before.redispatched), 0),
 		Retried: n(r.retried, before.retried),
+		Missed:  n(r.missed, before.missed),
 	}
 	for outcome, is := range r.outcomes {
 		count := n(is, before.outcomes[outcome])

@@ -23,6 +23,7 @@ import (
 type ledger struct {
 	reg                          *prometheus.Registry
 	published, outcomes, entries *prometheus.CounterVec
+	missed                       *prometheus.CounterVec
 	redispatched                 prometheus.Counter
 	lateness                     prometheus.Histogram
 }
@@ -34,12 +35,13 @@ func newLedger() *ledger {
 	l := &ledger{
 		reg: prometheus.NewRegistry(), published: vec("carillon_dispatcher_published_total", "priority"),
 		outcomes: vec("carillon_executor_attempts_total", "outcome"), entries: vec("carillon_entries_written_total", "kind"),
+		missed:       vec("carillon_occurrences_missed_total", "cause"),
 		redispatched: prometheus.NewCounter(prometheus.CounterOpts{Name: "carillon_dispatcher_redispatched_total", Help: "x"}),
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "carillon_executor_lateness_seconds", Help: "x", NativeHistogramBucketFactor: 1.1, NativeHistogramZeroThreshold: 1e-4,
 		}),
 	}
-	l.reg.MustRegister(l.published, l.outcomes, l.entries, l.redispatched, l.lateness)
+	l.reg.MustRegister(l.published, l.outcomes, l.entries, l.missed, l.redispatched, l.lateness)
 	return l
 }
 
@@ -67,6 +69,8 @@ func TestMinutesAreCounted(t *testing.T) {
 		for outcome, n := range map[schema.Outcome]float64{schema.Succeeded: 3, schema.Failed: 1, schema.TimedOut: 2, schema.Lost: 4, schema.Missed: 6, schema.Cancelled: 9} {
 			l.outcomes.WithLabelValues(string(outcome)).Add(n)
 		}
+		l.missed.WithLabelValues("skip").Add(20)
+		l.missed.WithLabelValues("deadline").Inc()
 		l.entries.WithLabelValues("retry").Add(8)
 		l.entries.WithLabelValues("run").Add(99)
 		for range 99 {
@@ -87,7 +91,7 @@ func TestMinutesAreCounted(t *testing.T) {
 			t.Fatalf("Stats = %+v, %v; want two minutes", got, err)
 		}
 		first, last := got[0], got[1]
-		if !first.Minute.Equal(begin) || first.Due != 10 || first.Started != 101 || first.Succeeded != 3 || first.Failed != 7 || first.Missed != 6 || first.Retried != 8 {
+		if !first.Minute.Equal(begin) || first.Due != 10 || first.Started != 101 || first.Succeeded != 3 || first.Failed != 7 || first.Missed != 27 || first.Retried != 8 {
 			t.Errorf("the first minute = %+v", first)
 		}
 		if !last.Minute.Equal(begin.Add(3*time.Minute)) || last.Succeeded != 1 || last.Due != 0 || len(last.Lateness) != 0 {
