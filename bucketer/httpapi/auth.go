@@ -217,7 +217,7 @@ func (s middleware) refuseCaller(c *gin.Context, err error) {
 		s.refuse(c, unauthenticated("Send it in the header Authorization: Bearer <key>.", noToken))
 	case errors.Is(err, errNoSession):
 		http.SetCookie(c.Writer, sessionEnded())
-		s.refuse(c, unauthenticated("The session has ended, or its key was revoked or has expired: log in again.", invalidToken))
+		s.refuse(c, unauthenticated("The session has ended, its key was revoked or has expired, or a node with another api.cursor_key began it: log in again.", invalidToken))
 	case errors.Is(err, admin.ErrNoKey):
 		s.refuse(c, unauthenticated("The key is not known, was revoked, or has expired.", invalidToken))
 	default:

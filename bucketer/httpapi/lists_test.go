@@ -89,6 +89,47 @@ func (c *contract) lists(part any) map[string]map[string]any {
 	return found
 }
 
+// Every header parameter has a pattern, which what is taken matches.
+func TestHeadersHavePatterns(t *testing.T) {
+	doc, compiler := described(t)
+	c := &contract{doc: doc, c: compiler}
+	samples := map[string]map[string]bool{
+		keyHeader: {
+			"a": true, `"a"`: true, "grün 7": true, `"a \"b\""`: true, `a"`: true, `"""`: true, "": false, `"`: false, `""`: false, `"a`: false, "a\nb": false, "a\u0085": false,
+		},
+		"If-Match":         {"*": true, `"1"`: true, `"1", "2"`: true, "1": false, `"1" "2"`: false, "": false},
+		"Content-Encoding": {"gzip": true, "zstd": true, "identity": true, "br": false},
+		tenantHeader:       {"billing": true, "Billing": false},
+	}
+	seen := make(map[string]bool)
+	for _, o := range c.operations() {
+		parameters, _ := o.op["parameters"].([]any)
+		for _, p := range parameters {
+			p := p.(map[string]any)
+			name := p["name"].(string)
+			if p["in"] != "header" || name == "Content-Type" {
+				continue
+			}
+			seen[name] = true
+			pattern, _ := p["schema"].(map[string]any)["pattern"].(string)
+			for sample, want := range samples[name] {
+				if got := regexp.MustCompile(pattern).MatchString(sample); got != want {
+					t.Errorf("%s %s: %s %q matches %s: %v, want %v", o.method, o.path, name, sample, pattern, got, want)
+				}
+				if _, faults := idempotencyKey(sample); name == keyHeader && sample != "" && (len(faults) == 0) != want {
+					t.Errorf("the key %q has the faults %v, and its pattern matches: %v", sample, faults, want)
+				}
+			}
+			if pattern == "" || samples[name] == nil {
+				t.Errorf("%s %s: the header %s has no pattern, or no samples", o.method, o.path, name)
+			}
+		}
+	}
+	if len(seen) != len(samples) {
+		t.Errorf("the document has the headers %v, want samples of these", seen)
+	}
+}
+
 // TestPathsHavePatterns asks for each path with what its pattern does not match: it is refused, and
 // nothing is done. What the pattern matches is not.
 func TestPathsHavePatterns(t *testing.T) {

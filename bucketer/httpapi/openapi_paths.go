@@ -23,6 +23,13 @@ var pathPatterns = map[string]string{
 	"jobs": jobPattern, "workflows": jobPattern, "runs": runPattern, "dead-letters": runPattern, "operations": operationPattern,
 }
 
+// headerPatterns are the patterns of header parameters; the tenant's stands where that is described.
+var headerPatterns = map[string]string{
+	keyHeader:          `^("[^\x00-\x1f\x7f-\x9f]+"|[^"\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*)$`,
+	"If-Match":         `^(\*|"[^"]+"( *, *"[^"]+")*)$`,
+	"Content-Encoding": `^(identity|gzip|x-gzip|zstd)$`,
+}
+
 // tags are the groups of operations in the document, in its order. An operation is in that of the
 // noun after /v1, or in the last one.
 var tags = []*huma.Tag{
@@ -65,15 +72,18 @@ func (s documentWriter) describeTags() {
 	}
 }
 
-// describePaths gives every path parameter its pattern. The patterns are only documented: the
-// handlers check, and their message says more than that a pattern does not match.
-func (s documentWriter) describePaths() error {
+// describeParameters gives every parameter in paths and headers its pattern. The patterns are only
+// documented: the handlers check, and their message says more than that a pattern does not match.
+func (s documentWriter) describeParameters() error {
 	for path, item := range s.api.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Patch, item.Delete} {
 			if op == nil {
 				continue
 			}
 			for _, p := range op.Parameters {
+				if pattern := headerPatterns[p.Name]; p.In == "header" && pattern != "" {
+					p.Schema.Pattern = pattern
+				}
 				if p.In != "path" {
 					continue
 				}

@@ -38,7 +38,7 @@ func (s systemRoutes) route() error {
 	d.describeTags()
 	middleware(s).describeAccess()
 	middleware(s).findLists()
-	if err := d.describePaths(); err != nil {
+	if err := d.describeParameters(); err != nil {
 		return err
 	}
 	if err := d.describeWorkflows(); err != nil {
