@@ -261,9 +261,12 @@ func (a *attempt) execute(ctx, attempts context.Context, withCell bool) {
 		x.metrics.lateness.Observe(late.Seconds())
 		if withCell || a.lease.guarded { // a plain start is counted with its record or its cell
 			a.mu.Lock()
+			isCounted := a.counted // by tend, if this took so long
 			a.counted = true
 			a.mu.Unlock()
-			x.recorder.countStart(a.entry, work.HTTP, late)
+			if !isCounted {
+				x.recorder.countStart(a.entry, work.HTTP, late)
+			}
 		}
 	}
 	res := target.Result{Outcome: schema.Failed, Final: true}
