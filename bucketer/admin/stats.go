@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -120,6 +121,9 @@ type Stats struct {
 	openNames   *refreshingCache[kindHour, []schema.NameStats]
 	closedNames *refreshingCache[hourPart, hourNames]
 	ofTenant    *refreshingCache[tenantHour, []Minute] // closed hours
+
+	mu     sync.Mutex
+	opened map[kindHour]openHour
 }
 
 // kindHour names the counts of a kind in an hour.
@@ -135,14 +139,14 @@ type tenantHour struct {
 
 // NewStats returns a Stats.
 func NewStats(c StatsConfig) *Stats {
-	s := &Stats{store: c.Store, asks: c.Ask != nil, now: c.Now}
+	s := &Stats{store: c.Store, asks: c.Ask != nil, now: c.Now, opened: make(map[kindHour]openHour)}
 	s.told = newRefreshingCache(c.Ask, c.Now, statsFresh, statsMaxAge, len(schema.StatsKinds)+1)
 	s.open = newRefreshingCache(c.Store.Stats, c.Now, statsFresh, statsMaxAge, openHoursKept)
 	s.closed = newRefreshingCache(func(ctx context.Context, hour int) ([]Minute, error) {
 		rows, err := c.Store.Stats(ctx, hour)
 		return together(rows), err
 	}, c.Now, closedFresh, closedMaxAge, hoursKept)
-	s.openNames = newRefreshingCache(s.readNames, c.Now, statsFresh, statsMaxAge, namesRemembered)
+	s.openNames = newRefreshingCache(s.readOpen, c.Now, statsFresh, statsMaxAge, namesRemembered)
 	s.openNames.weigh = weighNames
 	s.closedNames = newRefreshingCache(s.readPart, c.Now, closedFresh, closedMaxAge, namesRemembered)
 	s.closedNames.weigh = func(n hourNames) int { return 1 + len(n.names) }

@@ -191,6 +191,55 @@ func TestClosedHoursAreReadOnce(t *testing.T) {
 	}
 }
 
+// readFrom notes from which minute on counts by name are read.
+type readFrom struct {
+	schema.StatsStore
+	from []time.Time
+}
+
+func (r *readFrom) NameStats(ctx context.Context, kind schema.StatsKind, hour int, from time.Time) ([]schema.NameStats, error) {
+	r.from = append(r.from, from)
+	return r.StatsStore.NameStats(ctx, kind, hour, from)
+}
+
+// While somebody looks, only the last minutes of the hour under way are read, and all of it from time to
+// time: a node may be slow to write.
+func TestOnlyTheLastMinutesAreReadEverySecond(t *testing.T) {
+	w := newCountsWorld(t)
+	spy := &readFrom{StatsStore: w.store}
+	w.stats = NewStats(StatsConfig{Store: spy, Now: func() time.Time { return w.now }})
+	put := func(ago int, node string, due int64) {
+		t.Helper()
+		w.put(schema.NameStats{Kind: schema.ByTask, Minute: w.at(ago), Node: node, Names: []schema.NameCounts{{Tenant: "t", Name: "k", Counts: schema.Counts{Due: due}}}})
+	}
+	hour := w.at(30)
+	ask := func(due int64, from time.Time) {
+		t.Helper()
+		spy.from = nil
+		top, err := w.stats.Top(t.Context(), TopQuery{Kind: schema.ByTask, From: hour, To: w.now, Limit: 9})
+		if err != nil || len(top.Names) != 1 || top.Names[0].Due != due || len(spy.from) != 1 || !spy.from[0].Equal(from) {
+			t.Errorf("at %v Top = %+v, %v, read from %v; want %d due, read from %v", w.now, top, err, spy.from, due, from)
+		}
+	}
+	for ago := range 31 {
+		put(ago, "a", 1)
+	}
+	ask(31, hour)
+	w.now = w.now.Add(2 * time.Second)
+	put(0, "b", 100)
+	ask(131, w.at(2))
+	w.now = w.now.Add(time.Minute)
+	put(2, "b", 1000)
+	ask(1131, w.at(3))  // as far as was read at the time before
+	put(20, "b", 10000) // so late
+	w.now = w.now.Add(2 * time.Second)
+	ask(1131, w.at(2))
+	w.now = w.now.Add(openWhole)
+	ask(11131, hour)
+	w.now = w.now.Add(2 * time.Second)
+	ask(11131, w.at(2))
+}
+
 // A tenant's counts are its own, and say where they may not be all.
 func TestCountsOfOneTenant(t *testing.T) {
 	w := newCountsWorld(t)

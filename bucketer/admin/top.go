@@ -17,6 +17,9 @@ const (
 	// namesRemembered bounds the names of the hours in memory, of those that are closed and of those
 	// that are not: some 300 bytes each.
 	namesRemembered = 100_000
+	// openWhole is for how long minutes of an hour that is not closed are not read again, once they are
+	// older than hourCloses: a node may be slow to write.
+	openWhole = 5 * time.Minute
 )
 
 // Order says by what the names of a Top are ordered.
@@ -207,6 +210,46 @@ func (s *Stats) readPart(ctx context.Context, p hourPart) (hourNames, error) {
 // readNames reads an hour.
 func (s *Stats) readNames(ctx context.Context, at kindHour) ([]schema.NameStats, error) {
 	return s.store.NameStats(ctx, at.kind, at.hour, time.Unix(int64(at.hour)*3600, 0))
+}
+
+// readOpen reads an hour that is not closed. While somebody looks that is every second, so only the last
+// minutes are read each time, and all of them after openWhole.
+func (s *Stats) readOpen(ctx context.Context, at kindHour) ([]schema.NameStats, error) {
+	now := s.now()
+	s.mu.Lock()
+	was := s.opened[at]
+	s.mu.Unlock()
+	if now.Sub(was.whole) >= openWhole {
+		was = openHour{whole: now, until: time.Unix(int64(at.hour)*3600, 0)}
+	}
+	rows, err := s.store.NameStats(ctx, at.kind, at.hour, was.until)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Concat(was.rows, rows)
+	is := openHour{whole: was.whole, until: now.Add(-hourCloses).Truncate(time.Minute)}
+	n := slices.IndexFunc(all, func(r schema.NameStats) bool { return !r.Minute.Before(is.until) })
+	if is.rows = all; n >= 0 {
+		is.rows = all[:n:n]
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for other := range s.opened {
+		if other.hour < at.hour-1 || other.hour > at.hour+1 {
+			delete(s.opened, other)
+		}
+	}
+	if s.opened[at] = is; weighNames(is.rows) > namesRemembered {
+		delete(s.opened, at)
+	}
+	return all, nil
+}
+
+// openHour is what was read of an hour that is not closed.
+type openHour struct {
+	rows  []schema.NameStats // of minutes before until, by minute
+	until time.Time
+	whole time.Time // when all of it was read last
 }
 
 // weighNames returns how many names rows have.
