@@ -59,32 +59,54 @@ var sites = []struct {
 // gives the node a path below its own.
 var detours = map[string]string{"/": "console/", "/console": "console/", "/docs/": "../docs"}
 
-// pages registers the pages for browsers.
-func (s systemRoutes) pages() error {
+// pages are what browsers are shown, by path: the files of the sites, and detours to them.
+var pages = sync.OnceValues(func() (map[string]http.HandlerFunc, error) {
+	all := make(map[string]http.HandlerFunc)
 	for _, site := range sites {
 		files, err := site.files()
 		if err == nil && files[indexFile] == nil {
 			err = errors.New("it has no " + indexFile)
 		}
 		if err != nil {
-			return fmt.Errorf("read the page %s: %w", site.at, err)
+			return nil, fmt.Errorf("read the page %s: %w", site.at, err)
 		}
 		for name, file := range files {
 			at := site.below + name
 			if name == indexFile {
 				at = site.at
 			}
-			s.engine.GET(at, func(c *gin.Context) { file.serve(c.Writer, c.Request, site.policy) })
+			all[at] = func(w http.ResponseWriter, r *http.Request) { file.serve(w, r, site.policy) }
 		}
 	}
 	for from, to := range detours {
-		s.engine.GET(from, func(c *gin.Context) {
-			c.Header("Location", to) // http.Redirect would make it absolute
-			c.Header("Cache-Control", "no-cache")
-			c.Status(http.StatusFound)
-		})
+		all[from] = func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", to) // http.Redirect would make it absolute
+			w.Header().Set("Cache-Control", "no-cache")
+			w.WriteHeader(http.StatusFound)
+		}
 	}
-	return nil
+	return all, nil
+})
+
+// pages registers the pages for browsers.
+func (s systemRoutes) pages() error {
+	all, err := pages()
+	for at, page := range all {
+		s.engine.GET(at, gin.WrapF(page))
+	}
+	return err
+}
+
+// ServePage answers a request for a page for browsers, and reports whether it is one. Pages need nothing
+// of a node: so they are there while it starts, and say what it waits for.
+func ServePage(w http.ResponseWriter, r *http.Request) bool {
+	all, err := pages()
+	page := all[r.URL.Path]
+	if err != nil || page == nil || r.Method != http.MethodGet {
+		return false
+	}
+	page(w, r)
+	return true
 }
 
 // asset is a file of a page, as it is served.

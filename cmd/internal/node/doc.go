@@ -1,7 +1,7 @@
 // Package node wires the parts of a node together, starts them in order, and stops them in reverse
 // order. Every step of a stop has a bound. Two nodes can live in one process.
 //
-//	start  listen: /healthz is fine, /readyz and all else get 503         startup.go
+//	start  listen: /healthz and the console are there, all else gets 503  startup.go
 //	       open the store, then the queue; a cluster's are retried        open.go
 //	       make ring, bucketer, administration, dispatcher, executor, API  node.go, administration.go
 //	       compare the clock with those of other hosts; which host is ours clock.go

@@ -10,10 +10,12 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"carillon.dev/carillon/bucketer/httpapi"
 )
 
-// startupServer answers on the API's listener while the node starts: /healthz is fine, everything
-// else gets 503. Once the node is up, it passes requests on its own connections to the API.
+// startupServer answers on the API's listener while the node starts: /healthz is fine, pages for browsers
+// are there, and everything else gets 503. Once the node is up, it passes requests on its own connections to the API.
 type startupServer struct {
 	mu      sync.Mutex
 	waiting string       // what the node waits for
@@ -43,10 +45,11 @@ func (g *startupServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		api.ServeHTTP(w, r)
 		return
 	}
-	switch r.URL.Path {
-	case "/healthz":
+	switch {
+	case r.URL.Path == "/healthz":
 		_, _ = fmt.Fprintln(w, "ok")
-	case "/readyz":
+	case httpapi.ServePage(w, r): // the console tells what its node waits for
+	case r.URL.Path == "/readyz":
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = fmt.Fprintf(w, "starting: waiting for %s\n", waiting)
 	default:

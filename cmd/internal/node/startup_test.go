@@ -24,11 +24,16 @@ func TestStartupServerAnswers(t *testing.T) {
 		status       int
 		media, body  string
 	}{
-		"alive":     {"GET", "/healthz", 200, "", "ok\n"},
-		"not ready": {"GET", "/readyz", 503, "", "starting: waiting for the store\n"},
-		"a write":   {"POST", "/v1/jobs", 503, "application/problem+json", "it waits for the store"},
-		"a read":    {"GET", "/v1/runs", 503, "application/problem+json", `"status":503`},
-		"a console": {"GET", "/console/", 503, "application/problem+json", `"title":"Service Unavailable"`},
+		"alive":        {"GET", "/healthz", 200, "", "ok\n"},
+		"not ready":    {"GET", "/readyz", 503, "", "starting: waiting for the store\n"},
+		"a write":      {"POST", "/v1/jobs", 503, "application/problem+json", "it waits for the store"},
+		"a read":       {"GET", "/v1/runs", 503, "application/problem+json", `"status":503`},
+		"a console":    {"GET", "/console/", 200, "text/html; charset=utf-8", "<!doctype html>"},
+		"its script":   {"GET", "/console/app.js", 200, "text/javascript; charset=utf-8", ""},
+		"the start":    {"GET", "/", 302, "", ""},
+		"who asks":     {"GET", "/v1/whoami", 503, "application/problem+json", "it waits for the store"},
+		"another file": {"GET", "/console/none.js", 503, "application/problem+json", `"title":"Service Unavailable"`},
+		"a form":       {"POST", "/console/", 503, "application/problem+json", "it waits for the store"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := httptest.NewRecorder()
@@ -36,7 +41,7 @@ func TestStartupServerAnswers(t *testing.T) {
 			if w.Code != row.status || !strings.Contains(w.Body.String(), row.body) || row.media != "" && w.Header().Get("Content-Type") != row.media {
 				t.Errorf("%s %s answers %d %v %q, want %d %s %q", row.method, row.path, w.Code, w.Header(), w.Body, row.status, row.media, row.body)
 			}
-			if after := w.Header().Get("Retry-After"); row.media != "" && after == "" {
+			if after := w.Header().Get("Retry-After"); row.status == 503 && row.media != "" && after == "" {
 				t.Errorf("%s %s has no Retry-After", row.method, row.path)
 			}
 		})
