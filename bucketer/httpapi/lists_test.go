@@ -97,9 +97,8 @@ func TestHeadersHavePatterns(t *testing.T) {
 		keyHeader: {
 			"a": true, `"a"`: true, "grün 7": true, `"a \"b\""`: true, `a"`: true, `"""`: true, "": false, `"`: false, `""`: false, `"a`: false, "a\nb": false, "a\u0085": false,
 		},
-		"If-Match":         {"*": true, `"1"`: true, `"1", "2"`: true, "1": false, `"1" "2"`: false, "": false},
-		"Content-Encoding": {"gzip": true, "zstd": true, "identity": true, "br": false},
-		tenantHeader:       {"billing": true, "Billing": false},
+		"If-Match":   {"*": true, `"1"`: true, `"1", "2"`: true, "1": false, `"1" "2"`: false, "": false},
+		tenantHeader: {"billing": true, "Billing": false},
 	}
 	seen := make(map[string]bool)
 	for _, o := range c.operations() {
