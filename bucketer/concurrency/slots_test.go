@@ -50,7 +50,7 @@ func TestACancelIsCarriedOut(t *testing.T) {
 				spec := every(time.Hour)
 				spec.Concurrency = &schema.Concurrency{Limit: 1, OnLimit: schema.OnLimitCancelOldest}
 				job := w.job(spec)
-				r, err := w.TriggerJob(t.Context(), "t", job.ID, "", "")
+				r, err := w.TriggerJob(t.Context(), "t", job.ID, nil, "", "")
 				if err != nil {
 					t.Fatal(err)
 				}

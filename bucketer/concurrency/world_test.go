@@ -96,7 +96,7 @@ func (w *world) limited(name string) schema.Job {
 // ask asks for a run of the job by hand, and returns its row.
 func (w *world) ask(job schema.Job) schema.Entry {
 	w.T.Helper()
-	r, err := w.TriggerJob(context.Background(), "t", job.ID, "", "")
+	r, err := w.TriggerJob(context.Background(), "t", job.ID, nil, "", "")
 	if err != nil {
 		w.T.Fatalf("TriggerJob = %v", err)
 	}

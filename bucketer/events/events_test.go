@@ -340,7 +340,7 @@ func (w *world) flow(name, definition, payload string) schema.RunID {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	r, err := w.e.TriggerWith(context.Background(), "t", job.ID, json.RawMessage(payload), "", "")
+	r, err := w.e.TriggerJob(context.Background(), "t", job.ID, json.RawMessage(payload), "", "")
 	if err != nil {
 		w.T.Fatal(err)
 	}

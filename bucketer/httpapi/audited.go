@@ -282,7 +282,7 @@ func (a auditedRecurring) CancelJob(ctx context.Context, tenant string, id schem
 
 // trigger runs a job or a workflow now, of that payload; nil means its own.
 func (s recurringRoutes) trigger(ctx context.Context, job *schema.Job, payload json.RawMessage, key, bodyHash string) (bucketer.Receipt, error) {
-	r, err := s.deps.Recurring.TriggerWith(ctx, tenantOf(ctx), job.ID, payload, key, bodyHash)
+	r, err := s.deps.Recurring.Trigger(ctx, *job, payload, key, bodyHash)
 	if err == nil && !r.Existing {
 		object := "job/" + job.ID.String()
 		if isWorkflow(job) {

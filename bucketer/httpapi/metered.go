@@ -114,13 +114,11 @@ func (m meteredRecurring) PutJob(ctx context.Context, tenant, name string, ifMat
 	return m.Recurring.PutJob(ctx, tenant, name, ifMatch, spec)
 }
 
-func (m meteredRecurring) TriggerWith(
-	ctx context.Context, tenant string, id schema.JobID, payload json.RawMessage, key, bodyHash string,
-) (bucketer.Receipt, error) {
-	if err := m.quotas.AdmitRun(ctx, tenant, len(payload)); err != nil {
+func (m meteredRecurring) Trigger(ctx context.Context, job schema.Job, payload json.RawMessage, key, bodyHash string) (bucketer.Receipt, error) {
+	if err := m.quotas.AdmitRun(ctx, job.Current.Spec.Tenant, len(payload)); err != nil {
 		return bucketer.Receipt{}, err
 	}
-	return m.Recurring.TriggerWith(ctx, tenant, id, payload, key, bodyHash)
+	return m.Recurring.Trigger(ctx, job, payload, key, bodyHash)
 }
 
 // meteredWorkflows takes workflow runs that are run again out of the quota of runs.

@@ -197,7 +197,8 @@ func (s *stub) CancelJob(_ context.Context, tenant string, id schema.JobID, ifMa
 	return s.state(tenant, id, ifMatch, schema.JobCancelled)
 }
 
-func (s *stub) TriggerWith(_ context.Context, tenant string, id schema.JobID, payload json.RawMessage, key, bodyHash string) (bucketer.Receipt, error) {
+func (s *stub) Trigger(_ context.Context, job schema.Job, payload json.RawMessage, key, bodyHash string) (bucketer.Receipt, error) {
+	tenant, id := job.Current.Spec.Tenant, job.ID
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	j, err := s.job(tenant, id)

@@ -81,9 +81,9 @@ type JobControl interface {
 	PauseJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error)
 	ResumeJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error)
 	CancelJob(ctx context.Context, tenant string, id schema.JobID, ifMatch int64) (schema.Job, error)
-	// TriggerWith makes a run that is due now, of that payload; nil means the job's. About the key
-	// see JobMaker.CreateJob.
-	TriggerWith(ctx context.Context, tenant string, id schema.JobID, payload json.RawMessage, key, bodyHash string) (bucketer.Receipt, error)
+	// Trigger makes a run that is due now, of that payload; nil means the job's. job was just read.
+	// About the key see JobMaker.CreateJob.
+	Trigger(ctx context.Context, job schema.Job, payload json.RawMessage, key, bodyHash string) (bucketer.Receipt, error)
 }
 
 // JobReader reads jobs that can have many runs.

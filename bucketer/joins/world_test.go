@@ -100,7 +100,7 @@ func (w *world) submit(a *schema.After) schema.RunID {
 // trigger has a job run now, and returns the run.
 func (w *world) trigger(job *schema.Job) schema.RunID {
 	w.T.Helper()
-	r, err := w.e.TriggerJob(context.Background(), "t", job.ID, "", "")
+	r, err := w.e.TriggerJob(context.Background(), "t", job.ID, nil, "", "")
 	if err != nil {
 		w.T.Fatalf("trigger = %v", err)
 	}

@@ -77,7 +77,7 @@ func (o *pages) actOnJob(ctx context.Context, op *schema.Operation, j *schema.Jo
 		}
 		_, err = o.jobs.ResumeJob(ctx, op.Tenant, j.ID, 0)
 	case ActionTrigger:
-		_, err = o.jobs.TriggerJob(ctx, op.Tenant, j.ID, keyOf(op, j.ID), "operation")
+		_, err = o.jobs.TriggerJob(ctx, op.Tenant, j.ID, nil, keyOf(op, j.ID), "operation")
 	default:
 		return false, fmt.Errorf("%q of a job is no action", op.Spec.Action)
 	}

@@ -35,9 +35,11 @@ type advance struct {
 	o     *Orchestrator
 	now   time.Time
 	room  int
-	known map[schema.EntryID]schema.Entry // the rows of all steps, if they were read in this turn
+	known map[schema.EntryID]schema.Entry // the rows of all steps; nil: they were not read in this turn
 
-	parent schema.RunID // the workflow run of which this one is a step
+	parent        schema.RunID    // the workflow run of which this one is a step
+	definitionRow *schema.Entry   // of a run that begins, to be written first, unless it is there
+	beginning     *schema.Attempt // of a run that begins, to be written next
 
 	attempts []schema.Attempt // attempts 0 of steps that are not started, and …
 	rows     []schema.Entry   // … the entries of steps, to be written
@@ -64,23 +66,8 @@ type openRun struct {
 // decideAll finds out what has become of the run's steps, and decides what follows. What it decides
 // is to be written.
 func (a *advance) decideAll(ctx context.Context) error {
-	a.now = a.o.core.Now()
-	if a.State == nil {
-		over, err := (loader{a}).load(ctx)
-		if err != nil && a.State != nil && (errors.Is(err, schema.ErrNotUnderstood) || errors.Is(err, schema.ErrNotFound)) {
-			// No later turn would do better: the run has failed.
-			a.end = &workflow.Action{Kind: workflow.EndRun, Verdict: workflow.Failed, Reason: err.Error()}
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if over {
-			a.Over, a.Parent = true, a.parent
-			return nil
-		}
-	} else {
-		a.Checked = a.now
+	if a.end != nil {
+		return nil
 	}
 	if err := a.takeEnds(ctx); err != nil {
 		return err

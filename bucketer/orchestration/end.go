@@ -21,35 +21,31 @@ func beganFence(run schema.RunID) schema.Fence {
 // before the run's due time: every end is later.
 func beganWritten(e *schema.Entry) int64 { return e.Due().Add(-time.Hour).UnixMicro() }
 
-// begin begins the run: it takes a slot of the workflow's limit, keeps the definition, then says that
-// the run has begun. stored is the definition that an owner before has kept; nil: the workflow says it.
-// over: the run never begins, or waits.
-func (a ending) begin(ctx context.Context, stored []byte) (over bool, err error) {
-	o, s, e := a.o, a.State, &a.State.entry
+// begin begins the run: it takes a slot of the workflow's limit, if there is one, and notes what is to
+// be written. job is the workflow, nil if it was not found. stored is the definition that an owner
+// before has kept; nil: the workflow says it.
+func (a ending) begin(ctx context.Context, job *schema.Job, stored []byte) error {
+	s, e := a.State, &a.State.entry
 	kept := stored != nil
 	if !kept {
-		job, limit, rec, err := a.workflow(ctx)
+		w, limit, rec, err := a.workflow(ctx, job)
 		if err == nil && rec.Outcome == "" && limit != nil {
 			rec, err = a.takeSlot(ctx, limit)
 		}
 		switch {
 		case err != nil:
-			return false, err
+			return err
 		case rec.Outcome == schema.Replaced: // it waits
-			return true, nil
+			return loader(a).over(nil)
 		case rec.Outcome != "":
-			return true, a.dropped(ctx, rec)
+			return loader(a).over(a.dropped(ctx, rec))
 		}
-		stored, s.limited = job.Definition, limit != nil
+		stored, s.limited = w.Definition, limit != nil
 		// From now on, if the run is late: it was not under way before.
-		s.until = bucketer.Latest(a.now, e.Due()).Add(job.Deadline.Std()).UTC().Truncate(time.Millisecond)
-	} else if row, err := a.definition(ctx); err != nil {
-		return false, err
-	} else {
-		s.until, s.limited = row.Spec.Workflow.Until, row.Spec.Workflow.Limited
+		s.until = bucketer.Latest(a.now, e.Due()).Add(w.Deadline.Std()).UTC().Truncate(time.Millisecond)
 	}
 	if err := loader(a).compile(ctx, stored); err != nil {
-		return false, err
+		return err
 	}
 	if !kept {
 		row, err := schema.NewEntry(schema.DefinitionID(a.Run), schema.Spec{
@@ -57,22 +53,45 @@ func (a ending) begin(ctx context.Context, stored []byte) (over bool, err error)
 			Workflow: &schema.WorkflowRun{Depth: e.Spec.Workflow.Depth, Until: s.until, Limited: s.limited},
 		}, stored, starter(a).expires())
 		if err != nil {
-			return false, err
+			return err
 		}
-		if err := o.core.PutRows(ctx, []schema.Entry{row}); err != nil {
-			return false, fmt.Errorf("definition of %s: %w", a.Run, err)
-		}
+		a.definitionRow = &row
 	}
 	s.began = bucketer.Latest(a.now, e.Due()).UTC()
-	began := schema.Attempt{
+	a.beginning = &schema.Attempt{
 		Run: a.Run, Number: 1, Fence: beganFence(a.Run), Written: beganWritten(e), Expires: starter(a).expires(),
 		Record: &schema.Record{Entry: e.ID, Started: s.began, Finished: s.began, Outcome: schema.Began},
 	}
-	if err := o.runs.Record(ctx, []schema.Attempt{began}); err != nil {
-		return false, err
+	return nil
+}
+
+// beginRuns keeps the definitions of the runs that begin, then says that they have begun.
+func (o *Orchestrator) beginRuns(ctx context.Context, all []*advance) {
+	var rows []schema.Entry
+	var whose []*advance
+	for _, a := range all {
+		if a.Err == nil && a.definitionRow != nil {
+			rows, whose = append(rows, *a.definitionRow), append(whose, a)
+		}
 	}
-	o.metrics.begun.Inc()
-	return false, loader(a).loadSteps(ctx)
+	o.putRows(ctx, rows, func(i int, err error) { whose[i].Err = fmt.Errorf("definition of %s: %w", whose[i].Run, err) })
+	var begun []*advance
+	var attempts []schema.Attempt
+	for _, a := range all {
+		if a.Err == nil && a.beginning != nil {
+			begun, attempts = append(begun, a), append(attempts, *a.beginning)
+		}
+	}
+	if len(begun) == 0 {
+		return
+	}
+	if err := o.runs.Record(ctx, attempts); err != nil {
+		for _, a := range begun {
+			a.Err = err
+		}
+		return
+	}
+	o.metrics.begun.Add(float64(len(begun)))
 }
 
 // definition reads the entry that keeps the definition.
@@ -90,14 +109,13 @@ func (a ending) definition(ctx context.Context) (schema.Entry, error) {
 }
 
 // workflow returns what the run's workflow says in the generation that the run belongs to, and the limit
-// in force for it, nil if there is none; or what is recorded instead of a beginning.
-func (a ending) workflow(ctx context.Context) (w *schema.JobWorkflow, limit *schema.Concurrency, instead schema.Record, err error) {
+// in force for it, nil if there is none; or what is recorded instead of a beginning. job is the workflow
+// as it was read, nil if it was not found.
+func (a ending) workflow(
+	ctx context.Context, job *schema.Job,
+) (w *schema.JobWorkflow, limit *schema.Concurrency, instead schema.Record, err error) {
 	e := &a.State.entry
-	jobs, err := a.o.jobs.Jobs(ctx, []schema.JobID{e.Spec.Job})
-	if err != nil {
-		return nil, nil, instead, fmt.Errorf("workflow %s: %w", e.Spec.Job, err)
-	}
-	job, right := jobs[e.Spec.Job], schema.StartDecision{Unknown: true}
+	right := schema.StartDecision{Unknown: true}
 	if job != nil {
 		right = job.DecideStart(e, a.now)
 	}

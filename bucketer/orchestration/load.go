@@ -3,6 +3,7 @@ package orchestration
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,64 +13,138 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// load makes the state of the run from its rows, and begins the run if it has not begun. It notes
-// what is open: entries to be inspected, children to be advanced. over: there is nothing to advance.
-func (a loader) load(ctx context.Context) (over bool, err error) {
-	o := a.o
-	o.metrics.loads.Inc()
-	a.Checked = o.core.Now()
-	definition := schema.DefinitionID(a.Run)
-	// In this order: another owner may begin the run meanwhile, and writes the definition first.
-	attempts, err := o.core.AttemptsOf(ctx, []schema.RunID{a.Run})
-	if err != nil {
-		return false, err
+// runRows is what the rows say of runs whose state is made of them.
+type runRows struct {
+	entries  map[schema.EntryID]schema.Entry // the runs' own, and their definitions
+	attempts map[schema.RunID][]schema.Attempt
+	jobs     map[schema.JobID]*schema.Job // of those that have not begun
+}
+
+// readRuns reads the rows of runs.
+func (o *Orchestrator) readRuns(ctx context.Context, runs []schema.RunID) (rows runRows, err error) {
+	// In this order: another owner may begin a run meanwhile, and writes the definition first.
+	if rows.attempts, err = o.core.AttemptsOf(ctx, runs); err != nil {
+		return runRows{}, err
 	}
-	found, err := o.core.Stored(ctx, []schema.EntryID{a.Run, definition})
-	if err != nil {
-		return false, err
+	ids := make([]schema.EntryID, 0, 2*len(runs))
+	for _, id := range runs {
+		ids = append(ids, id, schema.DefinitionID(id))
 	}
-	e, ok := found[a.Run]
+	if rows.entries, err = o.core.Stored(ctx, ids); err != nil {
+		return runRows{}, err
+	}
+	var jobs []schema.JobID
+	for _, id := range runs {
+		if _, begun := beganAt(rows.attempts[id]); begun {
+			continue
+		}
+		if e, ok := rows.entries[id]; ok && e.Fault == nil && e.Spec.Workflow != nil {
+			jobs = append(jobs, e.Spec.Job)
+		}
+	}
+	if len(jobs) == 0 {
+		return rows, nil
+	}
+	if rows.jobs, err = o.jobs.Jobs(ctx, jobs); err != nil {
+		return runRows{}, fmt.Errorf("workflows: %w", err)
+	}
+	return rows, nil
+}
+
+// load makes the states of the runs that have none from their rows, and begins those that have not
+// begun.
+func (o *Orchestrator) load(ctx context.Context, all []*advance) {
+	var some []*advance
+	var ids []schema.RunID
+	for _, a := range all {
+		if a.State == nil {
+			some, ids = append(some, a), append(ids, a.Run)
+		}
+	}
+	if len(some) == 0 {
+		return
+	}
+	o.metrics.loads.Add(float64(len(some)))
+	rows, err := o.readRuns(ctx, ids)
+	forEach(some, func(a *advance) error {
+		own, err := rows, err
+		if err != nil && len(some) > 1 { // what cannot be read may be the rows of another run
+			own, err = o.readRuns(ctx, []schema.RunID{a.Run})
+		}
+		if err == nil {
+			err = (loader{a}).load(ctx, &own)
+		}
+		return a.orFailed(err)
+	})
+	o.beginRuns(ctx, some)
+	forEach(some, func(a *advance) error {
+		if a.end != nil || a.definitionRow != nil {
+			return nil // a run that begins just now has no rows of steps
+		}
+		return a.orFailed((loader{a}).loadSteps(ctx))
+	})
+}
+
+// orFailed has the run fail by an error of its rows that no later turn would do better with. It
+// returns any other.
+func (a *advance) orFailed(err error) error {
+	if a.State == nil || !errors.Is(err, schema.ErrNotUnderstood) && !errors.Is(err, schema.ErrNotFound) {
+		return err
+	}
+	a.end = &workflow.Action{Kind: workflow.EndRun, Verdict: workflow.Failed, Reason: err.Error()}
+	return nil
+}
+
+// load makes the state of the run from its own rows. It notes that the run is over, if there is
+// nothing to advance, and how it begins, if it has not begun.
+func (a loader) load(ctx context.Context, rows *runRows) error {
+	e, ok := rows.entries[a.Run]
 	if !ok || e.Fault != nil || e.Spec.Workflow == nil {
-		return true, nil // it has left the store
+		a.Over = true // it has left the store
+		return nil
 	}
 	a.parent = parentOf(&e)
-	own := attempts[a.Run]
+	own := rows.attempts[a.Run]
 	began, begun := beganAt(own)
-	over = schema.Fold(e.Marks, own, noSession).Terminal()
+	over := schema.Fold(e.Marks, own, noSession).Terminal()
 	if over && slices.ContainsFunc(own, saysEnd) {
-		return true, a.endAgain(ctx, &e, own)
+		return a.over(a.endAgain(ctx, &e, own))
 	}
 	s := &State{
 		entry: e, began: began, until: e.Due().Add(DefaultDeadline),
 		items: make(map[int][]json.RawMessage), groups: make(map[int]time.Time), open: make(map[schema.RunID]*openRun),
 	}
-	a.State, a.known = s, make(map[schema.EntryID]schema.Entry)
+	a.State = s
 	if over { // cancelled before it began; once that is recorded, a beginning whose write comes late does not count
-		return true, ending(a).dropped(ctx, schema.Record{Outcome: schema.Cancelled})
+		return a.over(ending(a).dropped(ctx, schema.Record{Outcome: schema.Cancelled}))
 	}
-	if !begun {
-		var stored []byte
-		if row, ok := found[definition]; ok {
-			if stored, err = o.runs.EntryPayload(ctx, &row); err != nil {
-				return false, err
-			}
+	definition, kept := rows.entries[schema.DefinitionID(a.Run)]
+	var stored []byte
+	if kept {
+		var err error
+		if stored, err = a.o.runs.EntryPayload(ctx, &definition); err != nil {
+			return err
 		}
-		return ending(a).begin(ctx, stored)
+		if w := definition.Spec.Workflow; w != nil {
+			s.until, s.limited = w.Until, w.Limited
+		}
 	}
-	row, ok := found[definition]
-	if !ok {
-		return false, fmt.Errorf("definition of workflow run %s: %w", a.Run, schema.ErrNotFound)
-	}
-	stored, err := o.runs.EntryPayload(ctx, &row)
-	if err != nil {
-		return false, err
-	}
-	s.until, s.limited = row.Spec.Workflow.Until, row.Spec.Workflow.Limited
-	if err := a.compile(ctx, stored); err != nil {
-		return false, err
+	switch {
+	case begun && !kept:
+		return fmt.Errorf("definition of workflow run %s: %w", a.Run, schema.ErrNotFound)
+	case !begun:
+		return ending(a).begin(ctx, rows.jobs[e.Spec.Job], stored)
 	}
 	a.Cancelled = a.Cancelled || e.Marks.Cancelled != nil
-	return false, a.loadSteps(ctx)
+	return a.compile(ctx, stored)
+}
+
+// over notes that there is nothing to advance, unless err says that it could not be recorded.
+func (a loader) over(err error) error {
+	if err == nil {
+		a.Over, a.Parent = true, a.parent
+	}
+	return err
 }
 
 // endAgain does what follows from the end of the run: who recorded it may not have come to that.
@@ -154,6 +229,7 @@ func (a loader) loadSteps(ctx context.Context) error {
 		return err
 	}
 	a.place(rows, attempts)
+	a.known = make(map[schema.EntryID]schema.Entry, len(rows))
 	for i := range rows {
 		row := &rows[i]
 		a.known[row.ID] = *row

@@ -158,20 +158,15 @@ type Turn struct {
 //
 // After a crash in it, the next call for the run does the same again, to the same rows.
 func (o *Orchestrator) Advance(ctx context.Context, turns []*Turn, room int) {
-	var g errgroup.Group
-	g.SetLimit(advancesAtOnce)
 	all := make([]*advance, len(turns))
-	each := max(room/max(len(turns), 1), 1)
+	now, each := o.core.Now(), max(room/max(len(turns), 1), 1)
 	for i, t := range turns {
-		a := &advance{o: o, Turn: t, room: each}
-		all[i] = a
-		g.Go(func() error {
-			t.Err = a.decideAll(ctx)
-			return nil
-		})
+		t.Checked = now
+		all[i] = &advance{o: o, Turn: t, now: now, room: each}
 	}
-	_ = g.Wait() // each turn has its error
-	// Rows of many runs share partitions, and so batches.
+	// Rows of many runs share partitions: they are read and written together.
+	o.load(ctx, all)
+	forEach(all, func(a *advance) error { return a.decideAll(ctx) })
 	o.write(ctx, all)
 	o.endRuns(ctx, all)
 	for _, t := range turns {
@@ -179,6 +174,22 @@ func (o *Orchestrator) Advance(ctx context.Context, turns []*Turn, room int) {
 			t.State = nil
 		}
 	}
+}
+
+// forEach does something to each of the runs that go on, several at once. Each keeps its error.
+func forEach(all []*advance, do func(a *advance) error) {
+	var g errgroup.Group
+	g.SetLimit(advancesAtOnce)
+	for _, a := range all {
+		if a.Err != nil || a.Over {
+			continue
+		}
+		g.Go(func() error {
+			a.Err = do(a)
+			return nil
+		})
+	}
+	_ = g.Wait()
 }
 
 // State is what is known of a workflow run under way. It belongs to whoever advances the run.

@@ -219,6 +219,7 @@ func (o *Orchestrator) write(ctx context.Context, all []*advance) {
 		return
 	}
 	o.putRows(ctx, rows, func(i int, err error) { whose[i].Err = fmt.Errorf("steps of %s: %w", whose[i].Run, err) })
+	o.core.CountWritten(rows)
 	for _, a := range writing {
 		if a.Err == nil {
 			(starter{a}).written(there)
@@ -246,7 +247,6 @@ func (o *Orchestrator) putRows(ctx context.Context, rows []schema.Entry, failed 
 		})
 	}
 	_ = g.Wait() // each row has its error
-	o.core.CountWritten(rows)
 }
 
 // errDiverged: another owner has come to another conclusion about a step. The rows decide.

@@ -105,9 +105,9 @@ func (w *world) trigger(job schema.Job, payload string) schema.RunID {
 	if payload != "" {
 		text = json.RawMessage(payload)
 	}
-	r, err := w.jobs.TriggerWith(context.Background(), "t", job.ID, text, "", "")
+	r, err := w.jobs.TriggerJob(context.Background(), "t", job.ID, text, "", "")
 	if err != nil {
-		w.T.Fatalf("TriggerWith = %v", err)
+		w.T.Fatalf("TriggerJob = %v", err)
 	}
 	return r.Run
 }

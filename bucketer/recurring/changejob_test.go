@@ -361,7 +361,7 @@ func TestTriggerJob(t *testing.T) {
 		if _, err := w.PauseJob(ctx, "t", job.ID, 0); err != nil {
 			t.Fatal(err)
 		}
-		r, err := w.TriggerJob(ctx, "t", job.ID, "k", "b")
+		r, err := w.TriggerJob(ctx, "t", job.ID, nil, "k", "b")
 		if err != nil {
 			t.Fatalf("TriggerJob of a paused job = %v", err)
 		}
@@ -370,7 +370,7 @@ func TestTriggerJob(t *testing.T) {
 		if s.Trigger != schema.TriggerManual || s.Job != job.ID || s.JobName != "n" || run.ID.Shard() != job.ID.Shard() || string(run.Entry.Payload) != `{"n":1}` {
 			t.Errorf("triggered %+v", s)
 		}
-		if again, err := w.TriggerJob(ctx, "t", job.ID, "k", "b"); err != nil || again.Run != r.Run || !again.Existing {
+		if again, err := w.TriggerJob(ctx, "t", job.ID, nil, "k", "b"); err != nil || again.Run != r.Run || !again.Existing {
 			t.Errorf("TriggerJob under the same key = %+v, %v, want %s", again, err, r.Run)
 		}
 		if v := w.planOn(run.Entry); v[0] != bucketer.Publish {
@@ -382,7 +382,7 @@ func TestTriggerJob(t *testing.T) {
 		if v := w.planOn(run.Entry); v[0] != bucketer.Dropped {
 			t.Errorf("PlanOn of it after a cancel = %v, want Dropped", v[0])
 		}
-		if _, err := w.TriggerJob(ctx, "t", job.ID, "", ""); !errors.Is(err, bucketer.ErrFinished) {
+		if _, err := w.TriggerJob(ctx, "t", job.ID, nil, "", ""); !errors.Is(err, bucketer.ErrFinished) {
 			t.Errorf("TriggerJob of a cancelled job = %v, want ErrFinished", err)
 		}
 	})

@@ -86,7 +86,7 @@ func TestAJobThatCannotBeUnderstoodHoldsUpNoOther(t *testing.T) {
 		if _, err := w.JobByID(t.Context(), "another", bad.ID); !errors.Is(err, schema.ErrNotFound) {
 			t.Errorf("JobByID by another tenant = %v, want ErrNotFound", err)
 		}
-		if _, err := w.TriggerJob(t.Context(), "t", bad.ID, "", ""); !errors.Is(err, errUnclear) {
+		if _, err := w.TriggerJob(t.Context(), "t", bad.ID, nil, "", ""); !errors.Is(err, errUnclear) {
 			t.Errorf("TriggerJob = %v, want its fault", err)
 		}
 		time.Sleep(10 * time.Minute)
@@ -173,7 +173,7 @@ func TestAJobThatCannotBeUnderstoodIsNotChanged(t *testing.T) {
 				{"ResumeJob", of(w.ResumeJob(t.Context(), tenant, job.ID, 0))},
 				{"CancelJob", of(w.CancelJob(t.Context(), tenant, job.ID, 0))},
 				{"ChangeJob", of(w.ChangeJob(t.Context(), tenant, job.ID, 0, same))},
-				{"TriggerJob", of(w.TriggerJob(t.Context(), tenant, job.ID, "", ""))},
+				{"TriggerJob", of(w.TriggerJob(t.Context(), tenant, job.ID, nil, "", ""))},
 			} {
 				if !errors.Is(c.err, want) {
 					t.Errorf("%s of tenant %s = %v, want %v", c.name, tenant, c.err, want)

@@ -45,7 +45,7 @@ func TestCancelledRunsAreInTheHistory(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				job := w.job(every(time.Hour))
-				r, err := w.TriggerJob(t.Context(), "t", job.ID, "", "")
+				r, err := w.TriggerJob(t.Context(), "t", job.ID, nil, "", "")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -91,19 +91,19 @@ func TestPayloadsOfRecurringJobsFitTheirTask(t *testing.T) {
 		if _, err = w.ChangeJob(ctx, "t", job.ID, 0, func(s *schema.JobSpec) error { s.Labels = nil; return nil }); err != nil {
 			t.Errorf("ChangeJob of labels = %v, want the payload left alone", err)
 		}
-		_, err = w.TriggerJob(ctx, "t", job.ID, "", "")
+		_, err = w.TriggerJob(ctx, "t", job.ID, nil, "", "")
 		unfit(t, "TriggerJob", err, "body.payload must be null, is object")
 		if _, err = w.ChangeJob(ctx, "t", job.ID, 0, func(s *schema.JobSpec) error { s.Task = "m"; return nil }); err != nil {
 			t.Errorf("ChangeJob to a task that it fits = %v", err)
 		}
-		if _, err = w.TriggerJob(ctx, "t", job.ID, "", ""); err != nil {
+		if _, err = w.TriggerJob(ctx, "t", job.ID, nil, "", ""); err != nil {
 			t.Errorf("TriggerJob = %v", err)
 		}
 		if err := w.Counts.DeleteTask(ctx, "t", "m", time.Now().UTC()); err != nil {
 			t.Fatal(err)
 		}
 		w.TaskCache().Changed([]byte("t\nm"))
-		if _, err = w.TriggerJob(ctx, "t", job.ID, "", ""); err != nil {
+		if _, err = w.TriggerJob(ctx, "t", job.ID, nil, "", ""); err != nil {
 			t.Errorf("TriggerJob of a job whose task is gone = %v, want a run that will say so", err)
 		}
 	})

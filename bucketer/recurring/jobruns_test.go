@@ -123,7 +123,7 @@ func TestJobRunsNeitherSkipNorRepeat(t *testing.T) {
 			}
 			open[e.ID] = e
 			if random.IntN(4) == 0 {
-				r, err := w.TriggerJob(t.Context(), "t", job.ID, "", "")
+				r, err := w.TriggerJob(t.Context(), "t", job.ID, nil, "", "")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -167,7 +167,7 @@ func TestTheNextRunIsListed(t *testing.T) {
 				}
 			}
 			is("made", next.ID)
-			r, err := w.TriggerJob(t.Context(), "t", job.ID, "", "")
+			r, err := w.TriggerJob(t.Context(), "t", job.ID, nil, "", "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -192,7 +192,7 @@ func TestALineThatCannotBeWritten(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := w.job(every(time.Hour))
 		w.BefallFirst(100, "PutJobRuns", schematest.Fault{Fail: true})
-		r, err := w.TriggerJob(t.Context(), "t", job.ID, "", "")
+		r, err := w.TriggerJob(t.Context(), "t", job.ID, nil, "", "")
 		if err != nil {
 			t.Fatalf("TriggerJob = %v", err)
 		}

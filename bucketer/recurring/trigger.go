@@ -11,23 +11,24 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TriggerJob runs a job now, whatever its schedule says and also while it is paused; a cancelled
-// job answers ErrFinished. The same key and body give the same run.
-func (j *Changer) TriggerJob(ctx context.Context, tenant string, id schema.JobID, key, bodyHash string) (bucketer.Receipt, error) {
-	return j.TriggerWith(ctx, tenant, id, nil, key, bodyHash)
-}
-
-// TriggerWith is TriggerJob with a payload of its own; nil means the job's.
-func (j *Changer) TriggerWith(
+// TriggerJob is Trigger of the job with that id.
+func (j *Changer) TriggerJob(
 	ctx context.Context, tenant string, id schema.JobID, payload json.RawMessage, key, bodyHash string,
 ) (bucketer.Receipt, error) {
-	now := j.now()
-	if _, err := j.core.InForce(); err != nil {
-		j.core.CountRefused("not_ready")
-		return bucketer.Receipt{}, err
-	}
 	job, err := j.JobByID(ctx, tenant, id)
 	if err != nil {
+		return bucketer.Receipt{}, err
+	}
+	return j.Trigger(ctx, job, payload, key, bodyHash)
+}
+
+// Trigger runs a job now, whatever its schedule says and also while it is paused; a cancelled job
+// answers ErrFinished. job was just read. payload is that of the run; nil means the job's. The same
+// key and body give the same run.
+func (j *Changer) Trigger(ctx context.Context, job schema.Job, payload json.RawMessage, key, bodyHash string) (bucketer.Receipt, error) {
+	now, tenant, id := j.now(), job.Current.Spec.Tenant, job.ID
+	if _, err := j.core.InForce(); err != nil {
+		j.core.CountRefused("not_ready")
 		return bucketer.Receipt{}, err
 	}
 	if fault := job.Current.Fault; fault != nil {

@@ -161,7 +161,7 @@ func (w *world) askWait(ctx context.Context, n int, until time.Time) {
 		if err != nil {
 			return err
 		}
-		r, err := b.TriggerWith(ctx, "default", job.ID, json.RawMessage(fmt.Sprintf(`{"n":%d}`, n)), name, name)
+		r, err := b.TriggerJob(ctx, "default", job.ID, json.RawMessage(fmt.Sprintf(`{"n":%d}`, n)), name, name)
 		s.run = r.Run
 		return err
 	}); err != nil {

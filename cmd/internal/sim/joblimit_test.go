@@ -63,7 +63,7 @@ func (w *world) askLimited(ctx context.Context, wg *sync.WaitGroup) {
 			for range rng.IntN(10) {
 				time.Sleep(time.Duration(rng.Float64() * float64(w.s.Span) / 10))
 				if b := w.someNode(); b != nil && err == nil {
-					_, _ = b.TriggerJob(ctx, "default", l.id, "", "") // a run more, if it was done
+					_, _ = b.TriggerJob(ctx, "default", l.id, nil, "", "") // a run more, if it was done
 				}
 			}
 		})

@@ -167,7 +167,7 @@ func (w *world) askRoot(ctx context.Context, s *joinSet, n int) {
 	key := fmt.Sprintf("%s-root-%d", s.name, n)
 	var root schema.RunID
 	if err := w.retry(func(b *engine.Engine) error {
-		r, err := b.TriggerJob(ctx, "default", s.jobs[0].id, key, key)
+		r, err := b.TriggerJob(ctx, "default", s.jobs[0].id, nil, key, key)
 		root = r.Run
 		return err
 	}); err != nil {

@@ -141,7 +141,7 @@ func (w *world) submitLong(ctx context.Context) error {
 		for n := range 3 {
 			if err := w.retry(func(b *engine.Engine) error {
 				key := fmt.Sprintf("%s-%d", name, n)
-				r, err := b.TriggerJob(ctx, "default", job.ID, key, key)
+				r, err := b.TriggerJob(ctx, "default", job.ID, nil, key, key)
 				if err == nil && name == "guarded" {
 					w.expectLong("limit of a "+name+" job", r.Run, may...)
 				} else if err == nil {

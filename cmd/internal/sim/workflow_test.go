@@ -128,7 +128,7 @@ func (w *world) askWorkflow(ctx context.Context, f *simWorkflow, rng *rand.Rand)
 		payload := json.RawMessage(fmt.Sprintf(`{"n":%d,"files":[%s]}`, n, []string{"", "1", "1,2", "1,2,3,4,5"}[rng.IntN(4)]))
 		key := fmt.Sprintf("%s-%d", f.name, n)
 		if err := w.retry(func(b *engine.Engine) error {
-			receipt, err := b.TriggerWith(ctx, "default", f.id, payload, key, key)
+			receipt, err := b.TriggerJob(ctx, "default", f.id, payload, key, key)
 			r.id = receipt.Run
 			return err
 		}); err != nil {
