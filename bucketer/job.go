@@ -37,6 +37,8 @@ type Receipt struct {
 	Run schema.RunID
 	// Existing: the key was known with the same body; nothing new was made.
 	Existing bool
+	// Entry is that of a run which was made just now; nil: its rows say it.
+	Entry *schema.Entry
 }
 
 // Errors of intake, besides those of the store. schema.ErrUnknown and schema.ErrUnavailable mean

@@ -54,7 +54,7 @@ func TestKeyOfARunThatHasLeftDoesNotStartItAgain(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		w.Counts.Reset()
 		again, err := w.Submit(t.Context(), keyed("k", time.Time{}))
-		if err != nil || again != (Receipt{id, true}) {
+		if err != nil || again != (Receipt{Run: id, Existing: true}) {
 			t.Errorf("again = %+v, %v; want the existing %s", again, err, id)
 		}
 		if n := w.Counts.Tally("PutEntries").Calls; n != 0 {

@@ -109,10 +109,10 @@ func TestLinesRepeatedWithinAChunk(t *testing.T) {
 		got := w.batch(keyed("k", at), keyed("k", at), other, keyed("k", at), now, now, callTo(at), callTo(at))
 		run := got[0].Run
 		for i, want := range []answer{
-			{Receipt{run, false}, nil},
-			{Receipt{run, true}, nil},
+			{Receipt{Run: run}, nil},
+			{Receipt{Run: run, Existing: true}, nil},
 			{Receipt{}, ErrKeyReused},
-			{Receipt{run, true}, nil},
+			{Receipt{Run: run, Existing: true}, nil},
 		} {
 			if got[i].Receipt != want.Receipt || !errors.Is(got[i].err, want.err) {
 				t.Errorf("line %d = %+v, want %+v", i, got[i], want)

@@ -267,7 +267,7 @@ func (c *scanner) hinted(e *schema.Entry, now time.Time) {
 	if c.watchLate(e, now) {
 		return
 	}
-	if e.FirstOfJob() {
+	if e.FirstOfJob() && (e.IsOccurrence() || e.Spec.Workflow == nil) { // a workflow run's beginning looks by itself
 		c.recurring.undecided(e, true, now) // until its job was looked up
 		c.recurring.nextDecide = now
 		return

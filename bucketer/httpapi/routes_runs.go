@@ -153,9 +153,11 @@ func (s *Server) answerNewRun(ctx context.Context, receipt bucketer.Receipt, spe
 	if receipt.Existing {
 		out.Replayed = "true"
 	}
-	run, err := s.deps.Runs.Run(ctx, spec.Tenant, receipt.Run)
-	if err != nil {
-		run = runs.Run{ID: receipt.Run, State: schema.StatePending, Entry: schema.Entry{ID: receipt.Run, Spec: spec}}
+	run := runs.Run{ID: receipt.Run, State: schema.StatePending, Entry: schema.Entry{ID: receipt.Run, Spec: spec}}
+	if receipt.Entry != nil {
+		run.Entry = *receipt.Entry
+	} else if stored, err := s.deps.Runs.Run(ctx, spec.Tenant, receipt.Run); err == nil {
+		run = stored
 	}
 	out.Body = runOf(&run, payload)
 	return out

@@ -433,11 +433,30 @@ func (j *Reader) owned(ctx context.Context, tenant string, job *schema.Job) (boo
 
 // JobByName returns the job of the tenant that has the name, or schema.ErrNotFound.
 func (j *Reader) JobByName(ctx context.Context, tenant, name string) (schema.Job, error) {
+	called := jobName{tenant, name}
+	if id, ok := j.names.of(called); ok {
+		switch job, err := j.JobByID(ctx, tenant, id); {
+		case err == nil && isCalled(&job, name):
+			return job, nil
+		case err != nil && !errors.Is(err, schema.ErrNotFound):
+			return schema.Job{}, err
+		}
+	}
+	// This read is a conditional one: it costs several times as much as that of the job.
 	id, _, err := j.store.JobByName(ctx, tenant, name)
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("job %q: %w", name, err)
 	}
-	return j.JobByID(ctx, tenant, id)
+	job, err := j.JobByID(ctx, tenant, id)
+	if err == nil && isCalled(&job, name) {
+		j.names.put(called, id)
+	}
+	return job, err
+}
+
+// isCalled reports whether the row of a job shows that the job has the name still.
+func isCalled(job *schema.Job, name string) bool {
+	return job.Current.Fault == nil && job.Current.Spec.Name == name && !job.Current.State.Ended()
 }
 
 // listPages bounds the pages of ids that one page of a listing reads.

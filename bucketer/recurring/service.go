@@ -41,6 +41,7 @@ type Reader struct {
 	log     *slog.Logger
 	metrics *metrics
 	series  seriesCache
+	names   nameCache
 }
 
 // upkeep looks after the next run of a job, and after its place in its tenant's list.
@@ -78,7 +79,7 @@ func New(c Config) *Jobs {
 	}
 	r := &Reader{
 		core: c.Bucketer, runs: c.Runs, store: c.Store, now: c.Bucketer.Now, log: c.Logger, metrics: newMetrics(c.Registerer),
-		series: seriesCache{known: make(map[seriesKey]*schedule.Schedule)},
+		series: seriesCache{known: make(map[seriesKey]*schedule.Schedule)}, names: nameCache{known: make(map[jobName]schema.JobID)},
 	}
 	changer := &Changer{
 		upkeep: upkeep{r}, locks: newShardLocks(),

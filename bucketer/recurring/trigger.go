@@ -55,7 +55,7 @@ func (j *Changer) Trigger(ctx context.Context, job schema.Job, payload json.RawM
 	if key != "" {
 		return j.core.SubmitKeyed(ctx, &bucketer.Job{Tenant: tenant, Key: key, BodyHash: bodyHash}, e, now)
 	}
-	return bucketer.Receipt{Run: e.ID}, j.core.WriteOne(ctx, e)
+	return bucketer.Receipt{Run: e.ID, Entry: &e}, j.core.WriteOne(ctx, e)
 }
 
 // RunOf makes a run of the job that its schedule did not name.
