@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/shardstate"
 	"carillon.dev/carillon/schema"
@@ -14,7 +15,8 @@ import (
 // catch-up entries whose time has come, and jobs that have lost their next run.
 type recurring struct {
 	*shard
-	toDecide   []schema.EntryID
+	hints      []schema.Entry   // undecided ones that were only hinted: what they say is fresh
+	toDecide   []schema.EntryID // of the others
 	deciding   bool
 	nextDecide time.Time
 
@@ -28,7 +30,11 @@ type recurring struct {
 }
 
 func (w *recurring) upkeep(ctx context.Context, now time.Time) {
-	if len(w.toDecide) > 0 && !w.deciding && !now.Before(w.nextDecide) {
+	switch {
+	case w.deciding:
+	case len(w.hints) > 0:
+		w.decideHints(ctx)
+	case len(w.toDecide) > 0 && !now.Before(w.nextDecide):
 		w.decide(ctx, now)
 	}
 	if len(w.catchUps) > 0 && !w.catching && !now.Before(w.nextCatchUp) {
@@ -45,6 +51,13 @@ func (w *recurring) undecided(e *schema.Entry, neverPublished bool, now time.Tim
 	p := w.state.Watch(e, now)
 	p.Phase, p.Parked, p.NeverPublished = shardstate.Watching, true, neverPublished
 	w.toDecide = append(w.toDecide, p.ID)
+}
+
+// hinted keeps an entry open that was hinted, until its job was looked up.
+func (w *recurring) hinted(e *schema.Entry, now time.Time) {
+	p := w.state.Watch(e, now)
+	p.Phase, p.Parked, p.NeverPublished = shardstate.Watching, true, true
+	w.hints = append(w.hints, *e)
 }
 
 // decideNow has an undecided entry inspected at once.
@@ -83,6 +96,50 @@ func (w *recurring) decide(ctx context.Context, now time.Time) {
 		w.settle.actOn(ctx, slices.DeleteFunc(found, func(m inspected) bool { return !w.decidable(m.entry.ID) }), now)
 	})
 }
+
+// decideHints has the jobs of entries planned on that were hinted. Nothing can have been said about such
+// a run before it was accepted: that is how fresh its row is, which is not read again.
+func (w *recurring) decideHints(ctx context.Context) {
+	n := min(len(w.hints), inspectBatch)
+	entries := slices.Clone(w.hints[:n])
+	if w.hints = w.hints[n:]; len(w.hints) == 0 {
+		w.hints = nil
+	}
+	entries = slices.DeleteFunc(entries, func(e schema.Entry) bool { return !w.decidable(e.ID) })
+	if len(entries) == 0 {
+		return
+	}
+	w.deciding = true
+	var verdicts []bucketer.Verdict
+	w.work(ctx, func(ctx context.Context) (err error) {
+		verdicts, err = w.inspect.planOn(ctx, entries)
+		return err
+	}, func(now time.Time, err error) {
+		w.deciding = false
+		if err != nil {
+			w.failed(ctx, "plan on", err)
+			for i := range entries {
+				w.toDecide = append(w.toDecide, entries[i].ID)
+			}
+			return
+		}
+		var found []inspected
+		for i := range entries {
+			e := &entries[i]
+			if !w.decidable(e.ID) {
+				continue
+			}
+			found = append(found, inspected{
+				entry: *e, checked: time.UnixMicro(e.Spec.Accepted).UTC(), verdict: verdicts[i], marks: e.Marks, untouched: true,
+				standing: schema.Judge(e, e.Marks, nil, nobodyLives),
+			})
+		}
+		w.settle.actOn(ctx, found, now)
+	})
+}
+
+// nobodyLives is for runs without attempts.
+func nobodyLives(schema.SessionRef) bool { return false }
 
 // publishFirst has an entry published that was undecided and never published.
 func (w *recurring) publishFirst(p *shardstate.Pending, m *inspected) {

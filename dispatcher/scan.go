@@ -268,8 +268,7 @@ func (c *scanner) hinted(e *schema.Entry, now time.Time) {
 		return
 	}
 	if e.FirstOfJob() && (e.IsOccurrence() || e.Spec.Workflow == nil) { // a workflow run's beginning looks by itself
-		c.recurring.undecided(e, true, now) // until its job was looked up
-		c.recurring.nextDecide = now
+		c.recurring.hinted(e, now)
 		return
 	}
 	// Nothing can have been said about the run before it was accepted: that is how

@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// workflowBatch bounds the workflow runs that are advanced in one step. While the store is so slow
-	// that a step fails, as few as leastBatch are.
-	workflowBatch, leastBatch = 64, 4
+	// workflowBatch bounds the workflow runs that are advanced in one step. All runs of a workflow lie in
+	// one shard, and a step waits for the store several times, whatever it is for. While the store is so
+	// slow that a step fails, as few as leastBatch are.
+	workflowBatch, leastBatch = 256, 4
 	// workflowWatchStep is the distance of watch entries of a workflow run with steps under way: so
 	// soon a new owner finds it.
 	workflowWatchStep = 20 * time.Second

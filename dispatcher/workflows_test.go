@@ -45,7 +45,7 @@ func TestBatchesOfWorkflowRuns(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		s := r.shardOf(r.idle(), 0)
 		now := time.Now()
-		for range 3 * workflowBatch {
+		for range 6 * workflowBatch {
 			s.workflows.touch(r.entry(now, 0, schema.Spec{Workflow: &schema.WorkflowRun{}}).ID)
 		}
 		step := func() {
@@ -53,13 +53,13 @@ func TestBatchesOfWorkflowRuns(t *testing.T) {
 			(<-s.posts)(now)
 		}
 		r.fail("EntriesByID", true)
-		for _, want := range []int{32, 16, 8, 4, 4} {
+		for _, want := range []int{128, 64, 32, 16, 8, 4, 4} {
 			if step(); s.workflows.batch() != want {
 				t.Fatalf("after a step that failed the next may advance %d runs, want %d", s.workflows.batch(), want)
 			}
 		}
 		r.fail("EntriesByID", false)
-		for _, want := range []int{8, 16, 32, 64, 64} {
+		for _, want := range []int{8, 16, 32, 64, 128, 256, 256} {
 			if step(); s.workflows.batch() != want {
 				t.Fatalf("after a full step the next may advance %d runs, want %d", s.workflows.batch(), want)
 			}

@@ -178,7 +178,7 @@ func (v *Events) planJobs(ctx context.Context, e *schema.Entry, body *body, afte
 		if err != nil {
 			return last, err
 		}
-		return v.startDecided(ctx, e, body, text, jobs)
+		return v.startDecided(ctx, e, body, text, jobs, false)
 	}
 	text, err := json.Marshal(mine)
 	if err != nil {
@@ -188,10 +188,11 @@ func (v *Events) planJobs(ctx context.Context, e *schema.Entry, body *body, afte
 	if err != nil {
 		return last, err
 	}
-	if decided == string(text) {
+	ours := decided == string(text)
+	if ours {
 		v.metrics.heard.WithLabelValues(started).Add(float64(len(mine.Starts)))
 	}
-	return v.startDecided(ctx, e, body, decided, jobs)
+	return v.startDecided(ctx, e, body, decided, jobs, ours)
 }
 
 // wants reports whether a job is to run by an event.
@@ -244,17 +245,22 @@ func runID(job *schema.Job, e *schema.Entry, at time.Time) schema.RunID {
 	return schema.MakeEntryID(bucketer.Latest(bucketer.CeilMilli(due), at), job.ID.Shard(), schema.HashOf("event", e.Run().String(), job.ID.String()))
 }
 
-// startDecided writes the runs of a decided page that are not there. It returns where the page ends.
-func (v *Events) startDecided(ctx context.Context, e *schema.Entry, body *body, decided string, jobs map[schema.JobID]*schema.Job) (schema.EntryID, error) {
+// startDecided writes the runs of a decided page that are not there: none is of a page that was decided
+// just now (fresh). It returns where the page ends.
+func (v *Events) startDecided(
+	ctx context.Context, e *schema.Entry, body *body, decided string, jobs map[schema.JobID]*schema.Job, fresh bool,
+) (schema.EntryID, error) {
 	p, err := parsePage(decided)
 	if err != nil {
 		return schema.EntryID{}, err
 	}
 	now := v.core.Now()
 	var missing []schema.JobID
-	ids := make([]schema.RunID, len(p.Starts))
-	for i, s := range p.Starts {
-		ids[i] = s.Run
+	var ids []schema.RunID
+	for _, s := range p.Starts {
+		if !fresh {
+			ids = append(ids, s.Run)
+		}
 		if jobs[s.Job] == nil {
 			missing = append(missing, s.Job)
 		}

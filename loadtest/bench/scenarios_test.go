@@ -28,7 +28,7 @@ func TestSessionsOfAConfig(t *testing.T) {
 		{"F never has noop", Config{Protocols: []string{"F"}, Targets: []string{"noop", "nats"}}, []string{"apart"}, []int{1}},
 		{"H", Config{Protocols: []string{"H"}, Harm: []string{"hang", "drip"}}, []string{"together", "together"}, []int{2, 2}},
 		{"R", Config{Protocols: []string{"R"}}, []string{"together"}, []int{1}},
-		{"W", Config{Protocols: []string{"W"}, Rounds: 2}, []string{"together", "together"}, []int{5, 5}},
+		{"W", Config{Protocols: []string{"W"}, Rounds: 2}, []string{"together", "together"}, []int{7, 7}},
 		{"W without warming up", Config{Protocols: []string{"W"}, Workflows: []string{"chains", "pace"}, Warm: -1}, []string{"together"}, []int{2}},
 		{"intake", Config{Protocols: []string{"api", "import"}, Rounds: 2}, []string{"together, noop"}, []int{8}},
 		{"A comes first", Config{Protocols: []string{"R", "A"}, Targets: []string{"noop"}}, []string{"workers, noop", "together"}, []int{1, 1}},

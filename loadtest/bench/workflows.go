@@ -35,26 +35,31 @@ const (
 	// workflowNodes is how many nodes of all roles W has on a cluster, at least.
 	workflowNodes = 2
 	// warmSteps is how many steps of chains warm the system up, at most, after Config.Warm one-off
-	// runs.
-	warmSteps = 5000
+	// runs: until then the compiler of Cassandra's virtual machine uses as much CPU as its requests.
+	warmSteps = 50_000
 	// followersAtOnce bounds the requests that make subscribers.
 	followersAtOnce = 32
 	// workflowAsk bounds a request to make or to start something.
 	workflowAsk = 30 * time.Second
 )
 
-// workflowRuns is W. Each round has a system of its own: subscribers stay in the store.
+// workflowRuns is W. Each round has a system of its own: subscribers stay in the store. It does each
+// part once before it is measured, chains for all parts that have them.
 func workflowRuns(c Config) []session {
 	var all []session
 	for round := range c.Rounds {
 		s := session{warm: httpTarget, nodes: max(workflowNodes, c.Cluster.Nodes)}
 		if warm := min(c.Warm, warmSteps) / flow.ChainSteps; warm > 0 {
-			s.steps = append(s.steps, warmChains(warm))
+			s.steps = append(s.steps, warmPart(chainsPart, warm))
 		}
 		for _, part := range workflowParts {
-			if slices.Contains(c.Workflows, part) {
-				s.steps = append(s.steps, workflowPart(c, part, round+1))
+			if !slices.Contains(c.Workflows, part) {
+				continue
 			}
+			if runs := courseOf(c, part).runs; c.Warm > 0 && (part == fanOutPart || part == followersPart) {
+				s.steps = append(s.steps, warmPart(part, runs))
+			}
+			s.steps = append(s.steps, workflowPart(c, part, round+1))
 		}
 		all = append(all, s)
 	}
@@ -72,17 +77,17 @@ func workflowPart(c Config, part string, round int) step {
 	}
 }
 
-// warmChains is the step that runs chains which are not measured. It fails if a promise was broken.
-func warmChains(n int) step {
+// warmPart is the step that does a part which is not measured. It fails if a promise was broken.
+func warmPart(part string, runs int) step {
 	return func(ctx context.Context, b *bench, sys system) error {
-		c := courseOf(b.cfg, chainsPart)
-		c.runs = n
+		c := courseOf(b.cfg, part)
+		c.runs = runs
 		r, err := measureWorkflows(ctx, b, sys, c, 1)
 		if err != nil {
-			return fmt.Errorf("warm up with chains: %w", err)
+			return fmt.Errorf("warm up with %s: %w", part, err)
 		}
 		if broke := r.Missed + r.Early + r.Unexpected; broke > 0 {
-			return fmt.Errorf("of the chains that warm up %d steps were missed, %d began early, and %d calls were not asked for", r.Missed, r.Early, r.Unexpected)
+			return fmt.Errorf("of the %s that warm up %d steps were missed, %d began early, and %d calls were not asked for", part, r.Missed, r.Early, r.Unexpected)
 		}
 		return nil
 	}
