@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/dispatcher/progress"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/shardstate"
@@ -169,4 +170,64 @@ func TestMailboxIsBounded(t *testing.T) {
 	if len(near) != maxMail || len(notices) != maxMail || len(receipts) != maxMail+5 {
 		t.Errorf("take = %d hints, %d notices, %d receipts, want %d, %d, %d", len(near), len(notices), len(receipts), maxMail, maxMail, maxMail+5)
 	}
+}
+
+// TestHintsOfJobs: a run of a job that is hinted starts if the job's row lets it. The run is not read.
+func TestHintsOfJobs(t *testing.T) {
+	each := func(t *testing.T, spoil func(r *rig, job *schema.Job), check func(r *rig, h *hand, e *schema.Entry)) {
+		inBubble(t, 1, func(t *testing.T, r *rig) {
+			h := r.hand(nil)
+			n := r.start("d1")
+			time.Sleep(10100 * time.Millisecond)
+			b := r.writer(n.conn)
+			job := r.job(b, spec(time.Hour, nil))
+			time.Sleep(10 * time.Second)
+			e, err := b.RunOf(&job, schema.TriggerManual, bucketer.CeilMilli(time.Now()), time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.put(e)
+			spoil(r, &job)
+			r.conn.Near(0, []schema.Entry{e})
+			synctest.Wait()
+			check(r, h, &e)
+		})
+	}
+	t.Run("one that it lets start", func(t *testing.T) {
+		each(t, func(r *rig, _ *schema.Job) {
+			r.fail("EntriesByID", true)
+			r.fail("Attempts", true)
+		}, func(_ *rig, h *hand, e *schema.Entry) {
+			seen := h.sights(e.ID)
+			if len(seen) != 1 || seen[0].env.Redispatch || !seen[0].env.CheckedAt.Equal(time.UnixMicro(e.Spec.Accepted)) {
+				t.Errorf("published %s, want once, as fresh as its acceptance", describe(seen))
+			}
+		})
+	})
+	t.Run("one whose job was cancelled", func(t *testing.T) {
+		each(t, func(r *rig, job *schema.Job) {
+			if _, err := r.writer(r.conn).CancelJob(r.t.Context(), "t", job.ID, 0); err != nil {
+				t.Fatal(err)
+			}
+		}, func(r *rig, h *hand, e *schema.Entry) {
+			if got := len(h.sights(e.ID)); got != 0 {
+				t.Errorf("published %d times, want never", got)
+			}
+			if rec := r.outcome(e); rec == nil || rec.Outcome != schema.Cancelled {
+				t.Errorf("its record is %+v, want that it was cancelled", rec)
+			}
+		})
+	})
+	t.Run("one whose job cannot be read at first", func(t *testing.T) {
+		each(t, func(r *rig, _ *schema.Job) { r.fail("Jobs", true) }, func(r *rig, h *hand, e *schema.Entry) {
+			if got := len(h.sights(e.ID)); got != 0 {
+				t.Errorf("published %d times, want not yet", got)
+			}
+			r.fail("Jobs", false)
+			time.Sleep(2 * decideEvery)
+			if got := len(h.sights(e.ID)); got != 1 {
+				t.Errorf("published %d times, want once", got)
+			}
+		})
+	})
 }

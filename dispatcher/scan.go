@@ -258,7 +258,7 @@ func (c *scanner) hinted(e *schema.Entry, now time.Time) {
 		return // the sweep has found it, or it came too late to count
 	case !c.resume.busy && c.state.Flows.Of(e, shardstate.OnTime).Spilled(e.ID) && e.ID.Compare(c.Front(c.id)) <= 0:
 		return // it is read with the spilled rows; beyond the front a scan under way may miss it
-	case c.state.Flows.Waiting(shardstate.OnTime) >= shardstate.MaxHeld:
+	case c.state.Flows.Waiting(shardstate.OnTime)+len(c.recurring.hints) >= shardstate.MaxHeld:
 		return // the sweep will find it
 	case !c.state.Find(e.ID):
 		return
