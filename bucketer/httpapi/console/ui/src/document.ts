@@ -135,11 +135,6 @@ export function lineAt(text: string, offset: number): number {
   return line;
 }
 
-/** The column of an offset, from 1. */
-export function columnAt(text: string, offset: number): number {
-  return offset - text.lastIndexOf('\n', offset - 1);
-}
-
 /** What a text cannot be read for, and where. */
 export class Unreadable extends Error {
   override readonly name = 'Unreadable';

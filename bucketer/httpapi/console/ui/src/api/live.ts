@@ -13,8 +13,8 @@ export const fast = 2000;
 export const steady = 5000;
 export const slow = 30_000;
 
-/** The longest time between two tries, in ms. */
-const longest = 30_000;
+/** The longest time between two tries, in ms: so long after its trouble a node may seem to be in it. */
+const longest = 15_000;
 
 /** Whether the page keeps itself up to date. A person may stop it to read in peace. */
 export const liveOn = signal(true);
@@ -117,7 +117,8 @@ class Question {
     if (wait === 0) {
       return;
     }
-    const since = problem ? 0 : Date.now() - (at ?? 0);
+    // A clock that was set back has it neither wait for longer.
+    const since = problem ? 0 : Math.max(0, Date.now() - (at ?? 0));
     this.#timer = setTimeout(this.ask, Math.max(0, wait - since));
   }
 

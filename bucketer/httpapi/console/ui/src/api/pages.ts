@@ -1,8 +1,9 @@
 // Lists of which nobody knows the length: one page at a time, by cursor, with the place in the address.
 
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { queryValue, setQuery } from '../router';
 import { say } from '../parts/Toasts';
+import { chosenTenant } from './client';
 import { useLive, type Live, type LiveOptions } from './live';
 import type { Page } from './types';
 
@@ -12,6 +13,8 @@ export interface Paged<T, P extends Page<T> = Page<T>> extends Live<P> {
   first: boolean;
   /** There is more after this page. */
   more: boolean;
+  /** What is shown answers the question before, until this one is answered. */
+  dim: boolean;
   toFirst: () => void;
   toNext: () => void;
 }
@@ -19,6 +22,8 @@ export interface Paged<T, P extends Page<T> = Page<T>> extends Live<P> {
 /**
  * A list whose cursor stands in the address as ?cursor=. The fetcher gets it ("" for the first page).
  * A cursor that is not good any more (another node, a restart) begins the list anew, and says so.
+ * Nothing jumps while a person types a filter or goes on: the page before stays until the next one is
+ * there.
  */
 export function usePages<T, P extends Page<T> = Page<T>>(
   key: string | null,
@@ -42,15 +47,24 @@ export function usePages<T, P extends Page<T> = Page<T>>(
       say('The place in the list is not known any more: it begins anew.');
     }
   }, [stale, name]);
-  const next = live.data?.next_cursor;
+  const before = useRef<{ tenant: string; page: P } | undefined>(undefined);
+  if (live.data) {
+    before.current = { tenant: chosenTenant.value, page: live.data };
+  }
+  const waits = live.data === undefined && live.problem === undefined && key !== null;
+  const old = waits && before.current?.tenant === chosenTenant.value ? before.current.page : undefined;
+  const data = live.data ?? old;
+  const next = data?.next_cursor;
   return {
     ...live,
-    items: live.data?.items ?? [],
+    data,
+    items: data?.items ?? [],
     first: cursor === '',
     more: next !== undefined && next !== '',
+    dim: old !== undefined,
     toFirst: () => setQuery({ [name]: '' }, { replace: false }),
     toNext: () => {
-      if (next) {
+      if (next && live.data) {
         setQuery({ [name]: next }, { replace: false });
       }
     },
@@ -84,9 +98,4 @@ export async function gather<T>(
     }
   }
   return { items, next_cursor: next };
-}
-
-/** Goes to the same view without its place in a list: filters that change begin the list anew. */
-export function restart(changes: Record<string, string | readonly string[]>): void {
-  setQuery({ ...changes, cursor: '' });
 }

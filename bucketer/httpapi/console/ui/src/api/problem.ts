@@ -35,7 +35,12 @@ export class Problem extends Error {
 
   /** Nothing is served there: the node is of an older version, or keeps nothing of the kind. */
   get notOffered(): boolean {
-    return this.status === 404 || this.status === 405 || this.status === 501;
+    return this.status === 405 || this.status === 501 || (this.status === 404 && !this.notFound);
+  }
+
+  /** There is no such job, run or task: never was, not any more, or of another tenant. */
+  get notFound(): boolean {
+    return this.status === 404 && this.kind !== '' && !this.detail.startsWith('Nothing is served');
   }
 
   /** The caller may not do this. */
@@ -43,9 +48,9 @@ export class Problem extends Error {
     return this.status === 403;
   }
 
-  /** It may be different in a moment. */
+  /** It may be different in a moment. A list that begins anew has a cursor of the node that answers then. */
   get passing(): boolean {
-    return this.status === 0 || this.status === 429 || this.status >= 502;
+    return this.status === 0 || this.status === 429 || this.status >= 502 || this.staleCursor;
   }
 
   /** The cursor of a list is not good any more: the list begins anew. */

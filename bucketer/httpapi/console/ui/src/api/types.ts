@@ -16,7 +16,6 @@ export type Workflow = Schemas['Workflow'];
 export type RunStep = Schemas['RunStep'];
 export type DeadLetter = Schemas['DeadLetter'];
 export type Operation = Schemas['Operation'];
-export type OperationBegun = Schemas['OperationBegun'];
 export type AuditEntry = Schemas['AuditEntry'];
 export type Member = Schemas['Member'];
 export type Cluster = Schemas['Cluster'];

@@ -76,7 +76,13 @@ export function Missing(props: { problem: Problem; what: string; needs?: string 
     return (
       <p class="absent">
         <Icon name="slash" /> This node does not offer {what}.
-        {problem.detail !== '' && !problem.detail.startsWith('Nothing is served') && ` ${problem.detail}`}
+      </p>
+    );
+  }
+  if (problem.notFound) {
+    return (
+      <p class="absent">
+        <Icon name="slash" /> Not found: {what}. {problem.detail || 'It may be another tenant’s, or have left.'}
       </p>
     );
   }

@@ -53,7 +53,7 @@ export function Table<T>(props: TableProps<T>) {
   const all = selection !== undefined && keys.length > 0 && keys.every((key) => selection.keys.has(key));
   const some = selection !== undefined && !all && keys.some((key) => selection.keys.has(key));
   return (
-    <div class={`table-box ${dim ? 'dim' : ''}`}>
+    <div class={`table-box ${dim ? 'dim' : ''}`} aria-busy={dim ? 'true' : undefined}>
       <table role="table" data-table="">
         <caption class="hidden">{caption}</caption>
         <thead role="rowgroup">

@@ -83,6 +83,7 @@ export function Jobs(_props: ViewParams) {
                 rowName={(job) => `job ${nameOfJob(job)}`}
                 rowHref={(job) => href(pathTo('/jobs/:id', { id: nameOfJob(job) }))}
                 selection={selection}
+                dim={list.dim}
                 empty={<Nothing filtered={filtered} more={list.more} />}
               />
               <Pager list={list} one="job" />
