@@ -40,7 +40,7 @@ describe('verdictOf', () => {
   it('names missed runs first', () => {
     const v = verdictOf({ minutes: [minute(1, { missed: 3 }, [[5, 99], [2000, 1]])], cluster: well, now });
     expect([v.tone, v.headline]).toEqual(['bad', 'Runs are being missed']);
-    expect(v.reasons[0]?.link?.query).toEqual({ last: '15m', state: 'missed' });
+    expect(v.reasons[0]?.link?.query).toEqual({ last: '6h', state: 'missed' });
   });
 
   it('tells a few late runs from many', () => {
@@ -87,6 +87,18 @@ describe('verdictOf', () => {
       '1 server of Cassandra does not answer: c2.',
       '98 of 100 slots are in use: runs wait for executors.',
     ]);
+  });
+
+  it('does not call old counts on time', () => {
+    const v = verdictOf({ minutes: [minute(1), minute(0)], cluster: well, now, old: 45_000 });
+    expect([v.tone, v.headline]).toEqual(['bad', 'It is not known whether everything is on time']);
+    expect(v.detail).toBe('What is shown is 45 s old: nobody has answered since.');
+  });
+
+  it('sees that all waits', () => {
+    const v = verdictOf({ minutes: [minute(0, { due: 100 }, [])], cluster: well, now });
+    expect([v.tone, v.headline]).toEqual(['warn', 'Something is wrong, and nothing runs']);
+    expect(v.reasons[0]?.text).toContain('100 more runs fell due than were started');
   });
 
   it('says that nothing runs, and that nothing is known', () => {

@@ -52,16 +52,20 @@ export interface Seen {
   /** The latest minutes, the one under way too. Undefined: nothing is known. */
   minutes: readonly MinuteCounts[] | undefined;
   cluster?: SeenCluster | undefined;
-  /** The server's time, in ms. */
+  /** The server's time when the minutes were told, in ms. */
   now: number;
+  /** They are older than they should be, by so much in ms: nobody knows what has been since. */
+  old?: number | undefined;
 }
 
 /** How many minutes count as now. */
 export const recentMinutes = 5;
 /** A shard may be so far behind before it is a reason, in s: a minute is published whole, then swept. */
-const behindSeconds = 240;
+export const behindSeconds = 240;
 /** The share of slots that may be used before it is a reason. */
-const slotsFull = 0.95;
+export const slotsFull = 0.95;
+/** The share of attempts that may fail before it is a reason. */
+export const failingShare = 0.05;
 
 export interface Sums {
   due: number;
@@ -133,11 +137,18 @@ export function rateNow(minutes: readonly MinuteCounts[], now: number): number |
   return elapsed >= 15 ? running.started / elapsed : (before + running.started) / (60 + elapsed);
 }
 
-function lateLink(words: string): Reason['link'] {
-  return { path: '/runs', query: { last: '15m', late: '1s' }, words };
-}
+/** Runs that were missed of late: they were due long before they were given up. */
+export const missedLately: Query = { last: '6h', state: 'missed' };
 
-export function verdictOf({ minutes, cluster, now }: Seen): Verdict {
+export function verdictOf({ minutes, cluster, now, old }: Seen): Verdict {
+  if (minutes && old !== undefined) {
+    return {
+      tone: 'bad',
+      headline: 'It is not known whether everything is on time',
+      detail: `What is shown is ${coarse(old)} old: nobody has answered since.`,
+      reasons: [],
+    };
+  }
   const reasons = cluster ? clusterReasons(cluster) : [];
   if (!minutes) {
     return {
@@ -155,17 +166,17 @@ export function verdictOf({ minutes, cluster, now }: Seen): Verdict {
     counts.push({
       tone: 'bad',
       text: `${count(s.missed, 'run was', 'runs were')} missed in the last ${recentMinutes} minutes: they were so late that their jobs gave them up.`,
-      link: { path: '/runs', query: { last: '15m', state: 'missed' }, words: 'Show them' },
+      link: { path: '/runs', query: missedLately, words: 'Show them' },
     });
   }
   if (s.late > 0) {
     counts.push({
       tone: share > 0.01 ? 'bad' : 'warn',
       text: `${number(s.late)} of ${count(s.started, 'run')} started more than a second late (${percent(s.late, s.started)}).`,
-      link: lateLink('Show them'),
+      link: { path: '/runs', query: { last: '15m', late: '1s' }, words: 'Show them' },
     });
   }
-  if (s.due > s.started * 1.2 + 50 && s.started > 0) {
+  if (s.due > s.started * 1.2 + 50) {
     counts.push({
       tone: 'warn',
       text: `${number(s.due - s.started)} more runs fell due than were started: a backlog grows, or runs wait for limits.`,
@@ -173,7 +184,7 @@ export function verdictOf({ minutes, cluster, now }: Seen): Verdict {
     });
   }
   const tried = s.succeeded + s.failed;
-  if (s.failed > 0 && s.failed / Math.max(tried, 1) > 0.05) {
+  if (s.failed > tried * failingShare) {
     counts.push({
       tone: 'warn',
       text: `${number(s.failed)} of ${count(tried, 'attempt')} failed (${percent(s.failed, tried)}). That is no lateness: the targets answer so.`,

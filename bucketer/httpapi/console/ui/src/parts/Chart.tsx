@@ -29,8 +29,8 @@ export interface ChartProps {
   height?: number;
   /** An instant at which a line stands: now. */
   mark?: number | undefined;
-  /** Where a click on a time leads, and the row of the table. */
-  hrefAt?: (index: number) => string | undefined;
+  /** Where a time leads, and where a value of a series at it does: in the drawing and in the table. */
+  hrefAt?: (index: number, series?: number) => string | undefined;
   /** Charts with the same key move their cursors together. */
   sync?: string;
   format?: (value: number) => string;
@@ -106,7 +106,7 @@ export function Chart(props: ChartProps) {
         }}
         onClick={(e) => {
           const i = indexAt(e);
-          const to = i === null ? undefined : hrefAt?.(i);
+          const to = i === null ? undefined : hrefAt?.(i, nearest(series, i, height, e.offsetY));
           if (to !== undefined) {
             location.hash = to;
           }
@@ -142,13 +142,10 @@ function draw(element: HTMLCanvasElement, { times, series, mark, zone, height, a
     string,
     string,
   ];
-  const most = Math.max(1, ...series.flatMap((s) => s.values.map((v) => v ?? 0)));
-  const ticks = ticksOf(most, Math.max(2, Math.floor((height - top - bottom) / 34)));
-  const high = Math.max(most, ticks.at(-1) ?? 1) * 1.04;
+  const { ticks, y } = axisOf(series, height);
   const slot = (width - left - right) / times.length;
   const step = (second ?? first + 60_000) - first;
   const x = (i: number): number => left + i * slot;
-  const y = (value: number): number => top + (1 - value / high) * (height - top - bottom);
 
   context.font = '11px system-ui, sans-serif';
   context.textBaseline = 'middle';
@@ -237,6 +234,22 @@ function draw(element: HTMLCanvasElement, { times, series, mark, zone, height, a
   }
 }
 
+/** The axis of values: its marks, and how far down a value stands. */
+function axisOf(series: readonly ChartSeries[], height: number): { ticks: number[]; y: (value: number) => number } {
+  const most = Math.max(1, ...series.flatMap((s) => s.values.map((v) => v ?? 0)));
+  const ticks = ticksOf(most, Math.max(2, Math.floor((height - top - bottom) / 34)));
+  const high = Math.max(most, ticks.at(-1) ?? 1) * 1.04;
+  return { ticks, y: (value) => top + (1 - value / high) * (height - top - bottom) };
+}
+
+/** The series whose value at a time is drawn nearest to where a person points; undefined: all are 0. */
+function nearest(series: readonly ChartSeries[], index: number, height: number, pointed: number): number | undefined {
+  const { y } = axisOf(series, height);
+  const away = (n: number): number => Math.abs(y(series[n]?.values[index] ?? 0) - pointed);
+  const drawn = series.map((_, n) => n).filter((n) => (series[n]?.values[index] ?? 0) > 0);
+  return drawn.sort((a, b) => away(a) - away(b))[0];
+}
+
 /** The stretches [from, to) in which something is known. */
 function stretches(values: readonly (number | null)[]): [number, number][] {
   const out: [number, number][] = [];
@@ -277,7 +290,9 @@ function Legend(props: {
           </span>
         );
       })}
-      <span class="legend-time">{at === undefined ? '' : timeText(at, zone, { now: serverNow(), short: true })}</span>
+      <span class="legend-time">
+        {at === undefined ? `times of ${zone}` : timeText(at, zone, { now: serverNow(), short: true })}
+      </span>
     </div>
   );
 }
@@ -303,7 +318,7 @@ function ChartTable(props: {
   series: readonly ChartSeries[];
   zone: string;
   format: (value: number) => string;
-  hrefAt?: ((index: number) => string | undefined) | undefined;
+  hrefAt?: ChartProps['hrefAt'] | undefined;
 }) {
   const { caption, times, series, zone, format, hrefAt } = props;
   const rows = times
@@ -331,11 +346,13 @@ function ChartTable(props: {
             return (
               <tr key={at}>
                 <th scope="row">{to === undefined ? text : <a href={to}>{text}</a>}</th>
-                {series.map((s) => {
+                {series.map((s, n) => {
                   const value = s.values[i];
+                  const words = value === undefined || value === null ? '–' : format(value);
+                  const leads = value ? hrefAt?.(i, n) : undefined;
                   return (
                     <td key={s.label} class="number">
-                      {value === undefined || value === null ? '–' : format(value)}
+                      {leads === undefined ? words : <a href={leads}>{words}</a>}
                     </td>
                   );
                 })}

@@ -77,7 +77,7 @@ export function HeatMap(props: HeatMapProps) {
         <p class="legend" aria-hidden="true">
           {field && at !== undefined
             ? `${timeText(at, zone, { now: serverNow(), short: true })}, ${rows[field.row]?.label}: ${countOf(counts[field.time]?.[field.row] ?? 0, one)}`
-            : 'Point at a field to read it; click it for its runs.'}
+            : `Point at a field to read it; click it for its runs. Times of ${zone}.`}
         </p>
       }
       table={() => <HeatTable {...props} zone={zone} />}

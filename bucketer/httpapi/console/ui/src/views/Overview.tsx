@@ -4,13 +4,13 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { answer, api, chosenTenant } from '../api/client';
 import type { MinuteCounts, TopBy, TopItem, UpcomingMinutes } from '../api/coming';
-import { fast, slow, steady, useLive, type Live } from '../api/live';
+import { fast, isStale, liveOn, slow, steady, useLive, type Live } from '../api/live';
 import { scopeOf, scopeQuery, useMinutes } from '../api/minutes';
 import type { Problem } from '../api/problem';
 import { maySeeAll, tenant } from '../api/session';
 import type { Cluster } from '../api/types';
-import { now, serverNow } from '../clock';
-import { bandFrom, bandOf, bands, spread } from '../lateness';
+import { clockOffset, localNow, serverNow } from '../clock';
+import { bandFrom, bandOf, bands, lateFromMs, spread } from '../lateness';
 import { Age } from '../parts/Age';
 import { Chart } from '../parts/Chart';
 import { curlOf } from '../parts/CopyCurl';
@@ -25,8 +25,19 @@ import { View } from '../parts/View';
 import { pathTo, type Query } from '../place';
 import { href, queryValue, setQuery } from '../router';
 import type { ViewParams } from '../routes';
-import { spanText } from '../time';
-import { rateNow, recent, slotsOf, sumOf, verdictOf, type Verdict } from '../verdict';
+import { coarse, spanText } from '../time';
+import {
+  behindSeconds,
+  failingShare,
+  missedLately,
+  rateNow,
+  recent,
+  slotsFull,
+  slotsOf,
+  sumOf,
+  verdictOf,
+  type Verdict,
+} from '../verdict';
 import { minuteWindow } from '../window';
 import { number, percent, shortNumber } from '../words';
 
@@ -48,10 +59,15 @@ export function Overview(_props: ViewParams) {
   // Minutes that were not counted yet are, a moment later.
   const whole = upcoming.data?.items.every((m) => m.runs !== undefined) ?? true;
   useEffect(() => setCounted(whole), [whole]);
-  // To two seconds: the verdict is read out when it changes, not when the clock ticks.
-  const at = Math.floor(now.value / 2000) * 2000;
-  const offered = counts.data !== undefined || counts.problem === undefined;
-  const verdict = verdictOf({ minutes: counts.data, cluster: cluster.data, now: at });
+  // Counts are judged as of when they came: they do not get better by getting old.
+  const at = (counts.at ?? Date.now()) + clockOffset.value;
+  const old = counts.at !== undefined && liveOn.value && isStale(counts.at, fast, localNow.value);
+  const verdict = verdictOf({
+    minutes: counts.data,
+    cluster: cluster.data,
+    now: at,
+    old: old ? localNow.value - (counts.at ?? 0) : undefined,
+  });
   const idle =
     counts.data !== undefined &&
     counts.data.every((m) => m.due === 0 && m.started === 0 && m.missed === 0) &&
@@ -65,7 +81,7 @@ export function Overview(_props: ViewParams) {
         ) : undefined
       }
     >
-      {counts.data === undefined && offered && counts.problem === undefined ? (
+      {counts.data === undefined && counts.problem === undefined ? (
         <div class="verdict tone-still" aria-busy="true">
           <Icon name="dots" size={28} />
           <div>
@@ -182,16 +198,16 @@ function Tiles({ counts, cluster, at }: { counts: Live<MinuteCounts[]>; cluster:
       <Missing problem={counts.problem} what="counts of what was started" retry={counts.refresh} />
     ) : null;
   }
-  const recently = sumOf(recent(minutes, at));
+  const lately = recent(minutes, at);
+  const recently = sumOf(lately);
   const hour = sumOf(minutes);
-  const ended = minutes.filter((m) => m.lateness && m.started > 0);
-  const latest = ended.at(-1);
+  const latest = lately.filter((m) => m.started > 0).at(-1)?.lateness;
   const rate = rateNow(minutes, at);
   const slots = cluster.data ? slotsOf(cluster.data) : undefined;
   const queue = cluster.data?.queue?.waiting;
   const behind = Math.max(0, ...(cluster.data?.shards ?? []).map((s) => s.behind_seconds));
   const tried = recently.succeeded + recently.failed;
-  const p99 = latest?.lateness?.p99_ms;
+  const late = latest !== undefined && latest.p99_ms > lateFromMs;
   return (
     <ul class="tiles">
       <Tile
@@ -205,22 +221,22 @@ function Tiles({ counts, cluster, at }: { counts: Live<MinuteCounts[]>; cluster:
         name="Attempts that succeed"
         value={percent(recently.succeeded, tried)}
         note={`${number(recently.failed)} failed in 5 minutes`}
-        {...(tried > 0 && recently.failed / tried > 0.05 ? { tone: 'warn' as const } : {})}
+        {...(recently.failed > tried * failingShare ? { tone: 'warn' as const } : {})}
         path="/runs"
         query={{ last: '15m', state: ['failed', 'retrying'] }}
       />
       <Tile
         name="Lateness now, p99"
-        value={p99 === undefined ? '–' : spanText(p99)}
-        note={latest?.lateness ? `p50 ${spanText(latest.lateness.p50_ms)}` : 'nothing was started'}
-        {...(p99 !== undefined && p99 > 1000 ? { tone: 'bad' as const } : {})}
+        value={latest ? spanText(latest.p99_ms) : '–'}
+        note={latest ? `p50 ${spanText(latest.p50_ms)}` : 'nothing was started in 5 minutes'}
+        {...(late ? { tone: 'bad' as const } : {})}
         path="/runs"
-        query={{ last: '15m', late: p99 !== undefined && p99 > 1000 ? '1s' : '' }}
+        query={{ last: '15m', late: late ? '1s' : '' }}
       />
       <Tile
         name="Lateness in the hour, p99"
-        value={hour.p99 === undefined ? '–' : (bands[bandOf(hour.p99)]?.label ?? '–')}
-        note={hour.late > 0 ? `${number(hour.late)} more than 1 s late` : 'none more than 1 s late'}
+        value={bandWords(hour.p99)}
+        note={`p50 ${bandWords(hour.p50)}, ${hour.late > 0 ? number(hour.late) : 'none'} over 1 s`}
         {...(hour.late > 0 ? { tone: 'warn' as const } : {})}
         path="/runs"
         query={{ last: '1h', late: '1s' }}
@@ -231,7 +247,7 @@ function Tiles({ counts, cluster, at }: { counts: Live<MinuteCounts[]>; cluster:
         note={hour.missed > 0 ? 'given up, by their own policy' : 'no run was given up'}
         {...(hour.missed > 0 ? { tone: 'bad' as const } : {})}
         path="/runs"
-        query={{ last: '1h', state: 'missed' }}
+        query={missedLately}
       />
       {maySeeAll() && (
         <>
@@ -244,23 +260,30 @@ function Tiles({ counts, cluster, at }: { counts: Live<MinuteCounts[]>; cluster:
                 ? `${percent(slots.used, slots.total)}${slots.waiting > 0 ? `, ${number(slots.waiting)} wait for one` : ''}`
                 : 'no executor told'
             }
-            {...(slots && slots.total > 0 && slots.used / slots.total > 0.95 ? { tone: 'warn' as const } : {})}
+            {...(slots && slots.total > 0 && slots.used / slots.total >= slotsFull ? { tone: 'warn' as const } : {})}
             path="/cluster"
           />
           <Tile
             name="Backlog"
             value={queue === undefined ? '–' : shortNumber(queue)}
             unit={queue === undefined ? '' : 'messages'}
-            note={
-              cluster.data?.shards ? `furthest shard ${Math.round(behind)} s behind` : backlogProblem(cluster.problem)
-            }
-            {...(behind > 240 ? { tone: 'bad' as const } : {})}
+            note={cluster.data?.shards ? behindWords(behind) : backlogProblem(cluster.problem)}
+            {...(behind > behindSeconds ? { tone: 'bad' as const } : {})}
             path="/cluster"
           />
         </>
       )}
     </ul>
   );
+}
+
+/** A lateness as the class says it in which it lies: "≤ 20 ms". */
+function bandWords(ms: number | undefined): string {
+  return ms === undefined ? '–' : (bands[bandOf(ms)]?.label ?? '–');
+}
+
+function behindWords(seconds: number): string {
+  return seconds > behindSeconds ? `a shard is ${coarse(seconds * 1000)} behind` : 'no shard is behind';
 }
 
 function backlogProblem(problem: Problem | undefined): string {
@@ -366,6 +389,7 @@ function Timeline({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
     const failed = [...started];
     const missed = [...started];
     const late = [...started];
+    const worst = times.map(() => 0);
     const due: (number | null)[] = times.map(() => null);
     for (const m of live.data ?? []) {
       const i = Math.round((Date.parse(m.minute) - first) / minute);
@@ -376,6 +400,7 @@ function Timeline({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
       failed[i] = m.failed;
       missed[i] = m.missed;
       late[i] = m.late;
+      worst[i] = m.lateness?.max_ms ?? 0;
     }
     for (const m of upcoming.data?.items ?? []) {
       const i = Math.round((Date.parse(m.minute) - first) / minute);
@@ -383,9 +408,9 @@ function Timeline({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
         due[i] = m.runs ?? null;
       }
     }
-    return { times, started, failed, missed, late, due };
+    return { times, started, failed, missed, late, worst, due };
   }, [live.data, upcoming.data, begin]);
-  const { times, started, failed, missed, late, due } = drawn;
+  const { times, started, failed, missed, late, worst, due } = drawn;
   const flow = useMemo(
     () => [
       { label: 'started', values: started, colour: '--run', kind: 'area' as const },
@@ -401,7 +426,23 @@ function Timeline({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
     ],
     [failed, missed, late],
   );
-  const hrefOf = (i: number, more: Query = {}): string => href('/runs', { ...minuteWindow(times[i] ?? 0), ...more });
+  /** Runs that were due in a minute, or so much before it: what ends late, or is given up, was due before. */
+  const runsOf = (i: number, before: number, more: Query): string => {
+    const from = (times[i] ?? 0) - before;
+    const to = (times[i] ?? 0) + minute;
+    return href('/runs', {
+      from: new Date(from).toISOString(),
+      to: new Date(to).toISOString(),
+      ...(before > 0 ? { order: 'latest' } : {}),
+      ...more,
+    });
+  };
+  const faultsOf = (i: number, series: number | undefined): string =>
+    series === 1
+      ? runsOf(i, 360 * minute, { state: 'missed' })
+      : series === 2
+        ? runsOf(i, Math.min(worst[i] ?? 0, 60 * minute), { late: '1s' })
+        : runsOf(i, 5 * minute, { state: ['failed', 'retrying'] });
   return (
     <Panel
       title="Six hours, and the one to come"
@@ -421,7 +462,7 @@ function Timeline({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
               height={150}
               mark={begin}
               sync="timeline"
-              hrefAt={(i) => hrefOf(i)}
+              hrefAt={(i) => runsOf(i, 0, {})}
             />
             <Chart
               caption="What was not as it should be, a minute"
@@ -430,11 +471,7 @@ function Timeline({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
               height={110}
               mark={begin}
               sync="timeline"
-              hrefAt={(i) =>
-                (failed[i] ?? 0) === 0 && (missed[i] ?? 0) === 0 && (late[i] ?? 0) > 0
-                  ? hrefOf(i, { late: '1s' })
-                  : hrefOf(i, { state: ['failed', 'retrying', 'missed'] })
-              }
+              hrefAt={faultsOf}
             />
           </>
         )}
@@ -443,11 +480,11 @@ function Timeline({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
   );
 }
 
-const topKinds: readonly { by: TopBy; title: string; one: string; needsAll?: boolean }[] = [
-  { by: 'job', title: 'Jobs', one: 'job' },
-  { by: 'task', title: 'Tasks', one: 'task' },
-  { by: 'host', title: 'Hosts', one: 'host' },
-  { by: 'tenant', title: 'Tenants', one: 'tenant', needsAll: true },
+const topKinds: readonly { by: TopBy; title: string; head: string; needsAll?: boolean }[] = [
+  { by: 'job', title: 'Jobs', head: 'Job' },
+  { by: 'task', title: 'Tasks', head: 'Task' },
+  { by: 'host', title: 'Hosts', head: 'Host' },
+  { by: 'tenant', title: 'Tenants', head: 'Tenant', needsAll: true },
 ];
 
 function Top() {
@@ -480,35 +517,35 @@ function TopTable({ kind }: { kind: (typeof topKinds)[number] }) {
   );
   const all = scopeOf() === 'all' && kind.by !== 'tenant';
   const columns: (Column<TopItem> | false)[] = [
-    { head: kind.one, kind: 'main', cell: (item) => <bdi>{item.name}</bdi> },
-    all && { head: 'tenant', cell: (item) => item.tenant ?? '–' },
+    { head: kind.head, kind: 'main', cell: (item) => <bdi>{item.name}</bdi> },
+    all && { head: 'Tenant', cell: (item) => item.tenant ?? '–' },
     {
-      head: 'failed',
+      head: 'Failed attempts',
       kind: 'number',
       cell: (item) => (
         <Count n={item.failed} tone="bad" to={topHref(kind.by, item, { state: ['failed', 'retrying'] })} />
       ),
     },
     {
-      head: 'missed',
+      head: 'Missed',
       kind: 'number',
-      cell: (item) => <Count n={item.missed} tone="miss" to={topHref(kind.by, item, { state: 'missed' })} />,
+      cell: (item) => <Count n={item.missed} tone="miss" to={topHref(kind.by, item, missedLately)} />,
     },
     {
-      head: 'late',
+      head: 'Late',
       kind: 'number',
       cell: (item) => <Count n={item.late} tone="warn" to={topHref(kind.by, item, { late: '1s' })} />,
     },
-    { head: 'started', kind: 'number', cell: (item) => number(item.started) },
+    { head: 'Started', kind: 'number', cell: (item) => number(item.started) },
     {
-      head: 'p99 late',
+      head: 'Lateness p99',
       kind: 'number',
       minor: true,
       cell: (item) => (item.lateness ? spanText(item.lateness.p99_ms) : '–'),
     },
   ];
   return (
-    <Answered live={live} what={`counts by ${kind.one}`}>
+    <Answered live={live} what={`counts by ${kind.by}`}>
       {(list) => {
         const rows = [...list.items]
           .filter((item) => item.failed > 0 || item.missed > 0 || item.late > 0)
@@ -517,7 +554,7 @@ function TopTable({ kind }: { kind: (typeof topKinds)[number] }) {
         return (
           <>
             <Table
-              caption={`What fails most by ${kind.one}`}
+              caption={`What fails most by ${kind.by}`}
               columns={columns.filter((c): c is Column<TopItem> => c !== false)}
               rows={rows}
               rowKey={(item) => `${item.tenant ?? ''}/${item.name}`}
@@ -597,10 +634,10 @@ function Herds({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
             .sort((a, b) => b.runs - a.runs)
             .slice(0, 8);
           const columns: Column<Coming>[] = [
-            { head: 'minute', kind: 'main', cell: (m) => <TimeLabel at={m.minute} short relative /> },
-            { head: '≈ runs', kind: 'number', cell: (m) => number(m.runs) },
+            { head: 'Minute', kind: 'main', cell: (m) => <TimeLabel at={m.minute} short relative /> },
+            { head: '≈ Runs', kind: 'number', cell: (m) => number(m.runs) },
             {
-              head: 'of the hour',
+              head: 'Beside the largest',
               cell: (m) => (
                 <svg class="meter tone-still" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
                   <rect width={(m.runs / Math.max(1, rows[0]?.runs ?? 1)) * 100} height="8" />
