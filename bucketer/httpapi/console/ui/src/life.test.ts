@@ -59,9 +59,11 @@ describe('lifeOf', () => {
     expect(life.stretches.at(-1)).toMatchObject({ kind: 'attempt', open: true, to: at('09:00:10'), outcome: 'running' });
   });
   it('shows when it is tried next', () => {
-    const run = { ...base, state: 'pending', deferred_until: '2026-11-26T09:01:00.000Z' } as unknown as Run;
+    const waiting = { since: '2026-11-26T09:00:02.000Z', reason: 'rate: the rate of its task is used up until then' };
+    const run = { ...base, state: 'pending', deferred_until: '2026-11-26T09:01:00.000Z', waiting } as unknown as Run;
     const life = lifeOf(run, at('09:00:30'));
     expect(life.end).toBe(at('09:01:00'));
+    expect(life.moments.map((m) => m.words)).toEqual(['due', 'held back by its task’s rate', 'tried next']);
     expect(life.moments.at(-1)).toMatchObject({ words: 'tried next', expected: true });
   });
 });

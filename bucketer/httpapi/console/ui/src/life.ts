@@ -2,6 +2,7 @@
 
 import type { Run } from './api/types';
 import { hasEnded } from './runs';
+import { whyOf } from './words';
 
 export interface Stretch {
   kind: 'ahead' | 'wait' | 'attempt' | 'pause';
@@ -28,6 +29,16 @@ export interface Life {
   stretches: Stretch[];
   moments: Moment[];
 }
+
+/** What holds a run back, by the word of the API for it. */
+const heldBy: Record<string, string> = {
+  concurrency: 'job’s limit',
+  rate: 'task’s rate',
+  limit: 'task’s limit',
+  breaker: 'target’s circuit breaker',
+  target_share: 'target’s share of the slots',
+  tenant_share: 'tenant’s share of the slots',
+};
 
 const ms = (at: string | undefined): number | undefined => (at ? Date.parse(at) : undefined);
 
@@ -71,6 +82,10 @@ export function lifeOf(run: Run, now: number): Life {
     if (next !== undefined) {
       moments.push({ at: next, words: attempts.length === 0 ? 'tried next' : 'next attempt', expected: true });
     }
+  }
+  const held = ms(run.waiting?.since);
+  if (run.waiting && held !== undefined && held > due) {
+    moments.push({ at: held, words: `held back by its ${heldBy[whyOf(run.waiting.reason).word] ?? 'limits'}` });
   }
   const finished = ms(run.finished_at);
   if (finished !== undefined) {

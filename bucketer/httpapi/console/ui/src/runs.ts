@@ -90,3 +90,17 @@ export function whyItWaits(run: Run, now: number): Wait | undefined {
   }
   return undefined;
 }
+
+/** What a list says of a run: why it failed, waits, or was given up; "" if nothing is to be said. */
+export function saidOf(run: Run, now: number): string {
+  const failing = run.state === 'failed' || run.state === 'retrying';
+  return (
+    run.fault ??
+    run.missed?.reason ??
+    run.cancel_reason ??
+    (failing ? lastAttempt(run)?.error : undefined) ??
+    run.reason ??
+    whyItWaits(run, now)?.text ??
+    ''
+  );
+}

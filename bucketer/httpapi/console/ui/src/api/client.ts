@@ -4,7 +4,7 @@
 import { computed, signal } from '@preact/signals';
 import type { Client } from 'openapi-fetch';
 import { place } from '../router';
-import { Problem, problemOf, type Fault } from './problem';
+import { Problem, problemOf } from './problem';
 import type { paths } from './schema';
 
 /**
@@ -247,6 +247,13 @@ export async function ask<T>(path: string, options: PlainRequest = {}): Promise<
   return (await jsonOf(await askFor(path, options))) as T;
 }
 
+/** Like ask, with the text of the answer: numbers in it may have more digits than JavaScript keeps. */
+export async function askWithText<T>(path: string, options: PlainRequest = {}): Promise<{ data: T; text: string }> {
+  const response = await askFor(path, options);
+  const text = await response.clone().text();
+  return { data: (await jsonOf(response)) as T, text };
+}
+
 /** Like ask, for answers that are no JSON. */
 export async function askFor(path: string, options: PlainRequest = {}): Promise<Response> {
   const url = new URL(apiBase + path);
@@ -286,5 +293,3 @@ export function newKey(): string {
   const random = crypto.getRandomValues(new Uint8Array(16));
   return 'console-' + [...random].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
-
-export type { Fault };

@@ -6,6 +6,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { faultsAt, type Problem } from '../api/problem';
 import { readPairs, writePairs } from '../jobs';
+import { longNumber } from '../json';
 import { isObject, valueAt, withValue, type Json, type JsonObject } from '../merge';
 import { workKinds, type WorkKind } from '../target';
 import { inputText, instantOf, parseSpan } from '../time';
@@ -140,7 +141,9 @@ export function BodyNumber(props: BodyFieldProps & { goes?: string }) {
 export function BodyInstant(props: BodyFieldProps & { zone: string }) {
   const { form, path, zone, optional } = props;
   const stated = form.text(path);
-  const [typed, setTyped] = useState(() => (stated === '' ? '' : inputText(stated, zone)));
+  const shown = (): string => (stated === '' ? '' : inputText(stated, zone));
+  const [typed, setTyped] = useState(shown);
+  useEffect(() => setTyped(shown()), [zone]); // it stays the instant that it is
   return (
     <TextField
       {...given(props)}
@@ -210,6 +213,10 @@ export function BodyPairs(props: BodyFieldProps & { mark: ':' | '=' }) {
 }
 
 function parse(text: string, take: (value: Json) => string[]): string[] {
+  const long = longNumber(text);
+  if (long !== undefined) {
+    return [`${long} has more digits than this form keeps: write it as a text, or send the job with the program`];
+  }
   try {
     return take(JSON.parse(text) as Json);
   } catch (thrown) {

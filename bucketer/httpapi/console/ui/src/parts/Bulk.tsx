@@ -7,14 +7,16 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { answer, api, newKey } from '../api/client';
 import { refreshAll } from '../api/live';
 import { asProblem, isAbort, type Problem } from '../api/problem';
-import { may } from '../api/session';
+import { may, tenant } from '../api/session';
 import type { components } from '../api/schema';
+import { filterWords } from '../operations';
 import { go } from '../router';
 import { count, number } from '../words';
 import { Dialog } from './Dialog';
 import { Field } from './Field';
 import { Refusal } from './Refusal';
 import type { Selection } from './Table';
+import { TimeLabel } from './TimeLabel';
 import { say } from './Toasts';
 
 export type OperationRequest = components['schemas']['OperationRequest'];
@@ -260,6 +262,7 @@ export function AllDialog(props: { chosen: Chosen; filter: OperationFilter; one:
   const [problem, setProblem] = useState<Problem | undefined>(undefined);
   const [busy, setBusy] = useState(false);
   const [key] = useState(newKey);
+  const words = filterWords({ filter });
 
   useEffect(() => {
     const gone = new AbortController();
@@ -309,7 +312,18 @@ export function AllDialog(props: { chosen: Chosen; filter: OperationFilter; one:
     <Dialog title={`${action.name} all ${many} that match`} onClose={onClose}>
       <p>{action.about}</p>
       <p>
-        Selected by <code>{JSON.stringify(filter)}</code>
+        All {many} of the tenant <strong>{tenant.value}</strong>
+        {filter.from && filter.to && (
+          <>
+            , due from <TimeLabel at={filter.from} /> to <TimeLabel at={filter.to} />
+          </>
+        )}
+        {words !== '' && (
+          <>
+            , <bdi>{words}</bdi>
+          </>
+        )}
+        .
       </p>
       <p class="bulk-count" role="status" aria-live="polite">
         {matched === undefined && !problem && 'A dry run counts what matches.'}

@@ -3,6 +3,7 @@
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { answer, api } from '../api/client';
+import { liveOn } from '../api/live';
 import { asProblem, isAbort, type Problem } from '../api/problem';
 import type { LogLine } from '../api/types';
 import { viewerZone } from '../preferences';
@@ -39,7 +40,7 @@ function useTail(run: string, attempt: number | undefined): Tail & { again: () =
       let cursor: string | undefined;
       let failures = 0;
       while (!gone.signal.aborted) {
-        if (document.hidden) {
+        if (document.hidden || !liveOn.peek()) {
           await sleep(pause);
           continue;
         }
@@ -120,8 +121,9 @@ export function LogTail({ run, attempt }: { run: string; attempt?: number | unde
           {offset !== '' && `, times in ${zone} ${offset}`}
         </span>
         <span class="age" role="status">
-          {tail.over ? 'the run has ended' : following ? 'follows the end' : 'stands still'}
+          {tail.over ? 'the run has ended' : following && liveOn.value ? 'follows the end' : 'stands still'}
         </span>
+        {tail.problem && <span class="age stale">Nothing new: {tail.problem.sentence}</span>}
         {!following && (
           <button type="button" class="button small" onClick={() => setFollowing(true)}>
             Follow the end

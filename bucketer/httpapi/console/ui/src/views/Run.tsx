@@ -3,12 +3,13 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { useAction } from '../api/action';
-import { answer, api, askFor, newKey } from '../api/client';
+import { answer, api, ask, askFor, askWithText, newKey } from '../api/client';
 import { fast, slow, useLive } from '../api/live';
-import { asProblem, type Problem } from '../api/problem';
-import { may } from '../api/session';
-import type { Attempt, Job, JobRequest, Run } from '../api/types';
+import type { Problem } from '../api/problem';
+import { may, maySeeAll } from '../api/session';
+import type { Attempt, Job, Run } from '../api/types';
 import { now, serverNow } from '../clock';
+import { memberText } from '../json';
 import { lifeOf, type Stretch } from '../life';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl, Id } from '../parts/CopyCurl';
@@ -20,6 +21,7 @@ import { JsonView, saveFile, TextView } from '../parts/JsonView';
 import { LogTail } from '../parts/LogTail';
 import { Answered, Missing, Panel } from '../parts/Panel';
 import { Refusal } from '../parts/Refusal';
+import { LateBy, Took } from '../parts/RunCells';
 import { lookOf, StateBadge } from '../parts/StateBadge';
 import { Table, type Column } from '../parts/Table';
 import { Tabs } from '../parts/Tabs';
@@ -28,21 +30,26 @@ import { View } from '../parts/View';
 import { pathTo } from '../place';
 import { go, href } from '../router';
 import type { ViewParams } from '../routes';
-import { hasEnded, lastAttempt, nameOf, tookMs, whyItWaits } from '../runs';
+import { hasEnded, lastAttempt, nameOf, whyItWaits } from '../runs';
 import { coarse, spanText } from '../time';
 import { bytes, count } from '../words';
+
+interface Shown {
+  run: Run;
+  /** Its payload as it is written; undefined: it has none. */
+  payload: string | undefined;
+}
+
+async function load(id: string, signal: AbortSignal): Promise<Shown> {
+  const { data, text } = await askWithText<Run>(`/v1/runs/${encodeURIComponent(id)}`, { signal });
+  return { run: data, payload: memberText(text, 'payload') };
+}
 
 export function RunView({ params }: ViewParams) {
   const id = params.id ?? '';
   const [over, setOver] = useState(false);
-  const live = useLive(
-    `run ${id}`,
-    (signal) => answer(api.GET('/v1/runs/{id}', { params: { path: { id } }, signal })),
-    {
-      every: over ? slow : fast,
-    },
-  );
-  const run = live.data;
+  const live = useLive(`shown run ${id}`, (signal) => load(id, signal), { every: over ? slow : fast });
+  const run = live.data?.run;
   useEffect(() => {
     if (run) {
       setOver(hasEnded(run));
@@ -59,7 +66,7 @@ export function RunView({ params }: ViewParams) {
       about={<Id text={id} />}
       actions={
         <>
-          {run && <Actions run={run} />}
+          {live.data && <Actions {...live.data} />}
           <CopyCurl path={`/v1/runs/${id}`} />
         </>
       }
@@ -68,7 +75,7 @@ export function RunView({ params }: ViewParams) {
         <Gone id={id} problem={live.problem} />
       ) : (
         <Answered live={live} what="this run">
-          {(r) => <Shown run={r} />}
+          {(shown) => <Parts {...shown} />}
         </Answered>
       )}
     </View>
@@ -87,7 +94,7 @@ function Gone({ id, problem }: { id: string; problem: Problem }) {
   );
 }
 
-function Actions({ run }: { run: Run }) {
+function Actions({ run, payload }: Shown) {
   const action = useAction({ loud: true });
   const [key] = useState(newKey);
   const [editing, setEditing] = useState(false);
@@ -146,12 +153,12 @@ function Actions({ run }: { run: Run }) {
           Edit and run again
         </button>
       )}
-      {editing && <EditAndRun run={run} onClose={() => setEditing(false)} />}
+      {editing && <EditAndRun run={run} payload={payload} onClose={() => setEditing(false)} />}
     </>
   );
 }
 
-function Shown({ run }: { run: Run }) {
+function Parts({ run, payload }: Shown) {
   const attempts = run.attempts ?? [];
   return (
     <>
@@ -173,7 +180,16 @@ function Shown({ run }: { run: Run }) {
           tabs={[
             { id: 'log', title: 'Log', content: () => <LogTail run={run.id} /> },
             { id: 'output', title: 'Output', content: () => <Output run={run} /> },
-            { id: 'payload', title: 'Payload', content: () => <Payload run={run} /> },
+            {
+              id: 'payload',
+              title: 'Payload',
+              content: () =>
+                payload === undefined ? (
+                  <p class="muted">It was given no payload.</p>
+                ) : (
+                  <TextView label="Payload" text={payload} json />
+                ),
+            },
             { id: 'json', title: 'As JSON', content: () => <JsonView label="Run" value={run} /> },
           ]}
         />
@@ -302,13 +318,9 @@ function WaitLink({ run, word }: { run: Run; word: string }) {
     case 'breaker':
     case 'target_share':
     case 'tenant_share':
-      return run.task ? (
-        <a href={href('/runs', { task: run.task, state: ['failed', 'retrying', 'running'], last: '1h' })}>
-          Other runs of its task.
-        </a>
-      ) : null;
+      return <a href={href('/tasks', { tab: 'targets' })}>How its target does.</a>;
     case 'late':
-      return <a href={href('/cluster')}>Is the cluster well?</a>;
+      return maySeeAll() ? <a href={href('/cluster')}>Is the cluster well?</a> : null;
     default:
       return null;
   }
@@ -398,7 +410,6 @@ const triggers: Record<string, string> = {
 };
 
 function RunFacts({ run }: { run: Run }) {
-  const took = tookMs(run, serverNow());
   return (
     <Facts
       facts={[
@@ -417,13 +428,8 @@ function RunFacts({ run }: { run: Run }) {
         ['Event', run.event && <a href={href('/runs', { event: run.event.id })}>{run.event.name}</a>],
         ['Again of', run.origin && <a href={href(`/runs/${run.origin}`)}>{run.origin}</a>],
         ['Due', <TimeLabel at={run.due_at} millis relative />],
-        [
-          'Started late by',
-          run.lateness_ms !== undefined && (
-            <span class={run.lateness_ms > 1000 ? 'toned tone-bad' : undefined}>{spanText(run.lateness_ms)}</span>
-          ),
-        ],
-        ['Took', took !== undefined && `${spanText(took)}${hasEnded(run) ? '' : ' so far'}`],
+        ['Started late by', run.lateness_ms !== undefined && <LateBy run={run} />],
+        ['Took', run.started_at && <Took run={run} />],
         ['Priority', run.priority],
         ['Ends at the latest', run.deadline_at && <TimeLabel at={run.deadline_at} relative />],
         ['Trace id', <Id text={run.id.replaceAll('-', '')} />],
@@ -566,17 +572,9 @@ function pretty(text: string): string {
   return isJson(text) && text.length < 200_000 ? JSON.stringify(JSON.parse(text), null, 2) : text;
 }
 
-function Payload({ run }: { run: Run }) {
-  return run.payload === undefined || run.payload === null ? (
-    <p class="muted">It was given no payload.</p>
-  ) : (
-    <JsonView label="Payload" value={run.payload} />
-  );
-}
-
-/** What a run does, as a new one-off job would state it. */
-function bodyOf(run: Run, job: Job | undefined): JobRequest {
-  const body: Record<string, unknown> = {};
+/** What a run does, as a new one-off job would state it, without its payload. */
+function bodyOf(run: Run, job: Job | undefined): Record<string, unknown> {
+  const body: Record<string, unknown> = { priority: run.priority };
   if (run.task) {
     body.task = run.task;
   } else if (job) {
@@ -586,40 +584,40 @@ function bodyOf(run: Run, job: Job | undefined): JobRequest {
       }
     }
   }
-  body.priority = run.priority;
-  if (job?.labels) {
-    body.labels = job.labels;
+  if (run.labels) {
+    body.labels = run.labels;
   }
-  return body as JobRequest;
+  return body;
 }
 
-function EditAndRun({ run, onClose }: { run: Run; onClose: () => void }) {
+function EditAndRun({ run, payload, onClose }: Shown & { onClose: () => void }) {
   const action = useAction();
   const [key] = useState(newKey);
-  const [text, setText] = useState(run.payload === undefined ? '' : JSON.stringify(run.payload, null, 2));
+  const [text, setText] = useState(payload ?? '');
   const [wrong, setWrong] = useState<string | undefined>(undefined);
   const id = run.job_id ?? run.id;
   const job = useLive(
     `job of ${id}`,
     (signal) => answer(api.GET('/v1/jobs/{id}', { params: { path: { id } }, signal })),
-    {
-      every: 0,
-    },
+    { every: 0 },
   );
   const ready = run.task !== undefined || job.data !== undefined;
   const send = async (): Promise<void> => {
-    const body = bodyOf(run, job.data);
+    let content = JSON.stringify(bodyOf(run, job.data));
     if (text.trim() !== '') {
       try {
-        body.payload = JSON.parse(text) as JobRequest['payload'];
+        JSON.parse(text);
       } catch (thrown) {
-        setWrong(`is no JSON: ${asProblem(thrown).detail}`);
+        setWrong(`is no JSON: ${thrown instanceof Error ? thrown.message : String(thrown)}`);
         return;
       }
+      // As it is written: its numbers may have more digits than JavaScript keeps.
+      content = `${content.slice(0, -1)},"payload":${text}}`;
     }
     setWrong(undefined);
+    const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': key };
     const made = await action.run(
-      () => answer(api.POST('/v1/jobs', { params: { header: { 'Idempotency-Key': key } }, body })),
+      () => ask<Job>('/v1/jobs', { method: 'POST', content, headers }),
       'It runs now, as this new run.',
     );
     if (made) {

@@ -14,6 +14,7 @@ import { Empty } from '../parts/Empty';
 import { FilterBar } from '../parts/FilterBar';
 import { Pager } from '../parts/Pager';
 import { Answered, Panel } from '../parts/Panel';
+import { LateBy, Said, Took } from '../parts/RunCells';
 import { StateBadge } from '../parts/StateBadge';
 import { Table, useSelection, type Column } from '../parts/Table';
 import { TimeLabel } from '../parts/TimeLabel';
@@ -21,8 +22,8 @@ import { View } from '../parts/View';
 import { WindowPicker } from '../parts/WindowPicker';
 import { href, queryValue, queryValues, setQuery } from '../router';
 import type { ViewParams } from '../routes';
-import { hasEnded, lastAttempt, nameOf, runStates, tookMs, whyItWaits } from '../runs';
-import { spanText } from '../time';
+import { nameOf, runStates } from '../runs';
+import { durationText } from '../time';
 import { windowOf, type Window } from '../window';
 import { count } from '../words';
 
@@ -30,10 +31,10 @@ import { count } from '../words';
 const pageSize = 50;
 
 const lateChoices = [
-  { value: '100ms', text: 'than 100 ms' },
-  { value: '1s', text: 'than 1 s' },
-  { value: '10s', text: 'than 10 s' },
-  { value: '1m', text: 'than 1 min' },
+  { value: '100ms', text: '100 ms' },
+  { value: '1s', text: '1 s' },
+  { value: '10s', text: '10 s' },
+  { value: '1m', text: '1 min' },
 ];
 
 /** What is asked for, as the address has it. */
@@ -111,7 +112,7 @@ export function Runs(_props: ViewParams) {
   const lateFilter = queryValue('late');
   const lateOptions =
     lateFilter !== '' && !lateChoices.some((c) => c.value === lateFilter)
-      ? [...lateChoices, { value: lateFilter, text: `than ${lateFilter}` }]
+      ? [...lateChoices, { value: lateFilter, text: durationText(lateFilter) }]
       : lateChoices;
 
   return (
@@ -127,7 +128,7 @@ export function Runs(_props: ViewParams) {
           { kind: 'text', name: 'task', label: 'Task', placeholder: 'send-email' },
           { kind: 'text', name: 'label', label: 'Label', placeholder: 'team=billing' },
           { kind: 'text', name: 'key', label: 'Idempotency key' },
-          { kind: 'choice', name: 'late', label: 'Later', any: 'or on time', options: lateOptions },
+          { kind: 'choice', name: 'late', label: 'Late by more than', any: 'late or not', options: lateOptions },
           { kind: 'states', name: 'state', label: 'State', states: runStates },
         ]}
       >
@@ -147,6 +148,7 @@ export function Runs(_props: ViewParams) {
                 rowName={(run) => `run ${run.id} of ${nameOf(run)}`}
                 rowHref={(run) => href(run.workflow ? `/workflow-runs/${run.id}` : `/runs/${run.id}`)}
                 selection={source ? undefined : selection}
+                dim={list.dim}
                 empty={<Nothing more={list.more || page.reached !== undefined} asked={asked} />}
               />
               {page.reached === undefined ? (
@@ -155,6 +157,9 @@ export function Runs(_props: ViewParams) {
                   list={{
                     ...list,
                     toNext: () => {
+                      if (list.dim) {
+                        return;
+                      }
                       const { from, to } = shownWindow.current;
                       setQuery(
                         source
@@ -291,7 +296,7 @@ function columnsOf(): Column<Run>[] {
     { head: 'Run of', kind: 'main', cell: (run) => <bdi>{nameOf(run)}</bdi> },
     { head: 'State', cell: (run) => <StateBadge state={run.state} /> },
     { head: 'Due', cell: (run) => <TimeLabel at={run.due_at} millis={!run.due_at.endsWith('.000Z')} /> },
-    { head: 'Late by', kind: 'number', cell: (run) => <Late run={run} /> },
+    { head: 'Late by', kind: 'number', cell: (run) => <LateBy run={run} /> },
     { head: 'Took', kind: 'number', cell: (run) => <Took run={run} /> },
     { head: 'Attempts', kind: 'number', cell: (run) => run.attempts?.length || <span class="muted">0</span> },
     { head: 'Task', minor: true, cell: (run) => run.task ?? <span class="muted">–</span> },
@@ -299,51 +304,12 @@ function columnsOf(): Column<Run>[] {
   ];
 }
 
-function Late({ run }: { run: Run }) {
-  if (run.lateness_ms !== undefined) {
-    return <span class={run.lateness_ms > 1000 ? 'toned tone-bad' : undefined}>{spanText(run.lateness_ms)}</span>;
-  }
-  const due = Date.parse(run.due_at);
-  if (run.state === 'pending' && serverNow() - due > 1000) {
-    return <span class="toned tone-warn">{spanText(serverNow() - due)} so far</span>;
-  }
-  return <span class="muted">–</span>;
-}
-
-function Took({ run }: { run: Run }) {
-  const ms = tookMs(run, serverNow());
-  if (ms === undefined) {
-    return <span class="muted">–</span>;
-  }
-  return hasEnded(run) ? <>{spanText(ms)}</> : <span class="muted">{spanText(ms)} so far</span>;
-}
-
-/** What a row says besides: why it waits, why it failed. */
-function Said({ run }: { run: Run }) {
-  const text =
-    run.fault ??
-    run.missed?.reason ??
-    run.cancel_reason ??
-    (run.state === 'failed' || run.state === 'retrying' ? lastAttempt(run)?.error : undefined) ??
-    run.reason ??
-    (run.state === 'pending' || run.state === 'waiting' || run.state === 'stuck'
-      ? whyItWaits(run, serverNow())?.text
-      : undefined);
-  return text ? (
-    <span class="said" title={text}>
-      <bdi>{text}</bdi>
-    </span>
-  ) : (
-    <span class="muted">{run.trigger}</span>
-  );
-}
-
 function Nothing({ more, asked }: { more: boolean; asked: ReturnType<typeof question> }) {
   const filtered = Object.values(asked).some((value) => value.length > 0);
   if (more) {
     return (
       <Empty title="Nothing matches in the part that was searched">
-        <p>The window is long and matches are rare. Search on with “Next page”, or take a shorter window.</p>
+        <p>The window is long and matches are rare. Search on with the button below, or take a shorter window.</p>
       </Empty>
     );
   }
@@ -354,6 +320,9 @@ function Nothing({ more, asked }: { more: boolean; asked: ReturnType<typeof ques
           Take a longer window or fewer filters. Payloads are not searched: give jobs labels or idempotency keys to find
           their runs by. A job that was <a href={href('/jobs', { state: 'paused' })}>paused</a> has none.
         </p>
+        {asked.state?.includes('failed') && (
+          <p>A run of which an attempt failed, and a later one succeeded, is one that succeeded.</p>
+        )}
       </Empty>
     );
   }
