@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readPairs, whenOf, whyNot, workOf, writePairs } from './jobs';
+import { previewOf, readPairs, whenOf, whyNot, workOf, writePairs } from './jobs';
 
 describe('bodies', () => {
   it.each([
@@ -15,6 +15,21 @@ describe('bodies', () => {
   it('know what they run', () => {
     expect(workOf({ nats: { subject: 'a' } })).toBe('nats');
     expect(workOf({})).toBe('task');
+  });
+});
+
+describe('previewOf', () => {
+  it('asks for the times of a schedule, within its ends', () => {
+    const schedule = { cron: '0 9 * * *', timezone: 'UTC' };
+    expect(JSON.parse(JSON.stringify(previewOf({ name: 'a', schedule, end: '2027-01-01T00:00:00Z' })))).toEqual({
+      schedule,
+      end: '2027-01-01T00:00:00Z',
+    });
+    expect(previewOf({ schedule: { every: '15m' } })?.schedule.every).toBe('15m');
+  });
+  it('asks for none where there is none', () => {
+    expect(previewOf({ schedule: { at: 'x' } })).toBeUndefined();
+    expect(previewOf({ on: { event: 'x' } })).toBeUndefined();
   });
 });
 

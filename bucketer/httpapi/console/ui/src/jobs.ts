@@ -92,6 +92,24 @@ export function requestOf(job: Job): JsonObject {
   return body;
 }
 
+/** A schedule as POST /v1/schedules/preview is asked for its times. */
+export interface PreviewAsked {
+  schedule: JsonObject;
+  jitter?: Json | undefined;
+  start?: Json | undefined;
+  end?: Json | undefined;
+}
+
+/** What the times of a job's body are asked for by; undefined: no schedule says when it runs. */
+export function previewOf(body: JsonObject): PreviewAsked | undefined {
+  const { cron, timezone, gap, overlap_hour, every, anchor } = isObject(body.schedule) ? body.schedule : {};
+  const { jitter, start, end } = body;
+  if (cron !== undefined) {
+    return { schedule: { cron, timezone, gap, overlap_hour }, jitter, start, end };
+  }
+  return every === undefined ? undefined : { schedule: { every, anchor }, jitter, start, end };
+}
+
 /** Lines of "name: value" or "name=value" as an object; the faults name lines. */
 export function readPairs(text: string, mark: ':' | '='): { pairs: Record<string, string>; faults: string[] } {
   const pairs: Record<string, string> = {};

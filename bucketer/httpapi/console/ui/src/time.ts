@@ -329,6 +329,11 @@ export function clockChangeText(change: ClockChange, zone: string): string {
     : `On ${w.day} the clock of ${zone} goes back from ${change.to} to ${change.from}: times between them occur twice.`;
 }
 
+/** The changes of the clocks of zones in [from, to), in words. */
+export function clockNotes(from: Instant, to: Instant, zones: readonly string[]): string[] {
+  return [...new Set(zones)].flatMap((zone) => clockChanges(from, to, zone).map((c) => clockChangeText(c, zone)));
+}
+
 function clockAt(shifted: number): string {
   const date = new Date(shifted);
   return `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}`;
@@ -369,14 +374,4 @@ export function inputText(at: Instant, zone: string): string {
   const seconds = w.second !== 0 || w.millisecond !== 0 ? `:${two(w.second)}` : '';
   const millis = w.millisecond !== 0 ? `.${String(w.millisecond).padStart(3, '0')}` : '';
   return `${String(w.year).padStart(4, '0')}-${two(w.month)}-${two(w.day)}T${two(w.hour)}:${two(w.minute)}${seconds}${millis}`;
-}
-
-/** The begin of the minute in which an instant lies. */
-export function minuteOf(at: Instant): Date {
-  return new Date(Math.floor(toDate(at).getTime() / 60_000) * 60_000);
-}
-
-/** An instant as the API takes it, to the millisecond, in UTC. */
-export function isoOf(at: Instant): string {
-  return toDate(at).toISOString();
 }

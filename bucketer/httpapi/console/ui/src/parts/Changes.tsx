@@ -17,15 +17,17 @@ import { TimeLabel } from './TimeLabel';
 /** The audit log goes back so far, in ms. */
 export const auditKept = 400 * 86_400_000 - 3_600_000;
 
-/** What the audit log tells of one thing, such as "workflow/etl". */
-export function Changes({ object }: { object: string }) {
+/** What the audit log tells of one thing, such as "workflow/etl", from when it was made on. */
+export function Changes({ object, since = '' }: { object: string; since?: string }) {
+  // That it was made may be noted a moment before it is.
+  const begin = (): number => Math.max((Date.parse(since) || 0) - 60_000, serverNow() - auditKept);
   const list = usePages<AuditEntry>(
     maySee('admin') ? `changes ${object}` : null,
     (cursor, signal) =>
       gather(
         (at) =>
           ask<PageLike<AuditEntry>>('/v1/audit', {
-            query: { object, from: new Date(serverNow() - auditKept).toISOString(), limit: 50, cursor: at },
+            query: { object, from: new Date(begin()).toISOString(), limit: 50, cursor: at },
             signal,
           }),
         cursor,

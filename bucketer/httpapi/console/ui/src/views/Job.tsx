@@ -4,25 +4,27 @@
 import { useMemo, useState } from 'preact/hooks';
 import { useAction } from '../api/action';
 import { answer, api, ask, newKey } from '../api/client';
-import { slow, steady, useLive } from '../api/live';
+import { steady, useLive } from '../api/live';
 import { gather, usePages, type PageLike } from '../api/pages';
-import { may, maySee } from '../api/session';
-import type { AuditEntry, Job, NextRun, Preview, Run } from '../api/types';
+import { may } from '../api/session';
+import type { Job, NextRun, Preview, Run } from '../api/types';
 import { serverNow } from '../clock';
-import { canRepeat, nameOfJob, whyNot, workWords, zoneOfJob } from '../jobs';
+import { canRepeat, nameOfJob, previewOf, requestOf, whyNot, workWords, zoneOfJob } from '../jobs';
+import { Changes } from '../parts/Changes';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl, Id } from '../parts/CopyCurl';
 import { Dialog } from '../parts/Dialog';
-import { Diff } from '../parts/Diff';
 import { Empty } from '../parts/Empty';
 import { Facts, Labels } from '../parts/Facts';
 import { TextField } from '../parts/Field';
 import { FilterBar } from '../parts/FilterBar';
 import { Icon } from '../parts/Icon';
 import { JsonView } from '../parts/JsonView';
+import { Notes } from '../parts/Notes';
 import { Pager } from '../parts/Pager';
 import { Answered, Panel } from '../parts/Panel';
 import { Refusal } from '../parts/Refusal';
+import { LateBy, Said, Took } from '../parts/RunCells';
 import { lookOf, StateBadge } from '../parts/StateBadge';
 import { Table, type Column } from '../parts/Table';
 import { Tabs } from '../parts/Tabs';
@@ -32,15 +34,15 @@ import { pathTo } from '../place';
 import { viewerZone, zoneFor } from '../preferences';
 import { go, href, queryValue, queryValues, setQuery } from '../router';
 import type { ViewParams } from '../routes';
-import { hasEnded, lastAttempt, runStates, tookMs, whyItWaits } from '../runs';
+import { hasEnded, runStates } from '../runs';
 import {
-  clockChanges,
-  clockChangeText,
+  clockNotes,
   durationText,
   inputText,
   instantOf,
   labelOf,
   offsetWords,
+  parseSpan,
   spanText,
   timeText,
 } from '../time';
@@ -87,7 +89,11 @@ export function JobView({ params }: ViewParams) {
               tabs={[
                 { id: 'next', title: 'Now and next', content: () => <NowAndNext job={j} /> },
                 { id: 'history', title: 'History', content: () => <History job={j} /> },
-                { id: 'revisions', title: 'Revisions', content: () => <Revisions job={j} /> },
+                {
+                  id: 'revisions',
+                  title: 'Revisions',
+                  content: () => <Changes object={`job/${nameOfJob(j)}`} since={j.created_at} />,
+                },
                 { id: 'definition', title: 'Definition', content: () => <JsonView label="Job" value={j} /> },
               ]}
             />
@@ -184,15 +190,6 @@ function Actions({ job }: { job: Job }) {
   );
 }
 
-/** The schedule of a job as a preview is asked for. */
-function scheduleAsked(job: Job): Record<string, unknown> | undefined {
-  const { cron, timezone, gap, overlap_hour, every, anchor } = job.schedule;
-  if (cron) {
-    return { cron, timezone, gap, overlap_hour };
-  }
-  return every ? { every, ...(anchor ? { anchor } : {}) } : undefined;
-}
-
 function NowAndNext({ job }: { job: Job }) {
   return (
     <>
@@ -217,15 +214,10 @@ function Upcoming({ job }: { job: Job }) {
       answer(api.GET('/v1/jobs/{id}/upcoming', { params: { path: { id: job.id }, query: { count: 10 } }, signal })),
     { every: steady },
   );
-  const schedule = scheduleAsked(job);
+  const asked = previewOf(requestOf(job));
   const notes = useLive(
-    schedule ? `notes ${job.id} ${job.generation}` : null,
-    (signal) =>
-      ask<Preview>('/v1/schedules/preview', {
-        method: 'POST',
-        body: { schedule, count: 1, ...(job.jitter ? { jitter: job.jitter } : {}) },
-        signal,
-      }),
+    asked ? `notes ${job.id} ${job.generation}` : null,
+    (signal) => ask<Preview>('/v1/schedules/preview', { method: 'POST', body: { ...asked, count: 1 }, signal }),
     { every: 0 },
   );
   const own = zoneOfJob(job);
@@ -249,12 +241,7 @@ function Upcoming({ job }: { job: Job }) {
         {(list) => {
           const items = list.items ?? [];
           const last = items.at(-1);
-          const zones = last ? [...new Set([viewer, own ?? viewer])] : [];
-          const changes = zones.flatMap((zone) =>
-            clockChanges(serverNow(), (last ? Date.parse(last.due_at) : 0) + minute, zone).map((c) =>
-              clockChangeText(c, zone),
-            ),
-          );
+          const changes = last ? clockNotes(serverNow(), Date.parse(last.due_at) + minute, [viewer, own ?? viewer]) : [];
           return (
             <>
               <Table
@@ -299,22 +286,6 @@ function NoNext({ job }: { job: Job }) {
               ? 'Its schedule names no more times.'
               : 'It has run, or runs now.';
   return <p class="muted">{why}</p>;
-}
-
-/** What is to be known about a schedule. */
-export function Notes({ notes }: { notes: readonly string[] }) {
-  if (notes.length === 0) {
-    return null;
-  }
-  return (
-    <ul class="notes">
-      {[...new Set(notes)].map((note) => (
-        <li key={note}>
-          <Icon name="clock" size={14} /> {note}
-        </li>
-      ))}
-    </ul>
-  );
 }
 
 const misfires: Record<string, string> = {
@@ -418,18 +389,9 @@ function RunTable({ runs, job }: { runs: readonly Run[]; job: Job }) {
   const columns: Column<Run>[] = [
     { head: 'Due', kind: 'main', cell: (run) => <TimeLabel at={run.due_at} zone={zone} /> },
     { head: 'State', cell: (run) => <StateBadge state={run.state} /> },
-    {
-      head: 'Late by',
-      kind: 'number',
-      cell: (run) =>
-        run.lateness_ms === undefined ? (
-          <span class="muted">–</span>
-        ) : (
-          <span class={run.lateness_ms > 1000 ? 'toned tone-bad' : undefined}>{spanText(run.lateness_ms)}</span>
-        ),
-    },
-    { head: 'Took', kind: 'number', cell: (run) => tookText(run) },
-    { head: 'What is known', cell: (run) => <bdi class="said">{saidOf(run)}</bdi> },
+    { head: 'Late by', kind: 'number', cell: (run) => <LateBy run={run} /> },
+    { head: 'Took', kind: 'number', cell: (run) => <Took run={run} /> },
+    { head: 'What is known', cell: (run) => <Said run={run} /> },
   ];
   return (
     <Table
@@ -443,23 +405,6 @@ function RunTable({ runs, job }: { runs: readonly Run[]; job: Job }) {
   );
 }
 
-function tookText(run: Run): string {
-  const ms = tookMs(run, serverNow());
-  return ms === undefined ? '–' : `${spanText(ms)}${hasEnded(run) ? '' : ' so far'}`;
-}
-
-function saidOf(run: Run): string {
-  return (
-    run.fault ??
-    run.missed?.reason ??
-    run.cancel_reason ??
-    (run.state === 'failed' || run.state === 'retrying' ? lastAttempt(run)?.error : undefined) ??
-    run.reason ??
-    whyItWaits(run, serverNow())?.text ??
-    run.trigger
-  );
-}
-
 /** Answers "why did it not run at nine?". */
 function WhyNot({ job }: { job: Job }) {
   const zone = zoneFor(zoneOfJob(job));
@@ -469,10 +414,11 @@ function WhyNot({ job }: { job: Job }) {
   const live = useLive(
     at === undefined ? null : `why not ${job.id} ${at}`,
     async (signal) => {
-      const schedule = scheduleAsked(job);
+      const schedule = previewOf(requestOf(job))?.schedule;
       const begin = Math.floor((at ?? 0) / minute) * minute;
-      const jitter = 6 * minute; // a run may be due later than its time by its offset
-      const window = { from: new Date(begin).toISOString(), to: new Date(begin + minute + jitter).toISOString() };
+      // A run may be due later than its time, by the offset of its job.
+      const end = begin + minute + (parseSpan(job.jitter ?? '') ?? 0);
+      const window = { from: new Date(begin).toISOString(), to: new Date(end).toISOString() };
       const [runs, preview] = await Promise.all([
         ask<PageLike<Run>>(`/v1/jobs/${job.id}/runs`, { query: { ...window, limit: 20 }, signal }),
         schedule
@@ -519,6 +465,13 @@ function WhyNot({ job }: { job: Job }) {
                   The first time after it is <TimeLabel at={next} zone={zoneOfJob(job)} />.
                 </p>
               )}
+              {runs.length === 0 && (
+                <p>
+                  <a href={href(pathTo('/jobs/:id', { id: nameOfJob(job) }), { tab: 'revisions' })}>
+                    Who changed it, and when
+                  </a>
+                </p>
+              )}
             </div>
           )}
         </Answered>
@@ -562,7 +515,10 @@ function History({ job }: { job: Job }) {
         <Answered live={list} what="the history of this job">
           {(page) =>
             page.items.length === 0 ? (
-              <Empty title={states.length > 0 ? 'No run matches' : 'It has had no runs'} />
+              <Empty
+                title={states.length > 0 ? 'No run matches' : 'It has had no runs'}
+                commands={states.length > 0 ? [] : [`carillon job trigger ${nameOfJob(job)}`]}
+              />
             ) : (
               <>
                 <HistoryGrid runs={page.items} job={job} />
@@ -631,80 +587,6 @@ function HistoryGrid({ runs, job }: { runs: readonly Run[]; job: Job }) {
   );
 }
 
-function Revisions({ job }: { job: Job }) {
-  const object = `job/${nameOfJob(job)}`;
-  const list = usePages<AuditEntry>(
-    maySee('admin') ? `revisions ${object}` : null,
-    (cursor, signal) =>
-      gather(
-        (at) =>
-          ask<PageLike<AuditEntry>>('/v1/audit', {
-            query: {
-              object,
-              from: new Date(
-                Math.max(Date.parse(job.created_at) - minute, serverNow() - 399 * 86_400_000),
-              ).toISOString(),
-              limit: 50,
-              cursor: at,
-            },
-            signal,
-          }),
-        cursor,
-        20,
-      ),
-    { every: slow },
-  );
-  if (!maySee('admin')) {
-    return (
-      <p class="absent">
-        <Icon name="slash" /> Who changed what stands in the audit log, which needs a key of the role admin.
-      </p>
-    );
-  }
-  return (
-    <Panel
-      title="How it was changed"
-      live={list}
-      every={slow}
-      about="From the audit log, the latest first. It is kept for 400 days."
-    >
-      <Answered live={list} what="the audit log">
-        {(page) =>
-          page.items.length === 0 ? (
-            <Empty title="The audit log tells of no change">
-              <p>{job.name ? 'It may be older than the log.' : 'One-off jobs that are made are not told of.'}</p>
-            </Empty>
-          ) : (
-            <>
-              {page.items.map((entry) => (
-                <Revision key={entry.id} entry={entry} />
-              ))}
-              <Pager list={list} one="change" />
-            </>
-          )
-        }
-      </Answered>
-    </Panel>
-  );
-}
-
-function Revision({ entry }: { entry: AuditEntry }) {
-  return (
-    <details class="revision">
-      <summary>
-        <TimeLabel at={entry.at} relative /> <strong>{entry.action}</strong> by <bdi>{entry.actor}</bdi>
-        {entry.note && (
-          <span class="muted">
-            {' '}
-            <bdi>{entry.note}</bdi>
-          </span>
-        )}
-      </summary>
-      <Diff before={entry.before} after={entry.after} />
-    </details>
-  );
-}
-
 function BackfillDialog({ job, onClose }: { job: Job; onClose: () => void }) {
   const zone = zoneFor(zoneOfJob(job));
   const action = useAction();
@@ -718,7 +600,11 @@ function BackfillDialog({ job, onClose }: { job: Job; onClose: () => void }) {
     (signal) =>
       ask<Preview>('/v1/schedules/preview', {
         method: 'POST',
-        body: { schedule: scheduleAsked(job), count: 100, from: new Date((begin?.getTime() ?? 0) - 1).toISOString() },
+        body: {
+          schedule: previewOf(requestOf(job))?.schedule,
+          count: 100,
+          from: new Date((begin?.getTime() ?? 0) - 1).toISOString(),
+        },
         signal,
       }),
     { every: 0 },

@@ -12,9 +12,11 @@ import { may } from '../api/session';
 import type { Job, JobRequest, Preview, Task } from '../api/types';
 import { serverNow } from '../clock';
 import { cronHints, cronWords, fieldHints, fieldsOf } from '../cron';
+import { useDraft, useKeepDraft } from '../draft';
 import {
   limitFields,
   nameOfJob,
+  previewOf,
   repeatedFields,
   requestOf,
   scheduleFields,
@@ -47,6 +49,7 @@ import { CopyCurl } from '../parts/CopyCurl';
 import { Field, SelectField } from '../parts/Field';
 import { Icon } from '../parts/Icon';
 import { MergeDialog } from '../parts/MergeDialog';
+import { Notes } from '../parts/Notes';
 import { Answered, Panel } from '../parts/Panel';
 import { Refusal } from '../parts/Refusal';
 import { Tabs } from '../parts/Tabs';
@@ -56,9 +59,8 @@ import { pathTo } from '../place';
 import { viewerZone } from '../preferences';
 import { go, href, queryValue } from '../router';
 import type { ViewParams } from '../routes';
-import { clockChanges, clockChangeText, knowsZone, localZone, parseSpan, timeText, UTC } from '../time';
+import { clockNotes, knowsZone, localZone, parseSpan, timeText, UTC } from '../time';
 import { everyWords } from '../words';
-import { Notes } from './Job';
 
 export function JobNew(_props: ViewParams) {
   const task = queryValue('task');
@@ -101,14 +103,22 @@ export function JobEdit({ params }: ViewParams) {
   );
 }
 
+interface Draft {
+  body: JsonObject;
+  base: JsonObject;
+  etag: string;
+}
+
 function Editor({ first, loaded }: { first: JsonObject; loaded?: Loaded }) {
-  const [base, setBase] = useState(first);
-  const [etag, setEtag] = useState(loaded?.etag ?? '');
+  const draft = useDraft<Draft>();
+  const [base, setBase] = useState(draft?.base ?? first);
+  const [etag, setEtag] = useState(draft?.etag ?? loaded?.etag ?? '');
   const [key, setKey] = useState(newKey);
   const [theirs, setTheirs] = useState<Loaded | undefined>(undefined);
   const action = useAction();
-  const form = useBodyForm(first, action.problem, { explicit: loaded !== undefined, saved: base });
+  const form = useBodyForm(draft?.body ?? first, action.problem, { explicit: loaded !== undefined, saved: base });
   const { body } = form;
+  useKeepDraft<Draft>(body === base ? undefined : { body, base, etag });
 
   const create = async (): Promise<void> => {
     const made = await action.run(async () => {
@@ -601,16 +611,15 @@ function isUnfinished(cron: string): boolean {
 
 function SchedulePreview({ body }: { body: JsonObject }) {
   const asked = useMemo(() => {
-    const when = whenOf(body);
-    if ((when !== 'cron' && when !== 'every') || !isObject(body.schedule)) {
+    const preview = previewOf(body);
+    if (!preview) {
       return undefined;
     }
-    const { cron, timezone, gap, overlap_hour, every, anchor } = body.schedule;
-    if (when === 'cron' ? isUnfinished(String(cron)) : parseSpan(String(every)) === undefined) {
+    const { cron, every } = preview.schedule;
+    if (cron === undefined ? parseSpan(String(every)) === undefined : isUnfinished(String(cron))) {
       return null;
     }
-    const schedule = when === 'cron' ? { cron, timezone, gap, overlap_hour } : { every, anchor };
-    return JSON.stringify({ schedule, count: 10, ...(body.jitter === undefined ? {} : { jitter: body.jitter }) });
+    return JSON.stringify({ ...preview, count: 10 });
   }, [body]);
   const [settled, setSettled] = useState(asked);
   useEffect(() => {
@@ -680,11 +689,7 @@ function PreviewTimes({ preview, own }: { preview: Preview; own: string | undefi
   const times = preview.times ?? [];
   const last = times.at(-1);
   const both = own !== undefined && own !== viewer;
-  const changes = last
-    ? [...new Set([own ?? viewer, viewer])].flatMap((zone) =>
-        clockChanges(serverNow(), Date.parse(last) + 1000, zone).map((c) => clockChangeText(c, zone)),
-      )
-    : [];
+  const changes = last ? clockNotes(serverNow(), Date.parse(last) + 1000, [own ?? viewer, viewer]) : [];
   return (
     <>
       <p role="status">
