@@ -2,6 +2,7 @@
 // listed by ?.
 
 import { signal } from '@preact/signals';
+import { session } from './api/session';
 import { keysOn } from './preferences';
 import { go } from './router';
 
@@ -56,7 +57,7 @@ export function listenToKeys(): void {
     if (!keysOn.value || e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented || typing(e.target)) {
       return;
     }
-    if (document.querySelector('dialog[open]')) {
+    if (session.peek().state !== 'in' || document.querySelector('dialog[open]')) {
       return;
     }
     if (act(e.key)) {

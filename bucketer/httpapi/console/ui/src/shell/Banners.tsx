@@ -28,8 +28,8 @@ export function Banners() {
       )}
       {other && (
         <Banner tone="warn" action={{ text: 'Load it anew', act: () => location.reload() }}>
-          A node of version {w.version} answers now; this page is of {firstVersion.value}. Load the page anew when all
-          nodes have the new version.
+          A node of {w.version === '' ? 'an older version' : `version ${w.version}`} answers now; this page is of{' '}
+          {firstVersion.value}. Load the page anew when all nodes have the same version.
         </Banner>
       )}
       {clockWrong.value && (

@@ -1,6 +1,6 @@
 // Exchanges an API key for a session: a cookie that no script can read.
 
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { useAction } from '../api/action';
 import type { Problem } from '../api/problem';
 import { logIn } from '../api/session';
@@ -13,9 +13,12 @@ export function LogIn({ why }: { why: Problem | undefined }) {
   const [key, setKey] = useState('');
   const action = useAction();
   const { problem } = action;
+  const card = useRef<HTMLDivElement>(null);
+  // What had the focus is gone with the view.
+  useEffect(() => card.current?.querySelector<HTMLElement>('input:not([hidden])')?.focus(), []);
   return (
     <main class="log-in">
-      <div class="log-in-card">
+      <div class="log-in-card" ref={card}>
         <div class="brand">
           <img src="./icon.svg" alt="" />
           Carillon

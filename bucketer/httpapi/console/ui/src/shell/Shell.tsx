@@ -24,6 +24,11 @@ export function Shell() {
   }, [at.state]);
   return (
     <>
+      {at.state === 'asking' && (
+        <main class="log-in" aria-busy="true">
+          <p class="muted">Asking the node who you are</p>
+        </main>
+      )}
       {at.state === 'out' && <LogIn why={at.why} />}
       {at.state === 'failed' && (
         <main class="log-in">
