@@ -12,8 +12,8 @@ import type { components } from '../api/schema';
 import { filterWords } from '../operations';
 import { go } from '../router';
 import { count, number } from '../words';
+import { ConfirmForm } from './Confirm';
 import { Dialog } from './Dialog';
-import { Field } from './Field';
 import { Refusal } from './Refusal';
 import type { Selection } from './Table';
 import { TimeLabel } from './TimeLabel';
@@ -170,8 +170,8 @@ export function EachDialog(props: { chosen: Chosen; one: string; many: string; o
     <Dialog title={`${action.name} ${count(keys.length, one, many)}`} onClose={() => onClose(progress !== undefined)}>
       <p>{action.about}</p>
       {progress === undefined ? (
-        <Typed
-          what={keys.length >= typedFrom ? number(keys.length) : undefined}
+        <ConfirmForm
+          typed={keys.length >= typedFrom ? number(keys.length) : undefined}
           action={`${action.name} ${count(keys.length, one, many)}`}
           danger={action.danger}
           onYes={() => void begin()}
@@ -201,54 +201,6 @@ export function EachDialog(props: { chosen: Chosen; one: string; many: string; o
         </>
       )}
     </Dialog>
-  );
-}
-
-function Typed(props: {
-  /** What must be typed; undefined: nothing. */
-  what: string | undefined;
-  action: string;
-  danger: boolean | undefined;
-  busy?: boolean;
-  onYes: () => void;
-  onNo: () => void;
-}) {
-  const { what, action, danger, busy = false, onYes, onNo } = props;
-  const [typed, setTyped] = useState('');
-  const plain = (text: string): string => text.replaceAll(/[,\s]/g, '');
-  const ready = what === undefined || plain(typed) === plain(what);
-  return (
-    <form
-      class="stack"
-      onSubmit={(e) => {
-        e.preventDefault();
-        if (ready && !busy) {
-          onYes();
-        }
-      }}
-    >
-      {what !== undefined && (
-        <Field label={`Type ${what} to confirm`}>
-          {(input) => (
-            <input
-              {...input}
-              inputMode="numeric"
-              autocomplete="off"
-              value={typed}
-              onInput={(e) => setTyped(e.currentTarget.value)}
-            />
-          )}
-        </Field>
-      )}
-      <div class="dialog-actions">
-        <button type="button" class="button" onClick={onNo}>
-          Leave it
-        </button>
-        <button type="submit" class={`button ${danger ? 'danger' : 'primary'}`} disabled={!ready || busy}>
-          {action}
-        </button>
-      </div>
-    </form>
   );
 }
 
@@ -332,8 +284,8 @@ export function AllDialog(props: { chosen: Chosen; filter: OperationFilter; one:
       </p>
       <Refusal problem={problem} what="Nothing was begun" />
       {matched?.over && matched.n > 0 ? (
-        <Typed
-          what={number(matched.n)}
+        <ConfirmForm
+          typed={number(matched.n)}
           action={`${action.name} ${count(matched.n, one, many)}`}
           danger={action.danger}
           busy={busy}

@@ -11,9 +11,9 @@ export interface Question {
   children?: ComponentChildren;
   /** The word on the button that does it: "Cancel 1,284 runs". */
   action: string;
-  danger?: boolean;
+  danger?: boolean | undefined;
   /** What must be typed before: the number of things, or a name. */
-  typed?: string;
+  typed?: string | undefined;
 }
 
 interface Asked extends Question {
@@ -43,42 +43,57 @@ export function ConfirmHost() {
 }
 
 function Box({ question }: { question: Asked }) {
-  const [typed, setTyped] = useState('');
-  const plain = (text: string): string => text.replaceAll(',', '').trim();
-  const ready = question.typed === undefined || plain(typed) === plain(question.typed);
   return (
     <Dialog title={question.title} onClose={() => question.answer(false)}>
-      <form
-        onSubmit={(e) => {
-          e.preventDefault();
-          if (ready) {
-            question.answer(true);
-          }
-        }}
-      >
-        {question.children}
-        {question.typed !== undefined && (
-          <Field label={`Type ${question.typed} to confirm`}>
-            {(input) => (
-              <input
-                {...input}
-                autocomplete="off"
-                spellcheck={false}
-                value={typed}
-                onInput={(e) => setTyped(e.currentTarget.value)}
-              />
-            )}
-          </Field>
-        )}
-        <div class="dialog-actions">
-          <button type="button" class="button" onClick={() => question.answer(false)}>
-            Leave it
-          </button>
-          <button type="submit" class={`button ${question.danger ? 'danger' : 'primary'}`} disabled={!ready}>
-            {question.action}
-          </button>
-        </div>
-      </form>
+      <ConfirmForm {...question} onYes={() => question.answer(true)} onNo={() => question.answer(false)} />
     </Dialog>
+  );
+}
+
+export interface ConfirmFormProps extends Omit<Question, 'title'> {
+  busy?: boolean;
+  onYes: () => void;
+  onNo: () => void;
+}
+
+/** The two buttons of a question, and what is typed before the one works. */
+export function ConfirmForm({ children, action, danger, typed, busy = false, onYes, onNo }: ConfirmFormProps) {
+  const [text, setText] = useState('');
+  const plain = (words: string): string => words.replaceAll(/[,\s]/g, '');
+  const ready = !busy && (typed === undefined || plain(text) === plain(typed));
+  return (
+    <form
+      class="stack"
+      onSubmit={(e) => {
+        e.preventDefault();
+        if (ready) {
+          onYes();
+        }
+      }}
+    >
+      {children}
+      {typed !== undefined && (
+        <Field label={`Type ${typed} to confirm`}>
+          {(input) => (
+            <input
+              {...input}
+              inputMode={/^[\d,]+$/.test(typed) ? 'numeric' : undefined}
+              autocomplete="off"
+              spellcheck={false}
+              value={text}
+              onInput={(e) => setText(e.currentTarget.value)}
+            />
+          )}
+        </Field>
+      )}
+      <div class="dialog-actions">
+        <button type="button" class="button" onClick={onNo}>
+          Leave it
+        </button>
+        <button type="submit" class={`button ${danger ? 'danger' : 'primary'}`} disabled={!ready}>
+          {action}
+        </button>
+      </div>
+    </form>
   );
 }

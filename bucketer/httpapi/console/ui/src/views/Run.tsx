@@ -10,6 +10,7 @@ import { may, maySeeAll } from '../api/session';
 import type { Attempt, Job, Run } from '../api/types';
 import { now, serverNow } from '../clock';
 import { memberText } from '../json';
+import { lateFromMs } from '../lateness';
 import { lifeOf, type Stretch } from '../life';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl, Id } from '../parts/CopyCurl';
@@ -163,6 +164,7 @@ function Parts({ run, payload }: Shown) {
   return (
     <>
       <Why run={run} />
+      {(run.lateness_ms ?? 0) > lateFromMs && <StartedLate run={run} />}
       <div class="columns">
         <Panel title="Its life">
           <LifeBar run={run} />
@@ -284,6 +286,18 @@ function Why({ run }: { run: Run }) {
       )}{' '}
       <WaitLink run={run} word={wait.word} />
       <PausedJob run={run} />
+    </Note>
+  );
+}
+
+/** Whether it was late alone, or with others: the first thing to know of why. */
+function StartedLate({ run }: { run: Run }) {
+  const due = Date.parse(run.due_at);
+  const around = { from: new Date(due - 300_000).toISOString(), to: new Date(due + 300_000).toISOString() };
+  return (
+    <Note tone="warn">
+      It started <strong>{spanText(run.lateness_ms ?? 0)} late</strong>.{' '}
+      <a href={href('/runs', { ...around, late: '1s' })}>What else was late about then?</a>
     </Note>
   );
 }
