@@ -5,6 +5,7 @@
 import { computed, signal, type ReadonlySignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { localNow } from '../clock';
+import { waitFor } from './again';
 import { chosenTenant } from './client';
 import { asProblem, isAbort, type Problem } from './problem';
 
@@ -12,9 +13,6 @@ import { asProblem, isAbort, type Problem } from './problem';
 export const fast = 2000;
 export const steady = 5000;
 export const slow = 30_000;
-
-/** The longest time between two tries, in ms: so long after its trouble a node may seem to be in it. */
-const longest = 15_000;
 
 /** Whether the page keeps itself up to date. A person may stop it to read in peace. */
 export const liveOn = signal(true);
@@ -27,11 +25,12 @@ interface Answer<T> {
   at: number | undefined;
   /** Why the last try failed; undefined if it did not. */
   problem: Problem | undefined;
-  loading: boolean;
 }
 
 /** What a question is answered with, and how old that is. */
 export interface Live<T> extends Answer<T> {
+  /** It is asked, and nothing has come yet. */
+  loading: boolean;
   /** Asks at once. */
   refresh: () => void;
 }
@@ -42,7 +41,6 @@ class Question {
     data: undefined,
     at: undefined,
     problem: undefined,
-    loading: false,
   });
   fetcher: Fetcher<unknown> = () => Promise.reject(new Error('nobody asks'));
   /** Who asks: how often, in ms (0: once), and whether they want it held still. */
@@ -62,10 +60,6 @@ class Question {
     return [...this.askers].some((a) => a.hold);
   }
 
-  get failures(): number {
-    return this.#failures;
-  }
-
   /** Asks now, unless it is being asked. */
   ask = (): void => {
     if (this.#flight) {
@@ -74,15 +68,14 @@ class Question {
     this.#stopTimer();
     const flight = new AbortController();
     this.#flight = flight;
-    this.answer.value = { ...this.answer.peek(), loading: true };
     void this.fetcher(flight.signal).then(
-      (data) => this.#landed(flight, { data, at: Date.now(), problem: undefined, loading: false }),
+      (data) => this.#landed(flight, { data, at: Date.now(), problem: undefined }),
       (thrown: unknown) => {
         if (isAbort(thrown) && flight.signal.aborted) {
           return;
         }
         const { data, at } = this.answer.peek();
-        this.#landed(flight, { data, at, problem: asProblem(thrown), loading: false });
+        this.#landed(flight, { data, at, problem: asProblem(thrown) });
       },
     );
   };
@@ -103,23 +96,11 @@ class Question {
     if (this.askers.size === 0 || this.#flight || document.hidden || !liveOn.peek() || this.held) {
       return;
     }
-    const { problem, at } = this.answer.peek();
-    let wait = this.every;
-    if (problem) {
-      if (!problem.passing && problem.status < 500) {
-        // asked again rarely: the person may get the right, or the thing may come to be
-        wait = wait === 0 ? 0 : longest;
-      } else {
-        const base = Math.max(wait, 1000);
-        wait = Math.max(Math.min(base * 2 ** Math.min(this.#failures, 5), longest), problem.retryAfter ?? 0);
-      }
+    const { at, problem } = this.answer.peek();
+    const wait = waitFor({ every: this.every, at, problem, failures: this.#failures }, Date.now());
+    if (wait !== undefined) {
+      this.#timer = setTimeout(this.ask, wait);
     }
-    if (wait === 0) {
-      return;
-    }
-    // A clock that was set back has it neither wait for longer.
-    const since = problem ? 0 : Math.max(0, Date.now() - (at ?? 0));
-    this.#timer = setTimeout(this.ask, Math.max(0, wait - since));
   }
 
   /** Nobody asks any more. */
@@ -127,7 +108,6 @@ class Question {
     this.#stopTimer();
     this.#flight?.abort();
     this.#flight = undefined;
-    this.answer.value = { ...this.answer.peek(), loading: false };
   }
 
   #stopTimer(): void {
@@ -170,7 +150,10 @@ function all(act: (question: Question) => void): void {
   }
 }
 
-document.addEventListener('visibilitychange', () => all((q) => q.schedule()));
+document.addEventListener('visibilitychange', () =>
+  // Who comes back does not wait out the pause of a node that was in trouble.
+  all((q) => (!document.hidden && q.answer.peek().problem ? q.ask() : q.schedule())),
+);
 addEventListener('online', () => all((q) => q.ask()));
 liveOn.subscribe(() => all((q) => q.schedule()));
 
@@ -181,7 +164,7 @@ export interface LiveOptions {
   hold?: boolean;
 }
 
-const nothing: Answer<never> = { data: undefined, at: undefined, problem: undefined, loading: false };
+const nothing: Answer<never> = { data: undefined, at: undefined, problem: undefined };
 
 /**
  * Asks a question, and again every so often. The key names the question: as long as it is the same,
@@ -226,7 +209,8 @@ export function useLive<T>(
   const answer = (question?.answer.value ?? nothing) as Answer<T>;
   const refresh = useRef(() => {});
   refresh.current = () => question?.ask();
-  return { ...answer, refresh: useMemo(() => () => refresh.current(), []) };
+  const loading = question !== undefined && answer.data === undefined && answer.problem === undefined;
+  return { ...answer, loading, refresh: useMemo(() => () => refresh.current(), []) };
 }
 
 /** Asks everything on the page at once: after a change, or when the person wants it. */
