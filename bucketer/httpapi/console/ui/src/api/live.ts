@@ -80,6 +80,13 @@ class Question {
     );
   };
 
+  /** Asks now, though it is being asked: what comes then may be older than a change. */
+  askAnew(): void {
+    this.#flight?.abort();
+    this.#flight = undefined;
+    this.ask();
+  }
+
   #landed(flight: AbortController, answer: Answer<unknown>): void {
     if (this.#flight !== flight) {
       return;
@@ -215,7 +222,7 @@ export function useLive<T>(
 
 /** Asks everything on the page at once: after a change, or when the person wants it. */
 export function refreshAll(): void {
-  all((q) => q.ask());
+  all((q) => q.askAnew());
 }
 
 /** Forgets every answer: another person may come. */

@@ -1,12 +1,15 @@
 // The frame: navigation, what holds for all views, and the view.
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useErrorBoundary, useRef, useState } from 'preact/hooks';
 import { forgetAll } from '../api/live';
+import { Problem } from '../api/problem';
 import { askWho, session } from '../api/session';
 import { ConfirmHost } from '../parts/Confirm';
 import { KeyHelp } from '../parts/KeyHelp';
 import { Refusal } from '../parts/Refusal';
 import { Toasts } from '../parts/Toasts';
+import { View } from '../parts/View';
 import { place } from '../router';
 import { routeOf } from '../routes';
 import { Banners } from './Banners';
@@ -86,10 +89,36 @@ function Frame() {
           <Banners />
         </header>
         <main id="main" tabIndex={-1} ref={main}>
-          <Shown key={path} params={params} />
+          <Guarded key={path}>
+            <Shown params={params} />
+          </Guarded>
         </main>
       </div>
       <KeyHelp />
     </div>
+  );
+}
+
+/** How long until a view that could not be drawn is tried again, in ms. */
+const tryAgainAfter = 10_000;
+
+/** A view that cannot be drawn, say because a node of another version answers otherwise, takes nothing else with it. */
+function Guarded({ children }: { children: ComponentChildren }) {
+  const [thrown, again] = useErrorBoundary((error: unknown) => console.error(error)) as [unknown, () => void];
+  useEffect(() => {
+    const timer = thrown === undefined ? undefined : setTimeout(again, tryAgainAfter);
+    return () => clearTimeout(timer);
+  }, [thrown]);
+  return thrown === undefined ? (
+    <>{children}</>
+  ) : (
+    <View title="This view cannot be drawn">
+      <Refusal problem={new Problem(0, 'page', 'Something went wrong in this page', String(thrown))}>
+        <p>What the node answered may be of another version than this page. The page tries again by itself.</p>
+        <button type="button" class="button small" onClick={() => location.reload()}>
+          Load it anew
+        </button>
+      </Refusal>
+    </View>
   );
 }
