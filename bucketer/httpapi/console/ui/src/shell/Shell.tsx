@@ -69,6 +69,7 @@ function Frame() {
     scrollTo(0, 0);
     (main.current?.querySelector<HTMLElement>('h1') ?? main.current)?.focus({ preventScroll: true });
   }, [path]);
+  useEffect(() => (menu ? whileOpen(() => setMenu(false)) : undefined), [menu]);
   const Shown = route.view;
   return (
     <div class="shell">
@@ -97,6 +98,28 @@ function Frame() {
       <KeyHelp />
     </div>
   );
+}
+
+/** What holds while the menu of a narrow page is open: the focus is in it, and Esc or a touch beside it closes it. */
+function whileOpen(close: () => void): () => void {
+  document.querySelector<HTMLElement>('#views a')?.focus();
+  const onKey = (e: KeyboardEvent): void => {
+    if (e.key === 'Escape') {
+      close();
+      document.querySelector<HTMLElement>('[aria-controls="views"]')?.focus();
+    }
+  };
+  const onPointer = (e: PointerEvent): void => {
+    if (!(e.target instanceof Element && e.target.closest('#views, [aria-controls="views"]'))) {
+      close();
+    }
+  };
+  addEventListener('keydown', onKey);
+  addEventListener('pointerdown', onPointer);
+  return () => {
+    removeEventListener('keydown', onKey);
+    removeEventListener('pointerdown', onPointer);
+  };
 }
 
 /** How long until a view that could not be drawn is tried again, in ms. */
