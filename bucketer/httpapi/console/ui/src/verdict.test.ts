@@ -95,6 +95,15 @@ describe('verdictOf', () => {
     expect(v.detail).toBe('What is shown is 45 s old: nobody has answered since.');
   });
 
+  it('says whose counts are missing, unless the cluster says more of it', () => {
+    const seen = { minutes: [minute(0)], missing: ['node-2'], now };
+    expect(verdictOf({ ...seen, cluster: well }).reasons.map((r) => r.text)).toEqual([
+      'node-2 did not tell what started there in this minute: more may be late than is known.',
+    ]);
+    const away = { ...well, members: [{ name: 'node-2', ready: false, checks: [{ name: 'answer', ok: false }] }] };
+    expect(verdictOf({ ...seen, cluster: away }).reasons.map((r) => r.text)).toEqual(['The node node-2 does not answer.']);
+  });
+
   it('sees that all waits', () => {
     const v = verdictOf({ minutes: [minute(0, { due: 100 }, [])], cluster: well, now });
     expect([v.tone, v.headline]).toEqual(['warn', 'Something is wrong, and nothing runs']);

@@ -51,6 +51,8 @@ export interface SeenCluster {
 export interface Seen {
   /** The latest minutes, the one under way too. Undefined: nothing is known. */
   minutes: readonly MinuteCounts[] | undefined;
+  /** Nodes that did not tell of the minute under way. */
+  missing?: readonly string[];
   cluster?: SeenCluster | undefined;
   /** The server's time when the minutes were told, in ms. */
   now: number;
@@ -140,7 +142,7 @@ export function rateNow(minutes: readonly MinuteCounts[], now: number): number |
 /** Runs that were missed of late: they were due long before they were given up. */
 export const missedLately: Query = { last: '6h', state: 'missed' };
 
-export function verdictOf({ minutes, cluster, now, old }: Seen): Verdict {
+export function verdictOf({ minutes, missing = [], cluster, now, old }: Seen): Verdict {
   if (minutes && old !== undefined) {
     return {
       tone: 'bad',
@@ -189,6 +191,14 @@ export function verdictOf({ minutes, cluster, now, old }: Seen): Verdict {
       tone: 'warn',
       text: `${number(s.failed)} of ${count(tried, 'attempt')} failed (${percent(s.failed, tried)}). That is no lateness: the targets answer so.`,
       link: { path: '/runs', query: { last: '15m', state: ['failed', 'retrying'] }, words: 'Show the runs' },
+    });
+  }
+  // Of a node that is away the cluster tells more.
+  const silent = missing.filter((name) => !cluster?.members?.some((m) => m.name === name && m.ready === false));
+  if (silent.length > 0) {
+    counts.push({
+      tone: 'warn',
+      text: `${silent.join(', ')} did not tell what started there in this minute: more may be late than is known.`,
     });
   }
   const all = [...counts, ...reasons].sort((a, b) => Number(a.tone === 'warn') - Number(b.tone === 'warn'));

@@ -4,7 +4,7 @@
 import { useMemo } from 'preact/hooks';
 import { serverNow } from '../clock';
 import { answer, api, chosenTenant } from './client';
-import type { MinuteCounts } from './coming';
+import type { MinuteCounts, MinuteList } from './coming';
 import { fast, slow, useLive, type Live } from './live';
 import { maySeeAll } from './session';
 
@@ -23,20 +23,29 @@ export function scopeQuery(): { scope?: 'tenant' } {
   return maySeeAll() && chosenTenant.value !== '' ? { scope: 'tenant' } : {};
 }
 
-async function minutesOf(span: number, signal: AbortSignal): Promise<MinuteCounts[]> {
+async function minutesOf(span: number, signal: AbortSignal): Promise<MinuteList> {
   const to = Math.floor(serverNow() / minute) * minute + minute;
   const query = { from: new Date(to - span * minute).toISOString(), to: new Date(to).toISOString(), ...scopeQuery() };
-  return (await answer(api.GET('/v1/stats', { params: { query }, signal }))).items;
+  return answer(api.GET('/v1/stats', { params: { query }, signal }));
+}
+
+export interface Minutes extends Live<MinuteCounts[]> {
+  /** Nodes that did not tell what they counted in the minute under way. */
+  missing: readonly string[];
 }
 
 /** The counts of the last so many minutes (at most 1440), with the one under way. */
-export function useMinutes(span: number): Live<MinuteCounts[]> {
+export function useMinutes(span: number): Minutes {
   const tail = useLive('minutes now', (signal) => minutesOf(tailMinutes, signal), { every: fast });
   const past = useLive(`minutes ${span}`, (signal) => minutesOf(span, signal), { every: slow });
-  const data = useMemo(() => (past.data ? joined(past.data, tail.data ?? []) : undefined), [past.data, tail.data]);
+  const data = useMemo(
+    () => (past.data ? joined(past.data.items, tail.data?.items ?? []) : undefined),
+    [past.data, tail.data],
+  );
   // The tail tells how fresh it all is, once it is there.
   const { at, problem } = tail.at === undefined ? past : tail;
-  return { data, at, problem: past.problem ?? problem, loading: past.loading, refresh: past.refresh };
+  const missing = tail.data?.missing_nodes ?? [];
+  return { data, at, problem: past.problem ?? problem, loading: past.loading, refresh: past.refresh, missing };
 }
 
 /** Minutes of two answers, the later of which is right where both tell. */

@@ -6,7 +6,9 @@ import { lateFromMs } from '../lateness';
 import { hasEnded, saidOf, tookMs } from '../runs';
 import { spanText } from '../time';
 
-const nothing = <span class="muted">–</span>;
+function Nothing() {
+  return <span class="muted">–</span>;
+}
 
 export function LateBy({ run }: { run: Run }) {
   if (run.lateness_ms !== undefined) {
@@ -16,14 +18,14 @@ export function LateBy({ run }: { run: Run }) {
   return run.state === 'pending' && waited > lateFromMs ? (
     <span class="toned tone-warn">{spanText(waited)} so far</span>
   ) : (
-    nothing
+    <Nothing />
   );
 }
 
 export function Took({ run }: { run: Run }) {
   const ms = tookMs(run, serverNow());
   if (ms === undefined) {
-    return nothing;
+    return <Nothing />;
   }
   return hasEnded(run) ? <>{spanText(ms)}</> : <span class="muted">{spanText(ms)} so far</span>;
 }

@@ -64,6 +64,7 @@ export function Overview(_props: ViewParams) {
   const old = counts.at !== undefined && liveOn.value && isStale(counts.at, fast, localNow.value);
   const verdict = verdictOf({
     minutes: counts.data,
+    missing: counts.missing,
     cluster: cluster.data,
     now: at,
     old: old ? localNow.value - (counts.at ?? 0) : undefined,
