@@ -167,7 +167,7 @@ export function verdictOf({ minutes, missing = [], cluster, now, old }: Seen): V
   if (s.missed > 0) {
     counts.push({
       tone: 'bad',
-      text: `${count(s.missed, 'run was', 'runs were')} missed in the last ${recentMinutes} minutes: they were so late that their jobs gave them up.`,
+      text: `${count(s.missed, 'run was', 'runs were')} missed in the last ${recentMinutes} minutes: too late by ${s.missed === 1 ? 'its' : 'their'} own policy.`,
       link: { path: '/runs', query: missedLately, words: 'Show them' },
     });
   }

@@ -1,7 +1,7 @@
 // The frame: navigation, what holds for all views, and the view.
 
 import type { ComponentChildren } from 'preact';
-import { useEffect, useErrorBoundary, useRef, useState } from 'preact/hooks';
+import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { forgetAll } from '../api/live';
 import { Problem } from '../api/problem';
 import { askWho, session } from '../api/session';
@@ -59,7 +59,7 @@ function Frame() {
   const { path } = place.value;
   const { route, params } = routeOf(path);
   const first = useRef(true);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (first.current) {
       first.current = false;
       return;

@@ -199,10 +199,8 @@ function NowAndNext({ job }: { job: Job }) {
           <JobFacts job={job} />
         </Panel>
       </div>
-      <div class="columns">
-        <Latest job={job} />
-        {canRepeat(job) && <WhyNot job={job} />}
-      </div>
+      <Latest job={job} />
+      {canRepeat(job) && <WhyNot job={job} />}
     </>
   );
 }

@@ -560,7 +560,12 @@ function TopTable({ kind }: { kind: (typeof topKinds)[number] }) {
               rows={rows}
               rowKey={(item) => `${item.tenant ?? ''}/${item.name}`}
               rowHref={(item) => nameHref(kind.by, item)}
-              empty={<p class="muted">Nothing failed, was missed, or was late.</p>}
+              empty={
+                <p class="muted">
+                  Nothing failed, was missed, or was late.
+                  {kind.by === 'job' && ' One-off jobs are counted by their task and their host.'}
+                </p>
+              }
             />
             {list.others && (list.others.failed > 0 || list.others.missed > 0) && (
               <p class="muted small-text">
@@ -628,8 +633,10 @@ function Herds({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
     >
       <Answered live={upcoming} what="what is due in the coming hour">
         {(coming) => {
-          const sum = coming.items.reduce((n, m) => n + (m.runs ?? 0), 0);
-          const rows = coming.items
+          // Of the minute under way much has been started.
+          const items = coming.items.filter((m) => Date.parse(m.minute) > serverNow());
+          const sum = items.reduce((n, m) => n + (m.runs ?? 0), 0);
+          const rows = items
             .map((m) => ({ minute: m.minute, runs: m.runs ?? 0 }))
             .filter((m) => m.runs > 0)
             .sort((a, b) => b.runs - a.runs)
@@ -650,7 +657,7 @@ function Herds({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
             <>
               <p>
                 ≈ {number(sum)} runs are due
-                {coming.items.some((m) => m.runs === undefined) && ' at least, some minutes are not counted yet'}
+                {items.some((m) => m.runs === undefined) && ' at least, some minutes are not counted yet'}
                 {coming.as_of !== undefined && (
                   <>
                     , as of <TimeLabel at={coming.as_of} />

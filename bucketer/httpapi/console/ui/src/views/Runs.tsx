@@ -300,7 +300,7 @@ function columnsOf(): Column<Run>[] {
     { head: 'Took', kind: 'number', cell: (run) => <Took run={run} /> },
     { head: 'Attempts', kind: 'number', cell: (run) => run.attempts?.length || <span class="muted">0</span> },
     { head: 'Task', minor: true, cell: (run) => run.task ?? <span class="muted">–</span> },
-    { head: 'What is known', minor: true, cell: (run) => <Said run={run} /> },
+    { head: 'What is known', cell: (run) => <Said run={run} /> },
   ];
 }
 
