@@ -30,6 +30,8 @@ func (g *Graph) kind(i int) (kind, what string) {
 		return "http", ""
 	case s.NATS != nil:
 		return "nats", s.NATS.Subject
+	case s.Lambda != nil:
+		return "lambda", s.Lambda.Function
 	default:
 		return "script", s.Script.Command
 	}
@@ -57,7 +59,7 @@ type Drawing struct {
 // DrawnNode is a step of a drawing.
 type DrawnNode struct {
 	Name    string `json:"name"`
-	Kind    string `json:"kind"` // task, http, nats, script, wait or workflow
+	Kind    string `json:"kind"` // task, http, nats, script, lambda, wait or workflow
 	What    string `json:"what,omitempty"`
 	When    When   `json:"when,omitempty"` // of a step with others before it
 	If      string `json:"if,omitempty"`

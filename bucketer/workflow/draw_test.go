@@ -160,7 +160,7 @@ func TestStatesAreEscaped(t *testing.T) {
 
 // TestDrawingsTellNoSecrets: a URL, headers and arguments may hold them.
 func TestDrawingsTellNoSecrets(t *testing.T) {
-	g := mustCompile(t, `{"steps":[{"name":"a","http":{"url":"https://x.test/?key=secret","headers":{"x":"secret"}},"payload":"secret"},{"name":"b","script":{"command":"c","args":["secret"]}},{"name":"w","wait":{"for":"1h"}},{"name":"u","wait":{"until":"2026-11-21T09:30:00Z"}},{"name":"n","nats":{"subject":"s.x"}},{"name":"f","workflow":"child"}]}`)
+	g := mustCompile(t, `{"steps":[{"name":"a","http":{"url":"https://x.test/?key=secret","headers":{"x":"secret"}},"payload":"secret"},{"name":"b","script":{"command":"c","args":["secret"]}},{"name":"w","wait":{"for":"1h"}},{"name":"u","wait":{"until":"2026-11-21T09:30:00Z"}},{"name":"n","nats":{"subject":"s.x"}},{"name":"f","workflow":"child"},{"name":"l","lambda":{"function":"fn-x","region":"eu-central-1","credentials":"secret"}}]}`)
 	text, err := g.JSON(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestDrawingsTellNoSecrets(t *testing.T) {
 		if strings.Contains(got, "secret") {
 			t.Errorf("%s = %s", name, got)
 		}
-		for _, what := range []string{"1h0m0s", "until 2026", "s.x", "child"} {
+		for _, what := range []string{"1h0m0s", "until 2026", "s.x", "child", "fn-x"} {
 			if !strings.Contains(got, what) {
 				t.Errorf("%s does not say %q: %s", name, what, got)
 			}
