@@ -121,6 +121,7 @@ describe('a workflow that is asked for', () => {
       name: 'etl',
       schedule: { cron: '0 2 * * *', timezone: 'Europe/Berlin', gap: 'run', overlap_hour: 'first' },
       misfire: { policy: 'run_latest' },
+      concurrency: { limit: 3, on_limit: 'queue' },
       deadline: '3h0m0s',
       priority: 'normal',
       state: 'active',
@@ -136,16 +137,19 @@ describe('a workflow that is asked for', () => {
           guarantee: 'at_least_once',
         },
         { name: 'b', after: ['a'], when: 'all_succeeded', task: 'x', for_each: { items: [] } },
+        { name: 'c', after: ['b'], when: 'all_done', workflow: 'child' },
       ],
     };
     expect(JSON.parse(toJson(requestOf(partOf(answered))))).toEqual({
       name: 'etl',
       schedule: { cron: '0 2 * * *', timezone: 'Europe/Berlin' },
       deadline: '3h0m0s',
+      concurrency: { limit: 3 },
       payload: {},
       steps: [
         { name: 'a', http: { url: 'https://x.test/' } },
         { name: 'b', after: ['a'], task: 'x', for_each: { items: [] } },
+        { name: 'c', after: ['b'], when: 'all_done', workflow: 'child' },
       ],
     });
   });

@@ -158,3 +158,25 @@ export function bytes(n: number): string {
   }
   return `${n} B`;
 }
+
+const misfires: Record<string, string> = {
+  run_all: 'all late runs are made up for',
+  run_latest: 'of late runs only the latest is made up for',
+  skip: 'late runs are given up',
+};
+
+/** What becomes of late runs: "late runs are given up, up to 1 h". */
+export function misfireWords({ policy, deadline }: { policy: string; deadline?: string | undefined }): string {
+  return `${misfires[policy] ?? policy}${deadline ? `, up to ${durationText(deadline)}` : ''}`;
+}
+
+const onLimits: Record<string, string> = {
+  queue: 'further runs wait',
+  skip: 'further runs are skipped',
+  cancel_oldest: 'the oldest is cancelled',
+};
+
+/** How many runs may be under way: "at most 3 runs; further runs wait". */
+export function limitWords({ limit, on_limit: then = 'queue' }: { limit: number; on_limit?: string | undefined }): string {
+  return `at most ${count(limit, 'run')}; ${onLimits[then] ?? then}`;
+}

@@ -12,6 +12,7 @@ const asked = [
   'end',
   'max_runs',
   'jitter',
+  'concurrency',
   'misfire',
   'priority',
   'deadline',
@@ -46,6 +47,7 @@ const usual: Record<string, Record<string, string>> = {
   workflow: { priority: '"normal"', deadline: '"168h0m0s"' },
   schedule: { gap: '"run"', overlap_hour: '"first"' },
   misfire: { policy: '"run_latest"' },
+  concurrency: { on_limit: '"queue"' },
   step: { when: '"all_succeeded"', timeout: '"30s"', guarantee: '"at_least_once"' },
   http: { method: '"POST"', body: '"payload"' },
   retry: { max_attempts: '5', initial: '"1s"', factor: '2', max: '"10m0s"', jitter: '"full"' },
@@ -59,17 +61,14 @@ function chosen(part: Part, names: readonly string[], kind: string): MapPart {
     if (!value) {
       continue;
     }
-    const plain = usual[name] ? chosen(value, keysOf(value), name) : value;
+    // A step's workflow is a name, and not one of those whose fields are chosen from.
+    const plain = usual[name] && value.kind === 'map' ? chosen(value, value.entries.map((e) => e.key), name) : value;
     const json = toJson(plain);
     if (name === 'payload' || (!['""', '{}', '[]', 'null'].includes(json) && usual[kind]?.[name] !== json)) {
       entries.push({ key: name, value: plain, start: 0, end: 0 });
     }
   }
   return { kind: 'map', entries, start: 0, end: 0 };
-}
-
-function keysOf(part: Part): string[] {
-  return part.kind === 'map' ? part.entries.map((e) => e.key) : [];
 }
 
 /** A workflow as the API answers it, as one would ask for it. What only repeats a default is left out. */

@@ -20,6 +20,16 @@ export type AuditEntry = Schemas['AuditEntry'];
 export type Member = Schemas['Member'];
 export type Cluster = Schemas['Cluster'];
 export type Shard = Schemas['Shard'];
+export type APIKey = Schemas['APIKey'];
+export type NewAPIKey = Schemas['NewAPIKey'];
+export type Secret = Schemas['Secret'];
+export type SigningKey = Schemas['SigningKey'];
+export type NewSigningKey = Schemas['NewSigningKey'];
+export type Tenant = Schemas['Tenant'];
+export type Event = Schemas['Event'];
+export type Target = Schemas['TargetOfTenant'];
+export type Drawing = Schemas['Drawing'];
+export type TaskRequest = Schemas['TaskRequest'];
 
 /** A page of a list. */
 export interface Page<T> {

@@ -3,7 +3,7 @@
 import { useState } from 'preact/hooks';
 import { useAction } from '../api/action';
 import { answer, api } from '../api/client';
-import type { Tenant } from '../api/nouns';
+import type { Tenant } from '../api/types';
 import { quotaKinds, readQuotas, type QuotasLike } from '../quotas';
 import { TextField } from './Field';
 import { Refusal } from './Refusal';

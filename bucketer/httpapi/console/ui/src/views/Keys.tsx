@@ -6,7 +6,7 @@ import { answer, api } from '../api/client';
 import { slow } from '../api/live';
 import { usePages } from '../api/pages';
 import { may, who } from '../api/session';
-import type { APIKey, NewAPIKey } from '../api/nouns';
+import type { APIKey, NewAPIKey } from '../api/types';
 import { now } from '../clock';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl } from '../parts/CopyCurl';

@@ -6,7 +6,7 @@ import { answer, api } from '../api/client';
 import { slow } from '../api/live';
 import { usePages } from '../api/pages';
 import { may } from '../api/session';
-import type { Secret } from '../api/nouns';
+import type { Secret } from '../api/types';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl } from '../parts/CopyCurl';
 import { Dialog } from '../parts/Dialog';

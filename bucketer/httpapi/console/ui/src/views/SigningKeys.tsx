@@ -5,7 +5,7 @@ import { useAction } from '../api/action';
 import { answer, api } from '../api/client';
 import { slow, useLive } from '../api/live';
 import { may } from '../api/session';
-import type { NewSigningKey, SigningKey } from '../api/nouns';
+import type { NewSigningKey, SigningKey } from '../api/types';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl } from '../parts/CopyCurl';
 import { Dialog } from '../parts/Dialog';

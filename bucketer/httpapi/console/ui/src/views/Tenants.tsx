@@ -6,7 +6,7 @@ import type { TopList } from '../api/coming';
 import { slow, steady, useLive } from '../api/live';
 import { usePages } from '../api/pages';
 import { may, maySeeAll } from '../api/session';
-import type { Tenant } from '../api/nouns';
+import type { Tenant } from '../api/types';
 import { serverNow } from '../clock';
 import { CopyCurl } from '../parts/CopyCurl';
 import { Empty } from '../parts/Empty';

@@ -6,8 +6,7 @@ import { answer, api, ask, newKey } from '../api/client';
 import { steady, useLive } from '../api/live';
 import { gather, usePages, type PageLike } from '../api/pages';
 import { may } from '../api/session';
-import type { Drawing } from '../api/nouns';
-import type { NextRun, Run, Workflow } from '../api/types';
+import type { Drawing, NextRun, Run, Workflow } from '../api/types';
 import { serverNow } from '../clock';
 import { partOf } from '../document';
 import { Changes } from '../parts/Changes';
@@ -36,7 +35,7 @@ import type { ViewParams } from '../routes';
 import { hasEnded, lastAttempt, tookMs } from '../runs';
 import { foundIn, shapesOfGraph, whenWords, workWords, type StepShape } from '../steps';
 import { durationText, spanText } from '../time';
-import { count, scheduleWords } from '../words';
+import { count, limitWords, misfireWords, scheduleWords } from '../words';
 import { writeYaml } from '../yaml';
 import { requestOf } from '../workflows';
 
@@ -298,12 +297,6 @@ function StepTable({ shapes }: { shapes: readonly StepShape[] }) {
   );
 }
 
-const misfires: Record<string, string> = {
-  run_all: 'all late runs are made up for',
-  run_latest: 'of late runs only the latest is made up for',
-  skip: 'late runs are given up',
-};
-
 function Facted({ workflow: w }: { workflow: Workflow }) {
   const zone = w.schedule?.timezone;
   return (
@@ -318,7 +311,8 @@ function Facted({ workflow: w }: { workflow: Workflow }) {
           ['Ends', w.end && <TimeLabel at={w.end} zone={zone} relative />],
           ['Runs at most', w.max_runs ? count(w.max_runs, 'time') : undefined],
           ['Spread over', w.jitter ? durationText(w.jitter) : undefined],
-          ['If late', misfires[w.misfire.policy] ?? w.misfire.policy],
+          ['If late', misfireWords(w.misfire)],
+          ['At once', w.concurrency && limitWords(w.concurrency)],
           ['A run may take', durationText(w.deadline)],
           ['Priority', w.priority],
           ['Labels', Object.keys(w.labels ?? {}).length > 0 && <Labels labels={w.labels} hrefOf={(label) => href('/workflows', { label })} />],
