@@ -135,6 +135,16 @@ export function lineAt(text: string, offset: number): number {
   return line;
 }
 
+/** What is wrong with a text that is to be JSON; undefined if nothing is. It may be empty. */
+export function jsonFault(text: string): string | undefined {
+  try {
+    JSON.parse(text.trim() === '' ? 'null' : text);
+    return undefined;
+  } catch (thrown) {
+    return `It is no JSON (${thrown instanceof Error ? thrown.message : String(thrown)})`;
+  }
+}
+
 /** What a text cannot be read for, and where. */
 export class Unreadable extends Error {
   override readonly name = 'Unreadable';

@@ -1,16 +1,21 @@
 import { describe, expect, it } from 'vitest';
+import type { Run } from './api/types';
 import { partOf, toJson } from './document';
 import {
+  beforeWords,
   bodyFor,
   eventOf,
   foundIn,
   itemsDone,
+  openBefore,
   reasonWords,
   shapesOfGraph,
   shapesOfRun,
   shapesOfText,
   statesOf,
   stateTogether,
+  untilOf,
+  waitsOf,
   workWords,
 } from './steps';
 import { requestOf } from './workflows';
@@ -85,6 +90,51 @@ describe('steps', () => {
     expect(itemsDone(undefined)).toEqual({ done: 0, failed: 0, total: 0 });
     expect(reasonWords({ name: 'a', state: 'pending', reason: 'it waits for steps before it' })).toBe('It waits for steps before it.');
     expect(reasonWords({ name: 'a', state: 'skipped', reason: 'by hand' })).toBe('It was skipped by hand.');
+  });
+
+  it('wait for those before them that have not ended', () => {
+    const steps = new Map(
+      [
+        { name: 'a', state: 'succeeded' },
+        { name: 'b', state: 'running' },
+        { name: 'c', state: 'waiting' },
+        { name: 'd', state: 'pending', after: ['a', 'b', 'gone', 'c'] },
+        { name: 'e', state: 'running', after: ['b'] },
+      ].map((s) => [s.name, s]),
+    );
+    const before = openBefore({ name: 'd', state: 'pending', after: ['a', 'b', 'gone', 'c'] }, steps);
+    expect(before.map((s) => s.name)).toEqual(['b', 'c']);
+    expect(beforeWords(before)).toBe('It waits for b (running), c (waiting).');
+    expect(beforeWords(before, 1)).toBe('It waits for b (running) and 1 more.');
+    expect(openBefore({ name: 'e', state: 'running', after: ['b'] }, steps)).toEqual([]);
+  });
+
+  it('wait for a time', () => {
+    expect(untilOf({ reason: 'it waits until 2026-11-26T10:00:00Z' })).toBe('2026-11-26T10:00:00Z');
+    expect(untilOf({ reason: 'it waits for the event until' })).toBeUndefined();
+    expect(untilOf({})).toBeUndefined();
+  });
+
+  it('wait for what their runs wait for', () => {
+    const now = Date.parse('2026-11-26T10:00:00Z');
+    const run = (step: string, more: Partial<Run>): Run =>
+      ({ step, state: 'pending', due_at: '2026-11-26T09:59:59Z', attempts: [], ...more }) as Run;
+    const rate = { since: '2026-11-26T09:59:59Z', reason: 'rate: the rate of its task is used up until then' };
+    const waits = waitsOf(
+      [
+        run('a', { waiting: rate, deferred_until: '2026-11-26T10:05:00Z' }),
+        run('b', { item: 0, waiting: rate }),
+        run('b', { item: 1, waiting: rate }),
+        run('b', { item: 2, state: 'retrying', next_attempt_at: '2026-11-26T10:01:00Z', attempts: [{ number: 1 }] }),
+        run('on its way', {}),
+        run('asks for an event', { state: 'waiting', waiting: { since: '', reason: 'event: it waits for approved' } }),
+      ],
+      now,
+    );
+    expect([...waits]).toEqual([
+      ['a', { text: 'The rate of its task is used up.', until: '2026-11-26T10:05:00Z' }],
+      ['b', { text: '2 items: The rate of its task is used up. 1 item: Attempt 1 failed. It is tried again after a pause.' }],
+    ]);
   });
 
   it('are found by a text', () => {

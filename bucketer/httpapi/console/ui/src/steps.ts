@@ -1,6 +1,9 @@
 // The steps of a workflow, as they are drawn and told of. Pure.
 
+import type { Run } from './api/types';
 import { itemsOf, memberOf, textOf, type Part } from './document';
+import { whyItWaits } from './runs';
+import { count, number } from './words';
 
 /** A step, as far as a drawing goes. */
 export interface StepShape {
@@ -236,13 +239,75 @@ export function stateTogether(states: Iterable<string>): string {
   return stateOrder.find((state) => all.has(state)) ?? 'pending';
 }
 
-/** Why a step stands as it does, in words; "" if there is nothing to say. */
-export function reasonWords(s: StepRun): string {
+/** Why a step stands as it does, as the API says it, in words; "" if there is nothing to say. */
+export function reasonWords(s: Pick<StepRun, 'reason'>): string {
   if (s.reason === 'by hand') {
     return 'It was skipped by hand.';
   }
   const reason = s.reason ?? '';
   return reason === '' ? '' : reason.charAt(0).toUpperCase() + reason.slice(1) + (/[.!?]$/.test(reason) ? '' : '.');
+}
+
+/** The time that a step waits for; undefined if it waits for none. */
+export function untilOf(s: Pick<StepRun, 'reason'>): string | undefined {
+  return /^it waits until (\d\S+)$/.exec(s.reason ?? '')?.[1];
+}
+
+const openStates = ['pending', 'running', 'waiting', 'retrying'];
+
+/** Whether a step has not ended. */
+export function isOpen(s: Pick<StepRun, 'state'>): boolean {
+  return openStates.includes(s.state);
+}
+
+/** The steps that a step waits for: it has not started, and they have not ended. */
+export function openBefore(s: StepRun, steps: ReadonlyMap<string, StepRun>): StepRun[] {
+  if (s.state !== 'pending') {
+    return [];
+  }
+  return (s.after ?? []).flatMap((name) => {
+    const before = steps.get(name);
+    return before && isOpen(before) ? [before] : [];
+  });
+}
+
+/** "It waits for a (running), b (pending) and 3 more.", of those of openBefore. */
+export function beforeWords(before: readonly StepRun[], most = 2): string {
+  const told = before.slice(0, most).map((s) => `${s.name} (${s.state})`);
+  const more = before.length - told.length;
+  return `It waits for ${told.join(', ')}${more > 0 ? ` and ${number(more)} more` : ''}.`;
+}
+
+/** Why the run of a step does not start, or does not go on. */
+export interface StepWait {
+  text: string;
+  /** When it is tried, as far as one time is known for all of the step. */
+  until?: string | undefined;
+}
+
+/**
+ * What the runs of steps wait for, by the step: the rate of a task, a limit, a target that is left
+ * alone, the pause before the next attempt. A step with items may wait for several things.
+ */
+export function waitsOf(runs: readonly Run[], now: number): Map<string, StepWait> {
+  const found = new Map<string, { texts: Map<string, number>; hasItems: boolean; until: string | undefined }>();
+  for (const run of runs) {
+    const wait = run.state === 'pending' || run.state === 'retrying' ? whyItWaits(run, now) : undefined;
+    if (!wait || wait.word === 'due' || run.step === undefined) {
+      continue; // it is on its way
+    }
+    const of = found.get(run.step) ?? { texts: new Map<string, number>(), hasItems: run.item !== undefined, until: wait.until };
+    of.texts.set(wait.text, (of.texts.get(wait.text) ?? 0) + 1);
+    found.set(run.step, of);
+  }
+  return new Map(
+    [...found].map(([step, { texts, hasItems, until }]) => [
+      step,
+      hasItems
+        ? { text: [...texts].map(([text, n]) => `${count(n, 'item')}: ${text}`).join(' ') }
+        : { text: [...texts.keys()].join(' '), until },
+    ]),
+  );
 }
 
 /** How far the items of a step have come. */

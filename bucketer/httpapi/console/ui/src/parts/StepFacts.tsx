@@ -1,6 +1,6 @@
 // What a step of a workflow does, and when.
 
-import { changed, formatPlace } from '../place';
+import { changed, formatPlace, type Query } from '../place';
 import { place } from '../router';
 import { whenWords, workWords, type StepShape } from '../steps';
 import { Facts } from './Facts';
@@ -19,7 +19,12 @@ export function ShapeFacts({ shape }: { shape: StepShape }) {
   );
 }
 
+/** The address of this view with another step, or other steps, chosen. */
+export function stepsHref(changes: Query): string {
+  return formatPlace(place.value.path, changed(place.value.query, changes));
+}
+
 /** The address of this view with a step chosen. */
 export function stepHref(step: string): string {
-  return formatPlace(place.value.path, changed(place.value.query, { step }));
+  return stepsHref({ step });
 }

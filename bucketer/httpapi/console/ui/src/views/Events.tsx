@@ -3,11 +3,13 @@
 import { useMemo, useState } from 'preact/hooks';
 import { useAction } from '../api/action';
 import { ask, newKey } from '../api/client';
+import { publishEvent } from '../api/events';
 import { slow, steady, useLive } from '../api/live';
 import { gather, type PageLike } from '../api/pages';
 import { may } from '../api/session';
 import type { Event, Job, Page, Run, Workflow } from '../api/types';
 import { serverNow } from '../clock';
+import { jsonFault } from '../document';
 import { CopyCurl, Id } from '../parts/CopyCurl';
 import { Empty } from '../parts/Empty';
 import { AreaField, TextField } from '../parts/Field';
@@ -250,27 +252,17 @@ function Listening({ listening }: { listening: readonly Listener[] }) {
 function Publish({ listening }: { listening: readonly Listener[] }) {
   const [name, setName] = useState('');
   const [text, setText] = useState('{}');
-  const [fault, setFault] = useState<string | undefined>(undefined);
   const [key, setKey] = useState(newKey);
   const [published, setPublished] = useState('');
   const action = useAction();
   const hears = listening.filter((l) => l.event === name.trim());
+  const fault = jsonFault(text);
   const publish = async (): Promise<void> => {
-    const body = text.trim() === '' ? 'null' : text;
-    try {
-      JSON.parse(body);
-    } catch (thrown) {
-      setFault(`It is no JSON (${thrown instanceof Error ? thrown.message : String(thrown)})`);
+    if (fault !== undefined) {
       return;
     }
-    setFault(undefined);
     const done = await action.run(
-      () =>
-        ask<{ id: string }>(pathTo('/v1/events/:name', { name: name.trim() }), {
-          method: 'POST',
-          headers: { 'Idempotency-Key': key, 'Content-Type': 'application/json' },
-          content: body,
-        }),
+      () => publishEvent(name.trim(), text, key),
       `The event ${name.trim()} is published.`,
     );
     if (done) {
@@ -326,7 +318,7 @@ function Publish({ listening }: { listening: readonly Listener[] }) {
         </div>
         <Refusal problem={action.problem} what="It was not published" form focus />
         <div class="row">
-          <button type="submit" class="button primary" disabled={action.busy || name.trim() === ''}>
+          <button type="submit" class="button primary" disabled={action.busy || fault !== undefined || name.trim() === ''}>
             Publish it
           </button>
           {published !== '' && (

@@ -1,8 +1,8 @@
 // Imports a file of jobs, one a line: dropped here, sent in pieces, and gone on with after a reload.
 
-import { useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { may, tenant } from '../api/session';
-import { localNow } from '../clock';
+import { localNow, serverNow } from '../clock';
 import {
   beginImport,
   forgetImport,
@@ -21,6 +21,7 @@ import { Command, Empty } from '../parts/Empty';
 import { Facts } from '../parts/Facts';
 import { Icon } from '../parts/Icon';
 import { saveFile } from '../parts/JsonView';
+import { MayNot } from '../parts/MayNot';
 import { Panel } from '../parts/Panel';
 import { Progress } from '../parts/Progress';
 import { Refusal } from '../parts/Refusal';
@@ -35,15 +36,22 @@ import { bytes, count, number, percent } from '../words';
 
 export function Import(_props: ViewParams) {
   const at = importing.value;
+  useEffect(() => {
+    // A file that misses its place would be opened by the browser, in place of this page.
+    addEventListener('dragover', stay);
+    addEventListener('drop', stay);
+    return () => {
+      removeEventListener('dragover', stay);
+      removeEventListener('drop', stay);
+    };
+  }, []);
   return (
     <View
       title="Import"
       about="Makes many jobs of a file: one job a line, as JSON. It is sent in pieces, and goes on while you look at other views."
     >
       {!may('operator') ? (
-        <p class="absent">
-          <Icon name="slash" /> Your key may not create jobs.
-        </p>
+        <MayNot what="create jobs" />
       ) : at ? (
         <UnderWay at={at} />
       ) : (
@@ -51,6 +59,10 @@ export function Import(_props: ViewParams) {
       )}
     </View>
   );
+}
+
+function stay(e: DragEvent): void {
+  e.preventDefault();
 }
 
 interface Picked {
@@ -66,7 +78,6 @@ function Pick() {
   const [over, setOver] = useState(false);
   const [checkOnly, setCheckOnly] = useState(false);
   const [addKeys, setAddKeys] = useState(true);
-  const input = useRef<HTMLInputElement>(null);
   const take = async (file: File | undefined): Promise<void> => {
     setFault('');
     if (!file) {
@@ -127,14 +138,18 @@ function Pick() {
           onDrop={(e) => {
             e.preventDefault();
             setOver(false);
-            void take(e.dataTransfer?.files[0]);
+            const files = e.dataTransfer?.files;
+            void take(files?.[0]).then(() => {
+              if (files && files.length > 1) {
+                setFault('Several files were dropped: the first one is taken. Import one after the other.');
+              }
+            });
           }}
         >
           <p class="drop-title">Drop a file here</p>
           <p class="muted">NDJSON, of any length: a million lines are no trouble.</p>
           <label class="button">
             <input
-              ref={input}
               class="hidden"
               type="file"
               accept=".ndjson,.jsonl,.json,.txt,application/x-ndjson"
@@ -210,7 +225,7 @@ function Pick() {
         <Empty
           title="What a line is"
           commands={[
-            '{"key": "order-7", "task": "send-email", "schedule": {"at": "2026-12-01T09:00:00Z"}, "payload": {"to": "a@example.com"}}',
+            `{"key": "order-7", "task": "send-email", "schedule": {"at": "${inAnHour()}"}, "payload": {"to": "a@example.com"}}`,
             'carillon import jobs.ndjson',
           ]}
         >
@@ -222,6 +237,11 @@ function Pick() {
       )}
     </>
   );
+}
+
+/** A time for an example: one that is past would run at once. */
+function inAnHour(): string {
+  return new Date(Math.ceil(serverNow() / 3_600_000 + 1) * 3_600_000).toISOString().replace('.000', '');
 }
 
 const states: Record<Importing['phase'], [state: string, words: string]> = {

@@ -8,7 +8,7 @@ import { gather, usePages, type PageLike } from '../api/pages';
 import { may } from '../api/session';
 import type { Drawing, NextRun, Run, Workflow } from '../api/types';
 import { serverNow } from '../clock';
-import { partOf } from '../document';
+import { jsonFault, partOf } from '../document';
 import { Changes } from '../parts/Changes';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl } from '../parts/CopyCurl';
@@ -158,19 +158,15 @@ function Actions({ workflow }: { workflow: Workflow }) {
 function RunDialog({ workflow, onClose }: { workflow: Workflow; onClose: () => void }) {
   const own = workflow.payload === undefined ? '' : JSON.stringify(workflow.payload, null, 2);
   const [text, setText] = useState(own);
-  const [fault, setFault] = useState<string | undefined>(undefined);
   const [key] = useState(newKey);
   const action = useAction();
+  const fault = jsonFault(text);
   const run = async (): Promise<void> => {
-    // The text goes as it is: numbers stay as they were typed.
-    const stated = text.trim();
-    try {
-      JSON.parse(stated === '' ? 'null' : stated);
-    } catch (thrown) {
-      setFault(`It is no JSON (${thrown instanceof Error ? thrown.message : String(thrown)})`);
+    if (fault !== undefined) {
       return;
     }
-    setFault(undefined);
+    // The text goes as it is: numbers stay as they were typed.
+    const stated = text.trim();
     const begun = await action.run(
       () =>
         ask<Run>(pathTo('/v1/workflows/:name/trigger', { name: workflow.name }), {
@@ -210,7 +206,7 @@ function RunDialog({ workflow, onClose }: { workflow: Workflow; onClose: () => v
           <button type="button" class="button" onClick={onClose}>
             Leave it
           </button>
-          <button type="submit" class="button primary" disabled={action.busy}>
+          <button type="submit" class="button primary" disabled={action.busy || fault !== undefined}>
             Run it
           </button>
         </div>

@@ -15,6 +15,7 @@ import { Dialog } from '../parts/Dialog';
 import { Diff } from '../parts/Diff';
 import { Field } from '../parts/Field';
 import { Icon } from '../parts/Icon';
+import { MayNot } from '../parts/MayNot';
 import { Answered, Panel } from '../parts/Panel';
 import { Refusal } from '../parts/Refusal';
 import { StepGraph } from '../parts/StepGraph';
@@ -143,11 +144,7 @@ function Editor({ name, first, etag: firstTag = '' }: { name?: string; first: st
   const [selected, setSelected] = useState('');
 
   if (!may('operator')) {
-    return (
-      <p class="absent">
-        <Icon name="slash" /> Your key may look at workflows, and not change them.
-      </p>
-    );
+    return <MayNot what="change workflows" />;
   }
 
   const put = async (tag: string): Promise<void> => {

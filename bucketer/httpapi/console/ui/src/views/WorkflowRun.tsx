@@ -5,45 +5,47 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { useAction } from '../api/action';
 import { answer, api, ask, newKey } from '../api/client';
-import { fast, slow, useLive, type Live } from '../api/live';
+import { fast, slow, steady, useLive, type Live } from '../api/live';
 import type { PageLike } from '../api/pages';
 import { may } from '../api/session';
-import type { Drawing, Run, RunStep, Workflow } from '../api/types';
+import type { Drawing, Run, RunStep } from '../api/types';
 import { now, serverNow } from '../clock';
+import { Approval } from '../parts/Approval';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl, Id } from '../parts/CopyCurl';
-import { Dialog } from '../parts/Dialog';
 import { Facts } from '../parts/Facts';
-import { AreaField } from '../parts/Field';
 import { FilterBar } from '../parts/FilterBar';
 import { Icon } from '../parts/Icon';
 import { JsonView, TextView } from '../parts/JsonView';
 import { Answered, Missing, Panel } from '../parts/Panel';
 import { Progress, type ProgressPart } from '../parts/Progress';
-import { Refusal } from '../parts/Refusal';
 import { StateBadge } from '../parts/StateBadge';
-import { ShapeFacts, stepHref } from '../parts/StepFacts';
+import { ShapeFacts, stepHref, stepsHref } from '../parts/StepFacts';
 import { StepGraph } from '../parts/StepGraph';
 import { Table, type Column } from '../parts/Table';
 import { Tabs } from '../parts/Tabs';
 import { TimeLabel } from '../parts/TimeLabel';
-import { say } from '../parts/Toasts';
 import { View } from '../parts/View';
 import { pathTo } from '../place';
 import { go, href, queryValue, queryValues, setQuery } from '../router';
 import type { ViewParams } from '../routes';
-import { hasEnded, lastAttempt, tookMs } from '../runs';
+import { hasEnded, lastAttempt, tookMs, whyItWaits } from '../runs';
 import {
-  bodyFor,
+  beforeWords,
   eventOf,
   foundIn,
+  isOpen,
   itemsDone,
+  openBefore,
   reasonWords,
   shapesOfGraph,
   shapesOfRun,
   statesOf,
+  untilOf,
+  waitsOf,
   workWords,
   type StepShape,
+  type StepWait,
 } from '../steps';
 import { coarse, spanText } from '../time';
 import { count, number } from '../words';
@@ -160,10 +162,12 @@ function Actions({ run }: { run: Run }) {
 function Shown({ run, live, every }: { run: Run; live: Live<Run>; every: number }) {
   const steps = run.steps ?? [];
   const drawing = useLive(
-    `graph of run ${run.id}`,
+    // Before it begins its steps are those that the workflow has now.
+    `graph of run ${run.id} ${run.started_at ?? ''}`,
     (signal) => ask<Drawing>(`/v1/runs/${run.id}/graph`, { signal }),
     { every: 0 },
   );
+  const waits = useWaits(run);
   const names = steps.map((s) => `${s.name} ${(s.after ?? []).join(' ')}`).join('\n');
   const shapes = useMemo(
     () => (drawing.data ? shapesOfGraph(drawing.data) : shapesOfRun(steps)),
@@ -171,8 +175,8 @@ function Shown({ run, live, every }: { run: Run; live: Live<Run>; every: number 
   );
   return (
     <>
-      <Why run={run} shapes={shapes} />
-      <Steps run={run} shapes={shapes} live={live} every={every} />
+      <Why run={run} shapes={shapes} waits={waits} />
+      <Steps run={run} shapes={shapes} waits={waits} live={live} every={every} />
       <div class="columns">
         <Panel title="Facts">
           <RunFacts run={run} />
@@ -197,6 +201,25 @@ function Shown({ run, live, every }: { run: Run; live: Live<Run>; every: number 
   );
 }
 
+type Waits = ReadonlyMap<string, StepWait>;
+
+const noWaits: Waits = new Map();
+
+/** What the runs of its steps wait for that have not started, or are tried again: by the step. */
+function useWaits(run: Run): Waits {
+  const isHeld = (state: string): boolean => state === 'pending' || state === 'retrying';
+  const some =
+    !hasEnded(run) &&
+    (run.steps ?? []).some((s) => (s.run_id ? isHeld(s.state) : Object.keys(s.items?.states ?? {}).some(isHeld)));
+  const live = useLive<PageLike<Run>>(
+    some ? `waits of ${run.id}` : null,
+    (signal) =>
+      ask('/v1/runs', { query: { workflow_run: run.id, state: ['pending', 'retrying'], limit: 500 }, signal }),
+    { every: steady },
+  );
+  return useMemo(() => (some && live.data ? waitsOf(live.data.items ?? [], serverNow()) : noWaits), [some, live.data]);
+}
+
 function Output({ run }: { run: Run }) {
   const output = lastAttempt(run)?.output;
   if (!output) {
@@ -205,12 +228,16 @@ function Output({ run }: { run: Run }) {
   return <TextView label="Output" text={output} file={`run-${run.id}.txt`} />;
 }
 
+/** How many steps are told of one by one before their table is. */
+const toldAtMost = 3;
+
 /** The first thing to read: what it waits for, what failed. */
-function Why({ run, shapes }: { run: Run; shapes: readonly StepShape[] }) {
+function Why({ run, shapes, waits }: { run: Run; shapes: readonly StepShape[]; waits: Waits }) {
   const steps = run.steps ?? [];
   const byName = new Map(shapes.map((s) => [s.name, s]));
-  const waits = steps.filter((s) => s.state === 'waiting');
-  const events = waits.filter((s) => eventOf(byName.get(s.name) ?? { kind: '', what: '' }) !== undefined);
+  const waiting = steps.filter((s) => s.state === 'waiting');
+  const events = waiting.filter((s) => eventOf(byName.get(s.name) ?? { kind: '', what: '' }) !== undefined);
+  const times = waiting.filter((s) => !events.includes(s));
   const failed = steps.filter((s) => s.state === 'failed');
   return (
     <>
@@ -234,25 +261,80 @@ function Why({ run, shapes }: { run: Run; shapes: readonly StepShape[] }) {
       {failed.length > 0 && (
         <Note tone="bad">
           <strong>{count(failed.length, 'step')} failed.</strong>{' '}
-          {failed.slice(0, 3).map((s) => (
+          {failed.slice(0, toldAtMost).map((s) => (
             <span key={s.name} class="why-step">
               <a href={stepHref(s.name)}>{s.name}</a>: <bdi>{s.reason || 'it says nothing of why'}</bdi>{' '}
             </span>
           ))}
-          {failed.length > 3 && `And ${number(failed.length - 3)} more.`}
+          <More n={failed.length - toldAtMost} state="failed" />
         </Note>
       )}
-      {events.map((s) => (
+      {events.slice(0, toldAtMost).map((s) => (
         <Approval key={s.name} run={run} step={s} shape={byName.get(s.name)} />
       ))}
-      {waits
-        .filter((s) => !events.includes(s))
-        .slice(0, 3)
-        .map((s) => (
-          <Note key={s.name} tone="still">
-            <a href={stepHref(s.name)}>{s.name}</a>: {reasonWords(s)}
-          </Note>
-        ))}
+      {[...waits].slice(0, toldAtMost).map(([name, wait]) => (
+        <Note key={name} tone="warn">
+          <a href={stepHref(name)}>{name}</a>: <WaitWords wait={wait} />
+        </Note>
+      ))}
+      {times.slice(0, toldAtMost).map((s) => (
+        <Note key={s.name} tone="still">
+          <a href={stepHref(s.name)}>{s.name}</a>: <Reason step={s} />
+        </Note>
+      ))}
+      {Math.max(events.length, times.length) > toldAtMost && (
+        <p class="muted">
+          <More n={Math.max(0, events.length - toldAtMost) + Math.max(0, times.length - toldAtMost)} state="waiting" />
+        </p>
+      )}
+    </>
+  );
+}
+
+/** The way to those of which nothing was said. */
+function More({ n, state }: { n: number; state: string }) {
+  return n > 0 ? (
+    <a href={stepsHref({ in: state })}>
+      and {number(n)} more {state === 'waiting' ? 'that wait' : ''}
+    </a>
+  ) : null;
+}
+
+function WaitWords({ wait }: { wait: StepWait }) {
+  return (
+    <>
+      {wait.text}
+      {wait.until && (
+        <>
+          {' '}
+          It is tried <TimeLabel at={wait.until} relative />.
+        </>
+      )}
+    </>
+  );
+}
+
+/** Why a step stands as it does, as the API says it. */
+function Reason({ step }: { step: RunStep }) {
+  const until = untilOf(step);
+  return until === undefined ? (
+    <bdi class="said">{reasonWords(step)}</bdi>
+  ) : (
+    <>
+      It waits until <TimeLabel at={until} relative />.
+    </>
+  );
+}
+
+/** All that is known of why a step stands as it does; nothing if there is nothing to say. */
+function StepWhy({ step, steps, wait }: { step: RunStep; steps: ReadonlyMap<string, RunStep>; wait: StepWait | undefined }) {
+  const before = openBefore(step, steps);
+  if (before.length > 0) {
+    return <>{beforeWords(before)}</>;
+  }
+  return (
+    <>
+      {wait && <WaitWords wait={wait} />} {step.reason && <Reason step={step} />}
     </>
   );
 }
@@ -269,115 +351,6 @@ function Note({ tone, children }: { tone: 'bad' | 'warn' | 'still' | 'run'; chil
   );
 }
 
-/** A step that waits for an event: it goes on once somebody publishes that. */
-function Approval({ run, step, shape }: { run: Run; step: RunStep; shape: StepShape | undefined }) {
-  const [open, setOpen] = useState(false);
-  const event = shape ? eventOf(shape) : undefined;
-  return (
-    <div class="note warn">
-      <Icon name="clock" />
-      <div class="note-body">
-        <p>
-          <a href={stepHref(step.name)}>{step.name}</a> waits for the event <code>{event}</code>
-          {step.started_at && (
-            <>
-              {' '}
-              since <TimeLabel at={step.started_at} relative />
-            </>
-          )}
-          .
-        </p>
-        {may('operator') && event !== undefined && (
-          <p>
-            <button type="button" class="button primary small" onClick={() => setOpen(true)}>
-              Approve: publish {event}
-            </button>
-          </p>
-        )}
-      </div>
-      {open && event !== undefined && <ApproveDialog run={run} step={step.name} event={event} onClose={() => setOpen(false)} />}
-    </div>
-  );
-}
-
-function ApproveDialog(props: { run: Run; step: string; event: string; onClose: () => void }) {
-  const { run, step, event, onClose } = props;
-  const name = run.workflow ?? '';
-  // The filter stands in the definition. That of the run may be older: the person is told.
-  const workflow = useLive<Workflow>(
-    `workflow ${name}`,
-    (signal) => answer(api.GET('/v1/workflows/{name}', { params: { path: { name } }, signal })),
-    { every: 0 },
-  );
-  const stated = workflow.data?.steps?.find((s) => s.name === step);
-  const filter = stated?.wait?.event === event ? (stated.wait.filter ?? '') : undefined;
-  const [typed, setTyped] = useState<string | undefined>(undefined);
-  const [fault, setFault] = useState<string | undefined>(undefined);
-  const [key] = useState(newKey);
-  const action = useAction();
-  const suggested = useMemo(() => JSON.stringify(bodyFor(filter ?? '', run.payload), null, 2), [filter, run.payload]);
-  const text = typed ?? suggested;
-  const publish = async (): Promise<void> => {
-    try {
-      JSON.parse(text.trim() === '' ? 'null' : text);
-    } catch (thrown) {
-      setFault(`It is no JSON (${thrown instanceof Error ? thrown.message : String(thrown)})`);
-      return;
-    }
-    setFault(undefined);
-    const done = await action.run(() =>
-      ask<{ id: string }>(pathTo('/v1/events/:name', { name: event }), {
-        method: 'POST',
-        headers: { 'Idempotency-Key': key, 'Content-Type': 'application/json' },
-        content: text.trim() === '' ? 'null' : text,
-      }),
-    );
-    if (done) {
-      say(`The event ${event} is published. If ${step} still waits in a moment, its filter did not let it through.`);
-      onClose();
-    }
-  };
-  return (
-    <Dialog title={`Approve ${step}: publish ${event}`} onClose={onClose}>
-      <form
-        class="stack"
-        onSubmit={(e) => {
-          e.preventDefault();
-          void publish();
-        }}
-      >
-        <p>Every step and job that waits for this event hears it, not this run alone.</p>
-        {filter === undefined
-          ? workflow.data && <p class="muted">What its filter asks for is not known: the workflow has changed since this run began.</p>
-          : filter !== '' && (
-              <p>
-                It goes on if <code>{filter}</code>.
-              </p>
-            )}
-        <AreaField
-          label="Body of the event, JSON"
-          at="body"
-          problem={action.problem}
-          faults={fault === undefined ? [] : [fault]}
-          value={text}
-          onValue={setTyped}
-          rows={6}
-          help="Filled in as far as the filter says what it must be."
-        />
-        <Refusal problem={action.problem} what="It was not published" focus />
-        <div class="dialog-actions">
-          <button type="button" class="button" onClick={onClose}>
-            Leave it
-          </button>
-          <button type="submit" class="button primary" disabled={action.busy}>
-            Publish it
-          </button>
-        </div>
-      </form>
-    </Dialog>
-  );
-}
-
 const barTones: Record<string, ProgressPart['tone']> = {
   succeeded: 'good',
   failed: 'bad',
@@ -389,8 +362,8 @@ const barTones: Record<string, ProgressPart['tone']> = {
   cancelled: 'still',
 };
 
-function Steps(props: { run: Run; shapes: readonly StepShape[]; live: Live<Run>; every: number }) {
-  const { run, shapes, live, every } = props;
+function Steps(props: { run: Run; shapes: readonly StepShape[]; waits: Waits; live: Live<Run>; every: number }) {
+  const { run, shapes, waits, live, every } = props;
   const steps = run.steps ?? [];
   const runs = useMemo(() => new Map(steps.map((s) => [s.name, s])), [run]);
   const selected = queryValue('step');
@@ -424,7 +397,7 @@ function Steps(props: { run: Run; shapes: readonly StepShape[]; live: Live<Run>;
           .filter(([state]) => state !== 'pending')
           .map(([state, n]) => ({ name: state, n, tone: barTones[state] ?? 'still' }))}
       />
-      {steps.length > 8 && (
+      {(steps.length > 8 || found) && (
         <FilterBar
           filters={[
             { kind: 'text', name: 'find', label: 'Find a step', main: true, placeholder: 'load' },
@@ -445,11 +418,18 @@ function Steps(props: { run: Run; shapes: readonly StepShape[]; live: Live<Run>;
           selected={selected}
           onSelect={(name) => setQuery({ step: name === selected ? '' : name })}
           found={found}
-          table={() => <StepTable steps={found ? steps.filter((s) => found.has(s.name)) : steps} shapes={shapes} />}
+          table={() => (
+            <StepTable
+              rows={found ? steps.filter((s) => found.has(s.name)) : steps}
+              steps={runs}
+              shapes={shapes}
+              waits={waits}
+            />
+          )}
         />
         {step && (
           <aside class="step-about" aria-label={`Step ${step.name}`}>
-            <StepAbout run={run} step={step} shape={shape} />
+            <StepAbout run={run} step={step} steps={runs} shape={shape} wait={waits.get(selected)} />
           </aside>
         )}
       </div>
@@ -457,7 +437,13 @@ function Steps(props: { run: Run; shapes: readonly StepShape[]; live: Live<Run>;
   );
 }
 
-function StepTable({ steps, shapes }: { steps: readonly RunStep[]; shapes: readonly StepShape[] }) {
+function StepTable(props: {
+  rows: readonly RunStep[];
+  steps: ReadonlyMap<string, RunStep>;
+  shapes: readonly StepShape[];
+  waits: Waits;
+}) {
+  const { rows, steps, shapes, waits } = props;
   const byName = new Map(shapes.map((s) => [s.name, s]));
   const columns: Column<RunStep>[] = [
     { head: 'Step', kind: 'main', cell: (s) => s.name },
@@ -476,13 +462,13 @@ function StepTable({ steps, shapes }: { steps: readonly RunStep[]; shapes: reado
     { head: 'Took', kind: 'number', cell: (s) => <Took step={s} /> },
     { head: 'Attempts', kind: 'number', minor: true, cell: (s) => s.attempts ?? 0 },
     { head: 'Does', minor: true, cell: (s) => <bdi>{workWords(byName.get(s.name) ?? { kind: '', what: '' })}</bdi> },
-    { head: 'Why', cell: (s) => reasonWords(s) && <bdi class="said">{reasonWords(s)}</bdi> },
+    { head: 'Why', cell: (s) => <StepWhy step={s} steps={steps} wait={waits.get(s.name)} /> },
   ];
   return (
     <Table
       caption="Steps"
       columns={columns}
-      rows={steps}
+      rows={rows}
       rowKey={(s) => s.name}
       rowHref={(s) => stepHref(s.name)}
       empty={<p class="muted">No step matches.</p>}
@@ -498,11 +484,16 @@ function Took({ step }: { step: RunStep }) {
   return <>{spanText(Math.max(0, end - Date.parse(step.started_at)))}</>;
 }
 
-const open = ['pending', 'running', 'waiting', 'retrying'];
-
-function StepAbout({ run, step, shape }: { run: Run; step: RunStep; shape: StepShape | undefined }) {
+function StepAbout(props: {
+  run: Run;
+  step: RunStep;
+  steps: ReadonlyMap<string, RunStep>;
+  shape: StepShape | undefined;
+  wait: StepWait | undefined;
+}) {
+  const { run, step, steps, shape, wait } = props;
   const action = useAction({ loud: true });
-  const waitsFor = (run.steps ?? []).filter((s) => shape?.after.includes(s.name) && open.includes(s.state));
+  const before = openBefore(step, steps);
   const skip = async (): Promise<void> => {
     const yes = await confirm({
       title: `Skip ${step.name}?`,
@@ -526,7 +517,6 @@ function StepAbout({ run, step, shape }: { run: Run; step: RunStep; shape: StepS
       );
     }
   };
-  const reason = reasonWords(step);
   return (
     <>
       <div class="row">
@@ -536,22 +526,23 @@ function StepAbout({ run, step, shape }: { run: Run; step: RunStep; shape: StepS
           <Icon name="cross" size={14} />
         </button>
       </div>
-      {reason !== '' && (
-        <p class={step.state === 'failed' ? 'toned tone-bad' : undefined}>
-          <bdi>{reason}</bdi>
-        </p>
-      )}
-      {step.state === 'pending' && waitsFor.length > 0 && (
+      {before.length > 0 ? (
         <p>
           It waits for{' '}
-          {waitsFor.slice(0, 4).map((s, i) => (
+          {before.slice(0, 4).map((s, i) => (
             <span key={s.name}>
               {i > 0 && ', '}
               <a href={stepHref(s.name)}>{s.name}</a> ({s.state})
             </span>
           ))}
-          {waitsFor.length > 4 && ` and ${number(waitsFor.length - 4)} more`}.
+          {before.length > 4 && ` and ${number(before.length - 4)} more`}.
         </p>
+      ) : (
+        (wait ?? step.reason) && (
+          <p class={step.state === 'failed' ? 'toned tone-bad' : undefined}>
+            <StepWhy step={step} steps={steps} wait={wait} />
+          </p>
+        )
       )}
       <Items step={step} />
       <Facts
@@ -569,7 +560,7 @@ function StepAbout({ run, step, shape }: { run: Run; step: RunStep; shape: StepS
             Its run: attempts, log, output
           </a>
         )}
-        {may('operator') && !hasEnded(run) && open.includes(step.state) && !(step.items && step.state !== 'pending') && (
+        {may('operator') && !hasEnded(run) && isOpen(step) && !(step.items && step.state !== 'pending') && (
           <button type="button" class="button small" disabled={action.busy} onClick={() => void skip()}>
             Skip
           </button>
@@ -632,6 +623,13 @@ function ItemRuns({ run, step }: { run: Run; step: string }) {
       cell: (r) => {
         const ms = tookMs(r, serverNow());
         return ms === undefined ? <span class="muted">–</span> : spanText(ms);
+      },
+    },
+    {
+      head: 'Why',
+      cell: (r) => {
+        const text = whyItWaits(r, serverNow())?.text ?? lastAttempt(r)?.error ?? r.reason;
+        return text && <bdi class="said">{text}</bdi>;
       },
     },
   ];
