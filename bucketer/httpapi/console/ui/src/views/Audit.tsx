@@ -35,21 +35,40 @@ const choices = {
 
 const pageSize = 50;
 
-/** Kinds of things that are changed, and the view of each. */
-const kinds: Record<string, string> = {
-  job: '/jobs/:id',
-  task: '/tasks/:id',
-  workflow: '/workflows/:id',
-  run: '/runs/:id',
-  'dead-letter': '/dead-letters/:id',
-  operation: '/operations/:id',
-  tenant: '/tenants/:id',
-  key: '/keys',
-  'signing-key': '/signing-keys',
-  secret: '/secrets',
-  target: '/tasks?tab=targets',
-  import: '',
+/** Kinds of things that are changed, and where each is seen. */
+const kinds: Record<string, (id: string) => string | undefined> = {
+  job: (id) => href(pathTo('/jobs/:id', { id })),
+  task: (id) => href(pathTo('/tasks/:name', { name: id })),
+  workflow: (id) => href(pathTo('/workflows/:name', { name: id })),
+  run: (id) => href(`/runs/${id}`),
+  'dead-letter': (id) => href(`/dead-letters/${id}`),
+  operation: (id) => href(`/operations/${id}`),
+  tenant: (id) => href(pathTo('/tenants/:name', { name: id })),
+  key: (id) => href('/keys', { find: id }),
+  'signing-key': () => href('/signing-keys'),
+  secret: (id) => href('/secrets', { find: id }),
+  target: () => href('/tasks', { tab: 'targets' }),
+  import: () => undefined,
 };
+
+const actions = [
+  'create',
+  'update',
+  'delete',
+  'cancel',
+  'pause',
+  'resume',
+  'trigger',
+  'retry',
+  'replay',
+  'discard',
+  'backfill',
+  'import',
+  'revoke',
+  'rotate',
+  'reset',
+  'skip',
+].map((value) => ({ value, text: value }));
 
 export function Audit(_props: ViewParams) {
   const [actor, object, action] = [queryValue('actor'), queryValue('object'), queryValue('action')];
@@ -64,7 +83,8 @@ export function Audit(_props: ViewParams) {
       return gather(
         async (at) => {
           const page = await ask<PageLike<AuditEntry>>('/v1/audit', {
-            query: { limit: pageSize, actor, object: objectAsked(object), from, to, cursor: at },
+            // What was done is looked for here, in larger pages.
+            query: { limit: action === '' ? pageSize : 500, actor, object: objectAsked(object), from, to, cursor: at },
             signal,
           });
           const items = (page.items ?? []).filter((e) => action === '' || e.action === action);
@@ -86,7 +106,13 @@ export function Audit(_props: ViewParams) {
       <FilterBar
         clears={['from', 'to', 'last']}
         filters={[
-          { kind: 'text', name: 'actor', label: 'Who', placeholder: 'deploy' },
+          {
+            kind: 'text',
+            name: 'actor',
+            label: 'Who',
+            placeholder: 'deploy',
+            suggestions: [...new Set(list.items.map((e) => e.actor))].sort(),
+          },
           {
             kind: 'text',
             name: 'object',
@@ -99,7 +125,7 @@ export function Audit(_props: ViewParams) {
             kind: 'choice',
             name: 'action',
             label: 'Did',
-            options: ['create', 'update', 'delete', 'cancel', 'pause', 'resume', 'trigger', 'retry', 'replay', 'discard', 'backfill', 'import', 'revoke', 'rotate', 'reset', 'skip'].map((v) => ({ value: v, text: v })),
+            options: actions,
             any: 'anything',
           },
         ]}
@@ -117,7 +143,12 @@ export function Audit(_props: ViewParams) {
               </div>
               {page.items.length === 0 && (
                 <Empty title={list.more ? 'Nothing matches in the part that was searched' : 'No change matches'} commands={['carillon audit --object job/']}>
-                  <p>{list.more ? 'Search on with “Next page”.' : 'Take a longer window, or fewer filters.'}</p>
+                  <p>
+                    {list.more ? 'Search on with “Next page”.' : 'Take a longer window, or fewer filters.'}
+                    {object !== '' && !object.includes('/') && objectAsked(object) === object && (
+                      <> What was changed is told by kind and name, whole: job/{object}, task/{object}.</>
+                    )}
+                  </p>
                 </Empty>
               )}
               <Pager
@@ -136,9 +167,9 @@ export function Audit(_props: ViewParams) {
   );
 }
 
-/** A name alone may be of anything; the API takes "kind/name", or "kind/" for all of a kind. */
+/** The API takes "kind/name", or "kind/" for all of a kind: a kind alone is all of it. */
 function objectAsked(object: string): string {
-  return object in kinds && object !== 'import' ? `${object}/` : object;
+  return Object.hasOwn(kinds, object) && object !== 'import' ? `${object}/` : object;
 }
 
 function Entry({ entry }: { entry: AuditEntry }) {
@@ -165,15 +196,12 @@ function Entry({ entry }: { entry: AuditEntry }) {
 }
 
 function Thing({ object }: { object: string }) {
-  const [kind = '', ...rest] = object.split('/');
-  const id = rest.join('/');
-  const pattern = kinds[kind];
-  if (!pattern) {
-    return <bdi>{object}</bdi>;
-  }
-  const [path = '', query = ''] = pattern.split('?');
-  return (
-    <a class="underlined" href={href(pathTo(path, { id }), Object.fromEntries(new URLSearchParams(query)))}>
+  const [kind = '', ...id] = object.split('/');
+  const to = Object.hasOwn(kinds, kind) ? kinds[kind]?.(id.join('/')) : undefined;
+  return to === undefined ? (
+    <bdi>{object}</bdi>
+  ) : (
+    <a class="underlined" href={to}>
       <bdi>{object}</bdi>
     </a>
   );

@@ -2,9 +2,8 @@
 
 import { useState } from 'preact/hooks';
 import { useAction } from '../api/action';
+import { useAll } from '../api/all';
 import { answer, api } from '../api/client';
-import { slow } from '../api/live';
-import { usePages } from '../api/pages';
 import { may, who } from '../api/session';
 import type { APIKey, NewAPIKey } from '../api/types';
 import { now } from '../clock';
@@ -13,17 +12,14 @@ import { CopyCurl } from '../parts/CopyCurl';
 import { Dialog } from '../parts/Dialog';
 import { Empty } from '../parts/Empty';
 import { SelectField, TextField } from '../parts/Field';
-import { FilterBar } from '../parts/FilterBar';
 import { Icon } from '../parts/Icon';
-import { Pager } from '../parts/Pager';
-import { Answered, Panel } from '../parts/Panel';
 import { Refusal } from '../parts/Refusal';
+import { SearchedList } from '../parts/SearchedList';
 import { ShownOnce } from '../parts/ShownOnce';
-import { Table, type Column } from '../parts/Table';
+import type { Column } from '../parts/Table';
 import { TimeLabel } from '../parts/TimeLabel';
 import { View } from '../parts/View';
 import { viewerZone } from '../preferences';
-import { queryValue } from '../router';
 import type { ViewParams } from '../routes';
 import { instantOf } from '../time';
 
@@ -36,16 +32,10 @@ const roles = [
 type Role = (typeof roles)[number]['value'];
 
 export function Keys(_props: ViewParams) {
-  const find = queryValue('find').toLowerCase();
   const [making, setMaking] = useState(false);
   const [made, setMade] = useState<NewAPIKey | undefined>(undefined);
   const action = useAction({ loud: true });
-  const list = usePages<APIKey>(
-    'api keys',
-    (cursor, signal) =>
-      answer(api.GET('/v1/api-keys', { params: { query: { limit: 100, ...(cursor === '' ? {} : { cursor }) } }, signal })),
-    { every: slow },
-  );
+  const live = useAll<APIKey>('all API keys', (query, signal) => answer(api.GET('/v1/api-keys', { params: { query }, signal })));
   const mine = (key: APIKey): boolean => who.value?.auth === true && who.value.actor === key.name;
   const revoke = async (key: APIKey): Promise<void> => {
     const yes = await confirm({
@@ -123,29 +113,18 @@ export function Keys(_props: ViewParams) {
           <span>This node asks for no keys (api.auth is off): whoever reaches it may do everything.</span>
         </p>
       )}
-      <FilterBar filters={[{ kind: 'text', name: 'find', label: 'Name', main: true, placeholder: 'deploy' }]} />
-      <Panel title="Keys of the tenant" live={list} every={slow}>
-        <Answered live={list} what="API keys" needs="It needs the role admin.">
-          {(page) => (
-            <>
-              <Table
-                caption="API keys, by name"
-                columns={columns}
-                rows={page.items.filter((k) => k.name.includes(find))}
-                rowKey={(k) => k.name}
-                empty={
-                  find !== '' ? (
-                    <Empty title="No key has that in its name" />
-                  ) : (
-                    <Empty title="The tenant has no keys yet" commands={['carillon key create deploy --role operator']} />
-                  )
-                }
-              />
-              <Pager list={list} one="key" />
-            </>
-          )}
-        </Answered>
-      </Panel>
+      <SearchedList
+        live={live}
+        title="Keys of the tenant"
+        what="API keys"
+        needs="It needs the role admin."
+        one="key"
+        find={{ label: 'Name', placeholder: 'deploy', textOf: (k) => k.name }}
+        caption="API keys, by name"
+        columns={columns}
+        keyOf={(k) => k.name}
+        empty={<Empty title="The tenant has no keys yet" commands={['carillon key create deploy --role operator']} />}
+      />
       {making && (
         <MakeDialog
           onClose={() => setMaking(false)}

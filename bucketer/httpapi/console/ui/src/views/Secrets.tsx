@@ -2,9 +2,8 @@
 
 import { useState } from 'preact/hooks';
 import { useAction } from '../api/action';
+import { useAll } from '../api/all';
 import { answer, api } from '../api/client';
-import { slow } from '../api/live';
-import { usePages } from '../api/pages';
 import { may } from '../api/session';
 import type { Secret } from '../api/types';
 import { confirm } from '../parts/Confirm';
@@ -12,29 +11,20 @@ import { CopyCurl } from '../parts/CopyCurl';
 import { Dialog } from '../parts/Dialog';
 import { Empty } from '../parts/Empty';
 import { AreaField, TextField } from '../parts/Field';
-import { FilterBar } from '../parts/FilterBar';
 import { Icon } from '../parts/Icon';
-import { Pager } from '../parts/Pager';
-import { Answered, Panel } from '../parts/Panel';
 import { Refusal } from '../parts/Refusal';
-import { Table, type Column } from '../parts/Table';
+import { SearchedList } from '../parts/SearchedList';
+import type { Column } from '../parts/Table';
 import { TimeLabel } from '../parts/TimeLabel';
 import { View } from '../parts/View';
-import { queryValue } from '../router';
 import type { ViewParams } from '../routes';
 import { number } from '../words';
 
 export function Secrets(_props: ViewParams) {
-  const find = queryValue('find').toLowerCase();
   const [putting, setPutting] = useState<string | undefined>(undefined);
   const action = useAction({ loud: true });
   const admin = may('admin');
-  const list = usePages<Secret>(
-    'secrets',
-    (cursor, signal) =>
-      answer(api.GET('/v1/secrets', { params: { query: { limit: 100, ...(cursor === '' ? {} : { cursor }) } }, signal })),
-    { every: slow },
-  );
+  const live = useAll<Secret>('all secrets', (query, signal) => answer(api.GET('/v1/secrets', { params: { query }, signal })));
   const remove = async (secret: Secret): Promise<void> => {
     const yes = await confirm({
       title: `Delete the secret ${secret.name}?`,
@@ -98,31 +88,21 @@ export function Secrets(_props: ViewParams) {
         </>
       }
     >
-      <FilterBar filters={[{ kind: 'text', name: 'find', label: 'Name', main: true, placeholder: 'orders-token' }]} />
-      <Panel title="Names" live={list} every={slow}>
-        <Answered live={list} what="secrets">
-          {(page) => (
-            <>
-              <Table
-                caption="Secrets, by name"
-                columns={columns}
-                rows={page.items.filter((s) => s.name.includes(find))}
-                rowKey={(s) => s.name}
-                empty={
-                  find !== '' ? (
-                    <Empty title="No secret has that in its name" />
-                  ) : (
-                    <Empty title="There are no secrets yet" commands={['carillon secret put orders-token < token.txt']}>
-                      <p>A task names one by http.auth, such as {'{"bearer": {"secret": "orders-token"}}'}.</p>
-                    </Empty>
-                  )
-                }
-              />
-              <Pager list={list} one="secret" />
-            </>
-          )}
-        </Answered>
-      </Panel>
+      <SearchedList
+        live={live}
+        title="Names"
+        what="secrets"
+        one="secret"
+        find={{ label: 'Name', placeholder: 'orders-token', textOf: (s) => s.name }}
+        caption="Secrets, by name"
+        columns={columns}
+        keyOf={(s) => s.name}
+        empty={
+          <Empty title="There are no secrets yet" commands={['carillon secret put orders-token < token.txt']}>
+            <p>A task names one by http.auth, such as {'{"bearer": {"secret": "orders-token"}}'}.</p>
+          </Empty>
+        }
+      />
       {putting !== undefined && <PutDialog name={putting} onClose={() => setPutting(undefined)} />}
     </View>
   );

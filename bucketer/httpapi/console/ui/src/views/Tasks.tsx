@@ -2,17 +2,18 @@
 
 import { useMemo } from 'preact/hooks';
 import { useAction } from '../api/action';
+import { useAll } from '../api/all';
 import { answer, api } from '../api/client';
-import { slow, steady, useLive } from '../api/live';
-import { gather } from '../api/pages';
+import { steady, useLive } from '../api/live';
 import { may } from '../api/session';
-import type { Page, Target, Task } from '../api/types';
+import type { Target, Task } from '../api/types';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl, curlOf } from '../parts/CopyCurl';
 import { Empty } from '../parts/Empty';
 import { FilterBar } from '../parts/FilterBar';
 import { Icon } from '../parts/Icon';
 import { Answered, Panel } from '../parts/Panel';
+import { SearchedList } from '../parts/SearchedList';
 import { StateBadge } from '../parts/StateBadge';
 import { Table, type Column } from '../parts/Table';
 import { Tabs } from '../parts/Tabs';
@@ -23,10 +24,7 @@ import { href, queryValue } from '../router';
 import type { ViewParams } from '../routes';
 import { targetWords } from '../target';
 import { durationText } from '../time';
-import { count, number } from '../words';
-
-/** How many tasks are looked through at most. */
-const most = 2500;
+import { number } from '../words';
 
 export function Tasks(_props: ViewParams) {
   return (
@@ -56,52 +54,24 @@ export function Tasks(_props: ViewParams) {
 }
 
 function List() {
-  const find = queryValue('find').toLowerCase();
-  // All of them: they are few, and so typing finds at once.
-  const live = useLive<Page<Task>>(
-    'all tasks',
-    (signal) =>
-      gather(
-        (cursor) =>
-          answer(
-            api.GET('/v1/tasks', { params: { query: { limit: 500, ...(cursor === '' ? {} : { cursor }) } }, signal }),
-          ),
-        '',
-        most,
-        5,
-      ),
-    { every: slow },
-  );
-  const shown = useMemo(() => {
-    const has = (t: Task): boolean => `${t.name} ${targetWords(t)} ${t.description ?? ''}`.toLowerCase().includes(find);
-    return (live.data?.items ?? []).filter(has);
-  }, [live.data, find]);
+  const live = useAll<Task>('all tasks', (query, signal) => answer(api.GET('/v1/tasks', { params: { query }, signal })));
   return (
-    <Panel title={find === '' ? 'All tasks' : 'What matches'} live={live} every={slow}>
-      <FilterBar
-        filters={[{ kind: 'text', name: 'find', label: 'Name, target or description', main: true, placeholder: 'email' }]}
-      />
-      <Answered live={live} what="the list of tasks">
-        {(page) => (
-          <>
-            <Table
-              caption="Tasks"
-              columns={columns}
-              rows={shown}
-              rowKey={(t) => t.name}
-              rowHref={(t) => href(pathTo('/tasks/:name', { name: t.name }))}
-              empty={<Nothing filtered={find !== ''} />}
-            />
-            {page.items.length > 0 && (
-              <p class="muted">
-                {shown.length === page.items.length ? count(shown.length, 'task') : `${number(shown.length)} of ${count(page.items.length, 'task')}`}
-                {page.next_cursor && `: the first ${number(page.items.length)} were looked through`}
-              </p>
-            )}
-          </>
-        )}
-      </Answered>
-    </Panel>
+    <SearchedList
+      live={live}
+      title="All tasks"
+      what="the list of tasks"
+      one="task"
+      find={{
+        label: 'Name, target or description',
+        placeholder: 'email',
+        textOf: (t) => `${t.name} ${targetWords(t)} ${t.description ?? ''}`,
+      }}
+      caption="Tasks"
+      columns={columns}
+      keyOf={(t) => t.name}
+      hrefOf={(t) => href(pathTo('/tasks/:name', { name: t.name }))}
+      empty={<Nothing />}
+    />
   );
 }
 
@@ -119,10 +89,7 @@ const columns: Column<Task>[] = [
   { head: 'What it is for', minor: true, cell: (t) => t.description && <bdi class="said">{t.description}</bdi> },
 ];
 
-function Nothing({ filtered }: { filtered: boolean }) {
-  if (filtered) {
-    return <Empty title="No task matches" />;
-  }
+function Nothing() {
   return (
     <Empty
       title="There are no tasks yet"
@@ -236,6 +203,7 @@ function Targets() {
                 </Empty>
               }
             />
+            {list.next_cursor && <p class="muted">The first {number(rows.length)} by name are shown.</p>}
           </>
         )}
       </Answered>

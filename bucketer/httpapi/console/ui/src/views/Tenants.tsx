@@ -1,36 +1,29 @@
 // Tenants: their weights and quotas, and what each did in the last hour.
 
 import { useState } from 'preact/hooks';
+import { useAll } from '../api/all';
 import { answer, api, ask } from '../api/client';
 import type { TopList } from '../api/coming';
-import { slow, steady, useLive } from '../api/live';
-import { usePages } from '../api/pages';
+import { slow, useLive } from '../api/live';
 import { may, maySeeAll } from '../api/session';
 import type { Tenant } from '../api/types';
 import { serverNow } from '../clock';
 import { CopyCurl } from '../parts/CopyCurl';
 import { Empty } from '../parts/Empty';
 import { Field } from '../parts/Field';
-import { FilterBar } from '../parts/FilterBar';
-import { Pager } from '../parts/Pager';
-import { Answered, Missing, Panel } from '../parts/Panel';
+import { Missing, Panel } from '../parts/Panel';
+import { SearchedList } from '../parts/SearchedList';
 import { Table, type Column } from '../parts/Table';
 import { TimeLabel } from '../parts/TimeLabel';
 import { View } from '../parts/View';
 import { pathTo } from '../place';
 import { quotaWords } from '../quotas';
-import { go, href, queryValue } from '../router';
+import { go, href } from '../router';
 import type { ViewParams } from '../routes';
 import { number } from '../words';
 
 export function Tenants(_props: ViewParams) {
-  const find = queryValue('find').toLowerCase();
-  const list = usePages<Tenant>(
-    'tenants',
-    (cursor, signal) =>
-      answer(api.GET('/v1/tenants', { params: { query: { limit: 200, ...(cursor === '' ? {} : { cursor }) } }, signal })),
-    { every: slow },
-  );
+  const live = useAll<Tenant>('all tenants', (query, signal) => answer(api.GET('/v1/tenants', { params: { query }, signal })));
   const top = useLive<TopList>(
     maySeeAll() ? 'top tenants' : null,
     (signal) =>
@@ -72,32 +65,25 @@ export function Tenants(_props: ViewParams) {
       about="A tenant is there once it is named. Those of which nothing was stated have weight 1 and no quotas, and are not in the list."
       actions={<CopyCurl path="/v1/tenants" />}
     >
-      <FilterBar filters={[{ kind: 'text', name: 'find', label: 'Name', main: true, placeholder: 'billing' }]}>
+      <SearchedList
+        live={live}
+        title="Of which something was stated"
+        what="tenants"
+        one="tenant"
+        find={{ label: 'Name', placeholder: 'billing', textOf: (t) => t.name }}
+        caption="Tenants, by name"
+        columns={columns}
+        keyOf={(t) => t.name}
+        hrefOf={(t) => href(pathTo('/tenants/:name', { name: t.name }))}
+        empty={
+          <Empty
+            title="Nothing was stated of any tenant"
+            commands={['carillon tenant set billing --weight 2 --runs-per-minute 6000']}
+          />
+        }
+      >
         {may('admin') && maySeeAll() && <Open />}
-      </FilterBar>
-      <Panel title="Of which something was stated" live={list} every={slow}>
-        <Answered live={list} what="tenants">
-          {(page) => (
-            <>
-              <Table
-                caption="Tenants, by name"
-                columns={columns}
-                rows={page.items.filter((t) => t.name.includes(find))}
-                rowKey={(t) => t.name}
-                rowHref={(t) => href(pathTo('/tenants/:name', { name: t.name }))}
-                empty={
-                  find !== '' ? (
-                    <Empty title="No tenant has that in its name" />
-                  ) : (
-                    <Empty title="Nothing was stated of any tenant" commands={['carillon tenant set billing --weight 2 --runs-per-minute 6000']} />
-                  )
-                }
-              />
-              <Pager list={list} one="tenant" />
-            </>
-          )}
-        </Answered>
-      </Panel>
+      </SearchedList>
       {maySeeAll() && <Busiest top={top} />}
     </View>
   );
@@ -155,7 +141,7 @@ function Busiest({ top }: { top: ReturnType<typeof useLive<TopList>> }) {
     { head: 'Missed', kind: 'number', cell: (t) => number(t.missed) },
   ];
   return (
-    <Panel title="The busiest of the last hour" live={top} every={steady}>
+    <Panel title="The busiest of the last hour" live={top} every={slow}>
       <Table
         caption="Tenants by what they did in the last hour"
         columns={columns}
