@@ -20,6 +20,7 @@ describe('operations', () => {
     expect(titleOf(op({ action: 'retry', filter: { from: 'a', to: 'b' }, dry_run: true }))).toBe('Dry run: retry runs');
     expect(titleOf(op({ action: 'discard' }))).toBe('Discard dead letters');
     expect(titleOf(op({ action: 'backfill', backfill: { job_id: '1', job_name: 'nightly', from: '', to: '' } }))).toBe('Backfill nightly');
+    expect(titleOf(op({ action: 'unknown' }))).toBe('An operation that is not understood');
     expect(nounOf(op({ action: 'cancel' }))).toBe('job');
     expect(nounOf(op({ action: 'cancel', filter: { from: 'a', to: 'b' } }))).toBe('run');
     expect(filterWords(op({ filter: { state: 'failed', task: 'x' } }))).toBe('state failed, task x');

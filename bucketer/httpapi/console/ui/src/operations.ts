@@ -51,6 +51,9 @@ export function nounOf(op: Pick<OperationLike, 'action' | 'filter' | 'backfill'>
 
 /** What an operation is: "Pause jobs", "Dry run: retry runs", "Backfill nightly-report". */
 export function titleOf(op: Pick<OperationLike, 'action' | 'filter' | 'backfill' | 'dry_run'>): string {
+  if (op.action === 'unknown') {
+    return 'An operation that is not understood';
+  }
   const what = op.backfill ? (op.backfill.job_name ?? op.backfill.job_id) : `${nounOf(op)}s`;
   const words = `${op.action} ${what}`;
   return op.dry_run ? `Dry run: ${words}` : words.charAt(0).toUpperCase() + words.slice(1);

@@ -3,12 +3,12 @@
 
 import type { ComponentChildren } from 'preact';
 import { useMemo, useRef } from 'preact/hooks';
-import { answer, api } from '../api/client';
+import { ask } from '../api/client';
 import type { Check, ServersHealth } from '../api/coming';
-import { fast, useLive } from '../api/live';
+import { fast, isStale, useLive, type Live } from '../api/live';
 import { firstVersion } from '../api/session';
 import type { Cluster as Answer, Member, Shard } from '../api/types';
-import { now, serverNow } from '../clock';
+import { localNow, now, serverNow } from '../clock';
 import { CopyCurl } from '../parts/CopyCurl';
 import { Empty } from '../parts/Empty';
 import { FilterBar } from '../parts/FilterBar';
@@ -25,8 +25,11 @@ import { behindBad, behindLate, lanesOf, noteMembers, rangesOf, toneOf, type Lan
 import { spanText } from '../time';
 import { count, number } from '../words';
 
+/** A node that does not answer for so long is as good as away: here that matters, in ms. */
+const patience = 4000;
+
 export function Cluster(_props: ViewParams) {
-  const live = useLive<Answer>('cluster', (signal) => answer(api.GET('/v1/cluster', { signal })), { every: fast });
+  const live = useLive<Answer>('cluster', (signal) => ask('/v1/cluster', { patience, signal }), { every: fast });
   return (
     <View title="Cluster" actions={<CopyCurl path="/v1/cluster" />}>
       <Answered live={live} what="the cluster" needs="It belongs to no one tenant: it needs a key of the tenant system.">
@@ -43,7 +46,7 @@ interface Row {
   last: number;
 }
 
-function Shown({ cluster, live }: { cluster: Answer; live: ReturnType<typeof useLive<Answer>> }) {
+function Shown({ cluster, live }: { cluster: Answer; live: Live<Answer> }) {
   const members = cluster.members ?? [];
   const shards = cluster.shards ?? [];
   const seen = useRef<readonly Seen[]>([]);
@@ -60,7 +63,7 @@ function Shown({ cluster, live }: { cluster: Answer; live: ReturnType<typeof use
   );
   return (
     <>
-      <Verdict cluster={cluster} rows={rows} lanes={lanes} />
+      <Verdict cluster={cluster} rows={rows} lanes={lanes} live={live} />
       <Panel title="Members" live={live} every={fast}>
         <Members rows={rows} cluster={cluster} lanes={lanes} />
       </Panel>
@@ -131,6 +134,10 @@ function Shown({ cluster, live }: { cluster: Answer; live: ReturnType<typeof use
   );
 }
 
+function isSilent(member: Member): boolean {
+  return (member.checks ?? []).some((c) => c.name === 'answer' && !c.ok);
+}
+
 /** Whether a member says that all is well; undefined: it says nothing. */
 function readyOf(member: Member | undefined): boolean | undefined {
   if (!member) {
@@ -139,54 +146,78 @@ function readyOf(member: Member | undefined): boolean | undefined {
   return member.unhealthy ? false : member.ready;
 }
 
-function Verdict({ cluster, rows, lanes }: { cluster: Answer; rows: readonly Row[]; lanes: readonly Lane[] }) {
-  const gone = rows.filter((r) => !r.member);
-  const unready = rows.filter((r) => r.member && readyOf(r.member) === false);
+interface Wrong {
+  /** Stays the same while it is told of the same. */
+  id: string;
+  text: string;
+  tone: 'bad' | 'warn';
+}
+
+/** What is wrong with the cluster, as it was seen last. */
+function wrongWith(cluster: Answer, rows: readonly Row[], lanes: readonly Lane[]): Wrong[] {
+  const wrong: Wrong[] = [];
+  for (const { name, member } of rows) {
+    if (!member) {
+      wrong.push({ id: name, text: `${name} has left.`, tone: 'bad' });
+    } else if (readyOf(member) === false) {
+      wrong.push({ id: name, text: isSilent(member) ? `${name} does not answer.` : `${name} is not ready.`, tone: 'bad' });
+    }
+  }
   const orphans = lanes.find((l) => l.owner === '');
-  const behind = (cluster.shards ?? []).filter((s) => s.behind_seconds >= behindLate);
-  const worst = Math.max(0, ...behind.map((s) => s.behind_seconds));
-  const versions = new Set((cluster.members ?? []).map((m) => m.version).filter(Boolean));
-  const wrong: { text: string; tone: 'bad' | 'warn' }[] = [];
-  for (const r of gone) {
-    wrong.push({ text: `${r.name} has left: it was seen ${spanText(Math.max(0, serverNow() - r.last))} ago.`, tone: 'bad' });
-  }
-  for (const r of unready) {
-    const silent = (r.member?.checks ?? []).some((c) => c.name === 'answer' && !c.ok);
-    wrong.push({ text: silent ? `${r.name} does not answer.` : `${r.name} is not ready.`, tone: 'bad' });
-  }
   if (orphans) {
-    wrong.push({ text: `${count(orphans.shards, 'shard has', 'shards have')} no owner.`, tone: 'bad' });
+    wrong.push({ id: 'owners', text: `${count(orphans.shards, 'shard has', 'shards have')} no owner.`, tone: 'bad' });
   }
+  const behind = (cluster.shards ?? []).filter((s) => s.behind_seconds >= behindLate);
   if (behind.length > 0) {
-    wrong.push({ text: `${count(behind.length, 'shard is', 'shards are')} behind, by up to ${spanText(worst * 1000)}.`, tone: worst >= behindBad ? 'bad' : 'warn' });
+    const worst = Math.max(...behind.map((s) => s.behind_seconds));
+    wrong.push({
+      id: 'behind',
+      text: `${count(behind.length, 'shard is', 'shards are')} behind, by up to ${spanText(worst * 1000)}.`,
+      tone: worst >= behindBad ? 'bad' : 'warn',
+    });
   }
   for (const [name, health] of [['Cassandra', cluster.store], ['NATS', cluster.queue]] as const) {
     if (health && !health.ok) {
-      wrong.push({ text: `${name} is not well. ${health.message ?? ''}`, tone: 'bad' });
+      wrong.push({ id: name, text: `${name} is not well. ${health.message ?? ''}`, tone: 'bad' });
     }
   }
+  const versions = new Set((cluster.members ?? []).map((m) => m.version).filter(Boolean));
   if (versions.size > 1) {
-    wrong.push({ text: `Members are of ${versions.size} versions: ${[...versions].join(', ')}.`, tone: 'warn' });
+    wrong.push({ id: 'versions', text: `Members are of ${versions.size} versions: ${[...versions].join(', ')}.`, tone: 'warn' });
   }
-  const tone = wrong.some((w) => w.tone === 'bad') ? 'bad' : wrong.length > 0 ? 'warn' : 'good';
+  return wrong;
+}
+
+function Verdict(props: { cluster: Answer; rows: readonly Row[]; lanes: readonly Lane[]; live: Live<Answer> }) {
+  const { cluster, rows, lanes, live } = props;
+  const wrong = wrongWith(cluster, rows, lanes);
+  // What was well a while ago says nothing of now.
+  const isOld = live.problem !== undefined || (live.at !== undefined && isStale(live.at, fast, localNow.value));
+  const tone = isOld || wrong.some((w) => w.tone === 'bad') ? 'bad' : wrong.length > 0 ? 'warn' : 'good';
   const ready = rows.filter((r) => readyOf(r.member) === true).length;
   return (
-    <div class={`verdict tone-${tone}`} role="status">
+    <div class={`verdict tone-${tone}`}>
       <Icon name={tone === 'good' ? 'check' : 'warning'} size={22} />
       <div class="verdict-body">
-        <p class="verdict-headline">
-          {tone === 'good' ? `The cluster is well: ${count(rows.length, 'member')}${ready > 0 ? ', all ready' : ''}.` : 'Something is wrong.'}
-        </p>
-        {wrong.length > 0 && (
-          <ul class="verdict-reasons">
-            {wrong.map((w) => (
-              <li key={w.text.replace(/\d.*/, '')} class={`tone-${w.tone}`}>
-                <Icon name={w.tone === 'bad' ? 'cross' : 'warning'} size={14} />
-                <span>{w.text}</span>
-              </li>
-            ))}
-          </ul>
-        )}
+        <div role="status">
+          <p class="verdict-headline">
+            {isOld
+              ? 'How the cluster stands now is not known: what is shown is old.'
+              : tone === 'good'
+                ? `The cluster is well: ${count(rows.length, 'member')}${ready > 0 ? ', all ready' : ''}.`
+                : 'Something is wrong.'}
+          </p>
+          {wrong.length > 0 && (
+            <ul class="verdict-reasons">
+              {wrong.map((w) => (
+                <li key={w.id} class={`tone-${w.tone}`}>
+                  <Icon name={w.tone === 'bad' ? 'cross' : 'warning'} size={14} />
+                  <span>{w.text}</span>
+                </li>
+              ))}
+            </ul>
+          )}
+        </div>
         <p class="muted">
           As {cluster.node} sees it.{' '}
           {cluster.as_of && (
@@ -252,7 +283,7 @@ function MemberState({ row }: { row: Row }) {
       </>
     );
   }
-  if ((member.checks ?? []).some((c) => c.name === 'answer' && !c.ok)) {
+  if (isSilent(member)) {
     return <StateBadge state="silent" words="does not answer" />;
   }
   const ready = readyOf(member);

@@ -2,9 +2,10 @@
 
 import { useMemo, useState } from 'preact/hooks';
 import { useAction } from '../api/action';
+import { useAll } from '../api/all';
 import { ask, newKey } from '../api/client';
 import { publishEvent } from '../api/events';
-import { slow, steady, useLive } from '../api/live';
+import { steady, useLive } from '../api/live';
 import { gather, type PageLike } from '../api/pages';
 import { may } from '../api/session';
 import type { Event, Job, Page, Run, Workflow } from '../api/types';
@@ -52,7 +53,7 @@ export function Events(_props: ViewParams) {
   const name = queryValue('name');
   const ends = { from: queryValue('from'), to: queryValue('to'), last: queryValue('last') };
   const shown = queryValue('event');
-  const listening = useListening();
+  const { listening, complete } = useListening();
   const live = useLive<Page<Event>>(
     `events ${name} ${JSON.stringify(ends)}`,
     (signal) => {
@@ -76,7 +77,7 @@ export function Events(_props: ViewParams) {
       about="An event starts the jobs and workflows that run on it, and lets steps go on that wait for it."
       actions={<CopyCurl path="/v1/events" />}
     >
-      {may('operator') && <Publish listening={listening} />}
+      {may('operator') && <Publish listening={listening} complete={complete} />}
       <FilterBar
         clears={['from', 'to', 'last', 'event']}
         filters={[
@@ -108,7 +109,7 @@ export function Events(_props: ViewParams) {
         </Answered>
       </Panel>
       {shown !== '' && <One id={shown} event={event} />}
-      <Listening listening={listening} />
+      <Listening listening={listening} complete={complete} />
     </View>
   );
 }
@@ -187,37 +188,29 @@ interface Listener {
   event: string;
   name: string;
   filter: string;
-  delay: string;
   kind: 'job' | 'workflow';
   state: string;
 }
 
-/** The jobs and workflows that run on events, as far as a few pages of them tell. */
-function useListening(): readonly Listener[] {
-  const jobs = useLive(
-    'jobs on events',
-    (signal) => gather<Job>((cursor) => ask('/v1/jobs', { query: { limit: 500, cursor }, signal }), '', 2000, 4),
-    { every: slow },
-  );
-  const workflows = useLive(
-    'workflows on events',
-    (signal) => gather<Workflow>((cursor) => ask('/v1/workflows', { query: { limit: 500, cursor }, signal }), '', 2000, 4),
-    { every: slow },
-  );
-  return useMemo(() => {
+/** The jobs and workflows that run on events, and whether that is all of them. */
+function useListening(): { listening: readonly Listener[]; complete: boolean } {
+  const jobs = useAll<Job>('jobs on events', (query, signal) => ask('/v1/jobs', { query: { ...query }, signal }));
+  const workflows = useAll<Workflow>('workflows on events', (query, signal) => ask('/v1/workflows', { query: { ...query }, signal }));
+  const listening = useMemo(() => {
     const all: Listener[] = [];
     for (const [kind, items] of [['job', jobs.data?.items], ['workflow', workflows.data?.items]] as const) {
       for (const { on, name, state } of items ?? []) {
         if (on && state !== 'cancelled' && state !== 'finished') {
-          all.push({ kind, name: name ?? '', state, event: on.event, filter: on.filter ?? '', delay: on.delay ?? '' });
+          all.push({ kind, name: name ?? '', state, event: on.event, filter: on.filter ?? '' });
         }
       }
     }
     return all.sort((a, b) => a.event.localeCompare(b.event) || a.name.localeCompare(b.name));
   }, [jobs.data, workflows.data]);
+  return { listening, complete: !jobs.data?.next_cursor && !workflows.data?.next_cursor };
 }
 
-function Listening({ listening }: { listening: readonly Listener[] }) {
+function Listening({ listening, complete }: { listening: readonly Listener[]; complete: boolean }) {
   const columnsOf: Column<Listener>[] = [
     { head: 'Event', kind: 'main', cell: (l) => <bdi>{l.event}</bdi> },
     {
@@ -245,11 +238,12 @@ function Listening({ listening }: { listening: readonly Listener[] }) {
           />
         }
       />
+      {!complete && <p class="muted">There are more jobs or workflows than were looked through: some may be missing here.</p>}
     </Panel>
   );
 }
 
-function Publish({ listening }: { listening: readonly Listener[] }) {
+function Publish({ listening, complete }: { listening: readonly Listener[]; complete: boolean }) {
   const [name, setName] = useState('');
   const [text, setText] = useState('{}');
   const [key, setKey] = useState(newKey);
@@ -296,7 +290,7 @@ function Publish({ listening }: { listening: readonly Listener[] }) {
               name.trim() === ''
                 ? 'A real event: what runs on it starts.'
                 : hears.length === 0
-                  ? 'No job and no workflow runs on it. A step may wait for it.'
+                  ? `No job and no workflow ${complete ? 'runs on it' : 'of those that were looked through runs on it'}. A step may wait for it.`
                   : `Starts ${count(hears.length, 'job or workflow', 'jobs and workflows')}, if their filters let it through: ${hears.map((h) => h.name).join(', ')}.`
             }
           />

@@ -54,37 +54,44 @@ export function OperationView({ params }: ViewParams) {
         </Panel>
       ) : (
         <Answered live={live} what="this operation">
-          {(o) => (
-            <>
-              <Panel title="How far it has come" live={live} every={every}>
-                <Progress label="How far it has come" parts={partsOf(o)} of={wholeOf(o)} />
-                <p role="status">{said(o)}</p>
-              </Panel>
-              <div class="columns">
-                <Panel title="Facts">
-                  <Known op={o} />
-                </Panel>
-                {(o.faults ?? []).length > 0 && (
-                  <Panel
-                    title="What could not be done"
-                    about={(o.faults ?? []).length < o.failed ? `The first ${(o.faults ?? []).length} of ${count(o.failed, 'fault')}.` : undefined}
-                  >
-                    <ul class="faults">
-                      {(o.faults ?? []).map((fault) => (
-                        <li key={fault}>
-                          <bdi>{fault}</bdi>
-                        </li>
-                      ))}
-                    </ul>
-                  </Panel>
-                )}
+          {(o) =>
+            o.fault ? (
+              <div class="note bad" role="alert">
+                <Icon name="warning" />
+                <p>What is stored of it is not understood by this node, so what it does is not known: {o.fault}</p>
               </div>
-              <details>
-                <summary>As JSON</summary>
-                <JsonView label="Operation" value={o} />
-              </details>
-            </>
-          )}
+            ) : (
+              <>
+                <Panel title="How far it has come" live={live} every={every}>
+                  <Progress label="How far it has come" parts={partsOf(o)} of={wholeOf(o)} />
+                  <p role="status">{said(o)}</p>
+                </Panel>
+                <div class="columns">
+                  <Panel title="Facts">
+                    <Known op={o} />
+                  </Panel>
+                  {(o.faults ?? []).length > 0 && (
+                    <Panel
+                      title="What could not be done"
+                      about={(o.faults ?? []).length < o.failed ? `The first ${(o.faults ?? []).length} of ${count(o.failed, 'fault')}.` : undefined}
+                    >
+                      <ul class="faults">
+                        {(o.faults ?? []).map((fault) => (
+                          <li key={fault}>
+                            <bdi>{fault}</bdi>
+                          </li>
+                        ))}
+                      </ul>
+                    </Panel>
+                  )}
+                </div>
+                <details>
+                  <summary>As JSON</summary>
+                  <JsonView label="Operation" value={o} />
+                </details>
+              </>
+            )
+          }
         </Answered>
       )}
     </View>

@@ -87,12 +87,16 @@ const columns: Column<Operation>[] = [
     head: 'On',
     cell: (op) => {
       const words = filterWords(op) || (nounOf(op) === 'job' ? 'all jobs' : '');
-      return words && <bdi class="said">{words}</bdi>;
+      return op.fault ? (
+        <span class="toned tone-bad">It is not understood: {op.fault}</span>
+      ) : (
+        words && <bdi class="said">{words}</bdi>
+      );
     },
   },
   {
     head: 'Come so far',
-    cell: (op) => ((op.state as string) === 'unknown' ? '' : <Progress label={`How far ${titleOf(op)} has come`} parts={partsOf(op)} of={wholeOf(op)} />),
+    cell: (op) => (op.fault ? '' : <Progress label={`How far ${titleOf(op)} has come`} parts={partsOf(op)} of={wholeOf(op)} />),
   },
   { head: 'Begun', cell: (op) => <TimeLabel at={op.created_at} relative /> },
   { head: 'By', minor: true, cell: (op) => <bdi>{op.created_by ?? ''}</bdi> },
