@@ -8,7 +8,7 @@ import { publishEvent } from '../api/events';
 import { steady, useLive } from '../api/live';
 import { gather, type PageLike } from '../api/pages';
 import { may } from '../api/session';
-import type { Event, Job, Page, Run, Workflow } from '../api/types';
+import type { Event, Job, Run, Workflow } from '../api/types';
 import { serverNow } from '../clock';
 import { jsonFault } from '../document';
 import { CopyCurl, Id } from '../parts/CopyCurl';
@@ -25,6 +25,7 @@ import { TimeLabel } from '../parts/TimeLabel';
 import { View } from '../parts/View';
 import { WindowPicker } from '../parts/WindowPicker';
 import { pathTo } from '../place';
+import { recentOf, type Recent } from '../recent';
 import { href, queryValue, setQuery } from '../router';
 import type { ViewParams } from '../routes';
 import { nameOf } from '../runs';
@@ -32,9 +33,9 @@ import { cut, plain } from '../text';
 import { count, number } from '../words';
 import { windowOf } from '../window';
 
-/** How many are looked through, and how many are drawn. */
-const most = 3000;
-const drawn = 200;
+/** How many are shown, and how many of a piece of the window are looked through. */
+const most = 200;
+const mostOfPiece = 1000;
 const hour = 3_600_000;
 const choices = {
   spans: [
@@ -54,54 +55,70 @@ export function Events(_props: ViewParams) {
   const ends = { from: queryValue('from'), to: queryValue('to'), last: queryValue('last') };
   const shown = queryValue('event');
   const { listening, complete } = useListening();
-  const live = useLive<Page<Event>>(
+  const window = windowOf(ends, serverNow(), choices);
+  const live = useLive<Recent<Event>>(
     `events ${name} ${JSON.stringify(ends)}`,
-    (signal) => {
-      const window = windowOf(ends, serverNow(), choices);
-      const [from, to] = [window.from.toISOString(), window.to.toISOString()];
-      return gather<Event>(
-        (cursor) => ask<PageLike<Event>>('/v1/events', { query: { limit: 500, name, from, to, cursor }, signal }),
-        '',
-        most,
-        10,
-      );
-    },
+    (signal) =>
+      // The API tells them as they came; a person wants the last one first.
+      recentOf(windowOf(ends, serverNow(), choices), most, ({ from, to }) =>
+        gather<Event>(
+          (cursor) =>
+            ask<PageLike<Event>>('/v1/events', {
+              query: { limit: 500, name, from: from.toISOString(), to: to.toISOString(), cursor },
+              signal,
+            }),
+          '',
+          mostOfPiece,
+          10,
+        ),
+      ),
     { every: steady, hold: shown !== '' },
   );
-  // The API tells them as they came; a person wants the last one first.
-  const rows = useMemo(() => [...(live.data?.items ?? [])].reverse(), [live.data]);
-  const event = rows.find((e) => e.id === shown);
+  const event = live.data?.items.find((e) => e.id === shown);
   return (
     <View
       title="Events"
       about="An event starts the jobs and workflows that run on it, and lets steps go on that wait for it."
-      actions={<CopyCurl path="/v1/events" />}
+      actions={
+        <CopyCurl
+          path={`/v1/events?${new URLSearchParams({
+            ...(name === '' ? {} : { name }),
+            from: window.from.toISOString(),
+            to: window.to.toISOString(),
+          }).toString()}`}
+        />
+      }
     >
       {may('operator') && <Publish listening={listening} complete={complete} />}
       <FilterBar
         clears={['from', 'to', 'last', 'event']}
         filters={[
-          { kind: 'text', name: 'name', label: 'Name', main: true, placeholder: 'file.uploaded', suggestions: [...listening.map((l) => l.event)] },
+          { kind: 'text', name: 'name', label: 'Name', main: true, placeholder: 'file.uploaded', suggestions: [...new Set(listening.map((l) => l.event))] },
         ]}
       >
         <WindowPicker label="Accepted" {...choices} />
       </FilterBar>
       <Panel title="What came" live={live} every={steady}>
         <Answered live={live} what="events">
-          {(page) => (
+          {({ items, since, cut: more }) => (
             <>
               <Table
                 caption="Events, the last one first"
                 columns={columns}
-                rows={rows.slice(0, drawn)}
+                rows={items.slice(0, most)}
                 rowKey={(e) => e.id}
                 rowHref={(e) => href('/events', { name, ...ends, event: e.id === shown ? null : e.id })}
                 empty={<Nothing name={name} />}
               />
-              {rows.length > drawn && <p class="muted">The last {drawn} of {number(rows.length)} are shown.</p>}
-              {page.next_cursor && (
+              {items.length > most && (
+                <p class="muted">
+                  The last {most} are shown, of {number(items.length)} since <TimeLabel at={since} relative />.
+                </p>
+              )}
+              {more && (
                 <p class="toned tone-warn">
-                  More than {number(most)} came in this window, and the latest of them are not here: take a shorter one.
+                  More came since <TimeLabel at={since} /> than are looked through, and the latest of them are not here: ask
+                  for a name, or for a shorter window.
                 </p>
               )}
             </>
