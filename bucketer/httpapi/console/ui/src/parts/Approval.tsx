@@ -17,16 +17,20 @@ import { stepHref } from './StepFacts';
 import { TimeLabel } from './TimeLabel';
 import { say } from './Toasts';
 
-/** A step that waits for an event: it goes on once somebody publishes that. */
-export function Approval({ run, step, shape }: { run: Run; step: RunStep; shape: StepShape | undefined }) {
-  const [open, setOpen] = useState(false);
-  const event = shape ? eventOf(shape) : undefined;
+interface Waiting {
+  run: Run;
+  step: RunStep;
+  shape: StepShape | undefined;
+}
+
+/** Says that a step waits for an event, which somebody may publish. */
+export function Approval({ run, step, shape }: Waiting) {
   return (
     <div class="note warn">
       <Icon name="clock" />
       <div class="note-body">
         <p>
-          <a href={stepHref(step.name)}>{step.name}</a> waits for the event <code>{event}</code>
+          <a href={stepHref(step.name)}>{step.name}</a> waits for the event <code>{shape && eventOf(shape)}</code>
           {step.started_at && (
             <>
               {' '}
@@ -35,16 +39,26 @@ export function Approval({ run, step, shape }: { run: Run; step: RunStep; shape:
           )}
           .
         </p>
-        {may('operator') && event !== undefined && (
-          <p>
-            <button type="button" class="button primary small" onClick={() => setOpen(true)}>
-              Approve: publish {event}
-            </button>
-          </p>
-        )}
+        <ApproveButton run={run} step={step} shape={shape} />
       </div>
-      {open && event !== undefined && <ApproveDialog run={run} step={step.name} event={event} onClose={() => setOpen(false)} />}
     </div>
+  );
+}
+
+/** Nothing for a step that waits for no event, and for who may not publish one. */
+export function ApproveButton({ run, step, shape }: Waiting) {
+  const [open, setOpen] = useState(false);
+  const event = shape && step.state === 'waiting' ? eventOf(shape) : undefined;
+  if (event === undefined || !may('operator')) {
+    return null;
+  }
+  return (
+    <>
+      <button type="button" class="button primary small" onClick={() => setOpen(true)}>
+        Approve: publish {event}
+      </button>
+      {open && <ApproveDialog run={run} step={step.name} event={event} onClose={() => setOpen(false)} />}
+    </>
   );
 }
 

@@ -73,7 +73,14 @@ export function DeadLetters(_props: ViewParams) {
       <FilterBar
         clears={['group']}
         filters={[
-          { kind: 'text', name: 'task', label: 'Task', main: true, placeholder: 'send-email' },
+          {
+            kind: 'text',
+            name: 'task',
+            label: 'Task',
+            main: true,
+            placeholder: 'send-email',
+            suggestions: [...new Set(groups.map((g) => g.task).filter(Boolean))].sort(),
+          },
           { kind: 'choice', name: 'last', label: 'First due', options: spans, any: 'last 31 days' },
         ]}
       />

@@ -10,7 +10,7 @@ import type { PageLike } from '../api/pages';
 import { may } from '../api/session';
 import type { Drawing, Run, RunStep } from '../api/types';
 import { now, serverNow } from '../clock';
-import { Approval } from '../parts/Approval';
+import { Approval, ApproveButton } from '../parts/Approval';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl, Id } from '../parts/CopyCurl';
 import { Facts } from '../parts/Facts';
@@ -560,6 +560,7 @@ function StepAbout(props: {
             Its run: attempts, log, output
           </a>
         )}
+        {!hasEnded(run) && <ApproveButton key={step.name} run={run} step={step} shape={shape} />}
         {may('operator') && !hasEnded(run) && isOpen(step) && !(step.items && step.state !== 'pending') && (
           <button type="button" class="button small" disabled={action.busy} onClick={() => void skip()}>
             Skip
