@@ -239,6 +239,7 @@ function Why({ run, shapes, waits }: { run: Run; shapes: readonly StepShape[]; w
   const events = waiting.filter((s) => eventOf(byName.get(s.name) ?? { kind: '', what: '' }) !== undefined);
   const times = waiting.filter((s) => !events.includes(s));
   const failed = steps.filter((s) => s.state === 'failed');
+  const begins = run.state === 'pending' ? whyItWaits(run, serverNow()) : undefined;
   return (
     <>
       {run.fault && <Note tone="bad">What is stored of it is not understood: {run.fault}</Note>}
@@ -253,9 +254,9 @@ function Why({ run, shapes, waits }: { run: Run; shapes: readonly StepShape[]; w
           It failed. <bdi>{lastAttempt(run)?.error}</bdi>
         </Note>
       )}
-      {run.state === 'pending' && Date.parse(run.due_at) > serverNow() && (
-        <Note tone="still">
-          It has not begun: it is due at <TimeLabel at={run.due_at} relative />.
+      {begins && (
+        <Note tone={begins.word === 'late' ? 'bad' : 'still'}>
+          It has not begun. {begins.text} {begins.until && <TimeLabel at={begins.until} relative />}
         </Note>
       )}
       {failed.length > 0 && (
@@ -339,11 +340,10 @@ function StepWhy({ step, steps, wait }: { step: RunStep; steps: ReadonlyMap<stri
   );
 }
 
-function Note({ tone, children }: { tone: 'bad' | 'warn' | 'still' | 'run'; children: ComponentChildren }) {
-  const icon = { bad: 'cross', warn: 'clock', still: 'clock', run: 'play' } as const;
+function Note({ tone, children }: { tone: 'bad' | 'warn' | 'still'; children: ComponentChildren }) {
   return (
     <div class={`note tone-${tone} toned-note`}>
-      <Icon name={icon[tone]} />
+      <Icon name={tone === 'bad' ? 'cross' : 'clock'} />
       <div class="note-body">
         <p>{children}</p>
       </div>
@@ -577,8 +577,7 @@ function Items({ step }: { step: RunStep }) {
   if (!items) {
     return null;
   }
-  const states = Object.entries(items.states ?? {}).map(([state]) => state);
-  const counts = statesOf(states.map((state) => ({ state }))).map(([state]) => state);
+  const counts = statesOf(Object.keys(items.states ?? {}).map((state) => ({ state }))).map(([state]) => state);
   return (
     <Progress
       label={`Items of ${step.name} by their state`}
