@@ -11,7 +11,7 @@ import { jsonFault } from '../document';
 import { bodyFor, eventOf, type StepShape } from '../steps';
 import { Dialog } from './Dialog';
 import { AreaField } from './Field';
-import { Icon } from './Icon';
+import { Note } from './Note';
 import { Refusal } from './Refusal';
 import { stepHref } from './StepFacts';
 import { TimeLabel } from './TimeLabel';
@@ -26,22 +26,16 @@ interface Waiting {
 /** Says that a step waits for an event, which somebody may publish. */
 export function Approval({ run, step, shape }: Waiting) {
   return (
-    <div class="note warn">
-      <Icon name="clock" />
-      <div class="note-body">
-        <p>
-          <a href={stepHref(step.name)}>{step.name}</a> waits for the event <code>{shape && eventOf(shape)}</code>
-          {step.started_at && (
-            <>
-              {' '}
-              since <TimeLabel at={step.started_at} relative />
-            </>
-          )}
-          .
-        </p>
-        <ApproveButton run={run} step={step} shape={shape} />
-      </div>
-    </div>
+    <Note tone="warn" icon="clock" more={<ApproveButton run={run} step={step} shape={shape} />}>
+      <a href={stepHref(step.name)}>{step.name}</a> waits for the event <code>{shape && eventOf(shape)}</code>
+      {step.started_at && (
+        <>
+          {' '}
+          since <TimeLabel at={step.started_at} relative />
+        </>
+      )}
+      .
+    </Note>
   );
 }
 

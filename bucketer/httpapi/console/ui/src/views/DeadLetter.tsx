@@ -11,6 +11,7 @@ import { CopyCurl, Id } from '../parts/CopyCurl';
 import { Facts } from '../parts/Facts';
 import { Icon } from '../parts/Icon';
 import { JsonView, TextView } from '../parts/JsonView';
+import { Note } from '../parts/Note';
 import { Answered, Panel } from '../parts/Panel';
 import { StateBadge } from '../parts/StateBadge';
 import { Table, type Column } from '../parts/Table';
@@ -113,19 +114,15 @@ function Shown({ letter }: { letter: Letter }) {
   return (
     <>
       {letter.fault && (
-        <div class="note bad" role="alert">
-          <Icon name="warning" />
-          <p>What is stored of it is not understood: it cannot be replayed, but discarded. {letter.fault}</p>
-        </div>
+        <Note tone="bad" alert>
+          What is stored of it is not understood: it cannot be replayed, but discarded. {letter.fault}
+        </Note>
       )}
       {letter.replay && (
-        <p class="note">
-          <Icon name="again" />
-          <span>
-            {letter.replayed_by ?? 'Somebody'} had it run again <TimeLabel at={letter.replayed_at} relative />:{' '}
-            <a href={href(`/runs/${letter.replay}`)}>{letter.replay}</a>
-          </span>
-        </p>
+        <Note icon="again">
+          {letter.replayed_by ?? 'Somebody'} had it run again <TimeLabel at={letter.replayed_at} relative />:{' '}
+          <a href={href(`/runs/${letter.replay}`)}>{letter.replay}</a>
+        </Note>
       )}
       <Panel title="How it ended">
         <p class="toned tone-bad">

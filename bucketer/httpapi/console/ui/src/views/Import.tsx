@@ -22,6 +22,7 @@ import { Facts } from '../parts/Facts';
 import { Icon } from '../parts/Icon';
 import { saveFile } from '../parts/JsonView';
 import { MayNot } from '../parts/MayNot';
+import { Note } from '../parts/Note';
 import { Panel } from '../parts/Panel';
 import { Progress } from '../parts/Progress';
 import { Refusal } from '../parts/Refusal';
@@ -104,28 +105,26 @@ function Pick() {
   return (
     <>
       {kept && (
-        <div class="note warn">
-          <Icon name="pause" />
-          <div class="note-body">
-            <p>
-              An import of <bdi>{kept.file.name}</bdi> ({bytes(kept.file.size)}) stopped when the page was loaded anew:{' '}
-              {percent(kept.at, kept.file.size)} of it is done, {count(kept.lines, 'line')}. <strong>Pick the file again and it goes on.</strong>
-              {otherTenant && ` It was for the tenant ${kept.tenant}: switch to that first.`}
-            </p>
-            <p>
-              <button
-                type="button"
-                class="button small"
-                onClick={() => {
-                  forgetImport();
-                  setKept(undefined);
-                }}
-              >
-                Forget it
-              </button>
-            </p>
-          </div>
-        </div>
+        <Note
+          tone="warn"
+          icon="pause"
+          more={
+            <button
+              type="button"
+              class="button small"
+              onClick={() => {
+                forgetImport();
+                setKept(undefined);
+              }}
+            >
+              Forget it
+            </button>
+          }
+        >
+          An import of <bdi>{kept.file.name}</bdi> ({bytes(kept.file.size)}) stopped when the page was loaded anew:{' '}
+          {percent(kept.at, kept.file.size)} of it is done, {count(kept.lines, 'line')}. <strong>Pick the file again and it goes on.</strong>
+          {otherTenant && ` It was for the tenant ${kept.tenant}: switch to that first.`}
+        </Note>
       )}
       <Panel title="The file">
         <div
@@ -177,13 +176,9 @@ function Pick() {
               ]}
             />
             {picked.unfit ? (
-              <div class="note bad" role="alert">
-                <Icon name="warning" />
-                <div class="note-body">
-                  <p>{picked.unfit.what}</p>
-                  <Command text={picked.unfit.command} />
-                </div>
-              </div>
+              <Note tone="bad" alert more={<Command text={picked.unfit.command} />}>
+                {picked.unfit.what}
+              </Note>
             ) : (
               <>
                 {matches ? (

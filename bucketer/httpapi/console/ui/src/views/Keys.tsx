@@ -13,6 +13,7 @@ import { Dialog } from '../parts/Dialog';
 import { Empty } from '../parts/Empty';
 import { SelectField, TextField } from '../parts/Field';
 import { Icon } from '../parts/Icon';
+import { Note } from '../parts/Note';
 import { Refusal } from '../parts/Refusal';
 import { SearchedList } from '../parts/SearchedList';
 import { ShownOnce } from '../parts/ShownOnce';
@@ -108,10 +109,7 @@ export function Keys(_props: ViewParams) {
       }
     >
       {who.value?.auth === false && (
-        <p class="note warn">
-          <Icon name="warning" />
-          <span>This node asks for no keys (api.auth is off): whoever reaches it may do everything.</span>
-        </p>
+        <Note tone="warn">This node asks for no keys (api.auth is off): whoever reaches it may do everything.</Note>
       )}
       <SearchedList
         live={live}

@@ -13,6 +13,7 @@ import { CopyCurl, Id } from '../parts/CopyCurl';
 import { Facts } from '../parts/Facts';
 import { Icon } from '../parts/Icon';
 import { JsonView } from '../parts/JsonView';
+import { Note } from '../parts/Note';
 import { Answered, Panel } from '../parts/Panel';
 import { Progress } from '../parts/Progress';
 import { StateBadge } from '../parts/StateBadge';
@@ -56,10 +57,9 @@ export function OperationView({ params }: ViewParams) {
         <Answered live={live} what="this operation">
           {(o) =>
             o.fault ? (
-              <div class="note bad" role="alert">
-                <Icon name="warning" />
-                <p>What is stored of it is not understood by this node, so what it does is not known: {o.fault}</p>
-              </div>
+              <Note tone="bad" alert>
+                What is stored of it is not understood by this node, so what it does is not known: {o.fault}
+              </Note>
             ) : (
               <>
                 <Panel title="How far it has come" live={live} every={every}>

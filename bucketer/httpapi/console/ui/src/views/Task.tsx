@@ -13,6 +13,7 @@ import { CopyCurl } from '../parts/CopyCurl';
 import { Facts, type Fact } from '../parts/Facts';
 import { Icon } from '../parts/Icon';
 import { JsonView } from '../parts/JsonView';
+import { Note } from '../parts/Note';
 import { Answered, Panel } from '../parts/Panel';
 import { Tabs } from '../parts/Tabs';
 import { TimeLabel } from '../parts/TimeLabel';
@@ -47,10 +48,9 @@ export function TaskView({ params }: ViewParams) {
         {(t) => (
           <>
             {t.fault && (
-              <div class="note bad" role="alert">
-                <Icon name="warning" />
-                <p>What is stored of it is not understood, and its runs fail until it is put again: {t.fault}</p>
-              </div>
+              <Note tone="bad" alert>
+                What is stored of it is not understood, and its runs fail until it is put again: {t.fault}
+              </Note>
             )}
             <Tabs
               label="Of the task"

@@ -12,6 +12,7 @@ import { CopyCurl, curlOf } from '../parts/CopyCurl';
 import { Empty } from '../parts/Empty';
 import { FilterBar } from '../parts/FilterBar';
 import { Icon } from '../parts/Icon';
+import { Note } from '../parts/Note';
 import { Answered, Panel } from '../parts/Panel';
 import { SearchedList } from '../parts/SearchedList';
 import { StateBadge } from '../parts/StateBadge';
@@ -184,13 +185,9 @@ function Targets() {
         {(list) => (
           <>
             {(list.missing_nodes ?? []).length > 0 && (
-              <p class="note warn">
-                <Icon name="warning" />
-                <span>
-                  {(list.missing_nodes ?? []).join(', ')} did not answer within a second: what {(list.missing_nodes ?? []).length === 1 ? 'it knows is' : 'they know is'} not
-                  here.
-                </span>
-              </p>
+              <Note tone="warn">
+                {(list.missing_nodes ?? []).join(', ')} did not answer within a second: what they know is not here.
+              </Note>
             )}
             <Table
               caption="Targets"

@@ -19,6 +19,7 @@ import { AreaField } from '../parts/Field';
 import { FilterBar } from '../parts/FilterBar';
 import { Icon } from '../parts/Icon';
 import { JsonView, TextView } from '../parts/JsonView';
+import { Note } from '../parts/Note';
 import { Pager } from '../parts/Pager';
 import { Answered, Panel } from '../parts/Panel';
 import { Refusal } from '../parts/Refusal';
@@ -65,12 +66,9 @@ export function WorkflowView({ params }: ViewParams) {
         {(w) => (
           <>
             {w.fault && (
-              <div class="note bad" role="alert">
-                <Icon name="warning" />
-                <p>
-                  It does not go on, though it is {w.state}: {w.fault}
-                </p>
-              </div>
+              <Note tone="bad" alert>
+                It does not go on, though it is {w.state}: {w.fault}
+              </Note>
             )}
             <Tabs
               label="Of the workflow"

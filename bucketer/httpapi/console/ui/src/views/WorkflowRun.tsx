@@ -1,7 +1,6 @@
 // One run of a workflow: how it stands and why, its steps as a graph coloured as they stand, and all
 // that can be done with it and with a step of it.
 
-import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { useAction } from '../api/action';
 import { answer, api, ask, newKey } from '../api/client';
@@ -17,6 +16,7 @@ import { Facts } from '../parts/Facts';
 import { FilterBar } from '../parts/FilterBar';
 import { Icon } from '../parts/Icon';
 import { JsonView, TextView } from '../parts/JsonView';
+import { Note } from '../parts/Note';
 import { Answered, Missing, Panel } from '../parts/Panel';
 import { Progress, type ProgressPart } from '../parts/Progress';
 import { StateBadge } from '../parts/StateBadge';
@@ -242,25 +242,25 @@ function Why({ run, shapes, waits }: { run: Run; shapes: readonly StepShape[]; w
   const begins = run.state === 'pending' ? whyItWaits(run, serverNow()) : undefined;
   return (
     <>
-      {run.fault && <Note tone="bad">What is stored of it is not understood: {run.fault}</Note>}
+      {run.fault && <Note tone="bad" icon="cross">What is stored of it is not understood: {run.fault}</Note>}
       {run.state === 'missed' && (
-        <Note tone="bad">It never began: it was so late that its workflow gave it up. {run.missed?.reason}</Note>
+        <Note tone="bad" icon="cross">It never began: it was so late that its workflow gave it up. {run.missed?.reason}</Note>
       )}
       {run.state === 'cancelled' && (
-        <Note tone="still">It was cancelled{run.cancel_reason ? `: ${run.cancel_reason}` : ', because somebody asked for it'}.</Note>
+        <Note tone="still" icon="clock">It was cancelled{run.cancel_reason ? `: ${run.cancel_reason}` : ', because somebody asked for it'}.</Note>
       )}
       {run.state === 'failed' && failed.length === 0 && (
-        <Note tone="bad">
+        <Note tone="bad" icon="cross">
           It failed. <bdi>{lastAttempt(run)?.error}</bdi>
         </Note>
       )}
       {begins && (
-        <Note tone={begins.word === 'late' ? 'bad' : 'still'}>
+        <Note tone={begins.word === 'late' ? 'bad' : 'still'} icon="clock">
           It has not begun. {begins.text} {begins.until && <TimeLabel at={begins.until} relative />}
         </Note>
       )}
       {failed.length > 0 && (
-        <Note tone="bad">
+        <Note tone="bad" icon="cross">
           <strong>{count(failed.length, 'step')} failed.</strong>{' '}
           {failed.slice(0, toldAtMost).map((s) => (
             <span key={s.name} class="why-step">
@@ -274,12 +274,12 @@ function Why({ run, shapes, waits }: { run: Run; shapes: readonly StepShape[]; w
         <Approval key={s.name} run={run} step={s} shape={byName.get(s.name)} />
       ))}
       {[...waits].slice(0, toldAtMost).map(([name, wait]) => (
-        <Note key={name} tone="warn">
+        <Note key={name} tone="warn" icon="clock">
           <a href={stepHref(name)}>{name}</a>: <WaitWords wait={wait} />
         </Note>
       ))}
       {times.slice(0, toldAtMost).map((s) => (
-        <Note key={s.name} tone="still">
+        <Note key={s.name} tone="still" icon="clock">
           <a href={stepHref(s.name)}>{s.name}</a>: <Reason step={s} />
         </Note>
       ))}
@@ -337,17 +337,6 @@ function StepWhy({ step, steps, wait }: { step: RunStep; steps: ReadonlyMap<stri
     <>
       {wait && <WaitWords wait={wait} />} {step.reason && <Reason step={step} />}
     </>
-  );
-}
-
-function Note({ tone, children }: { tone: 'bad' | 'warn' | 'still'; children: ComponentChildren }) {
-  return (
-    <div class={`note tone-${tone} toned-note`}>
-      <Icon name={tone === 'bad' ? 'cross' : 'clock'} />
-      <div class="note-body">
-        <p>{children}</p>
-      </div>
-    </div>
   );
 }
 
