@@ -74,11 +74,11 @@ describe('arcs', () => {
 describe('members', () => {
   it('that have left are told of for a while', () => {
     let seen = noteMembers([], ['a', 'b', 'c'], 1000);
-    expect(seen.every((s) => !s.gone)).toBe(true);
+    expect(seen.every((s) => s.last === 1000)).toBe(true);
     seen = noteMembers(seen, ['a', 'c'], 3000);
-    expect(seen.find((s) => s.name === 'b')).toEqual({ name: 'b', last: 1000, gone: true });
+    expect(seen.find((s) => s.name === 'b')).toEqual({ name: 'b', last: 1000 });
     seen = noteMembers(seen, ['a', 'b', 'c'], 5000);
-    expect(seen.filter((s) => s.name === 'b')).toEqual([{ name: 'b', last: 5000, gone: false }]);
+    expect(seen.filter((s) => s.name === 'b')).toEqual([{ name: 'b', last: 5000 }]);
     seen = noteMembers(seen, ['a'], 6000);
     expect(noteMembers(seen, ['a'], 5000 + goneFor).map((s) => s.name)).toEqual(['a']);
   });

@@ -106,8 +106,6 @@ export interface Seen {
   name: string;
   /** When it was in the list for the last time, in ms. */
   last: number;
-  /** It has left the list. */
-  gone: boolean;
 }
 
 /** How long a member is told of that has left, in ms. */
@@ -115,8 +113,6 @@ export const goneFor = 15 * 60_000;
 
 /** What has been seen of members, with the list of now: one that has left stays told of for a while. */
 export function noteMembers(before: readonly Seen[], names: readonly string[], now: number): Seen[] {
-  const gone = before
-    .filter((s) => !names.includes(s.name) && now - s.last < goneFor)
-    .map((s) => ({ ...s, gone: true }));
-  return [...names.map((name) => ({ name, last: now, gone: false })), ...gone];
+  const gone = before.filter((s) => !names.includes(s.name) && now - s.last < goneFor);
+  return [...names.map((name) => ({ name, last: now })), ...gone];
 }
