@@ -215,7 +215,7 @@ function Nothing() {
   return filtered ? (
     <Empty title="No dead letter matches" />
   ) : (
-    <Empty title="No run waits here" commands={['carillon dead-letter list', 'carillon operation replay --task send-email --from 1h --dry-run']}>
+    <Empty title="No run waits here" commands={['carillon dead-letter list', 'carillon operation replay --task send-email --from -24h --to 0s --dry-run']}>
       <p>Nothing has failed for good in the last 31 days that was not dealt with.</p>
     </Empty>
   );
