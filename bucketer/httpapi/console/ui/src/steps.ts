@@ -240,7 +240,7 @@ export function stateTogether(states: Iterable<string>): string {
 }
 
 /** Why a step stands as it does, as the API says it, in words; "" if there is nothing to say. */
-export function reasonWords(s: Pick<StepRun, 'reason'>): string {
+export function reasonWords(s: StepRun): string {
   if (s.reason === 'by hand') {
     return 'It was skipped by hand.';
   }

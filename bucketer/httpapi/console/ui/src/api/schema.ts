@@ -920,7 +920,7 @@ export interface paths {
         };
         /**
          * About how many runs are due in each coming minute
-         * @description An estimate: the rows of two shards of each minute are counted in the background, every 30 s while somebody asks (minutes that are more than an hour ahead more seldom), and stand for all shards. Of a recurring job only its next run is in it: later ones are no rows yet. Retries and deferred starts count, and so do runs that were cancelled.
+         * @description An estimate: the rows of two shards of each minute are counted in the background, every 30 s while somebody asks (minutes that are more than ten minutes ahead more seldom), and stand for all shards. Of a recurring job only its next run is in it: later ones are no rows yet. Retries and deferred starts count, and so do runs that were cancelled.
          *
          *     Who may: any key of the role viewer or above, of the tenant system.
          */
@@ -2630,7 +2630,7 @@ export interface components {
             ok: boolean;
             /**
              * Format: int64
-             * @description Messages that no executor holds yet; absent where they could not be counted
+             * @description Messages that no executor holds yet; absent where it is not well
              */
             waiting?: number;
         };
@@ -3667,7 +3667,7 @@ export interface components {
         UpcomingRuns: {
             /**
              * Format: date-time
-             * @description When they were counted, of all minutes the one that was counted longest ago; absent if none was
+             * @description When one of the minutes was counted last; absent if none was
              * @example 2026-11-21T09:30:00.000Z
              */
             as_of?: string;
@@ -3876,7 +3876,7 @@ export interface components {
             next_cursor?: string;
         };
         WorkflowRequest: {
-            /** @description Not supported yet: it is refused. Bound the steps, by max_concurrent of their tasks or of for_each */
+            /** @description How many runs may be under way at once; runs that are steps of other workflows do not count. Absent: any number */
             concurrency?: components["schemas"]["Concurrency"];
             /**
              * @description How long after its due time a run may take as a whole; absent: 168h
