@@ -70,7 +70,7 @@ describe('steps', () => {
     expect(workWords({ kind: 'task', what: 'load' })).toBe('task load');
     expect(workWords({ kind: 'http', what: '' })).toBe('HTTP call');
     expect(workWords({ kind: 'http', what: 'https://x.test/a' })).toBe('x.test/a');
-    expect(workWords({ kind: 'wait', what: '12h0m0s' })).toBe('wait 12h0m0s');
+    expect(workWords({ kind: 'wait', what: '12h0m0s' })).toBe('wait 12 h');
     expect(workWords({ kind: 'wait', what: 'until 2026-11-21T00:00:00Z' })).toBe('wait until 2026-11-21T00:00:00Z');
     expect(workWords({ kind: 'wait', what: 'approved' })).toBe('wait for approved');
     expect(eventOf({ kind: 'wait', what: 'approved' })).toBe('approved');

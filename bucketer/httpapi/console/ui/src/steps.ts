@@ -3,6 +3,7 @@
 import type { Run } from './api/types';
 import { itemsOf, memberOf, textOf, type Part } from './document';
 import { whyItWaits } from './runs';
+import { durationText } from './time';
 import { count, number } from './words';
 
 /** A step, as far as a drawing goes. */
@@ -196,7 +197,7 @@ export function workWords(s: Pick<StepShape, 'kind' | 'what'>): string {
     case 'lambda':
       return `Lambda ${what}`;
     case 'wait':
-      return isSpan(what) ? `wait ${what}` : what.startsWith('until ') ? `wait ${what}` : `wait for ${what}`;
+      return isSpan(what) ? `wait ${durationText(what)}` : what.startsWith('until ') ? `wait ${what}` : `wait for ${what}`;
   }
   return s.kind;
 }
