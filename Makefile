@@ -1,5 +1,5 @@
-# Every target works on a clean clone with Go 1.26 alone, except those that start Cassandra (Java 17 and Maven as well) and
-# openapi-lint (Node and npm), which leave out what they cannot do and say so.
+# Every target works on a clean clone with Go 1.26 alone, except those that start Cassandra (Java 17 and Maven as well),
+# openapi-lint and console-check (Node and npm) and console-test (Chromium), which leave out what they cannot do and say so.
 # Everything built, downloaded, started or measured lies in .local/.
 
 SHELL       := bash
@@ -35,6 +35,16 @@ demo: build ## the whole system in one process, with 20 jobs a second for a minu
 demo-workflows: build ## the same with three workflows instead, step by step: a fan-out, an approval, a saga
 	$(BIN)/carillon dev --demo-workflows --port 0
 
+##@ The page at /console/
+
+.PHONY: console
+console: ## build the page of bucketer/httpapi/console/ui into dist, with the types of the API (with Node and npm)
+	@bash .ci/console/build
+
+.PHONY: console-screenshots
+console-screenshots: ## pictures of the page with a few minutes of data into loadtest/plots/console-*.png (ALL=1: every view, into .local/console/views)
+	@SCREENSHOTS=$(if $(ALL),.local/console/views SCREENSHOTS_OF=all,loadtest/plots) bash .ci/console/run
+
 ##@ A real cluster on this machine (CASSANDRA=0|1|3 NATS=0|1|3 NODES=0..16 PROFILE=test|load COMMITLOG=periodic|group)
 
 CASSANDRA ?= 1
@@ -69,15 +79,15 @@ test-all: $(BIN)/gotestsum ## what takes long as well, with the race detector wh
 	@ALL=1 bash .ci/test
 
 .PHONY: console-test
-console-test: $(BIN)/gotestsum ## the console in a real browser, on carillon dev and a cluster of three nodes (RUN=TestTour CONSOLE_STRICT=1)
+console-test: $(BIN)/gotestsum ## the console in a real browser, on carillon dev and a cluster of three nodes, in 8 minutes (RUN=TestTour)
 	@bash .ci/console/run
 
-.PHONY: console-shots
-console-shots: ## a picture of each view of the console into loadtest/plots/console (SHOTS=folder)
-	@SHOTS='$(or $(SHOTS),loadtest/plots/console)' bash .ci/console/run
-
 .PHONY: check
-check: format-check vet lint tidy-check generate-check scripts-check openapi-lint ## format, vet, lint, go.mod, generated files, shell scripts, OpenAPI document
+check: format-check vet lint tidy-check generate-check console-check scripts-check openapi-lint ## format, vet, lint, go.mod, generated and built files, shell scripts, OpenAPI document
+
+.PHONY: console-check
+console-check: ## whether the built files of the console, and its types of the API, are those of the sources (with Node and npm)
+	@CHECK=1 bash .ci/console/build
 
 .PHONY: format-check
 format-check: $(BIN)/gofumpt
