@@ -98,9 +98,7 @@ const spotOf = `async function () {
 }`
 
 // Click clicks what has a role and a name, with the mouse: it must be seen, and nothing may cover it.
-func (l Place) Click(role, name string) { l.clickWith(role, name, nil) }
-
-func (l Place) clickWith(role, name string, more []chromedp.MouseOption) {
+func (l Place) Click(role, name string) {
 	t := l.page.t
 	t.Helper()
 	s := sought{role: role, name: name}
@@ -115,18 +113,11 @@ func (l Place) clickWith(role, name string, more []chromedp.MouseOption) {
 		case at.Why != "":
 			return false, at.Why
 		}
-		if err := chromedp.Do(ctx, chromedp.MouseEvent(chromedp.MouseMoved, at.X, at.Y), chromedp.MouseClickXY(at.X, at.Y, more...)); err != nil {
+		if err := chromedp.Do(ctx, chromedp.MouseEvent(chromedp.MouseMoved, at.X, at.Y), chromedp.MouseClickXY(at.X, at.Y)); err != nil {
 			return false, err.Error()
 		}
 		return true, ""
 	})
-}
-
-// ClickUntil clicks, once, and waits until a text can be read in the page.
-func (l Place) ClickUntil(role, name, text string) {
-	l.page.t.Helper()
-	l.Click(role, name)
-	l.page.See(text)
 }
 
 // Fill puts a text into the field of a name, in place of what is there. A text is typed; a date, a
@@ -318,17 +309,4 @@ func (p *Page) Focus() (role, name string) {
 		p.t.Fatalf("ask for the focus: %v", err)
 	}
 	return it.role, it.name
-}
-
-// AwaitFocus waits until what has a role and a name has the focus.
-func (p *Page) AwaitFocus(role, name string) {
-	p.t.Helper()
-	s := sought{role: role, name: name}
-	p.until(fmt.Sprintf("%s has the focus", s), func() (bool, string) {
-		it, err := p.focused()
-		if err != nil {
-			return false, err.Error()
-		}
-		return it.role == role && s.fits(it.name), fmt.Sprintf("%s %q has it", it.role, it.name)
-	})
 }

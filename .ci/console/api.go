@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -43,8 +42,8 @@ func Ask(t testing.TB, base, key, tenant string) *API {
 	return &API{Client: c, t: t, base: strings.TrimSuffix(base, "/"), key: key, tenant: tenant}
 }
 
-// Do sends a request that Client has no method for. body is JSON, or nil; the answer is decoded into
-// answer, unless that is nil. It must be a success.
+// Do sends a request that Client has no method for. body becomes JSON, unless it is nil, or the bytes of an
+// import; the answer is decoded into answer, unless that is nil. It must be a success.
 func (a *API) Do(method, path string, body, answer any) {
 	a.t.Helper()
 	if err := a.try(method, path, body, answer); err != nil {
@@ -59,10 +58,11 @@ func (a *API) try(method, path string, body, answer any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
 	defer cancel()
 	var text []byte
+	media := "application/json"
 	switch b := body.(type) {
 	case nil:
 	case []byte:
-		text = b
+		text, media = b, "application/x-ndjson"
 	default:
 		var err error
 		if text, err = json.Marshal(b); err != nil {
@@ -74,7 +74,7 @@ func (a *API) try(method, path string, body, answer any) error {
 		return fmt.Errorf("make %s %s: %w", method, path, err)
 	}
 	if text != nil {
-		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Content-Type", media)
 	}
 	if a.key != "" {
 		r.Header.Set("Authorization", "Bearer "+a.key)
@@ -92,7 +92,7 @@ func (a *API) try(method, path string, body, answer any) error {
 	case err != nil:
 		return fmt.Errorf("read answer of %s %s: %w", method, path, err)
 	case resp.StatusCode/100 != 2:
-		return &refusal{resp.StatusCode, fmt.Sprintf("%s %s: %s %s", method, path, resp.Status, said)}
+		return fmt.Errorf("%s %s: %s %s", method, path, resp.Status, said)
 	case answer == nil:
 		return nil
 	}
@@ -102,29 +102,7 @@ func (a *API) try(method, path string, body, answer any) error {
 	return nil
 }
 
-// refusal is an answer that is no success.
-type refusal struct {
-	status int
-	text   string
-}
-
-func (r *refusal) Error() string { return r.text }
-
-// Offers reports whether the node serves a path.
-func (a *API) Offers(method, path string) bool {
-	a.t.Helper()
-	err := a.try(method, path, nil, nil)
-	var r *refusal
-	if errors.As(err, &r) {
-		return r.status != http.StatusNotFound && r.status != http.StatusMethodNotAllowed && r.status != http.StatusNotImplemented
-	}
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return true
-}
-
-// Run waits until a run is in one of the states, and returns it.
+// AwaitRun waits until a run is in one of the states, and returns it.
 func (a *API) AwaitRun(id client.RunID, states ...client.State) client.Run {
 	a.t.Helper()
 	var run client.Run
@@ -153,4 +131,12 @@ func must[T any](t testing.TB, v T, err error) T {
 		t.Fatal(err)
 	}
 	return v
+}
+
+// orFail fails the test if there is an error.
+func orFail(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

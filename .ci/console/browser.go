@@ -90,16 +90,3 @@ func leaveOut(t testing.TB, what string) {
 	}
 	t.Skipf("LEFT OUT: %s", what)
 }
-
-// StrictEnv makes views that are not built yet a failure.
-const StrictEnv = "CONSOLE_STRICT"
-
-// unbuilt skips a test of something that the page or the API does not have yet, or fails it, if
-// StrictEnv is 1.
-func unbuilt(t testing.TB, what string) {
-	t.Helper()
-	if os.Getenv(StrictEnv) == "1" {
-		t.Fatalf("not built yet: %s", what)
-	}
-	t.Skipf("LEFT OUT: not built yet: %s", what)
-}

@@ -27,18 +27,17 @@
 // # What is left out
 //
 // A machine without Chromium leaves everything out, loudly; with CI=true that is a failure. So does
-// one without Java and Maven what needs a real Cassandra. A view that is not built yet is skipped;
-// CONSOLE_STRICT=1 makes that a failure.
+// one without Java and Maven what needs a real Cassandra.
 //
 // # Files
 //
 //	browser.go, page.go    a browser; a page of it and how one goes to places
 //	find.go, act.go        what is found, by role and name; what a person does with it
 //	watch.go               what must not happen on a page
-//	axe.go, keyboard.go, width.go
-//	                       whether everybody can use a view
+//	axe.go, keyboard.go    whether everybody can use a view
 //	server.go, secured.go  the program; the same with keys, on a real Cassandra
 //	sink.go, proxy.go      what jobs call; what stands between a browser and a node
+//	witness.go             what the checker of the load tests says of a cluster
 //	api.go, states.go      what the API is asked; the states of a server that views are shown in
 //	views.go               the list of views
 package console

@@ -23,7 +23,6 @@ type sought struct {
 	// name is the accessible name, as a screen reader says it. One that ends with … stands for every
 	// name that begins so, and "" for any.
 	name string
-	nth  int // among several, from 0
 }
 
 func (s sought) String() string {
@@ -46,12 +45,9 @@ func (s sought) fits(name string) bool {
 func plain(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // In returns the part of the place that has a role and a name, such as the region "Attempts". It is
-// looked up anew with each act, so it may come later.
-func (l Place) In(role, name string) Place { return l.InNth(role, name, 0) }
-
-// InNth is In for the nth of several, from 0.
-func (l Place) InNth(role, name string, nth int) Place {
-	path := append(append([]sought{}, l.path...), sought{role, name, nth})
+// looked up anew with each act, so it may come later. Of several it is the first.
+func (l Place) In(role, name string) Place {
+	path := append(append([]sought{}, l.path...), sought{role, name})
 	return Place{l.page, path}
 }
 
@@ -154,16 +150,16 @@ func (l Place) inside() (cdp.BackendNodeID, error) {
 		if err != nil {
 			return 0, err
 		}
-		if len(within) <= s.nth {
-			return 0, fmt.Errorf("there is %d of %s", len(within), s)
+		if len(within) == 0 {
+			return 0, fmt.Errorf("there is not %s", s)
 		}
-		inside = within[s.nth].id
+		inside = within[0].id
 	}
 	return inside, nil
 }
 
 // Find waits until there is one of a role and a name that is not disabled, and returns it. Several
-// with the same name are a fault: who hears them cannot tell them apart. InNth says which.
+// with the same name are a fault: who hears them cannot tell them apart.
 func (l Place) find(s sought) found {
 	t := l.page.t
 	t.Helper()
@@ -208,20 +204,6 @@ func (l Place) names(role string) string {
 		names = append(names, fmt.Sprintf("%q", f.name))
 	}
 	return strings.Join(names, ", ")
-}
-
-// Names returns the names of everything of a role, in the order of the page.
-func (l Place) Names(role string) []string {
-	l.page.t.Helper()
-	all, err := l.all(sought{role: role})
-	if err != nil {
-		l.page.t.Fatalf("look for every %s: %v", role, err)
-	}
-	names := make([]string, len(all))
-	for i, f := range all {
-		names[i] = f.name
-	}
-	return names
 }
 
 // Has reports whether there is something of a role and a name now.

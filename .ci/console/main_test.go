@@ -2,7 +2,6 @@ package console
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"testing"
 
@@ -48,43 +47,24 @@ func need(t *testing.T) {
 	}
 }
 
-// serve starts a server, and leaves the test out if it serves no page.
+// openView returns a page that is at a place.
+func openView(t *testing.T, base, place string, options ...PageOption) *Page {
+	t.Helper()
+	p := open(t, base, options...)
+	p.Open(place)
+	return p
+}
+
+// serve starts a server.
 func serve(t *testing.T, env ...string) *Server {
 	t.Helper()
 	need(t)
-	s := StartServer(t, env...)
-	if !s.HasConsole() {
-		unbuilt(t, "the page at /console/")
-	}
-	return s
+	return StartServer(t, env...)
 }
 
-// world returns a world, and leaves the test out if its server serves no page.
-func world(t *testing.T) *World {
-	t.Helper()
-	need(t)
-	w := NewWorld(t)
-	if !w.Server.HasConsole() {
-		unbuilt(t, "the page at /console/")
-	}
-	return w
-}
-
-// serveSecured starts a node that asks for keys, and leaves the test out if it serves no page.
+// serveSecured starts a node that asks for keys.
 func serveSecured(t *testing.T) *Secured {
 	t.Helper()
 	need(t)
-	s := StartSecured(t)
-	resp, err := http.Get(s.Console())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		unbuilt(t, "the page at /console/")
-	}
-	return s
+	return StartSecured(t)
 }
-
-// shotsFolder is where pictures go, "" if none are asked for.
-func shotsFolder() string { return os.Getenv("CONSOLE_SHOTS") }

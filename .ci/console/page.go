@@ -177,18 +177,6 @@ func (p *Page) Settled() {
 	})
 }
 
-// Built opens a place, and leaves the test out (unbuilt) if its view is still to be built.
-func (p *Page) Built(place string) {
-	p.t.Helper()
-	p.Open(place)
-	if text := p.Text(); strings.Contains(text, stubText) {
-		unbuilt(p.t, "the view at "+place)
-	}
-}
-
-// stubText is what a view says that is still to be built.
-const stubText = "This view is still to be built."
-
 // Resize has the page be so wide and high, in CSS pixels. Below 600 it is a phone.
 func (p *Page) Resize(width, height int64) {
 	p.t.Helper()
@@ -211,16 +199,27 @@ func (p *Page) Theme(dark bool) {
 	}})
 }
 
+// Hide has the page be one that nobody sees, such as one in another tab, or not.
+func (p *Page) Hide(hidden bool) {
+	p.t.Helper()
+	evaluate[bool](p, fmt.Sprintf(`(() => {
+    Object.defineProperty(document, 'hidden', { configurable: true, value: %[1]v });
+    Object.defineProperty(document, 'visibilityState', { configurable: true, value: %[1]v ? 'hidden' : 'visible' });
+    return document.dispatchEvent(new Event('visibilitychange'));
+  })()`, hidden))
+}
+
 // Expect names what this test provokes: a message whose text contains it is no fault.
 func (p *Page) Expect(text string) { p.watch.expect(text) }
 
-// Faults returns what happened so far that must not.
-func (p *Page) Faults() []string { return p.watch.faults() }
-
-// Shot keeps a picture of the whole page as a PNG.
-func (p *Page) Shot(file string) {
+// Picture keeps what can be seen of the page, or the whole of it, as a PNG.
+func (p *Page) Picture(file string, whole bool) {
 	p.t.Helper()
-	text, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
+	shot := chromedp.CaptureScreenshot()
+	if whole {
+		shot = chromedp.FullScreenshot(100)
+	}
+	text, err := chromedp.Run(p.ctx, shot)
 	if err == nil {
 		err = errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o644)) // #nosec G301 G306 -- pictures
 	}

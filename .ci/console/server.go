@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -147,30 +146,6 @@ func (s *Server) Stop() {
 		s.t.Errorf("the server does not end within %v", serverEnd)
 	}
 	s.cmd = nil
-}
-
-// Freeze stops the process in mid-step, and Thaw lets it go on.
-func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
-
-// Thaw lets a frozen server go on.
-func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
-
-func (s *Server) signal(sig syscall.Signal) {
-	s.t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		s.t.Fatalf("signal the server: %v", err)
-	}
-}
-
-// HasConsole reports whether the server serves the page.
-func (s *Server) HasConsole() bool {
-	s.t.Helper()
-	resp, err := http.Get(s.Console())
-	if err != nil {
-		s.t.Fatalf("ask for the page: %v", err)
-	}
-	_ = resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
 }
 
 // cleanEnvironment is ours without what would set up a node.

@@ -21,7 +21,25 @@ type World struct {
 	// Runs of workflows: "fan-out", "waits" (for an approval), "failed", "wide" (990 steps).
 	Workflows map[string]client.RunID
 	Operation string // the id of one
-	Nightly   client.JobInfo
+}
+
+// absent is the id of a run that no server has.
+const absent = "01890000-0000-8000-8000-000000000000"
+
+// run returns the id of a run by the name of its state, and absent if the world has none.
+func (w *World) run(name string) string {
+	if id, ok := w.Runs[name]; ok {
+		return id.String()
+	}
+	return absent
+}
+
+// workflowRun is run for those of workflows.
+func (w *World) workflowRun(name string) string {
+	if id, ok := w.Workflows[name]; ok {
+		return id.String()
+	}
+	return absent
 }
 
 // nasty are texts of others that must change nothing but themselves.
@@ -67,7 +85,7 @@ func (w *World) tasks(t testing.TB) {
 			call = task.call(call)
 		}
 		_, err := w.API.Tasks.Put(t.Context(), task.name, call, task.settings)
-		must(t, true, err)
+		orFail(t, err)
 	}
 }
 
@@ -76,10 +94,10 @@ func (w *World) stopped(t testing.TB) {
 	t.Helper()
 	due := time.Now().Add(1500 * time.Millisecond)
 	late, err := w.API.Jobs.Create(t.Context(), client.NewJob(client.Task("send-email")).At(due).Label("team", "billing"))
-	must(t, true, err)
+	orFail(t, err)
 	missed, err := w.API.Jobs.Create(t.Context(),
 		client.NewJob(client.Task("send-email")).At(due).Misfire(client.SkipMissed, time.Second).Label("team", "billing"))
-	must(t, true, err)
+	orFail(t, err)
 	w.Server.Stop()
 	await(patience, func() (bool, string) { return time.Since(due) > 3*time.Second, "" })
 	w.Server.Start()
@@ -119,7 +137,7 @@ func (w *World) jobs(t testing.TB) {
 	w.Runs["pending"] = w.once(t, plain("send-email").At(time.Now().Add(40*time.Minute)))
 	w.Runs["cancelled"] = w.once(t, plain("send-email").At(time.Now().Add(50*time.Minute)))
 	_, err := w.API.Runs.Cancel(t.Context(), w.Runs["cancelled"])
-	must(t, true, err)
+	orFail(t, err)
 	for i := range 60 { // more than a page
 		w.once(t, plain("echo").Payload(map[string]any{"number": i}))
 	}
@@ -127,27 +145,27 @@ func (w *World) jobs(t testing.TB) {
 		w.once(t, plain("send-email").At(time.Now().Add(time.Duration(10+i)*time.Minute)))
 	}
 
-	put := func(name string, job *client.Job) client.JobInfo {
-		made, err := w.API.Jobs.Put(t.Context(), name, job.Name(name))
-		return must(t, made, err)
+	put := func(name string, job *client.Job) {
+		_, err := w.API.Jobs.Put(t.Context(), name, job.Name(name))
+		orFail(t, err)
 	}
-	w.Nightly = put("nightly-report", plain("echo").Schedule(client.Cron("30 2 * * *", "Europe/Berlin")).Payload(map[string]any{"report": "books"}))
+	put("nightly-report", plain("echo").Schedule(client.Cron("30 2 * * *", "Europe/Berlin")).Payload(map[string]any{"report": "books"}))
 	put("each-second", plain("echo").Schedule(client.Every(time.Second)))
 	put("paused-one", plain("send-email").Schedule(client.Cron("0 9 * * MON-FRI", "America/New_York")))
 	_, err = w.API.Jobs.Pause(t.Context(), "paused-one")
-	must(t, true, err)
+	orFail(t, err)
 	put("finished-one", plain("send-email").Schedule(client.Every(time.Second).MaxRuns(1)))
 	put("cancelled-one", plain("send-email").Schedule(client.Cron("0 0 1 1 *", "UTC")))
 	_, err = w.API.Jobs.Cancel(t.Context(), "cancelled-one")
-	must(t, true, err)
+	orFail(t, err)
 	put("on-upload", plain("echo").On("file.uploaded", client.Filter("event.region == 'eu'")))
 	put("after-nightly", plain("echo").After("nightly-report"))
 	before := w.once(t, plain("render-video"))
 	w.Runs["waiting"] = w.once(t, client.NewJob(client.Task("echo")).After(before.String()))
 	_, err = w.API.Jobs.Trigger(t.Context(), "nightly-report")
-	must(t, true, err)
+	orFail(t, err)
 	// a change, for the audit and its differences
-	w.Nightly = put("nightly-report", plain("echo").Schedule(client.Cron("30 2 * * *", "Europe/Berlin")).Payload(map[string]any{"report": "ledger"}))
+	put("nightly-report", plain("echo").Schedule(client.Cron("30 2 * * *", "Europe/Berlin")).Payload(map[string]any{"report": "ledger"}))
 
 	w.API.AwaitRun(w.Runs["succeeded"], client.Succeeded)
 	w.API.AwaitRun(w.Runs["failed"], client.Failed)
@@ -205,7 +223,7 @@ func (w *World) rest(t testing.TB) {
 	t.Helper()
 	for _, region := range []string{"eu", "us"} {
 		_, err := w.API.Events.Publish(t.Context(), "file.uploaded", map[string]any{"region": region, "name": nasty["html"]})
-		must(t, true, err)
+		orFail(t, err)
 	}
 	type object = map[string]any
 	w.API.Do("PUT", "/v1/secrets/mail-password", object{"value": "correct horse battery staple"}, nil)
@@ -228,7 +246,7 @@ func (w *World) rest(t testing.TB) {
 		t.Fatalf("the operation is %s, want done", there)
 	}
 	_, err := w.API.Jobs.Pause(t.Context(), "paused-one") // the operation has resumed it
-	must(t, true, err)
+	orFail(t, err)
 }
 
 // importLines returns an import of n jobs that are due in an hour, each with its key.

@@ -2,10 +2,10 @@ package console
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // check looks at a view in every way that holds for all: axe in light and dark, the keyboard alone, a
@@ -13,6 +13,9 @@ import (
 // comes, each page checks by itself.
 func check(p *Page, what string) {
 	p.t.Helper()
+	if p.Reads("Something went wrong in this page") {
+		p.t.Errorf("%s says that something went wrong in it:\n%s", what, cut(p.Text()))
+	}
 	p.Axe(what)
 	p.Fits(what + ", 1440 wide")
 	p.Walk(what)
@@ -21,79 +24,77 @@ func check(p *Page, what string) {
 	p.Fits(what + ", 360 wide")
 }
 
-// openView opens a view, or leaves it out if it is still to be built.
-func openView(t *testing.T, base string, place string, options ...PageOption) *Page {
-	t.Helper()
-	p := open(t, base, options...)
-	p.Built(place)
-	return p
-}
-
-// Every view with nothing in it.
+// Every view with nothing in it; those of one thing say that it is not there.
 func TestViewsEmpty(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	t.Run("views", func(t *testing.T) {
-		for _, view := range Views {
+	for _, view := range Views {
+		t.Run(view.Name, func(t *testing.T) {
+			t.Parallel()
+			p := open(t, s.Console())
 			if view.Thing {
-				continue
+				p.Expect("404 (Not Found)")
 			}
-			t.Run(view.Name, func(t *testing.T) {
-				t.Parallel()
-				check(openView(t, s.Console(), view.Place(nil)), view.Name+", empty")
-			})
-		}
-	})
+			p.Open(view.Place(&World{}))
+			check(p, view.Name+", empty")
+		})
+	}
+}
+
+// What only looks at a world shares one.
+func TestWorld(t *testing.T) {
+	t.Parallel()
+	need(t)
+	w := NewWorld(t)
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, *World)
+	}{
+		{"full", viewsFull},
+		{"without store", viewsWithoutStore},
+		{"overview", overviewAgrees},
+		{"rows by keys", rowsByKeys},
+		{"texts of others", textsOfOthers},
+		{"below a path", belowAPath},
+		{"a minute of 503", aMinuteOf503},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, w)
+		})
+	}
 }
 
 // Every view with something of each kind in it.
-func TestViewsFull(t *testing.T) {
-	t.Parallel()
-	w := world(t)
-	t.Run("views", func(t *testing.T) {
-		for _, view := range Views {
-			t.Run(view.Name, func(t *testing.T) {
-				t.Parallel()
-				p := openView(t, w.Server.Console(), view.Place(w))
-				if said := p.Text(); strings.Contains(said, "Something went wrong in this page") {
-					t.Errorf("the view says that something went wrong in it:\n%s", cut(said))
-				}
-				check(p, view.Name+", full")
-				p.AxeInTheme(view.Name + ", full, 360 wide") // cards in place of rows, and a menu
-			})
-		}
-	})
+func viewsFull(t *testing.T, w *World) {
+	for _, view := range Views {
+		t.Run(view.Name, func(t *testing.T) {
+			t.Parallel()
+			p := openView(t, w.Server.Console(), view.Place(w))
+			check(p, view.Name+", full")
+			p.AxeInTheme(view.Name + ", full, 360 wide") // cards in place of rows, and a menu
+		})
+	}
 }
 
-// Every view of a node whose store cannot be reached: opened then, and open when it happens. It says
-// so, and is well again by itself.
-func TestViewsWithoutStore(t *testing.T) {
-	t.Parallel()
-	w := world(t)
-	t.Run("views", func(t *testing.T) {
-		for _, view := range Views {
-			t.Run(view.Name, func(t *testing.T) {
-				t.Parallel()
-				proxy := StartProxy(t, w.Server.URL, "")
-				p := openView(t, proxy.Console(), view.Place(w))
-				p.Expect("503 (Service Unavailable)")
-				proxy.Have(StoreDown)
-				p.Reload()
-				p.until("the node was asked in vain, or the view asks nothing", func() (bool, string) {
-					return proxy.Refused() > 0 || view.Name == "nowhere" || view.Name == "new job" || view.Name == "import", "no request"
-				})
-				p.Settled()
-				if proxy.Refused() > 0 {
-					p.See("The store cannot be reached")
-				}
-				p.Axe(view.Name + ", without a store")
-				p.Fits(view.Name + ", without a store")
-				proxy.Have(NoFault)
-				p.SeeNoMore("The store cannot be reached")
-				p.Settled()
-			})
-		}
-	})
+// Every view of a node whose store cannot be reached. It says so, and is well again by itself.
+func viewsWithoutStore(t *testing.T, w *World) {
+	for _, view := range Views {
+		t.Run(view.Name, func(t *testing.T) {
+			t.Parallel()
+			proxy := StartProxy(t, w.Server.URL, "")
+			proxy.Have(StoreDown)
+			p := open(t, proxy.Console())
+			p.Expect("503 (Service Unavailable)")
+			p.Open(view.Place(w))
+			p.See("The store cannot be reached")
+			p.Axe(view.Name + ", without a store")
+			p.Fits(view.Name + ", without a store")
+			proxy.Have(NoFault)
+			p.SeeNoMore("The store cannot be reached")
+			p.Settled()
+		})
+	}
 }
 
 // The page for who has no session.
@@ -103,7 +104,7 @@ func TestLogInView(t *testing.T) {
 	p := open(t, s.Console())
 	p.Expect("401 (Unauthorized)")
 	p.Open("")
-	p.See("Log in")
+	p.Await("heading", "Log in")
 	check(p, "log in")
 }
 
@@ -139,9 +140,7 @@ func TestKeysLeadToViews(t *testing.T) {
 }
 
 // What a person does with the rows of a table by keys, while the list is kept up to date.
-func TestRowsByKeys(t *testing.T) {
-	t.Parallel()
-	w := world(t)
+func rowsByKeys(t *testing.T, w *World) {
 	p := openView(t, w.Server.Console(), "#/jobs")
 	p.Await("link", "nightly-report")
 	p.Press("j")
@@ -174,42 +173,77 @@ func TestRowsByKeys(t *testing.T) {
 	}
 }
 
-// The page is asked for as little as it must: it stops while nobody sees it or somebody selects.
+// The page asks for nothing while a person holds it still, and while nobody sees it.
 func TestPageHoldsStill(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	p := open(t, s.Console())
-	p.Open("#/runs")
+	p, other := openView(t, s.Console(), "#/runs"), openView(t, s.Console(), "#/runs")
+	asks := func(p *Page) int { return p.watch.requests("GET", "/v1/runs") }
+	still := func(how string) {
+		t.Helper()
+		asked, beside := asks(p), asks(other)
+		other.until("a page beside it asked twice more", func() (bool, string) { return asks(other) >= beside+2, fmt.Sprint(asks(other) - beside) })
+		if n := asks(p) - asked; n > 0 {
+			t.Errorf("%s the page asks %d times", how, n)
+		}
+	}
+	goesOn := func() {
+		t.Helper()
+		asked := asks(p)
+		p.until("the page asks again", func() (bool, string) { return asks(p) > asked, "it does not" })
+	}
 	p.Click("button", "Hold the page still")
 	p.See("held still")
-	asked := p.watch.total("GET", "/v1/")
+	still("held still")
 	p.Click("button", "Keep the page up to date")
-	p.until("the page asks again", func() (bool, string) { return p.watch.total("GET", "/v1/") > asked, "it does not" })
 	p.SeeNoMore("held still")
+	goesOn()
+	p.Hide(true)
+	still("hidden")
+	p.Hide(false)
+	goesOn()
 }
 
-// TestShots takes a picture of each view, and of some in dark and on a phone, for who reads about the
-// console.
-func TestShots(t *testing.T) {
-	dir := shotsFolder()
-	if dir == "" {
-		t.Skip("pictures are taken by make console-shots")
-	}
-	w := world(t)
-	for _, view := range Views {
-		t.Run(view.Name, func(t *testing.T) {
-			p := openView(t, w.Server.Console(), view.Place(w), InZone("Europe/Berlin"), Sized(1280, 800))
-			name := strings.NewReplacer(",", "", " ", "-").Replace(strings.ToLower(view.Name))
-			p.Shot(filepath.Join(dir, name+".png"))
-			if !slices.Contains([]string{"overview", "run, failed", "workflow run, fan-out"}, view.Name) {
-				return
+// minuteCounts is what the API counts of a minute.
+type minuteCounts struct {
+	Minute          time.Time
+	Started, Failed int
+	Running         bool // it has not ended
+}
+
+// minutesOf returns what the API counts of the minutes from an instant to now.
+func minutesOf(t *testing.T, node *API, from time.Time) []minuteCounts {
+	t.Helper()
+	var is struct{ Items []minuteCounts }
+	node.Do("GET", fmt.Sprintf("/v1/stats?from=%s&to=%s", stamp(from.Truncate(time.Minute)), stamp(time.Now().Truncate(time.Minute).Add(time.Minute))), nil, &is)
+	return is.Items
+}
+
+// What the overview counts is what the API counts, minute by minute, and each leads to its runs.
+func overviewAgrees(t *testing.T, w *World) {
+	from := time.Now().Add(-5 * time.Minute)
+	p := openView(t, w.Server.Console(), "#/")
+	p.In("figure", "Runs started a minute…").Click("button", "Show as a table")
+	p.In("figure", "What was not as it should be…").Click("button", "Show as a table")
+	started, faults := p.In("region", "Runs started a minute…"), p.In("region", "What was not as it should be…")
+	clock := ""
+	p.within(2*time.Minute).until("the page counts what the API counts, of each minute that has ended", func() (bool, string) {
+		ended := false
+		for _, m := range minutesOf(t, w.API, from) {
+			if m.Running || m.Started == 0 {
+				continue
 			}
-			p.Theme(true)
-			p.Shot(filepath.Join(dir, name+"-dark.png"))
-			p.Theme(false)
-			p.Resize(360, 740)
-			p.Settled()
-			p.Shot(filepath.Join(dir, name+"-phone.png"))
-		})
-	}
+			clock, ended = m.Minute.UTC().Format("15:04"), true
+			if row := started.InRow(clock).Text(); !slices.Contains(strings.Fields(row), fmt.Sprint(m.Started)) {
+				return false, fmt.Sprintf("the API counts %d starts at %s; the page says %q", m.Started, clock, row)
+			}
+			if row := faults.InRow(clock).Text(); m.Failed > 0 && !slices.Contains(strings.Fields(row), fmt.Sprint(m.Failed)) {
+				return false, fmt.Sprintf("the API counts %d failed attempts at %s; the page says %q", m.Failed, clock, row)
+			}
+		}
+		return ended, "no minute has ended"
+	})
+	started.InRow(clock).Click("link", "")
+	p.AwaitAt("#/runs?from=")
+	p.In("table", "Runs that match").Await("row", "")
 }
