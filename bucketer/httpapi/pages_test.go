@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"carillon.dev/carillon/bucketer/httpapi/console"
 )
 
 // Every file of every page is served as the browser must get it, and nothing else is.
@@ -62,6 +65,42 @@ func TestPagesAreServed(t *testing.T) {
 		doProblem(t, hs, call{method: "GET", path: site.below + indexFile}, 404)
 		doProblem(t, hs, call{method: "GET", path: site.below + "..%2fconsole.go"}, 404)
 		doProblem(t, hs, call{method: "POST", path: site.at}, 405)
+	}
+}
+
+// The scripts of the console are quickly there: together they take little on the way, none is of another
+// host, and where the page lies is said by no address.
+func TestTheConsoleIsSmallAndStandsAlone(t *testing.T) {
+	const most = 120_000 // bytes, zipped
+	zipped := 0
+	err := fs.WalkDir(console.Files(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(console.Files(), name)
+		switch {
+		case err != nil:
+			return err
+		case strings.HasSuffix(name, ".js"):
+			var b bytes.Buffer
+			w := gzip.NewWriter(&b)
+			_, _ = w.Write(text) // into memory
+			_ = w.Close()
+			zipped += b.Len()
+		case strings.HasSuffix(name, ".html"):
+			for _, address := range regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllSubmatch(text, -1) {
+				if !bytes.HasPrefix(address[1], []byte("./")) {
+					t.Errorf("%s asks for %s, want an address below the page's own", name, address[1])
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if zipped > most {
+		t.Errorf("the scripts have %d bytes when they are zipped, want at most %d", zipped, most)
 	}
 }
 
