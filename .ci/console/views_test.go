@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// check looks at a view in every way that holds for all: axe in light and dark, the keyboard alone, a
+// checkView looks at a view in every way that holds for all: axe in light and dark, the keyboard alone, a
 // phone and a wide screen. That nothing is asked of another host, and that no message and no violation
 // comes, each page checks by itself.
-func check(p *Page, what string) {
+func checkView(p *Page, what string) {
 	p.t.Helper()
 	if p.Reads("Something went wrong in this page") {
 		p.t.Errorf("%s says that something went wrong in it:\n%s", what, cut(p.Text()))
@@ -36,7 +36,7 @@ func TestViewsEmpty(t *testing.T) {
 				p.Expect("404 (Not Found)")
 			}
 			p.Open(view.Place(&World{}))
-			check(p, view.Name+", empty")
+			checkView(p, view.Name+", empty")
 		})
 	}
 }
@@ -71,7 +71,7 @@ func viewsFull(t *testing.T, w *World) {
 		t.Run(view.Name, func(t *testing.T) {
 			t.Parallel()
 			p := openView(t, w.Server.Console(), view.Place(w))
-			check(p, view.Name+", full")
+			checkView(p, view.Name+", full")
 			p.AxeInTheme(view.Name + ", full, 360 wide") // cards in place of rows, and a menu
 		})
 	}
@@ -105,7 +105,7 @@ func TestLogInView(t *testing.T) {
 	p.Expect("401 (Unauthorized)")
 	p.Open("")
 	p.Await("heading", "Log in")
-	check(p, "log in")
+	checkView(p, "log in")
 }
 
 // The keys of every view lead where the list of keys says.
