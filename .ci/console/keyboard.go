@@ -97,13 +97,22 @@ const thisStop = `(() => {
   return { Number, Words, Outline, Covered };
 })()`
 
+// fromTheBeginning has the next Tab lead to the first stop: what had the focus is where it goes on.
+const fromTheBeginning = `(() => {
+  document.body.tabIndex = -1;
+  document.body.focus();
+  document.body.removeAttribute('tabindex');
+  scrollTo(0, 0);
+  return true;
+})()`
+
 // Walk goes through the page with Tab alone, and reports as failures what cannot be reached, where the
 // focus cannot be seen, and where it stays. It returns how many stops there were.
 func (p *Page) Walk(what string) int {
 	p.t.Helper()
 	evaluate[bool](p, lookOfStop)
 	evaluate[bool](p, wordsOfStop)
-	evaluate[bool](p, "document.activeElement?.blur?.(), scrollTo(0, 0), true")
+	evaluate[bool](p, fromTheBeginning)
 	all := evaluate[[]string](p, markStops)
 	reached := make(map[int]bool)
 	var faults []string

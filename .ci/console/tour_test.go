@@ -142,7 +142,7 @@ func TestTourClockChanges(t *testing.T) {
 		cron := fmt.Sprintf("30 2 %d %d *", row.day.Day(), row.day.Month())
 		schedule := map[string]any{"cron": cron, "timezone": "Europe/Berlin"}
 		p.Fill("Cron expression", cron)
-		p.Fill("Time zone", "Europe/Berlin")
+		p.Fill("Time zone…", "Europe/Berlin")
 		if row.choose[0] != "" {
 			p.Choose(row.choose[0], row.choose[1])
 			schedule["overlap_hour"] = "both"
@@ -175,7 +175,7 @@ func TestTourClockChanges(t *testing.T) {
 	p.Fill("URL", sink.URL+"/ok/nightly")
 	p.Fill("Name (may be left out)", "nightly")
 	p.Fill("Cron expression", "30 2 * * *")
-	p.Fill("Time zone", "Europe/Berlin")
+	p.Fill("Time zone…", "Europe/Berlin")
 	p.Click("button", "Create the job")
 	p.AwaitAt("#/jobs/nightly")
 	job, err := api.Jobs.Upcoming(t.Context(), "nightly", 10)
