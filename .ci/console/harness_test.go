@@ -88,6 +88,8 @@ func TestFaultsOfAPageAreFound(t *testing.T) {
 	t.Parallel()
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<!doctype html><title>Elsewhere</title><h1>Elsewhere</h1>"))
 	}))
 	t.Cleanup(elsewhere.Close)
 	for name, row := range map[string]struct {
