@@ -42,7 +42,9 @@ var Views = []View{
 	{Name: "dead letters", Place: at("#/dead-letters")},
 	{Name: "dead letter", Place: func(w *World) string { return "#/dead-letters/" + w.run("failed") }, Thing: true},
 	{Name: "operations", Place: at("#/operations")},
-	{Name: "operation", Place: func(w *World) string { return "#/operations/" + cmp.Or(w.Operation, "01890000-0000-7000-8000-000000000000") }, Thing: true},
+	{Name: "operation", Place: func(w *World) string {
+		return "#/operations/" + cmp.Or(w.Operation, "01890000-0000-7000-8000-000000000000")
+	}, Thing: true},
 	{Name: "import", Place: at("#/import")},
 	{Name: "events", Place: at("#/events")},
 	{Name: "secrets", Place: at("#/secrets")},
