@@ -19,9 +19,11 @@ export function Figure({ caption, legend, children, table, actions }: FigureProp
   const id = useId();
   const [asTable, setAsTable] = useState(false);
   return (
-    <figure class="figure">
+    <figure class="figure" aria-labelledby={`${id}-caption`}>
       <figcaption>
-        <span class="figure-caption">{caption}</span>
+        <span id={`${id}-caption`} class="figure-caption">
+          {caption}
+        </span>
         {actions}
         <button
           type="button"
