@@ -13,7 +13,7 @@ import (
 )
 
 // Protocols are all that there are, in the order in which they are done.
-var Protocols = []string{"A", "B", "C", "D", "E", "R", "F", "H", "W", "import", "api"}
+var Protocols = []string{"A", "B", "C", "D", "E", "R", "F", "H", "W", "import", "api", consolesProtocol, pagesProtocol}
 
 // The systems that can be measured.
 const (
@@ -31,14 +31,17 @@ type Config struct {
 	// Outage also measures A where all that works starts after all runs are overdue.
 	Outage bool
 	N      int // jobs of A, B, D's B, F, import
-	// of C, a second; D, E and R take the first, and H, of the tenant that is watched
+	// of C, a second; D, E, R and consoles take the first, and H, of the tenant that is watched
 	Rates []int
-	Span  time.Duration // of C, D, E, R and H, and of pace in W
+	Span  time.Duration // of C, D, E, R, H and consoles, and of pace in W
 	// Every is the interval of the jobs of R, of which rate × Every are created. Default 10 s; Span
 	// must be a multiple of it.
 	Every time.Duration
-	// Resident rows of D, ascending. The others are compared with the first, usually 0.
+	// Resident rows of D, ascending. The others are compared with the first, usually 0. pages takes the
+	// last.
 	Resident []int
+	// Consoles is how many consoles are open. Default 10.
+	Consoles int
 	// Hold is how long each call of F is held, and Ramp the span over which the calls begin.
 	// Default a minute and 30 s.
 	Hold, Ramp time.Duration
@@ -115,7 +118,7 @@ func (c Config) withDefaults() Config {
 	for _, n := range []struct {
 		field *int
 		value int
-	}{{&c.Beside, 2000}, {&c.BesideRate, 200}, {&c.HarmRate, c.Rates[0]}, {&c.Pace, 200}, {&c.Chains, 20_000}, {&c.Open, 2000}, {&c.Items, schema.MaxItems}} {
+	}{{&c.Beside, 2000}, {&c.BesideRate, 200}, {&c.HarmRate, c.Rates[0]}, {&c.Pace, 200}, {&c.Chains, 20_000}, {&c.Open, 2000}, {&c.Items, schema.MaxItems}, {&c.Consoles, consolesOpen}} {
 		if *n.field == 0 {
 			*n.field = n.value
 		}
@@ -185,7 +188,7 @@ func (c Config) Validate() error {
 			fault("target noop is never in flight: F needs http, h2 or nats")
 		}
 	}
-	for name, n := range map[string]int{"n": c.N, "rounds": c.Rounds, "beside": c.Beside, "beside rate": c.BesideRate, "harm rate": c.HarmRate, "pace": c.Pace, "chains": c.Chains, "open": c.Open, "items": c.Items} {
+	for name, n := range map[string]int{"n": c.N, "rounds": c.Rounds, "beside": c.Beside, "beside rate": c.BesideRate, "harm rate": c.HarmRate, "pace": c.Pace, "chains": c.Chains, "open": c.Open, "items": c.Items, "consoles": c.Consoles} {
 		if n < 1 {
 			fault("%s is %d, want it positive", name, n)
 		}
@@ -197,6 +200,9 @@ func (c Config) Validate() error {
 	}
 	if !slices.IsSorted(c.Resident) || c.Resident[0] < 0 {
 		fault("resident rows are %v, want them in ascending order: rows are added, not removed", c.Resident)
+	}
+	if slices.Contains(c.Protocols, pagesProtocol) && c.Resident[len(c.Resident)-1] < 1 {
+		fault("resident rows are %v, want some for pages", c.Resident)
 	}
 	if c.Span < time.Second || c.Wait < time.Second {
 		fault("span is %s and wait %s, want at least a second", c.Span, c.Wait)

@@ -15,6 +15,8 @@
 //	          and a join; an event that N jobs follow
 //	import    bulk import while nothing runs
 //	api       single creations at a constant rate
+//	consoles  C with and without open consoles, in turn
+//	pages     how long the pages of the console take with rows resident
 //
 // # Map
 //
@@ -27,6 +29,8 @@
 //	recurring.go     the jobs of R
 //	workflows.go     W; package flow starts its runs and judges what the sink saw
 //	intake.go        import and api
+//	consoles.go      consoles: a page that is open is package console
+//	pages.go         pages
 //	fair.go          fairness between tenants and priorities
 //	system.go        the systems: a cluster, carillon dev
 //	jobs.go load.go  lines of imports, and sending them
@@ -61,7 +65,7 @@
 //
 //	protocol     from, to
 //	A            just before what works is started, the end of the burn-down
-//	B C D E H    a second before the first due instant, the end
+//	B C D E H    a second before the first due instant, the end; also consoles
 //	R            the same, the end of the span; divided by the runs that had begun by then
 //	W            the same, from the first request; divided by its steps
 //	import, api  the first request, the last answer
@@ -105,6 +109,19 @@
 // tells of which step a call is. Missed are steps that never came, doubled the calls of a step beyond
 // its first, early those that came before the step before them was answered. The API is not asked what
 // became of the runs. On a cluster two nodes have all roles.
+//
+// # Consoles and pages
+//
+// Each round of consoles has two halves on one system, without and with Config.Consoles open, and the
+// order changes from round to round. They are open from the end of the import until the last run has
+// ended. Their requests are made by the generator, which shares the machine; browsers would not. Of
+// the job that one of them looks at runs begin in both halves. The halves hold to Pairs.Verdict, CPU
+// within 5 %, lateness within the spread of the rounds without.
+//
+// Of pages the rows fall due over the four hours after the import, so runs begin while it is measured
+// (10 M rows: 694 a second, of an executor that calls nobody). Each round starts the nodes anew: the
+// first time is cold, the others are warm. A page takes from the first request to the last answer:
+// the Overview with its files, the others without. What a browser draws then is not in it.
 //
 // # Invariants
 //

@@ -275,7 +275,7 @@ func besideSystems(own string, wanted func(*Result) bool, peer func(system strin
 func broken(all []*Result) []float64 {
 	var counts []float64
 	for _, r := range all {
-		if !isPeer(r.System) && slices.Contains([]string{"A", "B", "C", "D", "E", "F", "H", "R", "W"}, r.Protocol) {
+		if !isPeer(r.System) && slices.Contains([]string{"A", "B", "C", "D", "E", "F", "H", "R", "W", consolesProtocol}, r.Protocol) {
 			counts = append(counts, float64(r.Early+r.Missed+r.Unexpected+r.Unended+r.DuplicateOutcomes))
 		}
 	}
@@ -336,7 +336,8 @@ func workflowGoals(system, prefix string, bar, aim float64) []goal {
 }
 
 // goals is the table.
-var goals = slices.Concat(clusterGoals, workflowGoals("carillon", "", 1500, 6000), devGoals, workflowGoals("carillon-dev", "carillon dev: ", 5000, 15_000), temporalGoals)
+var goals = slices.Concat(clusterGoals, workflowGoals("carillon", "", 1500, 6000), devGoals, workflowGoals("carillon-dev", "carillon dev: ", 5000, 15_000), temporalGoals,
+	pageGoals("carillon", ""), wholeGoals, pageGoals("carillon-dev", "carillon dev: "))
 
 // temporalGoals hold carillon dev against Temporal's dev server.
 var temporalGoals = []goal{
@@ -398,7 +399,7 @@ var devGoals = []goal{
 // always is the goal that every round must meet: its worst round counts, not the median.
 const always = "early starts, missed runs and duplicate outcomes, anywhere"
 
-// WriteGoals writes the table of goals, and the tables of growth, F and H. The median of several
+// WriteGoals writes the table of goals, and the tables of growth, F, H, consoles and pages. The median of several
 // rounds is judged, and the worst stands beside it.
 func WriteGoals(w io.Writer, all []*Result) error {
 	var b strings.Builder
@@ -442,6 +443,8 @@ func WriteGoals(w io.Writer, all []*Result) error {
 	}
 	writeFlights(&b, all)
 	writeInterferences(&b, all)
+	writeConsoles(&b, all)
+	writePages(&b, all)
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write goals: %w", err)
 	}

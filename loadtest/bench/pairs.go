@@ -13,6 +13,8 @@ import (
 type Pairs struct {
 	What  string // what was measured, and the figure: "A noop, Carillon CPU µs a run"
 	Lower bool   // whether lower is better
+	// Within is the part by which they may differ and count as equal.
+	Within float64
 	// Before and After have a figure for each round, in the order of the rounds.
 	Before, After []float64
 }
@@ -116,7 +118,7 @@ func MakePairs(before, after [][]*Result) ([]Pairs, error) {
 				if !known {
 					i = len(all)
 					index[what] = i
-					all = append(all, Pairs{What: what, Lower: f.lower})
+					all = append(all, Pairs{What: what, Lower: f.lower, Within: within})
 				}
 				all[i].Before, all[i].After = append(all[i].Before, was), append(all[i].After, is)
 			}
@@ -156,7 +158,7 @@ func (p *Pairs) Spread() float64 {
 }
 
 // Verdict says whether the build after is as good as the one before: it is if it differs by less
-// than 3 %, or by less than the spread of the build before.
+// than Within, or by less than the spread of the build before.
 func (p *Pairs) Verdict() string {
 	worse := p.Difference()
 	if !p.Lower {
@@ -165,8 +167,10 @@ func (p *Pairs) Verdict() string {
 	switch {
 	case len(p.Before) < fewestPairs:
 		return fmt.Sprintf("no verdict: fewer than %d pairs", fewestPairs)
-	case worse < within:
-		return "holds: within 3 %"
+	case worse <= 0 && p.Within == 0:
+		return "holds: no worse"
+	case worse < p.Within:
+		return fmt.Sprintf("holds: within %.3g %%", 100*p.Within)
 	case worse < p.Spread():
 		return "holds: below the spread"
 	default:
@@ -176,8 +180,13 @@ func (p *Pairs) Verdict() string {
 
 // Table returns the pairs as a table of markdown.
 func Table(all []Pairs) string {
+	return pairsTable("| | before: each round, median | after: each round, median | difference; spread before | |", all)
+}
+
+// pairsTable returns the pairs as a table with this head, of five columns.
+func pairsTable(head string, all []Pairs) string {
 	var b strings.Builder
-	b.WriteString("| | before: each round, median | after: each round, median | difference; spread before | |\n|---|---|---|---|---|\n")
+	b.WriteString(head + "\n|---|---|---|---|---|\n")
 	for i := range all {
 		p := &all[i]
 		fmt.Fprintf(&b, "| %s | %s: **%s** | %s: **%s** | %+.1f %%; %.1f %% | %s |\n", p.What,

@@ -18,7 +18,7 @@ import (
 
 // A Result is one measurement. Peers are compared by its JSON: fields may be added and not changed.
 type Result struct {
-	Protocol string `json:"protocol"` // "A" to "F", "H", "R", "W", "import", "api"
+	Protocol string `json:"protocol"` // one of Protocols
 	System   string `json:"system"`   // "carillon", "carillon-dev", …
 	// what was different from others of the protocol, in a word or two
 	Variant string `json:"variant"`
@@ -41,7 +41,7 @@ type Result struct {
 	Doubled  int       `json:"doubled"`
 	// Unexpected calls of the sink were of no run that was asked for.
 	Unexpected int `json:"unexpected,omitempty"`
-	// Of A to F, H and R, by the API: runs that are not listed as ended, and runs that ended twice,
+	// Of A to F, H, R and consoles, by the API: runs that are not listed as ended, and runs that ended twice,
 	// differently.
 	Unended           int `json:"unended"`
 	DuplicateOutcomes int `json:"duplicate_outcomes"`
@@ -74,6 +74,9 @@ type Result struct {
 
 	Flight *InFlight     `json:"in_flight,omitempty"` // of F
 	Harm   *Interference `json:"harm,omitempty"`      // of H
+	// Consoles were open; nil: none were.
+	Consoles *Consoles `json:"consoles,omitempty"`
+	Pages    []Page    `json:"pages,omitempty"` // of pages; N is how often they were asked for
 	Notes  []string      `json:"notes,omitempty"`
 	Error  string        `json:"error,omitempty"` // of a peer: why there are no figures
 

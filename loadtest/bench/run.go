@@ -30,6 +30,7 @@ type batch struct {
 	killAfter time.Duration
 	tenant    string        // whose runs they are; "" = the default one's
 	beside    *interference // runs of another tenant at the same time; nil = none
+	consoles  int           // that are open meanwhile
 }
 
 // warming is the protocol of batches that only warm the system up.
@@ -142,6 +143,8 @@ func (b *bench) run(ctx context.Context, sys system, w batch) (r *Result, err er
 		return nil, err
 	}
 	r.noteLate(r.Load.Ended, t0)
+	open := b.watch(ctx, sys, w.consoles)
+	defer open.stop()
 	if err := wait.Until(ctx, t0.Add(-time.Second)); err != nil {
 		return nil, err
 	}
@@ -156,6 +159,7 @@ func (b *bench) run(ctx context.Context, sys system, w batch) (r *Result, err er
 	if !w.recurring {
 		grew = m.costs(ctx, r, r.N)
 	}
+	r.Consoles = open.end()
 	flames(r)
 	r.Scans, r.Memory = scansOf(grew), grown(held, b.memory(ctx, sys))
 	if err := called.end(); err != nil {

@@ -36,6 +36,8 @@ var scenarios = []struct {
 	{[]string{"H"}, interferences},
 	{[]string{"W"}, workflowRuns},
 	{[]string{"import", "api"}, intakes},
+	{[]string{consolesProtocol}, besideConsoles},
+	{[]string{pagesProtocol}, pageSessions},
 }
 
 // sessions returns all that c asks for.

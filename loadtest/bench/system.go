@@ -52,6 +52,7 @@ const (
 	outage
 	oneKind // one node takes jobs in and executes, two only dispatch
 	apart   // one node takes jobs in and dispatches, another one executes
+	later   // every node has every role, and starts when told to
 )
 
 const (
@@ -95,7 +96,7 @@ type clusterSystem struct {
 	spec     cluster.Spec
 	log      *slog.Logger
 	clusters []*cluster.Cluster // one for each time that members were added; the last one knows all
-	late     int                // nodes, the last ones, that are not started before work
+	late     int                // nodes, the last ones, that are not started before work; of later all
 	idle     int                // of these, that do not run
 }
 
@@ -108,10 +109,13 @@ func startCluster(ctx context.Context, dir string, spec cluster.Spec, l layout, 
 	spec.Nodes = len(spec.Roles)
 	spec.Profiles = true
 	s := &clusterSystem{dir: dir, spec: spec, log: log}
-	if l == workers || l == outage {
+	switch l {
+	case workers, outage:
 		s.late = spec.Nodes - 1
-		s.idle = s.late
+	case later:
+		s.late = spec.Nodes
 	}
+	s.idle = s.late
 	if err := s.up(ctx); err != nil {
 		return nil, err
 	}

@@ -64,6 +64,12 @@ func (r *Result) String() string {
 		}
 		fmt.Fprintf(&b, "\n    "+what+" ms p50 %.1f  p99 %.1f  p99.9 %.1f  max %.1f (%s)", l.P50, l.P99, l.P999, l.Max, l.From)
 	}
+	if len(r.Pages) > 0 { // nothing else was measured
+		for i := range r.Pages {
+			b.WriteString("\n    " + r.Pages[i].String())
+		}
+		return r.conditions(&b)
+	}
 	b.WriteString("\n    cpu µs each:")
 	for _, kind := range slices.Sorted(maps.Keys(r.CPU)) {
 		fmt.Fprintf(&b, " %s %.0f", kind, r.CPU[kind])
@@ -94,10 +100,18 @@ func (r *Result) String() string {
 	if h := r.Harm; h != nil {
 		b.WriteString("\n    " + h.String())
 	}
+	if c := r.Consoles; c != nil {
+		b.WriteString("\n    " + c.String())
+	}
 	if s := r.Scans; s != nil {
 		fmt.Fprintf(&b, "\n    scans %d, mean %s ms, p99 at most %s ms", s.Count, amount(s.Mean, ""), amount(s.P99, ""))
 	}
-	fmt.Fprintf(&b, "\n    nodes %s; %d shards; %s", r.Settings.Nodes, r.Settings.Shards, r.Settings.Durability)
+	return r.conditions(&b)
+}
+
+// conditions ends the text of a result: the settings and the notes.
+func (r *Result) conditions(b *strings.Builder) string {
+	fmt.Fprintf(b, "\n    nodes %s; %d shards; %s", r.Settings.Nodes, r.Settings.Shards, r.Settings.Durability)
 	for _, note := range r.Notes {
 		b.WriteString("\n    note: " + note)
 	}

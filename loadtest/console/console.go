@@ -207,7 +207,7 @@ func (c *Console) fetch(ctx context.Context, q *question, query url.Values, body
 	}
 	u.RawQuery = query.Encode()
 	began := time.Now()
-	text, err := c.send(ctx, cmp.Or(q.method, http.MethodGet), u, body, path != whoamiPath)
+	text, err := c.send(ctx, cmp.Or(q.method, http.MethodGet), u, body, strings.HasPrefix(path, "/v1/") && path != whoamiPath)
 	if ctx.Err() == nil {
 		c.cfg.Tally.note(KeyOf(cmp.Or(q.method, http.MethodGet), u), time.Since(began), len(text), err)
 	}
