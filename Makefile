@@ -145,7 +145,7 @@ fuzz: ## each fuzz target for a while (FUZZTIME=30s)
 ##@ Measure
 
 .PHONY: bench
-bench: build carillon-load ## every goal in small, on real clusters and carillon dev, with pass or falls short: 40 minutes (ROUNDS=1 ARGS=…)
+bench: build carillon-load ## every goal in small, on real clusters and carillon dev, with pass or falls short: 50 minutes (ROUNDS=1 ARGS=…)
 	$(BIN)/carillon-load suite small --rounds $(or $(ROUNDS),1) $(ARGS)
 
 .PHONY: bench-full
@@ -157,6 +157,13 @@ bench-workflows: build carillon-load ## workflows on a cluster and on carillon d
 	for system in $(or $(SYSTEM),cluster dev); do \
 	  $(BIN)/carillon-load bench W --system $$system --rounds $(or $(ROUNDS),3) --out .local/bench/workflows $(ARGS); done
 	$(BIN)/carillon-load goals .local/bench/workflows/W-*.json | grep -v 'not measured'
+
+.PHONY: bench-console
+bench-console: build carillon-load ## 2,000 runs/s with and without ten open consoles, and pages with 10 M rows resident, on a cluster and on carillon dev, with their goals: an hour (SYSTEM=dev ROUNDS=5 SPAN=60s ROWS=10000000 ARGS=…)
+	for system in $(or $(SYSTEM),cluster dev); do \
+	  $(BIN)/carillon-load bench consoles pages --system $$system --rounds $(or $(ROUNDS),5) --span $(or $(SPAN),60s) --resident $(or $(ROWS),10000000) \
+	    --out .local/bench/console $(ARGS); done
+	$(BIN)/carillon-load goals .local/bench/console/{consoles,pages}-*.json | grep -v 'not measured'
 
 .PHONY: microbench
 microbench: $(BIN)/benchstat ## benchmarks of the hot paths into .local/bench (BENCH=. COUNT=6 PKG=./...; BASE=file compares)

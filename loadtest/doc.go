@@ -11,6 +11,7 @@
 //	wait      until an instant, until a condition holds, between repetitions
 //	process   starts, awaits and stops processes, and measures their CPU time and memory
 //	chaos     scenarios on a real cluster of its own, which is broken meanwhile
+//	console   asks a node what an open page of the console asks it, as often
 //	bench     protocols that measure speed, on real clusters and on carillon dev, and the goals
 //	flame     flame graphs of CPU profiles
 //	gate      compares benchmarks of the hot paths with committed figures (cmd/bench-gate)

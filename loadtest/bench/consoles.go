@@ -98,11 +98,10 @@ type watchers struct {
 	stop  func() // closes them; may be called again
 }
 
-// watch opens n consoles, each on the next node.
-func (b *members) watch(ctx context.Context, sys system, n int) *watchers {
+// watch opens n consoles, each on the next of the nodes.
+func watch(ctx context.Context, nodes []string, n int) *watchers {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watchers{began: time.Now()}
-	nodes := sys.intake()
 	var wg sync.WaitGroup
 	for i := range n {
 		view := openViews[i%len(openViews)]

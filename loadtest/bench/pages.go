@@ -20,9 +20,8 @@ const (
 	// The rows fall due over pagesSpan, from when they should all have come. So runs begin meanwhile,
 	// and the lists are of runs that were and of runs that will be.
 	pagesSpan = 4 * time.Hour
-	// pagesAfter lies between the first due instant and the first page: a minute that has ended is
-	// counted then.
-	pagesAfter = 65 * time.Second
+	// pagesAfter lies between the first due instant and the first page: some runs have begun then.
+	pagesAfter = 5 * time.Second
 	// An import of so many rows is expected to take pagesFactor times as long as at the last one's rate.
 	pagesFactor = 1.1
 	// pagesJobs are the jobs of the list of jobs; they run a day later.

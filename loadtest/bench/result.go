@@ -77,8 +77,8 @@ type Result struct {
 	// Consoles were open; nil: none were.
 	Consoles *Consoles `json:"consoles,omitempty"`
 	Pages    []Page    `json:"pages,omitempty"` // of pages; N is how often they were asked for
-	Notes  []string      `json:"notes,omitempty"`
-	Error  string        `json:"error,omitempty"` // of a peer: why there are no figures
+	Notes    []string  `json:"notes,omitempty"`
+	Error    string    `json:"error,omitempty"` // of a peer: why there are no figures
 
 	Began   time.Time `json:"began"`
 	Commit  string    `json:"commit"`

@@ -143,7 +143,7 @@ func (b *bench) run(ctx context.Context, sys system, w batch) (r *Result, err er
 		return nil, err
 	}
 	r.noteLate(r.Load.Ended, t0)
-	open := b.watch(ctx, sys, w.consoles)
+	open := watch(ctx, sys.intake(), w.consoles)
 	defer open.stop()
 	if err := wait.Until(ctx, t0.Add(-time.Second)); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 
 func TestSessionsOfAConfig(t *testing.T) {
 	kind := func(s session) string {
-		text := map[layout]string{together: "together", workers: "workers", outage: "outage", oneKind: "one kind", apart: "apart"}[s.layout]
+		text := map[layout]string{together: "together", workers: "workers", outage: "outage", oneKind: "one kind", apart: "apart", later: "later"}[s.layout]
 		if s.noop {
 			text += ", noop"
 		}
@@ -31,6 +31,8 @@ func TestSessionsOfAConfig(t *testing.T) {
 		{"W", Config{Protocols: []string{"W"}, Rounds: 2}, []string{"together", "together"}, []int{7, 7}},
 		{"W without warming up", Config{Protocols: []string{"W"}, Workflows: []string{"chains", "pace"}, Warm: -1}, []string{"together"}, []int{2}},
 		{"intake", Config{Protocols: []string{"api", "import"}, Rounds: 2}, []string{"together, noop"}, []int{8}},
+		{"consoles", Config{Protocols: []string{"consoles"}, Rounds: 2}, []string{"together"}, []int{5}},
+		{"pages", Config{Protocols: []string{"pages"}, Rounds: 2}, []string{"later, noop"}, []int{3}},
 		{"A comes first", Config{Protocols: []string{"R", "A"}, Targets: []string{"noop"}}, []string{"workers, noop", "together"}, []int{1, 1}},
 	}
 	for _, row := range rows {

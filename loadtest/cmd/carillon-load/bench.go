@@ -140,11 +140,16 @@ func newBench() *cobra.Command {
   import  --n jobs by bulk import while nothing runs: unkeyed due within 10 minutes, within 24 hours,
           keyed
   api     single creations, 500 a second
+  consoles
+          C at the first rate, without and with --consoles open pages of the console, in turn (of ten: four
+          the overview, three the runs, two the cluster, one a job)
+  pages   how long the pages of the console take with the last of --resident rows, right after the start
+          of a node and then again: the overview, first pages of runs and jobs, coming minutes
 
 Writes each result as JSON, with a plot, into --out; with --flames also a flame graph of each node.`,
 		Example: "  bench A --targets noop --n 200000\n  bench C --rates 2000,5000 --span 30s --nodes 2\n  bench A C --system dev\n" +
 			"  bench F --targets http,h2,nats --n 100000\n  bench H --rates 500 --rounds 5\n" +
-			"  bench W --system dev --workflows chains --chains 50000 --rounds 3",
+			"  bench W --system dev --workflows chains --chains 50000 --rounds 3\n  bench consoles pages --resident 10000000 --rounds 5",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b.cfg.Protocols = args
@@ -160,7 +165,7 @@ Writes each result as JSON, with a plot, into --out; with --flames also a flame 
 	f.BoolVar(&b.cfg.Outage, "outage", false, "measure A also where nothing was dispatched before")
 	f.StringSliceVar(&b.cfg.Targets, "targets", []string{"noop"}, "what the runs of A, B and F do: noop, nats, http; of F http, h2, nats")
 	f.IntVar(&b.cfg.N, "n", 100_000, "jobs of A, B, F and import")
-	f.IntSliceVar(&b.cfg.Rates, "rates", []int{2000}, "runs due a second in C; D, E, H and R take the first")
+	f.IntSliceVar(&b.cfg.Rates, "rates", []int{2000}, "runs due a second in C; D, E, H, R and consoles take the first")
 	f.DurationVar(&b.cfg.Span, "span", time.Minute, "over which they fall due")
 	f.DurationVar(&b.cfg.Every, "every", 10*time.Second, "interval of the jobs of R: rate × every of them are created")
 	f.DurationVar(&b.cfg.Hold, "hold", time.Minute, "how long calls of F are held")
@@ -175,7 +180,8 @@ Writes each result as JSON, with a plot, into --out; with --flames also a flame 
 	f.IntVar(&b.cfg.Chains, "chains", 20_000, "runs of W's chains, of five steps each")
 	f.IntVar(&b.cfg.Open, "open", 2000, "of these, open at once")
 	f.IntVar(&b.cfg.Items, "items", 10_000, "items of W's fanout, and jobs of subscribers")
-	f.IntSliceVar(&b.cfg.Resident, "resident", []int{0, 1_000_000}, "rows of later hours in D, written by import; ascending")
+	f.IntSliceVar(&b.cfg.Resident, "resident", []int{0, 1_000_000}, "rows of later hours in D, written by import; ascending; pages takes the last")
+	f.IntVar(&b.cfg.Consoles, "consoles", 10, "open consoles in consoles")
 	f.IntVar(&b.cfg.Payload, "payload", 0, "bytes of each payload, but for import and api (200)")
 	f.BoolVar(&b.cfg.Keyed, "keyed", false, "give each job an idempotency key")
 	f.DurationVar(&b.cfg.Wait, "wait", 2*time.Minute, "how long runs may take to begin after the last due instant")
@@ -189,7 +195,7 @@ func newSuite() *cobra.Command {
 		Use:   "suite small|full",
 		Short: "Measure by every protocol, and print the goals with a verdict for each",
 		Long: `Measure by every protocol, on clusters of its own and on carillon dev, and print the goals with a
-verdict for each. small takes about 40 minutes, full takes hours. small leaves out what has no goal: A with
+verdict for each. small takes about 50 minutes, full takes hours. small leaves out what has no goal: A with
 NATS workers and after an outage, F over HTTP/2 and NATS, H beside targets that fail or drip, the higher
 rates of C on carillon dev. Exit status 1 if something could not be measured; a goal that is not met is
 no failure.
@@ -197,8 +203,9 @@ no failure.
 --parts measures parts one by one; goals then prints the table of all results in --out.
 
   1 A    2 B, C and D    3 E    4 R    5 F    6 H    7 import and api
-  8 burn-down of carillon dev    9 B, C and D on carillon dev`,
-		Example:   "  suite small\n  suite full --rounds 5\n  suite full --parts 1,2 && suite full --parts 3,4,5,6,7,8,9 && goals .local/bench/*.json",
+  8 burn-down of carillon dev    9 B, C and D on carillon dev    10, 11 W on a cluster, on carillon dev
+  12, 13 consoles and pages on a cluster, on carillon dev`,
+		Example:   "  suite small\n  suite full --rounds 5\n  suite full --parts 1,2 && suite full --parts 3,4,5,6,7,8,9,10,11,12,13 && goals .local/bench/*.json",
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: []string{bench.Small, bench.Full},
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -124,6 +124,8 @@ func TestBenchRefusesWhatItCannotMeasure(t *testing.T) {
 		{"no such part of W", []string{"bench", "W", "--workflows", "loops"}, `part of W is "loops"`},
 		{"more items than a step may have", []string{"bench", "W", "--items", "10001"}, "at most 10000"},
 		{"a pace without a chain", []string{"bench", "W", "--pace", "2", "--span", "2s"}, "at least the 5 of a chain"},
+		{"pages of nothing", []string{"bench", "pages", "--resident", "0"}, "want some for pages"},
+		{"fewer consoles than none", []string{"bench", "consoles", "--consoles", "-1"}, "consoles is -1"},
 		{"no such harm", []string{"bench", "H", "--harm", "bite"}, `harm is "bite"`},
 		{"everything at once", []string{"bench", "C", "--rates", "0", "--rounds", "-1"}, "rounds is -1"},
 	}
