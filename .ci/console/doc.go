@@ -40,4 +40,5 @@
 //	witness.go             what the checker of the load tests says of a cluster
 //	api.go, states.go      what the API is asked; the states of a server that views are shown in
 //	views.go               the list of views
+//	load_test.go           what load tests take for an open page asks what the page asks
 package console

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -16,6 +17,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	load "carillon.dev/carillon/loadtest/console"
 )
 
 // watch collects what must not happen on a page: messages on the console, exceptions, requests to
@@ -28,6 +31,7 @@ type watch struct {
 	seen     []string
 	expected []string
 	asked    map[string]int // requests by method and path
+	keys     map[string]int // requests of the API by what they ask for
 }
 
 // ownWorld is where the scripts of the tests run that listen: the page does not see them.
@@ -48,7 +52,7 @@ func watchPage(ctx context.Context, base string) (*watch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the address of the page: %w", err)
 	}
-	w := &watch{origin: u.Scheme + "://" + u.Host, asked: map[string]int{}}
+	w := &watch{origin: u.Scheme + "://" + u.Host, asked: map[string]int{}, keys: map[string]int{}}
 	read(ctx, w, runtime.ConsoleAPICalled, func(e runtime.EventConsoleAPICalled) {
 		words := make([]string, len(e.Args))
 		for i, arg := range e.Args {
@@ -139,6 +143,9 @@ func (w *watch) request(method, address string) {
 	u, err := url.Parse(address)
 	if err == nil && u.Scheme+"://"+u.Host == w.origin {
 		w.asked[method+" "+u.Path]++
+		if strings.HasPrefix(u.Path, "/v1/") {
+			w.keys[load.KeyOf(method, u)]++
+		}
 		return
 	}
 	if err == nil && slices.Contains([]string{"about", "blob", "data"}, u.Scheme) {
@@ -172,6 +179,13 @@ func (w *watch) requests(method, path string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.asked[method+" "+path]
+}
+
+// questions returns how often the page asked the API for what, by load.KeyOf.
+func (w *watch) questions() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.keys)
 }
 
 // end closes the page when all that has happened on it is known.

@@ -100,7 +100,10 @@ func (f *filled) fill(ctx context.Context, b *bench, sys system) (err error) {
 	if f.how, err = b.jobs(f.rows, f.from, pagesSpan, noopTarget, nowhere).take(ctx, b, sys); err != nil {
 		return err
 	}
-	return wait.Until(ctx, f.from.Add(pagesAfter))
+	if err := wait.Until(ctx, f.from.Add(pagesAfter)); err != nil {
+		return err
+	}
+	return b.quiet(ctx, sys)
 }
 
 // measure starts the nodes anew, and asks for each page once, and again and again.
@@ -108,7 +111,7 @@ func (f *filled) measure(ctx context.Context, b *bench, sys system, round int) e
 	if err := errors.Join(sys.rest(ctx), sys.work(ctx)); err != nil {
 		return err
 	}
-	if err := b.quiet(ctx, sys); err != nil {
+	if err := wait.For(ctx, b.cfg.Quiet); err != nil {
 		return err
 	}
 	r := b.result(ctx, sys, pagesProtocol, "cold and warm", noopTarget, round)
