@@ -191,10 +191,13 @@ func TestOpenAsksEverythingOnce(t *testing.T) {
 
 // TestGzipIsTaken: the transport asks for gzip, as browsers do, and keeps its connection.
 func TestGzipIsTaken(t *testing.T) {
+	var mu sync.Mutex // guards what follows
 	var takes []string
 	from := map[string]bool{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
 		takes, from[r.RemoteAddr] = append(takes, r.Header.Get("Accept-Encoding")), true
+		mu.Unlock()
 		_, _ = io.Copy(w, bytes.NewReader([]byte(`{"items":[]}`))) // the client sees it
 	}))
 	defer server.Close()
@@ -205,6 +208,8 @@ func TestGzipIsTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if len(takes) != 3 || takes[0] != "gzip" || len(from) != 1 {
 		t.Errorf("requests take %q over %d connections, want gzip over one", takes, len(from))
 	}
