@@ -244,7 +244,7 @@ type devSystem struct {
 }
 
 var (
-	devListens  = regexp.MustCompile(`(?m)^Carillon is up\.\s+API (\S+)`)
+	devListens  = regexp.MustCompile(`(?m)^Carillon is up\..* API (\S+)`)
 	devProfiles = regexp.MustCompile(`profiles are served.* at=(http://[^/\s]+)/debug/pprof/`)
 )
 
