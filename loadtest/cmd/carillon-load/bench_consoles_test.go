@@ -45,8 +45,8 @@ func TestBenchConsolesOnDev(t *testing.T) {
 			t.Errorf("%s: %+v, want it cold, and ten times warm", p.Page, p)
 		}
 	}
-	// 20,000 over four hours: the estimate is right but for what is random
-	if due := pages.Pages[5].Due; due < 4000 || due > 6000 {
+	// 20,000 over four hours, estimated from few rows
+	if due := pages.Pages[5].Due; due < 2500 || due > 10_000 {
 		t.Errorf("in an hour %d runs are due, want about 5,000", due)
 	}
 	table, err := load(t, append([]string{"goals"}, files...)...)
