@@ -162,9 +162,11 @@ func TestWalkFindsWhatKeysCannotReach(t *testing.T) {
 	for name, row := range map[string]struct{ body, script, want string }{
 		"nothing":                  {`<a href="#a">One</a> <button>Two</button> <label>Three <input></label> <select aria-label="Four"><option>a</option></select>`, "", ""},
 		"a button without a frame": {`<button class="blind">Unseen</button>`, "", `button "Unseen" looks the same with the focus`},
-		"a trap": {`<button id="t">Trap</button><button>After</button>`,
+		"a trap": {
+			`<button id="t">Trap</button><button>After</button>`,
 			`document.getElementById('t').addEventListener('keydown', (e) => { if (e.key === 'Tab') { e.preventDefault(); } })`,
-			"does not let the focus go"},
+			"does not let the focus go",
+		},
 		"something in front": {`<button>Behind</button><div class="cover">In front</div>`, "", `button "Behind" has the focus, and it is behind`},
 	} {
 		t.Run(name, func(t *testing.T) {

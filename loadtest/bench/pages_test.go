@@ -29,8 +29,11 @@ func TestGoalsOfPages(t *testing.T) {
 		want string
 	}{
 		{"the slowest time of a round counts", []*Result{paged("carillon", 1, slow, quick, quick)}, "pages: the Overview", "| 1,200 ms (10,000,000 rows) | falls short |"},
-		{"of rounds the median", []*Result{paged("carillon", 1, slow, quick, quick), paged("carillon", 2, cold, quick, quick), paged("carillon", 3, quick, quick, quick)},
-			"pages: the Overview", "| 700 ms; 1,200 ms of 3 (10,000,000 rows) | pass |"},
+		{
+			"of rounds the median",
+			[]*Result{paged("carillon", 1, slow, quick, quick), paged("carillon", 2, cold, quick, quick), paged("carillon", 3, quick, quick, quick)},
+			"pages: the Overview", "| 700 ms; 1,200 ms of 3 (10,000,000 rows) | pass |",
+		},
 		{"runs", []*Result{paged("carillon", 1, slow, cold, quick)}, "pages: the first page of runs", "| 700 ms (10,000,000 rows) | pass |"},
 		{"coming minutes", []*Result{paged("carillon", 1, quick, quick, cold)}, "pages: GET /v1/stats/upcoming", "| 700 ms (10,000,000 rows) | falls short |"},
 		{"of carillon dev is another row", []*Result{paged("carillon-dev", 1, quick, quick, quick)}, "pages: the Overview", "not measured"},
