@@ -115,7 +115,7 @@ func TestTenConsoles(t *testing.T) {
 			}
 			_, _ = w.Write([]byte(`{"id":"018f3a5c-7d2e-7b1a-9c4d-0123456789ab","items":[]}`)) // the client sees it
 		}))
-		defer s.Close()
+		t.Cleanup(s.Close)
 		nodes = append(nodes, s.URL)
 	}
 	w := watch(t.Context(), nodes, 10)
