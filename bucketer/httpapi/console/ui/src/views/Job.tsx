@@ -224,14 +224,6 @@ function Upcoming({ job }: { job: Job }) {
   const columns: (Column<NextRun> | false)[] = [
     { head: `In ${viewer}`, kind: 'main', cell: (n) => <InZone at={n.due_at} zone={viewer} relative /> },
     both && { head: `In ${own}, the job’s zone`, cell: (n) => <InZone at={n.due_at} zone={own} /> },
-    {
-      head: 'Jitter',
-      kind: 'number',
-      cell: (n) => {
-        const offset = Date.parse(n.due_at) - Date.parse(n.nominal_at);
-        return offset === 0 ? <span class="muted">none</span> : `+${spanText(offset)}`;
-      },
-    },
   ];
   return (
     <Panel title="Next runs" live={live} every={steady}>
@@ -239,6 +231,7 @@ function Upcoming({ job }: { job: Job }) {
         {(list) => {
           const items = list.items ?? [];
           const last = items.at(-1);
+          const offset = last ? Date.parse(last.due_at) - Date.parse(last.nominal_at) : 0;
           const changes = last ? clockNotes(serverNow(), Date.parse(last.due_at) + minute, [viewer, own ?? viewer]) : [];
           return (
             <>
@@ -249,6 +242,7 @@ function Upcoming({ job }: { job: Job }) {
                 rowKey={(n) => n.id}
                 empty={<NoNext job={job} />}
               />
+              {offset > 0 && <p>Each is due {spanText(offset)} after its time, by the jitter of the job.</p>}
               <Notes notes={[...changes, ...(notes.data?.notes ?? [])]} />
             </>
           );
