@@ -53,7 +53,7 @@ export function Table<T>(props: TableProps<T>) {
   const all = selection !== undefined && keys.length > 0 && keys.every((key) => selection.keys.has(key));
   const some = selection !== undefined && !all && keys.some((key) => selection.keys.has(key));
   return (
-    <div class={`table-box ${dim ? 'dim' : ''}`} aria-busy={dim ? 'true' : undefined}>
+    <div class={`table-box ${dim ? 'dim' : ''}`}>
       <table role="table" data-table="">
         <caption class="hidden">{caption}</caption>
         <thead role="rowgroup">
@@ -92,7 +92,7 @@ export function Table<T>(props: TableProps<T>) {
             ))}
           </tr>
         </thead>
-        <tbody role="rowgroup">
+        <tbody role="rowgroup" aria-busy={dim ? 'true' : undefined}>
           {rows.map((row, i) => {
             const key = keys[i] ?? '';
             const href = rowHref?.(row);
