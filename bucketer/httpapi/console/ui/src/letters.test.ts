@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { errorHead, groupLetters, selects, type LetterLike } from './letters';
+import { errorHead, groupLetters, isOfWorkflow, selects, type LetterLike } from './letters';
 
 const letter = (id: string, error: string, task = 'email', more: Partial<LetterLike> = {}): LetterLike => ({
   id,
@@ -57,6 +57,12 @@ describe('groups of dead letters', () => {
     expect(most && selects(most, groups)).toBe('only some of its task');
     expect(other && selects(other, groups)).toBe('only some of its task');
     expect(sms && selects(sms, groups)).toBe('all of its task');
+  });
+
+  it('may be of a workflow', () => {
+    expect(isOfWorkflow({ error: 'step "post" failed: answered 422' })).toBe(true);
+    expect(isOfWorkflow({ error: 'step "post" failed', task: 'email' })).toBe(false);
+    expect(isOfWorkflow({ error: 'answered 422' })).toBe(false);
   });
 
   it('are by job where there is no task', () => {

@@ -75,6 +75,11 @@ export function groupLetters<T extends LetterLike>(letters: readonly T[]): Lette
     .sort((a, b) => b.letters.length - a.letters.length || b.last.localeCompare(a.last));
 }
 
+/** Whether it is of a workflow run, as far as the error tells: that names the step that failed. */
+export function isOfWorkflow(letter: Pick<LetterLike, 'task' | 'error'>): boolean {
+  return !letter.task && /^step "/.test(letter.error ?? '');
+}
+
 /** What an operation of the server can select that is exactly these letters, if all were listed. */
 export function selects<T extends LetterLike>(
   group: LetterGroup<T>,

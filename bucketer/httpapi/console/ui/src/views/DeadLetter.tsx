@@ -6,6 +6,7 @@ import { answer, api } from '../api/client';
 import { slow, useLive } from '../api/live';
 import { may } from '../api/session';
 import type { Attempt, DeadLetter as Letter } from '../api/types';
+import { isOfWorkflow } from '../letters';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl, Id } from '../parts/CopyCurl';
 import { Facts } from '../parts/Facts';
@@ -109,7 +110,8 @@ function Actions({ letter }: { letter: Letter }) {
 function Shown({ letter }: { letter: Letter }) {
   const attempts = letter.attempts ?? [];
   // No executor runs a workflow run: its attempt stands for all that its steps did.
-  const ofWorkflow = !letter.task && letter.job_name && attempts.length > 0 && attempts.every((a) => !a.executor);
+  const ofWorkflow =
+    isOfWorkflow(letter) || (!letter.task && letter.job_name && attempts.length > 0 && attempts.every((a) => !a.executor));
   const name = letter.job_name || letter.job_id;
   return (
     <>

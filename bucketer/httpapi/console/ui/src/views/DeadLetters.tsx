@@ -9,7 +9,7 @@ import { gather, type PageLike } from '../api/pages';
 import { may } from '../api/session';
 import type { DeadLetter, Page } from '../api/types';
 import { serverNow } from '../clock';
-import { groupLetters, selects, type LetterGroup } from '../letters';
+import { groupLetters, isOfWorkflow, selects, type LetterGroup } from '../letters';
 import { AllDialog, Bulk, EachDialog, type BulkAction, type Chosen } from '../parts/Bulk';
 import { CopyCurl } from '../parts/CopyCurl';
 import { Empty } from '../parts/Empty';
@@ -207,7 +207,12 @@ function nameOfGroup(group: Group): ComponentChildren {
   if (group.task !== '') {
     return <a href={href(pathTo('/tasks/:name', { name: group.task }))}>{group.task}</a>;
   }
-  return group.job === '' ? <span class="muted">inline work</span> : <a href={href(pathTo('/jobs/:id', { id: group.job }))}>{group.job}</a>;
+  if (group.job === '') {
+    return <span class="muted">inline work</span>;
+  }
+  const [letter] = group.letters;
+  const path = letter && isOfWorkflow(letter) ? '/workflows/:id' : '/jobs/:id';
+  return <a href={href(pathTo(path, { id: group.job }))}>{group.job}</a>;
 }
 
 function Nothing() {

@@ -238,6 +238,8 @@ function Why({ run, shapes, waits }: { run: Run; shapes: readonly StepShape[]; w
   const waiting = steps.filter((s) => s.state === 'waiting');
   const events = waiting.filter((s) => eventOf(byName.get(s.name) ?? { kind: '', what: '' }) !== undefined);
   const times = waiting.filter((s) => !events.includes(s));
+  // Of those that wait for a time the one that goes on first is told of.
+  const first = [...times].sort((a, b) => (untilOf(a) ?? '~').localeCompare(untilOf(b) ?? '~'))[0];
   const failed = steps.filter((s) => s.state === 'failed');
   const begins = run.state === 'pending' ? whyItWaits(run, serverNow()) : undefined;
   return (
@@ -273,20 +275,17 @@ function Why({ run, shapes, waits }: { run: Run; shapes: readonly StepShape[]; w
       {events.slice(0, toldAtMost).map((s) => (
         <Approval key={s.name} run={run} step={s} shape={byName.get(s.name)} />
       ))}
+      <More n={events.length - toldAtMost} state="waiting" />
       {[...waits].slice(0, toldAtMost).map(([name, wait]) => (
         <Note key={name} tone="warn" icon="clock">
           <a href={stepHref(name)}>{name}</a>: <WaitWords wait={wait} />
         </Note>
       ))}
-      {times.slice(0, toldAtMost).map((s) => (
-        <Note key={s.name} tone="still" icon="clock">
-          <a href={stepHref(s.name)}>{s.name}</a>: <Reason step={s} />
+      {first && (
+        <Note tone="still" icon="clock">
+          <a href={stepHref(first.name)}>{first.name}</a>: <Reason step={first} />{' '}
+          <More n={times.length - 1} state="waiting" />
         </Note>
-      ))}
-      {Math.max(events.length, times.length) > toldAtMost && (
-        <p class="muted">
-          <More n={Math.max(0, events.length - toldAtMost) + Math.max(0, times.length - toldAtMost)} state="waiting" />
-        </p>
       )}
     </>
   );
