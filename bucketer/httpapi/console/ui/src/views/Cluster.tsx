@@ -3,9 +3,9 @@
 
 import type { ComponentChildren } from 'preact';
 import { useMemo, useRef } from 'preact/hooks';
-import { ask } from '../api/client';
+import { answer, api } from '../api/client';
 import type { Check, ServersHealth } from '../api/coming';
-import { fast, isStale, useLive, type Live } from '../api/live';
+import { fast, useLive, type Live } from '../api/live';
 import { firstVersion } from '../api/session';
 import type { Cluster as Answer, Member, Shard } from '../api/types';
 import { localNow, now, serverNow } from '../clock';
@@ -25,11 +25,11 @@ import { behindBad, behindLate, lanesOf, noteMembers, rangesOf, toneOf, type Lan
 import { spanText } from '../time';
 import { count, number } from '../words';
 
-/** A node that does not answer for so long is as good as away: here that matters, in ms. */
-const patience = 4000;
+/** What was seen before is old, in ms: the node that answers this page may hang. */
+const oldAfter = 6000;
 
 export function Cluster(_props: ViewParams) {
-  const live = useLive<Answer>('cluster', (signal) => ask('/v1/cluster', { patience, signal }), { every: fast });
+  const live = useLive<Answer>('cluster', (signal) => answer(api.GET('/v1/cluster', { signal })), { every: fast });
   return (
     <View title="Cluster" actions={<CopyCurl path="/v1/cluster" />}>
       <Answered live={live} what="the cluster" needs="It belongs to no one tenant: it needs a key of the tenant system.">
@@ -192,7 +192,7 @@ function Verdict(props: { cluster: Answer; rows: readonly Row[]; lanes: readonly
   const { cluster, rows, lanes, live } = props;
   const wrong = wrongWith(cluster, rows, lanes);
   // What was well a while ago says nothing of now.
-  const isOld = live.problem !== undefined || (live.at !== undefined && isStale(live.at, fast, localNow.value));
+  const isOld = live.problem !== undefined || (live.at !== undefined && localNow.value - live.at > oldAfter);
   const tone = isOld || wrong.some((w) => w.tone === 'bad') ? 'bad' : wrong.length > 0 ? 'warn' : 'good';
   const ready = rows.filter((r) => readyOf(r.member) === true).length;
   return (
