@@ -54,7 +54,8 @@ export function Table<T>(props: TableProps<T>) {
   const some = selection !== undefined && !all && keys.some((key) => selection.keys.has(key));
   return (
     <div class={`table-box ${dim ? 'dim' : ''}`}>
-      <table role="table" data-table="">
+      {/* Where no row leads anywhere, the table itself takes the focus, or keys could not scroll it. */}
+      <table role="table" data-table="" tabIndex={rowHref || selection ? undefined : 0}>
         <caption class="hidden">{caption}</caption>
         <thead role="rowgroup">
           <tr role="row">
