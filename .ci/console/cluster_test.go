@@ -50,15 +50,15 @@ func TestClusterOfThree(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := cluster.Start(t, cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 3, Program: path})
-	first := c.APIs()[0]
-	api, witness := Ask(t, first, "", ""), StartWitness(t)
-	p := openView(t, first+"/console/", "#/cluster")
+	address := c.APIs()[0]
+	api, witness := Ask(t, address, "", ""), StartWitness(t)
+	p := openView(t, address+"/console/", "#/cluster")
 	agrees(t, p, api)
 	p.Axe("the cluster, well")
 
 	// Runs are due the whole time.
 	const runs = 120
-	begin := time.Now().Add(5 * time.Second)
+	begin := time.Now().Add(5 * time.Second).Truncate(time.Second)
 	for i := range runs {
 		witness.Ask(t, api, begin.Add(time.Duration(i)*500*time.Millisecond), "of", "cluster")
 	}
@@ -107,16 +107,16 @@ func TestClusterOfThree(t *testing.T) {
 	if report.Done != runs {
 		t.Errorf("the checker finds %d runs done, want %d", report.Done, runs)
 	}
-	end := begin.Add(runs * 500 * time.Millisecond)
+	first, end := begin.Add(-250*time.Millisecond), begin.Add(runs*500*time.Millisecond)
 	succeeded := 0
-	for from := begin.Add(-time.Second); from.Before(end); from = from.Add(20 * time.Second) {
+	for from := first; from.Before(end); from = from.Add(20 * time.Second) {
 		succeeded += listed(t, p, api, client.Succeeded, from, from.Add(20*time.Second))
 	}
 	if succeeded != report.Done-report.DoneFailed {
 		t.Errorf("the page lists %d runs that succeeded, the checker counts %d", succeeded, report.Done-report.DoneFailed)
 	}
 	for state, n := range map[client.State]int{client.Failed: report.DoneFailed, client.Missed: report.Missed + report.MissedByPolicy} {
-		if shown := listed(t, p, api, state, begin.Add(-time.Second), end); shown != n {
+		if shown := listed(t, p, api, state, first, end); shown != n {
 			t.Errorf("the page lists %d runs that are %s, the checker counts %d", shown, state, n)
 		}
 	}
