@@ -105,7 +105,7 @@ const shownMinutes = 4
 // openShop makes the jobs of a shop.
 func openShop(t *testing.T, node *API, sink *Sink) *shop {
 	t.Helper()
-	s := &shop{node: node, first: time.Now().Add(10 * time.Second).Truncate(time.Second)}
+	s := &shop{node: node, first: time.Now().Add(40 * time.Second).Truncate(time.Second)}
 	once := client.RetryPolicy{MaxAttempts: 1}
 	quick := client.RetryPolicy{Initial: client.Duration(2 * time.Second), Jitter: "none"}
 	for name, call := range map[string]*client.Call{
@@ -135,10 +135,11 @@ func openShop(t *testing.T, node *API, sink *Sink) *shop {
 	orFail(t, err)
 
 	// Twenty runs a second for the minutes that are shown, then an hour with herds.
-	var lines bytes.Buffer
-	enc := json.NewEncoder(&lines)
+	var lines [][]byte
 	add := func(task string, at time.Time) {
-		orFail(t, enc.Encode(map[string]any{"task": task, "schedule": map[string]any{"at": at.UTC()}, "labels": map[string]any{"team": "billing"}}))
+		line, err := json.Marshal(map[string]any{"task": task, "schedule": map[string]any{"at": at.UTC()}, "labels": map[string]any{"team": "billing"}})
+		orFail(t, err)
+		lines = append(lines, line)
 	}
 	tasks := []string{"send-email", "render-labels", "send-email", "sync-stock", "render-labels", "send-email"}
 	for i := range 20 * 60 * shownMinutes {
@@ -158,7 +159,9 @@ func openShop(t *testing.T, node *API, sink *Sink) *shop {
 			add("send-email", at)
 		}
 	}
-	node.Do("POST", "/v1/imports?results=errors", lines.Bytes(), nil)
+	for part := range slices.Chunk(lines, 1000) {
+		node.Do("POST", "/v1/imports?results=errors", bytes.Join(part, []byte("\n")), nil)
+	}
 	return s
 }
 
