@@ -136,7 +136,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			},
 			FlushInterval: -1,
 			// A node that is away is what 502 is for; the log is not where to say so.
-			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), http.StatusBadGateway) },
+			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+				http.Error(w, err.Error(), http.StatusBadGateway)
+			},
 		}).ServeHTTP(w, r)
 	}
 }

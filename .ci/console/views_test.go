@@ -18,7 +18,15 @@ func checkView(p *Page, what string) {
 	}
 	p.Axe(what)
 	p.Fits(what + ", 1440 wide")
+	// A list that grows meanwhile takes the row that has the focus to its next page.
+	still := p.Has("button", "Hold the page still")
+	if still {
+		p.Click("button", "Hold the page still")
+	}
 	p.Walk(what)
+	if still {
+		p.Click("button", "Keep the page up to date")
+	}
 	p.Resize(360, 800)
 	p.Settled()
 	p.Fits(what + ", 360 wide")
