@@ -23,10 +23,8 @@ import (
 const (
 	// connections is how many a browser has to a host over HTTP/1.1.
 	connections = 6
-	// patience is the longest that an answer may take, longest the longest time between two tries
-	// (api/client.ts, api/live.ts).
+	// patience is the longest that an answer may take (api/client.ts).
 	patience = 20 * time.Second
-	longest  = 30 * time.Second
 	// mostAnswer bounds an answer, in bytes.
 	mostAnswer = 64 << 20
 )
@@ -137,24 +135,19 @@ func (c *Console) all(ctx context.Context, questions []question) (Seen, error) {
 }
 
 // keep asks a question after some time, and then at its interval; once, if it has none. After a
-// failure it asks less often (api/live.ts).
+// failure it takes twice as long, where the page takes its time more and more: a measurement in which
+// something is refused falls short anyway.
 func (c *Console) keep(ctx context.Context, q *question, after time.Duration) {
 	if wait.For(ctx, after) != nil || !c.may(ctx, q) {
 		return
 	}
-	for failures := 0; ; {
+	for {
 		seen, err := q.ask(ctx, c, q)
 		next := cmp.Or(seen.again, q.every)
-		switch {
-		case err != nil:
-			failures = min(failures+1, 5)
-			next = min(max(next, time.Second)<<failures, longest)
-		case next == 0:
-			return
-		default:
-			failures = 0
+		if err != nil {
+			next = max(2*next, steady)
 		}
-		if wait.For(ctx, next) != nil {
+		if next == 0 || wait.For(ctx, next) != nil {
 			return
 		}
 	}

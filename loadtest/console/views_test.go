@@ -60,7 +60,6 @@ func TestNumbersAreThoseOfThePage(t *testing.T) {
 		{"api/live.ts", "export const fast = 2000;"},
 		{"api/live.ts", "export const steady = 5000;"},
 		{"api/live.ts", "export const slow = 30_000;"},
-		{"api/live.ts", "const longest = 30_000;"},
 		{"api/session.ts", "const every = 30_000;"},
 		{"api/client.ts", "const patience = 20_000;"},
 		{"api/minutes.ts", "const tailMinutes = 3;"},
