@@ -13,10 +13,9 @@ import (
 // What a load test takes for an open page (package loadtest/console) asks what the page asks, as often.
 // Both are open beside each other for as long as it takes until each has asked twice who asks: half a
 // minute.
-func TestLoadAsksWhatThePageAsks(t *testing.T) {
-	t.Parallel()
-	w := world(t)
-	nightly := w.Nightly.ID.String()
+func loadAsksWhatThePageAsks(t *testing.T, w *World) {
+	job, err := w.API.Jobs.Get(t.Context(), "nightly-report")
+	nightly := must(t, job, err).ID.String()
 	for view, place := range map[load.View]string{
 		load.Overview: "#/", load.Runs: "#/runs", load.NextHour: "#/runs?last=-1h", load.NextDay: "#/runs?last=-24h", load.Jobs: "#/jobs",
 		load.Job: "#/jobs/" + nightly, load.Cluster: "#/cluster",

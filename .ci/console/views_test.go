@@ -65,6 +65,7 @@ func TestWorld(t *testing.T) {
 		{"texts of others", textsOfOthers},
 		{"below a path", belowAPath},
 		{"a minute of 503", aMinuteOf503},
+		{"load tests", loadAsksWhatThePageAsks},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,8 +1,6 @@
 package console
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"carillon.dev/carillon/bucketer/client"
@@ -32,7 +30,6 @@ func TestWorkflowRunSaysWhyStepsWait(t *testing.T) {
 	p.See("It waits for second (pending), pause (waiting).")
 	p.Axe("a workflow run with steps that wait")
 	p.Fits("a workflow run with steps that wait")
-	shot(p, "workflow-run-waits")
 }
 
 // A workflow is edited whole: saving it as it is changes nothing.
@@ -91,11 +88,4 @@ func TestClusterOfANodeThatHangs(t *testing.T) {
 	p.See("How the cluster stands now is not known")
 	proxy.Have(NoFault)
 	p.See("The cluster is well")
-}
-
-// shot takes a picture for whoever asks for pictures of tests.
-func shot(p *Page, name string) {
-	if dir := os.Getenv("CONSOLE_TEST_SHOTS"); dir != "" {
-		p.Shot(filepath.Join(dir, name+".png"))
-	}
 }
