@@ -252,7 +252,7 @@ func overviewAgrees(t *testing.T, w *World) {
 		}
 		return ended, "no minute has ended"
 	})
-	started.InRow(clock).Click("link", "")
+	started.InRow(clock).Click("link", clock+"…")
 	p.AwaitAt("#/runs?from=")
 	p.In("table", "Runs that match").Await("row", "")
 }
