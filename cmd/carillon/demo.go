@@ -73,8 +73,9 @@ func runDemo(ctx context.Context, out io.Writer, api string) error {
 	if sum.Created != int64(n) {
 		return fmt.Errorf("import the demo's jobs: %d of %d were created", sum.Created, n)
 	}
-	if _, err := fmt.Fprintf(out, "\n  %d jobs imported in %v, %d a second, the first due at %s. Each is an HTTP call to this process.\n\n",
-		n, time.Since(began).Round(time.Millisecond), demoRate, d.first.Format(time.TimeOnly)); err != nil {
+	if _, err := fmt.Fprintf(out, "\n  %d jobs imported in %v, %d a second, the first due at %s. Each is an HTTP call to this process.\n"+
+		"  Watch them in the console: %s/console/\n\n",
+		n, time.Since(began).Round(time.Millisecond), demoRate, d.first.Format(time.TimeOnly), api); err != nil {
 		return err
 	}
 	return d.watch(ctx, out, n)

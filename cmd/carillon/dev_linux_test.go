@@ -70,7 +70,7 @@ func (c *child) end(t *testing.T, s syscall.Signal) {
 
 var (
 	isUp     = regexp.MustCompile(`Carillon is up\.`)
-	imported = regexp.MustCompile(`1200 jobs imported`)
+	imported = regexp.MustCompile(`1200 jobs imported[^\n]*\n  Watch them in the console: http://\S+/console/`)
 )
 
 func TestDevEndsInOrder(t *testing.T) {
