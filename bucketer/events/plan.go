@@ -245,8 +245,8 @@ func runID(job *schema.Job, e *schema.Entry, at time.Time) schema.RunID {
 	return schema.MakeEntryID(bucketer.Latest(bucketer.CeilMilli(due), at), job.ID.Shard(), schema.HashOf("event", e.Run().String(), job.ID.String()))
 }
 
-// startDecided writes the runs of a decided page that are not there: none is of a page that was decided
-// just now (fresh). It returns where the page ends.
+// startDecided writes the runs of a decided page that are not there yet. fresh says that we decided it
+// just now: then none is there, and none is looked for. It returns where the page ends.
 func (v *Events) startDecided(
 	ctx context.Context, e *schema.Entry, body *body, decided string, jobs map[schema.JobID]*schema.Job, fresh bool,
 ) (schema.EntryID, error) {

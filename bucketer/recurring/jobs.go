@@ -442,7 +442,7 @@ func (j *Reader) JobByName(ctx context.Context, tenant, name string) (schema.Job
 			return schema.Job{}, err
 		}
 	}
-	// This read is a conditional one: it costs several times as much as that of the job.
+	// This read is serial (Paxos): it costs several times as much as that of the job.
 	id, _, err := j.store.JobByName(ctx, tenant, name)
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("job %q: %w", name, err)
