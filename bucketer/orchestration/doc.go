@@ -36,6 +36,8 @@
 //  6. A run of a workflow with a limit begins only with a slot of it, which counts until the run has
 //     ended by its rows. Runs that are steps of others need none: they could wait for their own parent.
 //  7. Rows of a run live for a retention after the latest instant at which the run may end.
+//  8. A run begins by rows, its own and its job's, that were read at most readMaxAge before its
+//     definition is written. From then on it begins, whoever goes on.
 //
 // # If we crash
 //

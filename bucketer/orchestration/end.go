@@ -67,6 +67,7 @@ func (a ending) begin(ctx context.Context, job *schema.Job, stored []byte) error
 
 // beginRuns keeps the definitions of the runs that begin, then says that they have begun.
 func (o *Orchestrator) beginRuns(ctx context.Context, all []*advance) {
+	o.confirm(ctx, all)
 	var rows []schema.Entry
 	var whose []*advance
 	for _, a := range all {
@@ -92,6 +93,50 @@ func (o *Orchestrator) beginRuns(ctx context.Context, all []*advance) {
 		return
 	}
 	o.metrics.begun.Add(float64(len(begun)))
+}
+
+// readMaxAge bounds the age of the rows by which a run begins. A change of a job rests on it: it
+// counts from 2 s after it is committed (package recurring). queue.FreshFor is the same for the runs
+// that executors start.
+const readMaxAge = 1900 * time.Millisecond
+
+// errOutdated: the rows no longer say that a run may begin. Its next turn goes by what they say now.
+var errOutdated = errors.New("changed while the run was about to begin")
+
+// confirm reads the rows again of the runs whose definitions are about to be kept, if they are older
+// than readMaxAge. It has those fail that may no longer begin. A run with a definition begins: whoever
+// kept it has confirmed that.
+func (o *Orchestrator) confirm(ctx context.Context, all []*advance) {
+	var old []*advance
+	var ids []schema.RunID
+	for now, i := o.core.Now(), 0; i < len(all); i++ {
+		if a := all[i]; a.Err == nil && a.definitionRow != nil && now.Sub(a.now) > readMaxAge {
+			old, ids = append(old, a), append(ids, a.Run)
+		}
+	}
+	if len(old) == 0 {
+		return
+	}
+	rows, err := o.readRuns(ctx, ids)
+	for _, a := range old {
+		if a.Err = err; err == nil && !(ending{a}).mayBegin(&rows) {
+			a.Err = fmt.Errorf("workflow run %s: %w", a.Run, errOutdated)
+		}
+	}
+}
+
+// mayBegin reports whether rows that were read just now let the run begin as it was decided by others.
+func (a ending) mayBegin(rows *runRows) bool {
+	e, ok := rows.entries[a.Run]
+	if !ok || e.Marks.Cancelled != nil {
+		return false
+	}
+	job := rows.jobs[e.Spec.Job]
+	if job == nil {
+		return false
+	}
+	start := job.DecideStart(&e, a.o.core.Now())
+	return !start.Unknown && start.Outcome == ""
 }
 
 // definition reads the entry that keeps the definition.

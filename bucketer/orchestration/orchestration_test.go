@@ -334,6 +334,54 @@ func TestABeginningThatComesLateDoesNotCount(t *testing.T) {
 	})
 }
 
+// A run begins on rows that are read again if that took long: what was changed meanwhile counts.
+func TestABeginningOnOldRows(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		meanwhile func(w *world, run schema.RunID, job schema.JobID) error
+		again     bool // the first turn fails
+		want      schema.State
+	}{
+		{"nothing changes", func(*world, schema.RunID, schema.JobID) error { return nil }, false, schema.StateSucceeded},
+		{"the run is cancelled", func(w *world, run schema.RunID, _ schema.JobID) error {
+			_, err := w.runs.Cancel(context.Background(), "t", run, "me")
+			return err
+		}, true, schema.StateCancelled},
+		{"the workflow is deleted", func(w *world, _ schema.RunID, job schema.JobID) error {
+			_, err := w.jobs.CancelJob(context.Background(), "t", job, 0)
+			return err
+		}, true, schema.StateCancelled},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				job := w.limited(schema.OnLimitQueue) // the lease of its limit is read between the rows and the beginning
+				run := w.trigger(job, "")
+				asks := true
+				w.Befall(func(_ context.Context, op string) (f schematest.Fault) {
+					if asks && op == "Lease" {
+						asks, f.Delay = false, 3*time.Second
+						if err := tt.meanwhile(w, run, job.ID); err != nil {
+							t.Error(err)
+						}
+					}
+					return f
+				})
+				if first := w.step(run); (first.Err != nil) != tt.again {
+					t.Errorf("the first turn says %v", first.Err)
+				}
+				delete(w.states, run) // what it started is found in the rows
+				w.drive(run)
+				if got := w.state(run); got != tt.want {
+					t.Errorf("the run is %s, want %s", got, tt.want)
+				}
+				if began := len(w.called) > 0; began == tt.again {
+					t.Errorf("called %q", w.called)
+				}
+			})
+		})
+	}
+}
+
 // What has passed its deadline fails, and is cancelled.
 func TestDeadlines(t *testing.T) {
 	for _, tt := range []struct{ name, definition, cause, shown string }{
