@@ -20,6 +20,7 @@ type message struct {
 	env      *queue.Envelope
 	entry    *schema.Entry
 
+	takenAt  time.Time     // when this executor took it, by its clock
 	heldAt   time.Time     // when it was last kept in progress; only tend looks at it
 	timeout  time.Duration // how long the attempt may last; set before the start
 	acked    atomic.Bool   // acknowledged or returned

@@ -111,6 +111,13 @@ type Record struct {
 	// Progress is the last that the worker reported.
 	Progress *RunProgress `json:"progress,omitempty"`
 
+	// QueuedMillis is how long before Started the message of the attempt was published, in ms, at least
+	// 1. 0 means that it is not known: nothing was executed, or an older version wrote the record.
+	QueuedMillis int64 `json:"queued_ms,omitempty"`
+	// HeldMillis is how long before Started the executor took the message, in ms. Only of use beside
+	// QueuedMillis.
+	HeldMillis int64 `json:"held_ms,omitempty"`
+
 	Redispatched bool `json:"redispatched,omitempty"`
 
 	// Unstarted: the attempt noted its session and was given up, before it started or because its

@@ -91,6 +91,18 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 				"attempts": []any{shown(1, 10*time.Second, 11*time.Second, "succeeded")},
 			},
 		},
+		"published ahead, and taken": {
+			runs.Run{State: schema.StateSucceeded, Entry: entry(id, spec), Attempts: []schema.Attempt{
+				record(1, 10*time.Millisecond, time.Second, schema.Succeeded, func(r *schema.Record) { r.QueuedMillis, r.HeldMillis = 60, 4 }),
+			}},
+			map[string]any{
+				"started_at": clock(10 * time.Millisecond), "finished_at": clock(time.Second), "lateness_ms": 10.0,
+				"attempts": []any{map[string]any{
+					"number": 1.0, "executor": "e1", "published_at": clock(-50 * time.Millisecond), "claimed_at": clock(6 * time.Millisecond),
+					"started_at": clock(10 * time.Millisecond), "finished_at": clock(time.Second), "outcome": "succeeded",
+				}},
+			},
+		},
 		"pending, held back by a limit": {
 			runs.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
 				record(0, 0, time.Second, schema.Replaced, func(r *schema.Record) { r.Reason = "concurrency: a run of the job was under way" }),

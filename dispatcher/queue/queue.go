@@ -66,6 +66,8 @@ type Inspector interface {
 // either it is delivered again after AckWait.
 type Delivery interface {
 	Envelope() *Envelope
+	// Published returns when the queue stored the message, by the clock of the queue.
+	Published() time.Time
 	// Redelivered reports whether the message was delivered before.
 	Redelivered() bool
 	// Ack ends the message. It does not wait; a lost ack means another delivery.

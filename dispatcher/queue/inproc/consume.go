@@ -117,6 +117,8 @@ type delivery struct {
 
 func (d *delivery) Envelope() *queue.Envelope { return &d.env }
 
+func (d *delivery) Published() time.Time { return d.m.published }
+
 func (d *delivery) Redelivered() bool { return d.redelivered }
 
 func (d *delivery) Ack() {

@@ -16,6 +16,7 @@ type message struct {
 	seq       uint64
 	wire      []byte
 	entry     schema.EntryID
+	published time.Time
 	delivered int       // how often it was handed out
 	deadline  time.Time // while handed out: when it comes back
 	state     state
@@ -87,7 +88,7 @@ func (s *stream) store(now time.Time, p schema.Priority, id string, entry schema
 		s.idAges = append(s.idAges, idAge{id, now})
 	}
 	sub := s.subjects[p]
-	m := &message{lane: s, subject: sub, seq: s.last, wire: wire, entry: entry}
+	m := &message{lane: s, subject: sub, seq: s.last, wire: wire, entry: entry, published: now}
 	s.bytes += len(wire)
 	sub.all = append(sub.all, m)
 	sub.live++

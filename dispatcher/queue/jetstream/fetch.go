@@ -262,6 +262,7 @@ type delivery struct {
 	q           *Queue
 	reply       string
 	env         queue.Envelope
+	published   time.Time
 	redelivered bool
 	ended       atomic.Bool
 }
@@ -290,10 +291,12 @@ func (q *Queue) delivery(m *nats.Msg) (*delivery, bool) {
 	if meta.NumDelivered > 1 {
 		q.metrics.redelivered.Inc()
 	}
-	return &delivery{q: q, reply: m.Reply, env: env, redelivered: meta.NumDelivered > 1}, true
+	return &delivery{q: q, reply: m.Reply, env: env, published: meta.Timestamp, redelivered: meta.NumDelivered > 1}, true
 }
 
 func (d *delivery) Envelope() *queue.Envelope { return &d.env }
+
+func (d *delivery) Published() time.Time { return d.published }
 
 func (d *delivery) Redelivered() bool { return d.redelivered }
 

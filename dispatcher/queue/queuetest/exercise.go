@@ -65,8 +65,13 @@ func arrivesAsSent(t *testing.T, r *Rig) {
 		{"checked", queue.Envelope{Entry: entry(t, 2, schema.Normal, nil), CheckedAt: time.Now().UTC().Truncate(time.Microsecond)}},
 		{"redispatched", queue.Envelope{Entry: entry(t, 3, schema.Normal, nil), Redispatch: true, Dispatch: "d1.42"}},
 	} {
+		before := time.Now()
 		publish(t, r.Queue, 0, &c.env)
+		after := time.Now()
 		d := fetch(t, r.Other, 0, schema.Normal, 1)[0]
+		if at := d.Published(); at.Before(before.Add(-time.Millisecond)) || at.After(after.Add(time.Millisecond)) {
+			t.Errorf("%s: published at %v, want between %v and %v", c.name, at, before, after)
+		}
 		got := d.Envelope()
 		if got.Entry.ID != c.env.Entry.ID || !bytes.Equal(got.Entry.Text(), c.env.Entry.Text()) || !bytes.Equal(got.Entry.Payload, c.env.Entry.Payload) {
 			t.Errorf("%s: got entry %s %s, want %s %s", c.name, got.Entry.ID, got.Entry.Text(), c.env.Entry.ID, c.env.Entry.Text())

@@ -5,7 +5,8 @@ import { hasEnded } from './runs';
 import { whyOf } from './words';
 
 export interface Stretch {
-  kind: 'ahead' | 'wait' | 'attempt' | 'pause';
+  /** `queued`: its message was published. `claimed`: an executor had it, and has not begun. */
+  kind: 'ahead' | 'wait' | 'queued' | 'claimed' | 'attempt' | 'pause';
   from: number;
   to: number;
   /** It has not ended: `to` is now, or when it is expected to end. */
@@ -61,10 +62,24 @@ export function lifeOf(run: Run, now: number): Life {
   for (const [i, a] of attempts.entries()) {
     const started = ms(a.started_at) ?? from;
     const finished = ms(a.finished_at);
-    if (started > from) {
-      stretches.push({ kind: i === 0 ? 'wait' : 'pause', from, to: started, open: false });
-    }
     const n = a.number;
+    const published = ms(a.published_at);
+    const claimed = ms(a.claimed_at);
+    for (const [kind, begin, end] of [
+      [i === 0 ? 'wait' : 'pause', from, published ?? started],
+      ['queued', published ?? started, claimed ?? started],
+      ['claimed', claimed ?? started, started],
+    ] as const) {
+      // A message may be out before its run is due: that is nobody's delay.
+      const begun = Math.max(begin, from);
+      if (end > begun) {
+        stretches.push({ kind, from: begun, to: end, open: false });
+      }
+    }
+    if (published !== undefined && claimed !== undefined) {
+      moments.push({ at: published, words: `attempt ${n} published to the executors` });
+      moments.push({ at: claimed, words: `attempt ${n} claimed${a.executor ? ` by ${a.executor}` : ''}` });
+    }
     moments.push({ at: started, words: `attempt ${n} began${a.executor ? ` on ${a.executor}` : ''}` });
     const to = finished ?? Math.max(now, started);
     const outcome = a.outcome ?? 'running';

@@ -1335,6 +1335,12 @@ export interface components {
             when?: "all_succeeded" | "all_done" | "any_succeeded" | "any_failed";
         };
         Attempt: {
+            /**
+             * Format: date-time
+             * @description When its executor took the message
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            claimed_at?: string;
             error?: string;
             executor?: string;
             /**
@@ -1369,6 +1375,12 @@ export interface components {
             output_size?: number;
             /** @description The last that the worker told */
             progress?: components["schemas"]["Progress"];
+            /**
+             * Format: date-time
+             * @description When its message was published to the executors
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            published_at?: string;
             redispatched?: boolean;
             region?: string;
             /**

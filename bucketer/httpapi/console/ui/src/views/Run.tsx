@@ -403,14 +403,21 @@ function toneOf(s: Stretch, run: Run): string {
   if (s.kind === 'attempt') {
     return lookOf(s.outcome ?? 'running').tone;
   }
-  if (s.kind === 'wait' && s.to - s.from > 1000) {
+  if (['wait', 'queued', 'claimed'].includes(s.kind) && s.to - s.from > 1000) {
     return run.waiting ? 'warn' : 'bad';
   }
   return 'still';
 }
 
 function titleOf(s: Stretch): string {
-  const words = { ahead: 'until it is due', wait: 'waited', attempt: `attempt ${s.number}`, pause: 'pause' }[s.kind];
+  const words = {
+    ahead: 'until it is due',
+    wait: 'waited',
+    queued: 'published, until an executor took it',
+    claimed: 'with an executor, until it began',
+    attempt: `attempt ${s.number}`,
+    pause: 'pause',
+  }[s.kind];
   return `${words}: ${spanText(s.to - s.from)}`;
 }
 
