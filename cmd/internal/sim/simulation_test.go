@@ -152,6 +152,7 @@ var scenarios = []struct {
 	}, nil},
 	{"events, and nothing goes wrong", 3, Scenario{Jobs: 20, Events: 30}, nil},
 	{"events, and nodes are killed", 8, Scenario{Jobs: 20, Events: 30, Kills: 6}, nil},
+	{"events, and nodes freeze", 6, Scenario{Jobs: 20, Events: 30, Freezes: 6}, []string{halts}},
 	{"events, and the store fails", 8, Scenario{Jobs: 20, Events: 30, Faults: Faults{Store: 0.01}}, nil},
 	{"events of the system, while callees and nodes fail", 10, Scenario{
 		Jobs: 60, Events: 3, Guarantees: true, Kills: 4, Faults: Faults{Store: 0.005, Target: 0.4, Crash: 0.002},
