@@ -125,7 +125,7 @@ func (f *filled) measure(ctx context.Context, b *bench, sys system, round int) e
 		r.N += 1 + len(p.Warm)
 		r.Pages = append(r.Pages, p)
 		if row.view == console.Upcoming {
-			r.Notes = append(r.Notes, fmt.Sprintf("of the hour that begins in two %s runs are estimated; due are about %s", grouped(p.Due), grouped(int64(float64(f.rows)*time.Hour.Seconds()/pagesSpan.Seconds()))))
+			r.Notes = append(r.Notes, fmt.Sprintf("of the hour that begins in two, %s runs are estimated in the minutes that were counted by then; due in all are about %s", grouped(p.Due), grouped(int64(float64(f.rows)*time.Hour.Seconds()/pagesSpan.Seconds()))))
 		}
 	}
 	return b.keep(r)
