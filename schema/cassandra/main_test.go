@@ -41,7 +41,7 @@ func testConfig(t testing.TB) Config {
 	}
 	return Config{
 		Hosts: []string{host}, Port: port, Keyspace: testKeyspace,
-		Timeout: 20 * time.Second, // a busy machine is no failure
+		Timeout: 20 * time.Second, ConnectTimeout: 20 * time.Second, // a busy machine is no failure
 	}
 }
 
