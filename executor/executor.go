@@ -277,7 +277,7 @@ func newAttempt(x *Executor, d queue.Delivery, env *queue.Envelope) *attempt {
 // take starts handling a message.
 func (x *Executor) take(ctx, attempts context.Context, d queue.Delivery) {
 	a := newAttempt(x, d, d.Envelope())
-	a.heldAt, a.takenAt = time.Now(), x.now()
+	a.heldAt, a.receivedAt = time.Now(), x.now()
 	a.place.pending = true
 	x.mu.Lock()
 	a.recheck = x.cancels.heard(a.entry.Run()) || x.messages.has(a.entry.Run()) || x.begun.has(a.entry.Run(), a.heldAt)

@@ -20,7 +20,8 @@ type message struct {
 	env      *queue.Envelope
 	entry    *schema.Entry
 
-	takenAt  time.Time     // when this executor took it, by its clock
+	receivedAt time.Time // by this executor's clock
+
 	heldAt   time.Time     // when it was last kept in progress; only tend looks at it
 	timeout  time.Duration // how long the attempt may last; set before the start
 	acked    atomic.Bool   // acknowledged or returned
@@ -46,6 +47,14 @@ func (m *message) inDoubt() bool {
 		at = m.entry.Due()
 	}
 	return !first || at.Sub(m.env.CheckedAt) > freshFor
+}
+
+// beforeStart returns how long before a start the message was published, and how long before it we
+// received it, in ms. The first is at least the second, also where the clocks of queue and executor
+// differ.
+func (m *message) beforeStart(start time.Time) (published, received int64) {
+	received = max(start.Sub(m.receivedAt).Milliseconds(), 0)
+	return max(start.Sub(m.delivery.Published()).Milliseconds(), received, 1), received
 }
 
 // ack acknowledges the message, once.

@@ -37,7 +37,7 @@ func (a *attempt) conclude(attempts context.Context, res target.Result) {
 		Redispatched: a.mayHaveStarted(),
 		Announce:     x.writer.Announces(e.Spec.Tenant),
 	}
-	rec.QueuedMillis, rec.HeldMillis = a.handover()
+	rec.PublishedMillis, rec.ReceivedMillis = a.beforeStart(a.started)
 	if due, again := after(res, *retry, a.number, now); again {
 		rec.Next = schema.MakeEntryID(due, e.ID.Shard(), schema.RandomHash())
 	} else if res.Outcome == schema.Failed || res.Outcome == schema.TimedOut {
@@ -66,13 +66,6 @@ func (a *attempt) conclude(attempts context.Context, res target.Result) {
 	}
 	x.metrics.outcomes.WithLabelValues(string(res.Outcome)).Inc()
 	a.put(row, counts)
-}
-
-// handover returns how long before the start the message was published, and how long before it we took
-// it, in ms. Two clocks that differ do not turn their order around.
-func (a *attempt) handover() (queued, held int64) {
-	held = max(a.started.Sub(a.takenAt).Milliseconds(), 0)
-	return max(a.started.Sub(a.delivery.Published()).Milliseconds(), held, 1), held
 }
 
 // interrupted ends an attempt that the stop of the executor cut short. It does not count. Its row,

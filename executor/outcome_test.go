@@ -65,23 +65,22 @@ type publishedAt struct {
 
 func (p publishedAt) Published() time.Time { return p.at }
 
-// What an attempt's record says of its message: published, then taken, then started, whatever the clocks
+// What an attempt's record says of its message: published, then received, then started, whatever the clocks
 // of queue and executor say.
-func TestHandover(t *testing.T) {
+func TestBeforeTheStart(t *testing.T) {
 	start := time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
-		published, taken time.Duration // before the start
-		queued, held     int64
+		published, received time.Duration // before the start
+		wantPub, wantRec    int64
 	}{
 		"in order":                     {250 * time.Millisecond, 20 * time.Millisecond, 250, 20},
 		"at once":                      {300 * time.Microsecond, 200 * time.Microsecond, 1, 0},
 		"the queue's clock is ahead":   {-time.Second, 20 * time.Millisecond, 20, 20},
 		"our clock was set back since": {time.Second, -time.Second, 1000, 0},
 	} {
-		a := &attempt{message: message{delivery: publishedAt{at: start.Add(-c.published)}, takenAt: start.Add(-c.taken)}}
-		a.started = start
-		if queued, held := a.handover(); queued != c.queued || held != c.held {
-			t.Errorf("%s: published %d ms and taken %d ms before the start, want %d and %d", name, queued, held, c.queued, c.held)
+		m := message{delivery: publishedAt{at: start.Add(-c.published)}, receivedAt: start.Add(-c.received)}
+		if pub, rec := m.beforeStart(start); pub != c.wantPub || rec != c.wantRec {
+			t.Errorf("%s: published %d ms and received %d ms before the start, want %d and %d", name, pub, rec, c.wantPub, c.wantRec)
 		}
 	}
 }

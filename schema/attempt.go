@@ -111,12 +111,12 @@ type Record struct {
 	// Progress is the last that the worker reported.
 	Progress *RunProgress `json:"progress,omitempty"`
 
-	// QueuedMillis is how long before Started the message of the attempt was published, in ms, at least
-	// 1. 0 means that it is not known: nothing was executed, or an older version wrote the record.
-	QueuedMillis int64 `json:"queued_ms,omitempty"`
-	// HeldMillis is how long before Started the executor took the message, in ms. Only of use beside
-	// QueuedMillis.
-	HeldMillis int64 `json:"held_ms,omitempty"`
+	// PublishedMillis is how long before Started the message of the attempt was published, in ms, at
+	// least 1. 0 means that it is not known: nothing was executed, or an older version wrote the record.
+	PublishedMillis int64 `json:"published_ms,omitempty"`
+	// ReceivedMillis is how long before Started the executor received the message, in ms. It says
+	// nothing where PublishedMillis is 0.
+	ReceivedMillis int64 `json:"received_ms,omitempty"`
 
 	Redispatched bool `json:"redispatched,omitempty"`
 

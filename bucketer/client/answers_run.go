@@ -85,7 +85,7 @@ type Attempt struct {
 	Executor     string    `json:"executor,omitempty"`
 	Region       string    `json:"region,omitempty"`
 	PublishedAt  time.Time `json:"published_at,omitzero"` // when its message was published to the executors
-	ClaimedAt    time.Time `json:"claimed_at,omitzero"`   // when its executor took the message
+	ReceivedAt   time.Time `json:"received_at,omitzero"`  // when its executor received the message
 	StartedAt    time.Time `json:"started_at,omitzero"`
 	FinishedAt   time.Time `json:"finished_at,omitzero"`
 	Outcome      Outcome   `json:"outcome,omitempty"`

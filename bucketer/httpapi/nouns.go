@@ -71,7 +71,7 @@ type Attempt struct {
 	Executor     string         `json:"executor,omitempty"`
 	Region       string         `json:"region,omitempty"`
 	PublishedAt  Time           `json:"published_at,omitzero" doc:"When its message was published to the executors"`
-	ClaimedAt    Time           `json:"claimed_at,omitzero" doc:"When its executor took the message"`
+	ReceivedAt   Time           `json:"received_at,omitzero" doc:"When its executor received the message"`
 	StartedAt    Time           `json:"started_at,omitzero"`
 	FinishedAt   Time           `json:"finished_at,omitzero"`
 	Outcome      schema.Outcome `json:"outcome,omitempty" enum:"succeeded,failed,timed_out,cancelled,lost,superseded"`
@@ -341,9 +341,9 @@ func attemptOf(a *schema.Attempt) Attempt {
 		if !rec.Started.IsZero() {
 			out.StartedAt = Time{rec.Started}
 		}
-		if rec.QueuedMillis > 0 {
-			out.PublishedAt = Time{rec.Started.Add(-time.Duration(rec.QueuedMillis) * time.Millisecond)}
-			out.ClaimedAt = Time{rec.Started.Add(-time.Duration(rec.HeldMillis) * time.Millisecond)}
+		if rec.PublishedMillis > 0 {
+			out.PublishedAt = Time{rec.Started.Add(-time.Duration(rec.PublishedMillis) * time.Millisecond)}
+			out.ReceivedAt = Time{rec.Started.Add(-time.Duration(rec.ReceivedMillis) * time.Millisecond)}
 		}
 	}
 	return out

@@ -91,14 +91,14 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 				"attempts": []any{shown(1, 10*time.Second, 11*time.Second, "succeeded")},
 			},
 		},
-		"published ahead, and taken": {
+		"published ahead, and received": {
 			runs.Run{State: schema.StateSucceeded, Entry: entry(id, spec), Attempts: []schema.Attempt{
-				record(1, 10*time.Millisecond, time.Second, schema.Succeeded, func(r *schema.Record) { r.QueuedMillis, r.HeldMillis = 60, 4 }),
+				record(1, 10*time.Millisecond, time.Second, schema.Succeeded, func(r *schema.Record) { r.PublishedMillis, r.ReceivedMillis = 60, 4 }),
 			}},
 			map[string]any{
 				"started_at": clock(10 * time.Millisecond), "finished_at": clock(time.Second), "lateness_ms": 10.0,
 				"attempts": []any{map[string]any{
-					"number": 1.0, "executor": "e1", "published_at": clock(-50 * time.Millisecond), "claimed_at": clock(6 * time.Millisecond),
+					"number": 1.0, "executor": "e1", "published_at": clock(-50 * time.Millisecond), "received_at": clock(6 * time.Millisecond),
 					"started_at": clock(10 * time.Millisecond), "finished_at": clock(time.Second), "outcome": "succeeded",
 				}},
 			},

@@ -54,7 +54,7 @@ describe('lifeOf', () => {
         number: 1,
         executor: 'node-1',
         published_at: '2026-11-26T08:59:59.900Z',
-        claimed_at: '2026-11-26T09:00:00.020Z',
+        received_at: '2026-11-26T09:00:00.020Z',
         started_at: '2026-11-26T09:00:00.050Z',
         finished_at: '2026-11-26T09:00:01.000Z',
         outcome: 'succeeded',
@@ -63,13 +63,13 @@ describe('lifeOf', () => {
     const life = lifeOf({ ...base, state: 'succeeded', attempts } as unknown as Run, at('10:00:00'));
     expect(life.stretches.map((s) => [s.kind, s.to - s.from])).toEqual([
       ['queued', 20],
-      ['claimed', 30],
+      ['received', 30],
       ['attempt', 950],
     ]);
     expect(life.moments.map((m) => m.words)).toEqual([
       'attempt 1 published to the executors',
       'due',
-      'attempt 1 claimed by node-1',
+      'attempt 1 received by node-1',
       'attempt 1 began on node-1',
       'attempt 1 succeeded',
     ]);

@@ -5,8 +5,8 @@ import { hasEnded } from './runs';
 import { whyOf } from './words';
 
 export interface Stretch {
-  /** `queued`: its message was published. `claimed`: an executor had it, and has not begun. */
-  kind: 'ahead' | 'wait' | 'queued' | 'claimed' | 'attempt' | 'pause';
+  /** `queued`: its message was published. `received`: an executor had it, and has not begun. */
+  kind: 'ahead' | 'wait' | 'queued' | 'received' | 'attempt' | 'pause';
   from: number;
   to: number;
   /** It has not ended: `to` is now, or when it is expected to end. */
@@ -64,11 +64,11 @@ export function lifeOf(run: Run, now: number): Life {
     const finished = ms(a.finished_at);
     const n = a.number;
     const published = ms(a.published_at);
-    const claimed = ms(a.claimed_at);
+    const received = ms(a.received_at);
     for (const [kind, begin, end] of [
       [i === 0 ? 'wait' : 'pause', from, published ?? started],
-      ['queued', published ?? started, claimed ?? started],
-      ['claimed', claimed ?? started, started],
+      ['queued', published ?? started, received ?? started],
+      ['received', received ?? started, started],
     ] as const) {
       // A message may be out before its run is due: that is nobody's delay.
       const begun = Math.max(begin, from);
@@ -76,9 +76,9 @@ export function lifeOf(run: Run, now: number): Life {
         stretches.push({ kind, from: begun, to: end, open: false });
       }
     }
-    if (published !== undefined && claimed !== undefined) {
+    if (published !== undefined && received !== undefined) {
       moments.push({ at: published, words: `attempt ${n} published to the executors` });
-      moments.push({ at: claimed, words: `attempt ${n} claimed${a.executor ? ` by ${a.executor}` : ''}` });
+      moments.push({ at: received, words: `attempt ${n} received${a.executor ? ` by ${a.executor}` : ''}` });
     }
     moments.push({ at: started, words: `attempt ${n} began${a.executor ? ` on ${a.executor}` : ''}` });
     const to = finished ?? Math.max(now, started);

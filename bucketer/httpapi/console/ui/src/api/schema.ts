@@ -1335,12 +1335,6 @@ export interface components {
             when?: "all_succeeded" | "all_done" | "any_succeeded" | "any_failed";
         };
         Attempt: {
-            /**
-             * Format: date-time
-             * @description When its executor took the message
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            claimed_at?: string;
             error?: string;
             executor?: string;
             /**
@@ -1381,6 +1375,12 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             published_at?: string;
+            /**
+             * Format: date-time
+             * @description When its executor received the message
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            received_at?: string;
             redispatched?: boolean;
             region?: string;
             /**

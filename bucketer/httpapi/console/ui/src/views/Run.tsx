@@ -403,7 +403,7 @@ function toneOf(s: Stretch, run: Run): string {
   if (s.kind === 'attempt') {
     return lookOf(s.outcome ?? 'running').tone;
   }
-  if (['wait', 'queued', 'claimed'].includes(s.kind) && s.to - s.from > 1000) {
+  if (['wait', 'queued', 'received'].includes(s.kind) && s.to - s.from > 1000) {
     return run.waiting ? 'warn' : 'bad';
   }
   return 'still';
@@ -413,8 +413,8 @@ function titleOf(s: Stretch): string {
   const words = {
     ahead: 'until it is due',
     wait: 'waited',
-    queued: 'published, until an executor took it',
-    claimed: 'with an executor, until it began',
+    queued: 'published, until an executor received it',
+    received: 'with an executor, until it began',
     attempt: `attempt ${s.number}`,
     pause: 'pause',
   }[s.kind];
