@@ -125,7 +125,7 @@ func (o *Orchestrator) confirm(ctx context.Context, all []*advance) {
 	}
 }
 
-// mayBegin reports whether rows that were read just now let the run begin as it was decided by others.
+// mayBegin reports whether rows that were read just now still let the run begin.
 func (a ending) mayBegin(rows *runRows) bool {
 	e, ok := rows.entries[a.Run]
 	if !ok || e.Marks.Cancelled != nil {

@@ -344,11 +344,11 @@ func TestABeginningOnOldRows(t *testing.T) {
 	}{
 		{"nothing changes", func(*world, schema.RunID, schema.JobID) error { return nil }, false, schema.StateSucceeded},
 		{"the run is cancelled", func(w *world, run schema.RunID, _ schema.JobID) error {
-			_, err := w.runs.Cancel(context.Background(), "t", run, "me")
+			_, err := w.runs.Cancel(w.T.Context(), "t", run, "me")
 			return err
 		}, true, schema.StateCancelled},
 		{"the workflow is deleted", func(w *world, _ schema.RunID, job schema.JobID) error {
-			_, err := w.jobs.CancelJob(context.Background(), "t", job, 0)
+			_, err := w.jobs.CancelJob(w.T.Context(), "t", job, 0)
 			return err
 		}, true, schema.StateCancelled},
 	} {
