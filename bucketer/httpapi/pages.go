@@ -93,6 +93,7 @@ func (s systemRoutes) pages() error {
 	all, err := pages()
 	for at, page := range all {
 		s.engine.GET(at, gin.WrapF(page))
+		s.engine.HEAD(at, gin.WrapF(page))
 	}
 	return err
 }
@@ -102,7 +103,7 @@ func (s systemRoutes) pages() error {
 func ServePage(w http.ResponseWriter, r *http.Request) bool {
 	all, err := pages()
 	page := all[r.URL.Path]
-	if err != nil || page == nil || r.Method != http.MethodGet {
+	if err != nil || page == nil || r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
 	}
 	page(w, r)

@@ -59,6 +59,10 @@ func TestPagesAreServed(t *testing.T) {
 				if status, _, _ := do(t, hs, made); status != 200 {
 					t.Errorf("GET %s with another tag = %d, want 200", path, status)
 				}
+				made.method = "HEAD"
+				if status, header, text := do(t, hs, made); status != 200 || len(text) != 0 || header.Get("Content-Type") != file.media {
+					t.Errorf("HEAD %s (%s) = %d, %s, %d bytes; want 200, %s and none", path, coding, status, header.Get("Content-Type"), len(text), file.media)
+				}
 			}
 		}
 		doProblem(t, hs, call{method: "GET", path: site.below + "none.js"}, 404)
