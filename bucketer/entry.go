@@ -53,7 +53,7 @@ func (w *Writer) Defer(e *schema.Entry, at time.Time, pace string, accepted time
 // differ.
 func (w *Writer) later(e *schema.Entry, spec schema.Spec, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error) {
 	spec.Kind, spec.Of, spec.For, spec.Attempt, spec.Accepted = kind, e.Run(), schema.EntryID{}, attempt, accepted.UnixMicro()
-	spec.MayHaveStarted = spec.MayHaveStarted && kind == schema.KindDeferral
+	spec.MayHaveStarted = spec.MayHaveStarted && kind != schema.KindRetry // that is of another attempt
 	if first, ok := e.First(); ok && kind != schema.KindRetry {
 		spec.For = first // it may start only while the entry that it replaces might
 	}

@@ -62,7 +62,8 @@ func (l *limits) acquireJobSlot(ctx context.Context) bool {
 	default:
 		l.heldBack = true
 		x.metrics.passed.WithLabelValues("limit").Inc()
-		a.put(x.writer.NotStarted(*e, schema.Record{Outcome: schema.Replaced, Reason: "concurrency: " + bucketer.UnderWay(limit)}, x.now()), toCount{})
+		waits := schema.Record{Outcome: schema.Replaced, Reason: "concurrency: " + bucketer.UnderWay(limit), Redispatched: a.mayHaveStarted()}
+		a.put(x.writer.NotStarted(*e, waits, x.now()), toCount{})
 	}
 	return false
 }

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -62,6 +63,40 @@ func TestDeferralsOfWhatMayHaveStartedSaySo(t *testing.T) {
 		}{{first, false}, {again, true}} {
 			if all := w.deferrals(c.e); len(all) != 1 || all[0].Spec.MayHaveStarted != c.want {
 				t.Errorf("deferrals: %+v, want one that may have started: %t", all, c.want)
+			}
+		}
+	})
+}
+
+// A run that a limit holds back may have been called before, by an executor that died: the entry that
+// takes its turn says so.
+func TestTurnsOfWhatMayHaveStartedSaySo(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("e-1")
+		end := w.lingering()
+		job := w.limited(1, schema.OnLimitQueue)
+		due := func(d time.Duration) schema.Entry { return w.entry(inAWhile(d), ofLimited(job)) }
+		begun, first, again := due(time.Second), due(2*time.Second), due(3*time.Second)
+		w.publish(begun, time.Now())
+		w.publish(first, time.Now())
+		w.publish(again, time.Now(), redispatched)
+		time.Sleep(4 * time.Second)
+		seen := make(map[schema.EntryID]bool)
+		for _, e := range []schema.Entry{begun, first, again} {
+			end(e.ID)
+			time.Sleep(time.Second)
+			w.turns(seen)
+			time.Sleep(time.Second)
+		}
+		for _, c := range []struct {
+			e    schema.Entry
+			want bool
+		}{{begun, false}, {first, false}, {again, true}} {
+			i := slices.IndexFunc(w.attempts(c.e.ID), func(a schema.Attempt) bool { return a.Number == 1 && a.Record != nil })
+			if i < 0 {
+				t.Errorf("run %s: no record", c.e.ID)
+			} else if rec := w.attempts(c.e.ID)[i].Record; rec.Outcome != schema.Succeeded || rec.Redispatched != c.want {
+				t.Errorf("record: %s, redispatched %t, want succeeded, %t", rec.Outcome, rec.Redispatched, c.want)
 			}
 		}
 	})

@@ -85,7 +85,7 @@ type Spec struct {
 	// Began: of a later attempt: when the first one started, µs; a number, since an absent time
 	// would cost an allocation
 	Began int64 `json:"began,omitempty"`
-	// MayHaveStarted: of a deferral: the attempt may have been called before it was deferred.
+	// MayHaveStarted: the attempt may have been called before this entry was made.
 	MayHaveStarted bool `json:"may_have_started,omitempty"`
 	// Deferrals: how often the start of this attempt was deferred.
 	Deferrals int `json:"put_off,omitempty"`

@@ -162,7 +162,15 @@ func (l *WaitLists) stillWaiting(ctx context.Context, rows []schema.Waiter, live
 			l.log.Error("a run that waits has left the store: it will never start", "limit", w.Limit, "run", w.Run, "entry", w.Entry)
 		} else {
 			// An attempt 0 that says that the run waits does not end it.
-			of := slices.DeleteFunc(slices.Clone(attempts[w.Run]), func(a schema.Attempt) bool { return a.HeldByLimit() && a.Record.Entry == w.Entry })
+			said := false
+			of := slices.DeleteFunc(slices.Clone(attempts[w.Run]), func(a schema.Attempt) bool {
+				waits := a.HeldByLimit() && a.Record.Entry == w.Entry
+				said = said || waits
+				e.Spec.MayHaveStarted = e.Spec.MayHaveStarted || waits && a.Record.Redispatched
+				return waits
+			})
+			// Who held it back may not have said it yet, or have died.
+			e.Spec.MayHaveStarted = e.Spec.MayHaveStarted || !said
 			stands, err := live.Of(ctx, of)
 			if err != nil {
 				return nil, err

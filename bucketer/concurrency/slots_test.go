@@ -140,6 +140,52 @@ func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 	})
 }
 
+// Who holds a run back says in its attempt 0 whether the run may have been called before. Where it has
+// not said it yet, the run may have been.
+func TestTurnsSayWhetherTheAttemptMayHaveStarted(t *testing.T) {
+	held := func(redispatched bool) func(w *world, e schema.Entry) {
+		return func(w *world, e schema.Entry) {
+			rec := schema.Record{Outcome: schema.Replaced, Reason: "concurrency", Redispatched: redispatched}
+			if err := w.Record(context.Background(), []schema.Attempt{w.NotStarted(e, rec, time.Now())}); err != nil {
+				w.T.Fatalf("Record = %v", err)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		say  func(w *world, e schema.Entry)
+		want bool
+	}{
+		"it was not":        {held(false), false},
+		"it may have been":  {held(true), true},
+		"nothing says":      {func(*world, schema.Entry) {}, true},
+		"two, one may have": {func(w *world, e schema.Entry) { held(true)(w, e); time.Sleep(time.Second); held(false)(w, e) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				job := w.limited("j")
+				key := schema.JobLimit(job.ID)
+				e := w.ask(job)
+				if err := w.AddToWaitList(t.Context(), key, &e); err != nil {
+					t.Fatal(err)
+				}
+				c.say(w, e)
+				if _, err := w.WakeWaiters(t.Context(), key, bucketer.NewLiveness(w.Store(), time.Now)); err != nil {
+					t.Fatal(err)
+				}
+				var turns []schema.Entry
+				for _, next := range w.Entries(time.Minute) {
+					if next.Spec.Kind == schema.KindFromWaitList {
+						turns = append(turns, next)
+					}
+				}
+				if len(turns) != 1 || turns[0].Spec.MayHaveStarted != c.want {
+					t.Errorf("turns = %+v, want one that may have started: %t", turns, c.want)
+				}
+			})
+		})
+	}
+}
+
 // holdBack has e wait for the limit of its job.
 func (w *world) holdBack(e schema.Entry) {
 	w.T.Helper()
