@@ -105,9 +105,11 @@ type Config struct {
 	// off. What follows from runs is written nevertheless, by a clock that does not go back, once
 	// Halted was false for the first time. Nil means never.
 	Halted func() bool
-	// Missed is told of runs of a job that were recorded as missed before an executor was asked; nil:
-	// nobody is. It must not block.
-	Missed func(spec *schema.Spec, runs int64)
+	// Missed is told of runs of a job that were recorded as missed for a reason before an executor was
+	// asked; nil: nobody is. It must not block.
+	Missed func(spec *schema.Spec, reason string, runs int64)
+	// Waits is told of runs that are due and may not start; nil: nobody is. It must not block.
+	Waits Waits
 	// DeadLetterRetention is how long a dead letter is kept (package runs); default
 	// schema.DeadLetterRetention. The nodes of a cluster share it.
 	DeadLetterRetention time.Duration
@@ -150,6 +152,9 @@ func New(c Config) (*Bucketer, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.Waits == nil {
+		c.Waits = noWaits{}
+	}
 	if c.Halted == nil {
 		c.Halted = func() bool { return false }
 	}
@@ -163,7 +168,7 @@ func New(c Config) (*Bucketer, error) {
 	w := &Writer{
 		Rows:      &Rows{store: c.Store, calls: make(chan struct{}, callsInFlight)},
 		listening: &listening{from: c.Store, logger: c.Logger, now: c.Now},
-		hints:     c.Hints, missed: c.Missed, clock: known, now: known.now, log: c.Logger, metrics: newMetrics(c.Registerer),
+		hints:     c.Hints, missed: c.Missed, waits: c.Waits, clock: known, now: known.now, log: c.Logger, metrics: newMetrics(c.Registerer),
 	}
 	return &Bucketer{Writer: w, halted: c.Halted, fill: newFill(), tasks: NewTaskCache(c.Store, c.Now)}, nil
 }

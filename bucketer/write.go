@@ -20,7 +20,8 @@ type Writer struct {
 	*Rows
 	*listening
 	hints   schema.Hints
-	missed  func(spec *schema.Spec, runs int64) // nil: nobody is told
+	missed  func(spec *schema.Spec, reason string, runs int64) // nil: nobody is told
+	waits   Waits
 	clock   *clock
 	now     func() time.Time // the clock's
 	log     *slog.Logger
@@ -111,11 +112,34 @@ func (w *Writer) CountMissed(e *schema.Entry, rec *schema.Record) {
 	if rec.Missed != nil {
 		runs = max(rec.Missed.Count, 1)
 	}
-	cause, _, _ := strings.Cut(rec.Reason, ":")
-	w.metrics.missed.WithLabelValues(cause).Add(float64(runs))
+	w.metrics.missed.WithLabelValues(MissedCause(rec)).Add(float64(runs))
 	if w.missed != nil {
-		w.missed(&e.Spec, runs)
+		w.missed(&e.Spec, rec.Reason, runs)
 	}
+}
+
+// Waits is told of runs that are due and may not start (tally.Waits).
+type Waits interface {
+	// Deferred: these entries stand in for others whose start was deferred for a cause.
+	Deferred(entries []schema.Entry, cause schema.Cause)
+	// Held: so many runs wait for the limit of a job, of which the first has been due since oldest; more:
+	// there may be more. first is what one of them says, nil if there are none.
+	Held(limit schema.LimitKey, first *schema.Spec, runs int, more bool, oldest time.Time)
+}
+
+// Waits returns who is told of runs that are due and may not start.
+func (w *Writer) Waits() Waits { return w.waits }
+
+// noWaits is nobody.
+type noWaits struct{}
+
+func (noWaits) Deferred([]schema.Entry, schema.Cause)                    {}
+func (noWaits) Held(schema.LimitKey, *schema.Spec, int, bool, time.Time) {}
+
+// MissedCause returns why a record says that its run was missed, in one word.
+func MissedCause(rec *schema.Record) string {
+	cause, _, _ := strings.Cut(rec.Reason, ":")
+	return cause
 }
 
 func kindLabel(k schema.Kind) string {

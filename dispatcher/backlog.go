@@ -96,6 +96,19 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
+// Backlog returns how many entries in this dispatcher's memory are due and wait until executors take
+// more, and since when the oldest has been due. Spilled rows are not counted.
+func (d *Dispatcher) Backlog() (entries int, oldest time.Time) {
+	now := d.now()
+	for _, b := range d.depth.Backlogs() {
+		if b.Queued > 0 && b.Oldest.Before(now) { // else it is only prepared
+			entries += b.Queued
+			oldest = earlier(oldest, b.Oldest)
+		}
+	}
+	return entries, oldest
+}
+
 // reportBacklog sets the metrics of what waits.
 func (d *Dispatcher) reportBacklog(now time.Time) {
 	since := func(at time.Time) float64 {

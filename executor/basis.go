@@ -170,6 +170,9 @@ func (c *rowCheck) recordLost(ctx context.Context, dead []schema.Attempt) bool {
 	return last < 0
 }
 
+// lostText says why an attempt counts as lost.
+const lostText = "the executor's session ended without an outcome"
+
 // lostRecord is the record of an attempt whose session was declared dead.
 func lostRecord(session *schema.SessionRef, now time.Time, final bool) *schema.Record {
 	finished := now.UTC()
@@ -178,7 +181,7 @@ func lostRecord(session *schema.SessionRef, now time.Time, final bool) *schema.R
 	}
 	return &schema.Record{
 		Entry: session.Entry, Executor: session.Executor, Started: session.Started, Finished: finished,
-		Outcome: schema.Lost, Error: "the executor's session ended without an outcome", Final: final,
+		Outcome: schema.Lost, Error: lostText, Final: final,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 type metrics struct {
 	lateness       prometheus.Histogram
 	outcomes       *prometheus.CounterVec
+	missed         *prometheus.CounterVec // by cause
 	running        prometheus.Gauge
 	held           prometheus.Gauge
 	looks          prometheus.Counter
@@ -45,6 +46,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			NativeHistogramBucketFactor: 1.1, NativeHistogramZeroThreshold: 1e-4, NativeHistogramMaxBucketNumber: 400,
 		}),
 		outcomes:       prometheus.NewCounterVec(prometheus.CounterOpts(opts("attempts_total", "Attempts ended, by outcome.")), []string{"outcome"}),
+		missed:         prometheus.NewCounterVec(prometheus.CounterOpts(opts("missed_total", "Runs that were recorded as missed when their message came, by cause. They are among the attempts ended.")), []string{"cause"}),
 		running:        prometheus.NewGauge(prometheus.GaugeOpts(opts("attempts_running", "Attempts under way."))),
 		held:           prometheus.NewGauge(prometheus.GaugeOpts(opts("messages_held", "Messages that are not acknowledged yet."))),
 		looks:          prometheus.NewCounter(prometheus.CounterOpts(opts("looks_total", "Entries whose rows were read before the start."))),
@@ -64,9 +66,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, o := range []schema.Outcome{schema.Succeeded, schema.Failed, schema.TimedOut, schema.Lost, schema.Superseded, schema.Cancelled, schema.Missed} {
 		m.outcomes.WithLabelValues(string(o))
 	}
+	for _, cause := range []string{"changed", "deadline", "skip", "skipped", "fault", "unreadable"} {
+		m.missed.WithLabelValues(cause)
+	}
 	for _, reason := range []string{"over", "live", "unnamed", "returned", "limit", "rival"} {
 		m.passed.WithLabelValues(reason)
 	}
-	r.MustRegister(m.lateness, m.outcomes, m.running, m.held, m.looks, m.passed, m.recordFailures, m.early, m.slots, m.busy, m.waiting, m.outputsCut, m.logLines, m.scriptsLeft)
+	r.MustRegister(m.lateness, m.outcomes, m.missed, m.running, m.held, m.looks, m.passed, m.recordFailures, m.early, m.slots, m.busy, m.waiting, m.outputsCut, m.logLines, m.scriptsLeft)
 	return m
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
@@ -105,6 +106,9 @@ func (a *attempt) notStarted(ctx context.Context, rec schema.Record) {
 		return
 	}
 	a.x.metrics.outcomes.WithLabelValues(string(rec.Outcome)).Inc()
+	if rec.Outcome == schema.Missed {
+		a.x.metrics.missed.WithLabelValues(bucketer.MissedCause(&rec)).Inc()
+	}
 	a.put(row, toCount{end: true})
 }
 

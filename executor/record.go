@@ -248,7 +248,7 @@ func (r *recorder) countByName(done []pendingWrite) {
 			b.Start(&k, w.started().Sub(w.entry.LatenessFrom()))
 		}
 		if rec := w.attempt.Record; w.counts.end && rec != nil {
-			b.Ended(&k, rec.Outcome, !rec.Next.IsZero())
+			b.Ended(&k, rec)
 		}
 	}
 }
@@ -267,7 +267,7 @@ func (r *recorder) countLost(e *schema.Entry, n int) {
 	b := r.tally.Begin()
 	defer b.End()
 	for range n {
-		b.Ended(&k, schema.Lost, false)
+		b.Ended(&k, &schema.Record{Outcome: schema.Lost, Error: lostText})
 	}
 }
 

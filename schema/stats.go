@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -98,7 +99,9 @@ type MinuteStats struct {
 	Succeeded int64 `json:"succeeded,omitempty"` // attempts, as the next
 	Failed    int64 `json:"failed,omitempty"`    // timed out and lost ones too
 	Missed    int64 `json:"missed,omitempty"`    // runs
-	Retried   int64 `json:"retried,omitempty"`   // retries that were written
+	// MissedFor says why. Older versions left it out.
+	MissedFor MissedFor `json:"missed_for,omitzero"`
+	Retried   int64     `json:"retried,omitempty"` // retries that were written
 	// Lateness counts first starts by class: those later than the class before and at most UpTo.
 	Lateness []LatenessClass `json:"lateness,omitempty"`
 	// Fixed counts the same starts by the fixed classes. Older versions left it out.
@@ -131,6 +134,39 @@ func (m *MinuteStats) FixedClasses() LatenessCounts {
 	return c
 }
 
+// MissedFor counts missed runs by why they were missed. It may count fewer than were missed: older
+// versions do not tell.
+type MissedFor struct {
+	Late     int64 `json:"late,omitempty"`      // later than the misfire policy of their job allows
+	UnderWay int64 `json:"under_way,omitempty"` // as many runs of the job were under way as may be, and it skips
+	Changed  int64 `json:"changed,omitempty"`   // the job was changed, paused or cancelled before they could start
+	Fault    int64 `json:"fault,omitempty"`     // what is stored of them, or of their job, could not be read
+}
+
+// Count counts runs that were recorded as missed for a reason (Record.Reason). A reason that is not
+// known counts for nothing.
+func (m *MissedFor) Count(reason string, runs int64) {
+	cause, _, _ := strings.Cut(reason, ":")
+	switch cause {
+	case "deadline", "skip", "run_latest":
+		m.Late += runs
+	case "skipped":
+		m.UnderWay += runs
+	case "changed":
+		m.Changed += runs
+	case "fault", "unreadable":
+		m.Fault += runs
+	}
+}
+
+// Add adds other.
+func (m *MissedFor) Add(other *MissedFor) {
+	m.Late += other.Late
+	m.UnderWay += other.UnderWay
+	m.Changed += other.Changed
+	m.Fault += other.Fault
+}
+
 // StatsHour returns the hour in which a minute lies: hours since the Unix epoch.
 func StatsHour(t time.Time) int { return int(floorDiv(t.Unix(), 3600)) }
 
@@ -155,6 +191,7 @@ type Counts struct {
 	Succeeded   int64          `json:"succeeded,omitempty"`
 	Failed      int64          `json:"failed,omitempty"`
 	Missed      int64          `json:"missed,omitempty"`
+	MissedFor   MissedFor      `json:"missed_for,omitzero"`
 	Retried     int64          `json:"retried,omitempty"`
 	Lateness    LatenessCounts `json:"lateness,omitzero"`
 	MaxLateness Duration       `json:"max_lateness,omitempty"`
@@ -166,7 +203,10 @@ func (c *Counts) Add(other *Counts) {
 	c.Started += other.Started
 	c.Succeeded += other.Succeeded
 	c.Failed += other.Failed
-	c.Missed += other.Missed
+	if other.Missed > 0 {
+		c.Missed += other.Missed
+		c.MissedFor.Add(&other.MissedFor)
+	}
 	c.Retried += other.Retried
 	if other.Started > 0 {
 		c.Lateness.Add(&other.Lateness)
@@ -181,16 +221,25 @@ func (c *Counts) Start(late time.Duration) {
 	c.MaxLateness = max(c.MaxLateness, Duration(late))
 }
 
-// End counts an attempt that ended so, or a run of which nothing started.
-func (c *Counts) End(o Outcome) {
-	switch o {
+// End counts what a record says of an attempt that ended, or of a run of which nothing started.
+func (c *Counts) End(rec *Record) {
+	switch rec.Outcome {
 	case Succeeded:
 		c.Succeeded++
 	case Failed, TimedOut, Lost:
 		c.Failed++
 	case Missed:
-		c.Missed++
+		c.Miss(rec.Reason, 1)
 	}
+	if !rec.Next.IsZero() {
+		c.Retried++
+	}
+}
+
+// Miss counts runs that were recorded as missed for a reason.
+func (c *Counts) Miss(reason string, runs int64) {
+	c.Missed += runs
+	c.MissedFor.Count(reason, runs)
 }
 
 // troubleWeight is how much more a run weighs that failed, was missed or late.
@@ -202,12 +251,52 @@ func (c *Counts) Weight() int64 {
 	return c.Due + c.Started + c.Succeeded + troubleWeight*(c.Failed+c.Missed+c.Lateness.Late())
 }
 
+// MaxLastError bounds NameCounts.LastError, bytes.
+const MaxLastError = 200
+
 // NameCounts are the counts of one tenant, task, job or host.
 type NameCounts struct {
 	Tenant string `json:"tenant"`
 	Name   string `json:"name,omitempty"` // of the task, job or host; "": the tenant's own, or a job without a name
 	Job    JobID  `json:"job,omitzero"`
 	Counts
+	// LastError is why an attempt failed, the latest of them; at most MaxLastError bytes. Not of
+	// tenants. Older versions left it out.
+	LastError string `json:"last_error,omitempty"`
+
+	// In which minutes attempts failed and succeeded, of the minutes that were added up; zero: in
+	// none. Each row is of one minute, so it does not store them.
+	FirstFailed, LastFailed, LastSucceeded time.Time `json:"-"`
+}
+
+// Seen notes the minute whose counts these are.
+func (n *NameCounts) Seen(minute time.Time) {
+	if n.Failed > 0 {
+		n.FirstFailed, n.LastFailed = minute, minute
+	}
+	if n.Succeeded > 0 {
+		n.LastSucceeded = minute
+	}
+}
+
+// AddMinutes adds counts of the same name, of other minutes or nodes.
+func (n *NameCounts) AddMinutes(other *NameCounts) {
+	n.Add(&other.Counts)
+	if other.LastSucceeded.After(n.LastSucceeded) {
+		n.LastSucceeded = other.LastSucceeded
+	}
+	if other.Failed == 0 {
+		return
+	}
+	if n.FirstFailed.IsZero() || other.FirstFailed.Before(n.FirstFailed) {
+		n.FirstFailed = other.FirstFailed
+	}
+	if !other.LastFailed.Before(n.LastFailed) {
+		n.LastFailed = other.LastFailed
+		if other.LastError != "" {
+			n.LastError = other.LastError
+		}
+	}
 }
 
 // NameStats counts what a node saw in one minute, by the names of a kind: those that weigh most

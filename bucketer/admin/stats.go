@@ -34,6 +34,7 @@ const (
 type Minute struct {
 	Minute                                           time.Time
 	Due, Started, Succeeded, Failed, Missed, Retried int64
+	MissedFor                                        schema.MissedFor
 	Lateness                                         Lateness              // by classes as narrow as they were counted
 	Classes                                          schema.LatenessCounts // the same starts by the fixed classes
 
@@ -269,6 +270,7 @@ func together(rows []schema.MinuteStats) (all []Minute) {
 		m.Succeeded += r.Succeeded
 		m.Failed += r.Failed
 		m.Missed += r.Missed
+		m.MissedFor.Add(&r.MissedFor)
 		m.Retried += r.Retried
 		m.Lateness = m.Lateness.add(r.Lateness)
 		fixed := r.FixedClasses()
@@ -305,6 +307,7 @@ func minutesOf(rows []schema.NameStats, tenant string) (all []Minute) {
 		m.Succeeded += c.Succeeded
 		m.Failed += c.Failed
 		m.Missed += c.Missed
+		m.MissedFor.Add(&c.MissedFor)
 		m.Retried += c.Retried
 		m.Lateness = m.Lateness.add(LatenessOf(&c.Lateness, c.MaxLateness))
 		m.Classes.Add(&c.Lateness)

@@ -90,7 +90,7 @@ func class(ms, count int64) schema.LatenessClass {
 func TestCountsOfNodesAreAddedUp(t *testing.T) {
 	w := newCountsWorld(t)
 	w.put(
-		schema.MinuteStats{Minute: w.at(2), Node: "a", Due: 1, Started: 2, Succeeded: 3, Failed: 4, Missed: 5, Retried: 6, Lateness: []schema.LatenessClass{class(1, 98), class(5, 1)}, Fixed: schema.LatenessCounts{98, 0, 1}},
+		schema.MinuteStats{Minute: w.at(2), Node: "a", Due: 1, Started: 2, Succeeded: 3, Failed: 4, Missed: 5, MissedFor: schema.MissedFor{Late: 1, Changed: 4}, Retried: 6, Lateness: []schema.LatenessClass{class(1, 98), class(5, 1)}, Fixed: schema.LatenessCounts{98, 0, 1}},
 		schema.MinuteStats{Minute: w.at(2), Node: "b", Due: 10, Started: 20, Succeeded: 30, Failed: 40, Missed: 50, Retried: 60, Lateness: []schema.LatenessClass{class(2, 100), class(5, 1)}}, // an older version
 		schema.MinuteStats{Minute: w.at(1), Node: "a", Due: 1},
 		schema.MinuteStats{Minute: w.at(-1), Node: "a", Due: 1},
@@ -103,6 +103,9 @@ func TestCountsOfNodesAreAddedUp(t *testing.T) {
 	m := got[0]
 	if m.Due != 11 || m.Started != 22 || m.Succeeded != 33 || m.Failed != 44 || m.Missed != 55 || m.Retried != 66 || m.Running {
 		t.Errorf("the counts of two nodes together = %+v", m)
+	}
+	if want := (schema.MissedFor{Late: 1, Changed: 4}); m.MissedFor != want {
+		t.Errorf("why runs were missed = %+v, want %+v: an older version does not tell", m.MissedFor, want)
 	}
 	if want := (Lateness{class(1, 98), class(2, 100), class(5, 2)}); !slices.Equal(m.Lateness, want) {
 		t.Errorf("the lateness of two nodes together = %v, want %v", m.Lateness, want)
@@ -120,6 +123,28 @@ func TestCountsOfNodesAreAddedUp(t *testing.T) {
 	}
 	if m := got[2]; !m.Running || !m.Minute.Equal(w.at(0)) || m.Due != 0 {
 		t.Errorf("the minute under way = %+v, want nothing so far", m)
+	}
+}
+
+// Since when something fails, and why, is told of all minutes and nodes together.
+func TestTopSaysSinceWhenAndWhy(t *testing.T) {
+	w := newCountsWorld(t)
+	row := func(ago int, node string, failed, succeeded int64, why string) schema.NameStats {
+		return schema.NameStats{Minute: w.at(ago), Node: node, Kind: schema.ByHost, Names: []schema.NameCounts{
+			{Tenant: "a", Name: "api.test", Counts: schema.Counts{Failed: failed, Succeeded: succeeded}, LastError: why},
+		}}
+	}
+	w.put(row(200, "a", 1, 0, "long ago"), row(20, "a", 0, 3, ""), row(9, "a", 2, 1, "answered 500"), row(9, "b", 0, 1, ""), row(3, "b", 1, 0, "answered 503"), row(2, "a", 0, 0, ""))
+	w.told.Names = []schema.NameStats{row(0, "a", 1, 0, "")}
+	for range 2 { // what is read is kept
+		top, err := w.stats.Top(t.Context(), TopQuery{Kind: schema.ByHost, From: w.now.Add(-time.Hour), To: w.now.Add(time.Minute), Limit: 9})
+		if err != nil || len(top.Names) != 1 {
+			t.Fatalf("Top = %+v, %v; want one name", top, err)
+		}
+		n := top.Names[0]
+		if !n.FirstFailed.Equal(w.at(9)) || !n.LastFailed.Equal(w.at(0)) || !n.LastSucceeded.Equal(w.at(9)) || n.LastError != "answered 503" || n.Failed != 4 {
+			t.Errorf("Top = %+v, want that it fails from %v to %v, succeeded last at %v, and why", n, w.at(9), w.at(0), w.at(9))
+		}
 	}
 }
 

@@ -101,7 +101,9 @@ type nameSums struct {
 	others schema.Counts
 }
 
-func (s *nameSums) add(names []schema.NameCounts, others *schema.Counts) {
+// add adds counts of a minute; those of a stretch of time, which say of which minutes they are, if it
+// is zero.
+func (s *nameSums) add(names []schema.NameCounts, others *schema.Counts, minute time.Time) {
 	for i := range names {
 		n := &names[i]
 		k := keyOf(n)
@@ -113,7 +115,11 @@ func (s *nameSums) add(names []schema.NameCounts, others *schema.Counts) {
 		if n.Name != "" { // the latest
 			sum.Name = n.Name
 		}
-		sum.Add(&n.Counts)
+		of := *n // the row is shared
+		if !minute.IsZero() {
+			of.Seen(minute)
+		}
+		sum.AddMinutes(&of)
 	}
 	s.others.Add(others)
 }
@@ -152,7 +158,7 @@ func (s *Stats) Top(ctx context.Context, q TopQuery) (Top, error) {
 		if err != nil {
 			return Top{}, fmt.Errorf("read the counts of an hour by %s: %w", q.Kind, err)
 		}
-		sums.add(of.names, &of.others)
+		sums.add(of.names, &of.others, time.Time{})
 	}
 	return sums.top(q, told.Missing), nil
 }
@@ -188,7 +194,7 @@ func (p hourPart) sum(rows []schema.NameStats) hourNames {
 	for i := range rows {
 		r := &rows[i]
 		if at := r.Minute.Unix(); p.first <= at && at < p.last {
-			sums.add(r.Names, &r.Others)
+			sums.add(r.Names, &r.Others, r.Minute)
 		}
 	}
 	of := hourNames{others: sums.others}

@@ -57,17 +57,24 @@ func limitShard(key schema.LimitKey) schema.Shard {
 // are dead. If we crash after 1, the slot is free again after keptFor. If we crash after 2, the
 // next call finds the entry and does 3.
 func (l *WaitLists) WakeWaiters(ctx context.Context, key schema.LimitKey, live *bucketer.Liveness) (waiting int, err error) {
+	found, _, err := l.wake(ctx, key, live)
+	return found, err
+}
+
+// wake does what WakeWaiters does. It returns how many runs it found, and those of them that go on
+// waiting, in their order.
+func (l *WaitLists) wake(ctx context.Context, key schema.LimitKey, live *bucketer.Liveness) (found int, left []waiter, err error) {
 	rows, err := l.firstWaiting(ctx, key)
 	if err != nil || len(rows) == 0 {
-		return 0, err
+		return 0, nil, err
 	}
 	c, job, err := l.concurrencyOf(ctx, key)
 	if err != nil {
-		return len(rows), err
+		return len(rows), nil, err
 	}
 	open, err := l.stillWaiting(ctx, rows, live)
 	if err != nil || len(open) == 0 {
-		return len(rows), err
+		return len(rows), nil, err
 	}
 	now := l.now()
 	var turns, wants []waiter
@@ -81,17 +88,20 @@ func (l *WaitLists) WakeWaiters(ctx context.Context, key schema.LimitKey, live *
 	if len(wants) > 0 {
 		given, err := l.keepSlots(ctx, key, wants, c.Limit, live)
 		if err != nil {
-			return len(rows), err
+			return len(rows), nil, err
 		}
 		if turns = append(turns, given...); len(given) == 0 && c.OnLimit == schema.OnLimitCancelOldest {
 			// The executor that held the last of them back may have crashed before it cancelled any
 			// run.
 			if _, err := l.CancelOldest(ctx, key, &wants[len(wants)-1].entry, c.Limit); err != nil {
-				return len(rows), err
+				return len(rows), nil, err
 			}
 		}
+		left = slices.DeleteFunc(wants, func(w waiter) bool {
+			return slices.ContainsFunc(given, func(g waiter) bool { return g.row.Run == w.row.Run })
+		})
 	}
-	return len(rows), l.giveTurns(ctx, turns)
+	return len(rows), left, l.giveTurns(ctx, turns)
 }
 
 // mayStart reports whether the job lets a waiting run start at now. It must not be stricter than
@@ -271,7 +281,10 @@ func (l *WaitLists) WakeShard(ctx context.Context, shard schema.Shard, after sch
 		err := l.lookBehind(ctx, m.Limit)
 		waiting := 0
 		if err == nil {
-			waiting, err = l.WakeWaiters(ctx, m.Limit, live)
+			var left []waiter
+			if waiting, left, err = l.wake(ctx, m.Limit, live); err == nil {
+				l.noteHeld(m.Limit, left, waiting)
+			}
 		}
 		err = errors.Join(err, l.keepWaiting(ctx, m.Limit))
 		if err == nil && waiting == 0 && l.fronts.low(m.Limit) == 0 && l.now().Sub(m.Noted) > unmarkAfter {
@@ -285,6 +298,15 @@ func (l *WaitLists) WakeShard(ctx context.Context, shard schema.Shard, after sch
 		next = marks[len(marks)-1].Limit
 	}
 	return next, errors.Join(faults...)
+}
+
+// noteHeld tells which runs wait for a limit, of so many that were found.
+func (l *WaitLists) noteHeld(key schema.LimitKey, left []waiter, found int) {
+	if len(left) == 0 {
+		l.core.Waits().Held(key, nil, 0, false, time.Time{})
+		return
+	}
+	l.core.Waits().Held(key, &left[0].entry.Spec, len(left), found >= wakePage, left[0].row.Run.Time())
 }
 
 // CancelOldest cancels runs that have or want a slot of a limit, those that were due first, until

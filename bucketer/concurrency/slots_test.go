@@ -111,6 +111,9 @@ func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 				t.Fatalf("WakeAll = %v", err)
 			}
 			when := "after " + time.Since(plain.Due()).String()
+			if want := (toldWaits{key, "t", 2, false, plain.Due()}); w.told != want {
+				t.Fatalf("%s: told was %+v, want %+v", when, w.told, want)
+			}
 			w.wantRun(plain.ID, schema.StatePending, when)
 			got := w.wantRun(moved.ID, schema.StateRetrying, when)
 			if schema.LimitHold(got.Attempts) == nil {
@@ -132,6 +135,9 @@ func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 				t.Fatalf("WakeAll = %v", err)
 			}
 			w.swapSlots(key, schema.Slots{})
+		}
+		if w.told.limit != key || w.told.runs != 0 {
+			t.Errorf("told was %+v, want that nothing waits", w.told)
 		}
 		turns := bucketertest.Kinds(w.Entries(time.Minute))[schema.KindFromWaitList]
 		if left, err := w.Counts.Waiters(ctx, key, schema.IDRange{}, 10); turns != 2 || len(left) != 0 || err != nil {

@@ -30,13 +30,32 @@ type world struct {
 	*runParts
 	*jobs
 	*WaitLists
+	told toldWaits
+}
+
+// toldWaits is what was told of runs that wait, last.
+type toldWaits struct {
+	limit  schema.LimitKey
+	tenant string
+	runs   int
+	more   bool
+	oldest time.Time
+}
+
+func (*toldWaits) Deferred([]schema.Entry, schema.Cause) {}
+
+func (w *toldWaits) Held(limit schema.LimitKey, first *schema.Spec, runs int, more bool, oldest time.Time) {
+	*w = toldWaits{limit, "", runs, more, oldest}
+	if first != nil {
+		w.tenant = first.Tenant
+	}
 }
 
 func newWorld(t testing.TB, setting schema.Settings) *world {
 	t.Helper()
 	w := &world{World: bucketertest.NewWorld(t, setting)}
 	var err error
-	w.Bucketer, err = bucketer.New(bucketer.Config{Store: w.Store(), Hints: w, Signals: w, Halted: w.Stopped.Load})
+	w.Bucketer, err = bucketer.New(bucketer.Config{Store: w.Store(), Hints: w, Signals: w, Halted: w.Stopped.Load, Waits: &w.told})
 	if err != nil {
 		t.Fatalf("New = %v", err)
 	}

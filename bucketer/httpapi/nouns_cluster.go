@@ -40,10 +40,11 @@ type Member struct {
 	Region    string `json:"region,omitempty"`
 	Version   string `json:"version,omitempty"`
 
-	Ready     bool    `json:"ready" doc:"Every check is well, by its own word. One that did not answer within a second is not: it is frozen, cut off, busy, or of a version that does not know the question"`
-	Checks    []Check `json:"checks" doc:"The lines of its /readyz. Of one that did not answer: the check called answer alone"`
-	Slots     *Slots  `json:"slots,omitempty" doc:"Of an executor that answered"`
-	StartedAt Time    `json:"started_at,omitzero" doc:"When its process began, if it answered"`
+	Ready     bool          `json:"ready" doc:"Every check is well, by its own word. One that did not answer within a second is not: it is frozen, cut off, busy, or of a version that does not know the question"`
+	Checks    []Check       `json:"checks" doc:"The lines of its /readyz. Of one that did not answer: the check called answer alone"`
+	Slots     *Slots        `json:"slots,omitempty" doc:"Of an executor that answered"`
+	Waiting   []WaitingRuns `json:"waiting,omitempty" doc:"Runs that are due and wait, as far as the node knows, the most first; absent if there are none. No run is told of by two nodes. A node that has just begun does not know those that it deferred before"`
+	StartedAt Time          `json:"started_at,omitzero" doc:"When its process began, if it answered"`
 }
 
 // Check is how something stands that a node needs.
@@ -58,6 +59,17 @@ type Slots struct {
 	Total   int `json:"total"`
 	Used    int `json:"used"`
 	Waiting int `json:"waiting" doc:"Attempts that wait for one"`
+}
+
+// WaitingRuns are runs that are due and wait, for one reason.
+type WaitingRuns struct {
+	Tenant string `json:"tenant,omitempty" doc:"Absent if they are of several"`
+	Task   string `json:"task,omitempty" doc:"Their task, if they are of one"`
+	Job    string `json:"job,omitempty" doc:"The name of their job, if they are of no task or wait for its limit"`
+	Reason string `json:"reason" doc:"A word, as of a run that waits: concurrency, rate, limit, breaker, target_share, tenant_share. executors: they wait until executors take more"`
+	Runs   int64  `json:"runs"`
+	More   bool   `json:"more,omitempty" doc:"There may be more"`
+	Oldest Time   `json:"oldest_due_at" doc:"Since when the first of them is due"`
 }
 
 // ClusterHealth is how the servers stand that the cluster shares.

@@ -35,6 +35,7 @@ type MinuteStats struct {
 	Succeeded int64         `json:"succeeded" doc:"Attempts that succeeded"`
 	Failed    int64         `json:"failed" doc:"Attempts that failed, timed out or were lost"`
 	Missed    int64         `json:"missed" doc:"Runs that were recorded as missed"`
+	MissedFor *MissedFor    `json:"missed_for,omitempty" doc:"Why they were; absent if none was"`
 	Retried   int64         `json:"retried" doc:"Retries that were planned"`
 	Late      int64         `json:"late" doc:"First starts later than 1 s after the run was due"`
 	Lateness  *LatenessRank `json:"lateness,omitempty" doc:"Of first starts; absent if there were none"`
@@ -57,6 +58,21 @@ type LatenessClass struct {
 	Count int64   `json:"count"`
 }
 
+// MissedFor counts missed runs by why they were.
+type MissedFor struct {
+	Late     int64 `json:"late" doc:"Later than the misfire policy of their job allows"`
+	UnderWay int64 `json:"under_way" doc:"Skipped: as many runs of the job were under way as may be, and its limit skips others"`
+	Changed  int64 `json:"changed" doc:"The job was changed, paused or cancelled before they could start"`
+	Fault    int64 `json:"fault" doc:"What is stored of them, or of their job, could not be read"`
+}
+
+func missedFor(missed int64, m *schema.MissedFor) *MissedFor {
+	if missed == 0 {
+		return nil
+	}
+	return &MissedFor{m.Late, m.UnderWay, m.Changed, m.Fault}
+}
+
 // StatsList is what the cluster did, minute by minute.
 type StatsList struct {
 	Scope        string        `json:"scope" enum:"all,tenant" doc:"Whose runs are counted"`
@@ -72,6 +88,7 @@ type Sums struct {
 	Succeeded int64         `json:"succeeded"`
 	Failed    int64         `json:"failed"`
 	Missed    int64         `json:"missed"`
+	MissedFor *MissedFor    `json:"missed_for,omitempty" doc:"Why they were; absent if none was"`
 	Retried   int64         `json:"retried"`
 	Late      int64         `json:"late" doc:"First starts later than 1 s after the run was due"`
 	Lateness  *LatenessRank `json:"lateness,omitempty" doc:"Of first starts, right to the class; absent if there were none"`
@@ -83,6 +100,10 @@ type NameStats struct {
 	Tenant string `json:"tenant"`
 	JobID  string `json:"job_id,omitempty" doc:"Of a job" format:"uuid"`
 	Sums
+	FailedFrom    Time   `json:"failed_from,omitzero" doc:"The first minute of the stretch in which an attempt failed"`
+	FailedTo      Time   `json:"failed_to,omitzero" doc:"The last minute in which one did"`
+	SucceededLast Time   `json:"succeeded_last,omitzero" doc:"The last minute of the stretch in which an attempt succeeded"`
+	LastError     string `json:"last_error,omitempty" doc:"Why an attempt failed, about the latest of them; cut to 200 bytes. Not of tenants"`
 }
 
 // TopStats is what became of runs by name.
@@ -226,7 +247,7 @@ func (s statsRoutes) getStats(ctx context.Context, in *statsFilter) (*statsAnswe
 func minuteStatsOf(m *admin.Minute) MinuteStats {
 	out := MinuteStats{
 		Minute: Time{m.Minute}, Due: m.Due, Started: m.Started, Succeeded: m.Succeeded, Failed: m.Failed, Missed: m.Missed, Retried: m.Retried,
-		Late: m.Classes.Late(), Running: m.Running, Partial: m.Partial,
+		MissedFor: missedFor(m.Missed, &m.MissedFor), Late: m.Classes.Late(), Running: m.Running, Partial: m.Partial,
 	}
 	if out.Lateness = rankOf(m.Lateness); out.Lateness != nil {
 		out.Lateness.Classes = classesOf(&m.Classes)
@@ -292,7 +313,10 @@ func (s statsRoutes) getTop(ctx context.Context, in *topFilter) (*topAnswer, err
 }
 
 func nameStatsOf(n *schema.NameCounts, kind schema.StatsKind) NameStats {
-	out := NameStats{Name: n.Name, Tenant: n.Tenant, Sums: sumsOf(&n.Counts, kind)}
+	out := NameStats{
+		Name: n.Name, Tenant: n.Tenant, Sums: sumsOf(&n.Counts, kind),
+		FailedFrom: Time{n.FirstFailed}, FailedTo: Time{n.LastFailed}, SucceededLast: Time{n.LastSucceeded}, LastError: n.LastError,
+	}
 	switch {
 	case kind == schema.ByTenant:
 		out.Name = n.Tenant
@@ -306,7 +330,7 @@ func nameStatsOf(n *schema.NameCounts, kind schema.StatsKind) NameStats {
 
 func sumsOf(c *schema.Counts, kind schema.StatsKind) Sums {
 	out := Sums{
-		Started: c.Started, Succeeded: c.Succeeded, Failed: c.Failed, Missed: c.Missed, Retried: c.Retried, Late: c.Lateness.Late(),
+		Started: c.Started, Succeeded: c.Succeeded, Failed: c.Failed, Missed: c.Missed, MissedFor: missedFor(c.Missed, &c.MissedFor), Retried: c.Retried, Late: c.Lateness.Late(),
 		Lateness: rankOf(admin.LatenessOf(&c.Lateness, c.MaxLateness)),
 	}
 	if kind != schema.ByHost {

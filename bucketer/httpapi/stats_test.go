@@ -14,7 +14,7 @@ func TestCountsAreAnswered(t *testing.T) {
 	hs := serve(t, newStub(), o.deps)
 	o.minutes = []admin.Minute{
 		{
-			Minute: testNow, Due: 1, Started: 2, Succeeded: 3, Failed: 4, Missed: 5, Retried: 6,
+			Minute: testNow, Due: 1, Started: 2, Succeeded: 3, Failed: 4, Missed: 5, Retried: 6, MissedFor: schema.MissedFor{Late: 1, UnderWay: 3},
 			Lateness: admin.Lateness{{UpTo: schema.Duration(1500 * time.Microsecond), Count: 99}, {UpTo: schema.Duration(time.Second), Count: 1}},
 			Classes:  schema.LatenessCounts{1: 99, 10: 1, 16: 2},
 		},
@@ -22,7 +22,7 @@ func TestCountsAreAnswered(t *testing.T) {
 	}
 	o.missing = []string{"b"}
 	_, _, text := do(t, hs, call{method: "GET", path: "/v1/stats"})
-	want := `{"scope":"all","items":[{"minute":"2026-11-21T09:30:00.000Z","due":1,"started":2,"succeeded":3,"failed":4,"missed":5,"retried":6,"late":3,` +
+	want := `{"scope":"all","items":[{"minute":"2026-11-21T09:30:00.000Z","due":1,"started":2,"succeeded":3,"failed":4,"missed":5,"missed_for":{"late":1,"under_way":3,"changed":0,"fault":0},"retried":6,"late":3,` +
 		`"lateness":{"p50_ms":1.5,"p99_ms":1.5,"max_ms":1000,"classes":[{"up_to_ms":2,"count":99},{"up_to_ms":2000,"count":1},{"count":2}]}},` +
 		`{"minute":"2026-11-21T09:31:00.000Z","due":0,"started":0,"succeeded":0,"failed":0,"missed":0,"retried":0,"late":0,"running":true,"partial":true}],"missing_nodes":["b"]}` + "\n"
 	if string(text) != want {
@@ -38,16 +38,19 @@ func TestCountsByNameAreAnswered(t *testing.T) {
 	hs := serve(t, newStub(), o.deps)
 	job := schema.MakeJobID(testNow, 1, 1)
 	counts := schema.Counts{
-		Due: 9, Started: 4, Succeeded: 3, Failed: 2, Missed: 1, Retried: 5,
+		Due: 9, Started: 4, Succeeded: 3, Failed: 2, Missed: 1, Retried: 5, MissedFor: schema.MissedFor{Fault: 1},
 		Lateness: schema.LatenessCounts{1: 2, 3: 1, 10: 1}, MaxLateness: schema.Duration(1250 * time.Millisecond),
 	}
 	o.top = admin.Top{
-		Names:    []schema.NameCounts{{Tenant: "shop", Name: "report", Job: job, Counts: counts}, {Tenant: "shop", Job: job, Counts: schema.Counts{Failed: 1}}},
+		Names: []schema.NameCounts{{Tenant: "shop", Name: "report", Job: job, Counts: counts}, {
+			Tenant: "shop", Job: job, Counts: schema.Counts{Failed: 1}, LastError: "answered 503", FirstFailed: testNow.Add(-time.Hour), LastFailed: testNow, LastSucceeded: testNow.Add(-time.Minute),
+		}},
 		Others:   schema.Counts{Due: 1},
 		Complete: true,
 	}
-	sums := `"due":9,"started":4,"succeeded":3,"failed":2,"missed":1,"retried":5,"late":1,"lateness":{"p50_ms":2,"p99_ms":1250,"max_ms":1250}`
-	few := `"started":0,"succeeded":0,"failed":1,"missed":0,"retried":0,"late":0`
+	sums := `"due":9,"started":4,"succeeded":3,"failed":2,"missed":1,"missed_for":{"late":0,"under_way":0,"changed":0,"fault":1},"retried":5,"late":1,"lateness":{"p50_ms":2,"p99_ms":1250,"max_ms":1250}`
+	few := `"started":0,"succeeded":0,"failed":1,"missed":0,"retried":0,"late":0,"failed_from":"2026-11-21T08:30:00.000Z","failed_to":"2026-11-21T09:30:00.000Z",` +
+		`"succeeded_last":"2026-11-21T09:29:00.000Z","last_error":"answered 503"`
 	for path, want := range map[string]string{
 		"by=job&limit=2&order=late": `{"by":"job","scope":"all","items":[{"name":"report","tenant":"shop","job_id":"` + job.String() + `",` + sums + `},` +
 			`{"name":"` + job.String() + `","tenant":"shop","job_id":"` + job.String() + `","due":0,` + few + `}],` +

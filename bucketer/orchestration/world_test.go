@@ -57,7 +57,7 @@ func (w *world) open() {
 	w.T.Helper()
 	store := w.Store()
 	var err error
-	if w.core, err = bucketer.New(bucketer.Config{Store: store, Hints: w, Signals: w, Missed: func(_ *schema.Spec, runs int64) { w.missed.Add(runs) }}); err != nil {
+	if w.core, err = bucketer.New(bucketer.Config{Store: store, Hints: w, Signals: w, Missed: func(_ *schema.Spec, _ string, runs int64) { w.missed.Add(runs) }}); err != nil {
 		w.T.Fatal(err)
 	}
 	if err := w.core.Refresh(context.Background()); err != nil {

@@ -45,7 +45,7 @@ func newWorld(t testing.TB, setting schema.Settings) *world {
 func (w *world) open(now func() time.Time, halted func() bool) {
 	w.T.Helper()
 	w.registry = prometheus.NewRegistry()
-	c := bucketer.Config{Store: w.Store(), Hints: w, Signals: w, Now: now, Halted: halted, Registerer: w.registry, Missed: func(_ *schema.Spec, runs int64) { w.missed.Add(runs) }}
+	c := bucketer.Config{Store: w.Store(), Hints: w, Signals: w, Now: now, Halted: halted, Registerer: w.registry, Missed: func(_ *schema.Spec, _ string, runs int64) { w.missed.Add(runs) }}
 	var err error
 	if w.Bucketer, err = bucketer.New(c); err != nil {
 		w.T.Fatalf("New = %v", err)

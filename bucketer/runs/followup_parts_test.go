@@ -406,9 +406,23 @@ func TestSlowStoreGetsOnWithWhatOutlivesItsRun(t *testing.T) {
 	}
 }
 
-// TestADeferralSaysWhy: the record of an entry that is replaced to a deferral has its cause.
+// toldWaits keeps the entries that it is told of, by cause.
+type toldWaits map[schema.Cause][]schema.EntryID
+
+func (w toldWaits) Deferred(entries []schema.Entry, cause schema.Cause) {
+	for i := range entries {
+		w[cause] = append(w[cause], entries[i].ID)
+	}
+}
+
+func (toldWaits) Held(schema.LimitKey, *schema.Spec, int, bool, time.Time) {}
+
+// TestADeferralSaysWhy: the record of an entry that is replaced to a deferral has its cause, and that
+// it waits is told.
 func TestADeferralSaysWhy(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
+		told := make(toldWaits)
+		w.open(bucketer.Config{Halted: w.Stopped.Load, Waits: told})
 		id := w.submit(callTo(time.Time{}))
 		e, _ := w.Row(id)
 		to, err := w.Defer(&e, time.Now().Add(time.Minute), "", time.Now())
@@ -421,6 +435,9 @@ func TestADeferralSaysWhy(t *testing.T) {
 		rows, err := w.Counts.Attempts(t.Context(), id.Partition(), []schema.RunID{id})
 		if err != nil || len(rows) != 1 || rows[0].Record.Reason != schema.Deferred || rows[0].Record.Cause != schema.CauseRate {
 			t.Errorf("attempts of what was deferred = %+v, %v; want an attempt 0, deferred because of the rate", rows, err)
+		}
+		if len(told) != 1 || !slices.Equal(told[schema.CauseRate], []schema.EntryID{to.ID}) {
+			t.Errorf("told was %v, want %s alone, because of the rate", told, to.ID)
 		}
 	})
 }

@@ -63,6 +63,7 @@ func (r *Recorder) replaceKept(ctx context.Context, from, to []schema.Entry, cau
 	var errs []error
 	var replaced []schema.EntryID
 	var rows []schema.Attempt
+	var deferred []schema.Entry
 	now := r.now()
 	r.core.Write(ctx, to, func(i int, err error) {
 		mu.Lock()
@@ -75,11 +76,13 @@ func (r *Recorder) replaceKept(ctx context.Context, from, to []schema.Entry, cau
 		rec := schema.Record{Outcome: schema.Replaced, To: to[i].ID}
 		if to[i].Spec.Kind == schema.KindDeferral {
 			rec.Reason, rec.Cause = schema.Deferred, cause
+			deferred = append(deferred, to[i])
 		}
 		rows = append(rows, r.NotStarted(from[i], rec, now))
 	})
 	if err := r.Record(ctx, rows); err != nil {
 		return nil, err
 	}
+	r.core.Waits().Deferred(deferred, cause)
 	return replaced, errors.Join(errs...)
 }

@@ -15,8 +15,8 @@
 //
 //	a run like the one before it   some 35 ns, no allocation
 //	a run of other names           four look-ups, some 300 ns, no allocation
-//	memory of a node               4 kinds × 2,048 names × about 350 bytes: 3 MB at most
-//	a row                          some 100 bytes a name, 64 KiB at most
+//	memory of a node               4 kinds × 2,048 names × about 500 bytes: 4 MB at most
+//	a row                          some 100 bytes a name, 300 with an error; 64 KiB at most
 //
 // # If we crash
 //

@@ -61,22 +61,28 @@ func (t *Tally) Due(lots []Lot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range lots {
-		t.add(&lots[i].Key, &schema.Counts{Due: lots[i].Due})
+		t.add(&lots[i].Key, &schema.Counts{Due: lots[i].Due}, "")
 	}
 }
 
-// Missed counts runs of a key that were recorded as missed before an executor was asked.
-func (t *Tally) Missed(k Key, runs int64) {
+// Missed counts runs of a key that were recorded as missed for a reason before an executor was asked.
+func (t *Tally) Missed(k Key, reason string, runs int64) {
 	if t == nil {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.add(&k, &schema.Counts{Missed: runs})
+	var c schema.Counts
+	c.Miss(reason, runs)
+	t.add(&k, &c, "")
 }
 
-// add adds counts to those of the names of a key; mu is held.
-func (t *Tally) add(k *Key, c *schema.Counts) {
+// add adds counts to those of the names of a key, and notes why the last of them failed ("": none
+// did); mu is held.
+func (t *Tally) add(k *Key, c *schema.Counts, failed string) {
+	if len(failed) > schema.MaxLastError { // so that the rest of a long text is not kept
+		failed = strings.Clone(strings.ToValidUTF8(failed[:schema.MaxLastError], ""))
+	}
 	cell, fresh := t.tenants.of(k.Tenant)
 	if fresh {
 		cell.Tenant = k.Tenant
@@ -86,28 +92,35 @@ func (t *Tally) add(k *Key, c *schema.Counts) {
 		if cell, fresh = t.tasks.of(schema.TaskName{Tenant: k.Tenant, Name: k.Task}); fresh {
 			cell.Tenant, cell.Name = k.Tenant, k.Task
 		}
-		cell.Add(c)
+		addTo(cell, c, failed)
 	}
 	if !k.Job.IsZero() {
 		if cell, fresh = t.jobs.of(k.Job); fresh {
 			cell.Tenant, cell.Name, cell.Job = k.Tenant, k.JobName, k.Job
 		}
-		cell.Add(c)
+		addTo(cell, c, failed)
 	}
-	if host := hostOf(k.URL); host != "" {
+	if host := HostOf(k.URL); host != "" {
 		at := hostName{k.Tenant, host}
 		if cell = t.hosts.cells[at]; cell == nil {
 			at.host = strings.Clone(host) // the URL may be long
 			cell, _ = t.hosts.of(at)
 			cell.Tenant, cell.Name = at.tenant, at.host
 		}
-		cell.Add(c)
+		addTo(cell, c, failed)
 	}
 }
 
-// hostOf returns host and port of a URL that was found to be one, in lower case, without allocating
-// if it is so already.
-func hostOf(url string) string {
+func addTo(cell *schema.NameCounts, c *schema.Counts, failed string) {
+	cell.Add(c)
+	if failed != "" {
+		cell.LastError = failed
+	}
+}
+
+// HostOf returns host and port of a URL that was found to be one, in lower case, without allocating
+// if it is so already; "": it has none.
+func HostOf(url string) string {
 	at := strings.Index(url, "://")
 	if at < 0 {
 		return ""
@@ -127,6 +140,7 @@ type Batch struct {
 	key Key
 	sum schema.Counts // of runs of key that are not added yet
 	any bool          // there are some
+	err string        // why the last of them that failed did
 }
 
 // Begin begins a batch. Nobody else counts until End.
@@ -144,15 +158,15 @@ func (b *Batch) Start(k *Key, late time.Duration) {
 	}
 }
 
-// Ended counts how an attempt ended, or that nothing started; retried says that a retry follows.
-func (b *Batch) Ended(k *Key, o schema.Outcome, retried bool) {
+// Ended counts what a record says of how an attempt ended, or that nothing started.
+func (b *Batch) Ended(k *Key, rec *schema.Record) {
 	if b.t == nil {
 		return
 	}
 	c := b.of(k)
-	c.End(o)
-	if retried {
-		c.Retried++
+	failed := c.Failed
+	if c.End(rec); c.Failed > failed && rec.Error != "" {
+		b.err = rec.Error
 	}
 }
 
@@ -167,8 +181,8 @@ func (b *Batch) of(k *Key) *schema.Counts {
 
 func (b *Batch) flush() {
 	if b.any {
-		b.t.add(&b.key, &b.sum)
-		b.sum, b.any = schema.Counts{}, false
+		b.t.add(&b.key, &b.sum, b.err)
+		b.sum, b.any, b.err = schema.Counts{}, false, ""
 	}
 }
 

@@ -30,36 +30,38 @@ func start(t *Tally, k Key, late time.Duration) {
 	b := t.Begin()
 	defer b.End()
 	b.Start(&k, late)
-	b.Ended(&k, schema.Succeeded, false)
+	b.Ended(&k, &schema.Record{Outcome: schema.Succeeded})
 }
 
 func TestRunsAreCountedByTheirNames(t *testing.T) {
 	tl := New()
+	long := "é" + strings.Repeat("x", schema.MaxLastError-3) + "éé" // its bound cuts a letter
+	last := long[:schema.MaxLastError-1]
 	task := Key{Tenant: "a", Task: "mail", Job: jobOf(1), JobName: "nightly", URL: "https://API.example.com:8443/v1?x=1"}
 	inline := Key{Tenant: "b", URL: "http://api.example.com"}
 	tl.Due([]Lot{{Key{Tenant: "a", Task: "mail", Job: jobOf(1)}, 3}, {Key{Tenant: "b"}, 1}})
 	b := tl.Begin()
 	b.Start(&task, 3*time.Millisecond)
-	b.Ended(&task, schema.Failed, true)
+	b.Ended(&task, &schema.Record{Outcome: schema.Failed, Error: "answered 503", Next: schema.MakeEntryID(time.UnixMilli(1000), 0, 1)})
 	b.Start(&inline, 2*time.Second)
-	b.Ended(&inline, schema.Succeeded, false)
+	b.Ended(&inline, &schema.Record{Outcome: schema.Succeeded})
 	b.Start(&task, 0)
-	b.Ended(&task, schema.TimedOut, false)
-	b.Ended(&task, schema.Missed, false)
-	b.Ended(&task, schema.Cancelled, false)
+	b.Ended(&task, &schema.Record{Outcome: schema.TimedOut, Error: long})
+	b.Ended(&task, &schema.Record{Outcome: schema.Missed, Reason: "deadline: it could not start within 5s"})
+	b.Ended(&task, &schema.Record{Outcome: schema.Cancelled})
 	b.End()
-	tl.Missed(task, 7)
+	tl.Missed(task, "skipped: so many are under way", 7)
 	ofTask := schema.Counts{
-		Due: 3, Started: 2, Failed: 2, Missed: 8, Retried: 1, Lateness: schema.LatenessCounts{0: 1, 2: 1}, MaxLateness: schema.Duration(3 * time.Millisecond),
+		Due: 3, Started: 2, Failed: 2, Missed: 8, MissedFor: schema.MissedFor{Late: 1, UnderWay: 7}, Retried: 1, Lateness: schema.LatenessCounts{0: 1, 2: 1}, MaxLateness: schema.Duration(3 * time.Millisecond),
 	}
 	ofInline := schema.Counts{Due: 1, Started: 1, Succeeded: 1, Lateness: schema.LatenessCounts{10: 1}, MaxLateness: schema.Duration(2 * time.Second)}
 	withoutDue := func(c schema.Counts) schema.Counts { c.Due = 0; return c }
 	want := map[schema.StatsKind][]schema.NameCounts{
 		schema.ByTenant: {{Tenant: "a", Counts: ofTask}, {Tenant: "b", Counts: ofInline}},
-		schema.ByTask:   {{Tenant: "a", Name: "mail", Counts: ofTask}},
-		schema.ByJob:    {{Tenant: "a", Job: jobOf(1), Counts: ofTask}}, // the name that came first stands: none
+		schema.ByTask:   {{Tenant: "a", Name: "mail", Counts: ofTask, LastError: last}},
+		schema.ByJob:    {{Tenant: "a", Job: jobOf(1), Counts: ofTask, LastError: last}}, // the name that came first stands: none
 		schema.ByHost: {
-			{Tenant: "a", Name: "api.example.com:8443", Counts: withoutDue(ofTask)}, {Tenant: "b", Name: "api.example.com", Counts: withoutDue(ofInline)},
+			{Tenant: "a", Name: "api.example.com:8443", Counts: withoutDue(ofTask), LastError: last}, {Tenant: "b", Name: "api.example.com", Counts: withoutDue(ofInline)},
 		},
 	}
 	check := func(got schema.NameStats) {
@@ -86,7 +88,7 @@ func TestRunsAreCountedByTheirNames(t *testing.T) {
 func TestANilTallyCountsNothing(t *testing.T) {
 	var tl *Tally
 	tl.Due([]Lot{{Key{Tenant: "a"}, 1}})
-	tl.Missed(Key{Tenant: "a"}, 1)
+	tl.Missed(Key{Tenant: "a"}, "changed: it was", 1)
 	start(tl, Key{Tenant: "a"}, 0)
 	if got := tl.Names(schema.ByTenant); len(got.Names) != 0 || got.Kind != schema.ByTenant || tl.Take() != nil {
 		t.Errorf("Names = %+v, want none", got)
@@ -99,8 +101,8 @@ func TestHostsOfURLs(t *testing.T) {
 		"https://user:hush@h.test/a": "h.test", "https://a@b@h.test": "h.test", "https://h.test/@x": "h.test", "": "", "h/x": "", "://": "",
 		"http://" + strings.Repeat("h", 300): strings.Repeat("h", maxHost),
 	} {
-		if got := hostOf(url); got != want {
-			t.Errorf("hostOf(%q) = %q, want %q", url, got, want)
+		if got := HostOf(url); got != want {
+			t.Errorf("HostOf(%q) = %q, want %q", url, got, want)
 		}
 	}
 }
@@ -126,7 +128,7 @@ func TestManyNamesAreBounded(t *testing.T) {
 			}
 			b := tl.Begin()
 			b.Start(&failing, 0)
-			b.Ended(&failing, schema.Failed, false)
+			b.Ended(&failing, &schema.Record{Outcome: schema.Failed})
 			b.End()
 			wantIll++
 		default:
@@ -245,7 +247,7 @@ func count(tl *Tally, of []Key, n int) {
 		for range min(100, n-i) {
 			k := &of[i%len(of)]
 			b.Start(k, 2*time.Millisecond)
-			b.Ended(k, schema.Succeeded, false)
+			b.Ended(k, &schema.Record{Outcome: schema.Succeeded})
 			i++
 		}
 		b.End()

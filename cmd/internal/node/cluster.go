@@ -52,11 +52,35 @@ type clusterView struct {
 // newView makes the view of this node, whose process began at started.
 func (n *Node) newView(started time.Time) *clusterView {
 	log := n.log.With("part", "view")
+	m := newMembers(n.cfg.Node.Name, started, n.queue, n.ready, n.executor, log)
+	m.waiting = func() []httpapi.WaitingRuns { return waitingRuns(n) }
 	return &clusterView{
 		name: n.cfg.Node.Name, version: n.opts.Version, region: n.cfg.Node.Region, lanes: n.cfg.NATS.Lanes,
 		store: n.store, queue: n.queue, ring: n.ring, now: n.now, log: log, lately: newLately[httpapi.Cluster](),
-		members: newMembers(n.cfg.Node.Name, started, n.queue, n.ready, n.executor, log),
+		members: m,
 	}
+}
+
+// waitsTold bounds the reasons for which runs wait that one node tells of.
+const waitsTold = 50
+
+// waitingRuns returns what the node knows of runs that are due and may not start.
+func waitingRuns(n *Node) []httpapi.WaitingRuns {
+	var all []httpapi.WaitingRuns
+	if n.dispatcher != nil {
+		if runs, oldest := n.dispatcher.Backlog(); runs > 0 {
+			all = append(all, httpapi.WaitingRuns{Reason: "executors", Runs: int64(runs), Oldest: httpapi.Time{Time: oldest}})
+		}
+	}
+	for _, w := range n.waits.All() {
+		if len(all) == waitsTold {
+			break
+		}
+		all = append(all, httpapi.WaitingRuns{
+			Tenant: w.Tenant, Task: w.Task, Job: w.Job, Reason: w.Reason, Runs: w.Runs, More: w.More, Oldest: httpapi.Time{Time: w.Oldest.UTC()},
+		})
+	}
+	return all
 }
 
 // viewedStore is what a view needs of the store.
@@ -108,7 +132,7 @@ func (v *clusterView) memberList(ctx context.Context, snapshot *ring.Snapshot) [
 			list[i].Checks = []httpapi.Check{{Name: "answer", Message: why}}
 			continue
 		}
-		list[i].Checks, list[i].Slots, list[i].StartedAt = said.Checks, said.Slots, httpapi.Time{Time: said.StartedAt}
+		list[i].Checks, list[i].Slots, list[i].Waiting, list[i].StartedAt = said.Checks, said.Slots, said.Waiting, httpapi.Time{Time: said.StartedAt}
 		list[i].Ready = !slices.ContainsFunc(said.Checks, func(c httpapi.Check) bool { return !c.OK })
 	}
 	return list

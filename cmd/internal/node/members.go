@@ -21,6 +21,8 @@ type memberStatus struct {
 	StartedAt time.Time       `json:"started_at"`
 	Checks    []httpapi.Check `json:"checks"`
 	Slots     *httpapi.Slots  `json:"slots,omitempty"` // nil: it executes nothing
+	// Waiting is what is due and may not start, as far as the node knows.
+	Waiting []httpapi.WaitingRuns `json:"waiting,omitempty"`
 }
 
 func (s memberStatus) from() string { return s.Node }
@@ -31,7 +33,8 @@ type members struct {
 	started time.Time
 	queue   Queue
 	ready   func(ctx context.Context) []httpapi.Dependency
-	slots   func() *httpapi.Slots // nil: we execute nothing
+	slots   func() *httpapi.Slots        // nil: we execute nothing
+	waiting func() []httpapi.WaitingRuns // nil: nobody counts them
 	log     *slog.Logger
 
 	status lately[memberStatus] // our own
@@ -95,6 +98,9 @@ func (m *members) own(ctx context.Context) memberStatus {
 	}
 	if m.slots != nil {
 		status.Slots = m.slots()
+	}
+	if m.waiting != nil {
+		status.Waiting = m.waiting()
 	}
 	return status
 }

@@ -86,6 +86,7 @@ type Node struct {
 	stopping atomic.Bool // told to stop: other nodes own our shards
 
 	bucketer       *engine.Engine
+	waits          *tally.Waits
 	dispatcher     *dispatcher.Dispatcher
 	executor       *executor.Executor
 	operations     *operations.Operations
@@ -205,9 +206,11 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}
 	n.halt.Also(n.clock.Off)
 	names := tally.New()
+	n.waits = tally.NewWaits(now)
 	n.bucketer, err = engine.New(bucketer.Config{
 		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.refusesJobs, Listeners: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
-		Missed:              func(spec *schema.Spec, runs int64) { names.Missed(tally.KeyOf(spec, ""), runs) },
+		Missed:              func(spec *schema.Spec, reason string, runs int64) { names.Missed(tally.KeyOf(spec, ""), reason, runs) },
+		Waits:               n.waits,
 		DeadLetterRetention: n.cfg.DeadLetters.Retention, Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
 	})
 	if err != nil {

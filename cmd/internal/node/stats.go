@@ -58,8 +58,10 @@ type endedMinute struct {
 // reading holds the values of the metrics at one instant.
 type reading struct {
 	published, redispatched, retried float64
-	missed                           float64 // before an executor was asked
-	outcomes                         map[string]float64
+	// Runs that were missed before an executor was asked, and all that were, by cause.
+	missed   float64
+	causes   map[string]float64
+	outcomes map[string]float64
 	// starts, by upper bound of their class in seconds …
 	lateness map[float64]uint64
 	fixed    schema.LatenessCounts // … and by the fixed classes
@@ -198,7 +200,7 @@ func (c *statsWriter) toldOf(kind schema.StatsKind, is reading) (minutes []schem
 
 // read reads the metrics.
 func (c *statsWriter) read() reading {
-	r := reading{outcomes: make(map[string]float64), lateness: make(map[float64]uint64)}
+	r := reading{outcomes: make(map[string]float64), causes: make(map[string]float64), lateness: make(map[float64]uint64)}
 	families, err := c.gather.Gather()
 	if err != nil { // those that could be gathered are there
 		c.log.Warn("some metrics could not be gathered", "err", err)
@@ -212,17 +214,16 @@ func (c *statsWriter) read() reading {
 			case "carillon_dispatcher_redispatched_total":
 				r.redispatched += v
 			case "carillon_entries_written_total":
-				if labelled(m, "kind", "retry") {
+				if labelOf(m, "kind") == "retry" {
 					r.retried += v
 				}
 			case "carillon_occurrences_missed_total":
 				r.missed += v
+				r.causes[labelOf(m, "cause")] += v
+			case "carillon_executor_missed_total":
+				r.causes[labelOf(m, "cause")] += v
 			case "carillon_executor_attempts_total":
-				for _, l := range m.GetLabel() {
-					if l.GetName() == "outcome" {
-						r.outcomes[l.GetValue()] += v
-					}
-				}
+				r.outcomes[labelOf(m, "outcome")] += v
 			case "carillon_executor_lateness_seconds":
 				addClasses(r.lateness, m.GetHistogram())
 				addFixed(&r.fixed, m.GetHistogram())
@@ -232,13 +233,14 @@ func (c *statsWriter) read() reading {
 	return r
 }
 
-func labelled(m *dto.Metric, name, value string) bool {
+// labelOf returns the value of a label, "" if it is not there.
+func labelOf(m *dto.Metric, name string) string {
 	for _, l := range m.GetLabel() {
 		if l.GetName() == name {
-			return l.GetValue() == value
+			return l.GetValue()
 		}
 	}
-	return false
+	return ""
 }
 
 // addClasses adds the classes of a native histogram. Values at or below the zero threshold form one
@@ -293,6 +295,9 @@ func (r reading) since(before reading) schema.MinuteStats {
 		case schema.Failed, schema.TimedOut, schema.Lost:
 			m.Failed += count
 		}
+	}
+	for cause, is := range r.causes {
+		m.MissedFor.Count(cause, n(is, before.causes[cause]))
 	}
 	for i := range m.Fixed {
 		m.Fixed[i] = max(r.fixed[i]-before.fixed[i], 0)

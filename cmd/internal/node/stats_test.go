@@ -23,7 +23,7 @@ import (
 type ledger struct {
 	reg                          *prometheus.Registry
 	published, outcomes, entries *prometheus.CounterVec
-	missed                       *prometheus.CounterVec
+	missed, missedThere          *prometheus.CounterVec
 	redispatched                 prometheus.Counter
 	lateness                     prometheus.Histogram
 }
@@ -36,12 +36,13 @@ func newLedger() *ledger {
 		reg: prometheus.NewRegistry(), published: vec("carillon_dispatcher_published_total", "priority"),
 		outcomes: vec("carillon_executor_attempts_total", "outcome"), entries: vec("carillon_entries_written_total", "kind"),
 		missed:       vec("carillon_occurrences_missed_total", "cause"),
+		missedThere:  vec("carillon_executor_missed_total", "cause"),
 		redispatched: prometheus.NewCounter(prometheus.CounterOpts{Name: "carillon_dispatcher_redispatched_total", Help: "x"}),
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "carillon_executor_lateness_seconds", Help: "x", NativeHistogramBucketFactor: 1.1, NativeHistogramZeroThreshold: 1e-4,
 		}),
 	}
-	l.reg.MustRegister(l.published, l.outcomes, l.entries, l.missed, l.redispatched, l.lateness)
+	l.reg.MustRegister(l.published, l.outcomes, l.entries, l.missed, l.missedThere, l.redispatched, l.lateness)
 	return l
 }
 
@@ -71,6 +72,8 @@ func TestMinutesAreCounted(t *testing.T) {
 		}
 		l.missed.WithLabelValues("skip").Add(20)
 		l.missed.WithLabelValues("deadline").Inc()
+		l.missedThere.WithLabelValues("skipped").Add(5) // of the six that executors recorded
+		l.missedThere.WithLabelValues("unreadable").Inc()
 		l.entries.WithLabelValues("retry").Add(8)
 		l.entries.WithLabelValues("run").Add(99)
 		for range 99 {
@@ -93,6 +96,9 @@ func TestMinutesAreCounted(t *testing.T) {
 		first, last := got[0], got[1]
 		if !first.Minute.Equal(begin) || first.Due != 10 || first.Started != 101 || first.Succeeded != 3 || first.Failed != 7 || first.Missed != 27 || first.Retried != 8 {
 			t.Errorf("the first minute = %+v", first)
+		}
+		if want := (schema.MissedFor{Late: 21, UnderWay: 5, Fault: 1}); first.MissedFor != want {
+			t.Errorf("why runs were missed = %+v, want %+v", first.MissedFor, want)
 		}
 		if !last.Minute.Equal(begin.Add(3*time.Minute)) || last.Succeeded != 1 || last.Due != 0 || len(last.Lateness) != 0 {
 			t.Errorf("the last minute = %+v, want one success at %v", last, begin.Add(3*time.Minute))
