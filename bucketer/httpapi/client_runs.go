@@ -17,6 +17,7 @@ type RunQuery struct {
 	// id or name of a job; the runs of one that can have many come newest first in each day
 	Job    string
 	Labels map[string]string // all of them
+	Host   string            // their HTTP call goes there; "": anywhere
 	Late   time.Duration     // started later than that after they were due, or not yet, or missed; 0: any
 	Key    string            // idempotency key
 	Limit  int               // of one page; 0 means 500
@@ -30,6 +31,9 @@ func (q *RunQuery) params() url.Values {
 	}
 	for name, value := range q.Labels {
 		params.Add("label", name+"="+value)
+	}
+	if q.Host != "" {
+		params.Set("host", q.Host)
 	}
 	if q.Late != 0 {
 		params.Set("late", q.Late.String())

@@ -144,6 +144,7 @@ type Run struct {
 	JobName    string       `json:"job_name,omitempty"`
 	Tenant     string       `json:"tenant"`
 	Task       string       `json:"task,omitempty"`
+	Calls      string       `json:"calls,omitempty" doc:"What it calls, without a query: of a task, what the task says now; not in lists" example:"POST https://example.com/hook"`
 	State      schema.State `json:"state" enum:"pending,running,waiting,stuck,retrying,succeeded,failed,cancelled,missed,skipped" doc:"waiting: of a workflow run, of which nothing but waits is under way (it is among those that are running, where a list asks for that), of a step that waits, or of a run that waits for other jobs; and stuck if its deadline has passed (both are among those that are pending, where a list asks for that). skipped: of a step, or of a run that never starts since other jobs did not end as it asks for"`
 	DeadLetter bool         `json:"dead_letter,omitempty"`
 

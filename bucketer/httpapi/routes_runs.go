@@ -84,6 +84,7 @@ func (s runRoutes) answerRun(ctx context.Context, run runs.Run, status int) (*ru
 	if err := s.noteDeadLetters(ctx, shown); err != nil {
 		return nil, s.fail(ctx, "read dead letter", err)
 	}
+	shown[0].Calls = callOf(ctx, s.deps.Tasks, &standing(&run).Spec)
 	if err := runStepRoutes(s).noteSteps(ctx, &run, &shown[0]); err != nil {
 		return nil, s.fail(ctx, "read steps", err)
 	}
@@ -160,6 +161,7 @@ func (s *Server) answerNewRun(ctx context.Context, receipt bucketer.Receipt, spe
 		run = stored
 	}
 	out.Body = runOf(&run, payload)
+	out.Body.Calls = callOf(ctx, s.deps.Tasks, &standing(&run).Spec)
 	return out
 }
 

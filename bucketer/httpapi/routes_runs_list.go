@@ -14,6 +14,7 @@ import (
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/bucketer/runs"
+	"carillon.dev/carillon/bucketer/tally"
 	"carillon.dev/carillon/schema"
 )
 
@@ -37,6 +38,7 @@ type runFilter struct {
 	State       []string  `query:"state,explode" enum:"pending,running,waiting,stuck,retrying,succeeded,failed,cancelled,missed,skipped" maxItems:"10" doc:"Only runs in this state; stated again: or in that. waiting: workflow runs of which nothing but waits is under way (they are among those that are running, too), and runs that wait for other jobs; stuck: those whose deadline has passed (both are among those that are pending, too)"`
 	Job         string    `query:"job" doc:"Only runs of the job of this id or name; of one that can have many, the latest due first, as at /v1/jobs/{id}/runs"`
 	Task        string    `query:"task" doc:"Only runs of this task"`
+	Host        string    `query:"host" maxLength:"260" doc:"Only runs whose HTTP call goes to this host, which has a port where the URL states one; of a run of a task, by what the task says now" example:"api.example.com:8443"`
 	Label       []string  `query:"label,explode" maxItems:"16" doc:"Only runs that have this label, as name=value; stated again: and that"`
 	Late        string    `query:"late" maxLength:"32" doc:"Only runs whose first attempt started later than this span after they were due (lateness_ms), those that could have started for longer and have not, and those that were missed" example:"5s"`
 	Key         string    `query:"key" maxLength:"512" doc:"Only the run of this idempotency key. Without from and to it is looked up, as long as keys are kept: 24 h; that of an import's line with an instant as long as its run is, if at is stated. With from and to: of one-off jobs and lines of imports, due then"`
@@ -54,6 +56,7 @@ func (in *runFilter) selections() []selection {
 		{"state", len(in.State) > 0},
 		{"job", in.Job != ""},
 		{"task", in.Task != ""},
+		{"host", in.Host != ""},
 		{"label", len(in.Label) > 0},
 		{"late", in.Late != ""},
 		{"key", in.Key != ""},
@@ -94,6 +97,9 @@ func (in *runFilter) filter() (f runs.Filter, faults bucketer.Faults) {
 		if what := bucketer.NameFault(f.Task); what != "" {
 			fault("task", what, nil)
 		}
+	}
+	if f.Host = strings.ToLower(in.Host); f.Host != "" && tally.HostOf("http://"+f.Host) != f.Host {
+		fault("host", "must be a host as a URL has it, such as api.example.com or api.example.com:8443", in.Host)
 	}
 	for _, text := range in.Label {
 		name, value, ok := strings.Cut(text, "=")
@@ -160,13 +166,23 @@ func (s runRoutes) listRuns(ctx context.Context, in *runFilter) (*runList, error
 	if err := s.goOn(in.Cursor, question, &pos, faults); err != nil {
 		return nil, err
 	}
+	calls := callsTo(ctx, s.deps.Tasks, &w.Filter)
+	answer, err := s.listWindow(ctx, &w, job, pos, in.Limit, question)
+	if unread := calls.unread(); err == nil && unread != nil { // a run may be missing whose task could not be read
+		return nil, s.fail(ctx, "list runs", unread)
+	}
+	return answer, err
+}
+
+// listWindow lists the runs of w, of a job if there is one.
+func (s runRoutes) listWindow(ctx context.Context, w *runs.Window, job schema.JobID, pos runs.Position, limit int, question any) (*runList, error) {
 	if only, ok := job.OneOff(); ok {
-		return s.listOne(ctx, &w, only)
+		return s.listOne(ctx, w, only)
 	}
 	if !job.IsZero() {
-		return s.listHistory(ctx, &w, job, pos, in.Limit, question)
+		return s.listHistory(ctx, w, job, pos, limit, question)
 	}
-	page, next, err := s.deps.Runs.Runs(ctx, w, pos, in.Limit)
+	page, next, err := s.deps.Runs.Runs(ctx, *w, pos, limit)
 	if err != nil {
 		return nil, s.fail(ctx, "list runs", err)
 	}

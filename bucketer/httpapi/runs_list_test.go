@@ -107,6 +107,45 @@ func TestRunsAreListedByFilters(t *testing.T) {
 	}
 }
 
+// TestRunsAreListedByHost: by the call that a run states, or by what its task says now.
+func TestRunsAreListedByHost(t *testing.T) {
+	b := newStub()
+	hs := serve(t, b)
+	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/mail", body: `{"http":{"url":"https://API.example.com:8443/v1?key=hush"}}`}, 201, nil)
+	ids := make(map[string]schema.JobID)
+	for i, work := range []string{
+		`"http":{"url":"https://api.example.com:8443/a","method":"PUT"}`, `"task":"mail"`, `"http":{"url":"https://api.example.com/"}`, `"nats":{"subject":"x"}`,
+	} {
+		var j Job
+		name := fmt.Sprint(i)
+		doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: fmt.Sprintf(`{%s,"schedule":{"at":%q},"payload":%q}`, work, testNow.Add(time.Duration(i)*time.Minute).Format(time.RFC3339), name)}, 201, &j)
+		ids[name] = j.ID
+	}
+	for query, want := range map[string][]string{
+		"host=api.example.com:8443":           {"0", "1"},
+		"host=Api.Example.com:8443&limit=1":   {"0", "1"},
+		"host=api.example.com":                {"2"},
+		"host=other.example":                  {},
+		"host=api.example.com:8443&task=mail": {"1"},
+	} {
+		got := runsListed(t, func(path string, v any) { doJSON(t, hs, call{method: "GET", path: path}, 200, v) }, aDay+"&"+query, payloadOf)
+		if !slices.Equal(got, want) {
+			t.Errorf("GET /v1/runs?%s = %q, want %q", query, got, want)
+		}
+	}
+	for _, host := range []string{"https%3A%2F%2Fapi.example.com", "a%2Fb", "u%40h"} {
+		if p := doProblem(t, hs, call{method: "GET", path: "/v1/runs?" + aDay + "&host=" + host}, 422); len(p.Errors) != 1 || p.Errors[0].Location != "query.host" {
+			t.Errorf("host=%s: %+v", host, p.Errors)
+		}
+	}
+	for name, want := range map[string]string{"0": "PUT https://api.example.com:8443/a", "1": "POST https://API.example.com:8443/v1", "3": "NATS x"} {
+		var run Run
+		if doJSON(t, hs, call{method: "GET", path: "/v1/runs/" + ids[name].String()}, 200, &run); run.Calls != want {
+			t.Errorf("the run %s calls %q, want %q", name, run.Calls, want)
+		}
+	}
+}
+
 func payloadOf(r *Run) string {
 	var s string
 	_ = json.Unmarshal(r.Payload, &s)

@@ -245,7 +245,10 @@ func (s *stub) Runs(_ context.Context, w runs.Window, pos runs.Position, limit i
 		if looked++; looked > limit {
 			return out, &runs.Position{After: last(ids, id)}, nil
 		}
-		if w.Holds(r, testNow) {
+		s.mu.Unlock() // a filter may read tasks
+		holds := w.Holds(r, testNow)
+		s.mu.Lock()
+		if holds {
 			out = append(out, *r)
 		}
 	}

@@ -13,12 +13,16 @@ type Filter struct {
 	// jobs is among those that are pending, and among those that wait.
 	States []schema.State
 	Task   string
+	Host   string            // its HTTP call goes there, as Calls says
 	Labels map[string]string // it has all of these labels
 	Key    string            // it was made with this idempotency key, as its row tells
 	// Late selects the runs whose first start came later than that after they were due (by the
 	// lateness that is shown), those that could have started for longer and have not, and those
 	// that were missed; nil: any.
 	Late *time.Duration
+	// Calls reports whether what a run does goes to Host; nil if there is no Host. Calls of it may come
+	// from several goroutines.
+	Calls func(spec *schema.Spec) bool `json:"-"`
 }
 
 // Window selects runs by due time, From ≤ due < To, and by what they say.
@@ -39,6 +43,9 @@ func (w *Window) Holds(r *Run, now time.Time) bool {
 // it, and the one that it was born with.
 func (f *Filter) MayMatch(starts, birth *schema.Entry) bool {
 	if f.Task != "" && starts.Spec.Task != f.Task || f.Key != "" && birth.Spec.Key != f.Key {
+		return false
+	}
+	if f.Calls != nil && !f.Calls(&starts.Spec) {
 		return false
 	}
 	for name, value := range f.Labels {
@@ -68,7 +75,7 @@ func (f *Filter) Matches(r *Run, now time.Time) bool {
 
 // isAny reports whether f selects all.
 func (f *Filter) isAny() bool {
-	return !f.asksAttempts() && f.Task == "" && f.Key == "" && len(f.Labels) == 0
+	return !f.asksAttempts() && f.Task == "" && f.Host == "" && f.Key == "" && len(f.Labels) == 0
 }
 
 // asksAttempts reports whether the rows of runs alone do not say whether they match.
