@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { previewOf, readPairs, whenOf, whyNot, workOf, writePairs } from './jobs';
+import { pausesOf, previewOf, readPairs, whenOf, whyNot, workOf, writePairs } from './jobs';
 
 describe('bodies', () => {
   it.each([
@@ -46,6 +46,23 @@ describe('pairs', () => {
   });
 });
 
+describe('pausesOf', () => {
+  it('pairs a pause with what ended it', () => {
+    const entry = (action: string, at: string, actor = 'anna') => ({ action, actor, at: `2026-11-26T${at}Z` });
+    expect(
+      pausesOf([
+        entry('pause', '19:00:00', 'otto'),
+        entry('resume', '18:51:13'),
+        entry('update', '18:50:00'),
+        entry('pause', '18:48:42', 'ben'),
+      ]),
+    ).toEqual([
+      { from: Date.parse('2026-11-26T19:00:00Z'), by: 'otto', to: undefined, resumedBy: '' },
+      { from: Date.parse('2026-11-26T18:48:42Z'), by: 'ben', to: Date.parse('2026-11-26T18:51:13Z'), resumedBy: 'anna' },
+    ]);
+  });
+});
+
 describe('whyNot', () => {
   const job = { state: 'active' as const, created_at: '2026-11-01T00:00:00Z', updated_at: '2026-11-01T00:00:00Z' };
   const at = Date.parse('2026-11-26T09:00:00Z');
@@ -60,6 +77,13 @@ describe('whyNot', () => {
       'Its schedule, as it is now, names no time in that minute.',
       'The job is paused now. While it is paused it has no runs.',
       'The job was changed, paused or resumed since: it may have been otherwise then. Its revisions say how it was.',
+    ]);
+  });
+  it('leaves a pause to those who know when it was, and a change to the audit log', () => {
+    const changed = { ...job, updated_at: '2026-11-27T00:00:00Z' };
+    expect(whyNot({ at, job: changed, named: true, runs: 0, paused: true, audited: true })).toEqual([]);
+    expect(whyNot({ at, job: changed, named: false, runs: 0, audited: true })).toEqual([
+      'Its schedule, as it is now, names no time in that minute.',
     ]);
   });
   it('admits that it does not know', () => {

@@ -139,6 +139,35 @@ export function writePairs(pairs: Json | undefined, mark: ': ' | '='): string {
     : '';
 }
 
+/** A stretch in which a job was paused. */
+export interface Pause {
+  from: number;
+  by: string;
+  /** Undefined: it is paused still, or that it was resumed is not told. */
+  to: number | undefined;
+  resumedBy: string;
+}
+
+/** When a job was paused, by what the audit log tells of it; the latest first, as the entries. */
+export function pausesOf(entries: readonly { at: string; action: string; actor: string }[]): Pause[] {
+  const out: Pause[] = [];
+  let end: { at: string; actor: string } | undefined;
+  for (const e of entries) {
+    if (e.action === 'resume') {
+      end = e;
+    } else if (e.action === 'pause') {
+      out.push({
+        from: Date.parse(e.at),
+        by: e.actor,
+        to: end === undefined ? undefined : Date.parse(end.at),
+        resumedBy: end?.actor ?? '',
+      });
+      end = undefined;
+    }
+  }
+  return out;
+}
+
 export interface WhyNotFacts {
   /** The instant that was asked about, in ms. */
   at: number;
@@ -147,10 +176,14 @@ export interface WhyNotFacts {
   named: boolean | undefined;
   /** Runs that were due about then. */
   runs: number;
+  /** The audit log tells of a pause then. */
+  paused?: boolean;
+  /** What the audit log tells of the job is known. */
+  audited?: boolean;
 }
 
 /** Why a job may not have run at an instant, as far as can be told without its runs. */
-export function whyNot({ at, job, named, runs }: WhyNotFacts): string[] {
+export function whyNot({ at, job, named, runs, paused = false, audited = false }: WhyNotFacts): string[] {
   const out: string[] = [];
   const before = (text: string | undefined): boolean => text !== undefined && text !== '' && at < Date.parse(text);
   if (runs > 0) {
@@ -169,12 +202,15 @@ export function whyNot({ at, job, named, runs }: WhyNotFacts): string[] {
   if (named === false) {
     out.push('Its schedule, as it is now, names no time in that minute.');
   }
+  if (paused) {
+    return out;
+  }
   if (job.state === 'paused') {
     out.push('The job is paused now. While it is paused it has no runs.');
   } else if (job.state !== 'active') {
     out.push(`The job is ${job.state} now.`);
   }
-  if (before(job.updated_at)) {
+  if (before(job.updated_at) && !audited) {
     out.push(
       'The job was changed, paused or resumed since: it may have been otherwise then. Its revisions say how it was.',
     );

@@ -20,6 +20,18 @@ describe('lifeOf', () => {
     const life = lifeOf({ ...base, state: 'pending' }, at('08:59:00'));
     expect(life.stretches).toEqual([{ kind: 'ahead', from: at('08:59:00'), to: at('09:00:00'), open: true }]);
   });
+  it('does not expect what was cancelled before it was due', () => {
+    const run = { ...base, state: 'cancelled', finished_at: '2026-11-26T08:54:00.000Z' } as unknown as Run;
+    expect(lifeOf(run, at('08:55:00')).moments.map((m) => [m.words, m.expected ?? false])).toEqual([
+      ['the run cancelled', false],
+      ['it would have been due', false],
+    ]);
+  });
+  it('calls a run skipped that was', () => {
+    const missed = { reason: 'skipped: as many runs are under way as may be', count: 1, from: base.due_at, to: base.due_at };
+    const run = { ...base, state: 'missed', missed, finished_at: '2026-11-26T09:00:01.000Z' } as unknown as Run;
+    expect(lifeOf(run, at('09:01:00')).moments.at(-1)?.words).toBe('the run was skipped');
+  });
   it('has a wait, attempts, and a pause between', () => {
     const run = {
       ...base,

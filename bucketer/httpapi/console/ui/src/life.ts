@@ -1,7 +1,7 @@
 // The life of a run as stretches of time: what it waited for, its attempts, the pauses between. Pure.
 
 import type { Run } from './api/types';
-import { hasEnded } from './runs';
+import { hasEnded, missedWord } from './runs';
 import { whyOf } from './words';
 
 export interface Stretch {
@@ -43,6 +43,13 @@ const heldBy: Record<string, string> = {
 
 const ms = (at: string | undefined): number | undefined => (at ? Date.parse(at) : undefined);
 
+function endWords(run: Run): string {
+  if (run.state !== 'missed') {
+    return run.state;
+  }
+  return missedWord(run) === 'skipped' ? 'was skipped' : 'was given up: missed';
+}
+
 /** What has been of a run by now, and what is expected of it. */
 export function lifeOf(run: Run, now: number): Life {
   const due = Date.parse(run.due_at);
@@ -52,7 +59,12 @@ export function lifeOf(run: Run, now: number): Life {
   if (nominal !== due) {
     moments.push({ at: nominal, words: 'time of its schedule' });
   }
-  moments.push({ at: due, words: nominal < due ? 'due, by the jitter of its job' : 'due', expected: due > now });
+  const over = ms(run.finished_at);
+  if (over !== undefined && over < due && !run.started_at) {
+    moments.push({ at: due, words: 'it would have been due' });
+  } else {
+    moments.push({ at: due, words: nominal < due ? 'due, by the jitter of its job' : 'due', expected: due > now });
+  }
   if (due > now && !hasEnded(run)) {
     stretches.push({ kind: 'ahead', from: now, to: due, open: true });
     moments.push({ at: now, words: 'now' });
@@ -109,7 +121,7 @@ export function lifeOf(run: Run, now: number): Life {
     }
     moments.push({
       at: finished,
-      words: `the run ${run.state === 'missed' ? 'was given up: missed' : run.state}`,
+      words: `the run ${endWords(run)}`,
       tone: run.state,
     });
   }

@@ -91,6 +91,11 @@ export function whyItWaits(run: Run, now: number): Wait | undefined {
   return undefined;
 }
 
+/** Why a run was missed, by the word of the API for it: "skipped"; "" if it does not say. */
+export function missedWord(run: Pick<Run, 'missed'>): string {
+  return run.missed?.reason?.split(':')[0] ?? '';
+}
+
 /** What a list says of a run: why it failed, waits, or was given up; "" if nothing is to be said. */
 export function saidOf(run: Run, now: number): string {
   const failing = run.state === 'failed' || run.state === 'retrying';

@@ -37,6 +37,39 @@ describe('verdictOf', () => {
     expect(v.reasons).toEqual([]);
   });
 
+  it('says why runs were missed', () => {
+    const missed_for = { late: 0, under_way: 5, changed: 1, fault: 0 };
+    const skipped = verdictOf({ minutes: [minute(0, { missed: 6, missed_for })], cluster: well, now });
+    expect([skipped.tone, skipped.headline]).toEqual(['warn', 'On time, but runs are skipped']);
+    expect(skipped.reasons[0]?.text).toBe(
+      '6 runs never started in the last 5 minutes: 5 skipped, as a run of the job was under way; 1 as the job was changed, paused or cancelled before.',
+    );
+    const late = verdictOf({ minutes: [minute(0, { missed: 7, missed_for: { ...missed_for, late: 1 } })], cluster: well, now });
+    expect([late.tone, late.headline]).toEqual(['bad', 'Runs are being missed']);
+  });
+
+  it('tells of runs that are due and wait', () => {
+    const wait = (runs: number, ago: number) => ({
+      tenant: 'shop', task: 'ask-partner', reason: 'rate', runs, oldest_due_at: new Date(now - ago).toISOString(),
+    });
+    const [one] = well.members ?? [];
+    const cluster = { ...well, members: [{ ...one!, waiting: [wait(10, 100_000)] }, { ...one!, name: 'node-2', waiting: [wait(4, 280_000)] }] };
+    const v = verdictOf({ minutes: [minute(0)], cluster, tenant: 'default', now });
+    expect([v.tone, v.headline]).toEqual(['warn', 'What starts is on time, but runs wait']);
+    expect(v.reasons[0]?.text).toBe('14 runs wait for the rate of the task ask-partner. The oldest has been due for 4 min 40 s.');
+    expect(v.reasons[0]?.link?.query).toEqual({ last: '1h', state: 'pending', task: 'ask-partner', tenant: 'shop' });
+    const brief = { ...well, members: [{ ...one!, waiting: [wait(3, 2000)] }] };
+    expect(verdictOf({ minutes: [minute(0)], cluster: brief, now }).tone).toBe('good');
+  });
+
+  it('does not say that something is within more than what is known', () => {
+    const most = minute(0, {}, [[5, 90]]);
+    most.lateness!.classes!.push({ count: 10 });
+    expect(verdictOf({ minutes: [{ ...most, started: 100 }], cluster: well, now }).detail).toBe(
+      '100 runs started in the last 5 minutes: half of them within 5 ms of their time, some more than 5 min late.',
+    );
+  });
+
   it('names missed runs first', () => {
     const v = verdictOf({ minutes: [minute(1, { missed: 3 }, [[5, 99], [2000, 1]])], cluster: well, now });
     expect([v.tone, v.headline]).toEqual(['bad', 'Runs are being missed']);

@@ -4,7 +4,7 @@ import type { MinuteCounts } from './api/coming';
 import { lateCount, merge, rank, type LatenessClass } from './lateness';
 import type { Query } from './place';
 import { coarse, spanText } from './time';
-import { count, number, percent } from './words';
+import { count, missedWords, number, percent, type MissedFor } from './words';
 
 export type Tone = 'good' | 'warn' | 'bad' | 'still';
 
@@ -31,6 +31,18 @@ export interface SeenMember {
   unhealthy?: boolean;
   checks?: readonly { name: string; ok: boolean; message?: string }[] | null;
   slots?: { total: number; used: number; waiting?: number };
+  waiting?: readonly SeenWait[] | null;
+}
+
+/** Runs that are due and wait, as a node tells of them. */
+export interface SeenWait {
+  tenant?: string | undefined;
+  task?: string | undefined;
+  job?: string | undefined;
+  reason: string;
+  runs: number;
+  more?: boolean | undefined;
+  oldest_due_at: string;
 }
 
 /** Cassandra or NATS, as far as the verdict goes. */
@@ -54,6 +66,8 @@ export interface Seen {
   /** Nodes that did not tell of the minute under way. */
   missing?: readonly string[];
   cluster?: SeenCluster | undefined;
+  /** The tenant that lists are of. */
+  tenant?: string | undefined;
   /** The server's time when the minutes were told, in ms. */
   now: number;
   /** They are older than they should be, by so much in ms: nobody knows what has been since. */
@@ -75,6 +89,7 @@ export interface Sums {
   succeeded: number;
   failed: number;
   missed: number;
+  missedFor: MissedFor;
   retried: number;
   late: number;
   p50: number | undefined;
@@ -102,6 +117,7 @@ export function sumOf(minutes: readonly MinuteCounts[]): Sums {
     succeeded: 0,
     failed: 0,
     missed: 0,
+    missedFor: { late: 0, under_way: 0, changed: 0, fault: 0 },
     retried: 0,
     late: 0,
     p50: rank(classes, 0.5),
@@ -113,6 +129,9 @@ export function sumOf(minutes: readonly MinuteCounts[]): Sums {
     sums.succeeded += m.succeeded;
     sums.failed += m.failed;
     sums.missed += m.missed;
+    for (const why of ['late', 'under_way', 'changed', 'fault'] as const) {
+      sums.missedFor[why] += m.missed_for?.[why] ?? 0;
+    }
     sums.retried += m.retried;
     sums.late += m.late ?? lateCount(m.lateness?.classes ?? []);
   }
@@ -139,10 +158,83 @@ export function rateNow(minutes: readonly MinuteCounts[], now: number): number |
   return elapsed >= 15 ? running.started / elapsed : (before + running.started) / (60 + elapsed);
 }
 
+/** How many missed runs ended so by no rule of their job: too late, not readable, or not known why. */
+export function missedBadly(s: Pick<Sums, 'missed' | 'missedFor'>): number {
+  return s.missed - s.missedFor.under_way - s.missedFor.changed;
+}
+
+/** A wait that is shorter is none to tell of, in ms. */
+export const waitFrom = 10_000;
+
+export interface Waits {
+  runs: number;
+  more: boolean;
+  /** Since when the first of them is due, in ms; undefined: none waits. */
+  oldest: number | undefined;
+  /** By what they wait for, the most first. */
+  items: readonly SeenWait[];
+}
+
+/** What is due and waits, as all nodes tell it together. */
+export function waitsOf(cluster: SeenCluster): Waits {
+  const byName = new Map<string, SeenWait>();
+  for (const w of (cluster.members ?? []).flatMap((m) => m.waiting ?? [])) {
+    const name = JSON.stringify([w.tenant, w.task, w.job, w.reason]);
+    const was = byName.get(name);
+    byName.set(
+      name,
+      was
+        ? {
+            ...was,
+            runs: was.runs + w.runs,
+            more: was.more || w.more,
+            oldest_due_at: was.oldest_due_at < w.oldest_due_at ? was.oldest_due_at : w.oldest_due_at,
+          }
+        : w,
+    );
+  }
+  const items = [...byName.values()].sort((a, b) => b.runs - a.runs);
+  return {
+    runs: items.reduce((n, w) => n + w.runs, 0),
+    more: items.some((w) => w.more),
+    oldest: items.length === 0 ? undefined : Math.min(...items.map((w) => Date.parse(w.oldest_due_at))),
+    items,
+  };
+}
+
+const waitsFor: Record<string, string> = {
+  rate: 'for the rate of',
+  limit: 'since as many runs are under way as may be of',
+  concurrency: 'for the limit of',
+  breaker: 'for their target, which failed again and again:',
+  target_share: 'for their target, which is slow:',
+  tenant_share: 'since calls of their tenant are slow:',
+};
+
+function waitReason(w: SeenWait, now: number, tenant: string | undefined): Reason {
+  const oldest = now - Date.parse(w.oldest_due_at);
+  const what = w.task ? `the task ${w.task}` : w.job ? `the job ${w.job}` : 'several tasks and jobs';
+  const why = w.reason === 'executors' ? 'until executors take more' : `${waitsFor[w.reason] ?? `(${w.reason}):`} ${what}`;
+  return {
+    tone: 'warn',
+    text: `${count(w.runs, 'run')}${w.more ? ' or more' : ''} ${w.runs === 1 && !w.more ? 'waits' : 'wait'} ${why}. The oldest has been due for ${coarse(oldest)}.`,
+    link: {
+      path: '/runs',
+      query: {
+        last: oldest < 50 * 60_000 ? '1h' : oldest < 5.5 * 3_600_000 ? '6h' : '24h',
+        state: 'pending',
+        ...(w.task ? { task: w.task } : w.job ? { job: w.job } : {}),
+        ...(w.tenant && w.tenant !== tenant ? { tenant: w.tenant } : {}),
+      },
+      words: 'Show them',
+    },
+  };
+}
+
 /** Runs that were missed of late: they were due long before they were given up. */
 export const missedLately: Query = { last: '6h', state: 'missed' };
 
-export function verdictOf({ minutes, missing = [], cluster, now, old }: Seen): Verdict {
+export function verdictOf({ minutes, missing = [], cluster, tenant, now, old }: Seen): Verdict {
   if (minutes && old !== undefined) {
     return {
       tone: 'bad',
@@ -166,8 +258,8 @@ export function verdictOf({ minutes, missing = [], cluster, now, old }: Seen): V
   const counts: Reason[] = [];
   if (s.missed > 0) {
     counts.push({
-      tone: 'bad',
-      text: `${count(s.missed, 'run was', 'runs were')} missed in the last ${recentMinutes} minutes: too late by ${s.missed === 1 ? 'its' : 'their'} own policy.`,
+      tone: missedBadly(s) > 0 ? 'bad' : 'warn',
+      text: `${count(s.missed, 'run')} never started in the last ${recentMinutes} minutes: ${missedWords(s.missed, s.missedFor)}.`,
       link: { path: '/runs', query: missedLately, words: 'Show them' },
     });
   }
@@ -178,7 +270,14 @@ export function verdictOf({ minutes, missing = [], cluster, now, old }: Seen): V
       link: { path: '/runs', query: { last: '15m', late: '1s' }, words: 'Show them' },
     });
   }
-  if (s.due > s.started * 1.2 + 50) {
+  const waits = cluster
+    ? waitsOf(cluster)
+        .items.filter((w) => now - Date.parse(w.oldest_due_at) > waitFrom)
+        .slice(0, 3)
+        .map((w) => waitReason(w, now, tenant))
+    : [];
+  counts.push(...waits);
+  if (waits.length === 0 && s.due > s.started * 1.2 + 50) {
     counts.push({
       tone: 'warn',
       text: `${number(s.due - s.started)} more runs fell due than were started: a backlog grows, or runs wait for limits.`,
@@ -209,7 +308,7 @@ export function verdictOf({ minutes, missing = [], cluster, now, old }: Seen): V
       : `${count(s.started, 'run')} started in the last ${recentMinutes} minutes${ranks(s)}.`;
   return {
     tone: bad ? 'bad' : all.length > 0 ? 'warn' : s.started === 0 ? 'still' : 'good',
-    headline: headlineOf(s, share, all),
+    headline: headlineOf(s, share, all, waits.length > 0),
     detail,
     reasons: all,
   };
@@ -219,11 +318,15 @@ function ranks(s: Sums): string {
   if (s.p50 === undefined || s.p99 === undefined) {
     return '';
   }
-  return `: half of them within ${spanText(s.p50)} of their time, 99 % within ${spanText(s.p99)}`;
+  if (s.p50 === Infinity) {
+    return ': at least half of them more than 5 min late';
+  }
+  const most = s.p99 === Infinity ? 'some more than 5 min late' : `99 % within ${spanText(s.p99)}`;
+  return `: half of them within ${spanText(s.p50)} of their time, ${most}`;
 }
 
-function headlineOf(s: Sums, share: number, reasons: readonly Reason[]): string {
-  if (s.missed > 0) {
+function headlineOf(s: Sums, share: number, reasons: readonly Reason[], waits: boolean): string {
+  if (missedBadly(s) > 0) {
     return 'Runs are being missed';
   }
   if (share > 0.01) {
@@ -231,6 +334,12 @@ function headlineOf(s: Sums, share: number, reasons: readonly Reason[]): string 
   }
   if (s.late > 0) {
     return 'A few runs start late';
+  }
+  if (waits) {
+    return s.started === 0 ? 'Runs wait, and nothing starts' : 'What starts is on time, but runs wait';
+  }
+  if (s.missed > 0) {
+    return 'On time, but runs are skipped';
   }
   if (s.started === 0) {
     return reasons.length > 0 ? 'Something is wrong, and nothing runs' : 'Nothing is late';

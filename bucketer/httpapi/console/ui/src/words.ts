@@ -105,6 +105,31 @@ export function whyOf(reason: string): Why {
   return { word: word.trim(), meaning: known ?? (said || reason) };
 }
 
+/** Missed runs by why they were; older nodes do not tell of all. */
+export interface MissedFor {
+  late: number;
+  under_way: number;
+  changed: number;
+  fault: number;
+}
+
+const missedBy: readonly [why: keyof MissedFor, words: string][] = [
+  ['under_way', 'skipped, as a run of the job was under way'],
+  ['late', 'too late by the policy of the job'],
+  ['changed', 'as the job was changed, paused or cancelled before'],
+  ['fault', 'as what is stored cannot be read'],
+];
+
+/** Why runs were missed: "3 skipped, as a run of the job was under way, 1 too late …". */
+export function missedWords(missed: number, why: MissedFor): string {
+  const parts = missedBy.filter(([name]) => why[name] > 0).map(([name, words]) => ({ n: why[name], words }));
+  const rest = missed - parts.reduce((sum, p) => sum + p.n, 0);
+  if (rest > 0) {
+    parts.push({ n: rest, words: 'for a reason that was not counted' });
+  }
+  return parts.length === 1 ? (parts[0]?.words ?? '') : parts.map((p) => `${number(p.n)} ${p.words}`).join('; ');
+}
+
 /** "1 run", "1,284 runs". */
 export function count(n: number, one: string, many = `${one}s`): string {
   return `${number(n)} ${n === 1 ? one : many}`;

@@ -6,11 +6,11 @@ import { useAction } from '../api/action';
 import { answer, api, ask, newKey } from '../api/client';
 import { steady, useLive } from '../api/live';
 import { gather, usePages, type PageLike } from '../api/pages';
-import { may } from '../api/session';
-import type { Job, NextRun, Preview, Run } from '../api/types';
+import { may, maySee } from '../api/session';
+import type { AuditEntry, Job, NextRun, Preview, Run } from '../api/types';
 import { serverNow } from '../clock';
-import { canRepeat, nameOfJob, previewOf, requestOf, whyNot, workWords, zoneOfJob } from '../jobs';
-import { Changes } from '../parts/Changes';
+import { canRepeat, nameOfJob, pausesOf, previewOf, requestOf, whyNot, workWords, zoneOfJob, type Pause } from '../jobs';
+import { auditKept, Changes } from '../parts/Changes';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl, Id } from '../parts/CopyCurl';
 import { Dialog } from '../parts/Dialog';
@@ -46,7 +46,7 @@ import {
   spanText,
   timeText,
 } from '../time';
-import { count, percent, scheduleWords } from '../words';
+import { count, limitWords, misfireWords, percent, scheduleWords } from '../words';
 
 const minute = 60_000;
 
@@ -280,18 +280,6 @@ function NoNext({ job }: { job: Job }) {
   return <p class="muted">{why}</p>;
 }
 
-const misfires: Record<string, string> = {
-  run_all: 'all late runs are made up for',
-  run_latest: 'of late runs only the latest is made up for',
-  skip: 'late runs are given up',
-};
-
-const onLimits: Record<string, string> = {
-  queue: 'further runs wait',
-  skip: 'further runs are skipped',
-  cancel_oldest: 'the oldest is cancelled',
-};
-
 function JobFacts({ job }: { job: Job }) {
   const zone = zoneOfJob(job);
   const { schedule, concurrency, misfire, retry } = job;
@@ -318,15 +306,8 @@ function JobFacts({ job }: { job: Job }) {
           job.jitter &&
             (durationText(job.jitter) === 'none' ? 'none' : `an offset of its own, below ${durationText(job.jitter)}`),
         ],
-        [
-          'If it is late',
-          `${misfires[misfire.policy] ?? misfire.policy}${misfire.deadline ? `, up to ${durationText(misfire.deadline)}` : ''}`,
-        ],
-        [
-          'At once',
-          concurrency &&
-            `at most ${count(concurrency.limit, 'run')}; ${onLimits[concurrency.on_limit ?? 'queue'] ?? ''}`,
-        ],
+        ['If it is late', misfireWords(misfire)],
+        ['At once', concurrency && limitWords(concurrency)],
         [
           'Does',
           job.task ? (
@@ -397,11 +378,52 @@ function RunTable({ runs, job }: { runs: readonly Run[]; job: Job }) {
   );
 }
 
+/** Changes of a job that the audit log tells of, the latest first; undefined: not known, or not shown. */
+function useAudit(job: Job): readonly AuditEntry[] | undefined {
+  const object = `job/${nameOfJob(job)}`;
+  const begin = Math.max(Date.parse(job.created_at) - minute, serverNow() - auditKept);
+  const live = useLive(
+    maySee('admin') && canRepeat(job) ? `audit of ${object} ${job.updated_at}` : null,
+    async (signal) => {
+      const page = await gather(
+        (cursor) =>
+          ask<PageLike<AuditEntry>>('/v1/audit', {
+            query: { object, from: new Date(begin).toISOString(), limit: 500, cursor },
+            signal,
+          }),
+        '',
+        500,
+        8,
+      );
+      return page.items;
+    },
+    { every: 0 },
+  );
+  return live.data;
+}
+
+function PauseText({ pause, zone }: { pause: Pause; zone: string | undefined }) {
+  return (
+    <>
+      from <TimeLabel at={pause.from} zone={zone} /> (by <bdi>{pause.by}</bdi>){' '}
+      {pause.to === undefined ? (
+        'until now'
+      ) : (
+        <>
+          to <TimeLabel at={pause.to} zone={zone} /> (resumed by <bdi>{pause.resumedBy}</bdi>)
+        </>
+      )}
+    </>
+  );
+}
+
 /** Answers "why did it not run at nine?". */
 function WhyNot({ job }: { job: Job }) {
   const zone = zoneFor(zoneOfJob(job));
   const asked = queryValue('at');
   const [typed, setTyped] = useState(asked === '' ? '' : inputText(asked, zone));
+  const [fault, setFault] = useState('');
+  const audit = useAudit(job);
   const at = asked === '' ? undefined : Date.parse(asked);
   const live = useLive(
     at === undefined ? null : `why not ${job.id} ${at}`,
@@ -434,38 +456,68 @@ function WhyNot({ job }: { job: Job }) {
         onSubmit={(e) => {
           e.preventDefault();
           const instant = instantOf(typed, zone);
+          setFault(instant ? '' : 'State a day and a time first.');
           if (instant) {
             setQuery({ at: instant.toISOString() });
           }
         }}
       >
-        <TextField label={`At, in ${zone}`} type="datetime-local" value={typed} onValue={setTyped} />
+        <TextField
+          label={`At, in ${zone}`}
+          type="datetime-local"
+          value={typed}
+          onValue={setTyped}
+          faults={fault === '' ? [] : [fault]}
+        />
         <button type="submit" class="button">
           Look
         </button>
       </form>
       {at !== undefined && (
         <Answered live={live} what="what was due then">
-          {({ runs, named, next }) => (
-            <div class="stack" role="status">
-              {runs.length > 0 && <RunTable runs={runs} job={job} />}
-              {whyNot({ at, job, named, runs: runs.length }).map((text) => (
-                <p key={text}>{text}</p>
-              ))}
-              {runs.length === 0 && named === false && next !== undefined && (
-                <p>
-                  The first time after it is <TimeLabel at={next} zone={zoneOfJob(job)} />.
-                </p>
-              )}
-              {runs.length === 0 && (
-                <p>
-                  <a href={href(pathTo('/jobs/:id', { id: nameOfJob(job) }), { tab: 'revisions' })}>
-                    Who changed it, and when
-                  </a>
-                </p>
-              )}
-            </div>
-          )}
+          {({ runs, named, next }) => {
+            const begin = Math.floor(at / minute) * minute;
+            const pauses = pausesOf(audit ?? []).filter((p) => p.from < begin + minute && (p.to ?? Infinity) > begin);
+            const since = (audit ?? []).filter((e) => Date.parse(e.at) > begin && !['pause', 'resume'].includes(e.action));
+            return (
+              <div class="stack" role="status">
+                {runs.length > 0 && <RunTable runs={runs} job={job} />}
+                {pauses.map((pause) => (
+                  <p key={pause.from}>
+                    <strong>It was paused</strong> <PauseText pause={pause} zone={zoneOfJob(job)} />. While it is paused
+                    nothing of it starts.
+                  </p>
+                ))}
+                {whyNot({ at, job, named, runs: runs.length, paused: pauses.length > 0, audited: audit !== undefined }).map((text) => (
+                  <p key={text}>{text}</p>
+                ))}
+                {runs.length === 0 && pauses.length === 0 && since.length > 0 && (
+                  <p>
+                    It was changed since:{' '}
+                    {since.slice(-3).map((e, i) => (
+                      <span key={e.id}>
+                        {i > 0 && ', '}
+                        {e.action} by <bdi>{e.actor}</bdi> at <TimeLabel at={e.at} zone={zoneOfJob(job)} />
+                      </span>
+                    ))}
+                    . It may have been otherwise then.
+                  </p>
+                )}
+                {runs.length === 0 && named === false && next !== undefined && (
+                  <p>
+                    The first time after it is <TimeLabel at={next} zone={zoneOfJob(job)} />.
+                  </p>
+                )}
+                {runs.length === 0 && (
+                  <p>
+                    <a href={href(pathTo('/jobs/:id', { id: nameOfJob(job) }), { tab: 'revisions' })}>
+                      Who changed it, and when
+                    </a>
+                  </p>
+                )}
+              </div>
+            );
+          }}
         </Answered>
       )}
     </Panel>
@@ -514,6 +566,7 @@ function History({ job }: { job: Job }) {
             ) : (
               <>
                 <HistoryGrid runs={page.items} job={job} />
+                {canRepeat(job) && <PausesSince job={job} oldest={page.items.at(-1)?.due_at} />}
                 <Pager list={list} one="run" />
                 <details>
                   <summary>As a table</summary>
@@ -524,6 +577,29 @@ function History({ job }: { job: Job }) {
           }
         </Answered>
       </Panel>
+    </>
+  );
+}
+
+/** Why there is no mark for some times: those in which it was paused have no runs. */
+function PausesSince({ job, oldest }: { job: Job; oldest: string | undefined }) {
+  const audit = useAudit(job);
+  const from = oldest === undefined ? 0 : Date.parse(oldest);
+  const pauses = pausesOf(audit ?? []).filter((p) => (p.to ?? Infinity) > from);
+  return (
+    <>
+      <p class="muted">
+        Times for which a run was planned have a mark. While a job is paused none are planned: such times have none.
+      </p>
+      {pauses.length > 0 && (
+        <ul>
+          {pauses.slice(0, 10).map((pause) => (
+            <li key={pause.from}>
+              Paused <PauseText pause={pause} zone={zoneOfJob(job)} />.
+            </li>
+          ))}
+        </ul>
+      )}
     </>
   );
 }

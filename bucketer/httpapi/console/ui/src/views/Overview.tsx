@@ -35,11 +35,14 @@ import {
   slotsFull,
   slotsOf,
   sumOf,
+  missedBadly,
   verdictOf,
+  waitFrom,
+  waitsOf,
   type Verdict,
 } from '../verdict';
 import { minuteWindow } from '../window';
-import { number, percent, shortNumber } from '../words';
+import { missedWords, number, percent, shortNumber } from '../words';
 
 const minute = 60_000;
 
@@ -66,6 +69,7 @@ export function Overview(_props: ViewParams) {
     minutes: counts.data,
     missing: counts.missing,
     cluster: cluster.data,
+    tenant: tenant.value,
     now: at,
     old: old ? localNow.value - (counts.at ?? 0) : undefined,
   });
@@ -96,10 +100,8 @@ export function Overview(_props: ViewParams) {
       <Tiles counts={counts} cluster={cluster} at={at} />
       <LatenessMap />
       <Timeline upcoming={upcoming} />
-      <div class="columns">
-        <Top />
-        <Herds upcoming={upcoming} />
-      </div>
+      <Top />
+      <Herds upcoming={upcoming} />
     </View>
   );
 }
@@ -208,6 +210,8 @@ function Tiles({ counts, cluster, at }: { counts: Live<MinuteCounts[]>; cluster:
   const queue = cluster.data?.queue?.waiting;
   const behind = Math.max(0, ...(cluster.data?.shards ?? []).map((s) => s.behind_seconds));
   const tried = recently.succeeded + recently.failed;
+  const waits = cluster.data ? waitsOf(cluster.data) : undefined;
+  const oldest = waits?.oldest === undefined ? 0 : Math.max(0, at - waits.oldest);
   const late = latest !== undefined && latest.p99_ms > lateFromMs;
   return (
     <ul class="tiles">
@@ -243,15 +247,24 @@ function Tiles({ counts, cluster, at }: { counts: Live<MinuteCounts[]>; cluster:
         query={{ last: '1h', late: '1s' }}
       />
       <Tile
-        name="Missed in the hour"
+        name="Missed or skipped in the hour"
         value={number(hour.missed)}
-        note={hour.missed > 0 ? 'given up, by their own policy' : 'no run was given up'}
-        {...(hour.missed > 0 ? { tone: 'bad' as const } : {})}
+        note={hour.missed > 0 ? missedWords(hour.missed, hour.missedFor) : 'every run was started'}
+        {...(hour.missed > 0 ? { tone: missedBadly(hour) > 0 ? ('bad' as const) : ('warn' as const) } : {})}
         path="/runs"
         query={missedLately}
       />
       {maySeeAll() && (
         <>
+          <Tile
+            name="Due, and waiting"
+            value={waits ? `${shortNumber(waits.runs)}${waits.more ? '+' : ''}` : '–'}
+            unit={waits ? 'runs' : ''}
+            note={waits && waits.runs > 0 ? `the oldest due ${coarse(oldest)} ago` : 'for no rate, limit or target'}
+            {...(oldest > waitFrom ? { tone: 'warn' as const } : {})}
+            path="/runs"
+            query={{ last: oldest < 50 * minute ? '1h' : '24h', state: 'pending' }}
+          />
           <Tile
             name="Slots in use"
             value={slots ? shortNumber(slots.used) : '–'}
@@ -422,7 +435,7 @@ function Timeline({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
   const faults = useMemo(
     () => [
       { label: 'failed attempts', values: failed, colour: '--bad', kind: 'bars' as const },
-      { label: 'missed', values: missed, colour: '--miss', kind: 'dashed' as const },
+      { label: 'missed or skipped', values: missed, colour: '--miss', kind: 'dashed' as const },
       { label: 'more than 1 s late', values: late, colour: '--warn', kind: 'line' as const },
     ],
     [failed, missed, late],
@@ -457,7 +470,7 @@ function Timeline({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
         {() => (
           <>
             <Chart
-              caption="Runs started a minute, and those that are due (estimated)"
+              caption="Runs started a minute, and those to come that are planned already (estimated): of a recurring job only the next"
               times={times}
               series={flow}
               height={150}
@@ -519,6 +532,11 @@ function TopTable({ kind }: { kind: (typeof topKinds)[number] }) {
   const all = scopeOf() === 'all' && kind.by !== 'tenant';
   const columns: (Column<TopItem> | false)[] = [
     { head: kind.head, kind: 'main', cell: (item) => <bdi>{item.name}</bdi> },
+    kind.by !== 'tenant' && { head: 'Fails since', cell: (item) => <Since item={item} /> },
+    kind.by !== 'tenant' && {
+      head: 'Last error',
+      cell: (item) => (item.last_error ? <bdi class="said" title={item.last_error}>{item.last_error}</bdi> : '–'),
+    },
     all && { head: 'Tenant', cell: (item) => item.tenant ?? '–' },
     {
       head: 'Failed attempts',
@@ -528,7 +546,7 @@ function TopTable({ kind }: { kind: (typeof topKinds)[number] }) {
       ),
     },
     {
-      head: 'Missed',
+      head: 'Missed or skipped',
       kind: 'number',
       cell: (item) => <Count n={item.missed} tone="miss" to={topHref(kind.by, item, missedLately)} />,
     },
@@ -579,6 +597,36 @@ function TopTable({ kind }: { kind: (typeof topKinds)[number] }) {
   );
 }
 
+/** Since when it fails, and whether anything has succeeded since. */
+function Since({ item }: { item: TopItem }) {
+  const { failed_from: from, failed_to: to, succeeded_last: good } = item;
+  if (!from || !to) {
+    return <>–</>;
+  }
+  const before = serverNow() - Date.parse(from) > 58 * minute;
+  return (
+    <>
+      {before ? 'an hour or longer' : <TimeLabel at={from} short />}
+      <br />
+      <span class="muted small-text">
+        {!good ? (
+          'nothing succeeded'
+        ) : good > to ? (
+          <>
+            last at <TimeLabel at={to} short />, well since
+          </>
+        ) : Date.parse(to) - Date.parse(good) > minute ? (
+          <>
+            nothing succeeded after <TimeLabel at={good} short />
+          </>
+        ) : (
+          'others succeed'
+        )}
+      </span>
+    </>
+  );
+}
+
 function Count({ n, tone, to }: { n: number; tone: string; to: string | undefined }) {
   if (n === 0) {
     return <span class="muted">0</span>;
@@ -603,12 +651,12 @@ function nameHref(by: TopBy, item: TopItem): string | undefined {
     case 'tenant':
       return href('/', { tenant: item.name });
     case 'host':
-      return undefined;
+      return href('/runs', { last: '1h', host: item.name, state: ['failed', 'retrying'], ...of });
   }
 }
 
 function topHref(by: TopBy, item: TopItem, more: Query): string | undefined {
-  if (by === 'host' || item.name === '') {
+  if (item.name === '') {
     return undefined;
   }
   const of = by === 'tenant' ? { tenant: item.name } : { [by]: item.name, ...tenantQuery(item) };
@@ -622,6 +670,13 @@ function tenantQuery(item: TopItem): Query {
     : {};
 }
 
+/** How far the estimate can be trusted. */
+function sampledWords({ sampled_shards: sampled, shards }: UpcomingMinutes): string {
+  return sampled >= shards
+    ? `All ${number(shards)} shards were counted.`
+    : `It is made of ${number(sampled)} of ${number(shards)} shards, drawn anew each time: it moves from look to look, the more the fewer runs there are.`;
+}
+
 function Herds({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
   type Coming = { minute: string; runs: number };
   return (
@@ -629,7 +684,7 @@ function Herds({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
       title="The coming hour"
       live={upcoming}
       every={slow}
-      about="Where the herds are. Estimated from a part of the rows."
+      about="Where the herds are: runs that are planned already. Of a recurring job that is its next run alone, however often it runs in the hour."
     >
       <Answered live={upcoming} what="what is due in the coming hour">
         {(coming) => {
@@ -656,14 +711,14 @@ function Herds({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
           return (
             <>
               <p>
-                ≈ {number(sum)} runs are due
+                ≈ {number(sum)} runs are planned
                 {items.some((m) => m.runs === undefined) && ' at least, some minutes are not counted yet'}
                 {coming.as_of !== undefined && (
                   <>
                     , as of <TimeLabel at={coming.as_of} />
                   </>
                 )}
-                .
+                . {sampledWords(coming)}
               </p>
               <Table
                 caption="The minutes of the coming hour in which most is due"
@@ -671,7 +726,7 @@ function Herds({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
                 rows={rows}
                 rowKey={(m) => m.minute}
                 rowHref={(m) => href('/runs', minuteWindow(Date.parse(m.minute)))}
-                empty={<p class="muted">Nothing is due in the coming hour.</p>}
+                empty={<p class="muted">Nothing is planned for the coming hour yet.</p>}
               />
             </>
           );

@@ -5,9 +5,10 @@ import { useEffect, useState } from 'preact/hooks';
 import { useAction } from '../api/action';
 import { answer, api, ask, askFor, askWithText, newKey } from '../api/client';
 import { fast, slow, useLive } from '../api/live';
+import { gather, type PageLike } from '../api/pages';
 import type { Problem } from '../api/problem';
-import { may, maySeeAll } from '../api/session';
-import type { Attempt, Job, Run } from '../api/types';
+import { may, maySee, maySeeAll } from '../api/session';
+import type { Attempt, AuditEntry, Job, Run } from '../api/types';
 import { now, serverNow } from '../clock';
 import { memberText } from '../json';
 import { lateFromMs } from '../lateness';
@@ -31,7 +32,7 @@ import { View } from '../parts/View';
 import { pathTo } from '../place';
 import { go, href } from '../router';
 import type { ViewParams } from '../routes';
-import { hasEnded, lastAttempt, nameOf, whyItWaits } from '../runs';
+import { hasEnded, lastAttempt, missedWord, nameOf, whyItWaits } from '../runs';
 import { coarse, spanText } from '../time';
 import { bytes, count } from '../words';
 
@@ -210,7 +211,7 @@ function Why({ run }: { run: Run }) {
   if (run.state === 'missed') {
     return (
       <Note tone="bad">
-        It never started: it was so late that its job gave it up{run.missed?.reason ? ` (${run.missed.reason})` : ''}.
+        {missedText(run)}
         {run.missed && run.missed.count > 1 && (
           <>
             {' '}
@@ -218,7 +219,16 @@ function Why({ run }: { run: Run }) {
             <TimeLabel at={run.missed.to} />.
           </>
         )}{' '}
-        What becomes of late runs is the misfire policy of <JobLink run={run} />.
+        {missedWord(run) === 'skipped' ? (
+          <>
+            How many may be under way at once, and what becomes of others, says <JobLink run={run} />.{' '}
+            <a href={href('/runs', { job: run.job_name || run.job_id, ...around(run) })}>What was under way then?</a>
+          </>
+        ) : (
+          <>
+            What becomes of late runs is the misfire policy of <JobLink run={run} />.
+          </>
+        )}
       </Note>
     );
   }
@@ -246,7 +256,7 @@ function Why({ run }: { run: Run }) {
   if (run.state === 'cancelled') {
     return (
       <Note tone="still">
-        It was cancelled{run.cancel_reason ? `: ${run.cancel_reason}` : ', because somebody asked for it'}.
+        It was cancelled{run.cancel_reason ? `: ${run.cancel_reason}` : <CancelledBy run={run} />}.
       </Note>
     );
   }
@@ -290,14 +300,61 @@ function Why({ run }: { run: Run }) {
   );
 }
 
+function missedText(run: Run): string {
+  const said = run.missed?.reason ? ` (${run.missed.reason})` : '';
+  switch (missedWord(run)) {
+    case 'skipped':
+      return 'It was skipped: as many runs of its job were under way as may be, and the job says that others are skipped then.';
+    case 'changed':
+      return `It never started: its job was changed, paused or cancelled before it could${said}.`;
+    case 'fault':
+    case 'unreadable':
+      return `It never started: what is stored of it, or of its job, cannot be read${said}.`;
+    default:
+      return `It never started: it was so late that its job gave it up${said}.`;
+  }
+}
+
+function around(run: Run): Record<string, string> {
+  const due = Date.parse(run.due_at);
+  return { from: new Date(due - 300_000).toISOString(), to: new Date(due + 300_000).toISOString() };
+}
+
+/** Who cancelled it, which the audit log knows. */
+function CancelledBy({ run }: { run: Run }) {
+  const live = useLive(
+    maySee('admin') ? `who cancelled ${run.id}` : null,
+    async (signal) => {
+      const from = new Date(Date.parse(run.finished_at ?? run.due_at) - 86_400_000).toISOString();
+      const page = await gather(
+        (cursor) =>
+          ask<PageLike<AuditEntry>>('/v1/audit', {
+            query: { object: `run/${run.id}`, from, limit: 50, cursor },
+            signal,
+          }),
+        '',
+        1,
+      );
+      return page.items.find((e) => e.action === 'cancel') ?? null;
+    },
+    { every: 0 },
+  );
+  return live.data ? (
+    <>
+      {' '}
+      by <bdi>{live.data.actor}</bdi> at <TimeLabel at={live.data.at} relative />
+    </>
+  ) : (
+    <>, because somebody asked for it</>
+  );
+}
+
 /** Whether it was late alone, or with others: the first thing to know of why. */
 function StartedLate({ run }: { run: Run }) {
-  const due = Date.parse(run.due_at);
-  const around = { from: new Date(due - 300_000).toISOString(), to: new Date(due + 300_000).toISOString() };
   return (
     <Note tone="warn">
       It started <strong>{spanText(run.lateness_ms ?? 0)} late</strong>.{' '}
-      <a href={href('/runs', { ...around, late: '1s' })}>What else was late about then?</a>
+      <a href={href('/runs', { ...around(run), late: '1s' })}>What else was late about then?</a>
     </Note>
   );
 }
@@ -430,6 +487,28 @@ const triggers: Record<string, string> = {
   dependency: 'the end of other jobs',
 };
 
+function startedBy(run: Run): string {
+  const oneOff = run.job_id === run.id;
+  return oneOff && run.trigger === 'schedule' ? 'its own time: it was asked for once' : (triggers[run.trigger] ?? run.trigger);
+}
+
+/** What it calls, and the other runs that call the same host. */
+function Calls({ run }: { run: Run }) {
+  const host = /:\/\/([^/]+)/.exec(run.calls ?? '')?.[1];
+  return (
+    <>
+      <bdi class="error-text">{run.calls}</bdi>
+      {run.task && <span class="muted"> as its task says now</span>}
+      {host && (
+        <>
+          {' '}
+          <a href={href('/runs', { host: host.toLowerCase(), ...around(run) })}>Runs that call this host</a>
+        </>
+      )}
+    </>
+  );
+}
+
 function RunFacts({ run }: { run: Run }) {
   return (
     <Facts
@@ -445,7 +524,8 @@ function RunFacts({ run }: { run: Run }) {
             </>
           ),
         ],
-        ['Started by', triggers[run.trigger] ?? run.trigger],
+        ['Calls', run.calls && <Calls run={run} />],
+        ['Started by', startedBy(run)],
         ['Event', run.event && <a href={href('/runs', { event: run.event.id })}>{run.event.name}</a>],
         ['Again of', run.origin && <a href={href(`/runs/${run.origin}`)}>{run.origin}</a>],
         ['Due', <TimeLabel at={run.due_at} millis relative />],

@@ -43,6 +43,7 @@ function question(): Record<string, string | readonly string[]> {
     state: queryValues('state'),
     job: queryValue('job'),
     task: queryValue('task'),
+    host: queryValue('host'),
     label: queryValues('label'),
     late: queryValue('late'),
     key: queryValue('key'),
@@ -126,6 +127,7 @@ export function Runs(_props: ViewParams) {
         filters={[
           { kind: 'text', name: 'job', label: 'Job, by name or id', main: true, placeholder: 'nightly-report' },
           { kind: 'text', name: 'task', label: 'Task', placeholder: 'send-email' },
+          { kind: 'text', name: 'host', label: 'Host it calls', placeholder: 'api.example.com' },
           { kind: 'text', name: 'label', label: 'Label', placeholder: 'team=billing' },
           { kind: 'text', name: 'key', label: 'Idempotency key' },
           { kind: 'choice', name: 'late', label: 'Late by more than', any: 'late or not', options: lateOptions },
@@ -344,7 +346,7 @@ const ended = ['failed', 'missed', 'cancelled', 'succeeded'];
 
 function bulkActions(asked: ReturnType<typeof question>, shown: { current: Window }): BulkAction[] {
   const filterFor = (states: readonly string[]): OperationFilter | string => {
-    const stated = (['job', 'label', 'late', 'key'] as const).filter((name) => (asked[name]?.length ?? 0) > 0);
+    const stated = (['job', 'host', 'label', 'late', 'key'] as const).filter((name) => (asked[name]?.length ?? 0) > 0);
     if (stated.length > 0) {
       return `The server selects runs by time, state and task. Remove the filter${stated.length > 1 ? 's' : ''} ${stated.join(', ')}, or select rows.`;
     }

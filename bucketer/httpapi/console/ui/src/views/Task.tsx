@@ -190,7 +190,7 @@ function LastHour({ task }: { task: Task }) {
                 ['Attempts failed', <span key="failed" class={sums.failed > 0 ? 'toned tone-bad' : ''}>{number(sums.failed)}</span>],
                 ['Late by more than 1 s', <span key="late" class={sums.late > 0 ? 'toned tone-warn' : ''}>{number(sums.late)}</span>],
                 ['Missed', sums.missed > 0 && <span class="toned tone-bad">{number(sums.missed)}</span>],
-                ['Lateness', sums.lateness && `median ${spanText(sums.lateness.p50_ms)}, p99 ${spanText(sums.lateness.p99_ms)}`],
+                ['Lateness', sums.lateness && `half start at most ${spanText(sums.lateness.p50_ms)} late, 99 % at most ${spanText(sums.lateness.p99_ms)} (by classes)${task.rate ? ', with what they wait for the rate' : ''}`],
               ]}
             />
           ) : (
