@@ -22,6 +22,7 @@ type Job struct {
 
 	Trigger schema.Trigger
 	Origin  schema.RunID // the run that this one repeats
+	JobName string       // of the job that the origin is a run of; "": it has none
 
 	// After: the job waits until other one-off jobs have ended; At is then zero.
 	After *schema.After

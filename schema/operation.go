@@ -50,6 +50,9 @@ type OperationFilter struct {
 	From time.Time `json:"from,omitzero"` // of runs: From ≤ due < To
 	To   time.Time `json:"to,omitzero"`
 	Task string    `json:"task,omitempty"` // of runs
+	// ErrorPattern: of dead letters: what their errors have in common (runs.ErrorPattern). A build
+	// that does not know it takes no such operation on: see operations.
+	ErrorPattern string `json:"error_pattern,omitempty"`
 }
 
 // Operation is one action on all that matches a filter, done in the background.

@@ -10,8 +10,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// LetterQuery selects dead letters by the time at which their runs were first to start, From ≤ due
-// < To. Empty fields select all; the server has its own window where From or To is zero.
+// LetterQuery selects dead letters that wait by the time at which their runs were first to start,
+// From ≤ due < To. Empty fields select all; the server has its own window where From or To is zero.
 type LetterQuery struct {
 	From, To time.Time
 	Task     string

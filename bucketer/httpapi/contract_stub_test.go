@@ -93,3 +93,11 @@ func (s *stubLetters) Waiting(_ context.Context, _ string, runs []schema.RunID) 
 	}
 	return waiting, nil
 }
+
+func (s *stubLetters) States(_ context.Context, replays []schema.RunID) (map[schema.RunID]schema.State, error) {
+	states := map[schema.RunID]schema.State{}
+	for _, id := range replays {
+		states[id] = schema.StatePending
+	}
+	return states, nil
+}

@@ -59,6 +59,9 @@ func newGraveyard(t *testing.T, change ...func(*Config, *Deps)) *graveyard {
 	return g
 }
 
+// expired is what the callee has to say of it.
+const expired = "{\n  \"error\": \"card 4242 is expired\"\n}"
+
 // dead makes a run of the tenant that has failed for good, due so long before now.
 func (g *graveyard) dead(tenant string, ago time.Duration) schema.RunID {
 	g.t.Helper()
@@ -72,7 +75,7 @@ func (g *graveyard) dead(tenant string, ago time.Duration) schema.RunID {
 	a := schema.Attempt{
 		Run: id, Number: 1, Fence: 1, Written: testNow.UnixMicro(), Expires: testNow.Add(24 * time.Hour),
 		Record: &schema.Record{
-			Entry: id, Executor: "x", Started: testNow.Add(-time.Second), Finished: testNow, Outcome: schema.Failed, Error: "answered 400 Bad Request", Status: 400, Final: true,
+			Entry: id, Executor: "x", Started: testNow.Add(-time.Second), Finished: testNow, Outcome: schema.Failed, Error: "answered 400 Bad Request", Status: 400, Final: true, Output: expired, OutputSize: int64(len(expired)),
 		},
 	}
 	if err := errors.Join(g.store.PutEntries(context.Background(), []schema.Entry{e}), g.store.PutAttempts(context.Background(), []schema.Attempt{a})); err != nil {
@@ -105,10 +108,10 @@ func TestDeadLetterIsShownReplayedAndDiscarded(t *testing.T) {
 	want := DeadLetter{
 		ID: id, JobID: schema.JobOf(id), Tenant: "default", State: "waiting", Priority: schema.Normal, NominalAt: Time{id.Time()}, DueAt: Time{id.Time()},
 		StartedAt: Time{testNow.Add(-time.Second)}, FailedAt: Time{testNow}, ExpiresAt: Time{testNow.Add(30 * 24 * time.Hour)}, Attempts: 1,
-		Outcome: schema.Failed, Error: "answered 400 Bad Request", StatusCode: 400, Payload: []byte(`{"n":1}`),
+		Outcome: schema.Failed, Error: "answered 400 Bad Request: { \"error\": \"card 4242 is expired\" }", Pattern: "answered 400 Bad Request", StatusCode: 400, Output: expired, Payload: []byte(`{"n":1}`),
 		History: []Attempt{{
 			Number: 1, Executor: "x", StartedAt: Time{testNow.Add(-time.Second)}, FinishedAt: Time{testNow}, Outcome: schema.Failed,
-			Error: "answered 400 Bad Request", StatusCode: 400,
+			Error: "answered 400 Bad Request: { \"error\": \"card 4242 is expired\" }", StatusCode: 400, Output: expired, OutputSize: int64(len(expired)),
 		}},
 	}
 	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
@@ -124,8 +127,21 @@ func TestDeadLetterIsShownReplayedAndDiscarded(t *testing.T) {
 		t.Errorf("POST replay again = %s, replayed %q; want %s", second.ID, header.Get("Idempotency-Replayed"), first.ID)
 	}
 	doJSON(t, g.hs, call{method: "GET", path: path}, 200, &got)
-	if got.State != "replayed" || got.Replay != first.ID || got.ReplayedBy != anonymous || !got.ReplayedAt.Equal(testNow) {
+	if got.State != "replayed" || got.Replay != first.ID || got.ReplayState != schema.StatePending || got.ReplayedBy != anonymous || !got.ReplayedAt.Equal(testNow) {
 		t.Errorf("GET %s after the replay = %+v, want it replayed as %s", path, got, first.ID)
+	}
+	var done letterPage
+	doJSON(t, g.hs, call{method: "GET", path: "/v1/dead-letters?state=replayed&error_pattern=answered+400+Bad+Request"}, 200, &done)
+	if len(done.Items) != 1 || done.Items[0].ID != id || done.Items[0].Replay != first.ID || done.Items[0].ReplayState != schema.StatePending {
+		t.Errorf("GET those that were replayed = %+v, want %s alone, and how its new run stands", done.Items, id)
+	}
+	var left letterPage
+	doJSON(t, g.hs, call{method: "GET", path: "/v1/dead-letters?error_pattern=answered+400+Bad+Request"}, 200, &left)
+	if len(left.Items) != 1 || left.Items[0].ID != other {
+		t.Errorf("GET those of the error that wait = %+v, want %s", left.Items, other)
+	}
+	if doJSON(t, g.hs, call{method: "GET", path: "/v1/dead-letters?error_pattern=timed+out"}, 200, &left); len(left.Items) != 0 {
+		t.Errorf("GET those of another error = %+v, want none", left.Items)
 	}
 	run = Run{} // what is absent now was there
 	doJSON(t, g.hs, call{method: "GET", path: "/v1/runs/" + id.String()}, 200, &run)

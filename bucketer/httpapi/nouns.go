@@ -141,7 +141,7 @@ func deferredBy(rec *schema.Record) *Waiting {
 type Run struct {
 	ID         schema.RunID `json:"id"`
 	JobID      schema.JobID `json:"job_id,omitzero" doc:"Absent for a step of a workflow run"`
-	JobName    string       `json:"job_name,omitempty"`
+	JobName    string       `json:"job_name,omitempty" doc:"The name of its job. Of a run that repeats another: of the job that the other is a run of"`
 	Tenant     string       `json:"tenant"`
 	Task       string       `json:"task,omitempty"`
 	Calls      string       `json:"calls,omitempty" doc:"What it calls, without a query: of a task, what the task says now; not in lists" example:"POST https://example.com/hook"`
@@ -333,7 +333,7 @@ func attemptOf(a *schema.Attempt) Attempt {
 			return out
 		}
 		out.Region, out.FinishedAt, out.Outcome = rec.Region, Time{rec.Finished}, rec.Outcome
-		out.Error, out.StatusCode, out.Output, out.Redispatched = rec.Error, rec.Status, rec.Output, rec.Redispatched
+		out.Error, out.StatusCode, out.Output, out.Redispatched = errorOf(rec), rec.Status, rec.Output, rec.Redispatched
 		out.OutputSize, out.OutputCut, out.OutputBinary = rec.OutputSize, rec.OutputCut, rec.OutputBinary
 		out.LogLines, out.LogDropped, out.Progress = rec.Lines, rec.LinesDropped, progressOf(rec.Progress)
 		if rec.Executor != "" {
@@ -348,6 +348,25 @@ func attemptOf(a *schema.Attempt) Attempt {
 		}
 	}
 	return out
+}
+
+// maxSaid bounds what an error has of the answer that it is about, in characters.
+const maxSaid = 200
+
+// errorOf returns the error of a record. Of an answer that says nothing but its status it has how the
+// body begins, where that is text: which is what the callee has to say.
+func errorOf(rec *schema.Record) string {
+	if rec.Outcome != schema.Failed || rec.Status == 0 || rec.OutputBinary || !strings.HasPrefix(rec.Error, "answered ") || strings.ContainsAny(rec.Error, ":\n") {
+		return rec.Error
+	}
+	said := strings.Join(strings.Fields(rec.Output), " ")
+	if said == "" {
+		return rec.Error
+	}
+	if runes := []rune(said); len(runes) > maxSaid {
+		said = string(runes[:maxSaid-1]) + "…"
+	}
+	return rec.Error + ": " + said
 }
 
 // finished returns when the run came to its end, if it was not missed: the first record that says

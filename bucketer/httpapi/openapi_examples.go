@@ -109,7 +109,8 @@ var schemaExamples = map[string][]string{
 	"DeadLetter": {`{
 		"id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","job_id":"01932f1e-5d80-8003-8d2f-5a1b9c3e7f60","tenant":"default","task":"send-email","state":"waiting",
 		"priority":"normal","nominal_at":"2026-11-22T01:00:00.000Z","due_at":"2026-11-22T01:00:00.000Z","started_at":"2026-11-22T01:00:00.002Z",
-		"failed_at":"2026-11-22T01:00:17.320Z","expires_at":"2026-12-22T01:00:17.320Z","attempt_count":5,"outcome":"failed","error":"answered 500 Internal Server Error",
+		"failed_at":"2026-11-22T01:00:17.320Z","expires_at":"2026-12-22T01:00:17.320Z","attempt_count":5,"outcome":"failed","error":"answered 500 Internal Server Error: no mail server",
+		"error_pattern":"answered 500 Internal Server Error",
 		"status_code":500}`},
 	"Task": {`{
 		"name":"send-email","nats":{"subject":"work.email"},"timeout":"30s","retry":{"max_attempts":5,"initial":"1s","factor":2,"max":"10m0s","jitter":"full"},

@@ -16,8 +16,7 @@ import (
 
 // DeadLetters keeps the runs that have failed for good (engine.Engine).
 type DeadLetters interface {
-	// DeadLetters returns at most limit letters that wait, the latest due first, and where to go
-	// on.
+	// DeadLetters returns at most limit letters of a query, the latest due first, and where to go on.
 	DeadLetters(ctx context.Context, q runs.DeadLetterQuery, pos *runs.DeadLetterPosition, limit int) ([]schema.DeadLetter, *runs.DeadLetterPosition, error)
 	// DeadLetter returns one that waits or was replayed, with its payload and the attempts of its
 	// run.
@@ -26,6 +25,8 @@ type DeadLetters interface {
 	Replay(ctx context.Context, tenant string, id schema.RunID, by string) (bucketer.Receipt, error)
 	// Discard lets one go, and reports whether it was there until now.
 	Discard(ctx context.Context, tenant string, id schema.RunID, by string) (changed bool, err error)
+	// States returns how the runs stand that letters were replayed as, of those that are still there.
+	States(ctx context.Context, replays []schema.RunID) (map[schema.RunID]schema.State, error)
 	// Waiting reports which of the runs have an unresolved one.
 	Waiting(ctx context.Context, tenant string, runs []schema.RunID) (map[schema.RunID]bool, error)
 }
@@ -62,16 +63,19 @@ type DeadLetter struct {
 	ExpiresAt  Time           `json:"expires_at" doc:"When the dead letter leaves by itself"`
 	Attempts   int            `json:"attempt_count" doc:"How many attempts were counted"`
 	Outcome    schema.Outcome `json:"outcome" enum:"failed,timed_out,lost" doc:"Of the last attempt, as the next three"`
-	Error      string         `json:"error,omitempty"`
+	Error      string         `json:"error,omitempty" doc:"Of an answer with a status alone also how its body begins"`
+	Pattern    string         `json:"error_pattern" doc:"What errors of its kind have in common: the first line, without what differs from one run to the next (ids, times, numbers, what stands in quotes). Lists and operations select by it"`
 	StatusCode int            `json:"status_code,omitempty"`
 	Output     string         `json:"output,omitempty" doc:"Its head"`
 
-	Origin     schema.RunID    `json:"origin,omitzero"`
-	ReplayedAt Time            `json:"replayed_at,omitzero"`
-	ReplayedBy string          `json:"replayed_by,omitempty"`
-	Replay     schema.RunID    `json:"replay,omitzero" doc:"The run that repeats it"`
-	Payload    json.RawMessage `json:"payload,omitempty" doc:"Not in a list"`
-	Fault      string          `json:"fault,omitempty" doc:"Why what is stored of it cannot be understood: it cannot be replayed, but discarded"`
+	Origin     schema.RunID `json:"origin,omitzero"`
+	ReplayedAt Time         `json:"replayed_at,omitzero"`
+	ReplayedBy string       `json:"replayed_by,omitempty"`
+	Replay     schema.RunID `json:"replay,omitzero" doc:"The run that repeats it"`
+	// ReplayState is how that run stands.
+	ReplayState schema.State    `json:"replay_state,omitempty" enum:"pending,running,waiting,stuck,retrying,succeeded,failed,cancelled,missed,skipped" doc:"How the run stands that repeats it; absent if that has left"`
+	Payload     json.RawMessage `json:"payload,omitempty" doc:"Not in a list"`
+	Fault       string          `json:"fault,omitempty" doc:"Why what is stored of it cannot be understood: it cannot be replayed, but discarded"`
 	// History is all attempts.
 	History []Attempt `json:"attempts,omitempty" doc:"All attempts that were known when the run failed; those that have left with the run as its dead letter tells them: errors in short, outputs of the last one only; not in a list"`
 }
@@ -81,7 +85,7 @@ func letterOf(l *schema.DeadLetter) DeadLetter {
 	out := DeadLetter{
 		ID: l.Run, JobID: s.Job, JobName: s.JobName, Tenant: l.Tenant, Task: s.Task, State: "waiting", Priority: s.Priority.Or(),
 		NominalAt: Time{s.Nominal}, DueAt: Time{l.Run.Time()}, StartedAt: Time{l.Began}, FailedAt: Time{last.Finished}, ExpiresAt: Time{l.Expires},
-		Attempts: l.Attempts, Outcome: last.Outcome, Error: last.Error, StatusCode: last.Status, Output: last.Output,
+		Attempts: l.Attempts, Outcome: last.Outcome, Error: errorOf(last), Pattern: runs.ErrorPattern(last), StatusCode: last.Status, Output: last.Output,
 		Origin: s.Origin, Payload: l.Entry.Payload, Fault: faultOf(l.Fault),
 	}
 	if out.Outcome == "" {
@@ -100,7 +104,9 @@ type (
 	letterFilter struct {
 		Limit  int       `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
 		Cursor string    `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
+		State  string    `query:"state" enum:"waiting,replayed" default:"waiting" doc:"Those that wait, or those that were replayed, with how the new run stands"`
 		Task   string    `query:"task" doc:"Only runs of this task"`
+		Error  string    `query:"error_pattern" maxLength:"480" doc:"Only errors of this error_pattern"`
 		From   time.Time `query:"from" doc:"First due time; default: 31 days before to"`
 		To     time.Time `query:"to" doc:"Due times before this one; default: a day from now. At most 400 days after from"`
 	}
@@ -140,7 +146,7 @@ const (
 type deadLetterRoutes struct{ *Server }
 
 func (s deadLetterRoutes) route() {
-	op := s.operation("list-dead-letters", http.MethodGet, lettersPath, "Runs that have failed for good and were neither replayed nor discarded, the latest due first", 200, 404, 422, 503)
+	op := s.operation("list-dead-letters", http.MethodGet, lettersPath, "Runs that have failed for good and were neither replayed nor discarded, or those that were replayed; the latest due first", 200, 404, 422, 503)
 	op.Description = "A run that gets a final answer, or has used its attempts up, lies here until it is replayed or discarded, for 30 days unless the operator says otherwise. " +
 		"from and to are of the time at which the run was first to start. An answer may hold fewer items than limit, even none, and still have next_cursor."
 	huma.Register(s.api, op, s.listLetters)
@@ -163,7 +169,7 @@ func (s deadLetterRoutes) listLetters(ctx context.Context, in *letterFilter) (*l
 	if err != nil {
 		return nil, err
 	}
-	question := []string{"dead letters", tenantOf(ctx), in.From.String(), in.To.String(), in.Task}
+	question := []string{"dead letters", tenantOf(ctx), in.From.String(), in.To.String(), in.Task, in.State, in.Error}
 	c := letterCursor{From: in.From.UTC(), To: in.To.UTC()}
 	if in.To.IsZero() {
 		c.To = s.config.Now().UTC().Add(24 * time.Hour)
@@ -195,7 +201,7 @@ func (s deadLetterRoutes) listLetters(ctx context.Context, in *letterFilter) (*l
 	if len(faults) > 0 {
 		return nil, invalid(faults...)
 	}
-	q := runs.DeadLetterQuery{Tenant: tenantOf(ctx), From: c.From, To: c.To, Task: in.Task}
+	q := runs.DeadLetterQuery{Tenant: tenantOf(ctx), From: c.From, To: c.To, Task: in.Task, Pattern: in.Error, Replayed: in.State == "replayed"}
 	found, next, err := letters.DeadLetters(ctx, q, pos, in.Limit)
 	if err != nil {
 		return nil, s.fail(ctx, "list dead letters", err)
@@ -204,6 +210,9 @@ func (s deadLetterRoutes) listLetters(ctx context.Context, in *letterFilter) (*l
 	out.Body.Items = make([]DeadLetter, len(found))
 	for i := range found {
 		out.Body.Items[i] = letterOf(&found[i])
+	}
+	if err := s.noteReplays(ctx, out.Body.Items); err != nil {
+		return nil, s.fail(ctx, "list dead letters", err)
 	}
 	if next != nil {
 		c.At = *next
@@ -237,7 +246,32 @@ func (s deadLetterRoutes) getLetter(ctx context.Context, in *letterByID) (*lette
 			out.History = append(out.History, shown)
 		}
 	}
-	return &letterAnswer{out}, nil
+	one := []DeadLetter{out}
+	if err := s.noteReplays(ctx, one); err != nil {
+		return nil, s.fail(ctx, "read dead letter", err)
+	}
+	return &letterAnswer{one[0]}, nil
+}
+
+// noteReplays adds how the runs stand as which dead letters were replayed.
+func (s deadLetterRoutes) noteReplays(ctx context.Context, letters []DeadLetter) error {
+	var replays []schema.RunID
+	for i := range letters {
+		if !letters[i].Replay.IsZero() {
+			replays = append(replays, letters[i].Replay)
+		}
+	}
+	if len(replays) == 0 {
+		return nil
+	}
+	states, err := s.deps.DeadLetters.States(ctx, replays)
+	if err != nil {
+		return err
+	}
+	for i := range letters {
+		letters[i].ReplayState = states[letters[i].Replay]
+	}
+	return nil
 }
 
 func (s deadLetterRoutes) replayLetter(ctx context.Context, in *letterReplay) (*runAnswer, error) {
@@ -266,7 +300,7 @@ func (s deadLetterRoutes) replayLetter(ctx context.Context, in *letterReplay) (*
 	}
 	spec := l.Entry.Spec
 	return s.answerNewRun(ctx, receipt, schema.Spec{
-		Tenant: tenant, Nominal: receipt.Run.Time(), Task: spec.Task, Work: spec.Work, Priority: spec.Priority,
+		Tenant: tenant, JobName: spec.JobName, Nominal: receipt.Run.Time(), Task: spec.Task, Work: spec.Work, Priority: spec.Priority,
 		Trigger: schema.TriggerRetry, Origin: id,
 	}, l.Entry.Payload), nil
 }

@@ -35,6 +35,8 @@ type OperationScope struct {
 	From       Time   `json:"from,omitzero"`
 	To         Time   `json:"to,omitzero"`
 	Task       string `json:"task,omitempty"`
+	// ErrorPattern selects dead letters.
+	ErrorPattern string `json:"error_pattern,omitempty" doc:"Of dead letters"`
 }
 
 // BackfillScope is what a backfill is for, as the API answers it.
@@ -78,7 +80,7 @@ func operationOf(op *schema.Operation) Operation {
 	f, p := &op.Spec.Filter, &op.Progress
 	out := Operation{
 		ID: op.ID, Tenant: op.Tenant, Action: op.Spec.Action, DryRun: op.Spec.DryRun, State: op.State(),
-		Filter:  OperationScope{State: f.State, Label: f.Label, NamePrefix: f.NamePrefix, From: Time{f.From}, To: Time{f.To}, Task: f.Task},
+		Filter:  OperationScope{State: f.State, Label: f.Label, NamePrefix: f.NamePrefix, From: Time{f.From}, To: Time{f.To}, Task: f.Task, ErrorPattern: f.ErrorPattern},
 		Matched: p.Matched, Changed: p.Changed, Unchanged: p.Unchanged, Failed: p.Failed, Faults: p.Faults,
 		CreatedAt: Time{op.ID.Time()}, CreatedBy: op.Spec.By, UpdatedAt: Time{p.Updated},
 	}
@@ -146,7 +148,7 @@ type operationRoutes struct{ *Server }
 func (s operationRoutes) route() {
 	op := s.operation("begin-operation", http.MethodPost, operationsPath, "Do one thing to everything that matches, in the background", 202, 400, 404, 408, 413, 415, 422, 429, 503)
 	op.Description = "A filter selects jobs that can have many runs (state, label, name_prefix) or, with from and to, runs by due time (state, task); an empty one selects every job. Workflows are none of these; their runs are runs. " +
-		"cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. replay and discard are for dead letters, selected as runs are, less state. " +
+		"cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. replay and discard are for dead letters, selected as runs are, less state, and by error_pattern. " +
 		"A dry run counts what matches, and changes nothing. What a node leaves undone another one takes up."
 	huma.Register(s.api, op, s.beginOperation)
 	s.describeBody(operationsPath, http.MethodPost, reflect.TypeFor[request.OperationRequest](), "application/json")

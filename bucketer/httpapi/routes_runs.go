@@ -133,7 +133,7 @@ func (s runRoutes) retryRun(ctx context.Context, in *runRetry) (*runAnswer, erro
 		return nil, s.fail(ctx, "retry run", err)
 	}
 	job := requestOf(&run, payload)
-	job.At, job.Trigger, job.Origin = time.Time{}, schema.TriggerRetry, id
+	job.At, job.JobName, job.Trigger, job.Origin = time.Time{}, spec.JobName, schema.TriggerRetry, id
 	if key != "" {
 		job.Key, job.BodyHash = key, "retry "+id.String()
 	}
@@ -143,7 +143,7 @@ func (s runRoutes) retryRun(ctx context.Context, in *runRetry) (*runAnswer, erro
 	}
 	return s.answerNewRun(ctx, receipt, schema.Spec{
 		Tenant: job.Tenant, Nominal: receipt.Run.Time(), Task: job.Task, Work: job.Work, Priority: job.Priority,
-		Trigger: job.Trigger, Origin: job.Origin,
+		JobName: job.JobName, Trigger: job.Trigger, Origin: job.Origin,
 	}, payload), nil
 }
 

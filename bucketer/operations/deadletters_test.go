@@ -1,6 +1,8 @@
 package operations
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -91,4 +93,39 @@ func TestOperationsOnDeadLettersOfOneTask(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An operation on the letters of one error leaves the others as they are, and no build that knows no
+// patterns can go on with it.
+func TestOperationsOnDeadLettersOfOneError(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const n = 250
+		began := time.Now()
+		expired := make(map[schema.RunID]bool)
+		for i := range n {
+			text := fmt.Sprintf("no customer %d", 1000+i)
+			if i%5 == 0 {
+				text = fmt.Sprintf("card %d is expired", 1000+i)
+			}
+			expired[w.deadBy(callTo(time.Time{}), text)] = i%5 == 0
+			time.Sleep(time.Second)
+		}
+		o := w.operations("n1")
+		filter := schema.OperationFilter{From: began.Add(-time.Hour), To: time.Now().Add(time.Hour), ErrorPattern: "no customer <n>"}
+		begun := w.begin(o, asked(ActionDiscard, filter))
+		if begun.Matched != n-n/5 || !begun.All {
+			t.Errorf("Begin counted %d, all %v; want %d", begun.Matched, begun.All, n-n/5)
+		}
+		// As a build before patterns reads it: where it goes on.
+		var place runs.DeadLetterPosition
+		if at := w.progress(o, begun.Operation.ID).At; at == "" || json.Unmarshal([]byte(at), &place) == nil {
+			t.Errorf("the operation goes on at %q, which a build that knows no patterns can read", at)
+		}
+		wantCounts(t, "discard", w.works(begun.Operation.ID, o), schema.Progress{Matched: n - n/5, Changed: n - n/5})
+		left := w.listed(runs.DeadLetterQuery{Tenant: "t", From: filter.From, To: filter.To}, 50)
+		if len(left) != n/5 || slices.ContainsFunc(left, func(run schema.RunID) bool { return !expired[run] }) {
+			t.Errorf("%d letters wait, want the %d of the other error", len(left), n/5)
+		}
+		synctest.Wait()
+	})
 }

@@ -20,7 +20,9 @@
 //     time.
 //  6. A backfill yields to work on time: its runs have the lowest priority, MaxConcurrent bounds
 //     what is unfinished, and while one of its runs waits for its start it asks for nothing.
-//  7. A backfill is for the times of the schedule at the time of asking. A run does what the job
+//  7. Whoever works an operation off that selects dead letters by the pattern of their errors knows
+//     patterns: an older build cannot read where it goes on (patternPlace).
+//  8. A backfill is for the times of the schedule at the time of asking. A run does what the job
 //     says when its row is written.
 //
 // # If we crash

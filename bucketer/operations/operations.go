@@ -114,6 +114,9 @@ type Config struct {
 	Store    OperationStore
 	// Quota bounds the runs that operations start; nil bounds nothing.
 	Quota RunQuota
+	// Note is told of each job that an operation has cancelled, paused or resumed, for the audit log;
+	// it does not wait. nil: nobody is told.
+	Note func(op *schema.Operation, job *schema.Job)
 	// Node names this process and which of its lives it is: turns are taken under this name.
 	Node       string
 	Logger     *slog.Logger
@@ -129,7 +132,7 @@ func New(c Config) *Operations {
 		c.Registerer = prometheus.NewRegistry()
 	}
 	return &Operations{
-		pages: pages{runs: c.Runs, jobs: c.Jobs}, bucketer: c.Bucketer, store: c.Store, quota: c.Quota, node: c.Node,
+		pages: pages{runs: c.Runs, jobs: c.Jobs, note: c.Note}, bucketer: c.Bucketer, store: c.Store, quota: c.Quota, node: c.Node,
 		now: c.Bucketer.Now, log: c.Logger,
 		metrics: newMetrics(c.Registerer),
 		wake:    make(chan struct{}, 1), acts: make(chan struct{}, operationActs),
@@ -193,6 +196,9 @@ func (o *Operations) begin(
 	}
 	if op.Spec, err = spec(now); err != nil {
 		return Begun{}, err
+	}
+	if op.Spec.Filter.ErrorPattern != "" {
+		op.Progress.At = patternPlace
 	}
 	if err := o.store.PutOperation(ctx, op); err != nil {
 		return Begun{}, err

@@ -17,6 +17,7 @@ import (
 type pages struct {
 	runs *runs.Runs
 	jobs *recurring.Jobs
+	note func(op *schema.Operation, job *schema.Job) // may be nil
 }
 
 // page returns at most limit targets that match from at on, and where to go on. "" is the
@@ -80,6 +81,9 @@ func (o *pages) actOnJob(ctx context.Context, op *schema.Operation, j *schema.Jo
 		_, err = o.jobs.TriggerJob(ctx, op.Tenant, j.ID, nil, keyOf(op, j.ID), "operation")
 	default:
 		return false, fmt.Errorf("%q of a job is no action", op.Spec.Action)
+	}
+	if err == nil && o.note != nil && op.Spec.Action != ActionTrigger {
+		o.note(op, j)
 	}
 	return err == nil, err
 }
@@ -152,18 +156,27 @@ func (o *pages) actOnRun(ctx context.Context, op *schema.Operation, r *runs.Run)
 	return err == nil, err
 }
 
+// patternPlace begins where an operation goes on that selects by the pattern of an error, from its
+// beginning on. A build that knows no patterns cannot read such a place, and leaves the operation to
+// others: it would act on other dead letters too.
+const patternPlace = "pattern "
+
 // lettersPage lists dead letters, the latest due first. One that is replayed and fails again lies
 // before where the list goes on.
 func (o *pages) lettersPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
 	f := &op.Spec.Filter
 	var pos *runs.DeadLetterPosition
-	if at != "" {
+	prefix := ""
+	if f.ErrorPattern != "" {
+		prefix = patternPlace
+	}
+	if at = strings.TrimPrefix(at, prefix); at != "" {
 		pos = new(runs.DeadLetterPosition)
 		if err := json.Unmarshal([]byte(at), pos); err != nil {
 			return nil, "", fmt.Errorf("where an operation goes on: %w", err)
 		}
 	}
-	letters, next, err := o.runs.DeadLetters(ctx, runs.DeadLetterQuery{Tenant: op.Tenant, From: f.From, To: f.To, Task: f.Task}, pos, limit)
+	letters, next, err := o.runs.DeadLetters(ctx, runs.DeadLetterQuery{Tenant: op.Tenant, From: f.From, To: f.To, Task: f.Task, Pattern: f.ErrorPattern}, pos, limit)
 	if err != nil {
 		return nil, "", err
 	}
@@ -176,7 +189,7 @@ func (o *pages) lettersPage(ctx context.Context, op *schema.Operation, at string
 		return targets, "", nil
 	}
 	text, err := json.Marshal(next)
-	return targets, string(text), err
+	return targets, prefix + string(text), err
 }
 
 func (o *pages) actOnLetter(ctx context.Context, op *schema.Operation, run schema.RunID) (changed bool, err error) {

@@ -3,6 +3,8 @@ package operations
 import (
 	"context"
 	"errors"
+	"maps"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -247,5 +249,43 @@ func TestOperationsAreCounted(t *testing.T) {
 				t.Errorf("%s = %v, want %v", c.name, c.got, c.want)
 			}
 		}
+	})
+}
+
+// Each job that an operation changed is told of once, by who asked; one that was as asked is not.
+func TestChangedJobsAreNoted(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		paused := w.job(every(time.Hour))
+		if _, err := w.PauseJob(t.Context(), "t", paused.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		noted := make(map[schema.JobID]string)
+		o := New(Config{
+			Bucketer: w.Bucketer, Runs: w.RunParts(), Jobs: w.Recurring(), Store: w.Faulty, Node: "n1",
+			Note: func(op *schema.Operation, job *schema.Job) {
+				mu.Lock()
+				defer mu.Unlock()
+				noted[job.ID] += op.Spec.Action + " by " + op.Spec.By + ";"
+			},
+		})
+		want := make(map[schema.JobID]string)
+		for range 3 {
+			want[w.job(every(time.Hour)).ID] = "pause by me;"
+		}
+		w.works(w.begin(o, asked(ActionPause, schema.OperationFilter{})).Operation.ID, o)
+		if !maps.Equal(noted, want) {
+			t.Errorf("noted was %v, want %v", noted, want)
+		}
+		want[paused.ID] = ""
+		for id := range want {
+			want[id] += "resume by me;"
+		}
+		w.works(w.begin(o, asked(ActionTrigger, schema.OperationFilter{})).Operation.ID, o)
+		w.works(w.begin(o, asked(ActionResume, schema.OperationFilter{})).Operation.ID, o)
+		if !maps.Equal(noted, want) {
+			t.Errorf("noted was %v after all were run and resumed, want %v", noted, want)
+		}
+		synctest.Wait()
 	})
 }

@@ -150,8 +150,14 @@ func (w *world) listed(q runs.DeadLetterQuery, limit int) (found []schema.RunID)
 // dead submits a job, has its run fail for good with what follows, and returns its id.
 func (w *world) dead(job bucketer.Job) schema.RunID {
 	w.T.Helper()
+	return w.deadBy(job, "answered 400")
+}
+
+// deadBy is dead by that error.
+func (w *world) deadBy(job bucketer.Job, text string) schema.RunID {
+	w.T.Helper()
 	e, _ := w.Row(w.submit(job))
-	ruin := schema.Record{Outcome: schema.Failed, Error: "answered 400", Status: 400, Final: true}
+	ruin := schema.Record{Outcome: schema.Failed, Error: text, Status: 400, Final: true}
 	err := schema.ErrUnavailable
 	w.FollowUp(context.Background(), []bucketer.Finished{{Entry: e, Attempt: w.Recorded(e, 1, ruin)}}, func(_ int, e error) { err = e })
 	if err != nil {

@@ -4,9 +4,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/operations"
+	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
 
@@ -99,7 +101,7 @@ func (d *Decoder) Backfill(body []byte, now time.Time) (operations.Backfill, err
 // operationFilter reads what an action is for: with from and to it is for runs.
 func (d *Decoder) operationFilter(i int32, action string) schema.OperationFilter {
 	var f schema.OperationFilter
-	var state, from, to int32
+	var state, from, to, pattern int32
 	var ofJobs, ofRuns []int32
 	for c := range d.object(i) {
 		switch name := d.doc.name(c); string(name) {
@@ -122,6 +124,13 @@ func (d *Decoder) operationFilter(i int32, action string) schema.OperationFilter
 		case "task":
 			ofRuns = append(ofRuns, c)
 			f.Task = d.named(c)
+		case "error_pattern":
+			pattern = c
+			if f.ErrorPattern = d.string(c); f.ErrorPattern == "" && d.is(c, kindString) {
+				d.fault(c, "must not be empty: without it any error is selected")
+			} else if utf8.RuneCountInString(f.ErrorPattern) > runs.MaxErrorPattern {
+				d.fault(c, "must be at most %d characters long", runs.MaxErrorPattern)
+			}
 		default:
 			d.faultQuietly(c, "is not a field of this filter")
 		}
@@ -130,30 +139,33 @@ func (d *Decoder) operationFilter(i int32, action string) schema.OperationFilter
 		return f
 	}
 	letters := action == operations.ActionReplay || action == operations.ActionDiscard
-	runs := from > 0 || to > 0 || action == operations.ActionRetry || letters
+	ofDue := from > 0 || to > 0 || action == operations.ActionRetry || letters
 	states := jobStates
 	switch {
-	case runs && action == operations.ActionRetry:
+	case ofDue && action == operations.ActionRetry:
 		states = endedRuns
-	case runs:
+	case ofDue:
 		states = openRuns
 	}
 	for _, c := range ofJobs {
-		if runs {
+		if ofDue {
 			d.faultQuietly(c, "selects jobs, and not runs, which from and to select")
 		}
 	}
 	for _, c := range ofRuns {
-		if !runs {
+		if !ofDue {
 			d.faultQuietly(c, "selects runs: state from and to as well")
 		}
+	}
+	if pattern > 0 && !letters {
+		d.faultQuietly(pattern, "selects dead letters, which are replayed or discarded")
 	}
 	if letters && state > 0 {
 		d.faultQuietly(state, "selects runs, and not dead letters, all of which wait")
 	} else if state > 0 && d.is(state, kindString) && !slices.Contains(states, f.State) {
 		d.fault(state, "must be one of %s", strings.Join(states, ", "))
 	}
-	if runs {
+	if ofDue {
 		d.operationSpan(i, from, to, &f)
 		if action != "" && action != operations.ActionCancel && action != operations.ActionRetry && !letters {
 			d.faultAt(d.doc.location(i), "selects runs: they can be cancelled and retried")

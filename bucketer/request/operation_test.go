@@ -30,6 +30,10 @@ func TestDecodeOperation(t *testing.T) {
 			`{"action":"retry","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z"}}`,
 			schema.OperationSpec{Action: "retry", Filter: schema.OperationFilter{From: from, To: from.Add(time.Hour), State: "failed"}},
 		},
+		"dead letters of one error": {
+			`{"action":"discard","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z","task":"t","error_pattern":"card <n> is \u0065xpired"}}`,
+			schema.OperationSpec{Action: "discard", Filter: schema.OperationFilter{From: from, To: from.Add(time.Hour), Task: "t", ErrorPattern: "card <n> is expired"}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := new(Decoder).Operation([]byte(row.body))
@@ -50,6 +54,9 @@ func TestDecodeOperation(t *testing.T) {
 		"replay of jobs":    {`{"action":"replay","filter":{"label":"a=b","name_prefix":"n"}}`, []string{"body.filter.label selects jobs", "body.filter.name_prefix selects jobs", "body.filter.from is missing", "body.filter.to is missing"}},
 		"the wrong types":   {`{"action":1,"filter":[],"dry_run":"yes","x":1}`, []string{"body.action must be a string", "body.dry_run must be true or false", "body.x is not a field", "body.filter must be an object"}},
 		"states of runs":    {`{"action":"pause","filter":{"state":"pending"}}`, []string{"body.filter.state must be one of active, paused"}},
+		"errors of runs":    {`{"action":"retry","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z","error_pattern":"a"}}`, []string{"body.filter.error_pattern selects dead letters"}},
+		"no error":          {`{"action":"replay","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z","error_pattern":""}}`, []string{"body.filter.error_pattern must not be empty"}},
+		"a long error":      {`{"action":"replay","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z","error_pattern":"` + strings.Repeat("ä", 121) + `"}}`, []string{"body.filter.error_pattern must be at most 120 characters"}},
 		"a bad label":       {`{"action":"pause","filter":{"label":"=a"}}`, []string{"body.filter.label must be a name"}},
 		"a long prefix":     {`{"action":"pause","filter":{"name_prefix":"` + strings.Repeat("a", 64) + `"}}`, []string{"body.filter.name_prefix must be at most 63"}},
 		"a field of none":   {`{"action":"pause","filter":{"job":"a"}}`, []string{"body.filter.job is not a field"}},

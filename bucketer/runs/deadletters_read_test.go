@@ -103,6 +103,65 @@ func TestDeadLettersAreListed(t *testing.T) {
 	})
 }
 
+// Letters are selected by what their errors have in common, and those that were replayed apart from
+// those that wait. A replay has the name of the job that it came from.
+func TestDeadLettersByErrorAndReplay(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		began := time.Now()
+		var expired, other []schema.RunID
+		for i := range 12 {
+			job := callTo(time.Time{})
+			job.JobName = "charge"
+			e, _ := w.Row(w.submit(job))
+			rec := ruin
+			rec.Error = fmt.Sprintf("card %d is expired", 4000+i)
+			if i%3 == 0 {
+				rec.Error = fmt.Sprintf("no customer %d", 4000+i)
+			}
+			if errs := w.followUp(bucketer.Finished{Entry: e, Attempt: w.Recorded(e, 1, rec)}); errs[0] != nil {
+				t.Fatal(errs[0])
+			}
+			if i%3 == 0 {
+				other = append(other, e.ID)
+			} else {
+				expired = append(expired, e.ID)
+			}
+			time.Sleep(time.Second)
+		}
+		slices.Reverse(expired)
+		q := DeadLetterQuery{Tenant: "t", From: began.Add(-time.Hour), To: time.Now().Add(time.Hour), Pattern: "card <n> is expired"}
+		if got := w.listed(q, 3); !slices.Equal(got, expired) {
+			t.Errorf("letters of %q = %v, want %v", q.Pattern, got, expired)
+		}
+		replays := make(map[schema.RunID]schema.RunID)
+		for _, id := range append(expired[:2:2], other[0]) {
+			r, err := w.Replay(t.Context(), "t", id, "me")
+			if err != nil {
+				t.Fatal(err)
+			}
+			replays[id] = r.Run
+		}
+		e, _ := w.Row(replays[expired[0]])
+		w.Recorded(e, 1, schema.Record{Outcome: schema.Succeeded})
+		if e.Spec.JobName != "charge" || !e.Spec.Job.IsZero() {
+			t.Errorf("the replay is called %q, of job %s; want the name of the job alone", e.Spec.JobName, e.Spec.Job)
+		}
+		replayed := q
+		replayed.Replayed = true
+		if got := w.listed(replayed, 1); !slices.Equal(got, expired[:2]) {
+			t.Errorf("letters of %q that were replayed = %v, want %v", q.Pattern, got, expired[:2])
+		}
+		if got := w.listed(q, 3); !slices.Equal(got, expired[2:]) {
+			t.Errorf("letters of %q that wait after two were replayed = %v, want %v", q.Pattern, got, expired[2:])
+		}
+		gone := schema.MakeEntryID(began, 1, 7)
+		states, err := w.States(t.Context(), []schema.RunID{replays[expired[0]], replays[expired[1]], gone})
+		if err != nil || len(states) != 2 || states[replays[expired[0]]] != schema.StateSucceeded || states[replays[expired[1]]] != schema.StatePending {
+			t.Errorf("States = %v, %v; want one that succeeded and one that is pending", states, err)
+		}
+	})
+}
+
 func TestDeadLetterTellsAllAttempts(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		e, _ := w.Row(w.submit(callTo(time.Time{})))

@@ -22,12 +22,21 @@ const (
 	letterPage = 200
 )
 
-// DeadLetterQuery selects the unresolved dead letters of a tenant by the due time in the run's id:
-// From ≤ due < To.
+// DeadLetterQuery selects the dead letters of a tenant that are unresolved, or those that were
+// replayed, by the due time in the run's id: From ≤ due < To.
 type DeadLetterQuery struct {
 	Tenant   string
 	From, To time.Time
 	Task     string // "" = any
+	Pattern  string // of the error (ErrorPattern); "" = any
+	Replayed bool   // those that were replayed, instead of those that wait
+}
+
+// selects reports whether a letter that is due before To is one of those asked for.
+func (q *DeadLetterQuery) selects(l *schema.DeadLetter) bool {
+	replayed := l.Resolution != nil && l.Resolution.Kind == schema.ResolvedReplayed
+	return l.Run.Time().Before(q.To) && (l.Resolution == nil && !q.Replayed || replayed && q.Replayed) &&
+		(q.Task == "" || l.Entry.Spec.Task == q.Task) && (q.Pattern == "" || ErrorPattern(&l.Last) == q.Pattern)
 }
 
 // DeadLetterPosition is where a listing goes on: in a day, before the dead letter of a run (zero:
@@ -44,9 +53,9 @@ type DeadLetter struct {
 	Attempted []schema.Attempt // ordered by number and fence
 }
 
-// DeadLetters returns the unresolved dead letters that query selects, without payloads, the latest
-// due first, at most limit of them, from pos on. A page reads a bounded number of days and letters.
-// So it may hold fewer than limit, even none, and still name the next position.
+// DeadLetters returns the dead letters that query selects, without payloads, the latest due first, at
+// most limit of them, from pos on. A page reads a bounded number of days and letters. So it may hold
+// fewer than limit, even none, and still name the next position.
 func (q *DeadLetterQueue) DeadLetters(ctx context.Context, query DeadLetterQuery, pos *DeadLetterPosition, limit int) ([]schema.DeadLetter, *DeadLetterPosition, error) {
 	first := schema.PeriodOf(query.From)
 	at := DeadLetterPosition{Day: schema.PeriodOf(query.To.Add(-time.Nanosecond))}
@@ -66,11 +75,10 @@ func (q *DeadLetterQueue) DeadLetters(ctx context.Context, query DeadLetterQuery
 		for i := range page {
 			l := &page[i]
 			at.Before = l.Run
-			due := l.Run.Time()
-			if due.Before(query.From) {
+			if l.Run.Time().Before(query.From) {
 				return found, nil, nil // so are all that follow
 			}
-			if l.Resolution != nil || !due.Before(query.To) || query.Task != "" && l.Entry.Spec.Task != query.Task {
+			if !query.selects(l) {
 				continue
 			}
 			if found = append(found, *l); len(found) == limit {
@@ -125,6 +133,28 @@ func withMissing(attempts, told []schema.Attempt) []schema.Attempt {
 	}
 	slices.SortFunc(all, byNumber)
 	return all
+}
+
+// States returns how runs stand that dead letters were replayed as. Those that have left are not
+// among them.
+func (q *DeadLetterQueue) States(ctx context.Context, replays []schema.RunID) (map[schema.RunID]schema.State, error) {
+	stored, err := q.core.Stored(ctx, replays)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]schema.Entry, 0, len(stored))
+	for _, row := range stored {
+		rows = append(rows, row)
+	}
+	list, err := q.reader.Fold(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	states := make(map[schema.RunID]schema.State, len(list))
+	for i := range list {
+		states[list[i].ID] = list[i].Shown()
+	}
+	return states, nil
 }
 
 // Waiting reports which of the runs have an unresolved dead letter.
@@ -189,12 +219,13 @@ func (q *DeadLetterQueue) Replay(ctx context.Context, tenant string, id schema.R
 	return receipt, q.resolve(ctx, tenant, id, schema.Resolution{Kind: schema.ResolvedReplayed, At: q.now(), By: by, Run: receipt.Run})
 }
 
-// replay makes the run that a dead letter asks for again.
+// replay makes the run that a dead letter asks for again. It has the name of the job that it came
+// from, but is none of that job's runs.
 func (q *DeadLetterQueue) replay(ctx context.Context, l *DeadLetter, key string) (bucketer.Receipt, error) {
 	s, id := &l.Entry.Spec, l.Run
 	return q.core.Submit(ctx, bucketer.Job{
 		Tenant: s.Tenant, Task: s.Task, Work: s.Work, Priority: s.Priority, Misfire: s.Misfire, Labels: s.Labels, Payload: l.Entry.Payload,
-		Trigger: schema.TriggerRetry, Origin: id, Key: key, BodyHash: "replay " + id.String(), KeyUntil: l.Expires,
+		JobName: s.JobName, Trigger: schema.TriggerRetry, Origin: id, Key: key, BodyHash: "replay " + id.String(), KeyUntil: l.Expires,
 	})
 }
 

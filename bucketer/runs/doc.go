@@ -40,5 +40,6 @@
 //	announce.go                   Recorder: events of the system that follow
 //	followup.go, replace.go       Recorder: what follows from records; an entry instead of another
 //	deadletters.go                DeadLetterQueue: write, supersede, resolve
-//	deadletters_replay.go         DeadLetterQueue: list, show, replay, discard
+//	deadletters_replay.go         DeadLetterQueue: list, show, replay, discard; what became of replays
+//	errorpattern.go               what errors of one kind have in common
 package runs

@@ -32,8 +32,8 @@ func (r *Runs) AskWaits(f func(ctx context.Context, runs []*Run) (reads int, err
 	r.Reader.workflows.waits = f
 }
 
-// Retry runs a run that has ended again, now, as a new one-off run of the same work and payload,
-// whose origin it is. The same key gives the same run.
+// Retry runs a run that has ended again, now, as a new one-off run of the same work, payload and name
+// of a job, whose origin it is. The same key gives the same run.
 func (c *Control) Retry(ctx context.Context, tenant string, id schema.RunID, key string) (bucketer.Receipt, error) {
 	run, err := c.reader.Run(ctx, tenant, id)
 	if err != nil {
@@ -55,7 +55,7 @@ func (c *Control) Retry(ctx context.Context, tenant string, id schema.RunID, key
 	s := &run.Current.Spec
 	job := bucketer.Job{
 		Tenant: tenant, Task: s.Task, Work: s.Work, Priority: s.Priority, Misfire: s.Misfire, Labels: s.Labels, Payload: payload,
-		Trigger: schema.TriggerRetry, Origin: id,
+		JobName: run.Entry.Spec.JobName, Trigger: schema.TriggerRetry, Origin: id,
 	}
 	if key != "" {
 		job.Key, job.BodyHash = key, "retry "+id.String()

@@ -75,6 +75,9 @@ func operationBeginCommand(r *cli.Remote, action, short string) *cobra.Command {
 		flags.StringVar(&f.to, "to", "", "runs that are due before this `time`")
 		flags.StringVar(&f.filter.Task, "task", "", "only runs of the task of this `name`")
 	}
+	if letters {
+		flags.StringVar(&f.filter.ErrorPattern, "error-pattern", "", "only dead letters whose error is of this `kind`: their error_pattern, as lists show it with --output json")
+	}
 	flags.BoolVar(&f.dryRun, "dry-run", false, "count what matches, and change nothing")
 	flags.BoolVar(&f.wait, "wait", true, "wait until it is done; it goes on without")
 	flags.StringVar(&f.key, "idempotency-key", "", "the same key and filter make one operation (default: drawn)")

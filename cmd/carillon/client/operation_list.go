@@ -56,7 +56,7 @@ func actedOn(op *httpapi.Operation) string {
 	}
 	f, text := &op.Filter, ""
 	for _, part := range []struct{ name, value string }{
-		{"state ", f.State}, {"label ", f.Label}, {"name ", f.NamePrefix}, {"task ", f.Task}, {"from ", cli.ShowTime(f.From)}, {"to ", cli.ShowTime(f.To)},
+		{"state ", f.State}, {"label ", f.Label}, {"name ", f.NamePrefix}, {"task ", f.Task}, {"error ", f.ErrorPattern}, {"from ", cli.ShowTime(f.From)}, {"to ", cli.ShowTime(f.To)},
 	} {
 		if part.value != "" {
 			text += ", " + part.name + part.value
