@@ -47,5 +47,6 @@
 // # Files
 //
 //	events.go   Events: take an event in, list events and their runs
+//	hearers.go  who would hear of an event now: for people who are about to publish one
 //	plan.go     PlanEvent: pages of subscribers. Steps that wait: bucketer/orchestration/heard.go
 package events

@@ -204,7 +204,7 @@ func (v *Events) wants(ctx context.Context, job *schema.Job, e *schema.Entry, bo
 	}
 	// The job may have been made on a node whose clock is ahead of that of the event's.
 	madeLater := spec.Created.After(e.Run().Time().Add(schema.MaxClockDifference))
-	if job.Current.State != schema.JobActive || spec.On == nil || spec.On.Event != e.Spec.Event.Name || spec.Tenant != e.Spec.Tenant || madeLater {
+	if !listens(job, e.Spec.Tenant, e.Spec.Event.Name) || madeLater {
 		return false
 	}
 	if spec.On.Filter != "" {

@@ -1,13 +1,17 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
+	"sync"
 	"time"
+
+	limits "golang.org/x/time/rate"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/admin"
@@ -25,8 +29,17 @@ type Audit interface {
 }
 
 // The audit log has changes of tasks, jobs that can have many runs, workflows, keys, tenants and
-// operations; runs that were cancelled, changed or repeated; steps that were skipped; dead letters that were replayed or discarded; and
-// an import as one entry. A new one-off job is not in it, because the list of runs shows it.
+// operations; runs that were cancelled, changed or repeated; steps that were skipped; dead letters that
+// were replayed or discarded; events that were published through the API; and an import as one entry.
+// A new one-off job is not in it, because the list of runs shows it.
+//
+// A job that an operation cancelled, paused or resumed has an entry of its own (NoteOfOperation), so
+// that its history is whole. What an operation did to runs and dead letters, its own entry tells.
+//
+// Events come by thousands a second, and what decides on a workflow run is one of them. So each caller
+// has a budget of entries on each node (eventNotes): a person is always within it. Of a program
+// that publishes faster the next entry says how many were left out. Events that come over NATS carry
+// no key: the permissions of NATS say who may publish, and they are not in the log.
 
 // watch puts quotas, the audit log and redaction between the routes and what they call.
 func (s *Server) watch() {
@@ -149,6 +162,16 @@ type auditedRecurring struct {
 // importing is the key under which the context of an import says that it is one.
 type importing struct{}
 
+// NoteOfOperation returns what notes jobs that operations changed: by whom the operation was begun.
+func NoteOfOperation(log Audit) func(op *schema.Operation, job *schema.Job) {
+	return func(op *schema.Operation, job *schema.Job) {
+		log.Note(admin.AuditEvent{
+			Tenant: op.Tenant, Actor: op.Spec.By, Action: op.Spec.Action, Object: objectOf(job),
+			Note: "job " + job.ID.String() + " by operation " + op.ID.String(),
+		})
+	}
+}
+
 // changed notes that a job was changed; a nil spec stands for no job.
 func (a auditedRecurring) changed(ctx context.Context, action string, before *schema.JobSpec, job *schema.Job) {
 	if ctx.Value(importing{}) != nil {
@@ -156,10 +179,14 @@ func (a auditedRecurring) changed(ctx context.Context, action string, before *sc
 	}
 	var was, is any
 	if before != nil {
-		was = auditedSpec(*before)
+		was = auditedSpec(*before, "")
 	}
-	if action == "create" || action == "update" {
-		is = auditedSpec(job.Current.Spec)
+	if spec := &job.Current.Spec; action == "create" || action == "update" {
+		others := ""
+		if before != nil && len(before.Payload) == len(spec.Payload) && !bytes.Equal(before.Payload, spec.Payload) {
+			others = ", others than before"
+		}
+		is = auditedSpec(*spec, others)
 	}
 	a.s.note(ctx, action, objectOf(job), was, is, "job "+job.ID.String())
 }
@@ -176,15 +203,15 @@ func objectOf(job *schema.Job) string {
 	return kind + job.Current.Spec.Name
 }
 
-// auditedSpec returns what a job says, without its secrets, and with the size of its payload. Of a
-// workflow it has the steps as the API shows them.
-func auditedSpec(spec schema.JobSpec) any {
+// auditedSpec returns what a job says, without its secrets, and with the size of its payload and what
+// is to be said of that. Of a workflow it has the steps as the API shows them.
+func auditedSpec(spec schema.JobSpec, ofPayload string) any {
 	if spec.Work != nil {
 		w := withoutSecrets(*spec.Work)
 		spec.Work = &w
 	}
 	if spec.Payload != nil {
-		spec.Payload = []byte(strconv.Quote(sizeOf(spec.Payload)))
+		spec.Payload = []byte(strconv.Quote(sizeOf(spec.Payload) + ofPayload))
 	}
 	if spec.Workflow == nil {
 		return spec
@@ -361,4 +388,56 @@ func (a auditedTasks) DeleteTask(ctx context.Context, tenant, name string) error
 	}
 	a.s.note(ctx, "delete", "task/"+name, before, nil, "")
 	return nil
+}
+
+// The budget of each caller for entries about events: eventBurst at once, and one each eventEvery more.
+// It is kept of eventCallers callers at most.
+const (
+	eventBurst   = 30
+	eventEvery   = 2 * time.Second
+	eventCallers = 1000
+)
+
+// eventNotes keeps the budgets. Its methods may be called from any goroutine.
+type eventNotes struct {
+	mu      sync.Mutex
+	callers map[string]*eventBudget
+}
+
+type eventBudget struct {
+	limit *limits.Limiter
+	left  int // that were left out since the last entry
+}
+
+// admit reports whether an event of the caller is noted at now, and how many before it were not.
+func (n *eventNotes) admit(caller string, now time.Time) (left int, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b := n.callers[caller]
+	if b == nil {
+		if n.callers == nil || len(n.callers) == eventCallers {
+			n.callers = make(map[string]*eventBudget)
+		}
+		b = &eventBudget{limit: limits.NewLimiter(limits.Every(eventEvery), eventBurst)}
+		n.callers[caller] = b
+	}
+	if !b.limit.AllowN(now, 1) {
+		b.left++
+		return 0, false
+	}
+	left, b.left = b.left, 0
+	return left, true
+}
+
+// noteEvent notes that the caller published an event, within its budget.
+func (s eventRoutes) noteEvent(ctx context.Context, name string, id schema.EntryID) {
+	left, ok := s.events.admit(tenantOf(ctx)+" "+actorOf(ctx), s.config.Now())
+	if !ok {
+		return
+	}
+	note := "event " + id.String()
+	if left > 0 {
+		note += fmt.Sprintf("; %d more were published since the entry before that are not in the log", left)
+	}
+	s.note(ctx, "publish", "event/"+name, nil, nil, note)
 }

@@ -43,9 +43,11 @@ func TestChangesAreNoted(t *testing.T) {
 		}
 		return text
 	}
+	last := "" // what was noted last
 	noted := func(what string, want ...string) {
 		t.Helper()
 		got := said(t, o)
+		last = got
 		if strings.Count(got, "\n") != len(want) {
 			t.Errorf("%s: noted was\n%swant %d acts", what, got, len(want))
 		}
@@ -101,6 +103,11 @@ func TestChangesAreNoted(t *testing.T) {
 	noted("one that is patched with nothing")
 	ask(200, "PUT", "/v1/jobs/n", strings.Replace(recurring, "1m", "2m", 1))
 	noted("a replaced recurring job", `update job/n [{"tenant":"a","name":"n"`)
+	ask(200, "PATCH", "/v1/jobs/n", `{"payload":{"p":"hash"}}`)
+	noted("another payload", `update job/n [{"tenant":"a","name":"n"`)
+	if !strings.Contains(last, `"payload":"12 bytes"`) || !strings.Contains(last, `"payload":"12 bytes, others than before"`) {
+		t.Errorf("another payload of the same size: noted was %q, want that it is another", last)
+	}
 	for _, act := range []string{"pause", "resume"} {
 		ask(200, "POST", "/v1/jobs/n/"+act, "")
 		ask(200, "POST", "/v1/jobs/n/"+act, "")
@@ -261,4 +268,16 @@ func TestQuotasAreKept(t *testing.T) {
 	doJSON(t, hs, call{method: "DELETE", path: "/v1/jobs/" + made[0].ID.String()}, 200, nil)
 	doJSON(t, hs, call{method: "PUT", path: "/v1/jobs/new", body: recurring}, 201, nil)
 	doJSON(t, hs, call{method: "PUT", path: "/v1/jobs/new", body: strings.Replace(recurring, "1m", "2m", 1)}, 200, nil)
+}
+
+// A job that an operation changed is noted as one that its caller changed himself.
+func TestJobsOfOperationsAreNoted(t *testing.T) {
+	o := newAdminStub()
+	op := schema.Operation{ID: schema.MakeOperationID(testNow, 7), Tenant: "a", Spec: schema.OperationSpec{Action: "pause", By: "me"}}
+	job := schema.Job{ID: schema.MakeJobID(testNow, 1, 7)}
+	job.Current.Spec.Name = "n"
+	NoteOfOperation(o)(&op, &job)
+	if got, want := said(t, o), "a me pause job/n [null,null] job "+job.ID.String()+" by operation "+op.ID.String()+"\n"; got != want {
+		t.Errorf("noted was %q, want %q", got, want)
+	}
 }

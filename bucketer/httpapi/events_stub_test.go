@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/events"
 	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
@@ -16,7 +17,9 @@ import (
 type stubEvents struct {
 	list []schema.Entry
 	runs map[schema.EntryID][]runs.Run
-	keys map[string]stubEventKey
+	// hearers are those of each event, by its name.
+	hearers map[string]events.Hearers
+	keys    map[string]stubEventKey
 }
 
 type stubEventKey struct {
@@ -82,4 +85,10 @@ func (s *stub) RunsOf(ctx context.Context, tenant string, id schema.EntryID, fro
 		return all[:limit], true, s.err
 	}
 	return all, false, s.err
+}
+
+func (s *stub) Hearers(_ context.Context, _, event string, _ int) (events.Hearers, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.events.hearers[event], s.err
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/bucketer/events"
 	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
@@ -144,6 +145,103 @@ func TestJobsOnEvents(t *testing.T) {
 		p := doProblem(t, hs, call{method: "PUT", path: "/v1/jobs/k", body: body}, 422)
 		if len(p.Errors) == 0 || p.Errors[0].Location != location {
 			t.Errorf("%s: %+v, want a fault at %s", body, p.Errors, location)
+		}
+	}
+}
+
+// Who published an event is in the log, within the budget of the caller: what is left out is counted.
+// What a key had made before is not noted again.
+func TestPublishedEventsAreNoted(t *testing.T) {
+	b, o := newStub(), newAdminStub()
+	clock := testNow
+	hs := serve(t, b, o.desk, func(c *Config, _ *Deps) { c.Now = func() time.Time { return clock } })
+	o.key("a/operator", "b/operator")
+	publish := func(tenant, key string) string {
+		t.Helper()
+		header := bearer(secret(tenant + "/operator"))
+		if key != "" {
+			header.Set("Idempotency-Key", key)
+		}
+		var made EventReceipt
+		doJSON(t, hs, call{method: "POST", path: "/v1/events/approved", body: `{"by":"hush"}`, header: header}, 202, &made)
+		return made.ID.String()
+	}
+	first := publish("a", "k")
+	publish("a", "k")
+	if got, want := said(t, o), "a operator-key publish event/approved [null,null] event "+first+"\n"; got != want {
+		t.Errorf("noted was\n%swant\n%s", got, want)
+	}
+	for range eventBurst - 1 + 5 {
+		publish("a", "")
+	}
+	if got := strings.Count(said(t, o), "\n"); got != eventBurst-1 {
+		t.Errorf("%d more entries of %d events at once, want %d", got, eventBurst+5, eventBurst-1)
+	}
+	publish("b", "")
+	if got := said(t, o); !strings.Contains(got, "b operator-key publish event/approved") {
+		t.Errorf("another caller's event is not noted:\n%s", got)
+	}
+	clock = clock.Add(eventEvery)
+	last := publish("a", "")
+	if got, want := said(t, o), "event "+last+"; 5 more were published since the entry before that are not in the log\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("the last entry of\n%sis not %q", got, want)
+	}
+}
+
+func TestWhoHearsAnEvent(t *testing.T) {
+	b := newStub()
+	hs := serve(t, b)
+	var found EventHearers
+	doJSON(t, hs, call{method: "GET", path: "/v1/events/approved/hearers"}, 200, &found)
+	if found.Jobs == nil || found.Steps == nil || len(found.Jobs)+len(found.Steps) != 0 || found.More {
+		t.Errorf("hearers of what nobody waits for = %+v, want empty lists", found)
+	}
+	doProblem(t, hs, call{method: "GET", path: "/v1/events/A%20b/hearers"}, 422)
+
+	for _, name := range []string{"release", "other", "none"} {
+		event := map[string]string{"release": "approved", "other": "approved", "none": "never"}[name]
+		doJSON(t, hs, call{method: "PUT", path: "/v1/workflows/" + name, body: `{"steps":[{"name":"ok","wait":{"event":"` + event + `"}},{"name":"more","wait":{"event":"` + event + `"}}]}`}, 201, nil)
+	}
+	run := schema.MakeEntryID(testNow, 1, 1)
+	waiting := func(of schema.RunID, step int, name, workflow string) events.Waiting {
+		id := schema.MakeStepID(of, step, 0)
+		spec := schema.Spec{Step: &schema.Step{Workflow: of, Name: name, Due: testNow, Wait: &schema.StepWait{Event: "approved", Filter: "event.ok"}}}
+		return events.Waiting{Workflow: workflow, Step: runs.Run{ID: id, Entry: schema.Entry{ID: id, Spec: spec}}}
+	}
+	job := created(t, b, `{"name":"listener","on":{"event":"approved","filter":"event.x == 1"},"nats":{"subject":"a"}}`)
+	stored, err := b.JobByID(t.Context(), defaultTenant, job.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.events.hearers = map[string]events.Hearers{"approved": {
+		Jobs: []schema.Job{stored}, More: true,
+		Steps: []events.Waiting{
+			waiting(run, 0, "ok", "release"), waiting(run, 1, "more", "release"), waiting(schema.MakeEntryID(testNow, 1, 2), 0, "ok", "release"),
+		},
+	}}
+	doJSON(t, hs, call{method: "GET", path: "/v1/events/approved/hearers"}, 200, &found)
+	if len(found.Jobs) != 1 || found.Jobs[0] != (EventJob{ID: job.ID, Name: "listener", Kind: "job", Filter: "event.x == 1"}) || !found.More {
+		t.Errorf("jobs that hear = %+v, more %v; want the one, and that there are more", found.Jobs, found.More)
+	}
+	want := EventStep{RunID: schema.MakeStepID(run, 0, 0), WorkflowRunID: run, Workflow: "release", Step: "ok", Filter: "event.ok", Since: Time{testNow}}
+	if len(found.Steps) != 3 || found.Steps[0] != want {
+		t.Errorf("steps that hear = %+v, want three, the first %+v", found.Steps, want)
+	}
+
+	var page struct{ Items []Workflow }
+	doJSON(t, hs, call{method: "GET", path: "/v1/workflows?waiting=true"}, 200, &page)
+	got := make(map[string][]WorkflowWaiting)
+	for _, w := range page.Items {
+		got[w.Name] = w.Waiting
+	}
+	if len(got) != 3 || len(got["release"]) != 1 || got["release"][0] != (WorkflowWaiting{Event: "approved", Runs: 2, More: true}) || got["other"] != nil || got["none"] != nil {
+		t.Errorf("what waits = %+v, want two runs of release alone", got)
+	}
+	page.Items = nil
+	doJSON(t, hs, call{method: "GET", path: "/v1/workflows"}, 200, &page)
+	for _, w := range page.Items {
+		if w.Waiting != nil {
+			t.Errorf("%s says what waits, though nobody asked", w.Name)
 		}
 	}
 }

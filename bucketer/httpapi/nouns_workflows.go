@@ -32,12 +32,20 @@ type Workflow struct {
 	Labels   map[string]string    `json:"labels,omitempty"`
 	Steps    []workflow.Step      `json:"steps,omitempty" doc:"Not in lists"`
 
-	State      string   `json:"state" enum:"active,paused,cancelled,finished"`
-	Generation int64    `json:"generation" doc:"Grows with every change; 0 in a dry run, of a workflow that does not exist"`
-	NextRun    *NextRun `json:"next_run,omitempty"`
-	Fault      string   `json:"fault,omitempty" doc:"Why the workflow does not go on, though it is active: what is stored of it is not understood by this node"`
-	CreatedAt  Time     `json:"created_at,omitzero"`
-	UpdatedAt  Time     `json:"updated_at,omitzero"`
+	State      string            `json:"state" enum:"active,paused,cancelled,finished"`
+	Waiting    []WorkflowWaiting `json:"waiting,omitempty" doc:"In a list that asks for it: which of its runs wait for events, by the events that its definition names now"`
+	Generation int64             `json:"generation" doc:"Grows with every change; 0 in a dry run, of a workflow that does not exist"`
+	NextRun    *NextRun          `json:"next_run,omitempty"`
+	Fault      string            `json:"fault,omitempty" doc:"Why the workflow does not go on, though it is active: what is stored of it is not understood by this node"`
+	CreatedAt  Time              `json:"created_at,omitzero"`
+	UpdatedAt  Time              `json:"updated_at,omitzero"`
+}
+
+// WorkflowWaiting says how many runs of a workflow wait for an event.
+type WorkflowWaiting struct {
+	Event string `json:"event"`
+	Runs  int    `json:"runs"`
+	More  bool   `json:"more,omitempty" doc:"There may be more: not all that wait for the event were looked at"`
 }
 
 // isWorkflow reports whether a job is a workflow.

@@ -60,6 +60,14 @@ type (
 		From   time.Time `query:"from" doc:"First due time"`
 		To     time.Time `query:"to" doc:"Due times before this one"`
 	}
+	workflowPage struct {
+		Limit      int    `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
+		Cursor     string `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
+		State      string `query:"state" enum:"active,paused,cancelled,finished"`
+		Label      string `query:"label" maxLength:"400" doc:"Only workflows that have this label, as name=value" example:"team=billing"`
+		NamePrefix string `query:"name_prefix" maxLength:"63" doc:"Only workflows whose name begins so"`
+		Waiting    bool   `query:"waiting" doc:"Say of each workflow which of its runs wait for an event, such as the word of a person"`
+	}
 	workflowUpcoming struct {
 		Name  string `path:"name" doc:"The workflow's name, or its id"`
 		Count int    `query:"count" minimum:"1" maximum:"100" default:"10" doc:"The most items of the answer"`
@@ -268,8 +276,9 @@ func (s workflowRoutes) getWorkflow(ctx context.Context, in *workflowByName) (*w
 	return s.answerWorkflow(ctx, &job)
 }
 
-func (s workflowRoutes) listWorkflows(ctx context.Context, in *jobPage) (*workflowList, error) {
-	jobs, next, err := recurringRoutes(s).jobsPage(ctx, in, recurring.OnlyWorkflows)
+func (s workflowRoutes) listWorkflows(ctx context.Context, in *workflowPage) (*workflowList, error) {
+	page := &jobPage{Limit: in.Limit, Cursor: in.Cursor, State: in.State, Label: in.Label, NamePrefix: in.NamePrefix}
+	jobs, next, err := recurringRoutes(s).jobsPage(ctx, page, recurring.OnlyWorkflows)
 	if err != nil {
 		return nil, s.fail(ctx, "list workflows", err)
 	}
@@ -278,6 +287,12 @@ func (s workflowRoutes) listWorkflows(ctx context.Context, in *jobPage) (*workfl
 	for i := range jobs {
 		shown := s.recurring(&jobs[i])
 		out.Body.Items = append(out.Body.Items, workflowOf(&jobs[i], &shown))
+	}
+	if in.Waiting {
+		err = eventRoutes(s).noteWaiting(ctx, jobs, out.Body.Items)
+	}
+	if err != nil {
+		return nil, s.fail(ctx, "list workflows", err)
 	}
 	return out, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/events"
 	"carillon.dev/carillon/bucketer/orchestration"
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/request"
@@ -134,6 +135,8 @@ type Events interface {
 	Events(ctx context.Context, w runs.Window, name string, pos runs.Position, limit int) ([]schema.Entry, *runs.Position, error)
 	// RunsOf returns the runs that an event started, from number `from` on, and whether there are more.
 	RunsOf(ctx context.Context, tenant string, id schema.EntryID, from, limit int) (list []runs.Run, more bool, err error)
+	// Hearers returns who would hear of an event now.
+	Hearers(ctx context.Context, tenant, event string, limit int) (events.Hearers, error)
 }
 
 // Dependency is how something stands that the node needs: a nil Err is well.
@@ -328,6 +331,7 @@ type Server struct {
 	cursors cursors
 
 	sessions sessions
+	events   eventNotes
 
 	engine   *gin.Engine
 	api      huma.API

@@ -241,7 +241,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}
 	n.operations = operations.New(operations.Config{
 		Bucketer: n.bucketer.Bucketer, Runs: n.bucketer.RunParts(), Jobs: n.bucketer.Recurring(), Store: n.store,
-		Quota: n.administration.tenants, Node: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36),
+		Quota: n.administration.tenants, Note: httpapi.NoteOfOperation(n.administration.audit), Node: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36),
 		Logger: n.log.With("part", "operations"), Registerer: n.reg,
 	})
 	n.view = n.newView(now())
