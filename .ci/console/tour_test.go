@@ -106,6 +106,7 @@ func TestTourDeadLetter(t *testing.T) {
 	p := openView(t, s.Console(), "#/dead-letters")
 	p.See("charge-card")
 	p.See("422")
+	p.See("the books are closed")
 	p.Open("#/dead-letters/" + id.String())
 	p.See("the books are closed")
 	p.Click("button", "Replay")
@@ -114,7 +115,10 @@ func TestTourDeadLetter(t *testing.T) {
 	p.See("succeeded")
 	p.Open("#/dead-letters/" + id.String())
 	p.See("had it run again")
+	p.See("its new run")
 	p.Gone("button", "Replay")
+	p.Open("#/dead-letters?state=replayed")
+	p.In("table", "The new runs").See("succeeded")
 	if n := len(sink.Calls("/once/letter")); n != 2 {
 		t.Errorf("the job was called %d times, want 2", n)
 	}
@@ -315,6 +319,7 @@ func TestTourWorkflow(t *testing.T) {
 	sink.Release("/hold/draft")
 	p.See("waiting")
 	p.Click("button", "Approve: publish approved")
+	p.In("dialog", "").See("Nobody else hears it.")
 	p.In("dialog", "").Click("button", "Publish it")
 	p.See("1 step failed.")
 	p.Click("button", "Retry from what failed")

@@ -1,41 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { errorHead, groupLetters, isOfWorkflow, selects, type LetterLike } from './letters';
+import { filterOfGroup, groupLetters, isOfWorkflow, replaysOf, type LetterLike } from './letters';
 
 const letter = (id: string, error: string, task = 'email', more: Partial<LetterLike> = {}): LetterLike => ({
   id,
   task,
   outcome: 'failed',
   error,
+  error_pattern: error.replace(/ \d\d$/, ' <n>'),
   due_at: '2026-11-26T10:00:00.000Z',
   failed_at: `2026-11-26T10:00:0${id}.000Z`,
   ...more,
-});
-
-describe('the head of an error', () => {
-  it.each<[string, string]>([
-    ['answered 500 Internal Server Error', 'answered 500 Internal Server Error'],
-    ['answered 404 Not Found: no order 81723', 'answered 404 Not Found: no order <n>'],
-    ['order 0192e5a0-7c00-8003-8d2f-5a1b9c3e7f60 is gone', 'order <id> is gone'],
-    ['Post "https://a.test/x?y=1": dial tcp 10.0.0.7:8080: connect: connection refused', 'Post "…": dial tcp <n>:<n>: connect: connection refused'],
-    ['at 2026-11-26T10:00:00.123Z: late', 'at <time>: late'],
-    ['hash deadbeefdeadbeef00 differs', 'hash <hex> differs'],
-    ['step 3 of 5', 'step 3 of 5'],
-    ['first\nsecond', 'first'],
-    ['  spaces   here ', 'spaces here'],
-  ])('%s', (error, head) => {
-    expect(errorHead({ error, outcome: 'failed' })).toBe(head);
-  });
-
-  it('is made of the outcome where there is no error', () => {
-    expect(errorHead({ outcome: 'timed_out' })).toBe('timed out');
-    expect(errorHead({ outcome: 'failed', status_code: 503, error: ' ' })).toBe('answered 503');
-    expect(errorHead({ outcome: 'lost' })).toBe('lost with its executor');
-  });
-
-  it('is short, whatever the error is', () => {
-    expect(errorHead({ error: 'x'.repeat(1 << 20), outcome: 'failed' }).length).toBeLessThanOrEqual(120);
-    expect(errorHead({ error: '"'.repeat(100_000), outcome: 'failed' }).length).toBeLessThanOrEqual(120);
-  });
 });
 
 describe('groups of dead letters', () => {
@@ -53,10 +27,27 @@ describe('groups of dead letters', () => {
       ['sms', 'answered 500: order <n>', 1],
     ]);
     expect(groups[0]).toMatchObject({ first: '2026-11-26T10:00:01.000Z', last: '2026-11-26T10:00:05.000Z' });
-    const [most, other, sms] = groups;
-    expect(most && selects(most, groups)).toBe('only some of its task');
-    expect(other && selects(other, groups)).toBe('only some of its task');
-    expect(sms && selects(sms, groups)).toBe('all of its task');
+    expect(groups.map((g) => g.such)).toEqual(['answered 500: order 55', '', 'answered 500: order 33']);
+  });
+
+  it('are made of the error where a node knows no pattern', () => {
+    const old = letter('1', 'answered 404\nsorry', 'email', { error_pattern: undefined });
+    const [group] = groupLetters([old]);
+    expect(group?.head).toBe('answered 404');
+    expect(group && filterOfGroup(group)).toBeUndefined();
+  });
+
+  it('are selected by task, error and time', () => {
+    const [group] = groupLetters([
+      letter('1', 'answered 500: order 11', 'email', { due_at: '2026-11-26T10:00:01.000Z' }),
+      letter('2', 'answered 500: order 22', 'email', { due_at: '2026-11-26T09:00:00.000Z' }),
+    ]);
+    expect(group && filterOfGroup(group)).toEqual({
+      from: '2026-11-26T09:00:00.000Z',
+      to: '2026-11-26T10:00:01.001Z',
+      task: 'email',
+      error_pattern: 'answered 500: order <n>',
+    });
   });
 
   it('may be of a workflow', () => {
@@ -75,6 +66,15 @@ describe('groups of dead letters', () => {
       ['a', 2],
       ['b', 1],
     ]);
-    expect(groups[0] && selects(groups[0], groups)).toBe('no task');
+    expect(groups[0] && filterOfGroup(groups[0])).toBeUndefined();
   });
+});
+
+it('says what became of replays', () => {
+  const letters = ['succeeded', 'failed', 'succeeded', undefined].map((state) => ({ replay_state: state }));
+  expect(replaysOf(letters)).toEqual([
+    ['succeeded', 2],
+    ['failed', 1],
+    ['left', 1],
+  ]);
 });

@@ -1,4 +1,4 @@
-// Dead letters by what they have in common: the task, and how the error begins. Pure.
+// Dead letters by what they have in common: the task, and what kind of error the server says it is. Pure.
 
 export interface LetterLike {
   id: string;
@@ -6,6 +6,8 @@ export interface LetterLike {
   job_name?: string | undefined;
   outcome: string;
   error?: string | undefined;
+  /** Absent from a node of an older version. */
+  error_pattern?: string | undefined;
   status_code?: number | undefined;
   due_at: string;
   failed_at: string;
@@ -19,36 +21,12 @@ export interface LetterGroup<T extends LetterLike> {
   /** The job's name, where no task has one and all are of one job; else "". */
   job: string;
   head: string;
+  /** What the last of them says, where that is more. */
+  such: string;
   letters: readonly T[];
   /** When the first and the last of them failed. */
   first: string;
   last: string;
-}
-
-const longestHead = 120;
-
-/** A status of HTTP, which says something, or else a number, which does not. */
-const status = /((?:status|answered|HTTP\/[\d.]+|HTTP|code)\s*:?\s*[1-5]\d\d\b)|\d+(?:\.\d+)*/gi;
-
-/**
- * How an error begins, without what differs from one to the next: numbers, ids, times, what stands in
- * quotes. Statuses of HTTP stay.
- */
-export function errorHead(letter: Pick<LetterLike, 'error' | 'outcome' | 'status_code'>): string {
-  const line = (letter.error ?? '').split('\n', 1)[0] ?? '';
-  if (line.trim() === '') {
-    const words: Record<string, string> = { timed_out: 'timed out', lost: 'lost with its executor' };
-    return letter.status_code ? `answered ${letter.status_code}` : (words[letter.outcome] ?? letter.outcome);
-  }
-  const head = line
-    .replace(/\b[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}\b/gi, '<id>')
-    .replace(/\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?/g, '<time>')
-    .replace(/"(?:[^"\\]|\\.)*"/g, '"…"')
-    .replace(/\b(?:0x)?(?=[a-z]*\d)[\da-f]{12,}\b/gi, '<hex>')
-    .replace(status, (digits: string, kept?: string) => kept ?? (digits.length < 2 ? digits : '<n>'))
-    .replace(/\s+/g, ' ')
-    .trim();
-  return head.length <= longestHead ? head : head.slice(0, longestHead - 1).trimEnd() + '…';
 }
 
 export function groupLetters<T extends LetterLike>(letters: readonly T[]): LetterGroup<T>[] {
@@ -56,7 +34,7 @@ export function groupLetters<T extends LetterLike>(letters: readonly T[]): Lette
   const heads = new Map<string, { task: string; head: string }>();
   for (const letter of letters) {
     const task = letter.task ?? '';
-    const head = errorHead(letter);
+    const head = letter.error_pattern ?? letter.error?.split('\n', 1)[0] ?? letter.outcome;
     const key = `${task}\n${task === '' ? (letter.job_name ?? '') : ''}\n${head}`;
     heads.set(key, { task, head });
     const group = groups.get(key);
@@ -69,8 +47,10 @@ export function groupLetters<T extends LetterLike>(letters: readonly T[]): Lette
   return [...groups]
     .map(([key, all]) => {
       const { task = '', head = '' } = heads.get(key) ?? {};
-      const times = all.map((l) => l.failed_at).sort();
-      return { key, task, job: key.split('\n')[1] ?? '', head, letters: all, first: times[0] ?? '', last: times.at(-1) ?? '' };
+      const sorted = all.toSorted((a, b) => a.failed_at.localeCompare(b.failed_at));
+      const [first, last] = [sorted[0], sorted.at(-1)];
+      const such = last?.error === head ? '' : (last?.error ?? '');
+      return { key, task, job: key.split('\n')[1] ?? '', head, such, letters: all, first: first?.failed_at ?? '', last: last?.failed_at ?? '' };
     })
     .sort((a, b) => b.letters.length - a.letters.length || b.last.localeCompare(a.last));
 }
@@ -80,13 +60,26 @@ export function isOfWorkflow(letter: Pick<LetterLike, 'task' | 'error'>): boolea
   return !letter.task && /^step "/.test(letter.error ?? '');
 }
 
-/** What an operation of the server can select that is exactly these letters, if all were listed. */
-export function selects<T extends LetterLike>(
-  group: LetterGroup<T>,
-  groups: readonly LetterGroup<T>[],
-): 'all of its task' | 'only some of its task' | 'no task' {
-  if (group.task === '') {
-    return 'no task';
+/** What an operation selects that is exactly those letters of a group; undefined: it cannot. */
+export function filterOfGroup(group: LetterGroup<LetterLike>): { from: string; to: string; task: string; error_pattern: string } | undefined {
+  const pattern = group.letters[0]?.error_pattern;
+  if (group.task === '' || !pattern) {
+    return undefined; // those of no task cannot be told from those of any
   }
-  return groups.some((g) => g !== group && g.task === group.task) ? 'only some of its task' : 'all of its task';
+  const times = group.letters.map((l) => Date.parse(l.due_at));
+  return {
+    from: new Date(Math.min(...times)).toISOString(),
+    to: new Date(Math.max(...times) + 1).toISOString(),
+    task: group.task,
+    error_pattern: pattern,
+  };
+}
+
+/** How the runs stand that letters were replayed as, the most frequent first; "left" where that is not known. */
+export function replaysOf(letters: readonly { replay_state?: string | undefined }[]): [state: string, n: number][] {
+  const counts = new Map<string, number>();
+  for (const { replay_state: state = 'left' } of letters) {
+    counts.set(state, (counts.get(state) ?? 0) + 1);
+  }
+  return [...counts].sort((a, b) => b[1] - a[1]);
 }

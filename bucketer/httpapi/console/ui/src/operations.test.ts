@@ -24,6 +24,7 @@ describe('operations', () => {
     expect(nounOf(op({ action: 'cancel' }))).toBe('job');
     expect(nounOf(op({ action: 'cancel', filter: { from: 'a', to: 'b' } }))).toBe('run');
     expect(filterWords(op({ filter: { state: 'failed', task: 'x' } }))).toBe('state failed, task x');
+    expect(filterWords(op({ filter: { task: 'x', error_pattern: 'answered 422' } }))).toBe('task x, error “answered 422”');
   });
 
   it('say how far they have come', () => {

@@ -18,6 +18,7 @@ export interface OperationLike {
     from?: string | undefined;
     to?: string | undefined;
     task?: string | undefined;
+    error_pattern?: string | undefined;
   };
   backfill?: { job_id: string; job_name?: string | undefined; from: string; to: string } | undefined;
 }
@@ -61,8 +62,8 @@ export function titleOf(op: Pick<OperationLike, 'action' | 'filter' | 'backfill'
 
 /** What it acts on, without times: "state failed, task send-email". */
 export function filterWords(op: Pick<OperationLike, 'filter'>): string {
-  const { state, label, name_prefix: prefix, task } = op.filter;
-  return [state && `state ${state}`, label && `label ${label}`, prefix && `names that begin with ${prefix}`, task && `task ${task}`]
+  const { state, label, name_prefix: prefix, task, error_pattern: error } = op.filter;
+  return [state && `state ${state}`, label && `label ${label}`, prefix && `names that begin with ${prefix}`, task && `task ${task}`, error && `error “${error}”`]
     .filter(Boolean)
     .join(', ');
 }

@@ -27,6 +27,7 @@ export type SigningKey = Schemas['SigningKey'];
 export type NewSigningKey = Schemas['NewSigningKey'];
 export type Tenant = Schemas['Tenant'];
 export type Event = Schemas['Event'];
+export type Hearers = Schemas['EventHearers'];
 export type Target = Schemas['TargetOfTenant'];
 export type Drawing = Schemas['Drawing'];
 export type TaskRequest = Schemas['TaskRequest'];

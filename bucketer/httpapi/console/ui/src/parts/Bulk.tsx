@@ -32,6 +32,8 @@ export interface BulkAction {
   /** A sentence on what it does. */
   about: ComponentChildren;
   each: (key: string) => Promise<unknown>;
+  /** Goes to where one sees what became of them, when each was done. */
+  then?: () => void;
   /** What all that match are, made when it is asked for; or why that cannot be said to the server. */
   all: () => OperationFilter | string;
 }
@@ -161,6 +163,7 @@ export function EachDialog(props: { chosen: Chosen; one: string; many: string; o
     if (at.failed.length === 0 && !stopped.current) {
       say(`${count(at.done, one, many)} ${at.done === 1 ? 'was' : 'were'} ${action.done}.`);
       onClose(true);
+      action.then?.();
     } else {
       setProgress({ ...at });
     }

@@ -6,6 +6,7 @@ import { gather, usePages, type PageLike } from '../api/pages';
 import { maySee } from '../api/session';
 import type { AuditEntry } from '../api/types';
 import { serverNow } from '../clock';
+import { withPayload } from '../revisions';
 import { href } from '../router';
 import { Diff } from './Diff';
 import { Empty } from './Empty';
@@ -17,8 +18,11 @@ import { TimeLabel } from './TimeLabel';
 /** The audit log goes back so far, in ms. */
 export const auditKept = 400 * 86_400_000 - 3_600_000;
 
-/** What the audit log tells of one thing, such as "workflow/etl", from when it was made on. */
-export function Changes({ object, since = '' }: { object: string; since?: string }) {
+/**
+ * What the audit log tells of one thing, such as "workflow/etl", from when it was made on; `of` is the
+ * thing as it is now.
+ */
+export function Changes({ object, since = '', of }: { object: string; since?: string; of?: { payload?: unknown } }) {
   // That it was made may be noted a moment before it is.
   const begin = (): number => Math.max((Date.parse(since) || 0) - 60_000, serverNow() - auditKept);
   const list = usePages<AuditEntry>(
@@ -47,7 +51,7 @@ export function Changes({ object, since = '' }: { object: string; since?: string
       title="How it was changed"
       live={list}
       every={slow}
-      about="From the audit log, the latest first. It is kept for 400 days."
+      about={`From the audit log, the latest first. It is kept for 400 days.${of?.payload === undefined ? '' : ' It has the sizes of payloads: the one of now is shown where it is the same.'}`}
       actions={
         <a class="button small" href={href('/audit', { object, last: '9600h' })}>
           In the audit log
@@ -63,7 +67,7 @@ export function Changes({ object, since = '' }: { object: string; since?: string
               </Empty>
             )}
             <div class="changes">
-              {page.items.map((entry) => (
+              {(list.first ? withPayload(page.items, of?.payload) : page.items).map((entry) => (
                 <Change key={entry.id} entry={entry} />
               ))}
             </div>

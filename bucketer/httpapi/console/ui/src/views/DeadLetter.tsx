@@ -123,7 +123,8 @@ function Shown({ letter }: { letter: Letter }) {
       {letter.replay && (
         <Note icon="again">
           {letter.replayed_by ?? 'Somebody'} had it run again <TimeLabel at={letter.replayed_at} relative />:{' '}
-          <a href={href(`/runs/${letter.replay}`)}>{letter.replay}</a>
+          <a href={href(ofWorkflow ? `/workflow-runs/${letter.replay}` : `/runs/${letter.replay}`)}>its new run</a>{' '}
+          {letter.replay_state ? <StateBadge state={letter.replay_state} /> : 'has left.'}
         </Note>
       )}
       <Panel title="How it ended">

@@ -9,18 +9,19 @@ import { gather, type PageLike } from '../api/pages';
 import { may } from '../api/session';
 import type { DeadLetter, Page } from '../api/types';
 import { serverNow } from '../clock';
-import { groupLetters, isOfWorkflow, selects, type LetterGroup } from '../letters';
+import { filterOfGroup, groupLetters, isOfWorkflow, type LetterGroup } from '../letters';
 import { AllDialog, Bulk, EachDialog, type BulkAction, type Chosen } from '../parts/Bulk';
 import { CopyCurl } from '../parts/CopyCurl';
 import { Empty } from '../parts/Empty';
 import { FilterBar } from '../parts/FilterBar';
 import { Icon } from '../parts/Icon';
 import { Answered, Panel } from '../parts/Panel';
+import { Replays } from '../parts/Replays';
 import { Table, useSelection, type Column } from '../parts/Table';
 import { TimeLabel } from '../parts/TimeLabel';
 import { View } from '../parts/View';
 import { pathTo } from '../place';
-import { href, queryValue, setQuery } from '../router';
+import { go, href, queryValue, setQuery } from '../router';
 import type { ViewParams } from '../routes';
 import { parseSpan } from '../time';
 import { count, number } from '../words';
@@ -37,13 +38,14 @@ const spans = [
 const step = 500;
 
 export function DeadLetters(_props: ViewParams) {
-  const [task, last, key] = [queryValue('task'), queryValue('last'), queryValue('group')];
+  const [task, last, key, state] = [queryValue('task'), queryValue('last'), queryValue('group'), queryValue('state')];
+  const replayed = state === 'replayed';
   const [most, setMost] = useState(step);
   const selection = useSelection();
   const held = selection.keys.size > 0;
   const every = most > step ? slow : steady;
   const live = useLive<Page<DeadLetter>>(
-    `dead letters ${task} ${last} ${most}`,
+    `dead letters ${state} ${task} ${last} ${most}`,
     (signal) => {
       const span = parseSpan(last === '' ? usualSpan : last) ?? 0;
       // An hour ahead: the clocks of nodes and of runs differ.
@@ -51,7 +53,8 @@ export function DeadLetters(_props: ViewParams) {
       return gather<DeadLetter>(
         (cursor) =>
           ask<PageLike<DeadLetter>>('/v1/dead-letters', {
-            query: { limit: step, task, from, to, cursor },
+            // A node of an older version knows no states: they all wait.
+            query: { limit: step, ...(replayed ? { state } : {}), task, from, to, cursor },
             signal,
           }),
         '',
@@ -62,8 +65,7 @@ export function DeadLetters(_props: ViewParams) {
     { every, hold: held },
   );
   const groups = useMemo(() => groupLetters(live.data?.items ?? []), [live.data]);
-  const group = groups.find((g) => g.key === key);
-  const complete = live.data !== undefined && !live.data.next_cursor;
+  const group = replayed ? undefined : groups.find((g) => g.key === key);
   return (
     <View
       title="Dead letters"
@@ -82,13 +84,14 @@ export function DeadLetters(_props: ViewParams) {
             suggestions: [...new Set(groups.map((g) => g.task).filter(Boolean))].sort(),
           },
           { kind: 'choice', name: 'last', label: 'First due', options: spans, any: 'last 31 days' },
+          { kind: 'choice', name: 'state', label: 'Which', options: [{ value: 'replayed', text: 'that were replayed' }], any: 'that wait' },
         ]}
       />
-      <Panel title="By task and error" live={live} every={every}>
+      <Panel title={replayed ? 'What became of replays' : 'By task and error'} live={live} every={every}>
         <Answered live={live} what="dead letters">
           {(page) => (
             <>
-              <Groups groups={groups} complete={complete} chosen={key} />
+              {replayed ? <Replays letters={page.items} /> : <Groups groups={groups} chosen={key} />}
               {page.items.length > 0 && (
                 <p class="muted row">
                   {count(page.items.length, 'dead letter')}
@@ -112,7 +115,7 @@ export function DeadLetters(_props: ViewParams) {
         </Answered>
       </Panel>
       {group && <Letters group={group} selection={selection} />}
-      {key !== '' && !group && live.data && (
+      {key !== '' && !group && !replayed && live.data && (
         <p class="muted" role="status">
           None of the group that was chosen waits any more.
         </p>
@@ -127,6 +130,7 @@ const replay: Omit<BulkAction, 'all'> = {
   done: 'replayed',
   about: 'Each is run again now, as a new run whose origin is the old one. However often it is asked for, that is one run.',
   each: (id) => answer(api.POST('/v1/dead-letters/{id}/replay', { params: { path: { id } } })),
+  then: () => go('/dead-letters', { state: 'replayed' }),
 };
 
 const discard: Omit<BulkAction, 'all'> = {
@@ -138,23 +142,11 @@ const discard: Omit<BulkAction, 'all'> = {
   each: (id) => answer(api.DELETE('/v1/dead-letters/{id}', { params: { path: { id } } })),
 };
 
-/** The due times of a group: what the server is to act on, and no more. */
-function windowOfGroup(group: Group): { from: string; to: string } {
-  const times = group.letters.map((l) => Date.parse(l.due_at));
-  return { from: new Date(Math.min(...times)).toISOString(), to: new Date(Math.max(...times) + 1).toISOString() };
-}
-
-function Groups({ groups, complete, chosen }: { groups: readonly Group[]; complete: boolean; chosen: string }) {
+function Groups({ groups, chosen }: { groups: readonly Group[]; chosen: string }) {
   const [doing, setDoing] = useState<Chosen | undefined>(undefined);
   const begin = (group: Group, action: Omit<BulkAction, 'all'>): void => {
-    const whole = { ...action, all: () => '' };
-    // An operation selects by task and time. It is the same as the group if that is all of its task.
-    const exact = complete && selects(group, groups) === 'all of its task';
-    setDoing({
-      action: whole,
-      keys: group.letters.map((l) => l.id),
-      filter: exact ? { ...windowOfGroup(group), task: group.task } : undefined,
-    });
+    // Where no operation selects the same, each that is listed is acted on by itself.
+    setDoing({ action: { ...action, all: () => '' }, keys: group.letters.map((l) => l.id), filter: filterOfGroup(group) });
   };
   const columns: Column<Group>[] = [
     {
@@ -162,10 +154,11 @@ function Groups({ groups, complete, chosen }: { groups: readonly Group[]; comple
       kind: 'main',
       cell: (g) => <bdi>{g.head}</bdi>,
     },
+    { head: 'Such as', cell: (g) => g.such !== '' && <bdi class="said">{g.such}</bdi> },
     { head: 'Task', cell: (g) => nameOfGroup(g) },
     { head: 'Dead letters', kind: 'number', cell: (g) => number(g.letters.length) },
     { head: 'First failed', minor: true, cell: (g) => <TimeLabel at={g.first} relative /> },
-    { head: 'Last failed', cell: (g) => <TimeLabel at={g.last} relative /> },
+    { head: 'Last failed', minor: true, cell: (g) => <TimeLabel at={g.last} relative /> },
     {
       head: 'What can be done',
       kind: 'actions',

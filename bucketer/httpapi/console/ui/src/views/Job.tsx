@@ -13,22 +13,21 @@ import { canRepeat, nameOfJob, pausesOf, previewOf, requestOf, whyNot, workWords
 import { auditKept, Changes } from '../parts/Changes';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl, Id } from '../parts/CopyCurl';
-import { Dialog } from '../parts/Dialog';
 import { Empty } from '../parts/Empty';
 import { Facts, Labels } from '../parts/Facts';
 import { TextField } from '../parts/Field';
 import { FilterBar } from '../parts/FilterBar';
+import { FormDialog } from '../parts/FormDialog';
 import { Icon } from '../parts/Icon';
 import { JsonView } from '../parts/JsonView';
 import { Notes } from '../parts/Notes';
 import { Pager } from '../parts/Pager';
 import { Answered, Panel } from '../parts/Panel';
-import { Refusal } from '../parts/Refusal';
 import { LateBy, Said, Took } from '../parts/RunCells';
 import { lookOf, StateBadge } from '../parts/StateBadge';
 import { Table, type Column } from '../parts/Table';
 import { Tabs } from '../parts/Tabs';
-import { TimeLabel } from '../parts/TimeLabel';
+import { Ago, TimeLabel } from '../parts/TimeLabel';
 import { View } from '../parts/View';
 import { pathTo } from '../place';
 import { viewerZone, zoneFor } from '../preferences';
@@ -92,7 +91,7 @@ export function JobView({ params }: ViewParams) {
                 {
                   id: 'revisions',
                   title: 'Revisions',
-                  content: () => <Changes object={`job/${nameOfJob(j)}`} since={j.created_at} />,
+                  content: () => <Changes object={`job/${nameOfJob(j)}`} since={j.created_at} of={j} />,
                 },
                 { id: 'definition', title: 'Definition', content: () => <JsonView label="Job" value={j} /> },
               ]}
@@ -222,8 +221,9 @@ function Upcoming({ job }: { job: Job }) {
   const viewer = viewerZone.value;
   const both = own !== undefined && own !== viewer;
   const columns: (Column<NextRun> | false)[] = [
-    { head: `In ${viewer}`, kind: 'main', cell: (n) => <InZone at={n.due_at} zone={viewer} relative /> },
-    both && { head: `In ${own}, the job’s zone`, cell: (n) => <InZone at={n.due_at} zone={own} /> },
+    { head: both ? `${own}, the job’s zone` : viewer, kind: 'main', cell: (n) => <InZone at={n.due_at} zone={own ?? viewer} /> },
+    both && { head: viewer, cell: (n) => <InZone at={n.due_at} zone={viewer} /> },
+    { head: 'That is', minor: true, cell: (n) => <Ago at={n.due_at} /> },
   ];
   return (
     <Panel title="Next runs" live={live} every={steady}>
@@ -252,10 +252,7 @@ function Upcoming({ job }: { job: Job }) {
   );
 }
 
-function InZone({ at, zone, relative = false }: { at: string; zone: string; relative?: boolean }) {
-  if (relative) {
-    return <TimeLabel at={at} weekday relative />;
-  }
+function InZone({ at, zone }: { at: string; zone: string }) {
   const label = labelOf(at, zone, { now: serverNow(), weekday: true });
   return (
     <time class="time" dateTime={at}>
@@ -698,56 +695,48 @@ function BackfillDialog({ job, onClose }: { job: Job; onClose: () => void }) {
     }
   };
   return (
-    <Dialog title="Run a stretch of its past again" onClose={onClose}>
-      <form
-        onSubmit={(e) => {
-          e.preventDefault();
-          void send();
-        }}
-      >
-        <p>One run for each time that the schedule, as it is now, names in the stretch, whether it ran or not.</p>
-        <Refusal problem={action.problem} what="Nothing was begun" form focus />
-        <div class="fields">
-          <TextField
-            label={`From, in ${zone}`}
-            at="body.from"
-            problem={action.problem}
-            type="datetime-local"
-            value={from}
-            onValue={setFrom}
-          />
-          <TextField
-            label={`To, in ${zone}`}
-            at="body.to"
-            problem={action.problem}
-            type="datetime-local"
-            value={to}
-            onValue={setTo}
-            help="Empty: now."
-          />
-          <TextField
-            label="At once, at most"
-            at="body.max_concurrent"
-            problem={action.problem}
-            type="number"
-            value={most}
-            onValue={setMost}
-          />
-        </div>
-        <p role="status">
-          {begin &&
-            preview.data &&
-            (times.length >= 100 ? 'That is 100 runs or more.' : `That is ${count(times.length, 'run')}.`)}
-        </p>
-        <div class="dialog-actions">
-          <button type="button" class="button" onClick={onClose}>
-            Leave it
-          </button>
-          <button type="submit" class="button primary" disabled={action.busy || !begin}>
-            Begin the backfill
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Run a stretch of its past again"
+      action={action}
+      what="Nothing was begun"
+      send="Begin the backfill"
+      ready={begin !== undefined}
+      onSend={send}
+      onClose={onClose}
+    >
+      <p>One run for each time that the schedule, as it is now, names in the stretch, whether it ran or not.</p>
+      <div class="fields">
+        <TextField
+          label={`From, in ${zone}`}
+          at="body.from"
+          problem={action.problem}
+          type="datetime-local"
+          value={from}
+          onValue={setFrom}
+        />
+        <TextField
+          label={`To, in ${zone}`}
+          at="body.to"
+          problem={action.problem}
+          type="datetime-local"
+          value={to}
+          onValue={setTo}
+          help="Empty: now."
+        />
+        <TextField
+          label="At once, at most"
+          at="body.max_concurrent"
+          problem={action.problem}
+          type="number"
+          value={most}
+          onValue={setMost}
+        />
+      </div>
+      <p role="status">
+        {begin &&
+          preview.data &&
+          (times.length >= 100 ? 'That is 100 runs or more.' : `That is ${count(times.length, 'run')}.`)}
+      </p>
+    </FormDialog>
   );
 }

@@ -45,6 +45,7 @@ import {
   WorkFields,
   type BodyForm,
 } from '../parts/BodyForm';
+import { confirm, type Question } from '../parts/Confirm';
 import { CopyCurl } from '../parts/CopyCurl';
 import { Field, SelectField } from '../parts/Field';
 import { Icon } from '../parts/Icon';
@@ -121,6 +122,10 @@ function Editor({ first, loaded }: { first: JsonObject; loaded?: Loaded }) {
   useKeepDraft<Draft>(body === base ? undefined : { body, base, etag });
 
   const create = async (): Promise<void> => {
+    const nameless = canRepeat(whenOf(body)) && !body.name;
+    if (nameless && !(await confirm(namelessQuestion))) {
+      return;
+    }
     const made = await action.run(async () => {
       const { data } = await answerWithHeaders(
         api.POST('/v1/jobs', { params: { header: { 'Idempotency-Key': key } }, body: body as unknown as JobRequest }),
@@ -237,9 +242,19 @@ function Editor({ first, loaded }: { first: JsonObject; loaded?: Loaded }) {
   );
 }
 
+function canRepeat(when: WhenKind): boolean {
+  return when !== 'now' && when !== 'at';
+}
+
+const namelessQuestion: Question = {
+  title: 'Create the job without a name?',
+  children: <p>It cannot be given one later: lists, revisions and commands call it by its id.</p>,
+  action: 'Create it without a name',
+};
+
 function Fields({ form, changing }: { form: BodyForm; changing: boolean }) {
   const when = whenOf(form.body);
-  const repeats = when !== 'now' && when !== 'at';
+  const repeats = canRepeat(when);
   return (
     <>
       <WhatRuns form={form} />
@@ -253,7 +268,7 @@ function Fields({ form, changing }: { form: BodyForm; changing: boolean }) {
               label="Name"
               optional
               disabled={changing}
-              help={changing ? 'A name cannot be changed.' : 'Unique in the tenant: a–z, 0–9, “.”, “_” and “-”.'}
+              help={changing ? 'A name cannot be changed.' : 'It cannot be given or changed later. Unique in the tenant: a–z, 0–9, “.”, “_” and “-”.'}
             />
           )}
           <BodyChoice
@@ -695,6 +710,7 @@ function PreviewTimes({ preview, own }: { preview: Preview; own: string | undefi
       <p role="status">
         <strong>{preview.description}</strong>
       </p>
+      <Notes notes={[...(preview.notes ?? []), ...changes]} />
       <table class="preview-times">
         <caption class="hidden">Its next times</caption>
         <thead>
@@ -712,7 +728,6 @@ function PreviewTimes({ preview, own }: { preview: Preview; own: string | undefi
           ))}
         </tbody>
       </table>
-      <Notes notes={[...(preview.notes ?? []), ...changes]} />
     </>
   );
 }

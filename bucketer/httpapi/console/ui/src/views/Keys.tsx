@@ -9,12 +9,11 @@ import type { APIKey, NewAPIKey } from '../api/types';
 import { now } from '../clock';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl } from '../parts/CopyCurl';
-import { Dialog } from '../parts/Dialog';
 import { Empty } from '../parts/Empty';
 import { SelectField, TextField } from '../parts/Field';
+import { FormDialog } from '../parts/FormDialog';
 import { Icon } from '../parts/Icon';
 import { Note } from '../parts/Note';
-import { Refusal } from '../parts/Refusal';
 import { SearchedList } from '../parts/SearchedList';
 import { ShownOnce } from '../parts/ShownOnce';
 import type { Column } from '../parts/Table';
@@ -164,44 +163,35 @@ function MakeDialog({ onClose, onMade }: { onClose: () => void; onMade: (key: Ne
     }
   };
   return (
-    <Dialog title="New API key" onClose={onClose}>
-      <form
-        class="stack"
-        onSubmit={(e) => {
-          e.preventDefault();
-          void make();
-        }}
-      >
-        <TextField
-          label="Name"
-          at="body.name"
-          problem={action.problem}
-          value={name}
-          onValue={setName}
-          placeholder="deploy"
-          help="The audit log knows the key by it."
-        />
-        <SelectField label="Role" at="body.role" problem={action.problem} value={role} onValue={(v) => setRole(v as Role)} options={roles} />
-        <TextField
-          label={`Good until, in ${zone}`}
-          optional
-          type="datetime-local"
-          at="body.expires_at"
-          problem={action.problem}
-          value={until}
-          onValue={setUntil}
-          help="Empty: until it is revoked."
-        />
-        <Refusal problem={action.problem} what="The key was not made" form focus />
-        <div class="dialog-actions">
-          <button type="button" class="button" onClick={onClose}>
-            Leave it
-          </button>
-          <button type="submit" class="button primary" disabled={action.busy || name.trim() === ''}>
-            Make it
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="New API key"
+      action={action}
+      what="The key was not made"
+      send="Make it"
+      ready={name.trim() !== ''}
+      onSend={make}
+      onClose={onClose}
+    >
+      <TextField
+        label="Name"
+        at="body.name"
+        problem={action.problem}
+        value={name}
+        onValue={setName}
+        placeholder="deploy"
+        help="The audit log knows the key by it."
+      />
+      <SelectField label="Role" at="body.role" problem={action.problem} value={role} onValue={(v) => setRole(v as Role)} options={roles} />
+      <TextField
+        label={`Good until, in ${zone}`}
+        optional
+        type="datetime-local"
+        at="body.expires_at"
+        problem={action.problem}
+        value={until}
+        onValue={setUntil}
+        help="Empty: until it is revoked."
+      />
+    </FormDialog>
   );
 }

@@ -2,10 +2,11 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import { useAction } from '../api/action';
-import { answer, api } from '../api/client';
-import { fast, slow, useLive } from '../api/live';
+import { answer, api, ask } from '../api/client';
+import { fast, slow, steady, useLive } from '../api/live';
+import { gather } from '../api/pages';
 import { may } from '../api/session';
-import type { Operation } from '../api/types';
+import type { DeadLetter, Operation } from '../api/types';
 import { filterWords, nounOf, partsOf, titleOf, wholeOf } from '../operations';
 import { AllDialog, type OperationFilter } from '../parts/Bulk';
 import { confirm } from '../parts/Confirm';
@@ -16,6 +17,7 @@ import { JsonView } from '../parts/JsonView';
 import { Note } from '../parts/Note';
 import { Answered, Panel } from '../parts/Panel';
 import { Progress } from '../parts/Progress';
+import { haveEnded, Replays } from '../parts/Replays';
 import { StateBadge } from '../parts/StateBadge';
 import { TimeLabel } from '../parts/TimeLabel';
 import { View } from '../parts/View';
@@ -66,6 +68,7 @@ export function OperationView({ params }: ViewParams) {
                   <Progress label="How far it has come" parts={partsOf(o)} of={wholeOf(o)} />
                   <p role="status">{said(o)}</p>
                 </Panel>
+                {o.action === 'replay' && !o.dry_run && <NewRuns op={o} />}
                 <div class="columns">
                   <Panel title="Facts">
                     <Known op={o} />
@@ -95,6 +98,40 @@ export function OperationView({ params }: ViewParams) {
         </Answered>
       )}
     </View>
+  );
+}
+
+/** How long before an operation was begun it may have replayed something, by the clocks of other nodes, in ms. */
+const clocksDiffer = 2000;
+
+/** What became of what it replayed. */
+function NewRuns({ op }: { op: Operation }) {
+  const { from, to, task, error_pattern } = op.filter;
+  const [over, setOver] = useState(false);
+  const every = over && op.state !== 'running' ? slow : steady;
+  const live = useLive(
+    `replays of ${op.id}`,
+    async (signal) => {
+      const query = { state: 'replayed', limit: 500, from, to, task, error_pattern };
+      const page = await gather<DeadLetter>((cursor) => ask('/v1/dead-letters', { query: { ...query, cursor }, signal }), '', 2000, 8);
+      const begun = Date.parse(op.created_at) - clocksDiffer;
+      const ours = (l: DeadLetter): boolean => (l.replayed_by ?? '') === (op.created_by ?? '') && Date.parse(l.replayed_at ?? '') >= begun;
+      return { ...page, items: (page.items ?? []).filter(ours) };
+    },
+    { every },
+  );
+  useEffect(() => setOver(live.data !== undefined && haveEnded(live.data.items)), [live.data]);
+  return (
+    <Panel title="What became of the new runs" live={live} every={every}>
+      <Answered live={live} what="the new runs">
+        {(page) => (
+          <>
+            <Replays letters={page.items} />
+            {page.next_cursor && <p class="muted">There are more: not all dead letters of that time were looked through.</p>}
+          </>
+        )}
+      </Answered>
+    </Panel>
   );
 }
 
@@ -195,7 +232,18 @@ function Known({ op }: { op: Operation }) {
         ['Times until', b && <TimeLabel at={b.to} />],
         ['Under way at once', b && `at most ${b.max_concurrent}`],
         ['To be known', b && (b.notes ?? []).length > 0 && (b.notes ?? []).join('; ')],
-        ['Its runs', noun !== 'job' && f.from && f.to && <a href={href('/runs', { from: f.from, to: f.to, task: f.task })}>runs that were due then</a>],
+        [
+          op.action === 'replay' || op.action === 'retry' ? 'What had failed' : 'Its runs',
+          noun !== 'job' && f.from && f.to && <a href={href('/runs', { from: f.from, to: f.to, task: f.task })}>runs that were due then</a>,
+        ],
+        [
+          'New runs',
+          op.action === 'retry' && !op.dry_run && (
+            <a href={href('/runs', { from: op.created_at, to: new Date(Date.parse(op.updated_at) + 60_000).toISOString(), task: f.task })}>
+              runs that were due since it began
+            </a>
+          ),
+        ],
         ['Begun', <TimeLabel key="begun" at={op.created_at} relative />],
         ['By', op.created_by && <bdi>{op.created_by}</bdi>],
         ['Last step', <TimeLabel key="updated" at={op.updated_at} relative />],

@@ -8,11 +8,10 @@ import { may } from '../api/session';
 import type { Secret } from '../api/types';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl } from '../parts/CopyCurl';
-import { Dialog } from '../parts/Dialog';
 import { Empty } from '../parts/Empty';
 import { AreaField, TextField } from '../parts/Field';
+import { FormDialog } from '../parts/FormDialog';
 import { Icon } from '../parts/Icon';
-import { Refusal } from '../parts/Refusal';
 import { SearchedList } from '../parts/SearchedList';
 import type { Column } from '../parts/Table';
 import { TimeLabel } from '../parts/TimeLabel';
@@ -125,54 +124,44 @@ function PutDialog({ name: fixed, onClose }: { name: string; onClose: () => void
   };
   const help = 'Text of 4 to 65,536 bytes. It goes to the node and is kept there encrypted; this page forgets it.';
   return (
-    <Dialog title={fixed === '' ? 'New secret' : `New value of ${fixed}`} onClose={onClose}>
-      <form
-        class="stack"
-        autocomplete="off"
-        onSubmit={(e) => {
-          e.preventDefault();
-          void put();
-        }}
-      >
-        {fixed === '' && (
-          <TextField
-            label="Name"
-            at="path.name"
-            problem={action.problem}
-            value={name}
-            onValue={setName}
-            placeholder="orders-token"
-            help="a–z, 0–9, “.”, “_” and “-”. One that is there gets a new version."
-          />
-        )}
-        {lines ? (
-          <AreaField label="Value" at="body.value" problem={action.problem} value={value} onValue={setValue} rows={8} help={help} />
-        ) : (
-          <TextField
-            label="Value"
-            type="password"
-            autocomplete="new-password"
-            at="body.value"
-            problem={action.problem}
-            value={value}
-            onValue={setValue}
-            help={help}
-          />
-        )}
-        <label class="check">
-          <input type="checkbox" checked={lines} onChange={(e) => setLines(e.currentTarget.checked)} />
-          It has several lines, such as a certificate. It is seen while it is typed.
-        </label>
-        <Refusal problem={action.problem} what="The secret was not put" form focus />
-        <div class="dialog-actions">
-          <button type="button" class="button" onClick={onClose}>
-            Leave it
-          </button>
-          <button type="submit" class="button primary" disabled={action.busy || name.trim() === '' || value === ''}>
-            Put it
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={fixed === '' ? 'New secret' : `New value of ${fixed}`}
+      action={action}
+      what="The secret was not put"
+      send="Put it"
+      ready={name.trim() !== '' && value !== ''}
+      onSend={put}
+      onClose={onClose}
+    >
+      {fixed === '' && (
+        <TextField
+          label="Name"
+          at="path.name"
+          problem={action.problem}
+          value={name}
+          onValue={setName}
+          placeholder="orders-token"
+          help="a–z, 0–9, “.”, “_” and “-”. One that is there gets a new version."
+        />
+      )}
+      {lines ? (
+        <AreaField label="Value" at="body.value" problem={action.problem} value={value} onValue={setValue} rows={8} help={help} />
+      ) : (
+        <TextField
+          label="Value"
+          type="password"
+          autocomplete="new-password"
+          at="body.value"
+          problem={action.problem}
+          value={value}
+          onValue={setValue}
+          help={help}
+        />
+      )}
+      <label class="check">
+        <input type="checkbox" checked={lines} onChange={(e) => setLines(e.currentTarget.checked)} />
+        It has several lines, such as a certificate. It is seen while it is typed.
+      </label>
+    </FormDialog>
   );
 }

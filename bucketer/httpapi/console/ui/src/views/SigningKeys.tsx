@@ -8,12 +8,11 @@ import { may } from '../api/session';
 import type { NewSigningKey, SigningKey } from '../api/types';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl } from '../parts/CopyCurl';
-import { Dialog } from '../parts/Dialog';
 import { Empty } from '../parts/Empty';
 import { SelectField, TextField } from '../parts/Field';
+import { FormDialog } from '../parts/FormDialog';
 import { Icon } from '../parts/Icon';
 import { Answered, Panel } from '../parts/Panel';
-import { Refusal } from '../parts/Refusal';
 import { ShownOnce } from '../parts/ShownOnce';
 import { Table, type Column } from '../parts/Table';
 import { TimeLabel } from '../parts/TimeLabel';
@@ -153,33 +152,24 @@ function MakeDialog({ onClose, onMade }: { onClose: () => void; onMade: (key: Ne
     }
   };
   return (
-    <Dialog title="New signing key" onClose={onClose}>
-      <form
-        class="stack"
-        onSubmit={(e) => {
-          e.preventDefault();
-          void make();
-        }}
-      >
-        <TextField
-          label="Name"
-          at="body.name"
-          problem={action.problem}
-          value={name}
-          onValue={setName}
-          help="The one called default signs, within 10 s, every call that names none."
-        />
-        <Refusal problem={action.problem} what="The key was not made" form focus />
-        <div class="dialog-actions">
-          <button type="button" class="button" onClick={onClose}>
-            Leave it
-          </button>
-          <button type="submit" class="button primary" disabled={action.busy || name.trim() === ''}>
-            Make it
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="New signing key"
+      action={action}
+      what="The key was not made"
+      send="Make it"
+      ready={name.trim() !== ''}
+      onSend={make}
+      onClose={onClose}
+    >
+      <TextField
+        label="Name"
+        at="body.name"
+        problem={action.problem}
+        value={name}
+        onValue={setName}
+        help="The one called default signs, within 10 s, every call that names none."
+      />
+    </FormDialog>
   );
 }
 
@@ -204,33 +194,23 @@ function RotateDialog(props: { name: string; onClose: () => void; onMade: (key: 
     }
   };
   return (
-    <Dialog title={`Rotate ${name}`} onClose={onClose}>
-      <form
-        class="stack"
-        onSubmit={(e) => {
-          e.preventDefault();
-          void rotate();
-        }}
-      >
-        <p>The key gets a new secret. Calls carry a signature by each secret that is good, so that whoever is called can change over in between.</p>
-        <SelectField
-          label="The secret of now signs for another"
-          at="body.overlap"
-          problem={action.problem}
-          value={overlap}
-          onValue={setOverlap}
-          options={overlaps}
-        />
-        <Refusal problem={action.problem} what="The key was not rotated" form focus />
-        <div class="dialog-actions">
-          <button type="button" class="button" onClick={onClose}>
-            Leave it
-          </button>
-          <button type="submit" class="button primary" disabled={action.busy}>
-            Rotate it
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={`Rotate ${name}`}
+      action={action}
+      what="The key was not rotated"
+      send="Rotate it"
+      onSend={rotate}
+      onClose={onClose}
+    >
+      <p>The key gets a new secret. Calls carry a signature by each secret that is good, so that whoever is called can change over in between.</p>
+      <SelectField
+        label="The secret of now signs for another"
+        at="body.overlap"
+        problem={action.problem}
+        value={overlap}
+        onValue={setOverlap}
+        options={overlaps}
+      />
+    </FormDialog>
   );
 }

@@ -12,17 +12,16 @@ import { jsonFault, partOf } from '../document';
 import { Changes } from '../parts/Changes';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl } from '../parts/CopyCurl';
-import { Dialog } from '../parts/Dialog';
 import { Empty } from '../parts/Empty';
 import { Facts, Labels } from '../parts/Facts';
 import { AreaField } from '../parts/Field';
 import { FilterBar } from '../parts/FilterBar';
+import { FormDialog } from '../parts/FormDialog';
 import { Icon } from '../parts/Icon';
 import { JsonView, TextView } from '../parts/JsonView';
 import { Note } from '../parts/Note';
 import { Pager } from '../parts/Pager';
 import { Answered, Panel } from '../parts/Panel';
-import { Refusal } from '../parts/Refusal';
 import { StateBadge } from '../parts/StateBadge';
 import { ShapeFacts, stepHref } from '../parts/StepFacts';
 import { StepGraph } from '../parts/StepGraph';
@@ -74,7 +73,7 @@ export function WorkflowView({ params }: ViewParams) {
               label="Of the workflow"
               tabs={[
                 { id: 'now', title: 'Graph and runs', content: () => <GraphAndRuns workflow={w} /> },
-                { id: 'changes', title: 'Revisions', content: () => <Changes object={`workflow/${w.name}`} /> },
+                { id: 'changes', title: 'Revisions', content: () => <Changes object={`workflow/${w.name}`} of={w} /> },
                 { id: 'definition', title: 'Definition', content: () => <Definition workflow={w} /> },
               ]}
             />
@@ -180,36 +179,27 @@ function RunDialog({ workflow, onClose }: { workflow: Workflow; onClose: () => v
     }
   };
   return (
-    <Dialog title={`Run ${workflow.name} now`} onClose={onClose}>
-      <form
-        class="stack"
-        onSubmit={(e) => {
-          e.preventDefault();
-          void run();
-        }}
-      >
-        <AreaField
-          label="Payload, JSON"
-          optional
-          at="body.payload"
-          problem={action.problem}
-          faults={fault === undefined ? [] : [fault]}
-          value={text}
-          onValue={setText}
-          rows={8}
-          help="The input of the run. Empty, or unchanged: the workflow’s own."
-        />
-        <Refusal problem={action.problem} what="It does not run" focus />
-        <div class="dialog-actions">
-          <button type="button" class="button" onClick={onClose}>
-            Leave it
-          </button>
-          <button type="submit" class="button primary" disabled={action.busy || fault !== undefined}>
-            Run it
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={`Run ${workflow.name} now`}
+      action={action}
+      what="It does not run"
+      send="Run it"
+      ready={fault === undefined}
+      onSend={run}
+      onClose={onClose}
+    >
+      <AreaField
+        label="Payload, JSON"
+        optional
+        at="body.payload"
+        problem={action.problem}
+        faults={fault === undefined ? [] : [fault]}
+        value={text}
+        onValue={setText}
+        rows={8}
+        help="The input of the run. Empty, or unchanged: the workflow’s own."
+      />
+    </FormDialog>
   );
 }
 

@@ -21,7 +21,7 @@ import { pathTo } from '../place';
 import { href, queryValue } from '../router';
 import type { ViewParams } from '../routes';
 import { durationText } from '../time';
-import { scheduleWords } from '../words';
+import { number, scheduleWords } from '../words';
 
 const pageSize = 50;
 
@@ -29,6 +29,7 @@ export function Workflows(_props: ViewParams) {
   const [name, state, label] = [queryValue('name'), queryValue('state'), queryValue('label')];
   const query = {
     limit: pageSize,
+    waiting: true,
     ...(name === '' ? {} : { name_prefix: name }),
     ...(state === '' ? {} : { state: state as Workflow['state'] }),
     ...(label === '' ? {} : { label }),
@@ -96,6 +97,13 @@ const columns: Column<Workflow>[] = [
       <>
         <StateBadge state={w.state} />
         {w.fault && <span class="toned tone-bad"> it does not go on: {w.fault}</span>}
+        {(w.waiting ?? []).map((at) => (
+          <a key={at.event} class="toned tone-warn" href={href(pathTo('/workflows/:name', { name: w.name }), { state: 'waiting' })}>
+            {' '}
+            {number(at.runs)}
+            {at.more && ' or more'} {at.runs === 1 ? 'run waits' : 'runs wait'} for {at.event}
+          </a>
+        ))}
       </>
     ),
   },
