@@ -144,15 +144,3 @@ export function jsonFault(text: string): string | undefined {
     return `It is no JSON (${thrown instanceof Error ? thrown.message : String(thrown)})`;
   }
 }
-
-/** What a text cannot be read for, and where. */
-export class Unreadable extends Error {
-  override readonly name = 'Unreadable';
-
-  constructor(
-    readonly at: number,
-    message: string,
-  ) {
-    super(message);
-  }
-}

@@ -1,8 +1,6 @@
 // JSON of others, in which a number may have more digits than JavaScript keeps. Pure.
 
-import { memberOf, toJson } from './document';
 import { tokens } from './text';
-import { readYaml } from './yaml';
 
 /** A whole number in a JSON text that JSON.parse would change; undefined: there is none. */
 export function longNumber(json: string): string | undefined {
@@ -17,6 +15,12 @@ export function memberText(json: string, key: string): string | undefined {
   if (value === undefined || value === null) {
     return undefined;
   }
-  const exact = longNumber(json) === undefined ? undefined : memberOf(readYaml(json), key);
-  return exact ? toJson(exact, 2) : JSON.stringify(value, null, 2);
+  if (longNumber(json) === undefined) {
+    return JSON.stringify(value, null, 2);
+  }
+  // While it is indented, a text between NULs stands for each number.
+  const numbers: string[] = [];
+  const held = tokens(json).map((t) => (t.kind === 'number' ? `"\\u0000${numbers.push(t.text) - 1}\\u0000"` : t.text));
+  const member = (JSON.parse(held.join('')) as Record<string, unknown>)[key];
+  return JSON.stringify(member, null, 2).replace(/"\\u0000(\d+)\\u0000"/g, (whole, i) => numbers[Number(i)] ?? whole);
 }

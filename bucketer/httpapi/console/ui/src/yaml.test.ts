@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { locate, lineAt, memberOf, partOf, textOf, toJson, Unreadable } from './document';
-import { readYaml, writeYaml } from './yaml';
+import { locate, lineAt, memberOf, partOf, textOf, toJson } from './document';
+import { readYaml, Unreadable, writeYaml } from './yaml';
 
 function valueOf(text: string): unknown {
   return JSON.parse(toJson(readYaml(text)));

@@ -1,8 +1,23 @@
 // Reads and writes the YAML that people write for workflows, of which JSON is a part. Pure. What is
 // rare or means different things to different programs (anchors, tags, octal numbers, several
 // documents) is refused with its place, and never guessed: write that as JSON, or use the program.
+//
+// It is loaded when a workflow is shown or written as YAML, and takes nothing from the rest of the
+// page: it may be of a node of another version.
 
-import { Unreadable, type Entry, type ListPart, type MapPart, type Part, type ScalarPart } from './document';
+import type { Entry, ListPart, MapPart, Part, ScalarPart } from './document';
+
+/** What a text cannot be read for, and where. */
+export class Unreadable extends Error {
+  override readonly name = 'Unreadable';
+
+  constructor(
+    readonly at: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
 
 const deepest = 100;
 const jsonNumber = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;

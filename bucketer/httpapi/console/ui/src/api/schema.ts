@@ -144,7 +144,7 @@ export interface paths {
         };
         /**
          * Who changed what in the tenant, newest first
-         * @description Kept for 400 days. Entries are written just after the change. Tasks, jobs that can have many runs, keys, tenants and operations are told of, runs that are cancelled, changed or repeated, dead letters that are replayed or discarded, and each import as one; a one-off job that is made is not. An answer may hold fewer items than limit, even none, and still have next_cursor.
+         * @description Kept for 400 days. Entries are written just after the change. Tasks, jobs that can have many runs, keys, tenants and operations are told of, runs that are cancelled, changed or repeated, dead letters that are replayed or discarded, jobs that an operation cancels, pauses or resumes, events that are published through the API, and each import as one; a one-off job that is made is not. An answer may hold fewer items than limit, even none, and still have next_cursor.
          *
          *     Who may: any key of the role admin.
          */
@@ -185,7 +185,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Runs that have failed for good and were neither replayed nor discarded, the latest due first
+         * Runs that have failed for good and were neither replayed nor discarded, or those that were replayed; the latest due first
          * @description A run that gets a final answer, or has used its attempts up, lies here until it is replayed or discarded, for 30 days unless the operator says otherwise. from and to are of the time at which the run was first to start. An answer may hold fewer items than limit, even none, and still have next_cursor.
          *
          *     Who may: any key of the role viewer or above.
@@ -279,6 +279,26 @@ export interface paths {
          *     Who may: any key of the role operator or above.
          */
         post: operations["publish-event"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/events/{name}/hearers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who would hear of an event if it was published now: jobs and workflows that run on it, and steps that wait for it
+         * @description Who may: any key of the role viewer or above.
+         */
+        get: operations["list-event-hearers"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -504,7 +524,7 @@ export interface paths {
         put?: never;
         /**
          * Do one thing to everything that matches, in the background
-         * @description A filter selects jobs that can have many runs (state, label, name_prefix) or, with from and to, runs by due time (state, task); an empty one selects every job. Workflows are none of these; their runs are runs. cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. replay and discard are for dead letters, selected as runs are, less state. A dry run counts what matches, and changes nothing. What a node leaves undone another one takes up.
+         * @description A filter selects jobs that can have many runs (state, label, name_prefix) or, with from and to, runs by due time (state, task); an empty one selects every job. Workflows are none of these; their runs are runs. cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. replay and discard are for dead letters, selected as runs are, less state, and by error_pattern. A dry run counts what matches, and changes nothing. What a node leaves undone another one takes up.
          *
          *     Who may: any key of the role operator or above.
          */
@@ -1658,7 +1678,8 @@ export interface components {
          * @example {
          *       "attempt_count": 5,
          *       "due_at": "2026-11-22T01:00:00.000Z",
-         *       "error": "answered 500 Internal Server Error",
+         *       "error": "answered 500 Internal Server Error: no mail server",
+         *       "error_pattern": "answered 500 Internal Server Error",
          *       "expires_at": "2026-12-22T01:00:17.320Z",
          *       "failed_at": "2026-11-22T01:00:17.320Z",
          *       "id": "01932f1e-5d80-8003-8d2f-5a1b9c3e7f60",
@@ -1687,7 +1708,10 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             due_at: string;
+            /** @description Of an answer with a status alone also how its body begins */
             error?: string;
+            /** @description What errors of its kind have in common: the first line, without what differs from one run to the next (ids, times, numbers, what stands in quotes). Lists and operations select by it */
+            error_pattern: string;
             /**
              * Format: date-time
              * @description When the dead letter leaves by itself
@@ -1725,6 +1749,11 @@ export interface components {
             priority: "critical" | "high" | "normal" | "low";
             /** @description The run that repeats it */
             replay?: string;
+            /**
+             * @description How the run stands that repeats it; absent if that has left
+             * @enum {string}
+             */
+            replay_state?: "pending" | "running" | "waiting" | "stuck" | "retrying" | "succeeded" | "failed" | "cancelled" | "missed" | "skipped";
             /**
              * Format: date-time
              * @example 2026-11-21T09:30:00.000Z
@@ -1773,6 +1802,21 @@ export interface components {
             name: string;
             tenant: string;
         };
+        EventHearers: {
+            /** @description Jobs and workflows of which it would start a run, if their filter takes its body */
+            jobs: components["schemas"]["EventJob"][];
+            /** @description There are more than were looked at: 200 */
+            more?: boolean;
+            /** @description Steps that wait for it, and that it would end, if their filter takes its body */
+            steps: components["schemas"]["EventStep"][];
+        };
+        EventJob: {
+            filter?: string;
+            id: string;
+            /** @enum {string} */
+            kind: "job" | "workflow";
+            name?: string;
+        };
         EventListBody: {
             items: components["schemas"]["Event"][];
             next_cursor?: string;
@@ -1780,6 +1824,19 @@ export interface components {
         EventReceipt: {
             /** @description Its runs: GET /v1/runs?event=<id> */
             id: string;
+        };
+        EventStep: {
+            filter?: string;
+            /** @description The run of the step */
+            run_id: string;
+            /**
+             * Format: date-time
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            since: string;
+            step: string;
+            workflow?: string;
+            workflow_run_id: string;
         };
         EventTrigger: {
             /**
@@ -2208,6 +2265,8 @@ export interface components {
             /** @description It would dispatch, but reaches Cassandra or NATS no more: others have its shards */
             unhealthy?: boolean;
             version?: string;
+            /** @description Runs that are due and wait, as far as the node knows, the most first; absent if there are none. No run is told of by two nodes. A node that has just begun does not know those that it deferred before */
+            waiting?: components["schemas"]["WaitingRuns"][];
             zone?: string;
         };
         MinuteStats: {
@@ -2239,6 +2298,8 @@ export interface components {
              * @description Runs that were recorded as missed
              */
             missed: number;
+            /** @description Why they were; absent if none was */
+            missed_for?: components["schemas"]["MissedFor"];
             /** @description Of one tenant: so many tenants had runs in this minute that some were counted as one, this one perhaps among them */
             partial?: boolean;
             /**
@@ -2280,6 +2341,28 @@ export interface components {
              */
             to: string;
         };
+        MissedFor: {
+            /**
+             * Format: int64
+             * @description The job was changed, paused or cancelled before they could start
+             */
+            changed: number;
+            /**
+             * Format: int64
+             * @description What is stored of them, or of their job, could not be read
+             */
+            fault: number;
+            /**
+             * Format: int64
+             * @description Later than the misfire policy of their job allows
+             */
+            late: number;
+            /**
+             * Format: int64
+             * @description Skipped: as many runs of the job were under way as may be, and its limit skips others
+             */
+            under_way: number;
+        };
         NATSTarget: {
             /** @description Without wildcards; not under $, _ or carillon */
             subject: string;
@@ -2293,10 +2376,24 @@ export interface components {
             /** Format: int64 */
             failed: number;
             /**
+             * Format: date-time
+             * @description The first minute of the stretch in which an attempt failed
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            failed_from?: string;
+            /**
+             * Format: date-time
+             * @description The last minute in which one did
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            failed_to?: string;
+            /**
              * Format: uuid
              * @description Of a job
              */
             job_id?: string;
+            /** @description Why an attempt failed, about the latest of them; cut to 200 bytes. Not of tenants */
+            last_error?: string;
             /**
              * Format: int64
              * @description First starts later than 1 s after the run was due
@@ -2306,6 +2403,8 @@ export interface components {
             lateness?: components["schemas"]["LatenessRank"];
             /** Format: int64 */
             missed: number;
+            /** @description Why they were; absent if none was */
+            missed_for?: components["schemas"]["MissedFor"];
             /** @description Of the tenant, the task, or the host with its port; of the job its name, or its id where it has none */
             name: string;
             /** Format: int64 */
@@ -2314,6 +2413,12 @@ export interface components {
             started: number;
             /** Format: int64 */
             succeeded: number;
+            /**
+             * Format: date-time
+             * @description The last minute of the stretch in which an attempt succeeded
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            succeeded_last?: string;
             tenant: string;
         };
         NewAPIKey: {
@@ -2514,6 +2619,7 @@ export interface components {
             matched: number;
         };
         OperationFilter: {
+            error_pattern?: string;
             /** Format: date-time */
             from?: string;
             label?: string;
@@ -2534,6 +2640,8 @@ export interface components {
             filter: components["schemas"]["OperationFilter"];
         };
         OperationScope: {
+            /** @description Of dead letters */
+            error_pattern?: string;
             /**
              * Format: date-time
              * @example 2026-11-21T09:30:00.000Z
@@ -2820,6 +2928,11 @@ export interface components {
          */
         Run: {
             attempts: components["schemas"]["Attempt"][];
+            /**
+             * @description What it calls, without a query: of a task, what the task says now; not in lists
+             * @example POST https://example.com/hook
+             */
+            calls?: string;
             /** @description Why it was cancelled, if nobody asked for that */
             cancel_reason?: string;
             dead_letter?: boolean;
@@ -2857,6 +2970,7 @@ export interface components {
             item?: number;
             /** @description Absent for a step of a workflow run */
             job_id?: string;
+            /** @description The name of its job. Of a run that repeats another: of the job that the other is a run of */
             job_name?: string;
             labels?: {
                 [key: string]: string;
@@ -3319,6 +3433,8 @@ export interface components {
             lateness?: components["schemas"]["LatenessRank"];
             /** Format: int64 */
             missed: number;
+            /** @description Why they were; absent if none was */
+            missed_for?: components["schemas"]["MissedFor"];
             /** Format: int64 */
             retried: number;
             /** Format: int64 */
@@ -3725,6 +3841,26 @@ export interface components {
              */
             since: string;
         };
+        WaitingRuns: {
+            /** @description The name of their job, if they are of no task or wait for its limit */
+            job?: string;
+            /** @description There may be more */
+            more?: boolean;
+            /**
+             * Format: date-time
+             * @description Since when the first of them is due
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            oldest_due_at: string;
+            /** @description A word, as of a run that waits: concurrency, rate, limit, breaker, target_share, tenant_share. executors: they wait until executors take more */
+            reason: string;
+            /** Format: int64 */
+            runs: number;
+            /** @description Their task, if they are of one */
+            task?: string;
+            /** @description Absent if they are of several */
+            tenant?: string;
+        };
         /**
          * @example {
          *       "actor": "deploy",
@@ -3882,6 +4018,8 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             updated_at?: string;
+            /** @description In a list that asks for it: which of its runs wait for events, by the events that its definition names now */
+            waiting?: components["schemas"]["WorkflowWaiting"][];
         };
         WorkflowListBody: {
             items: components["schemas"]["Workflow"][];
@@ -3928,6 +4066,13 @@ export interface components {
             start?: string;
             /** @description In any order: after says which come before which */
             steps: components["schemas"]["Step"][];
+        };
+        WorkflowWaiting: {
+            event: string;
+            /** @description There may be more: not all that wait for the event were looked at */
+            more?: boolean;
+            /** Format: int64 */
+            runs: number;
         };
     };
     responses: never;
@@ -4522,8 +4667,12 @@ export interface operations {
                 limit?: number;
                 /** @description next_cursor of the answer before; opaque, and good only for the same list */
                 cursor?: string;
+                /** @description Those that wait, or those that were replayed, with how the new run stands */
+                state?: "waiting" | "replayed";
                 /** @description Only runs of this task */
                 task?: string;
+                /** @description Only errors of this error_pattern */
+                error_pattern?: string;
                 /** @description First due time; default: 31 days before to */
                 from?: string;
                 /** @description Due times before this one; default: a day from now. At most 400 days after from */
@@ -5100,6 +5249,81 @@ export interface operations {
                 headers: {
                     /** @description Seconds until it may be tried again */
                     "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-event-hearers": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path: {
+                /** @description The event's name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventHearers"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
                     [name: string]: unknown;
                 };
                 content: {
@@ -7189,6 +7413,8 @@ export interface operations {
                 job?: string;
                 /** @description Only runs of this task */
                 task?: string;
+                /** @description Only runs whose HTTP call goes to this host, which has a port where the URL states one; of a run of a task, by what the task says now */
+                host?: string;
                 /** @description Only runs that have this label, as name=value; stated again: and that */
                 label?: string[];
                 /** @description Only runs whose first attempt started later than this span after they were due (lateness_ms), those that could have started for longer and have not, and those that were missed */
@@ -10515,10 +10741,12 @@ export interface operations {
                 /** @description next_cursor of the answer before; opaque, and good only for the same list */
                 cursor?: string;
                 state?: "active" | "paused" | "cancelled" | "finished";
-                /** @description Only jobs that have this label, as name=value */
+                /** @description Only workflows that have this label, as name=value */
                 label?: string;
-                /** @description Only jobs whose name begins so */
+                /** @description Only workflows whose name begins so */
                 name_prefix?: string;
+                /** @description Say of each workflow which of its runs wait for an event, such as the word of a person */
+                waiting?: boolean;
             };
             header?: {
                 /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */

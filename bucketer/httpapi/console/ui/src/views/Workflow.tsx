@@ -36,7 +36,6 @@ import { hasEnded, lastAttempt, tookMs } from '../runs';
 import { foundIn, shapesOfGraph, whenWords, workWords, type StepShape } from '../steps';
 import { durationText, spanText } from '../time';
 import { count, limitWords, misfireWords, scheduleWords } from '../words';
-import { writeYaml } from '../yaml';
 import { requestOf } from '../workflows';
 
 const runPage = 25;
@@ -423,10 +422,12 @@ function runColumns(workflow: Workflow): Column<Run>[] {
 }
 
 function Definition({ workflow }: { workflow: Workflow }) {
-  const yaml = useMemo(() => writeYaml(requestOf(partOf(workflow))), [workflow]);
+  const yaml = useLive(`yaml of ${workflow.name} ${workflow.generation}`, async () => (await import('../yaml')).writeYaml(requestOf(partOf(workflow))), { every: 0 });
   return (
     <Panel title="Definition" about="As YAML, for carillon workflow apply -f; and as the API answers it.">
-      <TextView label="Definition, YAML" text={yaml} file={`${workflow.name}.yaml`} />
+      <Answered live={yaml} what="the definition as YAML">
+        {(text) => <TextView label="Definition, YAML" text={text} file={`${workflow.name}.yaml`} />}
+      </Answered>
       <details>
         <summary>As the API answers it</summary>
         <JsonView label="Workflow" value={workflow} />

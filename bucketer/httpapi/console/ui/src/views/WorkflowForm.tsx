@@ -8,7 +8,7 @@ import { useLive } from '../api/live';
 import type { Fault, Problem } from '../api/problem';
 import { may } from '../api/session';
 import type { Workflow } from '../api/types';
-import { lineAt, locate, memberOf, textOf, toJson, Unreadable, type Part, type Position } from '../document';
+import { lineAt, locate, memberOf, textOf, toJson, type Part, type Position } from '../document';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl } from '../parts/CopyCurl';
 import { Dialog } from '../parts/Dialog';
@@ -29,23 +29,29 @@ import type { ViewParams } from '../routes';
 import { shapesOfText, workWords } from '../steps';
 import { count, scheduleWords } from '../words';
 import { firstWorkflow, requestOf } from '../workflows';
-import { readYaml, writeYaml } from '../yaml';
+
+type Yaml = typeof import('../yaml');
 
 interface Loaded {
+  yaml: Yaml;
   text: string;
   etag: string;
 }
 
-async function load(name: string, signal?: AbortSignal): Promise<Loaded> {
+async function load(name: string | undefined, signal?: AbortSignal): Promise<Loaded> {
+  const yaml = await import('../yaml');
+  if (name === undefined) {
+    return { yaml, text: firstWorkflow, etag: '' };
+  }
   const response = await askFor(pathTo('/v1/workflows/:name', { name }), { signal });
   // Read as a text: numbers of payloads stay what they are to the last digit.
-  const part = readYaml(await response.text());
-  return { text: writeYaml(requestOf(part)), etag: response.headers.get('ETag') ?? '' };
+  const part = yaml.readYaml(await response.text());
+  return { yaml, text: yaml.writeYaml(requestOf(part)), etag: response.headers.get('ETag') ?? '' };
 }
 
 export function WorkflowForm({ params }: ViewParams) {
   const name = params.name;
-  const live = useLive(name === undefined ? null : `edit workflow ${name}`, (signal) => load(name ?? '', signal), { every: 0 });
+  const live = useLive(name === undefined ? 'new workflow' : `edit workflow ${name}`, (signal) => load(name, signal), { every: 0 });
   const above: [string, string][] = [['Workflows', '/workflows']];
   if (name !== undefined) {
     above.push([name, pathTo('/workflows/:name', { name })]);
@@ -56,13 +62,9 @@ export function WorkflowForm({ params }: ViewParams) {
       above={above}
       about="A run keeps the definition that it began with: a change holds for runs that begin after it."
     >
-      {name === undefined ? (
-        <Editor first={firstWorkflow} />
-      ) : (
-        <Answered live={live} what="this workflow">
-          {(loaded) => <Editor key={name} name={name} first={loaded.text} etag={loaded.etag} />}
-        </Answered>
-      )}
+      <Answered live={live} what={name === undefined ? 'the editor' : 'this workflow'}>
+        {(loaded) => <Editor key={name} yaml={loaded.yaml} name={name} first={loaded.text} etag={loaded.etag} />}
+      </Answered>
     </View>
   );
 }
@@ -72,12 +74,12 @@ interface Read {
   fault?: { at: number; message: string };
 }
 
-function read(text: string): Read {
+function read(yaml: Yaml, text: string): Read {
   try {
-    const root = readYaml(text);
+    const root = yaml.readYaml(text);
     return root.kind === 'map' ? { root } : { fault: { at: 0, message: 'A workflow is a map: name, steps and so on' } };
   } catch (thrown) {
-    return thrown instanceof Unreadable
+    return thrown instanceof yaml.Unreadable
       ? { fault: { at: thrown.at, message: thrown.message } }
       : { fault: { at: 0, message: String(thrown) } };
   }
@@ -88,14 +90,14 @@ const pause = 700;
 
 type Check = { state: 'ok'; workflow: Workflow } | { state: 'wrong'; problem: Problem };
 
-function Editor({ name, first, etag: firstTag = '' }: { name?: string; first: string; etag?: string }) {
+function Editor({ yaml, name, first, etag: firstTag }: { yaml: Yaml; name: string | undefined; first: string; etag: string }) {
   const [text, setText] = useState(first);
   const [base, setBase] = useState(first);
   const [etag, setEtag] = useState(firstTag);
   const [theirs, setTheirs] = useState<Loaded | undefined>(undefined);
   const action = useAction();
   const area = useRef<HTMLTextAreaElement>(null);
-  const { root, fault } = useMemo(() => read(text), [text]);
+  const { root, fault } = useMemo(() => read(yaml, text), [text]);
   const stated = textOf(memberOf(root, 'name'));
   const target = name ?? stated ?? '';
   const json = useMemo(() => (root ? toJson(root) : undefined), [root]);
@@ -186,7 +188,7 @@ function Editor({ name, first, etag: firstTag = '' }: { name?: string; first: st
   const goTo = (at: Position): void => goToPlace(area.current, at.start, at.end);
   const rewrite = (to: 'yaml' | 'json'): void => {
     if (root) {
-      setText(to === 'json' ? toJson(root, 2) + '\n' : writeYaml(root));
+      setText(to === 'json' ? toJson(root, 2) + '\n' : yaml.writeYaml(root));
     }
   };
   const isJson = /^\s*\{/.test(text);
