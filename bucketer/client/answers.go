@@ -77,7 +77,16 @@ type WorkflowInfo struct {
 	Deadline Duration `json:"deadline"`
 	// Steps are the steps as the API writes them. They are absent in lists.
 	Steps []json.RawMessage `json:"steps,omitempty"`
+	// Waiting says which of its runs wait for events, in lists that ask for it.
+	Waiting []WorkflowWaiting `json:"waiting,omitempty"`
 	Standing
+}
+
+// WorkflowWaiting says how many runs of a workflow wait for an event.
+type WorkflowWaiting struct {
+	Event string `json:"event"`
+	Runs  int    `json:"runs"`
+	More  bool   `json:"more,omitempty"` // there may be more: not all that wait were looked at
 }
 
 // NextRun is a run that is to come.

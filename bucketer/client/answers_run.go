@@ -39,6 +39,8 @@ type Run struct {
 	Payload  json.RawMessage `json:"payload,omitempty"`
 	Progress *Progress       `json:"progress,omitempty"` // of the attempt under way; not in lists
 	Attempts []Attempt       `json:"attempts"`
+	// Calls is what it calls, without a query: of a task, what the task says now. It is absent in lists.
+	Calls string `json:"calls,omitempty"`
 	// Fault is why it counts as failed although nobody knows what it came to.
 	Fault string `json:"fault,omitempty"`
 

@@ -375,12 +375,12 @@ function RunTable({ runs, job }: { runs: readonly Run[]; job: Job }) {
   );
 }
 
-/** Changes of a job that the audit log tells of, the latest first; undefined: not known, or not shown. */
-function useAudit(job: Job): readonly AuditEntry[] | undefined {
+/** Changes of a job that the audit log tells of, the latest first; undefined: not asked, not known, or not shown. */
+function useAudit(job: Job, asked = true): readonly AuditEntry[] | undefined {
   const object = `job/${nameOfJob(job)}`;
   const begin = Math.max(Date.parse(job.created_at) - minute, serverNow() - auditKept);
   const live = useLive(
-    maySee('admin') && canRepeat(job) ? `audit of ${object} ${job.updated_at}` : null,
+    asked && maySee('admin') && canRepeat(job) ? `audit of ${object} ${job.updated_at}` : null,
     async (signal) => {
       const page = await gather(
         (cursor) =>
@@ -420,7 +420,7 @@ function WhyNot({ job }: { job: Job }) {
   const asked = queryValue('at');
   const [typed, setTyped] = useState(asked === '' ? '' : inputText(asked, zone));
   const [fault, setFault] = useState('');
-  const audit = useAudit(job);
+  const audit = useAudit(job, asked !== '');
   const at = asked === '' ? undefined : Date.parse(asked);
   const live = useLive(
     at === undefined ? null : `why not ${job.id} ${at}`,
