@@ -341,6 +341,9 @@ func (n *node) compareCounts(t *testing.T) {
 		}
 		want.Lateness[i], below = int64(upTo-below), upTo // #nosec G115 -- few
 	}
+	for _, cause := range []string{"changed", "deadline", "skip", "run_latest", "skipped", "fault", "unreadable"} {
+		want.MissedFor.Count(cause, int64(counted(t, n.metrics.missed.WithLabelValues(cause))))
+	}
 	want.Retried, want.MaxLateness = got.Retried, got.MaxLateness
 	if got != want {
 		t.Errorf("by name were counted %+v, in all %+v", got, want)
