@@ -31,15 +31,7 @@ func (v *Events) Hearers(ctx context.Context, tenant, event string, limit int) (
 	if out.More = len(subscribers) > limit; out.More {
 		subscribers = subscribers[:limit]
 	}
-	var ids []schema.JobID
-	var steps []schema.RunID
-	for _, s := range subscribers {
-		if s.IsStep() {
-			steps = append(steps, s)
-		} else {
-			ids = append(ids, schema.JobID(s))
-		}
-	}
+	ids, steps := jobsAndSteps(subscribers)
 	jobs, err := v.jobs.Jobs(ctx, ids)
 	if err != nil {
 		return Hearers{}, err

@@ -117,6 +117,18 @@ func (v *Events) bodyOf(ctx context.Context, e *schema.Entry) (*body, error) {
 	return &body{text: text, value: value}, nil
 }
 
+// jobsAndSteps tells the jobs among subscribers from the steps that wait.
+func jobsAndSteps(subscribers []schema.EntryID) (jobs []schema.JobID, steps []schema.RunID) {
+	for _, s := range subscribers {
+		if s.IsStep() {
+			steps = append(steps, s)
+		} else {
+			jobs = append(jobs, schema.JobID(s))
+		}
+	}
+	return jobs, steps
+}
+
 // planPage plans the subscribers after `after`. It returns the last of them; zero: there are no
 // more.
 func (v *Events) planPage(ctx context.Context, e *schema.Entry, body *body, after schema.EntryID) (last schema.EntryID, err error) {
@@ -127,15 +139,7 @@ func (v *Events) planPage(ctx context.Context, e *schema.Entry, body *body, afte
 	if len(subscribers) == pageSubscribers {
 		last = subscribers[len(subscribers)-1]
 	}
-	var ids []schema.JobID
-	var steps []schema.RunID
-	for _, s := range subscribers {
-		if s.IsStep() {
-			steps = append(steps, s)
-		} else {
-			ids = append(ids, schema.JobID(s))
-		}
-	}
+	ids, steps := jobsAndSteps(subscribers)
 	if len(ids) > 0 {
 		if last, err = v.planJobs(ctx, e, body, after, last, ids); err != nil {
 			return schema.EntryID{}, err
