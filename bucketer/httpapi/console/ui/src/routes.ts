@@ -1,33 +1,24 @@
 // Which view is at which path. The first that matches is shown.
 
 import type { ComponentType } from 'preact';
+import { later } from './parts/Later';
 import { match, type Params } from './place';
 import { Audit } from './views/Audit';
 import { Cluster } from './views/Cluster';
 import { DeadLetter } from './views/DeadLetter';
 import { DeadLetters } from './views/DeadLetters';
 import { Events } from './views/Events';
-import { Import } from './views/Import';
 import { JobView } from './views/Job';
-import { JobEdit, JobNew } from './views/JobForm';
 import { Jobs } from './views/Jobs';
-import { Keys } from './views/Keys';
 import { Nowhere } from './views/Nowhere';
 import { OperationView } from './views/Operation';
 import { Operations } from './views/Operations';
 import { Overview } from './views/Overview';
-import { Quotas } from './views/Quotas';
 import { RunView } from './views/Run';
 import { Runs } from './views/Runs';
-import { Secrets } from './views/Secrets';
-import { SigningKeys } from './views/SigningKeys';
 import { TaskView } from './views/Task';
-import { TaskForm } from './views/TaskForm';
 import { Tasks } from './views/Tasks';
-import { TenantView } from './views/Tenant';
-import { Tenants } from './views/Tenants';
 import { WorkflowView } from './views/Workflow';
-import { WorkflowForm } from './views/WorkflowForm';
 import { WorkflowRun } from './views/WorkflowRun';
 import { Workflows } from './views/Workflows';
 
@@ -40,6 +31,19 @@ export interface Route {
   pattern: string;
   view: ComponentType<ViewParams>;
 }
+
+const load = (): Promise<typeof import('./later')> => import('./later');
+const Import = later(load, (file) => file.Import);
+const JobEdit = later(load, (file) => file.JobEdit);
+const JobNew = later(load, (file) => file.JobNew);
+const Keys = later(load, (file) => file.Keys);
+const Quotas = later(load, (file) => file.Quotas);
+const Secrets = later(load, (file) => file.Secrets);
+const SigningKeys = later(load, (file) => file.SigningKeys);
+const TaskForm = later(load, (file) => file.TaskForm);
+const TenantView = later(load, (file) => file.TenantView);
+const Tenants = later(load, (file) => file.Tenants);
+const WorkflowForm = later(load, (file) => file.WorkflowForm);
 
 export const routes: readonly Route[] = [
   { pattern: '/', view: Overview },
