@@ -1,10 +1,12 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -232,7 +234,7 @@ func noAttempt(e *runs.NoAttemptError) *Problem {
 }
 
 // asProblem makes a Problem of an error model of huma, which speaks of parameters.
-func asProblem(_ huma.Context, _ string, v any) (any, error) {
+func asProblem(ctx huma.Context, _ string, v any) (any, error) {
 	m, ok := v.(*huma.ErrorModel)
 	if !ok {
 		return v, nil
@@ -241,7 +243,7 @@ func asProblem(_ huma.Context, _ string, v any) (any, error) {
 	if m.Status == http.StatusUnprocessableEntity {
 		p = invalid()
 	}
-	for _, e := range m.Errors {
+	for _, e := range withOthers(ctx, m.Errors) {
 		if e == nil {
 			continue
 		}
@@ -252,4 +254,68 @@ func asProblem(_ huma.Context, _ string, v any) (any, error) {
 		p.Errors = append(p.Errors, bucketer.Fault{Location: at, Message: e.Message, Value: e.Value})
 	}
 	return p, nil
+}
+
+// unknownParameter is what huma says of a query parameter that an operation does not have. Where there
+// is one it looks at no other.
+const unknownParameter = "unknown query parameter"
+
+// withOthers adds to faults that name unknown query parameters what is wrong with the known ones, so
+// that an answer has every fault.
+func withOthers(ctx huma.Context, faults []*huma.ErrorDetail) []*huma.ErrorDetail {
+	unknown := func(e *huma.ErrorDetail) bool { return e != nil && e.Message == unknownParameter }
+	if ctx == nil || ctx.Operation() == nil || !slices.ContainsFunc(faults, unknown) {
+		return faults
+	}
+	faults = slices.Clone(faults)
+	slices.SortStableFunc(faults, func(a, b *huma.ErrorDetail) int { return cmp.Compare(a.Location, b.Location) }) // they come in any order
+	url := ctx.URL()
+	stated := url.Query()
+	found := new(huma.ValidateResult)
+	for _, p := range ctx.Operation().Parameters {
+		if p.In == "query" && p.Schema != nil {
+			checkParameter(p, stated[p.Name], found)
+		}
+	}
+	for _, err := range found.Errors {
+		var e *huma.ErrorDetail
+		if errors.As(err, &e) {
+			faults = append(faults, e)
+		}
+	}
+	return faults
+}
+
+// checkParameter finds fault with the values of a query parameter, as huma does.
+func checkParameter(p *huma.Param, values []string, found *huma.ValidateResult) {
+	at := huma.NewPathBuffer(make([]byte, 0, 64), 0)
+	at.Push("query")
+	at.Push(p.Name)
+	if len(values) == 0 || values[0] == "" {
+		if p.Required {
+			found.Add(at, "", "required query parameter is missing")
+		}
+		return
+	}
+	var value any = values[0]
+	var err error
+	switch p.Schema.Type {
+	case huma.TypeInteger:
+		if value, err = strconv.ParseInt(values[0], 10, 64); err != nil {
+			found.Add(at, values[0], "invalid integer")
+			return
+		}
+	case huma.TypeBoolean:
+		if value, err = strconv.ParseBool(values[0]); err != nil {
+			found.Add(at, values[0], "invalid boolean")
+			return
+		}
+	case huma.TypeArray:
+		list := make([]any, len(values))
+		for i := range values {
+			list[i] = values[i]
+		}
+		value = list
+	}
+	huma.Validate(nil, p.Schema, at, huma.ModeWriteToServer, value, found)
 }

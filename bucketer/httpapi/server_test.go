@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/google/go-cmp/cmp"
+
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
@@ -89,6 +91,29 @@ func TestRequestsThatAreRefused(t *testing.T) {
 				t.Errorf("%s %s: faults %+v, want one at %s", row.method, row.path, p.Errors, row.location)
 			}
 		})
+	}
+}
+
+// An unknown parameter hides nothing else that is wrong with a query.
+func TestAllFaultsOfAQueryAreNamed(t *testing.T) {
+	hs := serve(t, newStub())
+	const window = "from=2026-11-21T10:00:00Z&to=2026-11-21T10:30:00Z"
+	for path, want := range map[string][]string{
+		"/v1/runs?foo=1&state=bar&" + window:                  {"query.foo", "query.state"},
+		"/v1/runs?zoo=1&foo=1&state=failed&state=bar&limit=x": {"query.foo", "query.zoo", "query.limit", "query.state"},
+		"/v1/runs?foo=1&limit=0&state=failed&" + window:       {"query.foo", "query.limit"},
+		"/v1/runs?foo=1&state=failed&limit=5&" + window:       {"query.foo"},
+		"/v1/events?foo=1&from=x":                             {"query.foo", "query.from", "query.to"},
+		"/v1/workflows?foo=1&waiting=perhaps":                 {"query.foo", "query.waiting"},
+	} {
+		p := doProblem(t, hs, call{method: "GET", path: path}, 422)
+		var got []string
+		for _, e := range p.Errors {
+			got = append(got, e.Location)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("GET %s: where the faults are (-want +got):\n%s", path, diff)
+		}
 	}
 }
 
