@@ -114,6 +114,7 @@ type RunStep struct {
 	StartedAt  time.Time  `json:"started_at,omitzero"`
 	FinishedAt time.Time  `json:"finished_at,omitzero"`
 	Items      *StepItems `json:"items,omitempty"` // of a step with ForEach
+	Event      *RunEvent  `json:"event,omitempty"` // that it waited for, and that came
 }
 
 // StepItems counts the items of a step. Items that have no run yet are in none of States.

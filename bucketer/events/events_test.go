@@ -393,6 +393,15 @@ func TestStepsHearOfEvents(t *testing.T) {
 		if r, err := w.e.Run(ctx, "t", mine); err != nil || r.State != schema.StateSucceeded {
 			t.Errorf("run = %s, %v", r.State, err)
 		}
+		for run, want := range map[schema.RunID]schema.EntryID{mine: e.Run(), other: {}} {
+			r, err := w.e.Run(ctx, "t", run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v, err := w.e.View(ctx, &r); err != nil || v.Steps[0].Event != want {
+				t.Errorf("the step of %s heard %s, %v; want %s", run, v.Steps[0].Event, err, want)
+			}
+		}
 		if end := w.advance(other); end.Over {
 			t.Error("the run of tuesday is over")
 		}

@@ -103,6 +103,7 @@ type RunStep struct {
 	StartedAt  Time         `json:"started_at,omitzero"`
 	FinishedAt Time         `json:"finished_at,omitzero"`
 	Items      *StepItems   `json:"items,omitempty" doc:"Of a step with for_each"`
+	Event      *RunEvent    `json:"event,omitempty" doc:"Of a step that waited for an event, and has it: that event, whose publisher the audit log knows. Of a run the first 20 steps that have one are told of"`
 }
 
 // StepItems counts the items of a step.
@@ -131,6 +132,9 @@ func stepOf(v *orchestration.View, i int) RunStep {
 	}
 	if v.Graph != nil {
 		out.After = v.Graph.Step(i).After
+	}
+	if v.Graph != nil && !s.Event.IsZero() && v.Graph.Step(i).Wait != nil {
+		out.Event = &RunEvent{ID: s.Event, Name: v.Graph.Step(i).Wait.Event}
 	}
 	if s.Items != nil {
 		out.Items = &StepItems{Total: s.Total, States: maps.Clone(s.Items)}

@@ -23,6 +23,23 @@ func started(t *testing.T, b *stub, body string) Run {
 	return run
 }
 
+// A step that waited says which event it heard: the audit log knows who published that.
+func TestRunShowsWhatAStepHeard(t *testing.T) {
+	b := newStub()
+	run := started(t, b, `{"steps":[{"name":"approve","wait":{"event":"approved"}},{"name":"rest","after":["approve"],"wait":{"for":"1h"}}]}`)
+	steps := b.begun(t, run.ID)
+	heard := schema.MakeStepID(run.ID, 0, 0)
+	steps.view.Steps[0].State, steps.view.Steps[0].Event = schema.StateSucceeded, heard
+	var read Run
+	doJSON(t, serve(t, b), call{method: "GET", path: "/v1/runs/" + run.ID.String()}, 200, &read)
+	if e := read.Steps[0].Event; e == nil || e.ID != heard || e.Name != "approved" {
+		t.Errorf("the step that heard an event has %+v, want %s approved", e, heard)
+	}
+	if e := read.Steps[1].Event; e != nil {
+		t.Errorf("a step that waits for a time has the event %+v", e)
+	}
+}
+
 func TestRunShowsItsSteps(t *testing.T) {
 	b := newStub()
 	run := started(t, b, etl)

@@ -3,6 +3,8 @@ package orchestration
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"carillon.dev/carillon/bucketer/runs"
@@ -31,6 +33,9 @@ type StepView struct {
 	Attempts          int
 	Started, Finished time.Time
 	Output            string
+	// Event is the event that ended its wait. Zero: none did, it is not known any more, or as many
+	// steps before it waited for events as are told of (maxHeardShown).
+	Event schema.EntryID
 	// Items counts the items by state; nil: it has none.
 	Items map[schema.State]int
 	// Total is how many items there are, once it is known.
@@ -79,8 +84,40 @@ func (o *Orchestrator) View(ctx context.Context, run *runs.Run) (View, error) {
 		}
 	}
 	v.Waiting = open > 0 && open == waits && !run.State.Terminal()
+	if err := a.o.noteHeard(ctx, &v, rows); err != nil {
+		return View{}, err
+	}
 	a.explain(&v, run.Entry.Marks.Cancelled != nil, run.State.Terminal())
 	return v, nil
+}
+
+// maxHeardShown bounds the steps of a view whose event is looked up: each is a read.
+const maxHeardShown = 20
+
+// noteHeard notes which events ended the waits of steps.
+func (o *Orchestrator) noteHeard(ctx context.Context, v *View, rows []schema.Entry) error {
+	looked := 0
+	for i := range rows {
+		wait := rows[i].Spec.Step.Wait
+		step, item := rows[i].ID.StepOf()
+		if wait == nil || wait.Event == "" || item > 0 || step >= len(v.Steps) || v.Steps[step].State != schema.StateSucceeded || looked == maxHeardShown {
+			continue
+		}
+		looked++
+		text, err := o.store.Decided(ctx, stepKey(rows[i].ID))
+		switch {
+		case errors.Is(err, schema.ErrNotFound):
+			continue
+		case err != nil:
+			return fmt.Errorf("event that ended step %s: %w", rows[i].ID, err)
+		}
+		if id, ended := strings.CutPrefix(text, endedBy); ended {
+			if v.Steps[step].Event, err = schema.ParseEntryID(id); err != nil {
+				return fmt.Errorf("event that ended step %s: %w: %w", rows[i].ID, schema.ErrNotUnderstood, err)
+			}
+		}
+	}
+	return nil
 }
 
 // passedDeadline reports whether a step was cancelled since its deadline had passed: it has failed.
