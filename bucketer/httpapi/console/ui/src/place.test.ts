@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { changed, formatPlace, match, parsePlace, pathTo } from './place';
+import { changed, formatPlace, isElsewhere, match, parsePlace, pathTo } from './place';
 
 describe('parsePlace', () => {
   it.each([
@@ -36,6 +36,18 @@ describe('changed', () => {
     const query = new URLSearchParams('state=failed&state=missed&job=a');
     expect(changed(query, { state: ['running'], job: '', task: 't' }).toString()).toBe('state=running&task=t');
     expect(query.toString()).toBe('state=failed&state=missed&job=a');
+  });
+});
+
+describe('isElsewhere', () => {
+  it.each([
+    ['#/jobs/new', '#/jobs', true],
+    ['#/jobs/new', '#/jobs/new?edit=json', false],
+    ['#/jobs/a/edit?edit=json', '#/jobs/a/edit', false],
+    ['#/jobs/new', '#/jobs/new?tenant=acme', true],
+    ['#/jobs/new?tenant=acme&edit=json', '#/jobs/new?tenant=acme', false],
+  ])('from %s to %s', (from, to, want) => {
+    expect(isElsewhere(parsePlace(from), parsePlace(to))).toBe(want);
   });
 });
 

@@ -50,6 +50,11 @@ export function changed(query: URLSearchParams, changes: Query): URLSearchParams
   return params;
 }
 
+/** Whether one who goes from one place to the other leaves the view, or the thing, that is shown. */
+export function isElsewhere(from: Place, to: Place): boolean {
+  return from.path !== to.path || from.query.get('tenant') !== to.query.get('tenant');
+}
+
 export type Params = Record<string, string>;
 
 /** The parameters of a path that has the form of a pattern such as "/runs/:id"; else undefined. */

@@ -2,13 +2,44 @@
 // colleague, stands in the address: the view, its filters, its tab, the tenant.
 
 import { signal } from '@preact/signals';
-import { changed, formatPlace, paramsOf, parsePlace, type Place, type Query } from './place';
+import { changed, formatPlace, isElsewhere, paramsOf, parsePlace, type Place, type Query } from './place';
 
 export const place = signal<Place>(parsePlace(location.hash));
 
-addEventListener('hashchange', () => {
+/** Asked before the view is left; it answers whether it may be. */
+let guard: (() => Promise<boolean>) | undefined;
+let asking = false;
+
+/** Has somebody asked before the view is left. What it returns ends that. */
+export function guardPlace(mayLeave: () => Promise<boolean>): () => void {
+  guard = mayLeave;
+  return () => {
+    if (guard === mayLeave) {
+      guard = undefined;
+    }
+  };
+}
+
+addEventListener('hashchange', () => void arrive());
+
+/** Shows the place that the address names, unless the view that is shown is not to be left. */
+async function arrive(): Promise<void> {
+  const from = place.peek();
+  if (guard && isElsewhere(from, parsePlace(location.hash))) {
+    if (asking) {
+      return; // who is asked says so for where the address leads in the end
+    }
+    asking = true;
+    const may = await guard().finally(() => {
+      asking = false;
+    });
+    if (!may) {
+      history.pushState(history.state, '', formatPlace(from.path, from.query));
+      return;
+    }
+  }
   place.value = parsePlace(location.hash);
-});
+}
 
 /** Parts of the query that stay when one goes to another view. */
 const kept = ['tenant'];

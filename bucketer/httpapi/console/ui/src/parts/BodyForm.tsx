@@ -7,9 +7,10 @@ import { useEffect, useState } from 'preact/hooks';
 import { faultsAt, type Problem } from '../api/problem';
 import { readPairs, writePairs } from '../jobs';
 import { longNumber } from '../json';
-import { isObject, valueAt, withValue, type Json, type JsonObject } from '../merge';
+import { isObject, same, valueAt, withValue, type Json, type JsonObject } from '../merge';
 import { workKinds, type WorkKind } from '../target';
 import { inputText, instantOf, parseSpan } from '../time';
+import { useUnsaved } from '../unsaved';
 import { AreaField, SelectField, TextField } from './Field';
 
 /** What the form hands to its fields. */
@@ -26,9 +27,11 @@ export interface BodyForm {
   wrongs: readonly string[];
   /** A value that is the usual one is stated, since another one stands there now. */
   explicit: boolean;
+  /** Notes that all is saved: the form may be left. */
+  saved: () => void;
 }
 
-/** The state of a form. It warns before the page is left while something is not saved. */
+/** The state of a form. It asks before it is left while something is not saved. */
 export function useBodyForm(
   first: JsonObject,
   problem: Problem | undefined,
@@ -36,14 +39,9 @@ export function useBodyForm(
 ): BodyForm {
   const [body, replace] = useState(first);
   const [wrongs, setWrongs] = useState<ReadonlyMap<string, string>>(new Map());
-  const dirty = options.dirty === true || body !== (options.saved ?? first);
-  useEffect(() => {
-    const warn = (e: BeforeUnloadEvent): void => e.preventDefault();
-    if (dirty) {
-      addEventListener('beforeunload', warn);
-    }
-    return () => removeEventListener('beforeunload', warn);
-  }, [dirty]);
+  const base = options.saved ?? first;
+  const dirty = options.dirty === true || wrongs.size > 0 || (body !== base && !same(body, base));
+  const saved = useUnsaved(dirty);
   return {
     body,
     problem,
@@ -68,6 +66,7 @@ export function useBodyForm(
       }),
     wrongs: [...wrongs.values()],
     explicit: options.explicit === true,
+    saved,
   };
 }
 

@@ -12,6 +12,8 @@ export interface Question {
   /** The word on the button that does it: "Cancel 1,284 runs". */
   action: string;
   danger?: boolean | undefined;
+  /** The word on the other button. */
+  refuse?: string | undefined;
   /** What must be typed before: the number of things, or a name. */
   typed?: string | undefined;
 }
@@ -57,7 +59,7 @@ export interface ConfirmFormProps extends Omit<Question, 'title'> {
 }
 
 /** The two buttons of a question, and what is typed before the one works. */
-export function ConfirmForm({ children, action, danger, typed, busy = false, onYes, onNo }: ConfirmFormProps) {
+export function ConfirmForm({ children, action, danger, refuse = 'Leave it', typed, busy = false, onYes, onNo }: ConfirmFormProps) {
   const [text, setText] = useState('');
   const plain = (words: string): string => words.replaceAll(/[,\s]/g, '');
   const ready = !busy && (typed === undefined || plain(text) === plain(typed));
@@ -88,7 +90,7 @@ export function ConfirmForm({ children, action, danger, typed, busy = false, onY
       )}
       <div class="dialog-actions">
         <button type="button" class="button" onClick={onNo}>
-          Leave it
+          {refuse}
         </button>
         <button type="submit" class={`button ${danger ? 'danger' : 'primary'}`} disabled={!ready}>
           {action}

@@ -134,6 +134,7 @@ function Editor({ first, loaded }: { first: JsonObject; loaded?: Loaded }) {
     });
     if (made) {
       setKey(newKey());
+      form.saved();
       say(`The job ${nameOfJob(made)} is there.`);
       const once = Boolean(made.schedule.at) && !made.schedule.cron && !made.schedule.every;
       go(once ? `/runs/${made.id}` : pathTo('/jobs/:id', { id: nameOfJob(made) }));
@@ -164,6 +165,7 @@ function Editor({ first, loaded }: { first: JsonObject; loaded?: Loaded }) {
       }
     });
     if (done) {
+      form.saved();
       say('The job is changed.');
       go(pathTo('/jobs/:id', { id: nameOfJob(done) }));
     }

@@ -103,6 +103,7 @@ function Editor({ name: fixed, first }: { name?: string; first: JsonObject }) {
       );
     });
     if (done) {
+      form.saved();
       say(fixed === undefined ? `The task ${name} is there.` : 'The task is changed: runs that start from now on go by it.');
       go(pathTo('/tasks/:name', { name }));
     }

@@ -27,6 +27,7 @@ import { pathTo } from '../place';
 import { go, href } from '../router';
 import type { ViewParams } from '../routes';
 import { shapesOfText, workWords } from '../steps';
+import { useUnsaved } from '../unsaved';
 import { count, scheduleWords } from '../words';
 import { firstWorkflow, requestOf } from '../workflows';
 
@@ -102,15 +103,7 @@ function Editor({ yaml, name, first, etag: firstTag }: { yaml: Yaml; name: strin
   const target = name ?? stated ?? '';
   const json = useMemo(() => (root ? toJson(root) : undefined), [root]);
   const check = useCheck(target, json);
-  const dirty = text !== base;
-
-  useEffect(() => {
-    const warn = (e: BeforeUnloadEvent): void => e.preventDefault();
-    if (dirty) {
-      addEventListener('beforeunload', warn);
-    }
-    return () => removeEventListener('beforeunload', warn);
-  }, [dirty]);
+  const saved = useUnsaved(text !== base);
 
   const refused = action.problem && action.problem.status !== 412 ? action.problem : undefined;
   const faults = refused?.faults.length ? refused.faults : check?.state === 'wrong' ? check.problem.faults : [];
@@ -179,7 +172,7 @@ function Editor({ yaml, name, first, etag: firstTag }: { yaml: Yaml; name: strin
       }
     });
     if (done) {
-      setBase(text);
+      saved();
       say(name === undefined ? `The workflow ${done.name} is there.` : 'The workflow is changed.');
       go(pathTo('/workflows/:name', { name: done.name }));
     }
