@@ -1,16 +1,17 @@
-// A step of a workflow run that waits for an event, and the way to publish that.
+// A step of a workflow run that waits for an event, the way to publish that, and who did.
 
 import { useMemo, useState } from 'preact/hooks';
 import { useAction } from '../api/action';
 import { ask, newKey } from '../api/client';
 import { publishEvent } from '../api/events';
 import { useLive } from '../api/live';
-import { may } from '../api/session';
-import type { Hearers, Run, RunStep } from '../api/types';
+import { gather, type PageLike } from '../api/pages';
+import { may, maySee } from '../api/session';
+import type { AuditEntry, Hearers, Run, RunStep } from '../api/types';
 import { serverNow } from '../clock';
 import { jsonFault } from '../document';
 import { pathTo } from '../place';
-import { href } from '../router';
+import { go, href } from '../router';
 import { bodyFor, eventOf, type StepShape } from '../steps';
 import { relativeText } from '../time';
 import { count, number } from '../words';
@@ -38,7 +39,7 @@ export function Approval({ run, step, shape }: Waiting) {
           since <TimeLabel at={step.started_at} relative />
         </>
       )}
-      .
+      . Whoever publishes that approves it.
     </Note>
   );
 }
@@ -50,39 +51,51 @@ export function ApproveButton({ run, step, shape }: Waiting) {
   if (event === undefined || !may('operator')) {
     return null;
   }
+  const of = { run: run.id, workflow: run.workflow ?? '', step: step.name, event };
   return (
     <>
       <button type="button" class="button primary small" onClick={() => setOpen(true)}>
         Approve: publish {event}
       </button>
-      {open && <ApproveDialog run={run} step={step.name} event={event} onClose={() => setOpen(false)} />}
+      {open && <ApproveDialog of={of} onClose={() => setOpen(false)} />}
     </>
   );
+}
+
+/** A step that waits for an event, wherever it is told of. */
+export interface WaitingStep {
+  run: string;
+  workflow: string;
+  step: string;
+  event: string;
 }
 
 /** How many of the others who hear an event are named. */
 const namedAtMost = 5;
 
-function ApproveDialog(props: { run: Run; step: string; event: string; onClose: () => void }) {
-  const { run, step, event, onClose } = props;
+export function ApproveDialog({ of, onClose }: { of: WaitingStep; onClose: () => void }) {
+  const { run: runId, workflow, step, event } = of;
   const { data, problem } = useLive<Hearers>(
     `hearers ${event}`,
     (signal) => ask(pathTo('/v1/events/:name/hearers', { name: event }), { signal }),
     { every: 0 },
   );
-  const isThis = (s: Hearers['steps'][number]): boolean => s.workflow_run_id === run.id && s.step === step;
+  // What the filter compares the body with is the payload of the run.
+  const run = useLive<Run>(`run ${runId}`, (signal) => ask(`/v1/runs/${runId}`, { signal }), { every: 0 });
+  const isThis = (s: Hearers['steps'][number]): boolean => s.workflow_run_id === runId && s.step === step;
   const mine = data?.steps.find(isThis);
   const filter = mine?.filter ?? '';
   const [typed, setTyped] = useState<string | undefined>(undefined);
   const [key] = useState(newKey);
   const action = useAction();
-  const suggested = useMemo(() => JSON.stringify(bodyFor(filter, run.payload), null, 2), [filter, run.payload]);
+  const suggested = useMemo(() => JSON.stringify(bodyFor(filter, run.data?.payload), null, 2), [filter, run.data]);
   const text = typed ?? suggested;
   const fault = jsonFault(text);
   const publish = async (): Promise<void> => {
     if (await action.run(() => publishEvent(event, text, key))) {
       say(`The event ${event} is published. If ${step} still waits in a moment, its filter did not let it through.`);
       onClose();
+      go(`/workflow-runs/${runId}`, { step });
     }
   };
   return (
@@ -96,13 +109,20 @@ function ApproveDialog(props: { run: Run; step: string; event: string; onClose: 
       onClose={onClose}
     >
       <p>
-        The step <strong>{step}</strong> of this run waits for it
-        {filter !== '' && (
+        The step <strong>{step}</strong> of the workflow <strong>{workflow || 'of this run'}</strong> waits for it, in the
+        run <a href={href(`/workflow-runs/${runId}`, { step })}>{runId.slice(0, 13)}…</a>
+        {run.data && (
           <>
-            , and goes on if <code>{filter}</code>
+            {' '}
+            that was due <TimeLabel at={run.data.due_at} relative />
           </>
         )}
-        .
+        .{' '}
+        {filter !== '' && (
+          <>
+            It goes on if <code>{filter}</code>.
+          </>
+        )}
       </p>
       {data ? (
         <Others steps={data.steps.filter((s) => !isThis(s))} jobs={data.jobs} more={data.more === true} />
@@ -128,13 +148,7 @@ function Others({ steps, jobs, more }: { steps: Hearers['steps']; jobs: Hearers[
   if (steps.length + jobs.length === 0 && !more) {
     return <p>Nobody else hears it.</p>;
   }
-  const links: [to: string, text: string][] = [
-    ...steps.map((s): [string, string] => [
-      href(`/workflow-runs/${s.workflow_run_id}`, { step: s.step }),
-      `${s.step} of a run of ${s.workflow || 'a workflow'}, since ${relativeText(s.since, serverNow())}`,
-    ]),
-    ...jobs.map((j): [string, string] => [href(`/${j.kind}s/${j.name || j.id}`), `a new run of ${j.name || j.id}`]),
-  ];
+  const links = hearerLinks(steps, jobs);
   return (
     <>
       <p>
@@ -144,14 +158,81 @@ function Others({ steps, jobs, more }: { steps: Hearers['steps']; jobs: Hearers[
         </strong>{' '}
         Each goes on if its filter takes the body.
       </p>
-      <ul>
-        {links.slice(0, namedAtMost).map(([to, text]) => (
-          <li key={to}>
-            <a href={to}>{text}</a>
-          </li>
-        ))}
-        {links.length > namedAtMost && <li>and {number(links.length - namedAtMost)} more</li>}
-      </ul>
+      <HearerList links={links} most={namedAtMost} />
     </>
   );
+}
+
+/** Where one sees each of those who hear an event, and what it does. */
+export function hearerLinks(steps: Hearers['steps'], jobs: Hearers['jobs']): [to: string, text: string][] {
+  return [
+    ...steps.map((s): [string, string] => [
+      href(`/workflow-runs/${s.workflow_run_id}`, { step: s.step }),
+      `${s.step} of a run of ${s.workflow || 'a workflow'}, since ${relativeText(s.since, serverNow())}`,
+    ]),
+    ...jobs.map((j): [string, string] => [href(`/${j.kind}s/${j.name || j.id}`), `a new run of ${j.name || j.id}`]),
+  ];
+}
+
+export function HearerList({ links, most }: { links: readonly [to: string, text: string][]; most: number }) {
+  return (
+    <ul>
+      {links.slice(0, most).map(([to, text]) => (
+        <li key={`${to} ${text}`}>
+          <a href={to}>{text}</a>
+        </li>
+      ))}
+      {links.length > most && <li>and {number(links.length - most)} more</li>}
+    </ul>
+  );
+}
+
+const minute = 60_000;
+
+/** Says who published the event that a step went on by. The audit log knows, unless a program of NATS did. */
+export function ApprovedBy({ event, at }: { event: { id: string; name: string }; at: string | undefined }) {
+  const live = useLive(
+    maySee('admin') ? `who published ${event.id}` : null,
+    async (signal) => {
+      const end = at === undefined ? serverNow() : Date.parse(at);
+      const query = {
+        object: `event/${event.name}`,
+        from: new Date(end - 10 * minute).toISOString(),
+        to: new Date(end + minute).toISOString(),
+        limit: 500,
+      };
+      const page = await gather<AuditEntry>(
+        (cursor) => ask<PageLike<AuditEntry>>('/v1/audit', { query: { ...query, cursor }, signal }),
+        '',
+        500,
+        2,
+      );
+      return page.items.find((e) => e.note?.startsWith(`event ${event.id}`)) ?? null;
+    },
+    { every: 0 },
+  );
+  const link = (
+    <a href={href('/events', { event: event.id, name: event.name, ...(at ? around(at) : {}) })}>
+      the event <code>{event.name}</code>
+    </a>
+  );
+  if (live.data) {
+    return (
+      <>
+        <bdi>{live.data.actor}</bdi> published {link} <TimeLabel at={live.data.at} relative />
+      </>
+    );
+  }
+  return (
+    <>
+      {link} came <TimeLabel at={at} relative />
+      {live.data === null && ', and the audit log does not say from whom: it may have come over NATS'}
+      {!maySee('admin') && '. Who published it stands in the audit log, which needs a key of the role admin'}
+    </>
+  );
+}
+
+function around(at: string): { from: string; to: string } {
+  const t = Date.parse(at);
+  return { from: new Date(t - 10 * minute).toISOString(), to: new Date(t + minute).toISOString() };
 }

@@ -6,6 +6,7 @@ import { gather, usePages } from '../api/pages';
 import { may } from '../api/session';
 import type { Workflow } from '../api/types';
 import { jobStates } from '../jobs';
+import { useApprovals, WaitsForSomebody } from '../parts/Approvals';
 import { CopyCurl } from '../parts/CopyCurl';
 import { Empty } from '../parts/Empty';
 import { Labels } from '../parts/Facts';
@@ -45,6 +46,7 @@ export function Workflows(_props: ViewParams) {
       ),
     { every: steady },
   );
+  const approvals = useApprovals(steady);
   const filtered = name !== '' || state !== '' || label !== '';
   return (
     <View
@@ -61,6 +63,7 @@ export function Workflows(_props: ViewParams) {
         </>
       }
     >
+      <WaitsForSomebody live={approvals} every={steady} most={50} />
       <FilterBar
         filters={[
           { kind: 'text', name: 'name', label: 'Name begins with', main: true, placeholder: 'etl' },
