@@ -311,11 +311,7 @@ func (a auditedRecurring) CancelJob(ctx context.Context, tenant string, id schem
 func (s recurringRoutes) trigger(ctx context.Context, job *schema.Job, payload json.RawMessage, key, bodyHash string) (bucketer.Receipt, error) {
 	r, err := s.deps.Recurring.Trigger(ctx, *job, payload, key, bodyHash)
 	if err == nil && !r.Existing {
-		object := "job/" + job.ID.String()
-		if isWorkflow(job) {
-			object = objectOf(job)
-		}
-		s.note(ctx, "trigger", object, nil, nil, "run "+r.Run.String())
+		s.note(ctx, "trigger", objectOf(job), nil, nil, "run "+r.Run.String())
 	}
 	return r, err
 }

@@ -114,7 +114,7 @@ func TestChangesAreNoted(t *testing.T) {
 		noted(act+", twice", act+" job/n [null,null] job "+job.ID.String())
 	}
 	ask(201, "POST", "/v1/jobs/n/trigger", "")
-	noted("a job that is triggered", "trigger job/"+job.ID.String()+" [null,null] run ")
+	noted("a job that is triggered", "trigger job/n [null,null] run ")
 	ask(200, "DELETE", "/v1/jobs/n", "")
 	noted("a job that is cancelled", "cancel job/n")
 
