@@ -32,7 +32,7 @@ type Run struct {
 	Origin       RunID       `json:"origin,omitzero"` // the run that this one repeats
 	Event        *RunEvent   `json:"event,omitempty"` // what started it, if that was an event
 	Missed       *MissedRuns `json:"missed,omitempty"`
-	Waiting      *Hold       `json:"waiting,omitempty"`       // what it waits for: though it is due, or since other jobs have not ended
+	Waiting      *Hold       `json:"waiting,omitempty"`       // what it waits for, or waited for when it was cancelled
 	CancelReason string      `json:"cancel_reason,omitempty"` // why it was cancelled, if nobody asked for that
 
 	// Payload is absent in lists if it is larger than 4 KiB.

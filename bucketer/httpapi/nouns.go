@@ -159,7 +159,7 @@ type Run struct {
 	NextAttemptAt Time              `json:"next_attempt_at,omitzero"`
 	DeferredUntil Time              `json:"deferred_until,omitzero" doc:"While it waits: when its start will be tried that was put off, by the rate of its task, since as many runs of its task were under way as may, or since its target had no room or failed"`
 	Missed        *Missed           `json:"missed,omitempty"`
-	Waiting       *Waiting          `json:"waiting,omitempty" doc:"Of a pending or retrying run whose time has come, and that may not start yet: what it waits for"`
+	Waiting       *Waiting          `json:"waiting,omitempty" doc:"Of a pending or retrying run whose time has come, and that may not start yet: what it waits for. Of one that was cancelled before it started: what it waited for last"`
 	CancelReason  string            `json:"cancel_reason,omitempty" doc:"Why it was cancelled, if nobody asked for that"`
 	Event         *RunEvent         `json:"event,omitempty" doc:"What started it, if trigger is event"`
 	Trigger       schema.Trigger    `json:"trigger" enum:"schedule,manual,retry,backfill,event,dependency"`
@@ -268,6 +268,9 @@ func runOf(r *runs.Run, payload []byte) Run {
 		}
 		out.noteSkip(r)
 		out.CancelReason = cancelReason(r)
+		if r.State == schema.StateCancelled && out.CancelReason == "" && len(out.Attempts) == 0 {
+			out.Waiting = waitedFor(r, deferral)
+		}
 	case e.Spec.Kind == schema.KindJoin:
 		out.noteJoin(r)
 	case r.State != schema.StateRunning:
@@ -276,6 +279,14 @@ func runOf(r *runs.Run, payload []byte) Run {
 		}
 	}
 	return out
+}
+
+// waitedFor returns what held a run back last that never started, nil if nothing is known of it.
+func waitedFor(r *runs.Run, deferral *schema.Record) *Waiting {
+	if held := schema.LimitHold(r.Attempts); held != nil && (deferral == nil || held.Finished.After(deferral.Finished)) {
+		return &Waiting{Since: Time{held.Finished}, Reason: held.Reason}
+	}
+	return deferredBy(deferral)
 }
 
 // noteJoin adds what a run waits for that waits for other jobs.

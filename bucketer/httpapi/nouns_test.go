@@ -75,6 +75,24 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 				"waiting":        map[string]any{"since": clock(time.Second), "reason": "rate: the rate of its task is used up until then"},
 			},
 		},
+		"put off by a rate, and cancelled": {
+			runs.Run{State: schema.StateCancelled, Entry: cancelled, Attempts: []schema.Attempt{
+				record(0, 0, time.Second, schema.Replaced, func(r *schema.Record) { r.To, r.Reason, r.Cause = retry, schema.Deferred, schema.CauseRate }),
+			}},
+			map[string]any{
+				"finished_at": clock(-time.Second),
+				"waiting":     map[string]any{"since": clock(time.Second), "reason": "rate: the rate of its task is used up until then"},
+			},
+		},
+		"held back by a limit, and cancelled": {
+			runs.Run{State: schema.StateCancelled, Entry: cancelled, Attempts: []schema.Attempt{
+				record(0, 0, time.Second, schema.Replaced, func(r *schema.Record) { r.Reason = "concurrency: a run of the job was under way" }),
+			}},
+			map[string]any{
+				"finished_at": clock(-time.Second),
+				"waiting":     map[string]any{"since": clock(time.Second), "reason": "concurrency: a run of the job was under way"},
+			},
+		},
 		"looked after": {
 			runs.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
 				record(0, 0, time.Second, schema.Replaced, func(r *schema.Record) { r.To = retry }),
