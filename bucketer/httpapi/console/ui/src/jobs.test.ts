@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { pausesOf, previewOf, readPairs, whenOf, whyNot, workOf, writePairs } from './jobs';
+import { pausesOf, previewOf, spreadOf, readPairs, whenOf, whyNot, workOf, writePairs } from './jobs';
 
 describe('bodies', () => {
   it.each([
@@ -48,17 +48,17 @@ describe('pairs', () => {
 
 describe('pausesOf', () => {
   it('pairs a pause with what ended it', () => {
-    const entry = (action: string, at: string, actor = 'anna') => ({ action, actor, at: `2026-11-26T${at}Z` });
+    const entry = (action: string, at: string, actor = 'anna', note = 'job 17') => ({ action, actor, at: `2026-11-26T${at}Z`, note });
     expect(
       pausesOf([
-        entry('pause', '19:00:00', 'otto'),
+        entry('pause', '19:00:00', 'otto', 'job 17 by operation 0193'),
         entry('resume', '18:51:13'),
         entry('update', '18:50:00'),
         entry('pause', '18:48:42', 'ben'),
       ]),
     ).toEqual([
-      { from: Date.parse('2026-11-26T19:00:00Z'), by: 'otto', to: undefined, resumedBy: '' },
-      { from: Date.parse('2026-11-26T18:48:42Z'), by: 'ben', to: Date.parse('2026-11-26T18:51:13Z'), resumedBy: 'anna' },
+      { from: Date.parse('2026-11-26T19:00:00Z'), by: 'otto', operation: '0193', to: undefined, resumedBy: '' },
+      { from: Date.parse('2026-11-26T18:48:42Z'), by: 'ben', operation: '', to: Date.parse('2026-11-26T18:51:13Z'), resumedBy: 'anna' },
     ]);
   });
 });
@@ -88,5 +88,18 @@ describe('whyNot', () => {
   });
   it('admits that it does not know', () => {
     expect(whyNot({ at, job, named: true, runs: 0 })).toHaveLength(1);
+  });
+});
+
+describe('spreadOf', () => {
+  it.each([
+    ['2026-11-26T09:00:07.000Z', '2026-11-26T09:00:00.000Z', 7000],
+    ['2026-11-26T09:00:00.000Z', '2026-11-26T09:00:00.000Z', 0],
+    ['2026-11-26T08:59:00.000Z', '2026-11-26T09:00:00.000Z', 0],
+  ])('due %s of %s', (due_at, nominal_at, want) => {
+    expect(spreadOf({ due_at, nominal_at })).toBe(want);
+  });
+  it('is none where no run is planned', () => {
+    expect(spreadOf(undefined)).toBe(0);
   });
 });

@@ -27,6 +27,11 @@ export function zoneOfJob(job: Pick<Job, 'schedule'> | undefined): string | unde
   return job?.schedule.cron ? job.schedule.timezone || 'UTC' : undefined;
 }
 
+/** By how much a run is due after the time of its schedule, in ms: the offset that its job keeps. */
+export function spreadOf(run: { due_at: string; nominal_at: string } | undefined): number {
+  return run ? Math.max(0, Date.parse(run.due_at) - Date.parse(run.nominal_at)) : 0;
+}
+
 export const whenKinds = ['now', 'at', 'cron', 'every', 'on', 'after'] as const;
 export type WhenKind = (typeof whenKinds)[number];
 
@@ -143,13 +148,20 @@ export function writePairs(pairs: Json | undefined, mark: ': ' | '='): string {
 export interface Pause {
   from: number;
   by: string;
+  /** The operation that paused it, with others; "" if somebody paused it alone. */
+  operation: string;
   /** Undefined: it is paused still, or that it was resumed is not told. */
   to: number | undefined;
   resumedBy: string;
 }
 
+/** The operation that an entry of the audit log says to be a part of; "" if it says none. */
+export function operationOf(note: string | undefined): string {
+  return /\bby operation (\S+)$/.exec(note ?? '')?.[1] ?? '';
+}
+
 /** When a job was paused, by what the audit log tells of it; the latest first, as the entries. */
-export function pausesOf(entries: readonly { at: string; action: string; actor: string }[]): Pause[] {
+export function pausesOf(entries: readonly { at: string; action: string; actor: string; note?: string | undefined }[]): Pause[] {
   const out: Pause[] = [];
   let end: { at: string; actor: string } | undefined;
   for (const e of entries) {
@@ -159,6 +171,7 @@ export function pausesOf(entries: readonly { at: string; action: string; actor: 
       out.push({
         from: Date.parse(e.at),
         by: e.actor,
+        operation: operationOf(e.note),
         to: end === undefined ? undefined : Date.parse(end.at),
         resumedBy: end?.actor ?? '',
       });

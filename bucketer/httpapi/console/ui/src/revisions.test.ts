@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { withPayload } from './revisions';
+import { changesPayload, isOfSide, withPayload } from './revisions';
 
 describe('revisions of a job', () => {
   const now = { customer: 17 };
@@ -27,5 +27,32 @@ describe('revisions of a job', () => {
       expect(withPayload([update(size, size)], payload)).toEqual([update(size, size)]);
     }
     expect(withPayload([{ before: 'cut…', after: 'cut…' }], now)).toEqual([{ before: 'cut…', after: 'cut…' }]);
+  });
+});
+
+describe('changesPayload', () => {
+  it.each([
+    [{ payload: '9 bytes' }, { payload: '12 bytes' }, true],
+    [{ payload: '9 bytes' }, { payload: '9 bytes, others than before' }, true],
+    [{ payload: '9 bytes' }, {}, true],
+    [{ payload: '9 bytes' }, { payload: '9 bytes' }, false],
+    [{}, {}, false],
+    [undefined, { payload: '9 bytes' }, false],
+    ['too long to be k', { payload: '9 bytes' }, false],
+  ])('%j to %j', (before, after, want) => {
+    expect(changesPayload({ before, after })).toBe(want);
+  });
+});
+
+describe('isOfSide', () => {
+  it.each([
+    [{ a: 1 }, { payload: '7 bytes' }, true],
+    [{ a: 1 }, { payload: '7 bytes, others than before' }, true],
+    [{ a: 12 }, { payload: '7 bytes' }, false],
+    [undefined, {}, true],
+    [undefined, { payload: '7 bytes' }, false],
+    [{ a: 1 }, {}, false],
+  ])('%j of %j', (payload, side, want) => {
+    expect(isOfSide(payload, side)).toBe(want);
   });
 });

@@ -11,6 +11,18 @@ function specOf(side: unknown): Spec | undefined {
   return typeof side === 'object' && side !== null ? side : undefined;
 }
 
+/** Whether a revision has another payload than what was before it. */
+export function changesPayload({ before, after }: Sides): boolean {
+  const [was, is] = [specOf(before)?.payload, specOf(after)?.payload];
+  return specOf(before) !== undefined && specOf(after) !== undefined && was !== is;
+}
+
+/** Whether a payload may be the one of a side, whose size the audit log has. */
+export function isOfSide(payload: unknown, side: unknown): boolean {
+  const said = specOf(side)?.payload;
+  return payload === undefined ? said === undefined : typeof said === 'string' && said.split(',', 1)[0] === sizeOf(payload);
+}
+
 /** How the audit log writes the size of a payload. */
 function sizeOf(payload: unknown): string {
   return `${new TextEncoder().encode(JSON.stringify(payload)).length} bytes`;

@@ -1,7 +1,7 @@
 // What the API says, in words. Pure.
 
 import { cronWords, everyNth } from './cron';
-import { parseSpan, durationText } from './time';
+import { durationText, parseSpan, spanText } from './time';
 
 /** A schedule as the API answers it. */
 export interface ScheduleLike {
@@ -182,6 +182,11 @@ export function bytes(n: number): string {
     }
   }
   return `${n} B`;
+}
+
+/** What the jitter of a job means for its times, the offset of which is so long, in ms. */
+export function spreadWords(ms: number): string {
+  return `Each run is due ${spanText(ms)} after the time of its schedule: the job keeps this offset, its jitter, so that jobs of the same time do not all start at once.`;
 }
 
 const misfires: Record<string, string> = {

@@ -1,51 +1,39 @@
 // One job: when it runs next and why it did not, what became of its runs, how it was changed, and all
 // that can be done with it.
 
-import { useMemo, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { useAction } from '../api/action';
 import { answer, api, ask, newKey } from '../api/client';
 import { steady, useLive } from '../api/live';
-import { gather, usePages, type PageLike } from '../api/pages';
-import { may, maySee } from '../api/session';
-import type { AuditEntry, Job, NextRun, Preview, Run } from '../api/types';
+import type { PageLike } from '../api/pages';
+import { may } from '../api/session';
+import type { Job, NextRun, Preview, Run } from '../api/types';
 import { serverNow } from '../clock';
-import { canRepeat, nameOfJob, pausesOf, previewOf, requestOf, whyNot, workWords, zoneOfJob, type Pause } from '../jobs';
-import { auditKept, Changes } from '../parts/Changes';
+import { canRepeat, nameOfJob, previewOf, requestOf, spreadOf, workWords, zoneOfJob } from '../jobs';
+import { Changes } from '../parts/Changes';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl, Id } from '../parts/CopyCurl';
-import { Empty } from '../parts/Empty';
 import { Facts, Labels } from '../parts/Facts';
-import { TextField } from '../parts/Field';
-import { FilterBar } from '../parts/FilterBar';
-import { FormDialog } from '../parts/FormDialog';
 import { Icon } from '../parts/Icon';
+import { PausedNow } from '../parts/JobAudit';
+import { RunTable } from '../parts/JobRuns';
 import { JsonView } from '../parts/JsonView';
 import { Notes } from '../parts/Notes';
-import { Pager } from '../parts/Pager';
 import { Answered, Panel } from '../parts/Panel';
-import { LateBy, Said, Took } from '../parts/RunCells';
-import { lookOf, StateBadge } from '../parts/StateBadge';
+import { StateBadge } from '../parts/StateBadge';
 import { Table, type Column } from '../parts/Table';
 import { Tabs } from '../parts/Tabs';
 import { Ago, TimeLabel } from '../parts/TimeLabel';
 import { View } from '../parts/View';
 import { pathTo } from '../place';
-import { viewerZone, zoneFor } from '../preferences';
-import { go, href, queryValue, queryValues, setQuery } from '../router';
+import { viewerZone } from '../preferences';
+import { go, href } from '../router';
 import type { ViewParams } from '../routes';
-import { hasEnded, runStates } from '../runs';
-import {
-  clockNotes,
-  durationText,
-  inputText,
-  instantOf,
-  labelOf,
-  offsetWords,
-  parseSpan,
-  spanText,
-  timeText,
-} from '../time';
-import { count, limitWords, misfireWords, percent, scheduleWords } from '../words';
+import { clockNotes, durationText, labelOf, offsetWords } from '../time';
+import { count, limitWords, misfireWords, scheduleWords, spreadWords } from '../words';
+import { BackfillDialog } from './JobBackfill';
+import { History } from './JobHistory';
+import { WhyNot } from './JobWhyNot';
 
 const minute = 60_000;
 
@@ -83,6 +71,7 @@ export function JobView({ params }: ViewParams) {
                 </p>
               </div>
             )}
+            {canRepeat(j) && <PausedNow job={j} />}
             <Tabs
               label="Of the job"
               tabs={[
@@ -91,7 +80,7 @@ export function JobView({ params }: ViewParams) {
                 {
                   id: 'revisions',
                   title: 'Revisions',
-                  content: () => <Changes object={`job/${nameOfJob(j)}`} since={j.created_at} of={j} />,
+                  content: () => <Changes object={`job/${nameOfJob(j)}`} since={j.created_at} of={j} job={j.id} />,
                 },
                 { id: 'definition', title: 'Definition', content: () => <JsonView label="Job" value={j} /> },
               ]}
@@ -198,8 +187,8 @@ function NowAndNext({ job }: { job: Job }) {
           <JobFacts job={job} />
         </Panel>
       </div>
-      <Latest job={job} />
       {canRepeat(job) && <WhyNot job={job} />}
+      <Latest job={job} />
     </>
   );
 }
@@ -231,10 +220,11 @@ function Upcoming({ job }: { job: Job }) {
         {(list) => {
           const items = list.items ?? [];
           const last = items.at(-1);
-          const offset = last ? Date.parse(last.due_at) - Date.parse(last.nominal_at) : 0;
+          const spread = spreadOf(last);
           const changes = last ? clockNotes(serverNow(), Date.parse(last.due_at) + minute, [viewer, own ?? viewer]) : [];
           return (
             <>
+              {spread > 0 && <p>{spreadWords(spread)}</p>}
               <Table
                 caption="The next ten runs"
                 columns={columns.filter((c): c is Column<NextRun> => c !== false)}
@@ -242,7 +232,6 @@ function Upcoming({ job }: { job: Job }) {
                 rowKey={(n) => n.id}
                 empty={<NoNext job={job} />}
               />
-              {offset > 0 && <p>Each is due {spanText(offset)} after its time, by the jitter of the job.</p>}
               <Notes notes={[...changes, ...(notes.data?.notes ?? [])]} />
             </>
           );
@@ -301,7 +290,9 @@ function JobFacts({ job }: { job: Job }) {
         [
           'Jitter',
           job.jitter &&
-            (durationText(job.jitter) === 'none' ? 'none' : `an offset of its own, below ${durationText(job.jitter)}`),
+            (durationText(job.jitter) === 'none'
+              ? 'none: it is due at the very time'
+              : `an offset of its own, below ${durationText(job.jitter)}, which spreads jobs of the same time`),
         ],
         ['If it is late', misfireWords(misfire)],
         ['At once', concurrency && limitWords(concurrency)],
@@ -323,7 +314,15 @@ function JobFacts({ job }: { job: Job }) {
         ['Priority', job.priority],
         ['Labels', job.labels && <Labels labels={job.labels} hrefOf={(label) => href('/jobs', { label })} />],
         ['Created', <TimeLabel at={job.created_at} relative />],
-        ['Changed', job.updated_at !== job.created_at && <TimeLabel at={job.updated_at} relative />],
+        [
+          'Changed',
+          job.updated_at !== job.created_at && (
+            <>
+              <TimeLabel at={job.updated_at} relative />{' '}
+              <a href={href(pathTo('/jobs/:id', { id: nameOfJob(job) }), { tab: 'revisions' })}>What, and by whom</a>
+            </>
+          ),
+        ],
         ['Id', <Id text={job.id} />],
       ]}
     />
@@ -354,389 +353,3 @@ function Latest({ job }: { job: Job }) {
   );
 }
 
-function RunTable({ runs, job }: { runs: readonly Run[]; job: Job }) {
-  const zone = zoneOfJob(job);
-  const columns: Column<Run>[] = [
-    { head: 'Due', kind: 'main', cell: (run) => <TimeLabel at={run.due_at} zone={zone} /> },
-    { head: 'State', cell: (run) => <StateBadge state={run.state} /> },
-    { head: 'Late by', kind: 'number', cell: (run) => <LateBy run={run} /> },
-    { head: 'Took', kind: 'number', cell: (run) => <Took run={run} /> },
-    { head: 'What is known', cell: (run) => <Said run={run} /> },
-  ];
-  return (
-    <Table
-      caption="Runs of the job"
-      columns={columns}
-      rows={runs}
-      rowKey={(run) => run.id}
-      rowHref={(run) => href(`/runs/${run.id}`)}
-      empty={<p class="muted">It has had no runs.</p>}
-    />
-  );
-}
-
-/** Changes of a job that the audit log tells of, the latest first; undefined: not asked, not known, or not shown. */
-function useAudit(job: Job, asked = true): readonly AuditEntry[] | undefined {
-  const object = `job/${nameOfJob(job)}`;
-  const begin = Math.max(Date.parse(job.created_at) - minute, serverNow() - auditKept);
-  const live = useLive(
-    asked && maySee('admin') && canRepeat(job) ? `audit of ${object} ${job.updated_at}` : null,
-    async (signal) => {
-      const page = await gather(
-        (cursor) =>
-          ask<PageLike<AuditEntry>>('/v1/audit', {
-            query: { object, from: new Date(begin).toISOString(), limit: 500, cursor },
-            signal,
-          }),
-        '',
-        500,
-        8,
-      );
-      return page.items;
-    },
-    { every: 0 },
-  );
-  return live.data;
-}
-
-function PauseText({ pause, zone }: { pause: Pause; zone: string | undefined }) {
-  return (
-    <>
-      from <TimeLabel at={pause.from} zone={zone} /> (by <bdi>{pause.by}</bdi>){' '}
-      {pause.to === undefined ? (
-        'until now'
-      ) : (
-        <>
-          to <TimeLabel at={pause.to} zone={zone} /> (resumed by <bdi>{pause.resumedBy}</bdi>)
-        </>
-      )}
-    </>
-  );
-}
-
-/** Answers "why did it not run at nine?". */
-function WhyNot({ job }: { job: Job }) {
-  const zone = zoneFor(zoneOfJob(job));
-  const asked = queryValue('at');
-  const [typed, setTyped] = useState(asked === '' ? '' : inputText(asked, zone));
-  const [fault, setFault] = useState('');
-  const audit = useAudit(job, asked !== '');
-  const at = asked === '' ? undefined : Date.parse(asked);
-  const live = useLive(
-    at === undefined ? null : `why not ${job.id} ${at}`,
-    async (signal) => {
-      const schedule = previewOf(requestOf(job))?.schedule;
-      const begin = Math.floor((at ?? 0) / minute) * minute;
-      // A run may be due later than its time, by the offset of its job.
-      const end = begin + minute + (parseSpan(job.jitter ?? '') ?? 0);
-      const window = { from: new Date(begin).toISOString(), to: new Date(end).toISOString() };
-      const [runs, preview] = await Promise.all([
-        ask<PageLike<Run>>(`/v1/jobs/${job.id}/runs`, { query: { ...window, limit: 20 }, signal }),
-        schedule
-          ? ask<Preview>('/v1/schedules/preview', {
-              method: 'POST',
-              body: { schedule, count: 1, from: new Date(begin - 1).toISOString() },
-              signal,
-            })
-          : undefined,
-      ]);
-      const first = preview?.times?.[0];
-      const named = preview ? first !== undefined && Date.parse(first) < begin + minute : undefined;
-      return { runs: (runs.items ?? []).filter((r) => Date.parse(r.nominal_at) < begin + minute), named, next: first };
-    },
-    { every: 0 },
-  );
-  return (
-    <Panel title="Why did it not run?" about="State an instant: what was due in that minute, and what became of it.">
-      <form
-        class="row end"
-        onSubmit={(e) => {
-          e.preventDefault();
-          const instant = instantOf(typed, zone);
-          setFault(instant ? '' : 'State a day and a time first.');
-          if (instant) {
-            setQuery({ at: instant.toISOString() });
-          }
-        }}
-      >
-        <TextField
-          label={`At, in ${zone}`}
-          type="datetime-local"
-          value={typed}
-          onValue={setTyped}
-          faults={fault === '' ? [] : [fault]}
-        />
-        <button type="submit" class="button">
-          Look
-        </button>
-      </form>
-      {at !== undefined && (
-        <Answered live={live} what="what was due then">
-          {({ runs, named, next }) => {
-            const begin = Math.floor(at / minute) * minute;
-            const pauses = pausesOf(audit ?? []).filter((p) => p.from < begin + minute && (p.to ?? Infinity) > begin);
-            const since = (audit ?? []).filter((e) => Date.parse(e.at) > begin && !['pause', 'resume'].includes(e.action));
-            return (
-              <div class="stack" role="status">
-                {runs.length > 0 && <RunTable runs={runs} job={job} />}
-                {pauses.map((pause) => (
-                  <p key={pause.from}>
-                    <strong>It was paused</strong> <PauseText pause={pause} zone={zoneOfJob(job)} />. While it is paused
-                    nothing of it starts.
-                  </p>
-                ))}
-                {whyNot({ at, job, named, runs: runs.length, paused: pauses.length > 0, audited: audit !== undefined }).map((text) => (
-                  <p key={text}>{text}</p>
-                ))}
-                {runs.length === 0 && pauses.length === 0 && since.length > 0 && (
-                  <p>
-                    It was changed since:{' '}
-                    {since.slice(-3).map((e, i) => (
-                      <span key={e.id}>
-                        {i > 0 && ', '}
-                        {e.action} by <bdi>{e.actor}</bdi> at <TimeLabel at={e.at} zone={zoneOfJob(job)} />
-                      </span>
-                    ))}
-                    . It may have been otherwise then.
-                  </p>
-                )}
-                {runs.length === 0 && named === false && next !== undefined && (
-                  <p>
-                    The first time after it is <TimeLabel at={next} zone={zoneOfJob(job)} />.
-                  </p>
-                )}
-                {runs.length === 0 && (
-                  <p>
-                    <a href={href(pathTo('/jobs/:id', { id: nameOfJob(job) }), { tab: 'revisions' })}>
-                      Who changed it, and when
-                    </a>
-                  </p>
-                )}
-              </div>
-            );
-          }}
-        </Answered>
-      )}
-    </Panel>
-  );
-}
-
-const historySize = 200;
-
-function History({ job }: { job: Job }) {
-  const states = queryValues('state');
-  const list = usePages<Run>(
-    `history ${job.id} ${states.join()}`,
-    (cursor, signal) =>
-      gather(
-        (at) =>
-          ask<PageLike<Run>>(`/v1/jobs/${job.id}/runs`, {
-            query: { state: states, cursor: at, limit: historySize },
-            signal,
-          }),
-        cursor,
-        historySize / 2,
-      ),
-    { every: steady },
-  );
-  return (
-    <>
-      <FilterBar
-        filters={[
-          {
-            kind: 'states',
-            name: 'state',
-            label: 'State',
-            states: runStates.filter((s) => s !== 'waiting' && s !== 'stuck'),
-            single: true,
-          },
-        ]}
-      />
-      <Panel title="Runs" live={list} every={steady} about="The latest first. A mark leads to its run.">
-        <Answered live={list} what="the history of this job">
-          {(page) =>
-            page.items.length === 0 ? (
-              <Empty
-                title={states.length > 0 ? 'No run matches' : 'It has had no runs'}
-                commands={states.length > 0 ? [] : [`carillon job trigger ${nameOfJob(job)}`]}
-              />
-            ) : (
-              <>
-                <HistoryGrid runs={page.items} job={job} />
-                {canRepeat(job) && <PausesSince job={job} oldest={page.items.at(-1)?.due_at} />}
-                <Pager list={list} one="run" />
-                <details>
-                  <summary>As a table</summary>
-                  <RunTable runs={page.items} job={job} />
-                </details>
-              </>
-            )
-          }
-        </Answered>
-      </Panel>
-    </>
-  );
-}
-
-/** Why there is no mark for some times: those in which it was paused have no runs. */
-function PausesSince({ job, oldest }: { job: Job; oldest: string | undefined }) {
-  const audit = useAudit(job);
-  const from = oldest === undefined ? 0 : Date.parse(oldest);
-  const pauses = pausesOf(audit ?? []).filter((p) => (p.to ?? Infinity) > from);
-  return (
-    <>
-      <p class="muted">
-        Times for which a run was planned have a mark. While a job is paused none are planned: such times have none.
-      </p>
-      {pauses.length > 0 && (
-        <ul>
-          {pauses.slice(0, 10).map((pause) => (
-            <li key={pause.from}>
-              Paused <PauseText pause={pause} zone={zoneOfJob(job)} />.
-            </li>
-          ))}
-        </ul>
-      )}
-    </>
-  );
-}
-
-function HistoryGrid({ runs, job }: { runs: readonly Run[]; job: Job }) {
-  const zone = zoneFor(zoneOfJob(job));
-  const days = useMemo(() => {
-    const out: { day: string; runs: Run[] }[] = [];
-    for (const run of runs) {
-      const day = labelOf(run.due_at, zone, { weekday: true }).day;
-      const last = out.at(-1);
-      if (last?.day === day) {
-        last.runs.push(run);
-      } else {
-        out.push({ day, runs: [run] });
-      }
-    }
-    return out;
-  }, [runs, zone]);
-  const ended = runs.filter(hasEnded);
-  const good = ended.filter((r) => r.state === 'succeeded').length;
-  return (
-    <div class="stack">
-      <p>
-        Of the last {count(ended.length, 'run')} that have ended, {percent(good, ended.length)} succeeded. Days are
-        those of {zone}.
-      </p>
-      <ol class="history">
-        {days.map(({ day, runs: ofDay }) => (
-          <li key={day}>
-            <span class="history-day">{day}</span>
-            <span class="history-runs">
-              {ofDay.map((run) => {
-                const look = lookOf(run.state);
-                const words = `${timeText(run.due_at, zone, { now: run.due_at })} ${run.state}${run.lateness_ms === undefined ? '' : `, ${spanText(run.lateness_ms)} late`}`;
-                return (
-                  <a
-                    key={run.id}
-                    class={`history-run tone-${look.tone}`}
-                    href={href(`/runs/${run.id}`)}
-                    aria-label={words}
-                    title={words}
-                  >
-                    <Icon name={look.icon} size={14} />
-                  </a>
-                );
-              })}
-            </span>
-          </li>
-        ))}
-      </ol>
-    </div>
-  );
-}
-
-function BackfillDialog({ job, onClose }: { job: Job; onClose: () => void }) {
-  const zone = zoneFor(zoneOfJob(job));
-  const action = useAction();
-  const [key] = useState(newKey);
-  const [from, setFrom] = useState('');
-  const [to, setTo] = useState('');
-  const [most, setMost] = useState('5');
-  const [begin, end] = [instantOf(from, zone), instantOf(to, zone)];
-  const preview = useLive(
-    begin ? `backfill ${job.id} ${begin.getTime()}` : null,
-    (signal) =>
-      ask<Preview>('/v1/schedules/preview', {
-        method: 'POST',
-        body: {
-          schedule: previewOf(requestOf(job))?.schedule,
-          count: 100,
-          from: new Date((begin?.getTime() ?? 0) - 1).toISOString(),
-        },
-        signal,
-      }),
-    { every: 0 },
-  );
-  const until = Math.min(end?.getTime() ?? serverNow(), serverNow());
-  const times = (preview.data?.times ?? []).filter((t) => Date.parse(t) < until);
-  const send = async (): Promise<void> => {
-    const body = {
-      ...(begin ? { from: begin.toISOString() } : {}),
-      ...(end ? { to: end.toISOString() } : {}),
-      ...(most === '' ? {} : { max_concurrent: Number(most) }),
-    };
-    const begun = await action.run(() =>
-      ask<{ id: string }>(`/v1/jobs/${job.id}/backfills`, {
-        method: 'POST',
-        body,
-        headers: { 'Idempotency-Key': key },
-      }),
-    );
-    if (begun) {
-      onClose();
-      go(`/operations/${begun.id}`);
-    }
-  };
-  return (
-    <FormDialog
-      title="Run a stretch of its past again"
-      action={action}
-      what="Nothing was begun"
-      send="Begin the backfill"
-      ready={begin !== undefined}
-      onSend={send}
-      onClose={onClose}
-    >
-      <p>One run for each time that the schedule, as it is now, names in the stretch, whether it ran or not.</p>
-      <div class="fields">
-        <TextField
-          label={`From, in ${zone}`}
-          at="body.from"
-          problem={action.problem}
-          type="datetime-local"
-          value={from}
-          onValue={setFrom}
-        />
-        <TextField
-          label={`To, in ${zone}`}
-          at="body.to"
-          problem={action.problem}
-          type="datetime-local"
-          value={to}
-          onValue={setTo}
-          help="Empty: now."
-        />
-        <TextField
-          label="At once, at most"
-          at="body.max_concurrent"
-          problem={action.problem}
-          type="number"
-          value={most}
-          onValue={setMost}
-        />
-      </div>
-      <p role="status">
-        {begin &&
-          preview.data &&
-          (times.length >= 100 ? 'That is 100 runs or more.' : `That is ${count(times.length, 'run')}.`)}
-      </p>
-    </FormDialog>
-  );
-}

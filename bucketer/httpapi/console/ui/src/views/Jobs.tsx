@@ -5,7 +5,7 @@ import { steady } from '../api/live';
 import { gather, usePages } from '../api/pages';
 import { may } from '../api/session';
 import type { Job } from '../api/types';
-import { canRepeat, jobStates, nameOfJob, workWords, zoneOfJob } from '../jobs';
+import { canRepeat, jobStates, nameOfJob, spreadOf, workWords, zoneOfJob } from '../jobs';
 import { Bulk, type BulkAction, type OperationFilter } from '../parts/Bulk';
 import { CopyCurl, curlOf } from '../parts/CopyCurl';
 import { Empty } from '../parts/Empty';
@@ -21,6 +21,7 @@ import { View } from '../parts/View';
 import { pathTo } from '../place';
 import { href, queryValue } from '../router';
 import type { ViewParams } from '../routes';
+import { spanText } from '../time';
 import { scheduleWords } from '../words';
 
 const pageSize = 50;
@@ -86,6 +87,12 @@ export function Jobs(_props: ViewParams) {
                 dim={list.dim}
                 empty={<Nothing filtered={filtered} more={list.more} />}
               />
+              {page.items.some((job) => spreadOf(job.next_run) > 0) && (
+                <p class="muted">
+                  A job of 09:00 may be due at 09:00:07: it keeps an offset, its jitter, so that jobs of the same time do not
+                  all start at once.
+                </p>
+              )}
               <Pager list={list} one="job" />
             </>
           )}
@@ -110,12 +117,17 @@ const columns: Column<Job>[] = [
   {
     head: 'Next run',
     cell: (job) => (
-      <TimeLabel
-        at={job.next_run?.due_at}
-        zone={zoneOfJob(job)}
-        relative
-        none={canRepeat(job) && !job.on && !job.after ? 'none' : '–'}
-      />
+      <>
+        <TimeLabel
+          at={job.next_run?.due_at}
+          zone={zoneOfJob(job)}
+          relative
+          none={job.state === 'paused' ? 'none while it is paused' : canRepeat(job) && !job.on && !job.after ? 'none' : '–'}
+        />
+        {spreadOf(job.next_run) > 0 && (
+          <span class="muted small-text"> {spanText(spreadOf(job.next_run))} after its time, by its jitter</span>
+        )}
+      </>
     ),
   },
   { head: 'Does', minor: true, cell: (job) => <bdi class="said">{workWords(job)}</bdi> },
