@@ -79,7 +79,7 @@ func TestViewsAskAtTheirIntervals(t *testing.T) {
 	}{
 		{Overview, map[string]int{
 			"GET /v1/stats from to 3m0s": 31, "GET /v1/stats from to 1h0m0s": 3, "GET /v1/stats from to 6h0m0s": 3, "GET /v1/cluster": 31,
-			"GET /v1/stats/upcoming minutes": 3, "GET /v1/stats/top by from to": 13,
+			"GET /v1/stats/upcoming minutes": 3, "GET /v1/stats/top by from to": 16, "GET /v1/workflows limit waiting": 3,
 		}},
 		{Runs, map[string]int{"GET /v1/runs from limit to": 13}},
 		{NextHour, map[string]int{"GET /v1/runs from limit to": 13}},

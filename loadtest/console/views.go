@@ -39,18 +39,19 @@ const (
 )
 
 const (
-	statsPath    = "/v1/stats"
-	topPath      = "/v1/stats/top"
-	upcomingPath = "/v1/stats/upcoming"
-	runsPath     = "/v1/runs"
-	jobsPath     = "/v1/jobs"
-	clusterPath  = "/v1/cluster"
-	whoamiPath   = "/v1/whoami"
-	tenantsPath  = "/v1/tenants"
-	previewPath  = "/v1/schedules/preview"
-	jobPath      = jobsPath + "/{id}"
-	nextPath     = jobPath + "/upcoming"
-	historyPath  = jobPath + "/runs"
+	statsPath     = "/v1/stats"
+	topPath       = "/v1/stats/top"
+	upcomingPath  = "/v1/stats/upcoming"
+	runsPath      = "/v1/runs"
+	jobsPath      = "/v1/jobs"
+	clusterPath   = "/v1/cluster"
+	whoamiPath    = "/v1/whoami"
+	tenantsPath   = "/v1/tenants"
+	previewPath   = "/v1/schedules/preview"
+	workflowsPath = "/v1/workflows"
+	jobPath       = jobsPath + "/{id}"
+	nextPath      = jobPath + "/upcoming"
+	historyPath   = jobPath + "/runs"
 )
 
 const (
@@ -101,6 +102,12 @@ var views = map[View][]question{
 		{path: upcomingPath, every: slow, ask: upcoming(0)},
 		{path: topPath, every: steady, ask: plain(func(now time.Time) url.Values {
 			return url.Values{"by": {"job"}, "from": {instant(now.Add(-time.Hour))}, "to": {instant(now)}}
+		})},
+		{path: topPath, every: slow, ask: plain(func(now time.Time) url.Values {
+			return url.Values{"by": {"host"}, "from": {instant(now.Add(-time.Hour))}, "to": {instant(now)}}
+		})},
+		{path: workflowsPath, every: slow, ask: plain(func(time.Time) url.Values {
+			return url.Values{"waiting": {"true"}, "limit": {"500"}}
 		})},
 	},
 	Runs:     {{path: runsPath, every: steady, ask: askLatest}},

@@ -67,7 +67,7 @@ func TestNumbersAreThoseOfThePage(t *testing.T) {
 		{"latest.ts", "const mostOfSlice = 1000;"},
 		{"latest.ts", "const shortest = 20;"},
 		{"window.ts", "export const usualSpan = '15m';"},
-		{"views/Overview.tsx", "const pastMinutes = 360;"},
+		{"views/OverviewCharts.tsx", "const pastMinutes = 360;"},
 		{"views/Runs.tsx", "const pageSize = 50;"},
 		{"views/Runs.tsx", "const patience = 4000;"},
 		{"views/Runs.tsx", "useRef(15_000)"},

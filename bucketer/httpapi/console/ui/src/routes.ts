@@ -5,6 +5,7 @@ import { later } from './parts/Later';
 import { match, type Params } from './place';
 import { Audit } from './views/Audit';
 import { Cluster } from './views/Cluster';
+import { Coming } from './views/Coming';
 import { DeadLetter } from './views/DeadLetter';
 import { DeadLetters } from './views/DeadLetters';
 import { Events } from './views/Events';
@@ -47,6 +48,7 @@ const WorkflowForm = later(load, (file) => file.WorkflowForm);
 
 export const routes: readonly Route[] = [
   { pattern: '/', view: Overview },
+  { pattern: '/coming', view: Coming },
   { pattern: '/runs', view: Runs },
   { pattern: '/runs/:id', view: RunView },
   { pattern: '/jobs', view: Jobs },

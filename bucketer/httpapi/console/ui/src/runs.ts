@@ -36,6 +36,11 @@ export function lastAttempt(run: Pick<Run, 'attempts'>): Attempt | undefined {
   return run.attempts?.at(-1);
 }
 
+/** How many of its attempts ended otherwise than well. */
+export function failedAttempts(run: Pick<Run, 'attempts'>): number {
+  return (run.attempts ?? []).filter((a) => a.outcome === 'failed' || a.outcome === 'timed_out' || a.outcome === 'lost').length;
+}
+
 /** How long a run took from its first start to its end, in ms. */
 export function tookMs(run: Run, now: number): number | undefined {
   if (!run.started_at) {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { MinuteCounts } from './api/coming';
-import { rateNow, recent, verdictOf, type SeenCluster } from './verdict';
+import { failingHosts, rateNow, recent, verdictOf, type SeenCluster } from './verdict';
 
 const now = Date.parse('2026-11-26T03:10:30.000Z');
 
@@ -27,6 +27,19 @@ const well: SeenCluster = {
   queue: { ok: true },
 };
 
+const iso = (ago: number): string => new Date(now - ago).toISOString();
+
+describe('failingHosts', () => {
+  const host = { name: 'a', failed: 2, failed_from: iso(3_590_000), failed_to: iso(60_000), succeeded_last: iso(60_000) };
+  it('tells of those that fail now, the worst first, and says where others succeed', () => {
+    const texts = failingHosts([host, { ...host, name: 'b', failed: 9 }, { ...host, name: 'c', failed_to: iso(1_200_000) }], now, 'default').map((r) => r.text);
+    expect(texts).toEqual(['Calls to b have failed for an hour or longer.', 'Calls to a have failed for an hour or longer.']);
+  });
+  it('leads to the tenant whose calls they are', () => {
+    expect(failingHosts([{ ...host, tenant: 'shop' }], now, 'default')[0]?.link?.query?.tenant).toBe('shop');
+  });
+});
+
 describe('verdictOf', () => {
   it('says that everything is on time', () => {
     const v = verdictOf({ minutes: [minute(1), minute(0)], cluster: well, now });
@@ -46,6 +59,17 @@ describe('verdictOf', () => {
     );
     const late = verdictOf({ minutes: [minute(0, { missed: 7, missed_for: { ...missed_for, late: 1 } })], cluster: well, now });
     expect([late.tone, late.headline]).toEqual(['bad', 'Runs are being missed']);
+  });
+
+  it('names the host whose calls fail, since when, and its error', () => {
+    const host = { name: 'pay.example', failed: 12, failed_from: iso(780_000), failed_to: iso(30_000), last_error: 'answered 503' };
+    const v = verdictOf({ minutes: [minute(0, { succeeded: 50, failed: 50 })], cluster: well, hosts: [host], now });
+    expect(v.reasons.map((r) => r.text)).toContain(
+      'Calls to pay.example have failed for 13 min, and none has succeeded since: answered 503.',
+    );
+    expect(v.reasons.at(-1)?.link?.query).toEqual({ last: '1h', host: 'pay.example', state: ['failed', 'retrying'], of: 'attempts' });
+    // Where hardly anything fails, one host that fails once is no reason.
+    expect(verdictOf({ minutes: [minute(0)], cluster: well, hosts: [host], now }).reasons).toEqual([]);
   });
 
   it('tells of runs that are due and wait', () => {
@@ -73,7 +97,7 @@ describe('verdictOf', () => {
   it('names missed runs first', () => {
     const v = verdictOf({ minutes: [minute(1, { missed: 3 }, [[5, 99], [2000, 1]])], cluster: well, now });
     expect([v.tone, v.headline]).toEqual(['bad', 'Runs are being missed']);
-    expect(v.reasons[0]?.link?.query).toEqual({ last: '6h', state: 'missed' });
+    expect(v.reasons[0]?.link?.query).toEqual({ last: '6h', state: 'missed', of: 'missed' });
   });
 
   it('tells a few late runs from many', () => {

@@ -66,12 +66,25 @@ export interface Seen {
   /** Nodes that did not tell of the minute under way. */
   missing?: readonly string[];
   cluster?: SeenCluster | undefined;
+  /** What was called in the last hour, by host. */
+  hosts?: readonly SeenHost[] | undefined;
   /** The tenant that lists are of. */
   tenant?: string | undefined;
   /** The server's time when the minutes were told, in ms. */
   now: number;
   /** They are older than they should be, by so much in ms: nobody knows what has been since. */
   old?: number | undefined;
+}
+
+/** A host as far as the verdict goes. */
+export interface SeenHost {
+  name: string;
+  tenant?: string | undefined;
+  failed: number;
+  failed_from?: string | undefined;
+  failed_to?: string | undefined;
+  succeeded_last?: string | undefined;
+  last_error?: string | undefined;
 }
 
 /** How many minutes count as now. */
@@ -232,9 +245,39 @@ function waitReason(w: SeenWait, now: number, tenant: string | undefined): Reaso
 }
 
 /** Runs that were missed of late: they were due long before they were given up. */
-export const missedLately: Query = { last: '6h', state: 'missed' };
+export const missedLately: Query = { last: '6h', state: 'missed', of: 'missed' };
 
-export function verdictOf({ minutes, missing = [], cluster, tenant, now, old }: Seen): Verdict {
+/** How many hosts that fail are named. */
+const hostsNamed = 2;
+
+/** The hosts that fail now, those first that fail most: which, since when, and with what error. */
+export function failingHosts(hosts: readonly SeenHost[], now: number, tenant: string | undefined): Reason[] {
+  return hosts
+    .filter((h) => h.name !== '' && h.failed > 0 && h.failed_to !== undefined && Date.parse(h.failed_to) >= now - (recentMinutes + 1) * 60_000)
+    .sort((a, b) => b.failed - a.failed)
+    .slice(0, hostsNamed)
+    .map((h) => {
+      const since = now - Date.parse(h.failed_from ?? h.failed_to ?? '');
+      const nothing = h.succeeded_last === undefined || (h.failed_from !== undefined && h.succeeded_last < h.failed_from);
+      return {
+        tone: 'warn',
+        text: `Calls to ${h.name} have failed for ${since > 58 * 60_000 ? 'an hour or longer' : coarse(Math.max(since, 60_000))}${nothing ? ', and none has succeeded since' : ''}${h.last_error ? `: ${h.last_error}` : ''}.`,
+        link: {
+          path: '/runs',
+          query: {
+            last: '1h',
+            host: h.name,
+            state: ['failed', 'retrying'],
+            of: 'attempts',
+            ...(h.tenant && h.tenant !== tenant ? { tenant: h.tenant } : {}),
+          },
+          words: 'Show the runs that call it',
+        },
+      };
+    });
+}
+
+export function verdictOf({ minutes, missing = [], cluster, hosts = [], tenant, now, old }: Seen): Verdict {
   if (minutes && old !== undefined) {
     return {
       tone: 'bad',
@@ -267,7 +310,7 @@ export function verdictOf({ minutes, missing = [], cluster, tenant, now, old }: 
     counts.push({
       tone: share > 0.01 ? 'bad' : 'warn',
       text: `${number(s.late)} of ${count(s.started, 'run')} started more than a second late (${percent(s.late, s.started)}).`,
-      link: { path: '/runs', query: { last: '15m', late: '1s' }, words: 'Show them' },
+      link: { path: '/runs', query: { last: '15m', late: '1s', of: 'late' }, words: 'Show them' },
     });
   }
   const waits = cluster
@@ -289,8 +332,9 @@ export function verdictOf({ minutes, missing = [], cluster, tenant, now, old }: 
     counts.push({
       tone: 'warn',
       text: `${number(s.failed)} of ${count(tried, 'attempt')} failed (${percent(s.failed, tried)}). That is no lateness: the targets answer so.`,
-      link: { path: '/runs', query: { last: '15m', state: ['failed', 'retrying'] }, words: 'Show the runs' },
+      link: { path: '/runs', query: { last: '15m', state: ['failed', 'retrying'], of: 'attempts' }, words: 'Show the runs' },
     });
+    counts.push(...failingHosts(hosts, now, tenant));
   }
   // Of a node that is away the cluster tells more.
   const silent = missing.filter((name) => !cluster?.members?.some((m) => m.name === name && m.ready === false));

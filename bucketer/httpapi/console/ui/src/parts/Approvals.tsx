@@ -2,15 +2,16 @@
 
 import { useState } from 'preact/hooks';
 import { ask } from '../api/client';
-import { useLive, type Live } from '../api/live';
+import { slow, useLive, type Live } from '../api/live';
 import { gather, type PageLike } from '../api/pages';
 import { may } from '../api/session';
-import type { Hearers, Workflow } from '../api/types';
+import type { Hearers, Page, Workflow } from '../api/types';
 import { waitingSteps, type StepThatWaits } from '../approvals';
 import { pathTo } from '../place';
 import { href } from '../router';
 import { count, number } from '../words';
 import { ApproveDialog, type WaitingStep } from './Approval';
+import { Note } from './Note';
 import { Panel } from './Panel';
 import { Table, type Column } from './Table';
 import { TimeLabel } from './TimeLabel';
@@ -23,17 +24,41 @@ export interface Approvals {
   more: boolean;
 }
 
+/** Workflows, with the events that runs of them wait for. */
+function workflowsThatWait(signal: AbortSignal): Promise<Page<Workflow>> {
+  return gather<Workflow>(
+    (cursor) => ask<PageLike<Workflow>>('/v1/workflows', { query: { waiting: true, limit: 500, cursor }, signal }),
+    '',
+    1000,
+    3,
+  );
+}
+
+/** Which runs wait for somebody, in a sentence that leads to them; nothing if none does. */
+export function ApprovalsInShort() {
+  const live = useLive('workflows that wait', workflowsThatWait, { every: slow });
+  const waiting = (live.data?.items ?? []).flatMap((w) => (w.waiting ?? []).map((at) => ({ ...at, name: w.name })));
+  if (waiting.length === 0) {
+    return null;
+  }
+  const runs = waiting.reduce((n, w) => n + w.runs, 0);
+  const told = waiting.slice(0, 3).map((w) => `${number(w.runs)} of ${w.name} for ${w.event}`);
+  const more = waiting.length - told.length;
+  return (
+    <Note tone="still" icon="clock">
+      {count(runs, 'workflow run')}
+      {waiting.some((w) => w.more) && ' or more'} {runs === 1 ? 'waits' : 'wait'} for approval: {told.join(', ')}
+      {more > 0 && ` and ${number(more)} more`}. <a href={href('/workflows')}>See and approve</a>
+    </Note>
+  );
+}
+
 /** The steps that wait for events now, those first that have waited longest. */
 export function useApprovals(every: number): Live<Approvals> {
   return useLive<Approvals>(
     'what waits for events',
     async (signal) => {
-      const page = await gather<Workflow>(
-        (cursor) => ask<PageLike<Workflow>>('/v1/workflows', { query: { waiting: true, limit: 500, cursor }, signal }),
-        '',
-        1000,
-        3,
-      );
+      const page = await workflowsThatWait(signal);
       const all = [...new Set(page.items.flatMap((w) => (w.waiting ?? []).map((at) => at.event)))];
       const events = all.slice(0, eventsAtMost);
       const heard = await Promise.all(

@@ -48,7 +48,7 @@ const groups: readonly { name: string; entries: readonly Entry[] }[] = [
 ];
 
 /** Views that belong to a list of another name. */
-const under: Record<string, string> = { '/workflow-runs': '/workflows' };
+const under: Record<string, string> = { '/workflow-runs': '/workflows', '/coming': '/' };
 
 export function Sidebar({ open, onGo }: { open: boolean; onGo: () => void }) {
   const list = '/' + (place.value.path.split('/')[1] ?? '');

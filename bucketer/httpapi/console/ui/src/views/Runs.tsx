@@ -22,10 +22,24 @@ import { View } from '../parts/View';
 import { WindowPicker } from '../parts/WindowPicker';
 import { href, queryValue, queryValues, setQuery } from '../router';
 import type { ViewParams } from '../routes';
-import { nameOf, runStates } from '../runs';
+import { failedAttempts, nameOf, runStates } from '../runs';
 import { durationText } from '../time';
 import { windowOf, type Window } from '../window';
 import { count } from '../words';
+
+/** Where a number led here that was counted otherwise than a list of runs can be asked for. */
+const countedOtherwise: Record<string, string> = {
+  attempts:
+    'The number that led here counts failed attempts by when they ended. This list has runs by when they were due: a run of which three attempts failed is one row, and one that succeeded at a later attempt is not here.',
+  late: 'The number that led here counts runs by when they started. This list has runs by when they were due, and those that should have started and have not.',
+  missed: 'The number that led here counts runs by when they were given up. This list has runs by when they were due, which was before; one row may stand for several times.',
+  waiting: 'The number that led here is of all tenants, as each node knows it. This list has the runs of this tenant; each says what it waits for.',
+};
+
+function shownWords(runs: readonly Run[], of: string): string {
+  const failed = runs.reduce((n, run) => n + failedAttempts(run), 0);
+  return of === 'attempts' && runs.length > 0 ? `${count(runs.length, 'run')} with ${count(failed, 'failed attempt')} are shown.` : '';
+}
 
 /** How many runs a page has. */
 const pageSize = 50;
@@ -123,7 +137,7 @@ export function Runs(_props: ViewParams) {
       actions={<CopyCurl path={`/v1/runs?${curlQuery(asked, shownWindow.current, source)}`} />}
     >
       <FilterBar
-        clears={['from', 'to', 'last', 'order', 'event', 'workflow_run', 'step']}
+        clears={['from', 'to', 'last', 'order', 'event', 'workflow_run', 'step', 'of']}
         filters={[
           { kind: 'text', name: 'job', label: 'Job, by name or id', main: true, placeholder: 'nightly-report' },
           { kind: 'text', name: 'task', label: 'Task', placeholder: 'send-email' },
@@ -138,6 +152,13 @@ export function Runs(_props: ViewParams) {
         {mayOrder && <OrderSwitch latestFirst={latestFirst} />}
       </FilterBar>
       <Panel title={sourceWords[sourceName] ?? 'What matches'} live={list} every={steady}>
+        {countedOtherwise[queryValue('of')] !== undefined && (
+          <p class="note">
+            <span>
+              {countedOtherwise[queryValue('of')]} {shownWords(list.items, queryValue('of'))}
+            </span>
+          </p>
+        )}
         {!source && <Bulk selection={selection} one="run" actions={bulkActions(asked, shownWindow)} />}
         <Answered live={list} what="lists of runs">
           {(page) => (
