@@ -6,6 +6,7 @@ import { slow } from '../api/live';
 import { gather, usePages, type PageLike } from '../api/pages';
 import type { AuditEntry } from '../api/types';
 import { serverNow } from '../clock';
+import { operationOf } from '../jobs';
 import { auditKept } from '../parts/Changes';
 import { CopyCurl } from '../parts/CopyCurl';
 import { Diff } from '../parts/Diff';
@@ -23,6 +24,7 @@ import { windowOf } from '../window';
 
 const choices = {
   spans: [
+    { value: '30m', text: 'last half hour' },
     { value: '1h', text: 'last hour' },
     { value: '24h', text: 'last day' },
     { value: '168h', text: 'last 7 days' },
@@ -48,6 +50,7 @@ const kinds: Record<string, (id: string) => string | undefined> = {
   'signing-key': () => href('/signing-keys'),
   secret: (id) => href('/secrets', { find: id }),
   target: () => href('/tasks', { tab: 'targets' }),
+  event: (id) => href('/events', { name: id }),
   import: () => undefined,
 };
 
@@ -68,6 +71,7 @@ const actions = [
   'rotate',
   'reset',
   'skip',
+  'publish',
 ].map((value) => ({ value, text: value }));
 
 export function Audit(_props: ViewParams) {
@@ -100,7 +104,7 @@ export function Audit(_props: ViewParams) {
   return (
     <View
       title="Audit"
-      about="Who changed what in the tenant. Kept for 400 days. One-off jobs that are made are not told of, and an import is one entry."
+      about="Who changed, paused, approved and cancelled what in the tenant. Kept for 400 days. One-off jobs that are made are not told of, and an import is one entry."
       actions={<CopyCurl path={`/v1/audit?${new URLSearchParams({ ...(actor ? { actor } : {}), ...(object ? { object: objectAsked(object) } : {}) }).toString()}`} />}
     >
       <FilterBar
@@ -173,6 +177,7 @@ function objectAsked(object: string): string {
 }
 
 function Entry({ entry }: { entry: AuditEntry }) {
+  const operation = operationOf(entry.note);
   const hasSides = entry.before !== undefined || entry.after !== undefined;
   return (
     <div class="revision entry">
@@ -182,6 +187,14 @@ function Entry({ entry }: { entry: AuditEntry }) {
           <bdi>{entry.actor}</bdi>
         </a>{' '}
         <strong>{entry.action}</strong> <Thing object={entry.object} /> <bdi class="muted">{entry.note}</bdi>
+        {operation !== '' && (
+          <>
+            {' '}
+            <a class="underlined" href={href(`/operations/${operation}`)}>
+              the operation
+            </a>
+          </>
+        )}
       </p>
       {hasSides && (
         <details>

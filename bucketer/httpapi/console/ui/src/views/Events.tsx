@@ -8,7 +8,7 @@ import { publishEvent } from '../api/events';
 import { steady, useLive } from '../api/live';
 import { gather, type PageLike } from '../api/pages';
 import { may } from '../api/session';
-import type { Event, Job, Run, Workflow } from '../api/types';
+import type { Event, Job, Workflow } from '../api/types';
 import { serverNow } from '../clock';
 import { jsonFault } from '../document';
 import { CopyCurl, Id } from '../parts/CopyCurl';
@@ -16,7 +16,6 @@ import { Empty } from '../parts/Empty';
 import { AreaField, TextField } from '../parts/Field';
 import { FilterBar } from '../parts/FilterBar';
 import { Icon } from '../parts/Icon';
-import { JsonView } from '../parts/JsonView';
 import { Answered, Panel } from '../parts/Panel';
 import { Refusal } from '../parts/Refusal';
 import { StateBadge } from '../parts/StateBadge';
@@ -28,10 +27,10 @@ import { pathTo } from '../place';
 import { recentOf, type Recent } from '../recent';
 import { href, queryValue, setQuery } from '../router';
 import type { ViewParams } from '../routes';
-import { nameOf } from '../runs';
 import { cut, plain } from '../text';
 import { count, number } from '../words';
 import { windowOf } from '../window';
+import { EventAbout } from './EventAbout';
 
 /** How many are shown, and how many of a piece of the window are looked through. */
 const most = 200;
@@ -125,7 +124,7 @@ export function Events(_props: ViewParams) {
           )}
         </Answered>
       </Panel>
-      {shown !== '' && <One id={shown} event={event} />}
+      {shown !== '' && <EventAbout id={shown} event={event} name={event?.name ?? name} />}
       <Listening listening={listening} complete={complete} />
     </View>
   );
@@ -156,50 +155,6 @@ function Nothing({ name }: { name: string }) {
     </Empty>
   );
 }
-
-/** One event: its body, and the runs that it started. */
-function One({ id, event }: { id: string; event: Event | undefined }) {
-  const runs = useLive<PageLike<Run>>(
-    `runs of event ${id}`,
-    (signal) => ask('/v1/runs', { query: { event: id, limit: 50 }, signal }),
-    { every: steady },
-  );
-  return (
-    <Panel
-      title={event ? `The event ${event.name}` : 'The event'}
-      live={runs}
-      every={steady}
-      actions={
-        <button type="button" class="button quiet small" onClick={() => setQuery({ event: '' })}>
-          <Icon name="cross" size={14} /> Close
-        </button>
-      }
-    >
-      <p>
-        <Id text={id} />
-      </p>
-      {event?.body !== undefined && <JsonView label="Body" value={event.body} />}
-      <Answered live={runs} what="the runs of an event">
-        {(page) => (
-          <Table
-            caption="Runs that the event started"
-            columns={runColumns}
-            rows={page.items ?? []}
-            rowKey={(r) => r.id}
-            rowHref={(r) => href(r.workflow ? `/workflow-runs/${r.id}` : `/runs/${r.id}`)}
-            empty={<p class="muted">It has started nothing: no job and no workflow runs on it whose filter lets it through.</p>}
-          />
-        )}
-      </Answered>
-    </Panel>
-  );
-}
-
-const runColumns: Column<Run>[] = [
-  { head: 'Run of', kind: 'main', cell: (r) => <bdi>{nameOf(r)}</bdi> },
-  { head: 'State', cell: (r) => <StateBadge state={r.state} /> },
-  { head: 'Due', cell: (r) => <TimeLabel at={r.due_at} millis /> },
-];
 
 interface Listener {
   event: string;
