@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { filterOfGroup, groupLetters, isOfWorkflow, replaysOf, type LetterLike } from './letters';
+import { filterOfGroup, groupLetters, helpedWords, isOfWorkflow, replaysOf, type LetterLike } from './letters';
 
 const letter = (id: string, error: string, task = 'email', more: Partial<LetterLike> = {}): LetterLike => ({
   id,
@@ -77,4 +77,16 @@ it('says what became of replays', () => {
     ['failed', 1],
     ['left', 1],
   ]);
+});
+
+describe('helpedWords', () => {
+  const of = (...states: (string | undefined)[]) => states.map((replay_state) => ({ replay_state }));
+  it.each([
+    [of('succeeded'), '1 of 1 new run has succeeded.'],
+    [of('succeeded', 'succeeded', 'failed', 'running', 'cancelled', undefined), '2 of 6 new runs have succeeded, 1 failed again, 1 goes on, 1 never ran, of 1 it is not known any more.'],
+    [of('failed', 'missed'), '0 of 2 new runs have succeeded, 2 failed again.'],
+    [of('pending', 'retrying'), '0 of 2 new runs have succeeded, 2 go on.'],
+  ])('%j', (letters, want) => {
+    expect(helpedWords(letters)).toBe(want);
+  });
 });

@@ -1,5 +1,7 @@
 // Dead letters by what they have in common: the task, and what kind of error the server says it is. Pure.
 
+import { count, number } from './words';
+
 export interface LetterLike {
   id: string;
   task?: string | undefined;
@@ -82,4 +84,20 @@ export function replaysOf(letters: readonly { replay_state?: string | undefined 
     counts.set(state, (counts.get(state) ?? 0) + 1);
   }
   return [...counts].sort((a, b) => b[1] - a[1]);
+}
+
+/** Whether a replay helped, in a sentence: "9 of 12 new runs have succeeded, 2 failed again, 1 goes on." */
+export function helpedWords(letters: readonly { replay_state?: string | undefined }[]): string {
+  const of = new Map(replaysOf(letters));
+  const n = (...states: string[]): number => states.reduce((sum, state) => sum + (of.get(state) ?? 0), 0);
+  const [good, bad, left] = [n('succeeded'), n('failed', 'missed'), n('left')];
+  const open = letters.length - good - bad - left - n('cancelled', 'skipped');
+  const parts = [
+    `${number(good)} of ${count(letters.length, 'new run')} ${good === 1 ? 'has' : 'have'} succeeded`,
+    bad > 0 && `${number(bad)} failed again`,
+    open > 0 && `${number(open)} ${open === 1 ? 'goes' : 'go'} on`,
+    n('cancelled', 'skipped') > 0 && `${number(n('cancelled', 'skipped'))} never ran`,
+    left > 0 && `of ${number(left)} it is not known any more`,
+  ];
+  return `${parts.filter(Boolean).join(', ')}.`;
 }

@@ -1,7 +1,7 @@
 // What became of dead letters that were run again: each with its new run, and how that stands.
 
 import type { DeadLetter } from '../api/types';
-import { isOfWorkflow, replaysOf } from '../letters';
+import { helpedWords, isOfWorkflow, replaysOf } from '../letters';
 import { href } from '../router';
 import { hasEnded } from '../runs';
 import { Progress, type ProgressPart } from './Progress';
@@ -23,6 +23,11 @@ export function Replays({ letters }: { letters: readonly DeadLetter[] }) {
   const latest = letters.toSorted((a, b) => (b.replayed_at ?? '').localeCompare(a.replayed_at ?? ''));
   return (
     <>
+      {letters.length > 0 && (
+        <p role="status">
+          <strong>{helpedWords(letters)}</strong>
+        </p>
+      )}
       {letters.length > 0 && (
         <Progress
           label="How the new runs stand"

@@ -87,7 +87,18 @@ export function DeadLetters(_props: ViewParams) {
           { kind: 'choice', name: 'state', label: 'Which', options: [{ value: 'replayed', text: 'that were replayed' }], any: 'that wait' },
         ]}
       />
-      <Panel title={replayed ? 'What became of replays' : 'By task and error'} live={live} every={every}>
+      <Panel
+        title={replayed ? 'What became of replays' : 'By task and error'}
+        live={live}
+        every={every}
+        actions={
+          replayed ? (
+            <a href={href('/dead-letters', { task })}>Those that wait</a>
+          ) : (
+            <a href={href('/dead-letters', { state: 'replayed', task })}>What became of replays</a>
+          )
+        }
+      >
         <Answered live={live} what="dead letters">
           {(page) => (
             <>
