@@ -17,6 +17,12 @@ export function changesPayload({ before, after }: Sides): boolean {
   return specOf(before) !== undefined && specOf(after) !== undefined && was !== is;
 }
 
+/** A side without its payload, where that is shown by itself. */
+export function withoutPayload(side: unknown): unknown {
+  const spec = specOf(side);
+  return spec === undefined ? side : { ...spec, payload: undefined };
+}
+
 /** Whether a payload may be the one of a side, whose size the audit log has. */
 export function isOfSide(payload: unknown, side: unknown): boolean {
   const said = specOf(side)?.payload;

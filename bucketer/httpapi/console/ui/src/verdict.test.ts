@@ -33,7 +33,10 @@ describe('failingHosts', () => {
   const host = { name: 'a', failed: 2, failed_from: iso(3_590_000), failed_to: iso(60_000), succeeded_last: iso(60_000) };
   it('tells of those that fail now, the worst first, and says where others succeed', () => {
     const texts = failingHosts([host, { ...host, name: 'b', failed: 9 }, { ...host, name: 'c', failed_to: iso(1_200_000) }], now, 'default').map((r) => r.text);
-    expect(texts).toEqual(['Calls to b have failed for an hour or longer.', 'Calls to a have failed for an hour or longer.']);
+    expect(texts).toEqual([
+      'Some calls to b have failed for an hour or longer, and others succeed.',
+      'Some calls to a have failed for an hour or longer, and others succeed.',
+    ]);
   });
   it('leads to the tenant whose calls they are', () => {
     expect(failingHosts([{ ...host, tenant: 'shop' }], now, 'default')[0]?.link?.query?.tenant).toBe('shop');

@@ -261,7 +261,7 @@ export function failingHosts(hosts: readonly SeenHost[], now: number, tenant: st
       const nothing = h.succeeded_last === undefined || (h.failed_from !== undefined && h.succeeded_last < h.failed_from);
       return {
         tone: 'warn',
-        text: `Calls to ${h.name} have failed for ${since > 58 * 60_000 ? 'an hour or longer' : coarse(Math.max(since, 60_000))}${nothing ? ', and none has succeeded since' : ''}${h.last_error ? `: ${h.last_error}` : ''}.`,
+        text: `${nothing ? 'Calls' : 'Some calls'} to ${h.name} have failed for ${since > 58 * 60_000 ? 'an hour or longer' : coarse(Math.max(since, 60_000))}${nothing ? ', and none has succeeded since' : ', and others succeed'}${h.last_error ? `: ${h.last_error}` : ''}.`,
         link: {
           path: '/runs',
           query: {

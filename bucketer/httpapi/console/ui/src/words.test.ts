@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { bytes, count, everyWords, percent, scheduleWords, shortNumber, whyOf } from './words';
+import { bytes, count, everyWords, percent, rateWords, scheduleWords, shortNumber, spreadWords, whyOf } from './words';
 
 describe('scheduleWords', () => {
   it.each([
@@ -73,4 +73,17 @@ describe('whyOf', () => {
     expect(whyOf('moon: it waits for the moon')).toEqual({ word: 'moon', meaning: 'it waits for the moon' });
     expect(whyOf('no word of it')).toEqual({ word: '', meaning: 'no word of it' });
   });
+});
+
+it.each([
+  ['1/m', '1 run a minute'],
+  ['1000/h', '1,000 runs an hour'],
+  ['10/s', '10 runs a second'],
+  ['10/30s', '10/30s'],
+])('the rate %s', (rate, want) => {
+  expect(rateWords(rate)).toBe(want);
+});
+
+it('says what a jitter is for', () => {
+  expect(spreadWords(7000)).toMatch(/^Each run is due 7\.00 s after the time of its schedule: .*jitter/);
 });

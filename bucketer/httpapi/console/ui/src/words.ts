@@ -184,6 +184,14 @@ export function bytes(n: number): string {
   return `${n} B`;
 }
 
+const perUnit: Record<string, string> = { s: 'second', m: 'minute', h: 'hour' };
+
+/** A rate such as "10/m": "10 runs a minute". */
+export function rateWords(rate: string): string {
+  const [, n = '', unit = ''] = /^(\d+)\/([smh])$/.exec(rate) ?? [];
+  return unit === '' ? rate : `${count(Number(n), 'run')} ${unit === 'h' ? 'an' : 'a'} ${perUnit[unit]}`;
+}
+
 /** What the jitter of a job means for its times, the offset of which is so long, in ms. */
 export function spreadWords(ms: number): string {
   return `Each run is due ${spanText(ms)} after the time of its schedule: the job keeps this offset, its jitter, so that jobs of the same time do not all start at once.`;

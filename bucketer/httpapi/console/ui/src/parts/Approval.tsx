@@ -2,12 +2,12 @@
 
 import { useMemo, useState } from 'preact/hooks';
 import { useAction } from '../api/action';
+import { useAuditEntry } from '../api/audit';
 import { ask, newKey } from '../api/client';
 import { publishEvent } from '../api/events';
 import { useLive } from '../api/live';
-import { gather, type PageLike } from '../api/pages';
 import { may, maySee } from '../api/session';
-import type { AuditEntry, Hearers, Run, RunStep } from '../api/types';
+import type { Hearers, Run, RunStep } from '../api/types';
 import { serverNow } from '../clock';
 import { jsonFault } from '../document';
 import { pathTo } from '../place';
@@ -191,42 +191,25 @@ const minute = 60_000;
 
 /** Says who published the event that a step went on by. The audit log knows, unless a program of NATS did. */
 export function ApprovedBy({ event, at }: { event: { id: string; name: string }; at: string | undefined }) {
-  const live = useLive(
-    maySee('admin') ? `who published ${event.id}` : null,
-    async (signal) => {
-      const end = at === undefined ? serverNow() : Date.parse(at);
-      const query = {
-        object: `event/${event.name}`,
-        from: new Date(end - 10 * minute).toISOString(),
-        to: new Date(end + minute).toISOString(),
-        limit: 500,
-      };
-      const page = await gather<AuditEntry>(
-        (cursor) => ask<PageLike<AuditEntry>>('/v1/audit', { query: { ...query, cursor }, signal }),
-        '',
-        500,
-        2,
-      );
-      return page.items.find((e) => e.note?.startsWith(`event ${event.id}`)) ?? null;
-    },
-    { every: 0 },
-  );
+  const end = at === undefined ? serverNow() : Date.parse(at);
+  const about = { object: `event/${event.name}`, from: end - 10 * minute, to: end + minute };
+  const entry = useAuditEntry(`who published ${event.id}`, about, (e) => e.note?.startsWith(`event ${event.id}`) === true);
   const link = (
     <a href={href('/events', { event: event.id, name: event.name, ...(at ? around(at) : {}) })}>
       the event <code>{event.name}</code>
     </a>
   );
-  if (live.data) {
+  if (entry) {
     return (
       <>
-        <bdi>{live.data.actor}</bdi> published {link} <TimeLabel at={live.data.at} relative />
+        <bdi>{entry.actor}</bdi> published {link} <TimeLabel at={entry.at} relative />
       </>
     );
   }
   return (
     <>
       {link} came <TimeLabel at={at} relative />
-      {live.data === null && ', and the audit log does not say from whom: it may have come over NATS'}
+      {entry === null && ', and the audit log does not say from whom: it may have come over NATS'}
       {!maySee('admin') && '. Who published it stands in the audit log, which needs a key of the role admin'}
     </>
   );

@@ -9,7 +9,7 @@ import { maySee } from '../api/session';
 import type { AuditEntry, Run } from '../api/types';
 import { serverNow } from '../clock';
 import { operationOf } from '../jobs';
-import { changesPayload, isOfSide, withPayload } from '../revisions';
+import { changesPayload, isOfSide, withoutPayload, withPayload } from '../revisions';
 import { href } from '../router';
 import { Diff } from './Diff';
 import { Empty } from './Empty';
@@ -118,7 +118,11 @@ function Change({ entry, payload }: { entry: AuditEntry; payload: ComponentChild
           It was done to all that an operation selected. <a href={href(`/operations/${operation}`)}>The operation</a>
         </p>
       )}
-      <Diff before={entry.before} after={entry.after} />
+      {payload === undefined ? (
+        <Diff before={entry.before} after={entry.after} />
+      ) : (
+        <Diff before={withoutPayload(entry.before)} after={withoutPayload(entry.after)} />
+      )}
       {open && payload}
     </details>
   );

@@ -9,7 +9,9 @@ import { serverNow } from '../clock';
 import { canRepeat, nameOfJob, operationOf, pausesOf, previewOf, requestOf, zoneOfJob, type Pause } from '../jobs';
 import { filterWords } from '../operations';
 import { pathTo } from '../place';
+import { viewerZone } from '../preferences';
 import { href } from '../router';
+import { timeText } from '../time';
 import { auditKept } from './Changes';
 import { Icon } from './Icon';
 import { Note } from './Note';
@@ -90,6 +92,7 @@ export function PausedNow({ job }: { job: Job }) {
     return null;
   }
   const at = next.data?.times?.[0];
+  const own = zoneOfJob(job);
   return (
     <Note tone="warn" icon="pause">
       <strong>It is paused: it does not run until somebody resumes it.</strong>{' '}
@@ -103,7 +106,8 @@ export function PausedNow({ job }: { job: Job }) {
       )}{' '}
       {at !== undefined && (
         <>
-          If it is resumed now it runs next at <TimeLabel at={at} zone={zoneOfJob(job)} relative />.
+          If it is resumed now it runs next at <TimeLabel at={at} zone={zoneOfJob(job)} relative />
+          {own !== undefined && own !== viewerZone.value && `, ${timeText(at, own, { now: serverNow(), short: true })} in ${own}`}.
         </>
       )}{' '}
       <a href={href(pathTo('/jobs/:id', { id: nameOfJob(job) }), { tab: 'history' })}>What was done to it before</a>

@@ -2,9 +2,10 @@
 
 import { useState } from 'preact/hooks';
 import { ask } from '../api/client';
-import { slow, steady, useLive } from '../api/live';
+import { steady, useLive } from '../api/live';
 import { gather, type PageLike } from '../api/pages';
 import type { Event, Hearers, Run, Workflow } from '../api/types';
+import { serverNow } from '../clock';
 import { outcomeWords, stepsThatHeard, waitersFor, type HeardStep } from '../heard';
 import { ApprovedBy, HearerList, hearerLinks } from '../parts/Approval';
 import { Id } from '../parts/CopyCurl';
@@ -18,9 +19,12 @@ import { pathTo } from '../place';
 import { href, setQuery } from '../router';
 import { nameOf } from '../runs';
 
-/** Workflows whose runs are looked through for steps that went on, and runs of each. */
-const workflowsAtMost = 5;
+/** Workflows that are looked through for steps that wait for it, those of which runs are, and runs of each. */
+const workflowsAtMost = 30;
+const waitersAtMost = 5;
 const runsAtMost = 10;
+/** How long it may take until a step goes on, in ms: so long it is looked again. */
+const young = 120_000;
 
 export function EventAbout({ id, event, name }: { id: string; event: Event | undefined; name: string }) {
   const runs = useLive<PageLike<Run>>(
@@ -28,11 +32,12 @@ export function EventAbout({ id, event, name }: { id: string; event: Event | und
     (signal) => ask('/v1/runs', { query: { event: id, limit: 50 }, signal }),
     { every: steady },
   );
-  const steps = useLive<HeardStep[]>(
+  const heard = useLive<Heard>(
     name === '' ? null : `steps of event ${id} ${name}`,
     (signal) => stepsOf(id, name, event?.accepted_at, signal),
-    { every: slow },
+    { every: event && serverNow() - Date.parse(event.accepted_at) < young ? steady : 0 },
   );
+  const steps = heard.data?.steps;
   return (
     <Panel
       title={event ? `The event ${event.name}` : 'The event'}
@@ -60,8 +65,9 @@ export function EventAbout({ id, event, name }: { id: string; event: Event | und
             <>
               <h3>Who heard it</h3>
               <p role="status">
-                {outcomeWords(started, page.next_cursor !== undefined, name === '' ? undefined : steps.data?.length)}
-                {started.length === 0 && steps.data?.length === 0 && ' Nobody waits for it whose filter lets it through.'}
+                {outcomeWords(started, page.next_cursor !== undefined, steps?.length)}
+                {started.length === 0 && steps?.length === 0 && !heard.data?.more && ' Nothing waited for it whose filter lets it through.'}
+                {heard.data?.more && ' Of workflows that may have waited for it the latest runs alone were looked through.'}
               </p>
               {started.length > 0 && (
                 <Table
@@ -72,11 +78,11 @@ export function EventAbout({ id, event, name }: { id: string; event: Event | und
                   rowHref={(r) => href(r.workflow ? `/workflow-runs/${r.id}` : `/runs/${r.id}`)}
                 />
               )}
-              {(steps.data ?? []).length > 0 && (
+              {steps !== undefined && steps.length > 0 && (
                 <Table
                   caption="Steps that went on by the event"
                   columns={stepColumns}
-                  rows={steps.data ?? []}
+                  rows={steps}
                   rowKey={(s) => `${s.run} ${s.step}`}
                   rowHref={(s) => href(`/workflow-runs/${s.run}`, { step: s.step })}
                 />
@@ -101,19 +107,32 @@ const stepColumns: Column<HeardStep>[] = [
   { head: 'Its workflow run', cell: (s) => <StateBadge state={s.state} /> },
 ];
 
+interface Heard {
+  steps: HeardStep[];
+  /** Not all that might have heard it was looked through. */
+  more: boolean;
+}
+
 /** The steps that went on by an event, in the latest runs of workflows that wait for its name. */
-async function stepsOf(id: string, name: string, at: string | undefined, signal: AbortSignal): Promise<HeardStep[]> {
-  const page = await gather<Workflow>((cursor) => ask<PageLike<Workflow>>('/v1/workflows', { query: { limit: 500, cursor }, signal }), '', 1000, 3);
-  const waiters = waitersFor(page.items, name).slice(0, workflowsAtMost);
+async function stepsOf(id: string, name: string, at: string | undefined, signal: AbortSignal): Promise<Heard> {
+  const page = await gather<Workflow>((cursor) => ask<PageLike<Workflow>>('/v1/workflows', { query: { limit: 500, cursor }, signal }), '', 500, 2);
+  // A list of workflows has no steps, and one of runs has none either.
+  const whole = await Promise.all(
+    page.items.slice(0, workflowsAtMost).map((w) => ask<Workflow>(pathTo('/v1/workflows/:name', { name: w.name }), { signal })),
+  );
+  const waiters = waitersFor(whole, name);
   const to = at === undefined ? undefined : new Date(Date.parse(at) + 1000).toISOString();
   const heard = await Promise.all(
-    waiters.map(async (w) => {
+    waiters.slice(0, waitersAtMost).map(async (w) => {
       const list = await ask<PageLike<Run>>(pathTo('/v1/workflows/:name/runs', { name: w.name }), { query: { to, limit: runsAtMost }, signal });
-      // A list has no steps.
-      return Promise.all((list.items ?? []).map((r) => ask<Run>(`/v1/runs/${r.id}`, { signal })));
+      const runs = await Promise.all((list.items ?? []).map((r) => ask<Run>(`/v1/runs/${r.id}`, { signal })));
+      return { runs, more: Boolean(list.next_cursor) };
     }),
   );
-  return stepsThatHeard(heard.flat(), id);
+  return {
+    steps: stepsThatHeard(heard.flatMap((h) => h.runs), id),
+    more: page.items.length > workflowsAtMost || waiters.length > waitersAtMost || heard.some((h) => h.more),
+  };
 }
 
 /** Who would hear such an event if it came again. */

@@ -12,7 +12,7 @@ import { RunTable } from '../parts/JobRuns';
 import { Answered, Panel } from '../parts/Panel';
 import { TimeLabel } from '../parts/TimeLabel';
 import { pathTo } from '../place';
-import { zoneFor } from '../preferences';
+import { viewerZone } from '../preferences';
 import { href, queryValue, setQuery } from '../router';
 import { inputText, instantOf, parseSpan } from '../time';
 
@@ -20,7 +20,8 @@ const minute = 60_000;
 
 /** Answers "why did it not run at nine?". */
 export function WhyNot({ job }: { job: Job }) {
-  const zone = zoneFor(zoneOfJob(job));
+  // Who asks about nine o'clock means that of the job.
+  const zone = zoneOfJob(job) ?? viewerZone.value;
   const asked = queryValue('at');
   const [typed, setTyped] = useState(asked === '' ? '' : inputText(asked, zone));
   const [fault, setFault] = useState('');
@@ -79,7 +80,7 @@ export function WhyNot({ job }: { job: Job }) {
           {({ runs, named, next }) => {
             const begin = Math.floor(at / minute) * minute;
             const pauses = pausesOf(audit ?? []).filter((p) => p.from < begin + minute && (p.to ?? Infinity) > begin);
-            const since = (audit ?? []).filter((e) => Date.parse(e.at) > begin && !['pause', 'resume'].includes(e.action));
+            const since = (audit ?? []).filter((e) => Date.parse(e.at) > begin && !['pause', 'resume', 'create', 'trigger'].includes(e.action));
             return (
               <div class="stack" role="status">
                 {runs.length > 0 && <RunTable runs={runs} job={job} />}

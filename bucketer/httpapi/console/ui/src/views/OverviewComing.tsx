@@ -66,7 +66,12 @@ export function Herds({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
                 rows={rows}
                 rowKey={(m) => m.minute}
                 rowHref={(m) => href('/coming', { minute: m.minute })}
-                empty={<p class="muted">Nothing is planned for the coming hour yet.</p>}
+                empty={
+                  <p class="muted">
+                    By the estimate nothing is planned yet. What is rare is easily missed by it, and what recurs is planned one
+                    run at a time: <a href={href('/coming')}>look at the coming hour minute by minute</a>.
+                  </p>
+                }
               />
             </>
           );

@@ -1,11 +1,12 @@
 // The first thing to read of a run: why it waits, or how it ended.
 
 import type { ComponentChildren } from 'preact';
+import { useAuditEntry } from '../api/audit';
 import { answer, api, ask } from '../api/client';
 import { slow, useLive } from '../api/live';
 import { gather, type PageLike } from '../api/pages';
-import { maySee, maySeeAll } from '../api/session';
-import type { AuditEntry, Run } from '../api/types';
+import { maySeeAll } from '../api/session';
+import type { Run } from '../api/types';
 import { now } from '../clock';
 import { Note } from '../parts/Note';
 import { around, JobLink } from '../parts/RunLinks';
@@ -14,7 +15,7 @@ import { pathTo } from '../place';
 import { href } from '../router';
 import { lastAttempt, missedWord, whyItWaits } from '../runs';
 import { spanText } from '../time';
-import { count, whyOf } from '../words';
+import { count, rateWords, whyOf } from '../words';
 
 /** `cancel` stands beside why it waits. */
 export function Why({ run, cancel }: { run: Run; cancel: ComponentChildren }) {
@@ -123,8 +124,9 @@ export function Why({ run, cancel }: { run: Run; cancel: ComponentChildren }) {
   );
 }
 
-/** Runs before it that are counted. */
+/** Runs before it that are counted, and how long before it they may be due, in ms. */
 const countedAtMost = 500;
+const aheadSpan = 3_600_000;
 
 /** What the limit is that it waits for, and how many runs of its task are due before it and wait, too. */
 function LimitOf({ run, word }: { run: Run; word: string }) {
@@ -138,32 +140,31 @@ function LimitOf({ run, word }: { run: Run; word: string }) {
   const ahead = useLive<PageLike<Run>>(
     limited ? `before ${run.id}` : null,
     (signal) => {
-      // A list begins with those that are due first; the longest window of one is a day.
-      const due = Date.parse(run.due_at);
-      const query = { from: new Date(due - 86_400_000).toISOString(), to: run.due_at, task: name, state: 'pending', limit: countedAtMost };
-      return gather((cursor) => ask<PageLike<Run>>('/v1/runs', { query: { ...query, cursor }, signal }), '', countedAtMost, 4);
+      // A list begins with those that are due first, and walks its window bit by bit.
+      const query = { from: new Date(Date.parse(run.due_at) - aheadSpan).toISOString(), to: run.due_at, task: name, state: ['pending', 'retrying'], limit: countedAtMost };
+      return gather((cursor) => ask<PageLike<Run>>('/v1/runs', { query: { ...query, cursor }, signal }), '', countedAtMost, 8);
     },
     { every: slow },
   );
   if (!limited) {
     return null;
   }
-  const before = (ahead.data?.items ?? []).length;
+  const before = (ahead.data?.items ?? []).filter((r) => r.waiting && whyOf(r.waiting.reason).word === word).length;
   return (
     <>
       {task.data && (
         <>
           {' '}
           {word === 'rate'
-            ? task.data.rate && `The task ${name} may start ${task.data.rate.replace('/', ' runs in 1 ')}.`
+            ? task.data.rate && `The task ${name} may start ${rateWords(task.data.rate)}.`
             : task.data.max_concurrent && `The task ${name} may have ${count(task.data.max_concurrent, 'run')} under way at once.`}
         </>
       )}
-      {ahead.data && (
+      {ahead.data && (before > 0 || !ahead.data.next_cursor) && (
         <>
           {' '}
           {before === 0
-            ? 'No run of the task that was due before it waits.'
+            ? 'No run of the task that was due in the hour before it waits.'
             : `${count(before, 'run')}${ahead.data.next_cursor ? ' or more' : ''} of the task ${before === 1 ? 'was' : 'were'} due before it and ${before === 1 ? 'waits' : 'wait'}, too.`}
         </>
       )}
@@ -188,27 +189,13 @@ function missedText(run: Run): string {
 
 /** Who cancelled it, which the audit log knows. */
 function CancelledBy({ run }: { run: Run }) {
-  const live = useLive(
-    maySee('admin') ? `who cancelled ${run.id}` : null,
-    async (signal) => {
-      const from = new Date(Date.parse(run.finished_at ?? run.due_at) - 86_400_000).toISOString();
-      const page = await gather(
-        (cursor) =>
-          ask<PageLike<AuditEntry>>('/v1/audit', {
-            query: { object: `run/${run.id}`, from, limit: 50, cursor },
-            signal,
-          }),
-        '',
-        1,
-      );
-      return page.items.find((e) => e.action === 'cancel') ?? null;
-    },
-    { every: 0 },
-  );
-  return live.data ? (
+  const at = Date.parse(run.finished_at ?? run.due_at);
+  const about = { object: `run/${run.id}`, from: at - 86_400_000, to: at + 60_000 };
+  const entry = useAuditEntry(`who cancelled ${run.id}`, about, (e) => e.action === 'cancel');
+  return entry ? (
     <>
       {' '}
-      by <bdi>{live.data.actor}</bdi> at <TimeLabel at={live.data.at} relative />
+      by <bdi>{entry.actor}</bdi> at <TimeLabel at={entry.at} relative />
     </>
   ) : (
     <>, because somebody asked for it</>
