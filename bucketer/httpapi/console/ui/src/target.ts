@@ -47,3 +47,8 @@ export function authWords(work: WorkLike): string {
   };
   return kind === undefined ? '' : (known[kind] ?? kind);
 }
+
+/** The host of a target that HTTP calls go to, with its port where that is stated; undefined: it is none. */
+export function hostOf(target: string): string | undefined {
+  return /^https?:\/\/([^/?#]+)/.exec(target)?.[1]?.toLowerCase();
+}

@@ -84,7 +84,7 @@ describe('verdictOf', () => {
     const v = verdictOf({ minutes: [minute(0)], cluster, tenant: 'default', now });
     expect([v.tone, v.headline]).toEqual(['warn', 'What starts is on time, but runs wait']);
     expect(v.reasons[0]?.text).toBe('14 runs wait for the rate of the task ask-partner. The oldest has been due for 4 min 40 s.');
-    expect(v.reasons[0]?.link?.query).toEqual({ last: '1h', state: 'pending', task: 'ask-partner', tenant: 'shop' });
+    expect(v.reasons[0]?.link?.query).toEqual({ last: '1h', state: ['pending', 'retrying'], task: 'ask-partner', tenant: 'shop' });
     const brief = { ...well, members: [{ ...one!, waiting: [wait(3, 2000)] }] };
     expect(verdictOf({ minutes: [minute(0)], cluster: brief, now }).tone).toBe('good');
   });

@@ -235,7 +235,7 @@ function waitReason(w: SeenWait, now: number, tenant: string | undefined): Reaso
       path: '/runs',
       query: {
         last: oldest < 50 * 60_000 ? '1h' : oldest < 5.5 * 3_600_000 ? '6h' : '24h',
-        state: 'pending',
+        state: ['pending', 'retrying'],
         ...(w.task ? { task: w.task } : w.job ? { job: w.job } : {}),
         ...(w.tenant && w.tenant !== tenant ? { tenant: w.tenant } : {}),
       },

@@ -134,7 +134,7 @@ export function Tiles({ counts, cluster, at }: { counts: Live<MinuteCounts[]>; c
             note={waits && waits.runs > 0 ? `the oldest due ${coarse(oldest)} ago` : 'for no rate, limit or target'}
             {...(oldest > waitFrom ? { tone: 'warn' as const } : {})}
             path="/runs"
-            query={{ last: oldest < 50 * minute ? '1h' : '24h', state: 'pending', of: 'waiting' }}
+            query={{ last: oldest < 50 * minute ? '1h' : '24h', state: ['pending', 'retrying'], of: 'waiting' }}
           />
           <Tile
             name="Slots in use"

@@ -18,6 +18,7 @@ import { Table, type Column } from '../parts/Table';
 import { TimeLabel } from '../parts/TimeLabel';
 import { pathTo } from '../place';
 import { href } from '../router';
+import { hostOf } from '../target';
 import { coarse, spanText } from '../time';
 import { bytes, count } from '../words';
 
@@ -37,7 +38,7 @@ function startedBy(run: Run): string {
 
 /** What it calls, and the other runs that call the same host. */
 function Calls({ run }: { run: Run }) {
-  const host = /:\/\/([^/]+)/.exec(run.calls ?? '')?.[1];
+  const host = hostOf(run.calls?.split(' ').at(-1) ?? '');
   return (
     <>
       <bdi class="error-text">{run.calls}</bdi>
@@ -45,7 +46,7 @@ function Calls({ run }: { run: Run }) {
       {host && (
         <>
           {' '}
-          <a href={href('/runs', { host: host.toLowerCase(), ...around(run) })}>Runs that call this host</a>
+          <a href={href('/runs', { host, ...around(run) })}>Runs that call this host</a>
         </>
       )}
     </>

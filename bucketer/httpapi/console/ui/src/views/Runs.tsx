@@ -33,7 +33,7 @@ const countedOtherwise: Record<string, string> = {
     'The number that led here counts failed attempts by when they ended. This list has runs by when they were due: a run of which three attempts failed is one row, and one that succeeded at a later attempt is not here.',
   late: 'The number that led here counts runs by when they started. This list has runs by when they were due, and those that should have started and have not.',
   missed: 'The number that led here counts runs by when they were given up. This list has runs by when they were due, which was before; one row may stand for several times.',
-  waiting: 'The number that led here is of all tenants, as each node knows it. This list has the runs of this tenant; each says what it waits for.',
+  waiting: 'The number that led here is of all tenants, as each node knows it. This list has the runs of this tenant that have not started, or are tried again; each says what it waits for.',
 };
 
 function shownWords(runs: readonly Run[], of: string): string {

@@ -18,11 +18,12 @@ import { Answered, Panel } from '../parts/Panel';
 import { Tabs } from '../parts/Tabs';
 import { TimeLabel } from '../parts/TimeLabel';
 import { View } from '../parts/View';
-import { pathTo } from '../place';
+import { pathTo, type Query } from '../place';
 import { go, href } from '../router';
 import type { ViewParams } from '../routes';
 import { authWords, targetWords } from '../target';
 import { durationText, spanText } from '../time';
+import { missedLately } from '../verdict';
 import { count, number } from '../words';
 
 export function TaskView({ params }: ViewParams) {
@@ -187,9 +188,12 @@ function LastHour({ task }: { task: Task }) {
               facts={[
                 ['Started', number(sums.started)],
                 ['Attempts succeeded', number(sums.succeeded)],
-                ['Attempts failed', <span key="failed" class={sums.failed > 0 ? 'toned tone-bad' : ''}>{number(sums.failed)}</span>],
-                ['Late by more than 1 s', <span key="late" class={sums.late > 0 ? 'toned tone-warn' : ''}>{number(sums.late)}</span>],
-                ['Missed', sums.missed > 0 && <span class="toned tone-bad">{number(sums.missed)}</span>],
+                [
+                  'Attempts failed',
+                  <Counted key="failed" n={sums.failed} tone="bad" query={{ task: name, last: '1h', state: ['failed', 'retrying'], of: 'attempts' }} />,
+                ],
+                ['Late by more than 1 s', <Counted key="late" n={sums.late} tone="warn" query={{ task: name, last: '1h', late: '1s', of: 'late' }} />],
+                ['Missed', sums.missed > 0 && <Counted n={sums.missed} tone="bad" query={{ task: name, ...missedLately }} />],
                 ['Lateness', sums.lateness && `half start at most ${spanText(sums.lateness.p50_ms)} late, 99 % at most ${spanText(sums.lateness.p99_ms)} (by classes)${task.rate ? ', with what they wait for the rate' : ''}`],
               ]}
             />
@@ -202,6 +206,9 @@ function LastHour({ task }: { task: Task }) {
         <a class="button small" href={href('/runs', { task: name, last: '1h' })}>
           Its runs
         </a>
+        <a class="button small" href={href('/runs', { task: name, state: 'pending', last: '1h' })}>
+          Those that wait
+        </a>
         <a class="button small" href={href('/runs', { task: name, state: ['failed', 'missed'], last: '24h' })}>
           Those that failed, of a day
         </a>
@@ -210,5 +217,16 @@ function LastHour({ task }: { task: Task }) {
         </a>
       </div>
     </Panel>
+  );
+}
+
+/** A number, which leads to what it counts. */
+function Counted({ n, tone, query }: { n: number; tone: 'bad' | 'warn'; query: Query }) {
+  return n === 0 ? (
+    <>0</>
+  ) : (
+    <a class={`toned tone-${tone}`} href={href('/runs', query)}>
+      {number(n)}
+    </a>
   );
 }

@@ -23,7 +23,7 @@ import { View } from '../parts/View';
 import { pathTo } from '../place';
 import { href, queryValue } from '../router';
 import type { ViewParams } from '../routes';
-import { targetWords } from '../target';
+import { hostOf, targetWords } from '../target';
 import { durationText } from '../time';
 import { number } from '../words';
 
@@ -145,6 +145,7 @@ function Targets() {
   );
   const targetColumns: Column<Target>[] = [
     { head: 'Target', kind: 'main', cell: (t) => <bdi>{t.target}</bdi> },
+    { head: 'Runs', cell: (t) => <RunsOf target={t.target} /> },
     { head: 'Breaker', cell: (t) => <StateBadge state={breakerLooks[t.state] ?? t.state} words={breakerWords[t.state] ?? t.state} /> },
     { head: 'Since', cell: (t) => <TimeLabel at={t.since} relative /> },
     { head: 'Next try', cell: (t) => <TimeLabel at={t.next_probe_at} relative /> },
@@ -205,5 +206,18 @@ function Targets() {
         )}
       </Answered>
     </Panel>
+  );
+}
+
+/** The runs that call a target, where it is a host: lists of runs know hosts alone. */
+function RunsOf({ target }: { target: string }) {
+  const host = hostOf(target);
+  return host === undefined ? (
+    <span class="muted">–</span>
+  ) : (
+    <>
+      <a href={href('/runs', { host, last: '1h' })}>all</a>,{' '}
+      <a href={href('/runs', { host, last: '1h', state: ['failed', 'retrying'] })}>those that fail</a>
+    </>
   );
 }
