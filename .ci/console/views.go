@@ -16,6 +16,7 @@ func at(place string) func(*World) string { return func(*World) string { return 
 // Views are all views, in the order of the page's own list.
 var Views = []View{
 	{Name: "overview", Place: at("#/")},
+	{Name: "coming hour", Place: at("#/coming")},
 	{Name: "runs", Place: at("#/runs")},
 	{Name: "runs, failed", Place: at("#/runs?state=failed&state=missed")},
 	{Name: "run, succeeded", Place: func(w *World) string { return "#/runs/" + w.run("succeeded") }, Thing: true},

@@ -225,6 +225,12 @@ function Known({ op }: { op: Operation }) {
       facts={[
         ['Does', b ? 'runs each time of the schedule in a stretch again' : `${op.action}, to ${noun}s`],
         ['Selected by', filterWords(op) || (noun === 'job' ? 'nothing: all jobs' : undefined)],
+        [
+          'Its jobs',
+          noun === 'job' && (
+            <a href={href('/jobs', { label: f.label, name: f.name_prefix, ...(op.dry_run ? { state: f.state } : {}) })}>jobs that it selects</a>
+          ),
+        ],
         ['Due from', f.from && <TimeLabel at={f.from} millis />],
         ['Due until', f.to && <TimeLabel at={f.to} millis />],
         ['Job', b && <a href={href(pathTo('/jobs/:id', { id: b.job_name || b.job_id }))}>{b.job_name || b.job_id}</a>],
