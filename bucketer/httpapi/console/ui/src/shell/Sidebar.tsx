@@ -15,6 +15,7 @@ const groups: readonly { name: string; entries: readonly Entry[] }[] = [
     name: 'Now',
     entries: [
       { name: 'Overview', path: '/' },
+      { name: 'Coming hour', path: '/coming' },
       { name: 'Runs', path: '/runs' },
       { name: 'Dead letters', path: '/dead-letters' },
       { name: 'Operations', path: '/operations' },
@@ -48,7 +49,7 @@ const groups: readonly { name: string; entries: readonly Entry[] }[] = [
 ];
 
 /** Views that belong to a list of another name. */
-const under: Record<string, string> = { '/workflow-runs': '/workflows', '/coming': '/' };
+const under: Record<string, string> = { '/workflow-runs': '/workflows' };
 
 export function Sidebar({ open, onGo }: { open: boolean; onGo: () => void }) {
   const list = '/' + (place.value.path.split('/')[1] ?? '');

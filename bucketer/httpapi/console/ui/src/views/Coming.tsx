@@ -132,16 +132,21 @@ function groupWords(g: ComingGroup): string {
 const paths = { job: '/jobs/:id', workflow: '/workflows/:id', task: '/tasks/:id' } as const;
 
 function OneMinute({ of: m, busiest }: { of: ComingMinute; busiest: boolean }) {
+  const planned: Query = { ...minuteWindow(m.at), state: 'pending', order: 'due' };
   const columns: Column<ComingGroup>[] = [
     { head: 'What runs', kind: 'main', cell: (g) => <bdi>{g.name || groupWords(g)}</bdi> },
     {
       head: 'Kind',
       cell: (g) => (g.recurring ? `recurring ${g.kind}` : g.kind === 'task' ? 'one-off jobs of the task' : 'one-off'),
     },
-    { head: 'Runs', kind: 'number', cell: (g) => number(g.runs) },
+    {
+      head: 'Runs',
+      kind: 'number',
+      // Of what recurs, later runs are not planned yet: there is no list of them.
+      cell: (g) => (g.kind === 'task' ? <a href={href('/runs', { ...planned, task: g.name })}>{number(g.runs)}</a> : number(g.runs)),
+    },
     { head: 'The first is due', cell: (g) => <TimeLabel at={g.first} millis={g.first % 1000 !== 0} /> },
   ];
-  const planned: Query = { ...minuteWindow(m.at), state: 'pending', order: 'due' };
   return (
     <Panel
       title={`${busiest ? 'What runs in the busiest minute' : 'What runs in the minute'}: ${m.atLeast ? 'about ' : ''}${count(m.runs, 'run')}`}
