@@ -3018,7 +3018,7 @@ export interface components {
             tenant: string;
             /** @enum {string} */
             trigger: "schedule" | "manual" | "retry" | "backfill" | "event" | "dependency";
-            /** @description Of a pending or retrying run whose time has come, and that may not start yet: what it waits for */
+            /** @description Of a pending or retrying run whose time has come, and that may not start yet: what it waits for. Of one that was cancelled before it started: what it waited for last */
             waiting?: components["schemas"]["Waiting"];
             /** @description Of a workflow run: the workflow. Its one attempt stands for all that its steps do */
             workflow?: string;
@@ -3040,6 +3040,8 @@ export interface components {
              * @description Of all items, if it has any
              */
             attempts?: number;
+            /** @description Of a step that waited for an event, and has it: that event, whose publisher the audit log knows. Of a run the first 20 steps that have one are told of */
+            event?: components["schemas"]["RunEvent"];
             /**
              * Format: date-time
              * @example 2026-11-21T09:30:00.000Z
