@@ -13,11 +13,11 @@ import (
 
 // The statements about API keys; the words are those of statements.go.
 const (
-	// One row of api_key_names, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of api_key_names, conditional. Not idempotent.
 	createKeyName statement = `INSERT INTO api_key_names (tenant, name, hash, spec) VALUES (?, ?, ?, ?) IF NOT EXISTS`
-	// One row of api_key_names, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of api_key_names, conditional. Not idempotent.
 	dropKeyName statement = `DELETE FROM api_key_names WHERE tenant = ? AND name = ? IF hash = ?`
-	// One row of api_key_names, at LOCAL_SERIAL. Idempotent.
+	// One row of api_key_names, serial. Idempotent.
 	selectKeyName statement = `SELECT hash, spec FROM api_key_names WHERE tenant = ? AND name = ?`
 	// A slice of one tenant's keys, in name order. Idempotent.
 	selectKeyNames statement = `SELECT name, hash, spec FROM api_key_names WHERE tenant = ? AND name > ?`

@@ -171,7 +171,7 @@ func (c Config) cluster(keyspace string) (*gocql.ClusterConfig, error) {
 	cl.ReconnectInterval = c.ReconnectInterval
 	cl.NumConns = c.NumConns
 	cl.Consistency = gocql.LocalQuorum
-	cl.SerialConsistency = gocql.LocalSerial
+	cl.SerialConsistency = gocql.LocalSerial // statements say theirs: serialLevels
 	cl.DefaultTimestamp = false // the statements have timestamps of their own
 	cl.DefaultIdempotence = false
 	cl.RetryPolicy = nil // the driver would retry conditional writes too: see repeat

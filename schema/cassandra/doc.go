@@ -7,8 +7,9 @@
 //     centre is ever the coordinator: "local" would mean another place.
 //  2. A plain write carries its own timestamp and expiry, made once per call. So a retry, a
 //     speculative copy and a repetition by another process write the same cells.
-//  3. A conditional write is sent once. If its answer does not come, the row is read at
-//     LOCAL_SERIAL; if that does not tell what happened, the answer is schema.ErrUnknown.
+//  3. A conditional write is sent once. If its answer does not come, the row is read at the same
+//     serial level; if that does not tell what happened, the answer is schema.ErrUnknown. A table
+//     has one level, for good (serialLevels).
 //  4. Cells written by conditional writes are written by nothing else, except when their row is
 //     created (createdAt).
 //  5. A build runs on the layout that it knows, and on the next one if that only adds

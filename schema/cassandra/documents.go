@@ -55,10 +55,10 @@ const (
 	// The partition of open operations (no tenant has that name), oldest first. Idempotent.
 	selectOpen statement = `SELECT operation_id, spec FROM operations WHERE tenant = '*' ORDER BY operation_id ASC`
 
-	// One row of signing_keys, conditional (LOCAL_SERIAL): a null revision stands for a row that is
+	// One row of signing_keys, conditional: a null revision stands for a row that is
 	// not there. Not idempotent.
 	swapSigningKeys statement = `UPDATE signing_keys SET revision = ?, spec = ? WHERE tenant = ? IF revision = ?`
-	// One row of signing_keys, at LOCAL_SERIAL. Idempotent.
+	// One row of signing_keys, serial. Idempotent.
 	selectSigningRevision statement = `SELECT revision FROM signing_keys WHERE tenant = ?`
 	// One row of signing_keys. Idempotent.
 	selectSigningKeys statement = `SELECT revision, spec FROM signing_keys WHERE tenant = ?`
@@ -75,11 +75,11 @@ const (
 	// A slice of the only partition of listening_tenants, in order. Idempotent.
 	selectListening statement = `SELECT tenant FROM listening_tenants WHERE list = '*' AND tenant > ?`
 
-	// One row of secrets, conditional (LOCAL_SERIAL), as swapSigningKeys. Not idempotent.
+	// One row of secrets, conditional, as swapSigningKeys. Not idempotent.
 	swapSecret statement = `UPDATE secrets SET revision = ?, spec = ? WHERE tenant = ? AND name = ? IF revision = ?`
-	// One row of secrets, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of secrets, conditional. Not idempotent.
 	dropSecret statement = `DELETE FROM secrets WHERE tenant = ? AND name = ? IF revision = ?`
-	// One row of secrets, at LOCAL_SERIAL. Idempotent.
+	// One row of secrets, serial. Idempotent.
 	selectSecretRevision statement = `SELECT revision FROM secrets WHERE tenant = ? AND name = ?`
 	// One row of secrets. Idempotent. One that was only used has no revision.
 	selectSecret statement = `SELECT revision, spec, used FROM secrets WHERE tenant = ? AND name = ?`

@@ -79,8 +79,8 @@ func classify(err error, m mode) error {
 // A conditional write needs replicas twice, and the answer says for which of the two they were
 // missing:
 //
-//	consensus   LOCAL_SERIAL   nothing was accepted
-//	commit      LOCAL_QUORUM   the write was accepted; whoever works on the row next completes it
+//	consensus   a serial level   nothing was accepted
+//	commit      LOCAL_QUORUM     the write was accepted; whoever works on the row next completes it
 func unproposed(err error) bool {
 	var unavailable *gocql.RequestErrUnavailable
 	return errors.As(err, &unavailable) &&

@@ -18,7 +18,7 @@ func (s *core) query(ctx context.Context, st statement, args ...any) *gocql.Quer
 
 // serial returns st, a read such that every conditional write begun before is decided.
 func (s *core) serial(ctx context.Context, st statement, args ...any) *gocql.Query {
-	return s.query(ctx, st, args...).Consistency(gocql.Consistency(gocql.LocalSerial))
+	return s.query(ctx, st, args...).Consistency(gocql.Consistency(serialOf[st]))
 }
 
 // urgent are the reads that decide who is alive and whether a key or a lease was taken.
@@ -103,18 +103,19 @@ func (s *core) one(ctx context.Context, st statement, args []any, dest ...any) e
 	return s.repeat(ctx, st, reading, func() error { return s.query(ctx, st, args...).Scan(dest...) })
 }
 
-// oneSerial reads one row at LOCAL_SERIAL, or ErrNotFound.
+// oneSerial reads one row at the serial level of its table, or ErrNotFound.
 func (s *core) oneSerial(ctx context.Context, st statement, args []any, dest ...any) error {
 	return s.repeat(ctx, st, reading, func() error { return s.serial(ctx, st, args...).Scan(dest...) })
 }
 
 // swap executes a conditional write once (again only if nothing was sent). row receives the current
-// cells if the condition did not hold. After ErrUnknown the caller reads, at LOCAL_SERIAL, what
-// stands.
+// cells if the condition did not hold. After ErrUnknown the caller reads, by oneSerial,
+// what stands.
 func (s *core) swap(ctx context.Context, st statement, row map[string]any, args ...any) (applied bool, err error) {
 	err = s.repeat(ctx, st, conditional, func() error {
 		clear(row)
-		q := s.session.Query(string(st), args...).WithContext(ctx).Idempotent(false).RetryPolicy(nil)
+		q := s.session.Query(string(st), args...).WithContext(ctx).Idempotent(false).RetryPolicy(nil).
+			SerialConsistency(serialOf[st])
 		var err error
 		applied, err = q.MapScanCAS(row)
 		return err

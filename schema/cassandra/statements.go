@@ -1,9 +1,60 @@
 package cassandra
 
+import (
+	"strings"
+
+	"github.com/gocql/gocql"
+)
+
 // statement is the text of one CQL statement.
 type statement string
 
-// All statements are LOCAL_QUORUM unless it says otherwise. "Idempotent" means that a statement may
+// serialLevels says for each table that has conditional writes who decides them. A table has one
+// level, for its conditional writes and for the reads that ask what they came to: Cassandra does not
+// let a decision at the one level exclude one at the other.
+//
+//	LOCAL_SERIAL   the nodes of our data centre: the row has one home, and only the region that
+//	               serves it writes it conditionally
+//	SERIAL         the nodes of all data centres: there is one such row for the whole cluster
+//
+// LOCAL_SERIAL in two data centres at once is no lock: both sides win. Where a keyspace lies in one
+// data centre, both levels ask the same nodes.
+var serialLevels = map[string]gocql.SerialConsistency{
+	"runs": gocql.LocalSerial, "jobs": gocql.LocalSerial, // home of the shard
+	"leases": gocql.LocalSerial, // home of the run, job or tenant that the key names
+	"keys":   gocql.LocalSerial, "job_names": gocql.LocalSerial, "api_key_names": gocql.LocalSerial, // home of the tenant
+	"signing_keys": gocql.LocalSerial, "secrets": gocql.LocalSerial,
+	"sessions": gocql.LocalSerial, // an executor belongs to one region
+
+	"settings": gocql.Serial, "migrations": gocql.Serial, "migration_lock": gocql.Serial,
+}
+
+// serialOf holds the level of each statement of a table in serialLevels.
+var serialOf = func() map[statement]gocql.SerialConsistency {
+	levels := make(map[statement]gocql.SerialConsistency)
+	for st := range names {
+		if level, ok := serialLevels[st.table()]; ok {
+			levels[st] = level
+		}
+	}
+	return levels
+}()
+
+// table returns the table that st reads or writes, without its keyspace.
+func (st statement) table() string {
+	words := strings.Fields(string(st))
+	for i, word := range words[:len(words)-1] {
+		switch {
+		case word == "FROM", word == "INTO", word == "UPDATE" && i == 0:
+			name := words[i+1]
+			return name[strings.LastIndexByte(name, '.')+1:]
+		}
+	}
+	return ""
+}
+
+// All statements are LOCAL_QUORUM unless it says otherwise. Those called conditional, or read at the
+// level of such, have the level of their table in serialLevels. "Idempotent" means that a statement may
 // be sent again, also while a first copy is under way, because timestamp and expiry are bound. No
 // statement filters, and none reads more than one partition unless it says so.
 const (
@@ -22,11 +73,11 @@ const (
 	// One row of payloads. Idempotent.
 	selectPayload statement = `SELECT payload FROM payloads WHERE bucket = ? AND shard = ? AND entry_id = ?`
 
-	// One row of runs, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of runs, conditional. Not idempotent.
 	cancelRun statement = `UPDATE runs USING TTL ? SET cancelled = ? WHERE bucket = ? AND shard = ? AND entry_id = ? IF spec != null AND cancelled = null AND moved_to = ?`
-	// One row of runs, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of runs, conditional. Not idempotent.
 	moveRun statement = `UPDATE runs USING TTL ? SET moved_to = ? WHERE bucket = ? AND shard = ? AND entry_id = ? IF spec != null AND cancelled = null AND moved_to = ?`
-	// One row of runs, at LOCAL_SERIAL. Idempotent.
+	// One row of runs, serial. Idempotent.
 	selectMarks statement = `SELECT writetime(spec), cancelled, moved_to FROM runs WHERE bucket = ? AND shard = ? AND entry_id = ?`
 
 	// attempts of one partition; written in batches of it. Idempotent. Absent cells are left unset.
@@ -42,18 +93,18 @@ const (
 	// The last row of an execution's slice of a partition of run_outputs. Idempotent.
 	selectLastPart statement = `SELECT attempt, fence, part, data FROM run_outputs WHERE bucket = ? AND shard = ? AND run_id = ? AND kind = ? AND attempt = ? AND fence = ? ORDER BY run_id DESC, kind DESC, attempt DESC, fence DESC, part DESC LIMIT 1`
 
-	// One row of sessions, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of sessions, conditional. Not idempotent.
 	createSession statement = `INSERT INTO sessions (executor, session, expires, former) VALUES (?, ?, ?, ?) IF NOT EXISTS USING TTL ?`
-	// One row of sessions, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of sessions, conditional. Not idempotent.
 	renewSession statement = `UPDATE sessions USING TTL ? SET session = ?, expires = ?, former = ? WHERE executor = ? IF session = ? AND expires = ?`
-	// One row of sessions, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of sessions, conditional. Not idempotent.
 	removeSession statement = `DELETE FROM sessions WHERE executor = ? IF session = ? AND expires = ?`
-	// One row of sessions, at LOCAL_SERIAL. Idempotent.
+	// One row of sessions, serial. Idempotent.
 	selectSession statement = `SELECT session, expires, former FROM sessions WHERE executor = ?`
 
-	// One row of keys, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of keys, conditional. Not idempotent.
 	registerKey statement = `INSERT INTO keys (tenant, "key", body_hash, entry_id, spec, payload, expires) VALUES (?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS USING TTL ?`
-	// One row of keys, at LOCAL_SERIAL. Idempotent.
+	// One row of keys, serial. Idempotent.
 	selectKey statement = `SELECT body_hash, entry_id, spec, payload, expires FROM keys WHERE tenant = ? AND "key" = ?`
 
 	// One row of cursors; the timestamp is the bucket's end, so that the highest bucket stays.
@@ -69,31 +120,31 @@ const (
 
 	// One row of settings. Idempotent.
 	selectSetting statement = `SELECT value FROM settings WHERE scope = ? AND name = ?`
-	// One row of settings, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of settings, conditional. Not idempotent.
 	createSetting statement = `INSERT INTO settings (scope, name, value) VALUES (?, ?, ?) IF NOT EXISTS`
 
 	// One row of jobs, without a condition; the timestamp is below that of every conditional write
 	// (createdAt). Idempotent. It is an update: nothing is left when its cells have expired. An
 	// insert would leave the bare row, since a later expiry does not touch it.
 	createJob statement = `UPDATE jobs USING TIMESTAMP ? SET spec = ?, state = ?, generation = ? WHERE shard = ? AND slice = ? AND job_id = ?`
-	// One row of jobs, conditional (LOCAL_SERIAL). Not idempotent. An update, as createJob.
+	// One row of jobs, conditional. Not idempotent. An update, as createJob.
 	firstJob statement = `UPDATE jobs USING TTL ? SET spec = ?, state = ?, generation = ?, cut = ?, before_spec = ?, before_state = ?, before_generation = ? WHERE shard = ? AND slice = ? AND job_id = ? IF generation = null`
-	// One row of jobs, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of jobs, conditional. Not idempotent.
 	swapJob statement = `UPDATE jobs USING TTL ? SET spec = ?, state = ?, generation = ?, cut = ?, before_spec = ?, before_state = ?, before_generation = ? WHERE shard = ? AND slice = ? AND job_id = ? IF generation = ?`
-	// One row of jobs, at LOCAL_SERIAL. Idempotent.
+	// One row of jobs, serial. Idempotent.
 	selectJob statement = `SELECT spec, state, generation, cut, before_spec, before_state, before_generation FROM jobs WHERE shard = ? AND slice = ? AND job_id = ?`
 	// At most maxIDsPerRead rows of one partition of jobs, in id order. Idempotent.
 	selectJobs statement = `SELECT job_id, spec, state, generation, cut, before_spec, before_state, before_generation FROM jobs WHERE shard = ? AND slice = ? AND job_id IN ?`
 	// A slice of one partition of jobs, in id order. Idempotent.
 	selectJobsOf statement = `SELECT job_id, spec, state, generation, cut, before_spec, before_state, before_generation FROM jobs WHERE shard = ? AND slice = ? AND job_id > ?`
 
-	// One row of job_names, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of job_names, conditional. Not idempotent.
 	registerName statement = `INSERT INTO job_names (tenant, name, job_id, taken_at) VALUES (?, ?, ?, ?) IF NOT EXISTS`
-	// One row of job_names, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of job_names, conditional. Not idempotent.
 	transferName statement = `UPDATE job_names SET job_id = ?, taken_at = ? WHERE tenant = ? AND name = ? IF job_id = ?`
-	// One row of job_names, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of job_names, conditional. Not idempotent.
 	dropName statement = `DELETE FROM job_names WHERE tenant = ? AND name = ? IF job_id = ?`
-	// One row of job_names, at LOCAL_SERIAL. Idempotent.
+	// One row of job_names, serial. Idempotent.
 	selectName statement = `SELECT job_id, taken_at FROM job_names WHERE tenant = ? AND name = ?`
 	// One row of job_index, without cells. Idempotent.
 	insertListed statement = `INSERT INTO job_index (tenant, slice, job_id) VALUES (?, ?, ?) USING TIMESTAMP ? AND TTL ?`
@@ -105,15 +156,15 @@ const (
 	// A slice of one partition of job_runs, newest first. Idempotent.
 	selectJobRuns statement = `SELECT run_id, spec, writetime(spec) FROM job_runs WHERE job_id = ? AND period = ? AND run_id < ?`
 
-	// One row of leases, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of leases, conditional. Not idempotent.
 	createDecision statement = `INSERT INTO leases (lease, record) VALUES (?, ?) IF NOT EXISTS USING TTL ?`
-	// One row of leases, at LOCAL_SERIAL to find out an outcome. Idempotent.
+	// One row of leases, serial where an outcome is to be found out. Idempotent.
 	selectDecision statement = `SELECT record FROM leases WHERE lease = ?`
 
-	// One row of leases, conditional (LOCAL_SERIAL): null stands for a cell, or a row, that is not
+	// One row of leases, conditional: null stands for a cell, or a row, that is not
 	// there. Not idempotent. An update, as createJob.
 	swapLease statement = `UPDATE leases USING TTL ? SET fence = ?, session = ?, record = ? WHERE lease = ? IF fence = ? AND session = ? AND record = ?`
-	// One row of leases, at LOCAL_SERIAL. Idempotent.
+	// One row of leases, serial. Idempotent.
 	selectLease statement = `SELECT fence, session, record FROM leases WHERE lease = ?`
 
 	// The coordinator's clock, at ONE: it touches no data. Idempotent. Not now(), which never goes
@@ -133,13 +184,13 @@ const (
 	selectNodes statement = `SELECT dc, rack, status FROM system_views.gossip_info`
 	// All applied migrations: one partition. Idempotent.
 	selectMigrations statement = `SELECT version, name, checksum, applied_at FROM migrations WHERE scope = 'schema'`
-	// One row of migrations, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of migrations, conditional. Not idempotent.
 	recordMigration statement = `INSERT INTO migrations (scope, version, name, checksum, applied_at, applied_by) VALUES ('schema', ?, ?, ?, ?, ?) IF NOT EXISTS`
-	// One row of migration_lock, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of migration_lock, conditional. Not idempotent.
 	takeLock statement = `INSERT INTO migration_lock (name, owner, taken_at) VALUES (?, ?, ?) IF NOT EXISTS USING TTL ?`
-	// One row of migration_lock, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of migration_lock, conditional. Not idempotent.
 	keepLock statement = `UPDATE migration_lock USING TTL ? SET owner = ?, taken_at = ? WHERE name = ? IF owner = ?`
-	// One row of migration_lock, conditional (LOCAL_SERIAL). Not idempotent.
+	// One row of migration_lock, conditional. Not idempotent.
 	dropLock statement = `DELETE FROM migration_lock WHERE name = ? IF owner = ?`
 )
 
