@@ -172,7 +172,7 @@ func (c Config) cluster(keyspace string) (*gocql.ClusterConfig, error) {
 	cl.NumConns = c.NumConns
 	cl.Consistency = gocql.LocalQuorum
 	cl.SerialConsistency = gocql.LocalSerial // statements say theirs: serialLevels
-	cl.DefaultTimestamp = false // the statements have timestamps of their own
+	cl.DefaultTimestamp = false              // the statements have timestamps of their own
 	cl.DefaultIdempotence = false
 	cl.RetryPolicy = nil // the driver would retry conditional writes too: see repeat
 	cl.Logger = driverLog{c.Logger}

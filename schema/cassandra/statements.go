@@ -21,7 +21,7 @@ type statement string
 // data centre, both levels ask the same nodes.
 var serialLevels = map[string]gocql.SerialConsistency{
 	"runs": gocql.LocalSerial, "jobs": gocql.LocalSerial, // home of the shard
-	"leases": gocql.LocalSerial, // home of the run, job or tenant that the key names
+	"leases": gocql.LocalSerial,                                                                     // home of the run, job or tenant that the key names
 	"keys":   gocql.LocalSerial, "job_names": gocql.LocalSerial, "api_key_names": gocql.LocalSerial, // home of the tenant
 	"signing_keys": gocql.LocalSerial, "secrets": gocql.LocalSerial,
 	"sessions": gocql.LocalSerial, // an executor belongs to one region
