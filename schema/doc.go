@@ -39,6 +39,7 @@
 //	step.go                           ids of the steps of a workflow run, what their entries say
 //	tenant.go signing.go              tenants, API keys, signing keys, secrets
 //	operation.go audit.go             bulk work; the audit log and counts of minutes
+//	region.go                         homes of shards, who serves them: epochs, leases, beats
 //	memo.go                           decoded specs that are remembered
 //	store.go                          Store, which is all roles; what stores answer
 //

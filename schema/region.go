@@ -1,0 +1,300 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ErrNotServed: this region may not act for a home now. NotServedError says why, and what to do.
+var ErrNotServed = errors.New("home is not served here")
+
+// ShardRange is the shards from First to Last, both of them included.
+type ShardRange struct{ First, Last Shard }
+
+// Home is a named set of shards. A shard keeps its home for ever, so an id tells its home. Only the
+// region that serves a home acknowledges, publishes and starts what lies in its shards. It is
+// called after the region that serves it at first.
+type Home struct {
+	Name   string
+	Shards []ShardRange
+}
+
+// Homes are all homes of a cluster. The zero value has none: there are no regions.
+type Homes struct {
+	names []string
+	of    []int // by shard: the index in names, -1 for a shard without a home
+}
+
+// NewHomes returns the homes of list, or an error that joins every fault: a home without a name or
+// shards, one named twice, a range that is none, a shard with two homes or, below the last one,
+// without.
+func NewHomes(list []Home) (Homes, error) {
+	var h Homes
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	for _, home := range list {
+		switch {
+		case home.Name == "":
+			fault("a home has no name")
+		case slices.Contains(h.names, home.Name):
+			fault("home %s is named twice", home.Name)
+		case len(home.Shards) == 0:
+			fault("home %s has no shards", home.Name)
+		}
+		h.names = append(h.names, home.Name)
+		for _, r := range home.Shards {
+			if r.First > r.Last || r.Last >= MaxShards {
+				fault("home %s: %d-%d is no range of shards between 0 and %d", home.Name, r.First, r.Last, MaxShards-1)
+				continue
+			}
+			for len(h.of) <= int(r.Last) {
+				h.of = append(h.of, -1)
+			}
+			for s := r.First; s <= r.Last; s++ {
+				if other := h.of[s]; other >= 0 {
+					fault("shard %d has two homes, %s and %s", s, h.names[other], home.Name)
+					break
+				}
+				h.of[s] = len(h.names) - 1
+			}
+		}
+	}
+	if gap := slices.Index(h.of, -1); gap >= 0 {
+		fault("shard %d has no home", gap)
+	}
+	if len(faults) > 0 {
+		return Homes{}, errors.Join(faults...)
+	}
+	return h, nil
+}
+
+// Names returns the names of all homes, in the order of the configuration. The caller must not
+// change it.
+func (h Homes) Names() []string { return h.names }
+
+// Of returns the home of a shard; false: it has none.
+func (h Homes) Of(s Shard) (string, bool) {
+	if int(s) >= len(h.of) {
+		return "", false
+	}
+	return h.names[h.of[s]], true
+}
+
+// OfTenant returns the home of a tenant that says named of itself: that one, or the first home of
+// all if it says nothing, or names one that is not there.
+func (h Homes) OfTenant(named string) string {
+	if len(h.names) == 0 || slices.Contains(h.names, named) {
+		return named
+	}
+	return h.names[0]
+}
+
+// Covers returns an error unless each of that many shards has a home. A home may have more shards:
+// they are for a later, larger number.
+func (h Homes) Covers(shards int) error {
+	if len(h.of) < shards {
+		return fmt.Errorf("the cluster has %d shards, and the homes have those below %d: give each shard a home", shards, len(h.of))
+	}
+	return nil
+}
+
+// Epoch says which region serves a home from then on. The epochs of a home are a log that is only
+// inserted into: the highest number counts.
+type Epoch struct {
+	Home   string
+	Number int64 // from 1; 0: there is no epoch
+	Region string
+	By     string    // who wrote it: a person, or the node that did it by itself
+	Reason string    // in their words
+	At     time.Time // by the clock of who wrote it, ms: for people, nothing is computed from it
+}
+
+// Next returns the epoch after e, in which region serves the home.
+func (e Epoch) Next(region, by, reason string, at time.Time) Epoch {
+	return Epoch{Home: e.Home, Number: e.Number + 1, Region: region, By: by, Reason: reason, At: at.UTC().Truncate(time.Millisecond)}
+}
+
+// Same reports whether two epochs are the same row.
+func (e Epoch) Same(o Epoch) bool {
+	return e.Home == o.Home && e.Number == o.Number && e.Region == o.Region && e.By == o.By && e.Reason == o.Reason && e.At.Equal(o.At)
+}
+
+// errEpoch: an epoch lacks something.
+var errEpoch = errors.New("an epoch needs a home, a number above 0 and a region")
+
+// Validate returns an error if e may not be written.
+func (e Epoch) Validate() error {
+	if e.Home == "" || e.Number <= 0 || e.Region == "" {
+		return errEpoch
+	}
+	return nil
+}
+
+// Beat is a sign of life of a region, which any of its nodes writes.
+type Beat struct {
+	Region string
+	Node   string    // that wrote it
+	Count  int64     // of that process: a beat that stays the same is that of a silent region
+	At     time.Time // by that node's clock, ms
+	// Serves holds the homes that the region serves, and in which epoch: it has waited TakeOverWait.
+	Serves map[string]int64
+}
+
+// EpochStore holds the epochs of all homes and the beats of all regions. They lie in one place for
+// all regions, and what it answers holds for all of them.
+type EpochStore interface {
+	// Epochs returns the newest epoch of each of the homes, in their order; Number 0 where there is
+	// none. An epoch that one call returned, or a later one, is returned by each call that begins
+	// after that.
+	Epochs(ctx context.Context, homes []string) ([]Epoch, error)
+	// EpochLog returns the epochs of a home, the newest first, at most limit.
+	EpochLog(ctx context.Context, home string, limit int) ([]Epoch, error)
+	// InsertEpoch writes e unless its home has an epoch of that number, and returns the one that
+	// stands. Of several at once one wins. To write the same again is harmless.
+	//
+	//	ErrConflict   another one stands, which is returned
+	//	ErrUnknown    read again: it may still be written
+	InsertEpoch(ctx context.Context, e Epoch) (Epoch, error)
+	// PutBeat writes the beat of its region over the one before. Of two the later one (At) stays.
+	PutBeat(ctx context.Context, b Beat) error
+	// Beats returns the beat of every region that has one, in the order of regions.
+	Beats(ctx context.Context) ([]Beat, error)
+}
+
+const (
+	// HomeLeaseLife is how long a region may act for a home after it asked who serves it, counted
+	// from before it asked.
+	HomeLeaseLife = 10 * time.Second
+	// HomeLeaseRead is how often it asks.
+	HomeLeaseRead = 2 * time.Second
+	// TakeOverWait is how long a region waits after it saw that it serves a home which another
+	// served before: the life of the other's lease, and what the other had under way when that
+	// ended.
+	TakeOverWait = HomeLeaseLife + 2*time.Second
+)
+
+// HomeLease is what a process knows of who serves a home. It is a value: Observe returns the next
+// one. Its times must carry monotonic readings.
+type HomeLease struct {
+	Epoch Epoch     // the newest one that was read; Number 0: there is none
+	Read  time.Time // before the read that last told it was sent; zero: none was answered
+	From  time.Time // from when on the region of the epoch may act, if it is ours
+}
+
+// Observe returns the lease after a read that told the newest epoch of the home. The read was sent
+// and answered at those times. region is ours. serves is the epoch of the home that our region says
+// it serves already (Beat.Serves), 0 if it does not.
+//
+//	epoch                               we may act
+//	of another region                   never
+//	the one that we had                 as before
+//	ours, the first of its home         at once
+//	ours, and so is the one before it   as in that one: nobody else served the home between them
+//	ours, and our region serves in it   at once: another of our nodes has waited
+//	ours, else                          after TakeOverWait
+//
+// The wait begins with the answer. What was read is held by a quorum then, so whoever asks later
+// sees it. Epoch.At is no begin: a write of unknown outcome may be completed much later.
+func (l HomeLease) Observe(newest Epoch, sent, answered time.Time, region string, serves int64) HomeLease {
+	was := l.Epoch
+	if newest.Number < was.Number {
+		return l // it was sent before the one that told ours: nothing is known by it
+	}
+	if sent.After(l.Read) {
+		l.Read = sent
+	}
+	l.Epoch = newest
+	switch {
+	case newest.Number == was.Number && serves < newest.Number:
+	case newest.Region != region:
+		l.From = time.Time{}
+	case newest.Number == 1, serves >= newest.Number:
+		if l.From.IsZero() || l.From.After(answered) {
+			l.From = answered
+		}
+	case newest.Number == was.Number+1 && was.Region == region:
+	default:
+		l.From = answered.Add(TakeOverWait)
+	}
+	return l
+}
+
+// Waits reports whether region will serve the home, and still waits at now.
+func (l HomeLease) Waits(region string, now time.Time) bool {
+	return l.Epoch.Number > 0 && l.Epoch.Region == region && now.Before(l.From)
+}
+
+// Served returns in which epoch region may act for the home at now, or a NotServedError.
+//
+// The lease ends when either clock says so: the monotonic one, which stands still while the machine
+// is suspended, or the wall clock, which may be set.
+func (l HomeLease) Served(home, region string, now time.Time) (epoch int64, err error) {
+	e := l.Epoch
+	if e.Number > 0 && e.Region == region && !now.Before(l.From) && !l.ended(now) {
+		return e.Number, nil
+	}
+	return 0, &NotServedError{Home: home, Asked: region, Lease: l, Now: now}
+}
+
+func (l HomeLease) ended(now time.Time) bool {
+	return l.Read.IsZero() || elapsed(now.Sub(l.Read), now.Round(0).Sub(l.Read.Round(0))) >= HomeLeaseLife
+}
+
+// elapsed returns how much time has passed, by whichever clock says more.
+func elapsed(monotonic, wall time.Duration) time.Duration { return max(monotonic, wall) }
+
+// NotServedError says why a region may not act for a home, and what to do about it. It is an
+// ErrNotServed.
+type NotServedError struct {
+	Home  string
+	Asked string // the region that was asked: ours
+	Lease HomeLease
+	Now   time.Time
+}
+
+// Is implements errors.Is.
+func (*NotServedError) Is(target error) bool { return target == ErrNotServed }
+
+// Region returns the region that serves the home as far as is known; "" if it is not known.
+func (e *NotServedError) Region() string {
+	if e.Lease.ended(e.Now) {
+		return ""
+	}
+	return e.Lease.Epoch.Region
+}
+
+// RetryAfter returns when to ask this region again; 0: another one is to be asked.
+func (e *NotServedError) RetryAfter() time.Duration {
+	switch {
+	case e.Lease.Waits(e.Asked, e.Now):
+		return e.Lease.From.Sub(e.Now)
+	case e.Region() != "" && e.Region() != e.Asked:
+		return 0
+	}
+	return HomeLeaseRead
+}
+
+// Error implements error.
+func (e *NotServedError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "home %s is not served by region %s: ", e.Home, e.Asked)
+	l := e.Lease
+	switch served := l.Epoch; {
+	case l.Read.IsZero():
+		b.WriteString("who serves it has not been read yet; wait a few seconds, and look at the keyspace of regions if it lasts")
+	case l.ended(e.Now):
+		fmt.Fprintf(&b, "who serves it could not be read for %s; a quorum of the keyspace of regions must answer, until then nobody here may act for it",
+			elapsed(e.Now.Sub(l.Read), e.Now.Round(0).Sub(l.Read.Round(0))).Round(100*time.Millisecond))
+	case served.Number == 0:
+		b.WriteString("it has no epoch; run carillon migrate, which writes the first one")
+	case served.Region != e.Asked:
+		fmt.Fprintf(&b, "region %s serves it (epoch %d); ask that one, or fail the home over", served.Region, served.Number)
+	default:
+		fmt.Fprintf(&b, "it takes the home over (epoch %d), and serves it in %s; try again then", served.Number, l.From.Sub(e.Now).Round(100*time.Millisecond))
+	}
+	return b.String()
+}
