@@ -136,12 +136,12 @@ func (e Epoch) Validate() error {
 
 // Beat is a sign of life of a region, which any of its nodes writes.
 type Beat struct {
-	Region string
-	Node   string    // that wrote it
-	Count  int64     // of that process: a beat that stays the same is that of a silent region
-	At     time.Time // by that node's clock, ms
+	Region string    `json:"region"`
+	Node   string    `json:"node"`  // that wrote it
+	Count  int64     `json:"count"` // of that process: a beat that stays the same is that of a silent region
+	At     time.Time `json:"at"`    // by that node's clock, ms
 	// Serves holds the homes that the region serves, and in which epoch: it has waited TakeOverWait.
-	Serves map[string]int64
+	Serves map[string]int64 `json:"serves,omitempty"`
 }
 
 // EpochStore holds the epochs of all homes and the beats of all regions. They lie in one place for

@@ -106,6 +106,7 @@ type Store struct {
 	auditStore
 	statsStore
 	deadLetterStore
+	epochStore
 }
 
 // The roles, each in the file of its name unless another is given. Settings are read by the
@@ -128,6 +129,7 @@ type (
 	auditStore      struct{ *core }
 	statsStore      struct{ *core } // audit.go
 	deadLetterStore struct{ *core }
+	epochStore      struct{ *core }
 )
 
 // newStore returns the store of all roles on c.
@@ -152,6 +154,7 @@ func newStore(c *core) *Store {
 		auditStore:      auditStore{c},
 		statsStore:      statsStore{c},
 		deadLetterStore: deadLetterStore{c},
+		epochStore:      epochStore{c},
 	}
 }
 
@@ -172,7 +175,10 @@ type core struct {
 	locks [stripes]sync.Mutex // of rows that are written conditionally, by hash of their key
 }
 
-var _ schema.Store = (*Store)(nil)
+var (
+	_ schema.Store      = (*Store)(nil)
+	_ schema.EpochStore = (*Store)(nil)
+)
 
 // ErrInUse: another process has the directory open.
 var ErrInUse = errors.New("in use by another carillon")
