@@ -1,0 +1,211 @@
+// Package homes knows which homes this region serves now. A Keeper reads the epochs of all homes
+// every 2 s and answers, without I/O, whether we may act for a shard, and in which epoch.
+//
+// It lies below schema, beside package lease: bucketer, dispatcher and executor ask it alike, each
+// by a func of its own, and none of them is to know of the others. What follows from a read is a
+// pure value, schema.HomeLease; this package adds the clock, the reads and the beats.
+//
+// # What is authoritative
+//
+// The log of epochs (schema.EpochStore). What a Keeper holds is a lease on what it read: it ends by
+// itself, 10 s after the last read that was answered was sent.
+//
+// # Invariants
+//
+//  1. Of two regions at most one is told at an instant that it serves a home, whatever reads are
+//     lost: the one before stops 10 s after the new epoch can be read, the next begins 12 s after.
+//  2. Served reads the clock at each call. A process that was stopped is told the truth in the
+//     instant in which it goes on.
+//  3. A beat says that we serve a home only after we have waited.
+//
+// # If we crash
+//
+// The lease ends with the process. Another node of the region has its own. One that starts waits
+// 12 s for the homes that were taken over, unless the beat of its region says that the region
+// serves them already.
+package homes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon.dev/carillon/schema"
+)
+
+// readTimeout bounds one read of the epochs, and one write of a beat. Several fit into the life of
+// a lease.
+const readTimeout = 3 * time.Second
+
+// Config is what a Keeper needs.
+type Config struct {
+	Region string // ours
+	Node   string // names who writes the beats
+	Homes  schema.Homes
+	Store  schema.EpochStore
+
+	Now        func() time.Time // with a monotonic reading; default time.Now
+	Logger     *slog.Logger     // default: nothing is logged
+	Registerer prometheus.Registerer
+}
+
+// Keeper holds the leases of all homes. Its methods may be called concurrently.
+type Keeper struct {
+	cfg     Config
+	metrics *metrics
+	leases  atomic.Pointer[map[string]schema.HomeLease] // by home; never changed once stored
+	count   int64                                       // beats of this process
+	failing bool                                        // the last read was not answered: said once
+}
+
+// New returns a Keeper that holds no lease until Run has read.
+func New(cfg Config) (*Keeper, error) {
+	if cfg.Region == "" || cfg.Store == nil || len(cfg.Homes.Names()) == 0 {
+		return nil, errors.New("homes: a region, homes and a store of epochs are needed")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	k := &Keeper{cfg: cfg}
+	k.leases.Store(&map[string]schema.HomeLease{})
+	var err error
+	k.metrics, err = newMetrics(k)
+	return k, err
+}
+
+// Served returns the epoch in which our region serves the home of a shard now, or a
+// schema.NotServedError. It does no I/O.
+func (k *Keeper) Served(shard schema.Shard) (epoch int64, err error) {
+	home, ok := k.cfg.Homes.Of(shard)
+	if !ok {
+		return 0, fmt.Errorf("shard %d has no home (regions.homes): %w", shard, schema.ErrNotServed)
+	}
+	return k.ServedHome(home)
+}
+
+// ServedHome is Served for a home by its name.
+func (k *Keeper) ServedHome(home string) (epoch int64, err error) {
+	return (*k.leases.Load())[home].Served(home, k.cfg.Region, k.cfg.Now())
+}
+
+// Leases returns what is known of each home, by its name. The caller must not change it.
+func (k *Keeper) Leases() map[string]schema.HomeLease { return *k.leases.Load() }
+
+// Run reads the epochs and writes beats until ctx ends, and returns nil then.
+func (k *Keeper) Run(ctx context.Context) error {
+	tick := time.NewTicker(schema.HomeLeaseRead)
+	defer tick.Stop()
+	for {
+		err := k.step(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		k.report(err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// step reads the epochs once, and writes a beat. The error is why the leases were not renewed.
+func (k *Keeper) step(ctx context.Context) error {
+	sent := k.cfg.Now()
+	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	newest, err := k.cfg.Store.Epochs(bounded, k.cfg.Homes.Names())
+	if err != nil {
+		return fmt.Errorf("read who serves the homes: %w", err)
+	}
+	answered := k.cfg.Now()
+	serves := k.served(ctx, newest)
+	was := *k.leases.Load()
+	leases := maps.Clone(was)
+	for _, e := range newest {
+		leases[e.Home] = was[e.Home].Observe(e, sent, answered, k.cfg.Region, serves[e.Home])
+	}
+	k.leases.Store(&leases)
+	k.tell(was, leases)
+	if err := k.beat(ctx); err != nil {
+		k.metrics.beatsFailed.Inc()
+		k.cfg.Logger.Debug("beat was not written", "err", err)
+	}
+	return nil
+}
+
+// served returns what the last beat of our region says that it serves, by home. It is read only if
+// it matters: an epoch is ours and new to us, or we wait.
+func (k *Keeper) served(ctx context.Context, newest []schema.Epoch) map[string]int64 {
+	now, leases := k.cfg.Now(), *k.leases.Load()
+	matters := slices.ContainsFunc(newest, func(e schema.Epoch) bool {
+		l := leases[e.Home]
+		return e.Region == k.cfg.Region && (e.Number > l.Epoch.Number || l.Waits(k.cfg.Region, now))
+	})
+	if !matters {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	beats, err := k.cfg.Store.Beats(bounded)
+	if err != nil {
+		return nil // then we wait
+	}
+	for _, b := range beats {
+		if b.Region == k.cfg.Region {
+			return b.Serves
+		}
+	}
+	return nil
+}
+
+// beat writes that our region is alive, and which homes it serves.
+func (k *Keeper) beat(ctx context.Context) error {
+	k.count++
+	b := schema.Beat{Region: k.cfg.Region, Node: k.cfg.Node, Count: k.count, At: k.cfg.Now()}
+	for _, home := range k.cfg.Homes.Names() {
+		if epoch, err := k.ServedHome(home); err == nil {
+			if b.Serves == nil {
+				b.Serves = make(map[string]int64)
+			}
+			b.Serves[home] = epoch
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return k.cfg.Store.PutBeat(bounded, b)
+}
+
+// tell logs each home whose epoch has changed.
+func (k *Keeper) tell(was, is map[string]schema.HomeLease) {
+	for _, home := range k.cfg.Homes.Names() {
+		if e := is[home].Epoch; e.Number != was[home].Epoch.Number {
+			k.cfg.Logger.Info("home is served by", "home", home, "region", e.Region, "epoch", e.Number, "by", e.By, "reason", e.Reason, "ours", e.Region == k.cfg.Region)
+		}
+	}
+}
+
+// report logs when reads begin to fail, and when they are answered again.
+func (k *Keeper) report(err error) {
+	if err != nil {
+		k.metrics.readsFailed.Inc()
+	}
+	if failing := err != nil; failing != k.failing {
+		k.failing = failing
+		if failing {
+			k.cfg.Logger.Warn("who serves the homes cannot be read: without an answer this region stops to act for them", "within", schema.HomeLeaseLife, "err", err)
+		} else {
+			k.cfg.Logger.Info("who serves the homes is read again")
+		}
+	}
+}

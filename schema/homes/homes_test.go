@@ -1,0 +1,251 @@
+package homes_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/embedded"
+	"carillon.dev/carillon/schema/homes"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// link stands between a region and the store of epochs.
+type link struct {
+	schema.EpochStore
+	mu  sync.Mutex
+	cut bool // nothing is answered: calls end with their context
+}
+
+func (l *link) set(cut bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = cut
+}
+
+func (l *link) pass(ctx context.Context) error {
+	l.mu.Lock()
+	cut := l.cut
+	l.mu.Unlock()
+	if !cut {
+		return nil
+	}
+	<-ctx.Done()
+	return errors.Join(schema.ErrUnavailable, ctx.Err())
+}
+
+func (l *link) Epochs(ctx context.Context, homes []string) ([]schema.Epoch, error) {
+	if err := l.pass(ctx); err != nil {
+		return nil, err
+	}
+	return l.EpochStore.Epochs(ctx, homes)
+}
+
+func (l *link) PutBeat(ctx context.Context, b schema.Beat) error {
+	if err := l.pass(ctx); err != nil {
+		return err
+	}
+	return l.EpochStore.PutBeat(ctx, b)
+}
+
+// world is two regions, eu and us, with a home each: eu has the shards 0-1, us 2-3.
+type world struct {
+	*testing.T
+	store *embedded.Store
+	homes schema.Homes
+	began time.Time
+}
+
+// inWorld runs test in a bubble, with epoch 1 of both homes.
+func inWorld(t *testing.T, test func(w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := embedded.Open(embedded.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		h, err := schema.NewHomes([]schema.Home{{Name: "eu", Shards: []schema.ShardRange{{First: 0, Last: 1}}}, {Name: "us", Shards: []schema.ShardRange{{First: 2, Last: 3}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &world{T: t, store: s, homes: h, began: time.Now()}
+		for _, home := range h.Names() {
+			w.epoch(home, 1, home)
+		}
+		test(w)
+	})
+}
+
+func (w *world) epoch(home string, number int64, region string) {
+	w.Helper()
+	if _, err := w.store.InsertEpoch(w.Context(), schema.Epoch{Home: home, Number: number, Region: region, At: time.Now()}); err != nil {
+		w.Fatalf("InsertEpoch: %v", err)
+	}
+}
+
+// start runs a node of a region until stop is called.
+func (w *world) start(region, node string) (k *homes.Keeper, l *link, stop func()) {
+	w.Helper()
+	l = &link{EpochStore: w.store}
+	k, err := homes.New(homes.Config{Region: region, Node: node, Homes: w.homes, Store: l, Registerer: prometheus.NewRegistry()})
+	if err != nil {
+		w.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.Context())
+	done := make(chan error, 1)
+	go func() { done <- k.Run(ctx) }()
+	synctest.Wait()
+	return k, l, func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.Errorf("Run = %v, want nil when it is told to stop", err)
+		}
+	}
+}
+
+// want checks in which epoch a node serves a shard; 0: not.
+func (w *world) want(k *homes.Keeper, shard schema.Shard, epoch int64) {
+	w.Helper()
+	synctest.Wait()
+	got, err := k.Served(shard)
+	if got != epoch || (err == nil) != (epoch > 0) || err != nil && !errors.Is(err, schema.ErrNotServed) {
+		w.Errorf("after %v: Served(%d) = %d, %v, want %d", time.Since(w.began), shard, got, err, epoch)
+	}
+}
+
+func TestARegionServesItsHome(t *testing.T) {
+	inWorld(t, func(w *world) {
+		eu, _, stop := w.start("eu", "a")
+		defer stop()
+		w.want(eu, 0, 1)
+		w.want(eu, 1, 1)
+		w.want(eu, 2, 0)
+		w.want(eu, 9, 0) // no home
+		time.Sleep(time.Hour)
+		w.want(eu, 0, 1)
+	})
+}
+
+func TestARegionThatIsCutOffStops(t *testing.T) {
+	inWorld(t, func(w *world) {
+		eu, link, stop := w.start("eu", "a")
+		defer stop()
+		time.Sleep(schema.HomeLeaseRead) // a read was just answered
+		synctest.Wait()
+		link.set(true)
+		time.Sleep(schema.HomeLeaseLife - time.Nanosecond)
+		w.want(eu, 0, 1)
+		time.Sleep(time.Nanosecond)
+		w.want(eu, 0, 0)
+		link.set(false)
+		time.Sleep(2 * schema.HomeLeaseRead)
+		w.want(eu, 0, 1)
+	})
+}
+
+// TestAtMostOneRegionServes: a home fails over to the other region and back, with the first one cut
+// off from the epochs or not. Both are asked every 100 ms.
+func TestAtMostOneRegionServes(t *testing.T) {
+	for _, cut := range []bool{false, true} {
+		inWorld(t, func(w *world) {
+			eu, link, stopEU := w.start("eu", "a")
+			defer stopEU()
+			us, _, stopUS := w.start("us", "b")
+			defer stopUS()
+			served := map[int64]string{}
+			watch := func(d time.Duration) {
+				for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+					synctest.Wait()
+					atEU, errEU := eu.Served(0)
+					atUS, errUS := us.Served(0)
+					if errEU == nil && errUS == nil {
+						w.Fatalf("cut %v, after %v: eu serves in epoch %d, us in %d", cut, time.Since(w.began), atEU, atUS)
+					}
+					for region, epoch := range map[string]int64{"eu": atEU, "us": atUS} {
+						if epoch == 0 {
+							continue
+						}
+						if other, ok := served[epoch]; ok && other != region {
+							w.Fatalf("epoch %d was served by %s and by %s", epoch, other, region)
+						}
+						served[epoch] = region
+					}
+				}
+			}
+			watch(5 * time.Second)
+			link.set(cut)
+			w.epoch("eu", 2, "us")
+			watch(schema.TakeOverWait + schema.HomeLeaseRead + time.Second)
+			w.want(us, 0, 2)
+			w.want(us, 2, 1)
+			w.want(eu, 0, 0)
+			link.set(false)
+			watch(5 * time.Second)
+			w.epoch("eu", 3, "eu")
+			watch(schema.TakeOverWait + schema.HomeLeaseRead + time.Second)
+			w.want(eu, 0, 3)
+			w.want(us, 0, 0)
+		})
+	}
+}
+
+// TestANodeThatStartsNeedNotWaitAgain: where its region serves a home that it took over, it serves
+// at once; where no node of it has waited, it waits.
+func TestANodeThatStartsNeedNotWaitAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		first, _, stop := w.start("us", "a")
+		w.epoch("eu", 2, "us")
+		time.Sleep(schema.HomeLeaseRead)
+		w.want(first, 0, 0)
+		early, _, stopEarly := w.start("us", "b")
+		w.want(early, 0, 0)
+		time.Sleep(schema.TakeOverWait + schema.HomeLeaseRead)
+		w.want(first, 0, 2)
+		w.want(early, 0, 2)
+		late, _, stopLate := w.start("us", "c")
+		w.want(late, 0, 2)
+		for _, stop := range []func(){stop, stopEarly, stopLate} {
+			stop()
+		}
+		w.epoch("eu", 3, "eu")
+		w.epoch("eu", 4, "us") // the beat of us speaks of epoch 2
+		again, _, stop := w.start("us", "a")
+		defer stop()
+		w.want(again, 0, 0)
+		time.Sleep(schema.TakeOverWait)
+		w.want(again, 0, 4)
+	})
+}
+
+func TestNewWantsARegion(t *testing.T) {
+	if _, err := homes.New(homes.Config{}); err == nil {
+		t.Error("New of nothing = nil, want an error")
+	}
+}
+
+func BenchmarkServed(b *testing.B) {
+	h, err := schema.NewHomes([]schema.Home{{Name: "eu", Shards: []schema.ShardRange{{First: 0, Last: 63}}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := embedded.Open(embedded.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	k, err := homes.New(homes.Config{Region: "eu", Homes: h, Store: s})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		_, _ = k.Served(5)
+	}
+}
