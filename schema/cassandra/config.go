@@ -177,8 +177,9 @@ func (c Config) cluster(keyspace string) (*gocql.ClusterConfig, error) {
 	cl.RetryPolicy = nil // the driver would retry conditional writes too: see repeat
 	cl.Logger = driverLog{c.Logger}
 	cl.HostFilter = gocql.DataCentreHostFilter(c.Datacenter)
-	cl.PoolConfig.HostSelectionPolicy = gocql.TokenAwareHostPolicy(
-		gocql.DCAwareRoundRobinPolicy(c.Datacenter), gocql.ShuffleReplicas())
+	cl.PoolConfig.HostSelectionPolicy = newGuarded(keyspace,
+		gocql.TokenAwareHostPolicy(gocql.DCAwareRoundRobinPolicy(c.Datacenter), gocql.ShuffleReplicas()),
+		gocql.DCAwareRoundRobinPolicy(c.Datacenter), c.Logger)
 	if c.dialer != nil {
 		cl.Dialer = c.dialer
 	}

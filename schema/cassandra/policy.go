@@ -1,10 +1,13 @@
 package cassandra
 
 import (
+	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gocql/gocql"
@@ -174,4 +177,91 @@ func (h onlyHost) next() gocql.NextHost {
 		offered = true
 		return h
 	}
+}
+
+// guarded chooses hosts as the driver's token-aware policy does, and survives it.
+//
+// That policy panics, and so ends the process, when it works out the replicas of a keyspace that has
+// all its copies in another data centre than the hosts that it knows, which are those of ours. It
+// does so at the start, whenever a host comes or goes, and whenever anybody changes any keyspace of
+// the cluster. After a panic its lock is held for ever, so it is not called again: from then on the
+// hosts of our data centre take turns.
+type guarded struct {
+	keyspace string // ours; "" = none
+	token    gocql.HostSelectionPolicy
+	plain    gocql.HostSelectionPolicy // is told the same, and chooses once token is broken
+	log      *slog.Logger
+
+	mu     sync.Mutex // of the calls into token that change it: one that panics holds its lock
+	broken atomic.Bool
+}
+
+func newGuarded(keyspace string, token, plain gocql.HostSelectionPolicy, log *slog.Logger) *guarded {
+	return &guarded{keyspace: keyspace, token: token, plain: plain, log: log}
+}
+
+// tell calls both policies.
+func (g *guarded) tell(call func(gocql.HostSelectionPolicy)) {
+	call(g.plain)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.broken.Load() {
+		return
+	}
+	defer func() {
+		if fault := recover(); fault != nil {
+			g.broken.Store(true)
+			g.log.Error("the driver cannot tell where rows of the keyspace lie: nodes of the data centre are asked in turn, which is slower; look at the keyspace's replication, and start this process again",
+				"keyspace", g.keyspace, "err", fmt.Sprint(fault))
+		}
+	}()
+	call(g.token)
+}
+
+// Init implements gocql.HostSelectionPolicy, as do all exported methods.
+func (g *guarded) Init(s *gocql.Session) {
+	g.tell(func(p gocql.HostSelectionPolicy) { p.Init(s) })
+}
+
+// KeyspaceChanged passes on what concerns our own keyspace: no statement names another.
+func (g *guarded) KeyspaceChanged(e gocql.KeyspaceUpdateEvent) {
+	if e.Keyspace == g.keyspace {
+		g.tell(func(p gocql.HostSelectionPolicy) { p.KeyspaceChanged(e) })
+	}
+}
+
+// SetPartitioner is described at Init.
+func (g *guarded) SetPartitioner(name string) {
+	g.tell(func(p gocql.HostSelectionPolicy) { p.SetPartitioner(name) })
+}
+
+// AddHost is described at Init.
+func (g *guarded) AddHost(h *gocql.HostInfo) {
+	g.tell(func(p gocql.HostSelectionPolicy) { p.AddHost(h) })
+}
+
+// RemoveHost is described at Init.
+func (g *guarded) RemoveHost(h *gocql.HostInfo) {
+	g.tell(func(p gocql.HostSelectionPolicy) { p.RemoveHost(h) })
+}
+
+// HostUp is described at Init.
+func (g *guarded) HostUp(h *gocql.HostInfo) {
+	g.tell(func(p gocql.HostSelectionPolicy) { p.HostUp(h) })
+}
+
+// HostDown is described at Init.
+func (g *guarded) HostDown(h *gocql.HostInfo) {
+	g.tell(func(p gocql.HostSelectionPolicy) { p.HostDown(h) })
+}
+
+// IsLocal is described at Init.
+func (g *guarded) IsLocal(h *gocql.HostInfo) bool { return g.plain.IsLocal(h) }
+
+// Pick is described at Init.
+func (g *guarded) Pick(q gocql.ExecutableQuery) gocql.NextHost {
+	if g.broken.Load() {
+		return g.plain.Pick(q)
+	}
+	return g.token.Pick(q)
 }

@@ -54,7 +54,7 @@ type (
 	cursorStore     struct{ *core }
 	jobStore        struct{ *core }
 	jobIndex        struct{ *core }
-	historyStore    struct{ *core }
+	historyStore    struct{ *core } // jobindex.go
 	decisionStore   struct{ *core } // leases.go
 	leaseStore      struct{ *core }
 	waitListStore   struct{ *core } // waitlist.go
