@@ -35,5 +35,6 @@
 //	migrate.go                             brings a keyspace to the layout, one process at a time
 //	migrations.go                          the files; beside which layouts a build runs (missing)
 //	config.go check.go                     what the server and the keyspace must be
+//	epochs.go                              the keyspace of regions: epochs of homes, beats
 //	the others                             roles of schema.Store, each a type of its own
 package cassandra

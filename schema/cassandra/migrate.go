@@ -40,6 +40,7 @@ type MigrateOptions struct {
 	// "3": copies in Config.Datacenter, or "dc1:3", which must be that one. Needed for a new
 	// keyspace
 	Replication string
+	Regions     *Regions      // nil: there are none, and nothing is made of them
 	Shards      int           // S; 64 by default
 	Retention   time.Duration // how long rows stay after their due time; 7 days by default
 	Out         io.Writer     // takes a line for each step; discards by default
@@ -99,7 +100,7 @@ func (o MigrateOptions) validate(datacenter string) error {
 		_, err := replication(o.Replication, datacenter)
 		faults = append(faults, err)
 	}
-	return errors.Join(faults...)
+	return errors.Join(append(faults, o.Regions.validate())...)
 }
 
 func (m *migrator) run(ctx context.Context) error {
@@ -116,7 +117,9 @@ func (m *migrator) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = m.migrate(ctx, s)
+	if err = m.migrate(ctx, s); err == nil {
+		err = m.migrateRegions(ctx)
+	}
 	return errors.Join(err, s.Close())
 }
 

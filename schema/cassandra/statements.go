@@ -26,6 +26,7 @@ var serialLevels = map[string]gocql.SerialConsistency{
 	"signing_keys": gocql.LocalSerial, "secrets": gocql.LocalSerial,
 	"sessions": gocql.LocalSerial, // an executor belongs to one region
 
+	"epochs":   gocql.Serial, // who serves a home: its keyspace has copies in every data centre
 	"settings": gocql.Serial, "migrations": gocql.Serial, "migration_lock": gocql.Serial,
 }
 
@@ -223,6 +224,7 @@ var names = map[statement]string{
 	selectSigningKeys: "select_signing_keys", selectSigningRevision: "select_signing_revision", swapSigningKeys: "swap_signing_keys",
 	swapSecret: "swap_secret", dropSecret: "drop_secret", selectSecretRevision: "select_secret_revision", selectSecret: "select_secret", selectSecrets: "select_secrets", touchSecret: "touch_secret",
 	insertLimitMark: "insert_limit_mark", deleteLimitMark: "delete_limit_mark", selectLimitMarks: "select_limit_marks",
+	insertEpoch: "insert_epoch", selectEpoch: "select_epoch", selectEpochs: "select_epochs", insertBeat: "insert_beat", selectBeats: "select_beats",
 	selectTime: "select_time", selectLocal: "select_local", selectServerSettings: "select_server_settings",
 	selectReplication: "select_replication", selectNodes: "select_nodes",
 	selectMigrations: "select_migrations", recordMigration: "record_migration", takeLock: "take_lock", keepLock: "keep_lock", dropLock: "drop_lock",

@@ -17,7 +17,7 @@ import (
 func TestATableHasOneSerialLevel(t *testing.T) {
 	want := map[gocql.SerialConsistency][]string{
 		gocql.LocalSerial: {"api_key_names", "job_names", "jobs", "keys", "leases", "runs", "secrets", "sessions", "signing_keys"},
-		gocql.Serial:      {"migration_lock", "migrations", "settings"},
+		gocql.Serial:      {"epochs", "migration_lock", "migrations", "settings"},
 	}
 	got := make(map[gocql.SerialConsistency][]string)
 	for st, name := range names {
