@@ -54,10 +54,11 @@ func NewHomes(list []Home) (Homes, error) {
 			for len(h.of) <= int(r.Last) {
 				h.of = append(h.of, -1)
 			}
+			told := false
 			for s := r.First; s <= r.Last; s++ {
-				if other := h.of[s]; other >= 0 {
+				if other := h.of[s]; other >= 0 && !told {
 					fault("shard %d has two homes, %s and %s", s, h.names[other], home.Name)
-					break
+					told = true // of the range: the next ones would be alike
 				}
 				h.of[s] = len(h.names) - 1
 			}

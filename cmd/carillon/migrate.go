@@ -26,10 +26,11 @@ func migrateCommand() *cobra.Command {
 	cmd.Flags().IntVar(&opts.Shards, "shards", cassandra.DefaultShards, "shards of a new keyspace: about one for every 200 runs a second")
 	cmd.Flags().DurationVar(&opts.Retention, "retention", cassandra.DefaultRetention, "how long rows of a new keyspace stay after their due time")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cc, err := cli.CassandraConfig(cmd, file)
+		cc, regions, err := cli.MigrationConfig(cmd, file)
 		if err != nil {
 			return err
 		}
+		opts.Regions = regions
 		opts.Out = cmd.OutOrStdout()
 		start := time.Now()
 		done, err := cassandra.Migrate(cmd.Context(), cc, opts)

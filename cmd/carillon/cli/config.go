@@ -39,6 +39,17 @@ func CassandraConfig(cmd *cobra.Command, file string) (cassandra.Config, error) 
 	return node.CassandraConfig(cfg, NewLogger(cmd.ErrOrStderr(), cfg.Log), nil)
 }
 
+// MigrationConfig returns what the configuration of a node in file says about Cassandra, and of what
+// regions share; nil: there are no regions.
+func MigrationConfig(cmd *cobra.Command, file string) (cassandra.Config, *cassandra.Regions, error) {
+	cfg, err := config.Load(file, os.Environ(), nil)
+	if err != nil {
+		return cassandra.Config{}, nil, err
+	}
+	cc, err := node.CassandraConfig(cfg, NewLogger(cmd.ErrOrStderr(), cfg.Log), nil)
+	return cc, cfg.Regions.Migration(), err
+}
+
 // OpenCassandra opens the store that the configuration of a node in file names.
 func OpenCassandra(cmd *cobra.Command, file string) (*cassandra.Store, error) {
 	cfg, err := CassandraConfig(cmd, file)

@@ -8,6 +8,7 @@
 //	config.go   the settings, their defaults and their faults
 //	load.go     reads the sources and puts one over the other
 //	convert.go  turns a value of a source into the type of its key
+//	regions.go  the regions and their homes
 //	dev.go      the settings of carillon dev
 //	scripts.go  the operator's allow list of commands
 package config
@@ -26,6 +27,7 @@ import (
 
 	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/executor/target"
+	"carillon.dev/carillon/schema/cassandra"
 )
 
 // Config is the configuration of a node. Default has the values of what is not set.
@@ -38,6 +40,7 @@ type Config struct {
 	Cassandra   Cassandra   `koanf:"cassandra"`
 	NATS        NATS        `koanf:"nats"`
 	Clock       Clock       `koanf:"clock"`
+	Regions     Regions     `koanf:"regions"`
 	Executor    Executor    `koanf:"executor"`
 	DeadLetters DeadLetters `koanf:"dead_letters"`
 	Secrets     Secrets     `koanf:"secrets"`
@@ -261,6 +264,7 @@ func Default() Config {
 		Ring:        Ring{Listen: "127.0.0.1:7946"},
 		Cassandra:   Cassandra{Keyspace: "carillon", Datacenter: "dc1"},
 		NATS:        NATS{Lanes: 1},
+		Regions:     Regions{Keyspace: cassandra.DefaultRegionsKeyspace, Durability: DurableHome},
 		Executor:    Executor{Slots: 2048, DrainTimeout: 30 * time.Second, MaxOutput: target.DefaultMaxOutput},
 		DeadLetters: DeadLetters{Retention: 30 * 24 * time.Hour},
 		Log:         Log{Level: "info", Format: "text"},
@@ -328,6 +332,7 @@ func (c Config) Validate() error {
 	if err := c.Clock.Validate(); err != nil {
 		faults = append(faults, err)
 	}
+	faults = append(faults, c.regionFaults()...)
 	if c.Executor.Slots < 1 || c.Executor.Slots > 1_000_000 {
 		fault("executor.slots", "%d is not between 1 and 1,000,000", c.Executor.Slots)
 	}

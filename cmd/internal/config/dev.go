@@ -42,6 +42,8 @@ func fixedInDev(key string) string {
 		return "carillon dev asks for no keys: only this machine reaches it"
 	case group == "ring":
 		return "carillon dev is alone, without gossip"
+	case group == "regions":
+		return "carillon dev is one node, and so one region"
 	case group == "cassandra":
 		return "carillon dev has a store of its own, in this process: carillon serve uses Cassandra"
 	case group == "nats" && key != "nats.lanes":

@@ -109,9 +109,15 @@ func New(cfg config.Config, opts Options) *Node {
 	return &Node{cfg: cfg, opts: opts, log: opts.Logger, reg: opts.Registry}
 }
 
+// errRegions: nothing keeps two regions from starting the same runs yet.
+var errRegions = errors.New("regions.*: this version cannot run several regions: nodes of each would start every run; leave regions.homes, regions.datacenters and regions.witness out")
+
 // Run starts the node, serves until ctx ends, and stops it. It returns nil when it was told to
 // stop, and an error if it could not start.
 func (n *Node) Run(ctx context.Context) error {
+	if n.cfg.Regions.Enabled() {
+		return errRegions
+	}
 	l := n.opts.Listener
 	if l == nil {
 		any, err := (&net.ListenConfig{}).Listen(ctx, "tcp", n.cfg.API.Listen)
