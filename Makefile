@@ -45,19 +45,22 @@ console: ## build the page of bucketer/httpapi/console/ui into dist, with the ty
 console-screenshots: ## pictures of the page with a few minutes of data into loadtest/plots/console-*.png (ALL=1: every view, into .local/console/views)
 	@SCREENSHOTS=$(if $(ALL),.local/console/views SCREENSHOTS_OF=all,loadtest/plots) bash .ci/console/run
 
-##@ A real cluster on this machine (CASSANDRA=0|1|3 NATS=0|1|3 NODES=0..16 PROFILE=test|load COMMITLOG=periodic|group)
+##@ A real cluster on this machine (CASSANDRA=0|1|3 NATS=0|1|3 NODES=0..16 PROFILE=test|load COMMITLOG=periodic|group; as root REGIONS=2|3 DELAY=40ms)
 
 CASSANDRA ?= 1
 NATS      ?= 1
 NODES     ?= 2
 PROFILE   ?= test
 COMMITLOG ?= periodic
+REGIONS   ?= 0
+DELAY     ?= 40ms
 DIR       ?= .local/cluster
 
 .PHONY: up
-up: build ## start Cassandra, NATS and Carillon nodes, for example: make up CASSANDRA=3 NATS=3 NODES=2
-	go run ./deploy/local up --dir '$(DIR)' --cassandra $(CASSANDRA) --nats $(NATS) --nodes $(NODES) \
-	  --profile $(PROFILE) --commitlog $(COMMITLOG)
+up: build ## start Cassandra, NATS and Carillon nodes, for example: make up CASSANDRA=3 NATS=3 NODES=2 (REGIONS=2: that many in each of two regions)
+	@mkdir -p $(BIN) && go build -o $(BIN)/carillon-local ./deploy/local
+	$(BIN)/carillon-local up --dir '$(DIR)' --cassandra $(CASSANDRA) --nats $(NATS) --nodes $(NODES) \
+	  --profile $(PROFILE) --commitlog $(COMMITLOG) --regions $(REGIONS) --delay $(DELAY)
 
 .PHONY: status
 status: ## show its members, their state and addresses

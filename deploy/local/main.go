@@ -1,5 +1,6 @@
 // Command local runs real Carillon clusters on this machine: Cassandra, NATS and Carillon nodes as
-// processes of their own on loopback addresses, without containers. See package cluster for how.
+// processes of their own on loopback addresses or in regions, without containers. See package
+// cluster for how.
 package main
 
 import (
@@ -71,18 +72,20 @@ func command() *cobra.Command {
 		memberCommand(&dir, "freeze", "Stop a member in mid-step (SIGSTOP)", (*cluster.Cluster).Freeze),
 		memberCommand(&dir, "thaw", "Let a frozen member go on (SIGCONT)", (*cluster.Cluster).Thaw),
 		memberCommand(&dir, "start", "Start a stopped member with its data", (*cluster.Cluster).StartMember),
+		cutCommand(&dir), healCommand(&dir), delayCommand(&dir), hubCommand(),
 		nodetoolCommand(&dir), execCommand(), jarsCommand(),
 	)
 	return root
 }
 
-// specFlags adds the flags that describe a cluster to cmd; the function returned reads them.
-func specFlags(cmd *cobra.Command, defaults cluster.Spec) func() (cluster.Spec, error) {
+// specFlags adds the flags that describe a cluster to cmd; the function returned reads them, and
+// has valid judge them.
+func specFlags(cmd *cobra.Command, defaults cluster.Spec) func(valid func(cluster.Spec) error) (cluster.Spec, error) {
 	spec := defaults
 	var roles []string
 	var profile, commitLog string
 	f := cmd.Flags()
-	f.IntVar(&spec.Cassandra, "cassandra", defaults.Cassandra, "Cassandra nodes: 0, 1 or 3")
+	f.IntVar(&spec.Cassandra, "cassandra", defaults.Cassandra, "Cassandra nodes: 0, 1 or 3; of a region 1 to 3")
 	f.IntVar(&spec.NATS, "nats", defaults.NATS, "NATS servers: 0, 1 or 3")
 	f.IntVar(&spec.Nodes, "nodes", defaults.Nodes, "Carillon nodes")
 	f.StringArrayVar(&roles, "roles", nil, `roles of the Carillon nodes: "bucketer,executor" for all, "2=executor" for one; may be repeated (default all roles)`)
@@ -90,13 +93,13 @@ func specFlags(cmd *cobra.Command, defaults cluster.Spec) func() (cluster.Spec, 
 	f.StringVar(&commitLog, "commitlog", string(cluster.CommitLogPeriodic), "Cassandra: periodic, or group (acknowledged = on disk)")
 	f.DurationVar(&spec.NATSSync, "nats-sync", 0, "NATS: after how long a message is on disk; negative = before its acknowledgement (default the server's)")
 	f.IntVar(&spec.Shards, "shards", defaults.Shards, "shards of a new keyspace, about one for every 200 runs a second (default 16)")
-	return func() (cluster.Spec, error) {
+	return func(valid func(cluster.Spec) error) (cluster.Spec, error) {
 		spec.Profile, spec.CommitLog = cluster.Profile(profile), cluster.CommitLog(commitLog)
 		var err error
 		if spec.Roles, err = parseRoles(roles, spec.Nodes); err != nil {
 			return cluster.Spec{}, err
 		}
-		if err := spec.Validate(); err != nil {
+		if err := valid(spec); err != nil {
 			return cluster.Spec{}, err
 		}
 		if spec.Cassandra > 0 {
@@ -114,8 +117,12 @@ func upCommand(dir *string) *cobra.Command {
 	}
 	spec := specFlags(cmd, cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 1})
 	profiles := cmd.Flags().Bool("profiles", false, "the Carillon nodes serve profiles (/debug/pprof/), at the ports from 19081 on")
+	regions := regionsFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		s, err := spec()
+		if regions.Regions > 0 || cluster.HasRegions(*dir) {
+			return upRegions(cmd, *dir, *regions, spec, *profiles)
+		}
+		s, err := spec(cluster.Spec.Validate)
 		if err != nil {
 			return err
 		}
@@ -129,8 +136,15 @@ func upCommand(dir *string) *cobra.Command {
 	return cmd
 }
 
+// A status is of a cluster, or of one of regions.
+type status interface {
+	WriteTable(w io.Writer) error
+	WriteJSON(w io.Writer) error
+	API() string
+}
+
 // report shows what is up, and ends with a line for the shell by which the client finds it.
-func report(w io.Writer, s cluster.Status) error {
+func report(w io.Writer, s status) error {
 	if err := s.WriteTable(w); err != nil {
 		return err
 	}
@@ -154,7 +168,7 @@ func downCommand(dir *string) *cobra.Command {
 		Short: "Stop every member; data stays for the next up",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := cluster.Open(cluster.Options{Dir: *dir, Say: progress(cmd)})
+			c, err := openAny(cluster.Options{Dir: *dir, Say: progress(cmd)})
 			if errors.Is(err, cluster.ErrNoCluster) {
 				cmd.PrintErrln("nothing to stop:", err)
 				return nil
@@ -179,12 +193,19 @@ func statusCommand(dir *string) *cobra.Command {
 		Short: "Show every member with its state, pid and address",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			write, ok := map[string]func(cluster.Status) error{
-				"table": func(s cluster.Status) error { return s.WriteTable(cmd.OutOrStdout()) },
-				"json":  func(s cluster.Status) error { return s.WriteJSON(cmd.OutOrStdout()) },
+			write, ok := map[string]func(status) error{
+				"table": func(s status) error { return s.WriteTable(cmd.OutOrStdout()) },
+				"json":  func(s status) error { return s.WriteJSON(cmd.OutOrStdout()) },
 			}[output]
 			if !ok {
 				return fmt.Errorf("output %q is neither table nor json", output)
+			}
+			if cluster.HasRegions(*dir) {
+				r, err := cluster.OpenRegions(cluster.Options{Dir: *dir})
+				if err != nil {
+					return err
+				}
+				return write(r.Status(cmd.Context()))
 			}
 			c, err := cluster.Open(cluster.Options{Dir: *dir})
 			if err != nil {
@@ -202,14 +223,15 @@ func memberCommand(dir *string, use, short string, act func(*cluster.Cluster, co
 	return &cobra.Command{
 		Use:   use + " NAME…",
 		Short: short,
+		Long:  short + ". With regions, names are such as eu/carillon-1.",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			c, err := cluster.Open(cluster.Options{Dir: *dir})
-			if err != nil {
-				return err
-			}
 			for _, name := range names {
-				if err := act(c, cmd.Context(), name); err != nil {
+				c, member, err := openMember(*dir, name)
+				if err != nil {
+					return err
+				}
+				if err := act(c, cmd.Context(), member); err != nil {
 					return err
 				}
 			}
@@ -225,11 +247,11 @@ func nodetoolCommand(dir *string) *cobra.Command {
 		Example: "  nodetool cassandra-1 repair -full",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := cluster.Open(cluster.Options{Dir: *dir})
+			c, member, err := openMember(*dir, args[0])
 			if err != nil {
 				return err
 			}
-			argv, err := c.Nodetool(cmd.Context(), args[0], args[1:]...)
+			argv, err := c.Nodetool(cmd.Context(), member, args[1:]...)
 			if err != nil {
 				return err
 			}
@@ -252,7 +274,7 @@ func execCommand() *cobra.Command {
 	}
 	spec := specFlags(cmd, cluster.Spec{Cassandra: 1, NATS: 1})
 	cmd.RunE = func(cmd *cobra.Command, argv []string) (err error) {
-		s, err := spec()
+		s, err := spec(cluster.Spec.Validate)
 		if errors.Is(err, cluster.ErrUnavailable) && os.Getenv("CI") != "true" {
 			cmd.PrintErrln("LEFT OUT: what needs a real Cassandra:", err)
 			s.Cassandra, err = 0, nil

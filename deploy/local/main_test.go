@@ -50,7 +50,7 @@ func TestExitCode(t *testing.T) {
 
 func TestWithoutCluster(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
-	for _, args := range [][]string{{"status"}, {"kill", "nats-1"}, {"start", "nats-1"}} {
+	for _, args := range [][]string{{"status"}, {"kill", "nats-1"}, {"start", "nats-1"}, {"kill", "eu/nats-1"}, {"cut", "eu", "us"}, {"heal"}, {"delay", "80ms"}} {
 		_, err := execute(t, append(args, "--dir", dir)...)
 		if !errors.Is(err, cluster.ErrNoCluster) {
 			t.Fatalf("%q without a cluster: %v, want ErrNoCluster", args, err)

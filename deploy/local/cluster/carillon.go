@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
+
+	"carillon.dev/carillon/deploy/local/wan"
 )
 
 // This file holds all that is known here of the program carillon: its configuration keys, its
@@ -16,7 +18,8 @@ import (
 // carillonConfig is the configuration file of a node, keys as `carillon serve --config` reads them.
 type carillonConfig struct {
 	Node struct {
-		Name string `yaml:"name"`
+		Name   string `yaml:"name"`
+		Region string `yaml:"region,omitempty"`
 	} `yaml:"node"`
 	Roles []string `yaml:"roles"`
 	API   struct {
@@ -43,6 +46,7 @@ type carillonConfig struct {
 	Executor struct {
 		AllowCIDRs []string `yaml:"allow_cidrs"` // private targets that jobs may call
 	} `yaml:"executor"`
+	Regions map[string]any `yaml:"regions,omitempty"` // as RegionsSpec.Settings says
 }
 
 // carillonKeyspace is the keyspace of the local nodes.
@@ -51,7 +55,7 @@ const carillonKeyspace = "carillon"
 // renderCarillon renders the configuration of node index.
 func renderCarillon(p plan, index int) ([]byte, error) {
 	var c carillonConfig
-	c.Node.Name = memberName(kindCarillon, index)
+	c.Node.Name = p.nodeName(index)
 	c.Roles = p.Spec.rolesOf(index)
 	c.API.Listen = p.addr(kindCarillon, index, apiBasePort+index)
 	c.API.CursorKey = p.CursorKey
@@ -72,6 +76,12 @@ func renderCarillon(p plan, index int) ([]byte, error) {
 		// the bridge leads nowhere else
 		c.API.Auth = "none"
 		c.Executor.AllowCIDRs = []string{p.network().Host() + "/32"} // or on the bridge
+	}
+	if s := p.Site; s != nil {
+		c.Node.Region, c.Cassandra.Keyspace, c.Regions = s.Name, s.Keyspace, s.Settings
+		// its addresses lead nowhere else
+		c.API.Auth = "none"
+		c.Executor.AllowCIDRs = []string{wan.Host(s.Network) + "/32"}
 	}
 	text, err := yaml.Marshal(c)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -58,6 +59,7 @@ var (
 // into equal parts.
 var cassandraTokens = map[int][]int64{
 	1: {0},
+	2: {-9223372036854775808, 0}, // of a region
 	3: {-9223372036854775808, -3074457345618258603, 3074457345618258602},
 }
 
@@ -75,17 +77,15 @@ var cassandraTemplate = template.Must(template.New("cassandra.yaml").
 
 // config renders the node's cassandra.yaml.
 func (n cassandraNode) config() ([]byte, error) {
-	var seeds []string
-	for i := range n.plan.Spec.Cassandra {
-		if i+1 != n.index || !n.replaces { // a seed takes over no data
-			seeds = append(seeds, n.plan.ip(kindCassandra, i+1))
-		}
+	seeds := n.plan.seeds()
+	if n.replaces { // a seed takes over no data
+		seeds = slices.DeleteFunc(seeds, func(ip string) bool { return ip == n.ip() })
 	}
 	var out bytes.Buffer
 	err := cassandraTemplate.Execute(&out, map[string]any{
 		"Name":        memberName(kindCassandra, n.index),
-		"Cluster":     fmt.Sprintf("carillon-local-%d", n.plan.Block),
-		"Token":       cassandraTokens[n.plan.Spec.Cassandra][n.index-1],
+		"Cluster":     n.plan.cassandraName(),
+		"Token":       n.plan.token(n.index),
 		"Replaces":    n.replaces,
 		"Seeds":       strings.Join(seeds, ","),
 		"IP":          n.ip(),

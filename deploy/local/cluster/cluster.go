@@ -35,6 +35,9 @@ type Options struct {
 	Attached bool
 	// Say is given a line of progress now and then; nil says nothing.
 	Say func(string)
+	// Hub is the command line of a program that calls RunHub with the folder that follows it, for
+	// regions that are not attached.
+	Hub []string
 }
 
 // A Cluster is a set of real processes on this machine, described by a folder. Its methods may be
@@ -70,6 +73,9 @@ func Up(ctx context.Context, o Options, spec Spec) (*Cluster, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("find folder: %w", err)
+	}
+	if HasRegions(dir) {
+		return nil, fmt.Errorf("%s holds a cluster of regions: take it down with its data first", dir)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make folder: %w", err)
@@ -222,6 +228,8 @@ type parts struct {
 	carillon string
 	// replaces: Cassandra nodes take the places of those that had their addresses.
 	replaces bool
+	// peers are the addresses of Cassandra nodes of other regions that are waited for.
+	peers []string
 }
 
 // parts makes what starting the given members needs.
@@ -272,7 +280,7 @@ func (c *Cluster) startMember(ctx context.Context, parts parts, m member, expect
 			return err
 		}
 		argv = node.command(parts.tools, "-XX:SharedArchiveFile="+parts.archive)
-		var want []string
+		want := slices.Clone(parts.peers)
 		for _, e := range expected {
 			if e.kind == kindCassandra {
 				want = append(want, c.plan.ip(kindCassandra, e.index))

@@ -29,13 +29,19 @@
 // Where there is no Java or Maven such tests are skipped with "LEFT OUT: …", and fail where
 // CI=true.
 //
+// # Regions
+//
+// UpRegions makes a Cluster for each of several regions, and one for a witness: a data centre of
+// one Cassandra, with NATS servers and Carillon nodes of its own. Package wan joins them. It needs
+// root.
+//
 // # Invariants
 //
 //  1. A signal is sent only to the very process that was started for the member: pid, start time
 //     and boot must match.
 //  2. A member keeps its name, address and data folder for the life of its cluster's folder.
 //  3. Clusters that are up at the same time have no address in common: each has a block 127.0.b.x
-//     of its own.
+//     of its own, or regions a network of package wan.
 //  4. Members of an attached cluster (all those of tests) do not outlive the program that started
 //     them.
 //  5. No jar is run whose SHA-256 is not the committed one.
@@ -54,6 +60,7 @@
 //	cassandra.go, jars.go, cql.go    Cassandra without containers
 //	nats.go, carillon.go             the other members
 //	links.go, disks.go, security.go  cut links, disks, TLS
+//	regions.go, regions_up.go        clusters of several regions
 //	process*.go                      processes by pid and start time
 //	status.go, testing.go, cache.go  what is up; clusters for tests; downloads
 package cluster

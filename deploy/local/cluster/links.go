@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"carillon.dev/carillon/deploy/local/netns"
+	"carillon.dev/carillon/deploy/local/wan"
 )
 
 // NamespacesAvailable is nil where Spec.Namespaces can be used; else it says everything that is
@@ -14,6 +15,9 @@ func NamespacesAvailable() error { return netns.Available() }
 
 // within returns the command line that runs argv where the member lives.
 func (c *Cluster) within(m member, argv []string) []string {
+	if s := c.plan.Site; s != nil {
+		return wan.Argv(s.Network, s.Name, argv)
+	}
 	if !c.plan.Spec.Namespaces {
 		return argv
 	}
@@ -65,6 +69,9 @@ func (c *Cluster) removeLeftover(ctx context.Context, number int) error {
 
 // Host is the address of this machine that the members reach: for receivers of their calls.
 func (c *Cluster) Host() string {
+	if s := c.plan.Site; s != nil {
+		return wan.Host(s.Network)
+	}
 	if c.plan.Spec.Namespaces {
 		return c.plan.network().Host()
 	}

@@ -31,7 +31,7 @@ func natsConfig(p plan, index int, dir string) string {
 	line("}")
 	if p.Spec.NATS > 1 {
 		line("cluster {")
-		line("  name: %q", fmt.Sprintf("carillon-local-%d", p.Block))
+		line("  name: %q", p.natsName())
 		line("  listen: %q", p.addr(kindNATS, index, natsRoutePort))
 		line("  routes: [")
 		for i := 1; i <= p.Spec.NATS; i++ {

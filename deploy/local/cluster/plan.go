@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"carillon.dev/carillon/deploy/local/netns"
@@ -23,6 +24,9 @@ const planName = "cluster.json"
 type plan struct {
 	Spec  Spec  `json:"spec"`
 	Block block `json:"block"`
+
+	// Site is where it lives if it is one region of several; nil = by itself.
+	Site *site `json:"site,omitempty"`
 
 	// Secrets that all Carillon nodes share, base64 of 32 bytes: of their gossip, and of the
 	// cursors of their lists.
@@ -67,6 +71,8 @@ func networkMember(m member) netns.Member {
 // ip is the address of a member.
 func (p plan) ip(k kind, i int) string {
 	switch {
+	case p.Site != nil:
+		return p.Site.ip(networkMember(member{k, i}).Byte)
 	case p.Spec.Namespaces:
 		return p.network().IP(networkMember(member{k, i}).Byte)
 	case k == kindCarillon: // their ports differ
@@ -74,6 +80,51 @@ func (p plan) ip(k kind, i int) string {
 	default:
 		return p.Block.ip(i)
 	}
+}
+
+// cassandraName and natsName are the names of the clusters of these servers: all regions have one
+// Cassandra, and each its own NATS.
+func (p plan) cassandraName() string {
+	if p.Site != nil {
+		return fmt.Sprintf("carillon-regions-%d", p.Site.Network)
+	}
+	return fmt.Sprintf("carillon-local-%d", p.Block)
+}
+
+func (p plan) natsName() string {
+	if p.Site != nil {
+		return p.cassandraName() + "-" + p.Site.Name
+	}
+	return fmt.Sprintf("carillon-local-%d", p.Block)
+}
+
+// seeds returns the addresses of the Cassandra nodes that a node looks for: all.
+func (p plan) seeds() []string {
+	if p.Site != nil {
+		return slices.Clone(p.Site.Seeds)
+	}
+	seeds := make([]string, p.Spec.Cassandra)
+	for i := range seeds {
+		seeds[i] = p.ip(kindCassandra, i+1)
+	}
+	return seeds
+}
+
+// token returns where Cassandra node i begins on the ring.
+func (p plan) token(i int) int64 {
+	token := cassandraTokens[p.Spec.Cassandra][i-1]
+	if p.Site != nil {
+		token += p.Site.tokenOffset()
+	}
+	return token
+}
+
+// nodeName is the name that Carillon node i goes by.
+func (p plan) nodeName(i int) string {
+	if p.Site != nil {
+		return p.Site.Name + "-" + memberName(kindCarillon, i)
+	}
+	return memberName(kindCarillon, i)
 }
 
 // addr is "ip:port" of a member.

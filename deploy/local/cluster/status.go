@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"carillon.dev/carillon/deploy/local/wan"
 )
 
 // A Status names every member with its process and addresses. As JSON it is what tools read, so its
@@ -76,10 +79,12 @@ func (s Status) PIDs() map[string]int {
 }
 
 // WriteJSON writes the status for programs.
-func (s Status) WriteJSON(w io.Writer) error {
+func (s Status) WriteJSON(w io.Writer) error { return writeJSON(w, s) }
+
+func writeJSON(w io.Writer, status any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	if err := e.Encode(s); err != nil {
+	if err := e.Encode(status); err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}
 	return nil
@@ -89,19 +94,26 @@ func (s Status) WriteJSON(w io.Writer) error {
 func (s Status) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	// A tabwriter keeps its first error for Flush.
-	_, _ = fmt.Fprintln(t, "NAME\tSTATE\tPID\tADDRESS\tROLES")
+	_, _ = fmt.Fprintln(t, memberColumns)
 	for _, m := range s.members() {
-		pid := strconv.Itoa(m.PID)
-		if m.PID == 0 {
-			pid = "-"
-		}
-		row := []string{m.Name, string(m.State), pid, m.API + m.CQL + m.URL, strings.Join(m.Roles, ",")}
-		_, _ = fmt.Fprintln(t, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+		_, _ = fmt.Fprintln(t, m.row())
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("write table: %w", err)
 	}
 	return nil
+}
+
+const memberColumns = "NAME\tSTATE\tPID\tADDRESS\tROLES"
+
+// row is the member's row of a table.
+func (m MemberStatus) row() string {
+	pid := strconv.Itoa(m.PID)
+	if m.PID == 0 {
+		pid = "-"
+	}
+	cells := []string{m.Name, string(m.State), pid, m.API + m.CQL + m.URL, strings.Join(m.Roles, ",")}
+	return strings.TrimRight(strings.Join(cells, "\t"), "\t")
 }
 
 // CQL returns the address ("ip:port") of every Cassandra node, running or not.
@@ -117,4 +129,70 @@ func (c *Cluster) APIs() []string {
 		urls[i] = apiURL(c.plan, i+1)
 	}
 	return urls
+}
+
+// A RegionsStatus is the Status of every region, and of the links between them. There are no links
+// if the hub does not run.
+type RegionsStatus struct {
+	Regions []RegionStatus `json:"regions"`
+	Links   []wan.Link     `json:"links"`
+}
+
+// A RegionStatus is the part of a RegionsStatus about one region.
+type RegionStatus struct {
+	Name string `json:"name"`
+	Status
+}
+
+// Status checks every member's process, and asks the hub.
+func (r *Regions) Status(ctx context.Context) RegionsStatus {
+	s := RegionsStatus{Links: []wan.Link{}}
+	for _, c := range r.sites {
+		s.Regions = append(s.Regions, RegionStatus{c.plan.Site.Name, c.Status()})
+	}
+	if links, err := r.Control().Links(ctx); err == nil && len(r.running()) > 0 {
+		s.Links = links
+	}
+	return s
+}
+
+// WriteJSON writes the status for programs.
+func (s RegionsStatus) WriteJSON(w io.Writer) error { return writeJSON(w, s) }
+
+// WriteTable writes the status for people.
+func (s RegionsStatus) WriteTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	// A tabwriter keeps its first error for Flush.
+	_, _ = fmt.Fprintln(t, memberColumns)
+	for _, r := range s.Regions {
+		for _, m := range r.members() {
+			m.Name = r.Name + "/" + m.Name
+			_, _ = fmt.Fprintln(t, m.row())
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("write table: %w", err)
+	}
+	_, _ = fmt.Fprintln(t, "\nLINK\tSTATE\tDELAY\tFRAMES\tBYTES\tLOST")
+	for _, l := range s.Links {
+		state := "up"
+		if l.Cut {
+			state = "cut"
+		}
+		_, _ = fmt.Fprintf(t, "%s to %s\t%s\t%s\t%d\t%d\t%d\n", l.From, l.To, state, l.Delay, l.Frames, l.Bytes, l.Lost)
+	}
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("write table: %w", err)
+	}
+	return nil
+}
+
+// API returns the base URL of a node that takes jobs in, of the first region that has one.
+func (s RegionsStatus) API() string {
+	for _, r := range s.Regions {
+		if api := r.API(); api != "" {
+			return api
+		}
+	}
+	return ""
 }

@@ -51,7 +51,9 @@ func (c Control) Delay(ctx context.Context, from, to string, d time.Duration) er
 }
 
 // Links returns every link, in the order of the regions.
-func (c Control) Links(ctx context.Context) ([]Link, error) { return c.ask(ctx, request{Act: actLinks}) }
+func (c Control) Links(ctx context.Context) ([]Link, error) {
+	return c.ask(ctx, request{Act: actLinks})
+}
 
 type act string
 

@@ -2,13 +2,13 @@
 // carries Ethernet frames between them, with a delay and with cuts for each pair and direction. It
 // drives the program ip, and needs root and Linux.
 //
-//	           this program, receivers, judges: 10.79.16n.1
-//	      ┌──────────────┬──────────────┐        a cable to each region, never cut
-//	 ┌────┴────┐    ┌────┴────┐    ┌────┴────┐
-//	 │   eu    │    │   us    │    │ witness │   region r of network n has 10.79.(16n+r).0/24
-//	 └────┬────┘    └────┬────┘    └────┬────┘
-//	     TAP            TAP            TAP
-//	      └───────────── hub ───────────┘        delays, drops and counts frames
+//	          this program, receivers, judges: 10.79.16n.1
+//	     ┌──────────────┬──────────────┐        a cable to each region, never cut
+//	┌────┴────┐    ┌────┴────┐    ┌────┴────┐
+//	│   eu    │    │   us    │    │ witness │   region r of network n has 10.79.(16n+r).0/24
+//	└────┬────┘    └────┬────┘    └────┬────┘
+//	    TAP            TAP            TAP
+//	     └───────────── hub ───────────┘        delays, drops and counts frames
 //
 // The kernel could delay packets itself (netem), but many kernels are built without that.
 //

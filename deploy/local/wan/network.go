@@ -118,7 +118,34 @@ func Remove(ctx context.Context, number int) error {
 		return err
 	}
 	found = found.of(number)
-	for _, ns := range found.namespaces {
+	if err := found.occupied(ctx); err != nil {
+		return err
+	}
+	var faults []error
+	for _, argv := range found.removeCommands() {
+		_, err := run(ctx, argv)
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+// Free is nil if no program runs the network, and no process lives in its namespaces; else it is
+// ErrTaken. What a killed program left of it may be there.
+func Free(ctx context.Context, number int) error {
+	guard, err := listen(number)
+	if err != nil {
+		return err
+	}
+	found, err := look(ctx)
+	if err == nil {
+		err = found.of(number).occupied(ctx)
+	}
+	return errors.Join(err, guard.Close())
+}
+
+// occupied is ErrTaken if processes run in a namespace.
+func (f names) occupied(ctx context.Context) error {
+	for _, ns := range f.namespaces {
 		text, err := run(ctx, []string{"ip", "netns", "pids", ns})
 		if err != nil {
 			return err
@@ -127,12 +154,7 @@ func Remove(ctx context.Context, number int) error {
 			return fmt.Errorf("%w: processes in namespace %s: %s", ErrTaken, ns, strings.Join(pids, ", "))
 		}
 	}
-	var faults []error
-	for _, argv := range found.removeCommands() {
-		_, err := run(ctx, argv)
-		faults = append(faults, err)
-	}
-	return errors.Join(faults...)
+	return nil
 }
 
 // Leftover returns the numbers of all networks of which something is there, whoever made it.

@@ -277,8 +277,14 @@ func TestRegionsAreJoined(t *testing.T) {
 	if err := Remove(ctx, testNumber); !errors.Is(err, ErrTaken) {
 		t.Errorf("Remove while a server runs in a region = %v, want ErrTaken", err)
 	}
+	if err := Free(ctx, testNumber); !errors.Is(err, ErrTaken) {
+		t.Errorf("Free of a network that runs = %v, want ErrTaken", err)
+	}
 	stop()
 	must(t, w.Close(ctx))
+	if err := Free(ctx, testNumber); err != nil {
+		t.Errorf("Free after Close = %v", err)
+	}
 	if left, err := Leftover(ctx); err != nil || len(left) > 0 {
 		t.Errorf("after Close: Leftover = %d, %v", left, err)
 	}

@@ -85,7 +85,9 @@ func IP(number, region, b int) string {
 }
 
 // Namespace is the name of a region's namespace.
-func Namespace(number int, region string) string { return fmt.Sprintf("carillonw%d-%s", number, region) }
+func Namespace(number int, region string) string {
+	return fmt.Sprintf("carillonw%d-%s", number, region)
+}
 
 // Argv is the command line that runs argv in a region. The process keeps its pid.
 func Argv(number int, region string, argv []string) []string {
