@@ -32,7 +32,8 @@ type RegionsSpec struct {
 	// Each is what every region has: Cassandra 1 to 3, NATS, Nodes, Roles, Profile, CommitLog,
 	// NATSSync, Program, Profiles, Shards.
 	Each Spec `json:"each"`
-	// Delay is how long a packet takes from one region to another, until it is changed.
+	// Delay is how long a packet takes from one region to another once all members are ready, until
+	// it is changed.
 	Delay time.Duration `json:"delay"`
 	// NoWitness leaves the witness away.
 	NoWitness bool `json:"no_witness,omitempty"`
@@ -184,9 +185,9 @@ func (p regionsPlan) keyspaces() []string {
 	return []string{create(carillonKeyspace, regionNames[:p.Spec.Regions]), create(registerKeyspace, p.Spec.names())}
 }
 
-// wan returns the network of the regions.
+// wan returns the network of the regions, at first without a delay.
 func (p regionsPlan) wan() wan.Spec {
-	s := wan.Spec{Number: p.Network, Delay: p.Spec.Delay}
+	s := wan.Spec{Number: p.Network}
 	for _, name := range p.Spec.names() {
 		r := wan.Region{Name: name}
 		for _, m := range (plan{Spec: p.Spec.of(name)}).members() {

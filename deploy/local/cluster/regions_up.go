@@ -71,9 +71,6 @@ func UpRegions(ctx context.Context, o Options, spec RegionsSpec) (_ *Regions, er
 	if err := r.makePlan(ctx, spec, o.Attached, began); err != nil {
 		return nil, err
 	}
-	if err := r.Control().Delay(ctx, "", "", spec.Delay); err != nil { // of a hub that ran before
-		return nil, err
-	}
 	r.openSites(o.Attached)
 	if err := r.writeSites(); err != nil {
 		return nil, err
@@ -81,6 +78,11 @@ func UpRegions(ctx context.Context, o Options, spec RegionsSpec) (_ *Regions, er
 	if err := r.startAll(ctx, began); err != nil {
 		return nil, err
 	}
+	// Not before: a change of the schema crosses every link several times.
+	if err := r.Control().Delay(ctx, "", "", spec.Delay); err != nil {
+		return nil, err
+	}
+	r.say("links between regions have a delay of " + spec.Delay.String())
 	return r, nil
 }
 
@@ -199,7 +201,7 @@ func (r *Regions) startNetwork(ctx context.Context, attached bool, began *beginn
 	if err != nil {
 		return fmt.Errorf("start the hub: %w", err)
 	}
-	r.say("the hub is ready: regions are reached from this machine, and from each other with a delay of " + r.plan.Spec.Delay.String())
+	r.say("the hub is ready")
 	return nil
 }
 
