@@ -91,3 +91,24 @@ func TestParseKeyringNamesEveryFaultAndNoKey(t *testing.T) {
 		t.Error("ParseKeyring of too many: got nil, want an error")
 	}
 }
+
+// A keyring that is replaced while others use it seals with the new key and opens with both.
+func TestKeyringIsReplacedInUse(t *testing.T) {
+	r := keyring(t, sealKey("k1", 1))
+	_, before, err := r.Seal([]byte("s3cret"), "here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Replace(keyring(t, sealKey("k2", 2), sealKey("k1", 1)))
+	if got, err := r.Open("k1", before, "here"); err != nil || string(got) != "s3cret" {
+		t.Errorf("Open of what was sealed before: got %q, %v; want the secret", got, err)
+	}
+	with, after, err := r.Seal([]byte("s3cret"), "here")
+	if err != nil || with != "k2" {
+		t.Fatalf("Seal: got %s, %v; want the new key k2", with, err)
+	}
+	r.Replace(keyring(t))
+	if _, err := r.Open("k2", after, "here"); !errors.Is(err, bucketer.ErrSealed) {
+		t.Errorf("Open without keys: got %v, want ErrSealed", err)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -124,7 +125,7 @@ type owner struct{ uid, gid uint32 }
 // Neither memory nor processor time are bounded: give the node's service such limits, they are
 // inherited.
 type Script struct {
-	commands       map[string]*command
+	commands       atomic.Pointer[map[string]*command]
 	maxOutput      int
 	budget         *ByteBudget
 	log            *slog.Logger
@@ -139,7 +140,7 @@ type Script struct {
 // error names every fault of c.
 func NewScript(c ScriptConfig) (*Script, error) {
 	s := &Script{
-		commands: make(map[string]*command, len(c.Commands)), maxOutput: c.MaxOutput, budget: c.Budget, log: c.Logger, sweeping: make(chan struct{}, scriptSweepers),
+		maxOutput: c.MaxOutput, budget: c.Budget, log: c.Logger, sweeping: make(chan struct{}, scriptSweepers),
 		signalFailures: rate.Sometimes{Interval: 10 * time.Second}, killWait: scriptKillWait,
 	}
 	if s.maxOutput == 0 {
@@ -149,16 +150,24 @@ func NewScript(c ScriptConfig) (*Script, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	var faults []error
+	commands := make(map[string]*command, len(c.Commands))
 	for _, name := range slices.Sorted(maps.Keys(c.Commands)) {
 		made, err := c.Commands[name].ready(name, c.Root)
 		if err != nil {
 			faults = append(faults, err)
 			continue
 		}
-		s.commands[name] = made
+		commands[name] = made
 	}
+	s.commands.Store(&commands)
 	return s, errors.Join(faults...)
 }
+
+// Replace has s allow the commands of another, and no others. What runs goes on as it began.
+func (s *Script) Replace(by *Script) { s.commands.Store(by.commands.Load()) }
+
+// command returns the command of that name; nil: there is none.
+func (s *Script) command(name string) *command { return (*s.commands.Load())[name] }
 
 // ready checks the command and fills in what it leaves out.
 func (sc ScriptCommand) ready(name string, root bool) (*command, error) {
@@ -264,28 +273,34 @@ func ownerOf(name, group string, root bool) (*owner, error) {
 // Fault says what is wrong with a script task of the tenant, and of which field: "command", "args"
 // or one of args such as "args[2]". Empty: nothing. It never repeats an argument.
 func (s *Script) Fault(tenant string, t *schema.ScriptTarget) (field, fault string) {
-	c := s.commands[t.Command]
+	_, field, fault = s.find(tenant, t)
+	return field, fault
+}
+
+// find is Fault that returns the command as well: the list may be another one a moment later.
+func (s *Script) find(tenant string, t *schema.ScriptTarget) (c *command, field, fault string) {
+	c = s.command(t.Command)
 	if c == nil || len(c.Tenants) > 0 && !slices.Contains(c.Tenants, tenant) {
-		return "command", "is not a command that may be run" // to a tenant who may not, it does not exist
+		return nil, "command", "is not a command that may be run" // to a tenant who may not, it does not exist
 	}
 	if len(t.Args) > 0 && len(c.patterns) == 0 {
-		return "args", "must be absent: this command takes none"
+		return nil, "args", "must be absent: this command takes none"
 	}
 	if len(t.Args) > c.MaxArgs {
-		return "args", "must be at most " + strconv.Itoa(c.MaxArgs)
+		return nil, "args", "must be at most " + strconv.Itoa(c.MaxArgs)
 	}
 	for i, a := range t.Args {
 		if strings.ContainsRune(a, 0) || !slices.ContainsFunc(c.patterns, func(p *regexp.Regexp) bool { return p.MatchString(a) }) {
-			return "args[" + strconv.Itoa(i) + "]", "is not an argument that this command takes"
+			return nil, "args[" + strconv.Itoa(i) + "]", "is not an argument that this command takes"
 		}
 	}
-	return "", ""
+	return c, "", ""
 }
 
 // Limit returns how many attempts of the task's command may run at once here; 0: as many as there
 // are slots.
 func (s *Script) Limit(t *schema.ScriptTarget) int {
-	if c := s.commands[t.Command]; c != nil {
+	if c := s.command(t.Command); c != nil {
 		return c.MaxRunning
 	}
 	return 0

@@ -24,13 +24,14 @@ func (s *Script) Run(ctx context.Context, call Call) Result {
 		return Result{Outcome: schema.Failed, Error: "not a script task", Final: true}
 	}
 	// The list may have changed since the task was accepted, or be another one on this node.
-	if field, fault := s.Fault(call.Tenant, t); fault != "" {
+	allowed, field, fault := s.find(call.Tenant, t)
+	if fault != "" {
 		return Result{Outcome: schema.Failed, Error: "script." + field + " " + fault, Final: true}
 	}
 	if ctx.Err() != nil {
 		return scriptEnded(ctx)
 	}
-	p, err := s.launch(s.commands[t.Command], &call)
+	p, err := s.launch(allowed, &call)
 	if err != nil {
 		s.log.Warn("script could not be started", "script", t.Command, "run", call.Run, "err", err)
 		return Result{Outcome: schema.Failed, Error: launchFault(err)}

@@ -69,3 +69,30 @@ func TestNewScriptNamesEveryFault(t *testing.T) {
 		}
 	}
 }
+
+func TestScriptsAreReplaced(t *testing.T) {
+	list := func(names ...string) *Script {
+		c := make(map[string]ScriptCommand)
+		for _, n := range names {
+			c[n] = ScriptCommand{Path: "/bin/true", MaxRunning: len(n)}
+		}
+		s, err := NewScript(ScriptConfig{Commands: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := list("a", "bb")
+	fault := s.Fault // as what checks requests has it
+	s.Replace(list("bb", "ccc"))
+	for name, allowed := range map[string]bool{"a": false, "bb": true, "ccc": true} {
+		limit := 0
+		if allowed {
+			limit = len(name)
+		}
+		task := &schema.ScriptTarget{Command: name}
+		if _, why := fault("t", task); (why == "") != allowed || s.Limit(task) != limit {
+			t.Errorf("%s, of the list that replaced another: Fault %q, Limit %d; want allowed %t, %d", name, why, s.Limit(task), allowed, limit)
+		}
+	}
+}
