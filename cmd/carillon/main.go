@@ -23,20 +23,12 @@ import (
 var version = "dev"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, release := withHangups(ctx)
 	code := cli.Execute(ctx, root(), os.Stderr)
+	release()
 	stop()
 	os.Exit(code)
-}
-
-// stopSignals are the signals that end a command in order. SIGHUP is one of them, unless the parent
-// process ignores it, as nohup does.
-func stopSignals() []os.Signal {
-	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
-		signals = append(signals, syscall.SIGHUP)
-	}
-	return signals
 }
 
 func root() *cobra.Command {

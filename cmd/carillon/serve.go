@@ -19,7 +19,9 @@ func serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Run a node of a cluster, on Cassandra and NATS",
 		Long: "Run a node of a cluster, on Cassandra and NATS.\n\nWhat is set by a flag is in force before the environment (CARILLON_API_LISTEN and so on), and that before the file.\n" +
-			"A node that cannot reach Cassandra or NATS waits for them, and is not ready until then.",
+			"A node that cannot reach Cassandra or NATS waits for them, and is not ready until then.\n\n" +
+			"SIGHUP has it read its configuration again, as a change of a file does within 10 s: log level, keys of secrets and scripts are in force then;\n" +
+			"the log names what needs a restart.",
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration `file` (YAML)")
@@ -30,18 +32,20 @@ func serveCommand() *cobra.Command {
 	cmd.Flags().String("admin-listen", "", "`host:port` for profiles (/debug/pprof/); none unless set")
 	cmd.Flags().String("log-level", "", "debug, info, warn or error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := config.Load(file, os.Environ(), changed(cmd, map[string]string{
+		source := config.Source{File: file, Environ: os.Environ(), Flags: changed(cmd, map[string]string{
 			"roles": "roles", "name": "node.name", "listen": "api.listen", "slots": "executor.slots", "admin-listen": "admin.listen",
 			"log-level": "log.level",
-		}))
+		})}
+		cfg, files, err := source.Load()
 		if err != nil {
 			return err
 		}
 		tuneGC()
-		log := cli.NewLogger(cmd.ErrOrStderr(), cfg.Log)
+		log, level := cli.NewLeveledLogger(cmd.ErrOrStderr(), cfg.Log)
 		reg := newRegistry()
 		return node.New(cfg, node.Options{
 			Opener: node.Cluster(cfg, version, log, reg), Version: version, Logger: log, Registry: reg,
+			Reload: &node.Reload{Source: source, Files: files, Level: level, Asked: takeHangups(cmd.Context())},
 		}).Run(cmd.Context())
 	}
 	return cmd

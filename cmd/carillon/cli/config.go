@@ -15,7 +15,13 @@ import (
 
 // NewLogger makes the logger that the configuration asks for, and makes it the default one.
 func NewLogger(w io.Writer, c config.Log) *slog.Logger {
-	var level slog.Level
+	log, _ := NewLeveledLogger(w, c)
+	return log
+}
+
+// NewLeveledLogger is NewLogger for a logger whose level can be changed.
+func NewLeveledLogger(w io.Writer, c config.Log) (*slog.Logger, *slog.LevelVar) {
+	level := new(slog.LevelVar)
 	_ = level.UnmarshalText([]byte(c.Level)) // validated; else info
 	opts := &slog.HandlerOptions{Level: level}
 	var handler slog.Handler = slog.NewTextHandler(w, opts)
@@ -27,7 +33,7 @@ func NewLogger(w io.Writer, c config.Log) *slog.Logger {
 	// debugging.
 	slog.SetLogLoggerLevel(slog.LevelDebug)
 	slog.SetDefault(log)
-	return log
+	return log, level
 }
 
 // CassandraConfig returns what the configuration of a node in file says about Cassandra.

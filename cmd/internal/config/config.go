@@ -3,10 +3,13 @@
 //
 // Flags override the environment, which overrides the file, which overrides the
 // defaults. The key a.b_c of the file is CARILLON_A_B_C in the environment, where lists are
-// separated by commas. deploy/carillon.yaml explains every key.
+// separated by commas. A secret can lie in a file of its own, which a.b_file (CARILLON_A_B_FILE) names.
+// deploy/carillon.yaml explains every key.
 //
 //	config.go   the settings, their defaults and their faults
 //	load.go     reads the sources and puts one over the other
+//	infile.go   values that lie in files of their own, such as secrets
+//	change.go   what differs between two configurations
 //	convert.go  turns a value of a source into the type of its key
 //	regions.go  the regions and their homes
 //	dev.go      the settings of carillon dev
@@ -157,6 +160,22 @@ type TLS struct {
 	ServerName string `koanf:"server_name"`
 }
 
+// faults reports what is wrong with the keys below group.
+func (t TLS) faults(group string) error {
+	var faults []error
+	if !t.Enabled {
+		for _, part := range []struct{ name, value string }{{"ca", t.CA}, {"cert", t.Cert}, {"key", t.Key}, {"server_name", t.ServerName}} {
+			if part.value != "" {
+				faults = append(faults, fmt.Errorf("%s.%s: is set, and %s.enabled is not: nothing would be encrypted", group, part.name, group))
+			}
+		}
+	}
+	if (t.Cert == "") != (t.Key == "") {
+		faults = append(faults, fmt.Errorf("%s.cert: goes together with %s.key", group, group))
+	}
+	return errors.Join(faults...)
+}
+
 // NATS is the queue of a cluster.
 type NATS struct {
 	URLs        []string `koanf:"urls"`
@@ -164,6 +183,7 @@ type NATS struct {
 	User        string   `koanf:"user"`
 	Password    string   `koanf:"password"`
 	Token       string   `koanf:"token"`
+	TLS         TLS      `koanf:"tls"`
 	Lanes       int      `koanf:"lanes"`
 }
 
@@ -316,13 +336,7 @@ func (c Config) Validate() error {
 	if len(c.Cassandra.Hosts) == 0 {
 		fault("cassandra.hosts", "names no host")
 	}
-	if tls := c.Cassandra.TLS; !tls.Enabled {
-		for _, part := range []struct{ name, value string }{{"ca", tls.CA}, {"cert", tls.Cert}, {"key", tls.Key}, {"server_name", tls.ServerName}} {
-			if part.value != "" {
-				fault("cassandra.tls."+part.name, "is set, and cassandra.tls.enabled is not: nothing would be encrypted")
-			}
-		}
-	}
+	faults = append(faults, c.Cassandra.TLS.faults("cassandra.tls"), c.NATS.TLS.faults("nats.tls"))
 	if len(c.NATS.URLs) == 0 {
 		fault("nats.urls", "names no server")
 	}

@@ -189,6 +189,12 @@ func TestNoKeyOfTLSIsIgnored(t *testing.T) {
 	if c.Cassandra.TLS.Enabled = true; c.Validate() != nil {
 		t.Errorf("Validate with cassandra.tls.enabled = %v, want nil", c.Validate())
 	}
+	c.NATS.TLS = TLS{CA: "a", Cert: "b"}
+	for _, want := range []string{"nats.tls.ca: is set, and nats.tls.enabled is not", "nats.tls.cert: goes together with nats.tls.key"} {
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Validate with nats.tls %+v = %v, want %q", c.NATS.TLS, err, want)
+		}
+	}
 }
 
 func TestGossipWithoutAKeyIsExposedBeyondTheLoopback(t *testing.T) {

@@ -24,12 +24,27 @@ const envPrefix = "CARILLON_"
 // sources read. An unknown key is a fault in a file, and ignored in the environment. A key without
 // a value has its default.
 func Load(path string, environ []string, set map[string]any) (Config, error) {
-	c := Default()
+	c, _, err := Source{File: path, Environ: environ, Flags: set}.Load()
+	return c, err
+}
+
+// A Source is where a configuration is read from, once or again.
+type Source struct {
+	File    string // empty: none
+	Environ []string
+	Flags   map[string]any // by key
+}
+
+// Load is Load of the source. It also returns the files that were read, or were to be: the
+// configuration's own, and those that hold a value each.
+func (s Source) Load() (c Config, files []string, err error) {
+	c = Default()
 	if host, err := os.Hostname(); err == nil {
 		c.Node.Name = host
 	}
 	l := loader{}
-	return l.load(c, path, environ, set)
+	c, err = l.load(c, s.File, s.Environ, s.Flags)
+	return c, l.files, err
 }
 
 // load reads the configuration over the defaults c.
@@ -43,6 +58,7 @@ func (l *loader) load(c Config, path string, environ []string, set map[string]an
 	}
 	var read sources
 	if path != "" {
+		l.files = append(l.files, path)
 		f := koanf.New(".")
 		if err := f.Load(file.Provider(path), yaml.Parser()); err != nil {
 			return Config{}, fmt.Errorf("read %s: %w", path, err)
@@ -57,6 +73,10 @@ func (l *loader) load(c Config, path string, environ []string, set map[string]an
 	for _, key := range e.Keys() {
 		name := variable(key)
 		read.variables = append(read.variables, name)
+		if of := valueKey(key); of != "" && !isEmpty(e.Get(of)) && !isEmpty(e.Get(key)) {
+			l.faults = append(l.faults, fmt.Errorf("%s and %s in the environment: only one may be set", name, variable(valueKey(key))))
+			continue
+		}
 		l.set(name+" in the environment", key, e.Get(key))
 	}
 	l.fixed = nil // a command offers only flags that can be set
@@ -82,11 +102,16 @@ type loader struct {
 	defaults map[string]any // by key; a value has the type of its key
 	// fixed, if not nil, says why a key cannot be set, "" if it can.
 	fixed  func(key string) string
+	files  []string // read, or to be read
 	faults []error
 }
 
-// set sets the value of a key.
+// set sets the value of a key, or of the key whose value lies in the file that this one names.
 func (l *loader) set(source, key string, value any) {
+	if of := valueKey(key); of != "" {
+		l.setFromFile(source, key, of, value)
+		return
+	}
 	def, ok := l.defaults[key]
 	if !ok {
 		l.faults = append(l.faults, fmt.Errorf("%s: %s: there is no such key", source, key))
@@ -110,6 +135,10 @@ func (l *loader) set(source, key string, value any) {
 func (l *loader) file(path string, f *koanf.Koanf) {
 	for _, key := range f.Keys() {
 		value := f.Get(key)
+		if of := valueKey(key); of != "" && f.Get(of) != nil && value != nil {
+			l.faults = append(l.faults, fmt.Errorf("%s: %s and %s: only one may be set", path, of, key))
+			continue
+		}
 		if !l.group(key) {
 			l.set(path, key, value)
 		} else if m, ok := value.(map[string]any); value != nil && (!ok || len(m) > 0) { // else a heading with nothing below
@@ -135,9 +164,12 @@ func variable(key string) string {
 
 // fromEnvironment returns the values of the environment that are known keys.
 func fromEnvironment(environ []string, known map[string]any) (*koanf.Koanf, error) {
-	keys := make(map[string]string, len(known))
+	keys := make(map[string]string, len(known)+len(inFiles))
 	for key := range known {
 		keys[variable(key)] = key
+	}
+	for _, key := range inFiles {
+		keys[variable(key+fileSuffix)] = key + fileSuffix
 	}
 	e := koanf.New(".")
 	err := e.Load(env.Provider(".", env.Opt{

@@ -16,6 +16,7 @@ import (
 // administration holds API keys, tenants with their quotas, signing keys, secrets, the audit log, the
 // counts of each minute, and what is due in minutes to come.
 type administration struct {
+	keyring  *admin.Keyring
 	keys     *admin.Keys
 	tenants  *admin.Tenants
 	signing  *admin.Signing
@@ -39,6 +40,7 @@ func (n *Node) openAdministration(names *tally.Tally, now func() time.Time) (*ad
 	counts := &statsWriter{store: n.store, gather: n.reg, tally: names, node: n.cfg.Node.Name, now: now, log: log}
 	asked := &minutes{queue: n.queue, node: n.cfg.Node.Name, members: n.members, counts: counts, log: log}
 	return &administration{
+		keyring: keyring,
 		keys:    admin.NewKeys(n.store, n.queue, now, log),
 		signing: admin.NewSigning(n.store, keyring, n.queue, now),
 		secrets: admin.NewSecrets(n.store, keyring, n.queue, audit.Note, n.cfg.Node.Name, now, log, n.reg),

@@ -61,6 +61,8 @@ type Options struct {
 	Logger  *slog.Logger
 	// Registry takes the metrics; nil makes one.
 	Registry *prometheus.Registry
+	// Reload says how the node learns of changes of its configuration; nil: it does not.
+	Reload *Reload
 	// Listener is the API's; nil listens where the configuration says.
 	Listener *net.TCPListener
 	// Ready is called once, when the node serves, with the address of its API.
@@ -92,6 +94,7 @@ type Node struct {
 	operations     *operations.Operations
 	scripts        *target.Script // nil: not enabled
 	administration *administration
+	reload         *reloader
 	view           *clusterView
 	api            *httpapi.Server
 	host           func(string) bool // what requests to the API may name
@@ -250,6 +253,9 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 		Quota: n.administration.tenants, Note: httpapi.NoteOfOperation(n.administration.audit), Node: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36),
 		Logger: n.log.With("part", "operations"), Registerer: n.reg,
 	})
+	if n.reload, err = newReloader(n.cfg, n.opts.Reload, reloads(n), n.log.With("part", "configuration"), n.reg); err != nil {
+		return err
+	}
 	n.view = n.newView(now())
 	n.api, err = httpapi.New(httpapi.Config{
 		Rules: rules, Auth: n.cfg.API.AuthRequired(), ProtectMetrics: n.cfg.API.ProtectMetrics, ReadOnly: n.cfg.API.ReadOnly,
@@ -347,6 +353,7 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 		wg.Go(func() { _ = n.clock.Run(ctx) })      // returns nil
 		wg.Go(func() { _ = n.bucketer.Watch(ctx) }) // returns nil
 		wg.Go(func() { _ = n.operations.Run(ctx) }) // returns nil
+		wg.Go(func() { n.reload.run(ctx) })
 		if q, ok := n.queue.(eventQueue); ok {
 			wg.Go(func() { _ = q.ConsumeEvents(ctx, newEventIntake(n).take) }) // returns nil
 		}

@@ -50,6 +50,18 @@ func CassandraConfig(c config.Config, log *slog.Logger, reg prometheus.Registere
 	return cc, cc.Validate()
 }
 
+// natsConfig turns the configuration into the adapter's.
+func natsConfig(c config.Config, log *slog.Logger, reg prometheus.Registerer) jetstream.Config {
+	jc := jetstream.Config{
+		URLs: c.NATS.URLs, Name: c.Node.Name, Credentials: c.NATS.Credentials, User: c.NATS.User,
+		Password: c.NATS.Password, Token: c.NATS.Token, Lanes: c.NATS.Lanes, Logger: log, Registerer: reg,
+	}
+	if t := c.NATS.TLS; t.Enabled {
+		jc.TLS = &jetstream.TLS{CA: t.CA, Cert: t.Cert, Key: t.Key, ServerName: t.ServerName}
+	}
+	return jc
+}
+
 // Cluster opens a node of a cluster: Cassandra, NATS, gossip.
 func Cluster(c config.Config, version string, log *slog.Logger, reg prometheus.Registerer) Opener {
 	return Opener{
@@ -77,11 +89,7 @@ func Cluster(c config.Config, version string, log *slog.Logger, reg prometheus.R
 			}
 		},
 		Queue: func(ctx context.Context) (Queue, error) {
-			q, err := jetstream.Connect(ctx, jetstream.Config{
-				URLs: c.NATS.URLs, Name: c.Node.Name, Credentials: c.NATS.Credentials, User: c.NATS.User,
-				Password: c.NATS.Password, Token: c.NATS.Token, Lanes: c.NATS.Lanes,
-				Logger: log.With("part", "queue"), Registerer: reg,
-			})
+			q, err := jetstream.Connect(ctx, natsConfig(c, log.With("part", "queue"), reg))
 			if err != nil {
 				return nil, err
 			}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 
 	"carillon.dev/carillon/bucketer/request"
@@ -12,19 +13,27 @@ import (
 // openScripts makes the target of scripts, if the operator allows any, and the rules of requests
 // that name one. Executor and bucketer use the same allow list.
 func (n *Node) openScripts(room *target.ByteBudget) (request.Rules, error) {
-	file := n.cfg.Executor.Scripts
-	if file == "" {
+	if n.cfg.Executor.Scripts == "" {
 		return request.Rules{}, nil
 	}
-	list, err := config.LoadScripts(file)
-	if err != nil {
-		return request.Rules{}, fmt.Errorf("executor.scripts: %w", err)
-	}
-	n.scripts, err = target.NewScript(target.ScriptConfig{
-		Commands: list, Root: os.Geteuid() == 0, MaxOutput: n.cfg.Executor.MaxOutput, Budget: room, Logger: n.log.With("part", "executor"),
-	})
-	if err != nil {
-		return request.Rules{}, fmt.Errorf("executor.scripts: %w", err)
+	var err error
+	if n.scripts, err = loadScripts(n.cfg.Executor, room, n.log); err != nil {
+		return request.Rules{}, err
 	}
 	return request.Rules{Script: n.scripts.Fault}, nil
+}
+
+// loadScripts reads the allow list and makes the target of it.
+func loadScripts(c config.Executor, room *target.ByteBudget, log *slog.Logger) (*target.Script, error) {
+	list, err := config.LoadScripts(c.Scripts)
+	if err != nil {
+		return nil, fmt.Errorf("executor.scripts: %w", err)
+	}
+	made, err := target.NewScript(target.ScriptConfig{
+		Commands: list, Root: os.Geteuid() == 0, MaxOutput: c.MaxOutput, Budget: room, Logger: log.With("part", "executor"),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("executor.scripts: %w", err)
+	}
+	return made, nil
 }

@@ -1,7 +1,6 @@
 package jetstream
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,12 +32,12 @@ type Config struct {
 	URLs   []string // nats://host:port or tls://…, one or more …
 	Server Server   // … or a server in this process
 
-	Name        string      // of this client, as NATS shows it; default "carillon"
-	Credentials string      // file of a NATS credentials chain
-	User        string      // with Password
-	Password    string      //
-	Token       string      // instead of user and password
-	TLS         *tls.Config // nil: TLS only where a URL asks for it, verified by the system's roots
+	Name        string // of this client, as NATS shows it; default "carillon"
+	Credentials string // file of a NATS credentials chain
+	User        string // with Password
+	Password    string //
+	Token       string // instead of user and password
+	TLS         *TLS   // nil: TLS only where a URL asks for it, verified by the system's roots
 
 	Names    queue.Names // prefix of streams and subjects
 	Lanes    int         // number of lanes; default DefaultLanes
@@ -74,6 +73,9 @@ func (c Config) Validate() error {
 	}
 	if (c.User == "") != (c.Password == "") {
 		fault("user and password go together")
+	}
+	if c.TLS != nil && (c.TLS.Cert == "") != (c.TLS.Key == "") {
+		fault("certificate and key go together")
 	}
 	if c.Token != "" && (c.User != "" || c.Credentials != "") || c.User != "" && c.Credentials != "" {
 		fault("credentials, token, user and password exclude each other")

@@ -75,8 +75,6 @@ func (c *connection) options() (nats.Options, error) {
 		User:               c.cfg.User,
 		Password:           c.cfg.Password,
 		Token:              c.cfg.Token,
-		TLSConfig:          c.cfg.TLS,
-		Secure:             c.cfg.TLS != nil,
 		AllowReconnect:     true,
 		MaxReconnect:       -1,
 		ReconnectWait:      reconnectWait,
@@ -94,6 +92,9 @@ func (c *connection) options() (nats.Options, error) {
 	}
 	if c.cfg.Server != nil {
 		opts.InProcessServer = c.cfg.Server
+	}
+	if c.cfg.TLS != nil {
+		c.cfg.TLS.apply(&opts)
 	}
 	if c.cfg.Credentials != "" {
 		if err := nats.UserCredentials(c.cfg.Credentials)(&opts); err != nil {

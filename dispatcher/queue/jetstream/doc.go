@@ -6,6 +6,7 @@
 // while it runs, it makes them again within about a second.
 //
 //	connection.go  the connection: dial, reconnect, subscribe
+//	tls.go         how connections are encrypted
 //	queue.go       connect and close; readings of a stream
 //	streams.go     makes, checks and updates streams and consumers
 //	publish.go     publications and their receipts
