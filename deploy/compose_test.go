@@ -51,9 +51,14 @@ func read(t *testing.T, path string) string {
 
 func readCompose(t *testing.T) composeFile {
 	t.Helper()
+	return readComposeFile(t, "compose.yaml")
+}
+
+func readComposeFile(t *testing.T, path string) composeFile {
+	t.Helper()
 	var c composeFile
-	if err := yaml.Unmarshal([]byte(read(t, "compose.yaml")), &c); err != nil {
-		t.Fatalf("compose.yaml: %v", err)
+	if err := yaml.Unmarshal([]byte(read(t, path)), &c); err != nil {
+		t.Fatalf("%s: %v", path, err)
 	}
 	return c
 }
@@ -70,7 +75,13 @@ func TestComposeShape(t *testing.T) {
 // TestComposeNames: everything that a service names exists, and a service that others wait for can
 // reach the state that they wait for.
 func TestComposeNames(t *testing.T) {
-	c := readCompose(t)
+	for _, path := range []string{"compose.yaml", "compose.regions.yaml"} {
+		t.Run(path, func(t *testing.T) { checkNames(t, readComposeFile(t, path)) })
+	}
+}
+
+func checkNames(t *testing.T, c composeFile) {
+	t.Helper()
 	used := map[string]string{} // volume → service
 	for name, s := range c.Services {
 		for other, wait := range s.DependsOn {
@@ -216,6 +227,30 @@ func TestComposeNATS(t *testing.T) {
 	}
 }
 
+// TestComposeRegions: nothing of a region leads to the other, and each migrates a keyspace of its own.
+func TestComposeRegions(t *testing.T) {
+	c := readComposeFile(t, "compose.regions.yaml")
+	for _, region := range []string{"eu", "us"} {
+		node, migrate := c.Services["carillon-"+region], c.Services["migrate-"+region]
+		for key, want := range map[string]string{
+			"CARILLON_NODE_REGION": region, "CARILLON_CASSANDRA_HOSTS": "cassandra-" + region, "CARILLON_CASSANDRA_KEYSPACE": "carillon_" + region,
+			"CARILLON_CASSANDRA_DATACENTER": region, "CARILLON_NATS_URLS": "nats://nats-" + region + ":4222", "CARILLON_RING_SEEDS": "carillon-" + region + ":7946",
+		} {
+			if node.Environment[key] != want || migrate.Environment[key] != want {
+				t.Errorf("%s: %s is %q for the node and %q for the migration, want %q", region, key, node.Environment[key], migrate.Environment[key], want)
+			}
+		}
+		if got := migrate.Command[len(migrate.Command)-1]; got != region+":1" {
+			t.Errorf("%s: copies of the keyspace: %q, want %s:1", region, got, region)
+		}
+	}
+	for _, place := range []string{"eu", "us", "witness"} {
+		if got := c.Services["cassandra-"+place].Environment["CASSANDRA_DC"]; got != place {
+			t.Errorf("cassandra-%s is of the data centre %q", place, got)
+		}
+	}
+}
+
 // TestVersions: containers run what the tests run.
 func TestVersions(t *testing.T) {
 	gomod, pom, dockerfile := read(t, "../go.mod"), read(t, "local/cluster/cassandra/pom.xml"), read(t, "Dockerfile")
@@ -229,11 +264,23 @@ func TestVersions(t *testing.T) {
 	}
 	nats := find(`nats-server/v2 v(\S+)`, gomod)
 	cassandra := find(`<artifactId>cassandra-all</artifactId>\s*<version>([^<]+)<`, pom)
-	for name, s := range readCompose(t).Services {
+	services := readComposeFile(t, "compose.regions.yaml").Services
+	maps.Copy(services, readCompose(t).Services)
+	for name, s := range services {
 		want := map[string]string{"nats": "nats:" + nats + "-alpine", "cassandra": "cassandra:" + cassandra, "carillon": "carillon", "migrate": "carillon"}
 		kind, _, _ := strings.Cut(name, "-")
 		if s.Image != want[kind] {
 			t.Errorf("%s runs %s, want %s", name, s.Image, want[kind])
+		}
+	}
+	for _, image := range regexp.MustCompile(`image: nats:(\S+)`).FindAllStringSubmatch(read(t, "kubernetes/components/nats/nats.yaml"), -1) {
+		if image[1] != nats+"-alpine" {
+			t.Errorf("kubernetes/components/nats runs NATS %s, want %s-alpine", image[1], nats)
+		}
+	}
+	for _, path := range []string{"kubernetes/overlays/dev/cassandra.yaml", "kubernetes/overlays/witness/cassandra.yaml"} {
+		if got := find(`serverVersion: (\S+)`, read(t, path)); got != cassandra {
+			t.Errorf("%s runs Cassandra %s, want %s", path, got, cassandra)
 		}
 	}
 	minor := find(`(?m)^go (\d+\.\d+)`, gomod)
