@@ -234,6 +234,15 @@ peers-check: $(BIN)/golangci-lint ## vet, lint and test what measures peers; it 
 manifests: ## deploy/kubernetes: every overlay as a Kubernetes API server would judge it, then planted faults, and which are refused (OVERLAYS=… for others)
 	@bash .ci/manifests $(OVERLAYS)
 
+.PHONY: manifests-cluster
+manifests-cluster: ## the same on a real API server, scheduler and controllers, with machines that kwok plays: applies, rolls out, scales, drains; half an hour the first time
+	@bash .ci/manifests-cluster
+
+.PHONY: release-check
+release-check: $(BIN)/actionlint $(BIN)/goreleaser ## workflows and GoReleaser's configuration, by actionlint and goreleaser check; their programs take minutes to build
+	$(BIN)/actionlint .github/workflows/*.yaml
+	$(BIN)/goreleaser check
+
 ##@ Tools
 
 TOOLS := golangci-lint gofumpt gotestsum benchstat
@@ -257,6 +266,17 @@ TEMPORAL := v1.5.1
 $(BIN)/temporal:
 	@mkdir -p $(BIN)
 	GOWORK=off GOBIN='$(CURDIR)/$(BIN)' go install $(TOOLFLAGS) -trimpath github.com/temporalio/cli/cmd/temporal@$(TEMPORAL)
+
+# What checks releases. Later versions of GoReleaser want a later Go.
+ACTIONLINT := v1.7.7
+$(BIN)/actionlint:
+	@mkdir -p $(BIN)
+	GOWORK=off GOBIN='$(CURDIR)/$(BIN)' go install $(TOOLFLAGS) -trimpath github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT)
+
+GORELEASER := v2.15.0
+$(BIN)/goreleaser:
+	@mkdir -p $(BIN)
+	GOWORK=off GOBIN='$(CURDIR)/$(BIN)' go install $(TOOLFLAGS) -trimpath github.com/goreleaser/goreleaser/v2@$(GORELEASER)
 
 # k6 takes minutes to build, so it is no part of `make tools`.
 $(BIN)/k6: .ci/k6/go.mod .ci/k6/go.sum
