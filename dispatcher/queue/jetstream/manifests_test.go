@@ -75,7 +75,6 @@ func TestANodeReachesTheServerOfTheManifests(t *testing.T) {
 	}
 	o, files := configured(t, m.Data["nats.conf"])
 	o.Host, o.Port, o.HTTPPort, o.PidFile, o.StoreDir, o.NoSigs, o.NoLog = "127.0.0.1", server.RANDOM_PORT, 0, "", t.TempDir(), true, true
-	o.JetStreamMaxStore = 0 // as much as there is
 	s, err := server.NewServer(o)
 	if err != nil {
 		t.Fatal(err)
