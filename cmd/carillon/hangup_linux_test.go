@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"syscall"
 	"testing"
 )
@@ -35,7 +34,7 @@ func TestAHangupThatIsTakenAsksForAReload(t *testing.T) {
 }
 
 func TestWithoutHangupsThereIsNothingToTake(t *testing.T) {
-	if asked := takeHangups(context.Background()); asked != nil {
+	if asked := takeHangups(t.Context()); asked != nil {
 		t.Errorf("takeHangups = %v, want nil", asked)
 	}
 }

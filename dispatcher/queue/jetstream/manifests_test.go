@@ -95,8 +95,8 @@ func TestANodeReachesTheServerOfTheManifests(t *testing.T) {
 	if err := q.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
-	w, ctx := waits{slog.DiscardHandler, make(chan string, 1)}, t.Context()
-	ctx, cancel := context.WithCancel(ctx)
+	w := waits{slog.DiscardHandler, make(chan string, 1)}
+	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
