@@ -128,6 +128,7 @@ func (a *attempt) facts(ctx context.Context) facts {
 		f.tooLate = isLimited && now.Sub(e.MisfireFrom()) > limit && a.basis.number == 1
 		f.rateExpired = a.limits.rated && now.Sub(e.Due()) > schema.ReservationLife
 		f.stopping = x.halt.Halted() || ctx.Err() != nil || now.Before(e.Due()) // the last: the clock was set back under us
+		f.notServed = !x.homes.serves(e.ID.Shard())
 		f.noSession = !alive
 		f.unreachable = alive && !x.targets.Reachable(a.work.Work)
 		f.guarded = a.lease.guarded
@@ -136,6 +137,18 @@ func (a *attempt) facts(ctx context.Context) facts {
 		f.needsCell = a.needsCell()
 	}
 	return f
+}
+
+// homes answers in which epoch our region serves the home of a shard; nil: there are no regions.
+type homes func(schema.Shard) (epoch int64, err error)
+
+// serves reports whether our region serves the home of a shard now. Where it does not, another may.
+func (h homes) serves(shard schema.Shard) bool {
+	if h == nil {
+		return true
+	}
+	_, err := h(shard)
+	return err == nil
 }
 
 // needsCell reports whether the session must be in the rows before the call. A claim says all that

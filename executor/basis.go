@@ -210,12 +210,12 @@ func (c *rowCheck) revalidate(ctx context.Context) bool {
 }
 
 // mayStillStart judges again after a write before the start, which may have taken its time: the
-// start needs the same session, a fresh basis and a right clock.
+// start needs the same session, a fresh basis, a right clock, and a region that serves the run's home.
 func (c *rowCheck) mayStillStart(ctx context.Context, session string) bool {
 	a := c.a
 	now := a.x.now()
 	current, alive := a.sessionAt(now)
-	return alive && current == session && !a.returned.Load() && !a.x.halt.Halted() && ctx.Err() == nil &&
+	return alive && current == session && a.x.homes.serves(a.entry.ID.Shard()) && !a.returned.Load() && !a.x.halt.Halted() && ctx.Err() == nil &&
 		!now.Before(a.entry.Due()) && a.basis.holds(now, freshFor)
 }
 

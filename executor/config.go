@@ -181,6 +181,10 @@ type Config struct {
 	// Tally counts runs by tenant, task, job and host; nil: nobody does.
 	Tally *tally.Tally
 	Halt  *bucketer.Halt
+	// Served returns in which epoch our region serves the home of a shard now, or a
+	// schema.NotServedError: then nothing of it starts here. It does no I/O. Nil: there are no
+	// regions.
+	Served func(shard schema.Shard) (epoch int64, err error)
 	// MaxOutput is how much of an attempt's output is kept, bytes; default DefaultMaxOutput.
 	MaxOutput int
 	// DrainTimeout bounds how long a stop waits for attempts under way; default 30 s.

@@ -50,6 +50,7 @@ type facts struct {
 	guarded     bool // limited, judged: the run is claimed before it starts
 	tooLate     bool // judged: the misfire policy does not let it start any more
 	rateExpired bool // judged: its reservation under the rate of its task has expired
+	notServed   bool // judged: our region may not act for the home of the run
 	stopping    bool // judged: the executor stops, its clock is wrong, or the run is not due by it
 	noSession   bool // judged: there is no session to start under
 	unreachable bool // judged: the target cannot be reached from here
@@ -117,6 +118,10 @@ func decide(f facts) action {
 	switch {
 	case f.stage == stageClaimed:
 		return call
+	case f.notServed && !f.stopping: // nothing is decided here either: another region may be starting it
+		return doGiveBackLater
+	case f.notServed:
+		return doGiveBack
 	case f.tooLate:
 		return doRecordMissed
 	case f.rateExpired:

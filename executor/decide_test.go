@@ -43,6 +43,9 @@ func TestDecide(t *testing.T) {
 		{"too late for its policy and for its rate", facts{stage: stageJudged, tooLate: true, rateExpired: true}, doRecordMissed},
 		{"too late for its rate, and the executor stops", facts{stage: stageJudged, rateExpired: true, stopping: true}, doDeferForRate},
 		{"the executor stops without a session", facts{stage: stageJudged, stopping: true, noSession: true}, doGiveBack},
+		{"its home is served elsewhere", facts{stage: stageJudged, notServed: true}, doGiveBackLater},
+		{"its home is served elsewhere, and it is too late", facts{stage: stageJudged, notServed: true, tooLate: true, rateExpired: true, guarded: true}, doGiveBackLater},
+		{"its home is served elsewhere, and the executor stops", facts{stage: stageJudged, notServed: true, stopping: true}, doGiveBack},
 		{"no session", facts{stage: stageJudged, noSession: true}, doGiveBackLater},
 		{"nobody can be reached", facts{stage: stageJudged, unreachable: true}, doGiveBackLater},
 		{"guarded, without a session", facts{stage: stageJudged, guarded: true, noSession: true}, doGiveBackLater},
@@ -63,11 +66,11 @@ func TestDecideComesToAnEnd(t *testing.T) {
 		doReadWork: stagePrepared, doTakeTurn: stageAlone, doRevalidate: stageRechecked, doTakeJobSlot: stageLimited, doTakeClaimSlot: stageMayClaim,
 		doJudge: stageJudged, doClaimRun: stageClaimed,
 	}
-	for bits := range 1 << 10 {
+	for bits := range 1 << 11 {
 		is := func(bit int) bool { return bits>>bit&1 == 1 }
 		f := facts{
 			unreadable: is(0), inDoubt: is(1), waited: is(2), jobSlot: is(3), guarded: is(4), tooLate: is(5), rateExpired: is(6), stopping: is(7),
-			noSession: is(8), needsCell: is(9),
+			noSession: is(8), needsCell: is(9), notServed: is(10),
 		}
 		for {
 			act := decide(f)

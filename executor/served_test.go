@@ -1,0 +1,96 @@
+package executor
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/executor/target"
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// TestNothingStartsOfAHomeThatIsServedElsewhere: what is in hand when the region's lease on the home
+// ends goes back unbegun and undecided. What runs then runs on, and its outcome is recorded.
+func TestNothingStartsOfAHomeThatIsServedElsewhere(t *testing.T) {
+	for _, g := range []schema.Guarantee{schema.AtLeastOnce, schema.AtMostOnce, schema.EffectivelyOnce} {
+		t.Run(string(g), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				var elsewhere atomic.Bool
+				w.begin("x1", servedUnless(&elsewhere))
+				e := w.entry(inAWhile(2*time.Second), guarded(g), func(s *schema.Spec) {
+					s.Misfire = &schema.Misfire{Policy: schema.RunAll, Deadline: schema.Duration(5 * time.Second)}
+				})
+				w.publish(e, time.Now())
+				time.Sleep(time.Second) // it has the message in hand
+				elsewhere.Store(true)
+				time.Sleep(time.Minute)
+				if len(w.started()) != 0 || w.story(e.ID) != "" || w.open() != 1 {
+					t.Errorf("served elsewhere: %d starts, attempts %q, %d messages; want none, none, one: nobody decides that it is too late",
+						len(w.started()), w.story(e.ID), w.open())
+				}
+				elsewhere.Store(false)
+				time.Sleep(10 * time.Second)
+				if got := w.state(e.ID); got != schema.StateMissed || w.open() != 0 {
+					t.Errorf("served here again, too late: %s, %d messages; want that it is missed by its policy", got, w.open())
+				}
+			})
+		})
+	}
+}
+
+// TestAClaimOutlastsNoLease: where the lease on the home ends while a run is being claimed, it does
+// not start, and is free for whoever serves the home next.
+func TestAClaimOutlastsNoLease(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		var elsewhere atomic.Bool
+		w.begin("x1", servedUnless(&elsewhere))
+		e := w.entry(inAWhile(time.Second), guarded(schema.AtMostOnce))
+		w.befallOnce("SwapLease", schematest.Fault{Delay: 500 * time.Millisecond})
+		w.publish(e, time.Now())
+		time.Sleep(time.Until(e.Due()) + 100*time.Millisecond)
+		elsewhere.Store(true)
+		time.Sleep(time.Minute)
+		if len(w.started()) != 0 || w.story(e.ID) != "1 unstarted" {
+			t.Errorf("the lease ended during the claim: %d starts, attempts %q; want none, and one that is recorded as unstarted", len(w.started()), w.story(e.ID))
+		}
+		elsewhere.Store(false)
+		time.Sleep(30 * time.Second)
+		if got := w.state(e.ID); got != schema.StateSucceeded || len(w.started()) != 1 {
+			t.Errorf("served here again: %s, %d starts; want one that succeeded", got, len(w.started()))
+		}
+	})
+}
+
+// TestOutcomesAreRecordedWithoutTheLease: a call that is under way when it ends.
+func TestOutcomesAreRecordedWithoutTheLease(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		var elsewhere atomic.Bool
+		w.begin("x1", servedUnless(&elsewhere))
+		w.answer(func(context.Context, target.Call) target.Result {
+			time.Sleep(5 * time.Second)
+			return target.Result{Outcome: schema.Succeeded}
+		})
+		e := w.entry(inAWhile(time.Second))
+		w.publish(e, time.Now())
+		time.Sleep(time.Until(e.Due()) + time.Second)
+		elsewhere.Store(true)
+		time.Sleep(10 * time.Second)
+		if got := w.state(e.ID); got != schema.StateSucceeded || w.story(e.ID) != "1 succeeded" || w.open() != 0 {
+			t.Errorf("ended without the lease: %s after %q, %d messages; want that it succeeded", got, w.story(e.ID), w.open())
+		}
+	})
+}
+
+// servedUnless has an executor's region serve every home while elsewhere is not set.
+func servedUnless(elsewhere *atomic.Bool) func(*Config) {
+	return func(c *Config) {
+		c.Served = func(schema.Shard) (int64, error) {
+			if elsewhere.Load() {
+				return 0, &schema.NotServedError{Home: "h", Asked: "eu", Now: time.Now()}
+			}
+			return 1, nil
+		}
+	}
+}
