@@ -23,16 +23,21 @@ type Envelope struct {
 	// Dispatch distinguishes the publications of a redispatched entry: dispatcher incarnation and
 	// counter. It is empty for the first publication.
 	Dispatch string
+	// Epoch is the one in which the dispatcher's region served the home of the entry; 0: there are
+	// no regions.
+	Epoch int64
 }
 
 // The wire form of an envelope, version 1, integers big-endian:
 //
-//	1 version | 1 flags | 16 entry id | 8 checked_at, µs | 2 len dispatch | dispatch
-//	| 4 len text | text | 4 len payload | payload
+//	1 version | 1 flags | 16 entry id | 8 checked_at, µs | 8 epoch, if flagEpoch is set
+//	| 2 len dispatch | dispatch | 4 len text | text | 4 len payload | payload
 const (
 	envelopeVersion = 1
 	flagRedispatch  = 1 << 0
+	flagEpoch       = 1 << 1
 	envelopeHead    = 1 + 1 + 16 + 8
+	epochSize       = 8
 )
 
 // MaxEnvelope bounds the wire form, bytes: an inline payload, and a spec as large as an import
@@ -71,7 +76,11 @@ func (e *Envelope) Encode() ([]byte, error) {
 
 // size returns how many bytes Append appends.
 func (e *Envelope) size() int {
-	return envelopeHead + 2 + len(e.Dispatch) + 4 + len(e.Entry.Text()) + 4 + len(e.inline())
+	epoch := 0
+	if e.Epoch != 0 {
+		epoch = epochSize
+	}
+	return envelopeHead + epoch + 2 + len(e.Dispatch) + 4 + len(e.Entry.Text()) + 4 + len(e.inline())
 }
 
 // inline returns the payload that travels in the envelope.
@@ -88,10 +97,16 @@ func (e *Envelope) Append(b []byte) []byte {
 	if e.Redispatch {
 		flags |= flagRedispatch
 	}
+	if e.Epoch != 0 {
+		flags |= flagEpoch
+	}
 	b = append(b, envelopeVersion, flags)
 	b = append(b, e.Entry.ID[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(e.CheckedAt.UnixMicro())) // #nosec G115 -- read back the same way
-	b = binary.BigEndian.AppendUint16(b, uint16(len(e.Dispatch)))         // #nosec G115 -- a few bytes
+	if e.Epoch != 0 {
+		b = binary.BigEndian.AppendUint64(b, uint64(e.Epoch)) // #nosec G115 -- read back the same way
+	}
+	b = binary.BigEndian.AppendUint16(b, uint16(len(e.Dispatch))) // #nosec G115 -- a few bytes
 	b = append(b, e.Dispatch...)
 	b = appendBlock(b, e.Entry.Text())
 	return appendBlock(b, e.inline())
@@ -111,9 +126,17 @@ func Parse(b []byte) (Envelope, []byte, error) {
 	}
 	var e Envelope
 	e.Redispatch = b[1]&flagRedispatch != 0
+	hasEpoch := b[1]&flagEpoch != 0
 	id := schema.EntryID(b[2:18])
 	e.CheckedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(b[18:26]))).UTC() // #nosec G115 -- as written
 	b = b[envelopeHead:]
+	if hasEpoch {
+		if len(b) < epochSize {
+			return Envelope{}, nil, fmt.Errorf("%w: epoch of %s is cut", ErrMalformed, id)
+		}
+		e.Epoch = int64(binary.BigEndian.Uint64(b)) // #nosec G115 -- as written
+		b = b[epochSize:]
+	}
 	if len(b) < 2 || len(b)-2 < int(binary.BigEndian.Uint16(b)) {
 		return Envelope{}, nil, fmt.Errorf("%w: dispatch of %s is cut", ErrMalformed, id)
 	}

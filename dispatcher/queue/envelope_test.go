@@ -50,6 +50,9 @@ func envelopes() *rapid.Generator[queue.Envelope] {
 		if rapid.Bool().Draw(t, "checked") {
 			e.CheckedAt = time.UnixMicro(rapid.Int64Range(0, 1<<52).Draw(t, "checked at")).UTC()
 		}
+		if rapid.Bool().Draw(t, "in an epoch") {
+			e.Epoch = rapid.Int64().Draw(t, "epoch")
+		}
 		return e
 	})
 }
@@ -66,6 +69,8 @@ func sameEnvelope(got, want queue.Envelope) error {
 		return fmt.Errorf("checked at %v, want %v", got.CheckedAt, want.CheckedAt)
 	case got.Redispatch != want.Redispatch || got.Dispatch != want.Dispatch:
 		return fmt.Errorf("redispatch %v %q, want %v %q", got.Redispatch, got.Dispatch, want.Redispatch, want.Dispatch)
+	case got.Epoch != want.Epoch:
+		return fmt.Errorf("epoch %d, want %d", got.Epoch, want.Epoch)
 	case got.MessageID() != want.MessageID():
 		return fmt.Errorf("message id %s, want %s", got.MessageID(), want.MessageID())
 	}
@@ -115,14 +120,31 @@ func sample(t testing.TB) queue.Envelope {
 	return queue.Envelope{Entry: e, CheckedAt: time.UnixMicro(1_767_225_599_000_001).UTC(), Redispatch: true, Dispatch: "d1.7"}
 }
 
+// TestWithoutRegionsTheWireFormIsAsBefore: nodes of the version before read and write it.
+func TestWithoutRegionsTheWireFormIsAsBefore(t *testing.T) {
+	env := sample(t)
+	want := append([]byte{1, 1}, env.Entry.ID[:]...)
+	want = binary.BigEndian.AppendUint64(want, 1_767_225_599_000_001)
+	want = append(binary.BigEndian.AppendUint16(want, 4), "d1.7"...)
+	for _, block := range [][]byte{env.Entry.Text(), []byte("a payload")} {
+		want = append(binary.BigEndian.AppendUint32(want, uint32(len(block))), block...) // #nosec G115 -- small
+	}
+	if got := env.Append(nil); !bytes.Equal(got, want) {
+		t.Errorf("Append = %x,\nwant %x", got, want)
+	}
+}
+
 func TestParseRefusesWhatIsNotWhole(t *testing.T) {
 	env := sample(t)
-	wire := env.Append(nil)
-	for n := range wire {
-		if _, _, err := queue.Parse(wire[:n]); !errors.Is(err, queue.ErrMalformed) {
-			t.Errorf("Parse of the first %d of %d bytes = %v, want ErrMalformed", n, len(wire), err)
+	for _, env.Epoch = range []int64{7, 0} {
+		wire := env.Append(nil)
+		for n := range wire {
+			if _, _, err := queue.Parse(wire[:n]); !errors.Is(err, queue.ErrMalformed) {
+				t.Errorf("Parse of the first %d of %d bytes = %v, want ErrMalformed", n, len(wire), err)
+			}
 		}
 	}
+	wire := env.Append(nil)
 	for _, version := range []byte{0, 2, 255} {
 		other := slices.Clone(wire)
 		other[0] = version
