@@ -21,8 +21,11 @@ func TestNewHomes(t *testing.T) {
 		{"two homes", []schema.Home{{"eu", rng(0, 31)}, {"us", rng(32, 63)}}, nil},
 		{"one in two ranges", []schema.Home{{"eu", append(rng(0, 1), rng(4, 5)...)}, {"us", rng(2, 3)}}, nil},
 		{"none", nil, nil},
-		{"every fault is told", []schema.Home{{"", rng(0, 0)}, {"eu", nil}, {"eu", rng(5, 4)}, {"us", rng(0, 2)}, {"ap", rng(4, schema.MaxShards)}},
-			[]string{"a home has no name", "home eu has no shards", "home eu is named twice", "home eu: 5-4 is no range", "shard 0 has two homes,  and us", "home ap: 4-4096 is no range"}},
+		{
+			"every fault is told",
+			[]schema.Home{{"", rng(0, 0)}, {"eu", nil}, {"eu", rng(5, 4)}, {"us", rng(0, 2)}, {"ap", rng(4, schema.MaxShards)}},
+			[]string{"a home has no name", "home eu has no shards", "home eu is named twice", "home eu: 5-4 is no range", "shard 0 has two homes,  and us", "home ap: 4-4096 is no range"},
+		},
 		{"a gap", []schema.Home{{"eu", rng(0, 3)}, {"us", rng(5, 8)}}, []string{"shard 4 has no home"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -54,8 +54,10 @@ func TestFaultsOfRegions(t *testing.T) {
 		"another data centre":        {func(c *Config) { c.Cassandra.Datacenter = "dc1" }, []string{"cassandra.datacenter: is dc1, and regions.datacenters says dc-eu for region eu"}},
 		"a data centre without home": {func(c *Config) { c.Regions.Homes = nil }, []string{"regions.homes: names no home"}},
 		"one region":                 {func(c *Config) { c.Regions.Datacenters = c.Regions.Datacenters[:1] }, []string{"regions.datacenters: names 1 regions", "regions.homes: home us has no region of its name"}},
-		"a witness alone": {func(c *Config) { c.Regions = Regions{Witness: "w", Keyspace: "k", Durability: "home"} },
-			[]string{"regions.datacenters: names 0 regions", "regions.homes: names no home"}},
+		"a witness alone": {
+			func(c *Config) { c.Regions = Regions{Witness: "w", Keyspace: "k", Durability: "home"} },
+			[]string{"regions.datacenters: names 0 regions", "regions.homes: names no home"},
+		},
 		"all at once": {func(c *Config) {
 			c.Regions = Regions{
 				Homes: []string{"eu", "us=1-x"}, Datacenters: []string{"eu", "us=dc:0", "ap=dc1", "ap=dc2", "br=dc1"}, Witness: "dc1", Keyspace: "No", Durability: "hope",
@@ -65,8 +67,10 @@ func TestFaultsOfRegions(t *testing.T) {
 			"regions.datacenters: region ap is named twice", "regions.datacenters: dc1 is the data centre of two regions", "regions.witness: dc1 is the data centre of a region",
 			`regions.keyspace: "No" is not`, `regions.durability: "hope" is not home or everywhere`,
 		}},
-		"shards": {func(c *Config) { c.Regions.Homes = []string{"eu=0-3", "us=3-5", "us=7"} },
-			[]string{"regions.homes: shard 3 has two homes, eu and us", "regions.homes: home us is named twice", "regions.homes: shard 6 has no home"}},
+		"shards": {
+			func(c *Config) { c.Regions.Homes = []string{"eu=0-3", "us=3-5", "us=7"} },
+			[]string{"regions.homes: shard 3 has two homes, eu and us", "regions.homes: home us is named twice", "regions.homes: shard 6 has no home"},
+		},
 		"a bad witness":     {func(c *Config) { c.Regions.Witness = "dc w" }, []string{`regions.witness: "dc w" is not a data centre`}},
 		"the same keyspace": {func(c *Config) { c.Regions.Keyspace = "carillon" }, []string{"regions.keyspace: is that of everything else"}},
 	} {
