@@ -175,6 +175,9 @@ func TestTourClockChanges(t *testing.T) {
 	// The job is made, and says its next runs in both zones.
 	sink := StartSink(t)
 	p.Open("#/jobs")
+	p.See("What you have typed is not saved.") // the form asks before it is left
+	p.Click("button", "Leave, and lose it")
+	p.Await("heading", "Jobs")
 	p.Open("#/jobs/new")
 	p.Fill("URL", sink.URL+"/ok/nightly")
 	p.Fill("Name (may be left out)", "nightly")
