@@ -98,10 +98,8 @@ func TestAKeyspaceElsewhereEndsNothing(t *testing.T) {
 				t.Errorf("the driver's policy is given up: %v, want %v", got, test.broken)
 			}
 			offered := map[string]bool{}
-			for next, h := g.Pick(nil), gocql.SelectedHost(nil); ; {
-				if h = next(); h == nil {
-					break
-				}
+			next := g.Pick(nil)
+			for h := next(); h != nil; h = next() {
 				offered[h.Info().HostID()] = true
 			}
 			if len(offered) != 2 || !offered["1"] || !offered["2"] {

@@ -2,6 +2,7 @@ package wan
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -119,7 +120,7 @@ func (h *hub) run(ctx context.Context) error {
 		_ = p.Close() // ends its reader; of a device that may be gone
 	}
 	all.Wait()
-	if cause == ctx.Err() { // nothing of ours
+	if errors.Is(cause, ctx.Err()) { // nothing of ours
 		return nil
 	}
 	return cause
