@@ -120,13 +120,16 @@ function NewRuns({ op }: { op: Operation }) {
     },
     { every },
   );
-  useEffect(() => setOver(live.data !== undefined && haveEnded(live.data.items)), [live.data]);
+  // The operation tells how many it has replayed; those that were replayed since the list was read are not in it yet.
+  const unread = live.data && !live.data.next_cursor ? Math.max(0, op.changed - live.data.items.length) : 0;
+  useEffect(() => setOver(live.data !== undefined && unread === 0 && haveEnded(live.data.items)), [live.data, unread]);
   return (
     <Panel title="What became of the new runs" live={live} every={every}>
       <Answered live={live} what="the new runs">
         {(page) => (
           <>
             <Replays letters={page.items} />
+            {unread > 0 && <p role="status">{count(unread, 'new run')} more: how they stand is not known yet.</p>}
             {page.next_cursor && <p class="muted">There are more: not all dead letters of that time were looked through.</p>}
           </>
         )}

@@ -174,7 +174,11 @@ export function Timeline({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
       live={live}
       every={fast}
       about={
-        upcoming.problem && !upcoming.data ? `What is to come is not known: ${upcoming.problem.sentence}` : undefined
+        upcoming.problem?.forbidden
+          ? 'The hour to come is left out: your key may not see what all tenants together have due. The page Coming hour has yours.'
+          : upcoming.problem && !upcoming.data
+            ? `What is to come is not known: ${upcoming.problem.sentence}`
+            : undefined
       }
     >
       <Answered live={live} what="counts of minutes">

@@ -26,7 +26,11 @@ export function Herds({ upcoming }: { upcoming: Live<UpcomingMinutes> }) {
       about="An estimate of what is planned already: of a recurring job that is its next run alone, and starts that were put off are among it."
       actions={<a href={href('/coming')}>The busiest minute, and what runs then</a>}
     >
-      <Answered live={upcoming} what="what is due in the coming hour">
+      <Answered
+        live={upcoming}
+        what="what all tenants together have due"
+        needs="It needs a key of the tenant system. What yours has due stands on the page Coming hour."
+      >
         {(coming) => {
           // Of the minute under way much has been started.
           const items = coming.items.filter((m) => Date.parse(m.minute) > serverNow());
