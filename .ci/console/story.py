@@ -7,6 +7,8 @@ somebody, a host fails, charges of cards fail for good until their gateway is re
 waits for an approval. Prints READY with the API keys (log in as "you"), and goes on until it is told to stop.
 """
 
+import atexit
+import contextlib
 import http.server
 import json
 import os
@@ -83,8 +85,17 @@ def sh(*a):
     return subprocess.run(a, check=True, capture_output=True, text=True, cwd=ROOT).stdout.strip()
 
 
+def stop():
+    """Stops all that was started; what they kept goes with the next start."""
+    if proc:
+        proc.terminate()
+        proc.wait()
+    sh(ROOT + "/.local/bin/carillon-local", "down", "--dir", CL, "--purge")
+
+
 def start():
     global proc
+    atexit.register(stop)
     sh(
         ROOT + "/.local/bin/carillon-local",
         "up",
@@ -322,12 +333,7 @@ time.sleep(20)
 for i in range(4):
     call("POST", "/v1/jobs", {"task": "ask-partner", "payload": {"partner": f"q{i}"}}, C)
 print("READY", json.dumps(keys), flush=True)
-try:
+with contextlib.suppress(KeyboardInterrupt):
     while proc.poll() is None:  # some runs of ask-partner always wait for its rate
         time.sleep(50)
         call("POST", "/v1/jobs", {"task": "ask-partner", "payload": {"partner": "later"}}, C)
-except KeyboardInterrupt:
-    proc.terminate()
-    proc.wait()
-finally:
-    sh(ROOT + "/.local/bin/carillon-local", "down", "--dir", CL, "--purge")
