@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gocql/gocql"
@@ -86,21 +87,18 @@ func (s *EpochStore) Close() error {
 func (s *EpochStore) Epochs(ctx context.Context, homes []string) ([]schema.Epoch, error) {
 	newest := make([]schema.Epoch, len(homes))
 	errs := make([]error, len(homes))
-	done := make(chan struct{})
+	var all sync.WaitGroup
 	for i, home := range homes { // at once: one that is slow costs its own time alone
 		newest[i].Home = home
-		go func() {
-			defer func() { done <- struct{}{} }()
+		all.Go(func() {
 			log, err := s.EpochLog(ctx, home, 1)
 			if err == nil && len(log) > 0 {
 				newest[i] = log[0]
 			}
 			errs[i] = err
-		}()
+		})
 	}
-	for range homes {
-		<-done
-	}
+	all.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}

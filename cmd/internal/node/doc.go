@@ -14,8 +14,8 @@
 // (counts of each minute), minutes.go (those of the minute under way on all nodes), targets.go
 // (circuit breakers of all executors), members.go (how each member stands, by its own word), ask.go
 // (how these three ask other nodes, and answer), signals.go (subscriptions to signals of other nodes),
-// scripts.go (the allow list), reload.go (changes of the configuration), cluster.go (what /v1/cluster shows), events.go (events that clients
-// publish on NATS).
+// scripts.go (the allow list), reload.go (changes of the configuration), cluster.go (what
+// /v1/cluster shows), events.go (events that clients publish on NATS).
 //
 // # Invariants
 //

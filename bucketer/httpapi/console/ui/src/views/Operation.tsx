@@ -120,7 +120,7 @@ function NewRuns({ op }: { op: Operation }) {
     },
     { every },
   );
-  // The operation tells how many it has replayed; those that were replayed since the list was read are not in it yet.
+  // The operation tells how many it has replayed. The list may have been read before the last of them.
   const unread = live.data && !live.data.next_cursor ? Math.max(0, op.changed - live.data.items.length) : 0;
   useEffect(() => setOver(live.data !== undefined && unread === 0 && haveEnded(live.data.items)), [live.data, unread]);
   return (
