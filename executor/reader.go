@@ -8,6 +8,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/congestion"
 )
 
 const (
@@ -15,8 +16,12 @@ const (
 	batchWithin = 2 * time.Millisecond
 	// batchRows bounds the runs of one read, as the contract of the store does.
 	batchRows = 100
-	// readWorkers bounds the reads under way.
+	// readWorkers bounds the reads under way. While most take more than slowRead there are fewer,
+	// down to one.
 	readWorkers = 16
+	// slowRead is the time within which a read is of use: a start by rows needs two of them and a
+	// write before the first is older than freshFor.
+	slowRead = freshFor / 4
 )
 
 // runRows is what the rows of a run say.
@@ -37,8 +42,14 @@ type rowReader struct {
 	now    func() time.Time
 
 	mu      sync.Mutex
-	waiting map[schema.Partition][]rowRequest
-	tokens  chan struct{}
+	waiting map[batchKey][]rowRequest
+	window  *congestion.Window // of the first reads under way
+}
+
+// batchKey says which requests one read answers.
+type batchKey struct {
+	schema.Partition
+	confirms bool
 }
 
 type rowRequest struct {
@@ -55,15 +66,26 @@ type rowAnswer struct {
 func newRowReader(store Store, writer Writer, live *bucketer.Liveness, now func() time.Time) *rowReader {
 	return &rowReader{
 		store: store, writer: writer, live: live, now: now,
-		waiting: make(map[schema.Partition][]rowRequest), tokens: make(chan struct{}, readWorkers),
+		waiting: make(map[batchKey][]rowRequest), window: congestion.New(1, readWorkers, slowRead),
 	}
 }
 
 // read reads the marks and attempts of the run that e starts, and then the row of its job.
 func (l *rowReader) read(ctx context.Context, e *schema.Entry) (runRows, error) {
+	return l.ask(ctx, e, false)
+}
+
+// confirm is read for a start whose session cell is in the rows. It does not wait behind first
+// reads: that of its own start would be too old by then. There are no more of these than first reads
+// let starts through.
+func (l *rowReader) confirm(ctx context.Context, e *schema.Entry) (runRows, error) {
+	return l.ask(ctx, e, true)
+}
+
+func (l *rowReader) ask(ctx context.Context, e *schema.Entry, confirms bool) (runRows, error) {
 	answer := make(chan rowAnswer, 1)
 	run := e.Run()
-	p := run.Partition()
+	p := batchKey{run.Partition(), confirms}
 	l.mu.Lock()
 	l.waiting[p] = append(l.waiting[p], rowRequest{run, e.Spec.Job, answer})
 	var batch []rowRequest
@@ -74,9 +96,8 @@ func (l *rowReader) read(ctx context.Context, e *schema.Entry) (runRows, error) 
 	l.mu.Unlock()
 	switch {
 	case batch != nil:
-		l.tokens <- struct{}{}
+		l.enter(p)
 		l.readBatch(ctx, p, batch)
-		<-l.tokens
 	case first:
 		// The first of a batch leads it: it waits a little for others, then reads for all, unless
 		// the batch was full before.
@@ -84,14 +105,13 @@ func (l *rowReader) read(ctx context.Context, e *schema.Entry) (runRows, error) 
 		case <-ctx.Done():
 		case <-time.After(batchWithin):
 		}
-		// Requests that come while it waits for a token join it: the slower the store, the more
+		// Requests that come while it waits in the window join it: the slower the store, the more
 		// each read is for.
-		l.tokens <- struct{}{}
+		l.enter(p)
 		l.mu.Lock()
 		batch = l.take(p)
 		l.mu.Unlock()
 		l.readBatch(ctx, p, batch)
-		<-l.tokens
 	}
 	select {
 	case a := <-answer:
@@ -101,23 +121,35 @@ func (l *rowReader) read(ctx context.Context, e *schema.Entry) (runRows, error) 
 	}
 }
 
+// enter waits until a read of p may be under way; readBatch ends that.
+func (l *rowReader) enter(p batchKey) {
+	if !p.confirms {
+		l.window.Acquire(context.Background()) // others wait for the batch whose leader gives up
+	}
+}
+
 // take removes what waits of p; mu is held.
-func (l *rowReader) take(p schema.Partition) []rowRequest {
+func (l *rowReader) take(p batchKey) []rowRequest {
 	batch := l.waiting[p]
 	delete(l.waiting, p)
 	return batch
 }
 
-// readBatch reads for a batch and answers it; its caller holds a token.
-func (l *rowReader) readBatch(ctx context.Context, p schema.Partition, batch []rowRequest) {
+// readBatch reads for a batch that has entered, and answers it.
+func (l *rowReader) readBatch(ctx context.Context, p batchKey, batch []rowRequest) {
+	if !p.confirms {
+		defer l.window.Release()
+	}
 	if len(batch) == 0 {
 		return
 	}
 	// Its leader's context must not fail the others: a stop fails all of them alike.
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	at := l.now()
-	views, err := l.readAll(bounded, p, batch)
+	at, began := l.now(), time.Now()
+	views, err := l.readAll(bounded, p.Partition, batch)
+	now := time.Now()
+	l.window.Observe(now.Sub(began), now)
 	for _, b := range batch {
 		v := views[b.run]
 		v.at = at

@@ -134,3 +134,65 @@ func TestFailedLookReachesAll(t *testing.T) {
 		}
 	})
 }
+
+// overloaded is a library that reads one partition after the other, each in a tenth of a second,
+// also when nobody waits for it any more.
+type overloaded struct {
+	library
+	mu   sync.Mutex
+	free time.Time
+}
+
+func (l *overloaded) EntriesByID(ctx context.Context, p schema.Partition, ids []schema.EntryID) ([]schema.Entry, error) {
+	l.mu.Lock()
+	now := time.Now()
+	if l.free.Before(now) {
+		l.free = now
+	}
+	l.free = l.free.Add(100 * time.Millisecond)
+	wait := l.free.Sub(now)
+	l.mu.Unlock()
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return l.library.EntriesByID(ctx, p, ids)
+}
+
+// TestReadsOfAnOverloadedStoreAreFresh: a read that waits, waits before it begins. So what it says
+// is fresh when it comes, and may be started by; a confirmation does not wait at all.
+func TestReadsOfAnOverloadedStoreAreFresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := new(overloaded)
+		looker := newRowReader(store, store, bucketer.NewReaper(nil, time.Now, nil), time.Now)
+		began := time.Now()
+		var fresh, stale, confirmed atomic.Int64
+		var all sync.WaitGroup
+		for i := range 64 { // one run in each of as many partitions, read again and again
+			all.Go(func() {
+				e := &schema.Entry{ID: wordOf(schema.Shard(i), i, nil).attempt.Run} // #nosec G115 -- small
+				for time.Since(began) < time.Minute {
+					v, err := looker.read(t.Context(), e)
+					switch {
+					case time.Since(began) < 20*time.Second: // it is finding out
+					case err != nil || time.Since(v.at) > freshFor/2:
+						stale.Add(1)
+					default:
+						fresh.Add(1)
+						if _, err := looker.confirm(t.Context(), e); err == nil && time.Since(v.at) <= freshFor {
+							confirmed.Add(1)
+						}
+					}
+				}
+			})
+		}
+		all.Wait()
+		if fresh, stale := fresh.Load(), stale.Load(); fresh < 100 || stale > fresh/10 {
+			t.Errorf("reads within 40 s: %d fresh, %d stale; want a hundred, and few", fresh, stale)
+		}
+		if n := confirmed.Load(); n < fresh.Load()*3/4 {
+			t.Errorf("%d of %d starts were confirmed in time, want three quarters", n, fresh.Load())
+		}
+	})
+}

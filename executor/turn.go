@@ -151,7 +151,7 @@ func (c *rowCheck) confirm(ctx context.Context) (err error) {
 	a := c.a
 	for try := range confirmTries {
 		var v runRows
-		if v, err = a.x.reader.read(ctx, a.entry); err == nil {
+		if v, err = a.x.reader.confirm(ctx, a.entry); err == nil {
 			switch rivals, first := c.rivals(&v, a.basis.number); {
 			case !rivals:
 				return nil

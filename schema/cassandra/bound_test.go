@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/congestion"
 	"github.com/gocql/gocql"
 )
 
@@ -22,7 +23,7 @@ func TestStatementsInFlightAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &core{speculation: newSpeculation(gocql.RoundRobinHostPolicy()), tokens: make(chan struct{}, maxInFlight), metrics: m}
+		s := &core{speculation: newSpeculation(gocql.RoundRobinHostPolicy()), window: congestion.New(minInFlight, maxInFlight, DefaultTimeout/slowPart), metrics: m}
 		const surplus = 50
 		var sent atomic.Int64
 		answer := make(chan struct{})
@@ -71,7 +72,7 @@ func TestStatementsInFlightAreBounded(t *testing.T) {
 		close(answer)
 		wg.Wait()
 		under("all answered", int64(maxInFlight+surplus+exempt))
-		if n := len(s.tokens); n != 0 {
+		if n := s.window.UnderWay(); n != 0 {
 			t.Errorf("all answered: %d places are taken, want 0", n)
 		}
 	})
@@ -84,14 +85,14 @@ func TestFailedStatementGivesItsPlaceBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &core{speculation: newSpeculation(gocql.RoundRobinHostPolicy()), tokens: make(chan struct{}, maxInFlight), metrics: m}
+		s := &core{speculation: newSpeculation(gocql.RoundRobinHostPolicy()), window: congestion.New(minInFlight, maxInFlight, DefaultTimeout/slowPart), metrics: m}
 		for name, fault := range map[string]error{
 			"unknown, all tries": gocql.ErrTimeoutNoResponse, "for good": answer{gocql.ErrCodeInvalid, ""}, "no row": gocql.ErrNotFound,
 		} {
 			if err := s.repeat(t.Context(), insertEntry, writing, func() error { return fault }); err == nil {
 				t.Errorf("%s: repeat: got nil", name)
 			}
-			if n := len(s.tokens); n != 0 {
+			if n := s.window.UnderWay(); n != 0 {
 				t.Errorf("%s: %d places are taken after it, want 0", name, n)
 			}
 		}

@@ -33,12 +33,10 @@ func (s *core) repeat(ctx context.Context, st statement, m mode, once func() err
 	start := time.Now()
 	// heartbeats and claims of keys do not wait behind bulk work
 	if m != conditional && !urgent[st] {
-		select {
-		case s.tokens <- struct{}{}:
-			defer func() { <-s.tokens }()
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %d statements under way: %w", schema.ErrUnavailable, maxInFlight, ctx.Err())
+		if !s.window.Acquire(ctx) {
+			return fmt.Errorf("%w: %d statements under way: %w", schema.ErrUnavailable, s.window.Size(), ctx.Err())
 		}
+		defer s.window.Release()
 	}
 	retries := maxRetries
 	if unrepeated[st] {
@@ -49,6 +47,7 @@ func (s *core) repeat(ctx context.Context, st statement, m mode, once func() err
 		err := once()
 		now := time.Now()
 		s.speculation.crowd.observe(now.Sub(sent), now)
+		s.window.Observe(now.Sub(sent), now)
 		return err
 	})
 	s.metrics.observe(st, time.Since(start), err)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon.dev/carillon/schema/congestion"
 )
 
 // metrics counts what is asked of Cassandra. A batch is one statement, and so is a page.
@@ -65,6 +67,18 @@ func register[C prometheus.Collector](r prometheus.Registerer, c C) (C, error) {
 		}
 	}
 	return c, err
+}
+
+// watch registers how many statements may be under way: of the first store of a registerer.
+func watch(r prometheus.Registerer, w *congestion.Window) error {
+	if r == nil {
+		return nil
+	}
+	_, err := register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "carillon", Subsystem: "cassandra", Name: "statements_allowed",
+		Help: "Plain statements that may be under way. Fewer than most (256) means that Cassandra answers slowly, and is asked less.",
+	}, func() float64 { return float64(w.Size()) }))
+	return err
 }
 
 // observe records a finished statement.

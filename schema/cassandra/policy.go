@@ -22,8 +22,12 @@ const (
 	speculativeDelay = 100 * time.Millisecond
 
 	// maxInFlight bounds the plain statements of one process under way. When Cassandra slows down,
-	// the others wait here, where they cost a place in a queue, and not there.
+	// the others wait here, where they cost a place in a queue, and not there. While most statements
+	// take more than a part in slowPart of the time-out, fewer are under way, down to minInFlight
+	// (package congestion): those that were given up are still worked on there.
 	maxInFlight = 256
+	minInFlight = 4
+	slowPart    = 4
 	// One slow node in three makes up to two thirds of the statements slow. If more than
 	// lingerShare of at least lingerLeast in a lingerSpan are slow, it is not one node, and asking
 	// others makes it worse.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/congestion"
 	"carillon.dev/carillon/schema/damage"
 	"carillon.dev/carillon/schema/document"
 	"github.com/gocql/gocql"
@@ -94,7 +95,7 @@ type core struct {
 	cfg         Config
 	session     *gocql.Session
 	speculation *speculation
-	tokens      chan struct{} // one for each plain statement under way
+	window      *congestion.Window // of the plain statements under way
 	metrics     *metrics
 	damage      *damage.Log
 
@@ -162,9 +163,14 @@ func connect(ctx context.Context, cfg Config, keyspace string) (*Store, error) {
 		return nil, fmt.Errorf("connect to cassandra at %v, datacenter %q: %w", cfg.Hosts, cfg.Datacenter, err)
 	}
 	s := newStore(&core{
-		cfg: cfg, session: session, speculation: sp, metrics: m, damage: rows, tokens: make(chan struct{}, maxInFlight),
+		cfg: cfg, session: session, speculation: sp, metrics: m, damage: rows,
+		window: congestion.New(minInFlight, maxInFlight, cfg.Timeout/slowPart),
 	})
 	s.batchBytes.Store(maxBatchBytes)
+	if err := watch(cfg.Registerer, s.window); err != nil {
+		session.Close()
+		return nil, err
+	}
 	return s, nil
 }
 
