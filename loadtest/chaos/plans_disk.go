@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -192,8 +193,8 @@ var diskActs = acts{
 		return r.queued(ctx), r.cluster().PowerOff(ctx, strings.Split(members, togetherWord)...)
 	},
 	ActPowerOn: func(ctx context.Context, r *run, members string) (string, error) {
-		err := r.cluster().PowerOn(ctx, strings.Split(members, togetherWord)...)
-		return r.queued(ctx), err
+		note, err := r.powerOn(ctx, strings.Split(members, togetherWord))
+		return r.queued(ctx) + note, err
 	},
 	ActRestart: func(ctx context.Context, r *run, members string) (string, error) {
 		r.sample()
@@ -213,12 +214,34 @@ var diskActs = acts{
 	ActSpoilMeta: spoil(func(name string) bool { return strings.HasPrefix(name, "meta.") || name == "index.db" }),
 	ActReplace: func(ctx context.Context, r *run, member string) (string, error) {
 		r.sample()
-		return "", r.cluster().ReplaceCassandra(ctx, member)
+		return "", r.cluster().Replace(ctx, member)
 	},
 	ActFill:   onDisks((*cluster.Cluster).FillDisk),
 	ActEmpty:  onDisks((*cluster.Cluster).EmptyDisk),
 	ActStick:  onDisks((*cluster.Cluster).FreezeDisk),
 	ActLoosen: onDisks((*cluster.Cluster).ThawDisk),
+}
+
+// powerOn gives members their power back, and starts them. A NATS that cannot open what it kept is
+// never ready again by itself, so it is replaced, as its operator would do; the note says so.
+func (r *members) powerOn(ctx context.Context, names []string) (note string, err error) {
+	err = r.cluster().PowerOn(ctx, names...)
+	if err == nil {
+		return "", nil
+	}
+	damaged := r.cluster().DamagedNATS(ctx)
+	if len(damaged) == 0 {
+		return "", err
+	}
+	for _, name := range damaged {
+		if err := r.cluster().Replace(ctx, name); err != nil {
+			return "", err
+		}
+	}
+	note = fmt.Sprintf("; %s could not open what was left of a stream, and was replaced", together(damaged...))
+	pids := r.cluster().Status().PIDs()
+	names = slices.DeleteFunc(names, func(name string) bool { return pids[name] != 0 })
+	return note, r.cluster().PowerOn(ctx, names...)
 }
 
 func onDisks(do func(*cluster.Cluster, string) error) func(context.Context, *run, string) (string, error) {

@@ -73,16 +73,16 @@ func (c *Cluster) Kill(ctx context.Context, name string) error {
 	return nil
 }
 
-// ReplaceCassandra kills the node name, wipes its data, and starts one without data in its place:
-// it has the same address and token, and streams its data from the others. It waits until that is
-// ready.
-func (c *Cluster) ReplaceCassandra(ctx context.Context, name string) error {
+// Replace kills the server name, wipes its data, and starts one without data in its place: it has
+// the same address, and a Cassandra the same token. It gets its data from the others. Replace waits
+// until it is ready.
+func (c *Cluster) Replace(ctx context.Context, name string) error {
 	m, err := c.find(name)
 	if err != nil {
 		return err
 	}
-	if m.kind != kindCassandra || c.plan.Spec.Cassandra < 2 {
-		return fmt.Errorf("replace %s: only a Cassandra among others can be replaced", name)
+	if m.kind == kindCarillon || m.kind == kindCassandra && c.plan.Spec.Cassandra < 2 || m.kind == kindNATS && c.plan.Spec.NATS < 2 {
+		return fmt.Errorf("replace %s: only a Cassandra or a NATS among others can be replaced", name)
 	}
 	unlock, err := lock(ctx, filepath.Join(c.dir, lockName))
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Cluster) ReplaceCassandra(ctx context.Context, name string) error {
 			return fmt.Errorf("replace %s: %w", name, err)
 		}
 	}
-	parts, err := c.parts(ctx, map[kind][]member{kindCassandra: {m}})
+	parts, err := c.parts(ctx, map[kind][]member{m.kind: {m}})
 	if err != nil {
 		return err
 	}
@@ -112,6 +112,22 @@ func (c *Cluster) ReplaceCassandra(ctx context.Context, name string) error {
 		return fmt.Errorf("replace %s: %w", name, err)
 	}
 	return nil
+}
+
+// DamagedNATS names the servers that run and cannot open what they kept of a stream or a consumer,
+// as after a power cut. Such a server is never ready again by itself; Replace mends it, if most of
+// the others are well.
+func (c *Cluster) DamagedNATS(ctx context.Context) []string {
+	var names []string
+	for _, m := range c.plan.members() {
+		if m.kind != kindNATS {
+			continue
+		}
+		if err := natsReady(ctx, c.plan, m.index); err != nil && strings.Contains(err.Error(), natsDamage) {
+			names = append(names, m.name())
+		}
+	}
+	return names
 }
 
 // Stop asks the member name to stop, and kills it if it has not within 45 s; if it is frozen, it is

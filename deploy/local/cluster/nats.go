@@ -51,6 +51,10 @@ func natsReady(ctx context.Context, p plan, index int) error {
 	return httpReady(ctx, "http://"+p.addr(kindNATS, index, natsMonitorPort)+"/healthz")
 }
 
+// natsDamage is what the answer of a server says that cannot open its own files of a stream or a
+// consumer.
+const natsDamage = "error creating store for"
+
 // httpReady is nil if a GET of url answers 200.
 func httpReady(ctx context.Context, url string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
