@@ -31,6 +31,7 @@ const firstEpoch = 1
 // How long changing the layout may take.
 const (
 	ddlTimeout   = 30 * time.Second // one statement: it is flushed to disk on every node
+	ddlRetries   = 1                // tries again, if no answer came
 	agreeTimeout = 30 * time.Second // all nodes having seen it
 )
 
@@ -302,9 +303,14 @@ func (m *migrator) ddl(ctx context.Context, s *Store, text string) error {
 		m.say("would run:\n%s;", text)
 		return nil
 	}
-	if err := s.session.Query(text).WithContext(ctx).Exec(); err != nil {
+	// A cluster that is slow to change its layout may not answer in time: each statement can be
+	// repeated.
+	err := repeat(ctx, writing, ddlRetries, func() { m.say("no answer: asking again") }, func() error {
+		return s.session.Query(text).WithContext(ctx).Exec()
+	})
+	if err != nil {
 		head, _, _ := strings.Cut(text, "(")
-		return fmt.Errorf("%s: %w", strings.TrimSpace(head), translate(err, writing))
+		return fmt.Errorf("%s: %w", strings.TrimSpace(head), err)
 	}
 	// The driver waits as well, and goes on if they do not agree. The next statement would only add
 	// to it.
@@ -364,7 +370,8 @@ func owner() string {
 
 const (
 	lockName = "migrate"
-	// seconds; renewed before every statement, each of which takes at most ddlTimeout
+	// seconds; renewed before every statement, each of which takes at most ddlTimeout twice, and
+	// agreeTimeout
 	lockTTL = 120
 	// how long another's lock is waited for: longer than a dead holder's stands
 	lockWait    = 3 * time.Minute
