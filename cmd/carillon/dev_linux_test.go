@@ -79,6 +79,9 @@ func TestDevEndsInOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if s == syscall.SIGHUP {
+				needHangups(t)
+			}
 			c := startChild(t, "", "dev", "--port", "0")
 			c.stdout.Await(t, isUp)
 			c.end(t, s)

@@ -1,9 +1,19 @@
 package main
 
 import (
+	"os/signal"
 	"syscall"
 	"testing"
 )
+
+// needHangups leaves a test out in a process that was told to ignore SIGHUP, as by nohup: then its
+// commands ignore it too.
+func needHangups(t *testing.T) {
+	t.Helper()
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("LEFT OUT: this process ignores SIGHUP, as after nohup")
+	}
+}
 
 // hangUp sends SIGHUP to this process, which catches it.
 func hangUp(t *testing.T) {
@@ -14,6 +24,7 @@ func hangUp(t *testing.T) {
 }
 
 func TestAHangupEndsACommand(t *testing.T) {
+	needHangups(t)
 	ctx, stop := withHangups(t.Context())
 	defer stop()
 	hangUp(t)
@@ -21,6 +32,7 @@ func TestAHangupEndsACommand(t *testing.T) {
 }
 
 func TestAHangupThatIsTakenAsksForAReload(t *testing.T) {
+	needHangups(t)
 	ctx, stop := withHangups(t.Context())
 	defer stop()
 	asked := takeHangups(ctx)
