@@ -1,8 +1,11 @@
 package bucketer
 
 import (
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // The bounds of what a job may say that more than its decoder needs.
@@ -31,6 +34,19 @@ func NameFault(name string) string {
 		return "must be 1 to 63 characters of a-z, 0-9, '.', '_' and '-', and start with a letter or a digit"
 	case isUUID(name):
 		return "must not be a UUID: those are ids"
+	}
+	return ""
+}
+
+// KeyFault says what is wrong with an idempotency key, or "".
+func KeyFault(key string) string {
+	switch {
+	case key == "":
+		return "must not be empty"
+	case len(key) > MaxKey:
+		return "must be at most " + strconv.Itoa(MaxKey) + " bytes long"
+	case !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl):
+		return "must be UTF-8 without control characters"
 	}
 	return ""
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
-	"carillon.dev/carillon/bucketer/request"
 )
 
 // body is the part of a request's input that reads its JSON body. The handler calls text first, and
@@ -156,7 +155,7 @@ func idempotencyKey(header string) (string, []bucketer.Fault) {
 		}
 		key = strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(key[1 : len(key)-1])
 	}
-	if what := request.KeyFault(key); what != "" {
+	if what := bucketer.KeyFault(key); what != "" {
 		return "", []bucketer.Fault{{Location: "header." + keyHeader, Message: what}}
 	}
 	return key, nil

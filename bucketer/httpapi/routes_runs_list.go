@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/orchestration"
 	"carillon.dev/carillon/bucketer/recurring"
-	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/bucketer/runs"
-	"carillon.dev/carillon/bucketer/tally"
 	"carillon.dev/carillon/schema"
 )
 
@@ -84,50 +81,12 @@ func (in *runFilter) besides(only string, may ...string) (faults bucketer.Faults
 }
 
 // filter reads what runs are asked for, besides a job and due times.
-func (in *runFilter) filter() (f runs.Filter, faults bucketer.Faults) {
-	for _, s := range in.State {
-		f.States = append(f.States, schema.State(s))
-	}
-	slices.Sort(f.States) // the same question, however it is put
-	f.States = slices.Compact(f.States)
-	fault := func(name, what string, value any) {
-		faults = append(faults, bucketer.Fault{Location: "query." + name, Message: what, Value: value})
-	}
-	if f.Task = in.Task; f.Task != "" {
-		if what := bucketer.NameFault(f.Task); what != "" {
-			fault("task", what, nil)
-		}
-	}
-	if f.Host = strings.ToLower(in.Host); f.Host != "" && tally.HostOf("http://"+f.Host) != f.Host {
-		fault("host", "must be a host as a URL has it, such as api.example.com or api.example.com:8443", in.Host)
-	}
-	for _, text := range in.Label {
-		name, value, ok := strings.Cut(text, "=")
-		if before, twice := f.Labels[name]; !ok || name == "" {
-			fault("label", "must be a name, '=' and a value", text)
-		} else if twice && before != value {
-			fault("label", "is another value of a label that is asked for before", text)
-		}
-		if f.Labels == nil {
-			f.Labels = make(map[string]string, len(in.Label))
-		}
-		f.Labels[name] = value
-	}
-	if in.Late != "" {
-		late, err := time.ParseDuration(in.Late)
-		switch {
-		case err != nil:
-			fault("late", `is not a duration such as "5s"`, in.Late)
-		case late < 0:
-			fault("late", "must not be negative", in.Late)
-		default:
-			f.Late = &late
-		}
-	}
-	if f.Key = in.Key; f.Key != "" {
-		if what := request.KeyFault(f.Key); what != "" {
-			fault("key", what, nil)
-		}
+func (in *runFilter) filter() (runs.Filter, bucketer.Faults) {
+	text := runs.FilterText{States: in.State, Task: in.Task, Host: in.Host, Labels: in.Label, Late: in.Late, Key: in.Key}
+	f, wrong := text.Parse()
+	var faults bucketer.Faults
+	for _, w := range wrong {
+		faults = append(faults, bucketer.Fault{Location: "query." + w.Field, Message: w.Message, Value: w.Value})
 	}
 	return f, faults
 }
@@ -166,9 +125,9 @@ func (s runRoutes) listRuns(ctx context.Context, in *runFilter) (*runList, error
 	if err := s.goOn(in.Cursor, question, &pos, faults); err != nil {
 		return nil, err
 	}
-	calls := callsTo(ctx, s.deps.Tasks, &w.Filter)
+	calls := w.CallsTo(func(tenant, task string) (schema.Task, error) { return s.deps.Tasks.Task(ctx, tenant, task) })
 	answer, err := s.listWindow(ctx, &w, job, pos, in.Limit, question)
-	if unread := calls.unread(); err == nil && unread != nil { // a run may be missing whose task could not be read
+	if unread := calls.Unread(); err == nil && unread != nil { // a run may be missing whose task could not be read
 		return nil, s.fail(ctx, "list runs", unread)
 	}
 	return answer, err

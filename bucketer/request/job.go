@@ -157,7 +157,7 @@ func (r *jobReader) field(name string, c int32) {
 			d.faultQuietly(c, "belongs to the lines of an import; a single request has the header Idempotency-Key")
 			return
 		}
-		r.job.Key = d.checked(c, KeyFault)
+		r.job.Key = d.checked(c, bucketer.KeyFault)
 	case "task":
 		r.task = c
 		r.job.Task = d.named(c)

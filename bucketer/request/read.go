@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
@@ -28,19 +27,6 @@ var (
 	priorities = []string{string(schema.Critical), string(schema.High), string(schema.Normal), string(schema.Low)}
 	policies   = []string{"run_all", "run_latest", "skip"}
 )
-
-// KeyFault says what is wrong with an idempotency key, or "".
-func KeyFault(key string) string {
-	switch {
-	case key == "":
-		return "must not be empty"
-	case len(key) > bucketer.MaxKey:
-		return "must be at most " + strconv.Itoa(bucketer.MaxKey) + " bytes long"
-	case !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl):
-		return "must be UTF-8 without control characters"
-	}
-	return ""
-}
 
 // members returns the members of object i that are not null.
 func (d *fields) members(i int32) iter.Seq[int32] {

@@ -32,6 +32,7 @@
 //
 //	runs.go, metrics.go           Runs, its four parts, their wiring
 //	run.go, filter.go             the nouns; what a list selects, and how a run is shown
+//	filtertext.go, hostcalls.go   the same in the words of requests; which runs call a host
 //	read.go, list.go, merge.go    Reader: one run; a window of runs, merged over all shards
 //	outputs.go, logs.go           outputs of attempts; their reports and logs
 //	cancel.go, reschedule.go      Control: cancel, reschedule

@@ -67,7 +67,7 @@ var layers = []layer{
 	{folder: "bucketer/bucketertest", imports: []string{"schema", "schema/embedded", "schema/schematest"}},
 	{folder: "bucketer/admin", imports: []string{"schema", "bucketer", "bucketer/tally"}, tests: bucketerFakes},
 	{folder: "bucketer/tasks", imports: []string{"schema", "schema/lease", "bucketer"}, tests: bucketerFakes},
-	{folder: "bucketer/runs", imports: []string{"schema", "schema/lease", "bucketer"}, tests: bucketerFakes},
+	{folder: "bucketer/runs", imports: []string{"schema", "schema/lease", "bucketer", "bucketer/tally"}, tests: bucketerFakes},
 	{folder: "bucketer/recurring", imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/schedule"}, tests: bucketerFakes},
 	{folder: "bucketer/concurrency", imports: []string{"schema", "schema/lease", "bucketer", "bucketer/runs", "bucketer/recurring"}, tests: bucketerFakes},
 	{folder: "bucketer/orchestration", imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/concurrency", "bucketer/workflow"}, tests: bucketerFakes},
