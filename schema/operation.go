@@ -2,6 +2,7 @@ package schema
 
 import (
 	"context"
+	"reflect"
 	"time"
 )
 
@@ -44,7 +45,7 @@ func (id *OperationID) UnmarshalText(text []byte) (err error) {
 // To, runs or dead letters by due time. Other fields that are zero select all.
 type OperationFilter struct {
 	State      string `json:"state,omitempty"`       // of the jobs, or of the runs
-	Label      string `json:"label,omitempty"`       // of jobs: name=value
+	Label      string `json:"label,omitempty"`       // of the jobs, or of the runs: name=value
 	NamePrefix string `json:"name_prefix,omitempty"` // of jobs
 
 	From time.Time `json:"from,omitzero"` // of runs: From ≤ due < To
@@ -53,7 +54,19 @@ type OperationFilter struct {
 	// ErrorPattern: of dead letters: what their errors have in common (runs.ErrorPattern). A build
 	// that does not know it takes no such operation on: see operations.
 	ErrorPattern string `json:"error_pattern,omitempty"`
+
+	// Of runs, as lists of runs have them (runs.FilterText). A build that does not know them takes
+	// no operation on that has one, or has Label or a State of these: see operations.
+	States []string `json:"states,omitempty"` // in one of them; State is empty then
+	Labels []string `json:"labels,omitempty"` // name=value: they have all of them, and Label
+	Job    string   `json:"job,omitempty"`    // of this job: its id; requests may state its name
+	Host   string   `json:"host,omitempty"`   // they call it
+	Late   string   `json:"late,omitempty"`   // a duration: they are late by more
+	Key    string   `json:"key,omitempty"`    // made with this idempotency key
 }
+
+// IsZero reports whether f selects every job.
+func (f *OperationFilter) IsZero() bool { return reflect.ValueOf(f).Elem().IsZero() }
 
 // Operation is one action on all that matches a filter, done in the background.
 type Operation struct {
@@ -93,8 +106,10 @@ type OperationSpec struct {
 	Filter OperationFilter `json:"filter"`
 	// Backfill is set for a backfill, which has no filter.
 	Backfill *Backfill `json:"backfill,omitempty"`
-	DryRun   bool      `json:"dry_run,omitempty"` // only count what matches
-	By       string    `json:"by,omitempty"`      // who asked for it
+	// JobName is the name by which Filter.Job was asked for.
+	JobName string `json:"job_name,omitempty"`
+	DryRun  bool   `json:"dry_run,omitempty"` // only count what matches
+	By      string `json:"by,omitempty"`      // who asked for it
 }
 
 // Backfill says for which nominal times of a job runs are asked for.

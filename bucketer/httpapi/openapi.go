@@ -187,6 +187,25 @@ func (s documentWriter) finish() error {
 		}},
 		{"JobSchedule", "every", duration},
 		{"OperationRequest", "action", words("cancel", "pause", "resume", "trigger", "retry", "replay", "discard")},
+		{"OperationFilter", "state", func(f *huma.Schema) { f.Description = "Of jobs, or of runs" }},
+		{"OperationFilter", "states", func(f *huma.Schema) { f.Description = "Of runs: in one of these; not beside state" }},
+		{"OperationFilter", "label", func(f *huma.Schema) { f.Description = "Of jobs, or of runs: name=value" }},
+		{"OperationFilter", "labels", func(f *huma.Schema) {
+			f.Description, f.MaxItems = "Of runs: they have all of these, each name=value", whole(16)
+		}},
+		{"OperationFilter", "name_prefix", func(f *huma.Schema) { f.Description = "Of jobs" }},
+		{"OperationFilter", "from", func(f *huma.Schema) { f.Description = "Of runs and dead letters: the first due time" }},
+		{"OperationFilter", "to", func(f *huma.Schema) { f.Description = "Due times before this one; at most 31 days after from" }},
+		{"OperationFilter", "task", func(f *huma.Schema) { f.Description = "Of runs and dead letters" }},
+		{"OperationFilter", "error_pattern", func(f *huma.Schema) { f.Description = "Of dead letters: as lists of them show it" }},
+		{"OperationFilter", "job", func(f *huma.Schema) { f.Description = "Of runs: the id or name of their job" }},
+		{"OperationFilter", "host", func(f *huma.Schema) {
+			f.Description = "Of runs: their HTTP call goes there; with a port where the URL states one"
+		}},
+		{"OperationFilter", "late", func(f *huma.Schema) {
+			f.Description, f.Examples = "Of runs: those that started later than this span after they were due, that could have started for longer and have not, and those that were missed", []any{"5s"}
+		}},
+		{"OperationFilter", "key", func(f *huma.Schema) { f.Description = "Of runs: made with this idempotency key" }},
 		{"BackfillRequest", "from", func(f *huma.Schema) { f.Description = "The first nominal time that may be run again" }},
 		{"BackfillRequest", "to", func(f *huma.Schema) { f.Description = "Nominal times before this one; default, and at most: now" }},
 		{"BackfillRequest", "max_concurrent", func(f *huma.Schema) {

@@ -147,6 +147,45 @@ func TestOperationIsBegunAndRead(t *testing.T) {
 	doProblem(t, bare, call{method: "POST", path: "/v1/operations", body: `{"action":"pause","filter":{}}`}, 404)
 }
 
+// An operation is for the runs that a list with the same words has. The name of a job is read once.
+func TestOperationOnRunsInDetail(t *testing.T) {
+	b := newStub()
+	hs := serve(t, b, withOperations)
+	job := created(t, b, nightly)
+	const due = `"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z"`
+	from := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	for name, row := range map[string]struct {
+		filter string
+		want   OperationScope
+	}{
+		"all of it": {
+			`"states":["failed","missed"],"label":"team=a","labels":["b=c"],"job":"nightly","task":"t","host":"api.example.com:8443","late":"5s","key":"k 1"`,
+			OperationScope{
+				States: []string{"failed", "missed"}, Label: "team=a", Labels: []string{"b=c"}, Job: job.ID.String(), JobName: "nightly", Task: "t", Host: "api.example.com:8443", Late: "5s", Key: "k 1",
+			},
+		},
+		"a job by its id": {`"job":"` + job.ID.String() + `"`, OperationScope{State: "failed", Job: job.ID.String()}},
+	} {
+		var begun OperationBegun
+		doJSON(t, hs, call{method: "POST", path: operationsPath, body: `{"action":"retry","filter":{` + due + `,` + row.filter + `}}`}, 202, &begun)
+		var got Operation
+		doJSON(t, hs, call{method: "GET", path: operationsPath + "/" + begun.ID.String()}, 200, &got)
+		row.want.From, row.want.To = Time{from}, Time{from.Add(time.Hour)}
+		if diff := cmp.Diff(row.want, got.Filter); diff != "" {
+			t.Errorf("%s: the filter of an operation (-want +got):\n%s", name, diff)
+		}
+	}
+	for filter, location := range map[string]string{
+		`"job":"none"`: "body.filter.job", `"job":"A b"`: "body.filter.job", `"labels":["a"]`: "body.filter.labels[0]", `"late":"-1s"`: "body.filter.late", `"host":"http://h"`: "body.filter.host",
+		`"states":["failed","pending"]`: "body.filter.states[1]", `"key":""`: "body.filter.key",
+	} {
+		p := doProblem(t, hs, call{method: "POST", path: operationsPath, body: `{"action":"retry","filter":{` + due + `,` + filter + `}}`}, 422)
+		if len(p.Errors) != 1 || p.Errors[0].Location != location {
+			t.Errorf("a filter with %s: faults %+v, want one at %s", filter, p.Errors, location)
+		}
+	}
+}
+
 func TestOperationsAreListed(t *testing.T) {
 	b := newStub()
 	ops := &stubOperations{byID: map[string]schema.Operation{}, keys: map[string]string{}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -35,6 +36,14 @@ type OperationScope struct {
 	From       Time   `json:"from,omitzero"`
 	To         Time   `json:"to,omitzero"`
 	Task       string `json:"task,omitempty"`
+	// The rest selects runs, as lists of runs do.
+	States  []string `json:"states,omitempty" doc:"Of runs: in one of these"`
+	Labels  []string `json:"labels,omitempty" doc:"Of runs: all of these, too"`
+	Job     string   `json:"job,omitempty" doc:"Of runs: the id of their job"`
+	JobName string   `json:"job_name,omitempty" doc:"Of runs: the name by which their job was asked for"`
+	Host    string   `json:"host,omitempty" doc:"Of runs: they call it"`
+	Late    string   `json:"late,omitempty" doc:"Of runs: they are late by more than this span"`
+	Key     string   `json:"key,omitempty" doc:"Of runs: made with this idempotency key"`
 	// ErrorPattern selects dead letters.
 	ErrorPattern string `json:"error_pattern,omitempty" doc:"Of dead letters"`
 }
@@ -80,7 +89,10 @@ func operationOf(op *schema.Operation) Operation {
 	f, p := &op.Spec.Filter, &op.Progress
 	out := Operation{
 		ID: op.ID, Tenant: op.Tenant, Action: op.Spec.Action, DryRun: op.Spec.DryRun, State: op.State(),
-		Filter:  OperationScope{State: f.State, Label: f.Label, NamePrefix: f.NamePrefix, From: Time{f.From}, To: Time{f.To}, Task: f.Task, ErrorPattern: f.ErrorPattern},
+		Filter: OperationScope{
+			State: f.State, Label: f.Label, NamePrefix: f.NamePrefix, From: Time{f.From}, To: Time{f.To}, Task: f.Task, ErrorPattern: f.ErrorPattern,
+			States: f.States, Labels: f.Labels, Job: f.Job, JobName: op.Spec.JobName, Host: f.Host, Late: f.Late, Key: f.Key,
+		},
 		Matched: p.Matched, Changed: p.Changed, Unchanged: p.Unchanged, Failed: p.Failed, Faults: p.Faults,
 		CreatedAt: Time{op.ID.Time()}, CreatedBy: op.Spec.By, UpdatedAt: Time{p.Updated},
 	}
@@ -147,8 +159,10 @@ type operationRoutes struct{ *Server }
 
 func (s operationRoutes) route() {
 	op := s.operation("begin-operation", http.MethodPost, operationsPath, "Do one thing to everything that matches, in the background", 202, 400, 404, 408, 413, 415, 422, 429, 503)
-	op.Description = "A filter selects jobs that can have many runs (state, label, name_prefix) or, with from and to, runs by due time (state, task); an empty one selects every job. Workflows are none of these; their runs are runs. " +
-		"cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. replay and discard are for dead letters, selected as runs are, less state, and by error_pattern. " +
+	op.Description = "A filter selects jobs that can have many runs (state, label, name_prefix) or, with from and to, runs by due time (state or states, label, labels, job, task, host, late, key, each as GET /v1/runs has it); an empty one selects every job. " +
+		"Workflows are none of these; their runs are runs. " +
+		"cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. replay and discard are for dead letters, selected by due time, task and error_pattern. " +
+		"What matches is told when the operation comes to it: a run that is not late yet may be late then. " +
 		"A dry run counts what matches, and changes nothing. What a node leaves undone another one takes up."
 	huma.Register(s.api, op, s.beginOperation)
 	s.describeBody(operationsPath, http.MethodPost, reflect.TypeFor[request.OperationRequest](), "application/json")
@@ -179,7 +193,11 @@ func (s operationRoutes) beginOperation(ctx context.Context, in *operationCreate
 	defer s.decoders.Put(d)
 	spec, err := d.Operation(text)
 	key, faults := idempotencyKey(in.Key)
-	if err := also(err, faults); err != nil {
+	err = also(err, faults)
+	if err == nil {
+		err = s.nameJob(ctx, &spec)
+	}
+	if err != nil {
 		return nil, s.fail(ctx, "begin operation", err)
 	}
 	if s.config.ReadOnly && !spec.DryRun {
@@ -205,6 +223,26 @@ func (s operationRoutes) beginOperation(ctx context.Context, in *operationCreate
 		s.note(ctx, spec.Action, "operation/"+begun.Operation.ID.String(), nil, shown.Filter, "")
 	}
 	return out, nil
+}
+
+// nameJob has a filter that asks for the runs of a job tell its id: the name may be given to another
+// job meanwhile.
+func (s operationRoutes) nameJob(ctx context.Context, spec *schema.OperationSpec) error {
+	text := spec.Filter.Job
+	if text == "" {
+		return nil
+	}
+	job, what, err := runRoutes(s).jobOfQuery(ctx, text)
+	switch {
+	case err != nil:
+		return err
+	case what != "":
+		return bucketer.Faults{{Location: "body.filter.job", Message: what, Value: text}}
+	}
+	if spec.Filter.Job = job.String(); spec.Filter.Job != strings.ToLower(text) {
+		spec.JobName = text
+	}
+	return nil
 }
 
 // onOperation answers with the operation that a request names, as do leaves it.

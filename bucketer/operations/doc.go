@@ -20,8 +20,10 @@
 //     time.
 //  6. A backfill yields to work on time: its runs have the lowest priority, MaxConcurrent bounds
 //     what is unfinished, and while one of its runs waits for its start it asks for nothing.
-//  7. Whoever works an operation off that selects dead letters by the pattern of their errors knows
-//     patterns: an older build cannot read where it goes on (patternPlace).
+//  7. Whoever works an operation off knows all that its filter says. Where an operation goes on that
+//     selects by what older builds do not know is written so that they cannot read it, from the
+//     beginning on: dead letters by the pattern of their errors (patternPlace), and runs by more
+//     than due time, task and one state (filterPlace).
 //  8. A backfill is for the times of the schedule at the time of asking. A run does what the job
 //     says when its row is written.
 //
@@ -37,6 +39,7 @@
 //
 //	operations.go  begin, cancel, count; the bounds
 //	run.go         which operation this node works on; one step of it
-//	pages.go       list what matches, act on one
+//	pages.go       list the jobs and dead letters that match, act on one
+//	pages_runs.go  the same for runs, by the lists that callers see
 //	backfill.go    one step of a backfill
 package operations

@@ -90,7 +90,6 @@ type Operations struct {
 	store    OperationStore
 	quota    RunQuota
 	node     string
-	now      func() time.Time
 	log      *slog.Logger
 	metrics  *metrics
 	wake     chan struct{} // holds one when there may be something to do
@@ -132,8 +131,8 @@ func New(c Config) *Operations {
 		c.Registerer = prometheus.NewRegistry()
 	}
 	return &Operations{
-		pages: pages{runs: c.Runs, jobs: c.Jobs, note: c.Note}, bucketer: c.Bucketer, store: c.Store, quota: c.Quota, node: c.Node,
-		now: c.Bucketer.Now, log: c.Logger,
+		pages: pages{runs: c.Runs, jobs: c.Jobs, task: c.Bucketer.TaskCache().Task, now: c.Bucketer.Now, note: c.Note}, bucketer: c.Bucketer, store: c.Store, quota: c.Quota, node: c.Node,
+		log:     c.Logger,
 		metrics: newMetrics(c.Registerer),
 		wake:    make(chan struct{}, 1), acts: make(chan struct{}, operationActs),
 	}
@@ -197,9 +196,7 @@ func (o *Operations) begin(
 	if op.Spec, err = spec(now); err != nil {
 		return Begun{}, err
 	}
-	if op.Spec.Filter.ErrorPattern != "" {
-		op.Progress.At = patternPlace
-	}
+	op.Progress.At = beginsAt(&op.Spec)
 	if err := o.store.PutOperation(ctx, op); err != nil {
 		return Begun{}, err
 	}

@@ -17,7 +17,27 @@ import (
 type pages struct {
 	runs *runs.Runs
 	jobs *recurring.Jobs
+	task func(ctx context.Context, tenant, name string) (schema.Task, error) // or schema.ErrNotFound
+	now  func() time.Time
 	note func(op *schema.Operation, job *schema.Job) // may be nil
+}
+
+// beginsAt returns where an operation begins that pages work off: "" unless its filter must be kept
+// from builds that do not know it.
+func beginsAt(spec *schema.OperationSpec) string {
+	switch f := &spec.Filter; {
+	case spec.Backfill != nil:
+		return ""
+	case spec.OfDeadLetters():
+		if f.ErrorPattern != "" {
+			return patternPlace
+		}
+		return ""
+	case f.From.IsZero():
+		return ""
+	default:
+		return beginning(f)
+	}
 }
 
 // page returns at most limit targets that match from at on, and where to go on. "" is the
@@ -92,68 +112,6 @@ func (o *pages) actOnJob(ctx context.Context, op *schema.Operation, j *schema.Jo
 // clients' keys may be.
 func keyOf[ID ~[16]byte](op *schema.Operation, of ID) string {
 	return bucketer.OwnKey("operation " + op.ID.String() + " of " + schema.JobID(of).String())
-}
-
-// place is where the listing of runs goes on: within one window after another.
-type place struct {
-	From  time.Time     `json:"from"`
-	After runs.Position `json:"after"`
-}
-
-// runsPage lists runs in the order of due time, an hour at a time.
-func (o *pages) runsPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
-	f := &op.Spec.Filter
-	here := place{From: f.From}
-	if at != "" {
-		if err := json.Unmarshal([]byte(at), &here); err != nil {
-			return nil, "", fmt.Errorf("where an operation goes on: %w", err)
-		}
-	}
-	w := runs.Window{Tenant: op.Tenant, From: here.From, To: here.From.Add(operationWindow), Filter: runs.Filter{Task: f.Task}}
-	if f.State != "" {
-		w.States = []schema.State{schema.State(f.State)}
-	}
-	if w.To.After(f.To) {
-		w.To = f.To
-	}
-	page, next, err := o.runs.Runs(ctx, w, here.After, limit)
-	if err != nil {
-		return nil, "", err
-	}
-	var targets []target
-	for i := range page {
-		r := &page[i]
-		// A retry made by this operation may be due within the window as well, and may fail again.
-		if op.Spec.Action == ActionRetry && (!r.State.Terminal() || !r.Current.Due().Before(op.ID.Time())) {
-			continue
-		}
-		targets = append(targets, target{name: "run " + r.ID.String(), act: func(ctx context.Context) (bool, error) { return o.actOnRun(ctx, op, r) }})
-	}
-	switch {
-	case next != nil:
-		here.After = *next
-	case w.To.Before(f.To):
-		here = place{From: w.To}
-	default:
-		return targets, "", nil
-	}
-	text, err := json.Marshal(here)
-	return targets, string(text), err
-}
-
-func (o *pages) actOnRun(ctx context.Context, op *schema.Operation, r *runs.Run) (changed bool, err error) {
-	switch op.Spec.Action {
-	case ActionCancel:
-		if r.State.Terminal() {
-			return false, nil
-		}
-		_, err = o.runs.Cancel(ctx, op.Tenant, r.ID, op.Spec.By)
-	case ActionRetry:
-		_, err = o.runs.Retry(ctx, op.Tenant, r.ID, keyOf(op, r.ID))
-	default:
-		return false, fmt.Errorf("%q of a run is no action", op.Spec.Action)
-	}
-	return err == nil, err
 }
 
 // patternPlace begins where an operation goes on that selects by the pattern of an error, from its

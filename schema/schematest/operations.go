@@ -15,7 +15,11 @@ func (b *bench) operation(ms int) schema.Operation {
 		ID: schema.MakeOperationID(at, b.rnd.Uint64()), Tenant: b.tenant,
 		Spec: schema.OperationSpec{
 			Action: "cancel", By: "me", DryRun: true,
-			Filter: schema.OperationFilter{State: "active", Label: "a=ü", NamePrefix: "n", From: b.now, To: b.now.Add(time.Hour), Task: "t"},
+			Filter: schema.OperationFilter{
+				State: "active", Label: "a=ü", NamePrefix: "n", From: b.now, To: b.now.Add(time.Hour), Task: "t",
+				States: []string{"failed", "missed"}, Labels: []string{"b=ü", "c="}, Job: "j", Host: "h:1", Late: "0s", Key: "ü",
+			},
+			JobName: "nightly",
 		},
 		Progress: schema.Progress{At: "here", Matched: 4, Changed: 1, Unchanged: 1, Failed: 2, Faults: []string{"x", "y"}, Updated: at},
 	}

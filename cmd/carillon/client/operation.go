@@ -40,6 +40,7 @@ func operationCommand() *cobra.Command {
 type operationFlags struct {
 	all, dryRun, wait bool
 	from, to, key     string
+	states, labels    []string
 	filter            schema.OperationFilter
 }
 
@@ -61,12 +62,12 @@ func operationBeginCommand(r *cli.Remote, action, short string) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	if !letters {
-		flags.StringVar(&f.filter.State, "state", "", "only what is in this state")
+		flags.StringSliceVar(&f.states, "state", nil, "only what is in this `state`; of runs: in one of these")
+		flags.StringArrayVar(&f.labels, "label", nil, "only what has this label, as `name=value`; of runs, again: and that one")
 	}
 	if ofJobs {
 		cmd.Example = "  carillon operation " + action + " --label team=billing --dry-run"
 		flags.BoolVar(&f.all, "all", false, "every job of the tenant")
-		flags.StringVar(&f.filter.Label, "label", "", "only jobs with this label, as `name=value`")
 		flags.StringVar(&f.filter.NamePrefix, "name-prefix", "", "only jobs whose name begins so")
 	}
 	if ofRuns {
@@ -75,6 +76,13 @@ func operationBeginCommand(r *cli.Remote, action, short string) *cobra.Command {
 		flags.StringVar(&f.to, "to", "", "runs that are due before this `time`")
 		flags.StringVar(&f.filter.Task, "task", "", "only runs of the task of this `name`")
 	}
+	if ofRuns && !letters {
+		cmd.Example += "\n  carillon operation " + action + " --from -2h --to 0s --job nightly-report --late 5s"
+		flags.StringVar(&f.filter.Job, "job", "", "only runs of the job of this `id` or name")
+		flags.StringVar(&f.filter.Host, "host", "", "only runs whose HTTP call goes to this `host`")
+		flags.StringVar(&f.filter.Late, "late", "", "only runs that started later than this `span` after they were due, that have not started for longer, or that were missed")
+		flags.StringVar(&f.filter.Key, "key", "", "only the run of this idempotency `key`, due from --from to --to")
+	}
 	if letters {
 		flags.StringVar(&f.filter.ErrorPattern, "error-pattern", "", "only dead letters whose error is of this `kind`: their error_pattern, as lists show it with --output json")
 	}
@@ -82,6 +90,7 @@ func operationBeginCommand(r *cli.Remote, action, short string) *cobra.Command {
 	flags.BoolVar(&f.wait, "wait", true, "wait until it is done; it goes on without")
 	flags.StringVar(&f.key, "idempotency-key", "", "the same key and filter make one operation (default: drawn)")
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
+		f.selectBy()
 		if len(args) > 0 {
 			return cancelOperation(cmd, r, client, args[0], &f)
 		}
@@ -112,7 +121,7 @@ func cancelOperation(cmd *cobra.Command, r *cli.Remote, client *httpapi.Client, 
 	switch {
 	case err != nil:
 		return cli.Usagef("%w", err)
-	case f.all || f.dryRun || f.from != "" || f.to != "" || f.filter != (schema.OperationFilter{}):
+	case f.all || f.dryRun || f.from != "" || f.to != "" || !f.filter.IsZero():
 		return cli.Usagef("state an operation, or what to cancel, not both")
 	}
 	op, err := client.CancelOperation(cmd.Context(), id)
@@ -122,12 +131,24 @@ func cancelOperation(cmd *cobra.Command, r *cli.Remote, client *httpapi.Client, 
 	return r.Show(cmd, &op, func(w io.Writer) error { return writeOperation(w, &op) })
 }
 
+// selectBy reads the flags of which there may be several.
+func (f *operationFlags) selectBy() {
+	if len(f.states) == 1 {
+		f.filter.State = f.states[0]
+	} else {
+		f.filter.States = f.states
+	}
+	if len(f.labels) > 0 {
+		f.filter.Label, f.filter.Labels = f.labels[0], f.labels[1:]
+	}
+}
+
 // check reads the flags. An operation on everything needs --all.
 func (f *operationFlags) check(action string, now time.Time) error {
 	if err := cli.Instants(now, cli.NewTimeFlag("from", f.from, &f.filter.From), cli.NewTimeFlag("to", f.to, &f.filter.To)); err != nil {
 		return err
 	}
-	switch none := f.filter == (schema.OperationFilter{}); {
+	switch none := f.filter.IsZero(); {
 	case none && (action == operations.ActionRetry || action == operations.ActionReplay || action == operations.ActionDiscard):
 		return cli.Usagef("state --from and --to: runs are selected by due time")
 	case none && !f.all:

@@ -1,7 +1,9 @@
 package client
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -56,7 +58,19 @@ func actedOn(op *httpapi.Operation) string {
 	}
 	f, text := &op.Filter, ""
 	for _, part := range []struct{ name, value string }{
-		{"state ", f.State}, {"label ", f.Label}, {"name ", f.NamePrefix}, {"task ", f.Task}, {"error ", f.ErrorPattern}, {"from ", cli.ShowTime(f.From)}, {"to ", cli.ShowTime(f.To)},
+		{"state ", f.State},
+		{"state ", strings.Join(f.States, " or ")},
+		{"label ", f.Label},
+		{"label ", strings.Join(f.Labels, " and ")},
+		{"name ", f.NamePrefix},
+		{"job ", cmp.Or(f.JobName, f.Job)},
+		{"task ", f.Task},
+		{"host ", f.Host},
+		{"late by more than ", f.Late},
+		{"key ", f.Key},
+		{"error ", f.ErrorPattern},
+		{"from ", cli.ShowTime(f.From)},
+		{"to ", cli.ShowTime(f.To)},
 	} {
 		if part.value != "" {
 			text += ", " + part.name + part.value

@@ -58,6 +58,27 @@ func TestOperationsOnAllThatMatch(t *testing.T) {
 	if retried.State != "done" || retried.Matched != 0 { // it was due after the operation began
 		t.Errorf("operation retry answers %+v, want nothing met", retried)
 	}
+	for i, labels := range []string{"team=a", "team=a", "team=b"} {
+		args := []string{"job", "create", "--api", api, "--subject", "s", "--in", "30m", "--label", labels}
+		if i == 0 {
+			args = append(args, "--idempotency-key", "k-1")
+		}
+		clitest.Succeed(t, args...)
+	}
+	for _, row := range []struct {
+		args string
+		want int64
+	}{
+		{"--label team=a", 2}, {"--label team=a --key k-1", 1}, {"--label team=a --label team=a --state pending,retrying", 2}, {"--job a-1", 0}, {"--late 0s", 0}, {"--host x.test", 0}, {"--label team=b --key k-1", 0},
+	} {
+		args := append([]string{"operation", "cancel", "--api", api, "--from", "29m", "--to", "31m", "--dry-run", "-o", "json"}, strings.Fields(row.args)...)
+		if op := clitest.Decode[httpapi.Operation](t, clitest.Succeed(t, args...).Stdout); op.Matched != row.want {
+			t.Errorf("carillon operation cancel %s matches %d, want %d", row.args, op.Matched, row.want)
+		}
+	}
+	if shown := clitest.Succeed(t, "operation", "list", "--api", api, "--limit", "4").Stdout; !strings.Contains(shown, "job a-1") || !strings.Contains(shown, "late by more than 0s") {
+		t.Errorf("operation list shows\n%s", shown)
+	}
 	for _, args := range []string{
 		"operation cancel", "operation cancel x", "operation cancel 01932e5a-7c00-7003-8d2f-5a1b9c3e7f60 --all", "operation pause --all --label a=b", "operation retry", "operation get x", "operation list x", "operation list --limit -1", "operation cancel --from soon --to 1h", "operation retry --all",
 	} {
