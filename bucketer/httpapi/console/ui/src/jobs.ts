@@ -237,3 +237,10 @@ export function whyNot({ at, job, named, runs, paused = false, audited = false }
   }
   return out;
 }
+
+/** What a pause of jobs does, and does not. */
+export const pauseWords =
+  'None of their runs starts until they are resumed, but for those that are due within seconds: these may have been published already, and start. What is under way goes on.';
+
+/** Said when a job or a workflow has been paused. */
+export const pausedWords = 'What is under way goes on, and a run that is due within seconds may still start.';

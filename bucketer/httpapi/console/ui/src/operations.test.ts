@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { filterWords, nounOf, partsOf, titleOf, wholeOf, type OperationLike } from './operations';
+import { filterWords, nounOf, partsOf, selectRuns, titleOf, wholeOf, type OperationLike } from './operations';
 import { quotaWords, readQuotas } from './quotas';
 import { authWords, targetWords, workKindOf } from './target';
 
@@ -25,6 +25,24 @@ describe('operations', () => {
     expect(nounOf(op({ action: 'cancel', filter: { from: 'a', to: 'b' } }))).toBe('run');
     expect(filterWords(op({ filter: { state: 'failed', task: 'x' } }))).toBe('state failed, task x');
     expect(filterWords(op({ filter: { task: 'x', error_pattern: 'answered 422' } }))).toBe('task x, error “answered 422”');
+    const runs = { states: ['failed', 'missed'], label: 'a=b', labels: ['c=d'], job: '0193', job_name: 'nightly', host: 'h:1', late: '5s', key: 'k' };
+    expect(filterWords(op({ filter: runs }))).toBe(
+      'state failed or missed, label a=b, label c=d, job nightly, host h:1, late by more than 5s, idempotency key k',
+    );
+    expect(filterWords(op({ filter: { job: '0193', states: [] } }))).toBe('job 0193');
+  });
+
+  it('are for the runs that a list has', () => {
+    const none = { state: [], job: '', task: '', host: '', label: [], late: '', key: '' };
+    const open = ['pending', 'running'];
+    expect(selectRuns(none, open)).toEqual({});
+    expect(selectRuns({ ...none, state: ['pending'], label: ['a=b'] }, open)).toEqual({ state: 'pending', label: 'a=b' });
+    expect(
+      selectRuns({ state: ['pending', 'running'], job: 'j', task: 't', host: 'h', label: ['a=b', 'c=d'], late: '1s', key: 'k' }, open),
+    ).toEqual({ states: ['pending', 'running'], job: 'j', task: 't', host: 'h', labels: ['a=b', 'c=d'], late: '1s', key: 'k' });
+    expect(selectRuns({ ...none, state: ['pending', 'failed'] }, open)).toBe(
+      'Nothing is to be done with runs that are failed. Choose states of pending, running, or none.',
+    );
   });
 
   it('say how far they have come', () => {

@@ -19,6 +19,13 @@ export interface OperationLike {
     to?: string | undefined;
     task?: string | undefined;
     error_pattern?: string | undefined;
+    states?: readonly string[] | null | undefined;
+    labels?: readonly string[] | null | undefined;
+    job?: string | undefined;
+    job_name?: string | undefined;
+    host?: string | undefined;
+    late?: string | undefined;
+    key?: string | undefined;
   };
   backfill?: { job_id: string; job_name?: string | undefined; from: string; to: string } | undefined;
 }
@@ -62,10 +69,67 @@ export function titleOf(op: Pick<OperationLike, 'action' | 'filter' | 'backfill'
 
 /** What it acts on, without times: "state failed, task send-email". */
 export function filterWords(op: Pick<OperationLike, 'filter'>): string {
-  const { state, label, name_prefix: prefix, task, error_pattern: error } = op.filter;
-  return [state && `state ${state}`, label && `label ${label}`, prefix && `names that begin with ${prefix}`, task && `task ${task}`, error && `error “${error}”`]
+  const { state, states, label, labels, name_prefix: prefix, job, job_name: name, task, host, late, key, error_pattern: error } = op.filter;
+  return [
+    state && `state ${state}`,
+    states && states.length > 0 && `state ${states.join(' or ')}`,
+    label && `label ${label}`,
+    ...(labels ?? []).map((l) => `label ${l}`),
+    prefix && `names that begin with ${prefix}`,
+    job && `job ${name || job}`,
+    task && `task ${task}`,
+    host && `host ${host}`,
+    late && `late by more than ${late}`,
+    key && `idempotency key ${key}`,
+    error && `error “${error}”`,
+  ]
     .filter(Boolean)
     .join(', ');
+}
+
+/** What runs are asked for, as the address of their list has it. */
+export interface RunsAsked {
+  state: readonly string[];
+  job: string;
+  task: string;
+  host: string;
+  label: readonly string[];
+  late: string;
+  key: string;
+}
+
+/** The fields of an operation's filter, besides due times, that select the same runs as a list does. */
+export interface RunsSelected {
+  state?: string;
+  states?: string[];
+  label?: string;
+  labels?: string[];
+  job?: string;
+  task?: string;
+  host?: string;
+  late?: string;
+  key?: string;
+}
+
+/**
+ * What an operation is asked for so that it is for the runs of a list; or why there is no such
+ * operation. may: the states in which something can be done.
+ */
+export function selectRuns(asked: RunsAsked, may: readonly string[]): RunsSelected | string {
+  const not = asked.state.filter((state) => !may.includes(state));
+  if (not.length > 0) {
+    return `Nothing is to be done with runs that are ${not.join(' or ')}. Choose states of ${may.join(', ')}, or none.`;
+  }
+  const stated = Object.entries({ job: asked.job, task: asked.task, host: asked.host, late: asked.late, key: asked.key });
+  return {
+    ...someOf('state', 'states', asked.state),
+    ...someOf('label', 'labels', asked.label.filter((label) => label !== '')),
+    ...Object.fromEntries(stated.filter(([, value]) => value !== '')),
+  } as RunsSelected;
+}
+
+function someOf(one: string, many: string, list: readonly string[]): Record<string, string | string[]> {
+  return list.length === 0 ? {} : list.length === 1 ? { [one]: list[0] ?? '' } : { [many]: [...list] };
 }
 
 /** Its counts as the parts of a bar. */

@@ -40,6 +40,8 @@ export interface BulkAction {
 
 export interface BulkProps {
   selection: Selection;
+  /** What the list is asked for. Whoever asks for something else has not chosen all that match that. */
+  question: string;
   one: string;
   many?: string;
   actions: readonly BulkAction[];
@@ -53,9 +55,12 @@ export interface Chosen {
   filter: OperationFilter | undefined;
 }
 
-export function Bulk({ selection, one, many = `${one}s`, actions }: BulkProps) {
+export function Bulk({ selection, question, one, many = `${one}s`, actions }: BulkProps) {
   const [chosen, setChosen] = useState<Chosen | undefined>(undefined);
-  const [all, setAll] = useState(false);
+  const [allOf, setAllOf] = useState<string | undefined>(undefined);
+  const all = allOf === question;
+  const setAll = (on: boolean): void => setAllOf(on ? question : undefined);
+  useEffect(() => setAllOf(undefined), [question]); // also if the same is asked for again later
   if (!may('operator')) {
     return null;
   }

@@ -249,7 +249,7 @@ function Letters({ group, selection }: { group: Group; selection: ReturnType<typ
         </button>
       }
     >
-      <Bulk selection={selection} one="dead letter" actions={actions} />
+      <Bulk selection={selection} question={group.head} one="dead letter" actions={actions} />
       <Table
         caption="Dead letters of the group"
         columns={columns}

@@ -9,7 +9,7 @@ import type { PageLike } from '../api/pages';
 import { may } from '../api/session';
 import type { Job, NextRun, Preview, Run } from '../api/types';
 import { serverNow } from '../clock';
-import { canRepeat, nameOfJob, previewOf, requestOf, spreadOf, workWords, zoneOfJob } from '../jobs';
+import { canRepeat, nameOfJob, pausedWords, previewOf, requestOf, spreadOf, workWords, zoneOfJob } from '../jobs';
 import { Changes } from '../parts/Changes';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl, Id } from '../parts/CopyCurl';
@@ -132,7 +132,7 @@ function Actions({ job }: { job: Job }) {
           class="button"
           disabled={action.busy}
           onClick={() =>
-            void action.run(() => answer(api.POST('/v1/jobs/{id}/pause', { params: path })), 'The job is paused.')
+            void action.run(() => answer(api.POST('/v1/jobs/{id}/pause', { params: path })), `The job is paused. ${pausedWords}`)
           }
         >
           <Icon name="pause" /> Pause

@@ -5,7 +5,7 @@ import { steady } from '../api/live';
 import { gather, usePages } from '../api/pages';
 import { may } from '../api/session';
 import type { Job } from '../api/types';
-import { canRepeat, jobStates, nameOfJob, spreadOf, workWords, zoneOfJob } from '../jobs';
+import { canRepeat, jobStates, nameOfJob, pauseWords, spreadOf, workWords, zoneOfJob } from '../jobs';
 import { Bulk, type BulkAction, type OperationFilter } from '../parts/Bulk';
 import { CopyCurl, curlOf } from '../parts/CopyCurl';
 import { Empty } from '../parts/Empty';
@@ -52,7 +52,7 @@ export function Jobs(_props: ViewParams) {
   return (
     <View
       title="Jobs"
-      about="Jobs that can have many runs, the newest first. One-off jobs are runs: they are in the list of runs."
+      about="Jobs that can have many runs, the newest first. One-off jobs are runs: they are in the list of runs. Workflows have a list of their own. A label may stand on all of these."
       actions={
         <>
           {may('operator') && (
@@ -72,7 +72,18 @@ export function Jobs(_props: ViewParams) {
         ]}
       />
       <Panel title={filtered ? 'What matches' : 'All jobs'} live={list} every={steady}>
-        <Bulk selection={selection} one="job" actions={bulkActions({ name, state, label })} />
+        <Bulk
+          selection={selection}
+          question={JSON.stringify([name, state, label])}
+          one="job"
+          actions={bulkActions({ name, state, label })}
+        />
+        {label !== '' && (
+          <p class="muted">
+            Workflows and one-off jobs may have the label, too: <a href={href('/workflows', { label })}>workflows</a>,{' '}
+            <a href={href('/runs', { label })}>runs</a>. What is done here to all that match is not done to them.
+          </p>
+        )}
         <Answered live={list} what="the list of jobs">
           {(page) => (
             <>
@@ -85,7 +96,7 @@ export function Jobs(_props: ViewParams) {
                 rowHref={(job) => href(pathTo('/jobs/:id', { id: nameOfJob(job) }))}
                 selection={selection}
                 dim={list.dim}
-                empty={<Nothing filtered={filtered} more={list.more} />}
+                empty={<Nothing filtered={filtered} label={label} more={list.more} />}
               />
               {page.items.some((job) => spreadOf(job.next_run) > 0) && (
                 <p class="muted">
@@ -138,14 +149,23 @@ const columns: Column<Job>[] = [
   },
 ];
 
-function Nothing({ filtered, more }: { filtered: boolean; more: boolean }) {
+function Nothing({ filtered, label, more }: { filtered: boolean; label: string; more: boolean }) {
   if (more) {
     return <Empty title="Nothing matches in the part that was searched">Search on with “Next page”.</Empty>;
   }
   if (filtered) {
     return (
       <Empty title="No job matches">
-        <p>Names are searched by how they begin. One-off jobs have no name: look for them in the list of runs.</p>
+        <p>
+          Names are searched by how they begin. One-off jobs have no name: look for them in the{' '}
+          <a href={href('/runs', { label })}>list of runs</a>.
+          {label !== '' && (
+            <>
+              {' '}
+              <a href={href('/workflows', { label })}>Workflows</a> may have the label, too.
+            </>
+          )}
+        </p>
       </Empty>
     );
   }
@@ -181,7 +201,7 @@ function bulkActions(asked: { name: string; state: string; label: string }): Bul
       action: 'pause',
       name: 'Pause',
       done: 'paused',
-      about: 'None of their runs starts until they are resumed.',
+      about: pauseWords,
       each: (id) => answer(api.POST('/v1/jobs/{id}/pause', { params: path(id) })),
       all,
     },

@@ -217,7 +217,13 @@ function Actions({ op }: { op: Operation }) {
 }
 
 function filterOf(op: Operation): OperationFilter {
-  return Object.fromEntries(Object.entries(op.filter).filter(([, value]) => value !== undefined && value !== '')) as OperationFilter;
+  const { job_name: _name, ...filter } = op.filter;
+  return Object.fromEntries(Object.entries(filter).filter(([, value]) => value && value.length > 0)) as OperationFilter;
+}
+
+/** The filters of a list of runs that are those of an operation, without its states, in which the runs may not be any more. */
+function listOf({ label, labels, job, job_name, task, host, late, key }: Operation['filter']) {
+  return { label: [...(label ? [label] : []), ...(labels ?? [])], job: job_name || job, task, host, late, key };
 }
 
 function Known({ op }: { op: Operation }) {
@@ -243,7 +249,7 @@ function Known({ op }: { op: Operation }) {
         ['To be known', b && (b.notes ?? []).length > 0 && (b.notes ?? []).join('; ')],
         [
           op.action === 'replay' || op.action === 'retry' ? 'What had failed' : 'Its runs',
-          noun !== 'job' && f.from && f.to && <a href={href('/runs', { from: f.from, to: f.to, task: f.task })}>runs that were due then</a>,
+          noun !== 'job' && f.from && f.to && <a href={href('/runs', { from: f.from, to: f.to, ...listOf(f) })}>runs that were due then</a>,
         ],
         [
           'New runs',

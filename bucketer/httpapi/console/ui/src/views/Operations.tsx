@@ -7,6 +7,7 @@ import { gather, usePages, type PageLike } from '../api/pages';
 import { may } from '../api/session';
 import type { Operation } from '../api/types';
 import { serverNow } from '../clock';
+import { pauseWords } from '../jobs';
 import { filterWords, nounOf, partsOf, titleOf, wholeOf } from '../operations';
 import { AllDialog, type BulkAction, type OperationFilter } from '../parts/Bulk';
 import { CopyCurl } from '../parts/CopyCurl';
@@ -128,7 +129,7 @@ type Of = 'jobs' | 'runs' | 'dead letters';
 
 const actionsOf: Record<Of, readonly { value: string; text: string; done: string; danger?: boolean; about: string }[]> = {
   jobs: [
-    { value: 'pause', text: 'Pause', done: 'paused', about: 'None of their runs starts until they are resumed.' },
+    { value: 'pause', text: 'Pause', done: 'paused', about: pauseWords },
     { value: 'resume', text: 'Resume', done: 'resumed', about: 'They go on from now. What was due meanwhile is not run.' },
     { value: 'trigger', text: 'Run now', done: 'run now', about: 'Each has one run now, besides its schedule.' },
     { value: 'cancel', text: 'Cancel', done: 'cancelled', danger: true, about: 'They have no more runs, and cannot be resumed. That cannot be taken back.' },
@@ -157,6 +158,7 @@ function Begin() {
   const [state, setState] = useState('');
   const [label, setLabel] = useState('');
   const [prefix, setPrefix] = useState('');
+  const [job, setJob] = useState('');
   const [task, setTask] = useState('');
   const [from, setFrom] = useState(() => inputText(Math.floor((serverNow() - 3_600_000) / 60_000) * 60_000, zone));
   const [to, setTo] = useState(() => inputText(Math.ceil(serverNow() / 60_000) * 60_000, zone));
@@ -183,6 +185,8 @@ function Begin() {
             ...common,
             ...(begin && end ? { from: begin.toISOString(), to: end.toISOString() } : {}),
             ...(task === '' ? {} : { task }),
+            ...(of !== 'runs' || job === '' ? {} : { job }),
+            ...(of !== 'runs' || label === '' ? {} : { label }),
           },
     );
   };
@@ -231,6 +235,12 @@ function Begin() {
             </>
           ) : (
             <>
+              {of === 'runs' && (
+                <>
+                  <TextField label="Of the job, by name or id" optional value={job} onValue={setJob} placeholder="nightly-report" />
+                  <TextField label="With the label" optional value={label} onValue={setLabel} placeholder="team=billing" />
+                </>
+              )}
               <TextField label="Of the task" optional value={task} onValue={setTask} placeholder="send-email" />
               <TextField label={`First due from, in ${zone}`} type="datetime-local" value={from} onValue={setFrom} />
               <TextField label={`Until, in ${zone}`} type="datetime-local" value={to} onValue={setTo} faults={wrong} />

@@ -8,6 +8,7 @@ import { gather, usePages, type PageLike } from '../api/pages';
 import type { Page, Run } from '../api/types';
 import { serverNow } from '../clock';
 import { latestOf } from '../latest';
+import { selectRuns, type RunsAsked } from '../operations';
 import { Bulk, type BulkAction, type OperationFilter } from '../parts/Bulk';
 import { CopyCurl, curlOf } from '../parts/CopyCurl';
 import { Empty } from '../parts/Empty';
@@ -52,7 +53,7 @@ const lateChoices = [
 ];
 
 /** What is asked for, as the address has it. */
-function question(): Record<string, string | readonly string[]> {
+function question(): RunsAsked & Record<string, string | readonly string[]> {
   return {
     state: queryValues('state'),
     job: queryValue('job'),
@@ -77,7 +78,7 @@ function sourceOf(asked: ReturnType<typeof question>, windowStated: boolean): Re
     return { workflow_run: workflowRun, ...(step === '' ? {} : { step }) };
   }
   const others = Object.entries(asked).some(([name, value]) => name !== 'key' && value.length > 0);
-  return asked.key !== '' && !others && !windowStated ? { key: asked.key as string } : undefined;
+  return asked.key !== '' && !others && !windowStated ? { key: asked.key } : undefined;
 }
 
 const sourceWords: Record<string, string> = {
@@ -113,7 +114,7 @@ export function Runs(_props: ViewParams) {
         return latestPage(asked, window, guess, signal);
       }
       const query: Record<string, string | number | readonly string[]> = source
-        ? { ...(sourceName === 'workflow_run' ? { state: asked.state ?? [] } : {}), ...source, limit: pageSize }
+        ? { ...(sourceName === 'workflow_run' ? { state: asked.state } : {}), ...source, limit: pageSize }
         : { ...asked, from: window.from.toISOString(), to: window.to.toISOString(), limit: pageSize };
       return gather(
         (at) => ask<PageLike<Run>>('/v1/runs', { query: { ...query, cursor: at }, signal }),
@@ -159,7 +160,14 @@ export function Runs(_props: ViewParams) {
             </span>
           </p>
         )}
-        {!source && <Bulk selection={selection} one="run" actions={bulkActions(asked, shownWindow)} />}
+        {!source && (
+          <Bulk
+            selection={selection}
+            question={JSON.stringify([asked, ends])}
+            one="run"
+            actions={bulkActions(asked, shownWindow)}
+          />
+        )}
         <Answered live={list} what="lists of runs">
           {(page) => (
             <>
@@ -343,7 +351,7 @@ function Nothing({ more, asked }: { more: boolean; asked: ReturnType<typeof ques
           Take a longer window or fewer filters. Payloads are not searched: give jobs labels or idempotency keys to find
           their runs by. A job that was <a href={href('/jobs', { state: 'paused' })}>paused</a> has none.
         </p>
-        {asked.state?.includes('failed') && (
+        {asked.state.includes('failed') && (
           <p>A run of which an attempt failed, and a later one succeeded, is one that succeeded.</p>
         )}
       </Empty>
@@ -362,25 +370,15 @@ function Nothing({ more, asked }: { more: boolean; asked: ReturnType<typeof ques
   );
 }
 
-const open = ['pending', 'running', 'retrying'];
+const open = ['pending', 'running', 'retrying', 'waiting', 'stuck'];
 const ended = ['failed', 'missed', 'cancelled', 'succeeded'];
 
 function bulkActions(asked: ReturnType<typeof question>, shown: { current: Window }): BulkAction[] {
   const filterFor = (states: readonly string[]): OperationFilter | string => {
-    const stated = (['job', 'host', 'label', 'late', 'key'] as const).filter((name) => (asked[name]?.length ?? 0) > 0);
-    if (stated.length > 0) {
-      return `The server selects runs by time, state and task. Remove the filter${stated.length > 1 ? 's' : ''} ${stated.join(', ')}, or select rows.`;
-    }
-    const state = asked.state as readonly string[];
-    if (state.length > 1 || (state[0] !== undefined && !states.includes(state[0]))) {
-      return `Choose one state of ${states.join(', ')}, or none.`;
-    }
-    return {
-      from: shown.current.from.toISOString(),
-      to: shown.current.to.toISOString(),
-      ...(state[0] === undefined ? {} : { state: state[0] }),
-      ...(asked.task === '' ? {} : { task: asked.task as string }),
-    };
+    const selected = selectRuns(asked, states);
+    return typeof selected === 'string'
+      ? selected
+      : { from: shown.current.from.toISOString(), to: shown.current.to.toISOString(), ...selected };
   };
   return [
     {

@@ -9,6 +9,7 @@ import { may } from '../api/session';
 import type { Drawing, NextRun, Run, Workflow } from '../api/types';
 import { serverNow } from '../clock';
 import { jsonFault, partOf } from '../document';
+import { pausedWords } from '../jobs';
 import { Changes } from '../parts/Changes';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl } from '../parts/CopyCurl';
@@ -119,7 +120,7 @@ function Actions({ workflow }: { workflow: Workflow }) {
           class="button"
           disabled={action.busy}
           onClick={() =>
-            void action.run(() => answer(api.POST('/v1/workflows/{name}/pause', { params: path })), 'The workflow is paused.')
+            void action.run(() => answer(api.POST('/v1/workflows/{name}/pause', { params: path })), `The workflow is paused. ${pausedWords}`)
           }
         >
           <Icon name="pause" /> Pause
