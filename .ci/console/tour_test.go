@@ -323,7 +323,7 @@ func TestTourWorkflow(t *testing.T) {
 	p.See("waiting")
 	p.Click("button", "Approve: publish approved")
 	p.In("dialog", "").See("Nobody else hears it.")
-	p.In("dialog", "").Click("button", "Publish it")
+	p.In("dialog", "").Click("button", "Approve")
 	p.See("1 step failed.")
 	p.Click("button", "Retry from what failed")
 	p.In("dialog", "").See("2 steps that succeeded are taken over")

@@ -91,26 +91,36 @@ export function ApproveDialog({ of, onClose }: { of: WaitingStep; onClose: () =>
   const suggested = useMemo(() => JSON.stringify(bodyFor(filter, run.data?.payload), null, 2), [filter, run.data]);
   const text = typed ?? suggested;
   const fault = jsonFault(text);
+  // An empty body is no question to whoever approves.
+  const saysNothing = typed === undefined && filter === '' && !problem;
   const publish = async (): Promise<void> => {
     if (await action.run(() => publishEvent(event, text, key))) {
-      say(`The event ${event} is published. If ${step} still waits in a moment, its filter did not let it through.`);
+      say(`${step} is approved: the event ${event} is published. If it still waits in a moment, its filter did not let that through.`);
       onClose();
       go(`/workflow-runs/${runId}`, { step });
     }
   };
   return (
     <FormDialog
-      title={`Publish the event ${event}`}
+      title={`Approve ${step}`}
       action={action}
-      what="It was not published"
-      send="Publish it"
-      ready={fault === undefined}
+      what="It was not approved"
+      send="Approve"
+      ready={fault === undefined && (data !== undefined || problem !== undefined)}
       onSend={publish}
       onClose={onClose}
     >
       <p>
-        The step <strong>{step}</strong> of the workflow <strong>{workflow || 'of this run'}</strong> waits for it, in the
-        run <a href={href(`/workflow-runs/${runId}`, { step })}>{runId.slice(0, 13)}…</a>
+        To approve is to publish the event <code>{event}</code>. The step <strong>{step}</strong> waits for it, in
+        {workflow ? (
+          <>
+            {' '}
+            the run of the workflow <strong>{workflow}</strong>
+          </>
+        ) : (
+          ' the workflow run'
+        )}{' '}
+        <a href={href(`/workflow-runs/${runId}`, { step })}>{runId.slice(0, 13)}…</a>
         {run.data && (
           <>
             {' '}
@@ -122,23 +132,30 @@ export function ApproveDialog({ of, onClose }: { of: WaitingStep; onClose: () =>
           <>
             It goes on if <code>{filter}</code>.
           </>
-        )}
+        )}{' '}
+        Who approved it stands in the audit log.
       </p>
       {data ? (
         <Others steps={data.steps.filter((s) => !isThis(s))} jobs={data.jobs} more={data.more === true} />
       ) : (
         problem && <p>All that wait for it hear it, not this run alone. Who they are is not known: {problem.sentence}</p>
       )}
-      <AreaField
-        label="Body of the event, JSON"
-        at="body"
-        problem={action.problem}
-        faults={fault === undefined ? [] : [fault]}
-        value={text}
-        onValue={setTyped}
-        rows={6}
-        help="Filled in as far as the filter says what it must be."
-      />
+      {saysNothing ? (
+        <button type="button" class="button quiet small" onClick={() => setTyped(text)}>
+          Say something in the event’s body
+        </button>
+      ) : (
+        <AreaField
+          label="Body of the event, JSON"
+          at="body"
+          problem={action.problem}
+          faults={fault === undefined ? [] : [fault]}
+          value={text}
+          onValue={setTyped}
+          rows={6}
+          help={filter === '' ? 'The step takes any body. Steps after it may read it.' : 'Filled in as far as the filter says what it must be.'}
+        />
+      )}
     </FormDialog>
   );
 }
