@@ -524,7 +524,7 @@ export interface paths {
         put?: never;
         /**
          * Do one thing to everything that matches, in the background
-         * @description A filter selects jobs that can have many runs (state, label, name_prefix) or, with from and to, runs by due time (state, task); an empty one selects every job. Workflows are none of these; their runs are runs. cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. replay and discard are for dead letters, selected as runs are, less state, and by error_pattern. A dry run counts what matches, and changes nothing. What a node leaves undone another one takes up.
+         * @description A filter selects jobs that can have many runs (state, label, name_prefix) or, with from and to, runs by due time (state or states, label, labels, job, task, host, late, key, each as GET /v1/runs has it); an empty one selects every job. Workflows are none of these; their runs are runs. cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. replay and discard are for dead letters, selected by due time, task and error_pattern. What matches is told when the operation comes to it: a run that is not late yet may be late then. A dry run counts what matches, and changes nothing. What a node leaves undone another one takes up.
          *
          *     Who may: any key of the role operator or above.
          */
@@ -2619,14 +2619,40 @@ export interface components {
             matched: number;
         };
         OperationFilter: {
+            /** @description Of dead letters: as lists of them show it */
             error_pattern?: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Of runs and dead letters: the first due time
+             */
             from?: string;
+            /** @description Of runs: their HTTP call goes there; with a port where the URL states one */
+            host?: string;
+            /** @description Of runs: the id or name of their job */
+            job?: string;
+            /** @description Of runs: made with this idempotency key */
+            key?: string;
+            /** @description Of jobs, or of runs: name=value */
             label?: string;
+            /** @description Of runs: they have all of these, each name=value */
+            labels?: string[];
+            /**
+             * @description Of runs: those that started later than this span after they were due, that could have started for longer and have not, and those that were missed
+             * @example 5s
+             */
+            late?: string;
+            /** @description Of jobs */
             name_prefix?: string;
+            /** @description Of jobs, or of runs */
             state?: string;
+            /** @description Of runs: in one of these; not beside state */
+            states?: string[];
+            /** @description Of runs and dead letters */
             task?: string;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description Due times before this one; at most 31 days after from
+             */
             to?: string;
         };
         OperationListBody: {
@@ -2647,9 +2673,23 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             from?: string;
+            /** @description Of runs: they call it */
+            host?: string;
+            /** @description Of runs: the id of their job */
+            job?: string;
+            /** @description Of runs: the name by which their job was asked for */
+            job_name?: string;
+            /** @description Of runs: made with this idempotency key */
+            key?: string;
             label?: string;
+            /** @description Of runs: all of these, too */
+            labels?: string[];
+            /** @description Of runs: they are late by more than this span */
+            late?: string;
             name_prefix?: string;
             state?: string;
+            /** @description Of runs: in one of these */
+            states?: string[];
             task?: string;
             /**
              * Format: date-time
