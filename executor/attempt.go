@@ -271,7 +271,7 @@ func (a *attempt) execute(ctx, attempts context.Context, withCell bool) {
 	}
 	if a.basis.number == 1 {
 		late := a.start.now.Sub(a.entry.LatenessFrom())
-		x.metrics.lateness.Observe(late.Seconds())
+		x.metrics.observeStart(a.entry.Spec.Priority, late)
 		if withCell || a.lease.guarded { // a plain start is counted with its record or its cell
 			a.mu.Lock()
 			isCounted := a.counted // by tend, if this took so long

@@ -1,6 +1,8 @@
 package executor
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/schema"
@@ -22,6 +24,49 @@ type metrics struct {
 	outputsCut     prometheus.Counter
 	logLines       *prometheus.CounterVec
 	scriptsLeft    prometheus.Counter
+
+	// What a run touches is looked up here by index: a vector would hash the labels each time.
+	byPriority [4]prometheus.Observer // lateness again, in the order of schema.Priorities
+	seconds    [len(kinds)][len(ends)]prometheus.Observer
+}
+
+// kinds are what an attempt can call; the last is that it called nothing, since its work had a fault.
+var kinds = [...]string{"http", "nats", "script", "lambda", "none"}
+
+// ends are the outcomes that an attempt can have that has begun.
+var ends = [...]schema.Outcome{schema.Succeeded, schema.Failed, schema.TimedOut, schema.Cancelled, schema.Lost}
+
+// kindOf returns the index in kinds of what is called for work.
+func kindOf(work *schema.Work) int {
+	switch {
+	case work.HTTP != nil:
+		return 0
+	case work.NATS != nil:
+		return 1
+	case work.Script != nil:
+		return 2
+	case work.Lambda != nil:
+		return 3
+	}
+	return len(kinds) - 1
+}
+
+// observeStart counts how late the first attempt of a run started.
+func (m *metrics) observeStart(p schema.Priority, late time.Duration) {
+	m.lateness.Observe(late.Seconds())
+	m.byPriority[p.Rank()].Observe(late.Seconds())
+}
+
+// observeEnd counts how long an attempt took that has begun. An outcome that is none of ends is not
+// counted.
+func (m *metrics) observeEnd(work *schema.Work, outcome schema.Outcome, took time.Duration) {
+	of := &m.seconds[kindOf(work)]
+	for i := range ends {
+		if ends[i] == outcome {
+			of[i].Observe(max(took, 0).Seconds())
+			return
+		}
+	}
 }
 
 // latenessBuckets returns the fixed classes of lateness, which the counts of minutes have as well.
@@ -72,6 +117,24 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, reason := range []string{"over", "live", "unnamed", "returned", "limit", "rival"} {
 		m.passed.WithLabelValues(reason)
 	}
-	r.MustRegister(m.lateness, m.outcomes, m.missed, m.running, m.held, m.looks, m.passed, m.recordFailures, m.early, m.slots, m.busy, m.waiting, m.outputsCut, m.logLines, m.scriptsLeft)
+	byPriority := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "carillon", Subsystem: "executor",
+		Name: "priority_lateness_seconds", Help: "What lateness_seconds counts, by priority and in fewer classes.",
+		Buckets: []float64{.01, .05, .1, .25, .5, 1, 2, 5, 10, 60, 300},
+	}, []string{"priority"})
+	for i, p := range schema.Priorities {
+		m.byPriority[i] = byPriority.WithLabelValues(string(p))
+	}
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "carillon", Subsystem: "executor",
+		Name: "attempt_seconds", Help: "Time from the start of an attempt to its end, by what it called and its outcome. What never started is not counted.",
+		Buckets: []float64{.005, .025, .1, .5, 1, 5, 30, 120, 600, 3600},
+	}, []string{"kind", "outcome"})
+	for k, kind := range kinds {
+		for o, outcome := range ends {
+			m.seconds[k][o] = seconds.WithLabelValues(kind, string(outcome))
+		}
+	}
+	r.MustRegister(byPriority, seconds, m.lateness, m.outcomes, m.missed, m.running, m.held, m.looks, m.passed, m.recordFailures, m.early, m.slots, m.busy, m.waiting, m.outputsCut, m.logLines, m.scriptsLeft)
 	return m
 }

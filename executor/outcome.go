@@ -55,6 +55,7 @@ func (a *attempt) conclude(attempts context.Context, res target.Result) {
 		Run: e.Run(), Number: a.number, Fence: a.fence, Record: &rec,
 		Written: now.UnixMicro(), Expires: a.expiry(later(now, rec.Next.Time())),
 	}
+	x.metrics.observeEnd(&a.work.Work, res.Outcome, rec.Finished.Sub(rec.Started))
 	a.feedback.keep(&row)
 	a.keepOutput(&row, &res)
 	if rec.Doubt && a.outlived(now) {

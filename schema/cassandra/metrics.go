@@ -18,6 +18,12 @@ type metrics struct {
 	rows       *prometheus.CounterVec   // statement
 }
 
+// RegisterMetrics registers the metrics that a Store has, without a store, for who lists them.
+func RegisterMetrics(r prometheus.Registerer) error {
+	_, err := newMetrics(r)
+	return err
+}
+
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	opts := func(name, help string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Namespace: "carillon", Subsystem: "cassandra", Name: name, Help: help}

@@ -209,6 +209,9 @@ func (n *Node) settings(ctx context.Context) (schema.Settings, error) {
 // assemble makes the parts. It does no I/O.
 func (n *Node) assemble(stops *cleanups) (err error) {
 	now := time.Now
+	if err := n.reg.Register(buildInfo(n.opts.Version)); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
 	n.halt = bucketer.NewHalt(now)
 	if n.clock, err = n.newClock(); err != nil {
 		return err
@@ -284,7 +287,9 @@ func (n *Node) httpConfig(room *target.ByteBudget) target.HTTPConfig {
 }
 
 func (n *Node) assembleExecutor(stops *cleanups, room *target.ByteBudget) error {
-	http, err := target.NewHTTP(n.httpConfig(room))
+	calls := n.httpConfig(room)
+	calls.Registerer = n.reg
+	http, err := target.NewHTTP(calls)
 	if err != nil {
 		return err
 	}
