@@ -230,6 +230,10 @@ peers-workflows: build carillon-load $(BIN)/temporal ## carillon dev and Tempora
 peers-check: $(BIN)/golangci-lint ## vet, lint and test what measures peers; it is a module of its own
 	cd loadtest/peers && GOWORK=off go mod tidy -diff && go vet ./... && ../../$(BIN)/golangci-lint run && go test ./...
 
+.PHONY: alerts
+alerts: ## deploy/monitoring: rules by promtool with their tests, and that alerts, runbooks, metrics and dashboards name what exists
+	@bash .ci/alerts
+
 .PHONY: manifests
 manifests: ## deploy/kubernetes: every overlay as a Kubernetes API server would judge it, then planted faults, and which are refused (OVERLAYS=… for others)
 	@bash .ci/manifests $(OVERLAYS)
