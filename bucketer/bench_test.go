@@ -77,7 +77,7 @@ func BenchmarkPlan(b *testing.B) {
 	w := newWorld(b, schema.Settings{})
 	var entries []schema.Entry
 	for _, job := range chunkOf("k") {
-		e, err := w.EntryOf(&job, keyedID("t", job.Key, job.At, 64), testNow)
+		e, err := w.EntryOf(&job, keyedID("t", job.Key, job.At, among{n: 64}), testNow)
 		if err != nil {
 			b.Fatal(err)
 		}

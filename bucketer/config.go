@@ -105,6 +105,8 @@ type Config struct {
 	// off. What follows from runs is written nevertheless, by a clock that does not go back, once
 	// Halted was false for the first time. Nil means never.
 	Halted func() bool
+	// Regions says which homes our region serves; nil: there are no regions.
+	Regions *Regions
 	// Missed is told of runs of a job that were recorded as missed for a reason before an executor was
 	// asked; nil: nobody is. It must not block.
 	Missed func(spec *schema.Spec, reason string, runs int64)
@@ -139,6 +141,7 @@ func (c Config) Validate() error {
 type Bucketer struct {
 	*Writer
 	halted   func() bool
+	regions  *Regions
 	fill     *fill
 	tasks    *TaskCache
 	payloads payload.Cache
@@ -170,7 +173,7 @@ func New(c Config) (*Bucketer, error) {
 		listening: &listening{from: c.Store, logger: c.Logger, now: c.Now},
 		hints:     c.Hints, missed: c.Missed, waits: c.Waits, clock: known, now: known.now, log: c.Logger, metrics: newMetrics(c.Registerer),
 	}
-	return &Bucketer{Writer: w, halted: c.Halted, fill: newFill(), tasks: NewTaskCache(c.Store, c.Now)}, nil
+	return &Bucketer{Writer: w, halted: c.Halted, regions: c.Regions, fill: newFill(), tasks: NewTaskCache(c.Store, c.Now)}, nil
 }
 
 // Watch reads the settings now and every 10 s, and asks how full partitions are, until ctx ends. It
@@ -229,6 +232,18 @@ func (b *Bucketer) InForce() (*schema.Settings, error) {
 	}
 	return s, nil
 }
+
+// MayWrite returns nil if this node may write into a shard now for somebody who is told so:
+// ErrNotReady, or a schema.NotServedError.
+func (b *Bucketer) MayWrite(shard schema.Shard) error {
+	if _, err := b.InForce(); err != nil {
+		return err
+	}
+	return b.regions.Serves(shard)
+}
+
+// Regions returns which homes our region serves; nil: there are no regions.
+func (b *Bucketer) Regions() *Regions { return b.regions }
 
 // ShardsEver returns the highest number of shards that ids may have been given.
 func (b *Bucketer) ShardsEver() (int, error) {

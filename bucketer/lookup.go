@@ -35,7 +35,7 @@ func (b *Bucketer) KeyedRun(ctx context.Context, tenant, key string, at time.Tim
 	slices.Sort(shards)
 	ids := make(map[schema.Partition][]schema.EntryID)
 	for _, n := range slices.Compact(shards) {
-		id := keyedID(tenant, key, at, n)
+		id := keyedID(tenant, key, at, b.regions.keyed(tenant, n))
 		if p := id.Partition(); !slices.Contains(ids[p], id) {
 			ids[p] = append(ids[p], id)
 		}

@@ -1,6 +1,7 @@
 package bucketer
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -28,29 +29,50 @@ func CeilMilli(t time.Time) time.Time {
 }
 
 // keyedID returns the id of a keyed line with an instant. It is a function of tenant, key, instant
-// and the number of shards alone, so the line sent again is the same row. Under another number of
-// shards it is another row: chunk.look looks for it under each. The shard is one of keyedWays for
-// each (tenant, bucket).
-func keyedID(tenant, key string, at time.Time, shards int) schema.EntryID {
+// and the shards alone, so the line sent again is the same row. Under another number of shards it is
+// another row: chunk.look looks for it under each. The shard is one of keyedWays for each (tenant,
+// bucket).
+func keyedID(tenant, key string, at time.Time, among among) schema.EntryID {
 	due := CeilMilli(at)
 	hash := schema.HashOf(tenant, key, strconv.FormatInt(due.UnixMilli(), 10))
 	way := hash % keyedWays
 	bucket := strconv.FormatInt(int64(schema.BucketOf(due)), 10)
-	shard := schema.HashOf(tenant, bucket, strconv.FormatUint(way, 10)) % uint64(shards) // #nosec G115 -- positive
-	return schema.MakeEntryID(due, schema.Shard(shard), hash)
+	return schema.MakeEntryID(due, among.shard(schema.HashOf(tenant, bucket, strconv.FormatUint(way, 10))), hash)
+}
+
+// among are the shards that one is drawn of: all below n, or those of a home.
+type among struct {
+	n    int
+	home []schema.Shard // nil: there are no homes
+}
+
+// shard returns the one that a hash gives.
+func (a among) shard(hash uint64) schema.Shard {
+	if a.home != nil {
+		return a.home[hash%uint64(len(a.home))]
+	}
+	return schema.Shard(hash % uint64(a.n)) // #nosec G115 -- positive, below MaxShards
+}
+
+// draw returns any.
+func (a among) draw() schema.Shard {
+	if a.home != nil {
+		return a.home[rand.IntN(len(a.home))] // #nosec G404 -- spread, not secrecy
+	}
+	return RandomShard(a.n)
 }
 
 // chunkShards gives the unkeyed rows of one chunk that fall into one bucket the same random shard,
 // so that they fill batches of one partition.
 type chunkShards struct {
-	shards int
-	drawn  map[schema.Bucket]schema.Shard
+	among
+	drawn map[schema.Bucket]schema.Shard
 }
 
 func (c *chunkShards) shard(b schema.Bucket) schema.Shard {
 	s, ok := c.drawn[b]
 	if !ok {
-		s = RandomShard(c.shards)
+		s = c.draw()
 		c.drawn[b] = s
 	}
 	return s
@@ -69,4 +91,129 @@ func Latest(t time.Time, others ...time.Time) time.Time {
 		}
 	}
 	return t
+}
+
+// Regions is which homes there are, and which of them our region serves. Nil, there are no regions:
+// everything is served, and no method costs more than to see that.
+//
+// # Where new work lies
+//
+//	of a tenant with a stated home          there
+//	keyed, or waiting for other jobs,       at its tenant's home: what is decided once for a tenant
+//	or of a task with a rate or a limit;    (keys, names, rates, limits) is decided by one region
+//	jobs with many runs; events
+//	other one-off jobs                      at a home that our region serves, its own before others
+//
+// A shard keeps its home, so an id tells where the work on it is done.
+type Regions struct {
+	Region string // ours
+	Homes  schema.Homes
+	// Served returns in which epoch our region serves the home of a shard now, or a
+	// schema.NotServedError. It does no I/O.
+	Served func(shard schema.Shard) (epoch int64, err error)
+}
+
+// Serves returns nil while our region serves the home of a shard. Otherwise it is a
+// schema.NotServedError, and nothing is to be written.
+func (r *Regions) Serves(shard schema.Shard) error {
+	if r == nil {
+		return nil
+	}
+	_, err := r.Served(shard)
+	return err
+}
+
+// ServesTenant returns nil while our region serves the home of a tenant. Otherwise it is a
+// schema.NotServedError: what is decided for the whole tenant is decided there.
+func (r *Regions) ServesTenant(tenant string) error {
+	if r == nil {
+		return nil
+	}
+	home, _ := r.Homes.OfTenant(tenant)
+	_, err := r.at(home, schema.MaxShards)
+	return err
+}
+
+// Acknowledges is asked between a write into a shard and its answer: it returns nil while our region
+// serves the home. Otherwise the error is an ErrUnknown as well as a NotServedError: the region that
+// serves the home next may not see what was written.
+func (r *Regions) Acknowledges(shard schema.Shard) error {
+	if err := r.Serves(shard); err != nil {
+		return fmt.Errorf("%w: %w", schema.ErrUnknown, err)
+	}
+	return nil
+}
+
+// place returns the shards below n that new work of a tenant is drawn of, all of one home that our
+// region serves. pinned work lies at its tenant's home. The error is a NotServedError.
+func (r *Regions) place(tenant string, pinned bool, n int) (among, error) {
+	if r == nil {
+		return among{n: n}, nil
+	}
+	home, stated := r.Homes.OfTenant(tenant)
+	if pinned || stated {
+		return r.at(home, n)
+	}
+	a, err := r.at(r.Region, n)
+	for _, home := range r.Homes.Names() {
+		if err == nil {
+			break
+		}
+		if other, otherErr := r.at(home, n); otherErr == nil {
+			a, err = other, nil
+		}
+	}
+	return a, err
+}
+
+// at returns the shards of a home, if our region serves it.
+func (r *Regions) at(home string, n int) (among, error) {
+	shards := r.Homes.Shards(home, n)
+	if len(shards) == 0 {
+		return among{}, fmt.Errorf("home %s has no shards below %d: %w", home, n, schema.ErrNotServed)
+	}
+	return among{n, shards}, r.Serves(shards[0])
+}
+
+// keyed returns the shards below n that the key of a tenant gives one of, whoever serves them.
+func (r *Regions) keyed(tenant string, n int) among {
+	if r == nil {
+		return among{n: n}
+	}
+	home, _ := r.Homes.OfTenant(tenant)
+	if shards := r.Homes.Shards(home, n); len(shards) > 0 {
+		return among{n, shards}
+	}
+	return among{n: n}
+}
+
+// checkAfter returns Faults if a one-off job waits for jobs that are at home elsewhere: what ends
+// there does not reach it.
+func (r *Regions) checkAfter(job *Job) error {
+	if r == nil || job.After == nil {
+		return nil
+	}
+	home, _ := r.Homes.OfTenant(job.Tenant)
+	var faults Faults
+	for i, u := range job.After.Jobs {
+		if other, _ := r.Homes.Of(u.Job.Shard()); other != home {
+			faults = append(faults, Fault{
+				Location: fmt.Sprintf("body.after.jobs[%d]", i),
+				Message:  fmt.Sprintf("is at home in %s: a job that waits for others is at home in %s, as its tenant is, and they must be too; give them an idempotency key", other, home),
+			})
+		}
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	return nil
+}
+
+// Draw returns a shard below n for new work of a tenant that lies at its tenant's home.
+func (r *Regions) Draw(tenant string, n int) (schema.Shard, error) {
+	a, err := r.place(tenant, true, n)
+	if err != nil {
+		return 0, err
+	}
+	return a.draw(), nil
 }

@@ -47,7 +47,7 @@ func TestDueTimeIsNeverEarly(t *testing.T) {
 
 func TestKeyedIDIsAFunctionOfTheLine(t *testing.T) {
 	at := testNow.Add(time.Hour)
-	want := keyedID("t", "k", at, 64)
+	want := keyedID("t", "k", at, among{n: 64})
 	// Fixed for ever: a line that is sent again after an upgrade must be the same row.
 	const fixed = "01a1fda7-e040-8009-be0b-56479ae42498"
 	if want.String() != fixed || !want.Time().Equal(at) {
@@ -69,12 +69,12 @@ func TestKeyedIDIsAFunctionOfTheLine(t *testing.T) {
 		"an instant beyond a minute": {"t", "k", at.Add(time.Minute), 64, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := keyedID(row.tenant, row.key, row.at, row.shards); (got == want) != row.same {
+			if got := keyedID(row.tenant, row.key, row.at, among{n: row.shards}); (got == want) != row.same {
 				t.Errorf("keyedID(%q, %q, %v, %d) = %s, want equal to %s: %v", row.tenant, row.key, row.at, row.shards, got, want, row.same)
 			}
 		})
 	}
-	if other := keyedID("t", "k", at, 128); other.Hash() != want.Hash() || other.Time() != want.Time() {
+	if other := keyedID("t", "k", at, among{n: 128}); other.Hash() != want.Hash() || other.Time() != want.Time() {
 		t.Errorf("with other shards %s, want the time and hash of %s: only the shard depends on their number", other, want)
 	}
 }
@@ -86,7 +86,7 @@ func TestKeyedLinesTakeEightShardsOfABucket(t *testing.T) {
 	for minute := range 100 {
 		shards := make(map[schema.Shard]int)
 		for k := range 1000 {
-			id := keyedID("t", strconv.Itoa(k), testNow.Add(time.Duration(minute)*time.Minute+time.Duration(k)*time.Millisecond), 64)
+			id := keyedID("t", strconv.Itoa(k), testNow.Add(time.Duration(minute)*time.Minute+time.Duration(k)*time.Millisecond), among{n: 64})
 			if id.Shard() >= 64 {
 				t.Fatalf("keyedID = %s in shard %d, want one below 64", id, id.Shard())
 			}
@@ -103,7 +103,7 @@ func TestKeyedLinesTakeEightShardsOfABucket(t *testing.T) {
 }
 
 func TestChunkTakesOneShardABucket(t *testing.T) {
-	c := chunkShards{shards: 64, drawn: make(map[schema.Bucket]schema.Shard)}
+	c := chunkShards{among: among{n: 64}, drawn: make(map[schema.Bucket]schema.Shard)}
 	all := make(map[schema.Shard]bool)
 	for b := range schema.Bucket(1000) {
 		s := c.shard(b)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,7 +28,15 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 		b.metrics.refused.WithLabelValues("not_ready").Inc()
 		return Receipt{}, err
 	}
-	if err := b.checkTask(ctx, &job); err != nil {
+	limited, err := b.checkTask(ctx, &job)
+	if err != nil {
+		return Receipt{}, err
+	}
+	home, err := b.regions.place(job.Tenant, limited || job.Key != "" || job.After != nil, s.Shards)
+	if err == nil {
+		err = b.regions.checkAfter(&job)
+	}
+	if err != nil {
 		return Receipt{}, err
 	}
 	if job.After != nil {
@@ -37,7 +46,7 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 		now = b.now()
 	}
 	due := DueTime(job.At, now)
-	e, err := b.EntryOf(&job, schema.MakeEntryID(due, RandomShard(s.Shards), schema.RandomHash()), now)
+	e, err := b.EntryOf(&job, schema.MakeEntryID(due, home.draw(), schema.RandomHash()), now)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -50,7 +59,24 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 	if job.Key != "" {
 		return b.SubmitKeyed(ctx, &job, e, now)
 	}
-	return Receipt{Run: e.ID}, b.WriteOne(ctx, e)
+	return Receipt{Run: e.ID}, b.WriteNew(ctx, e)
+}
+
+// WriteNew writes an entry as WriteOne does, for somebody who is told that it stands: while our
+// region serves its home. The error may be a schema.NotServedError; if it is an ErrUnknown as well,
+// the lease on the home ended meanwhile, and the entry may be there.
+func (b *Bucketer) WriteNew(ctx context.Context, e schema.Entry) error {
+	if b.regions == nil {
+		return b.WriteOne(ctx, e)
+	}
+	err := b.regions.Serves(e.ID.Shard())
+	if err == nil {
+		err = b.WriteOne(ctx, e)
+	}
+	if err == nil {
+		err = b.regions.Acknowledges(e.ID.Shard())
+	}
+	return err
 }
 
 // follow has a job hear of the ends of the jobs that it runs after. Its row comes later: what has
@@ -86,19 +112,25 @@ func (b *Bucketer) TakeRoom(e *schema.Entry) error {
 // looks for the recorded row and writes it if it is not there: we may have crashed between key and
 // row. A row that is there is left alone, because it may have been cancelled or moved.
 func (b *Bucketer) SubmitKeyed(ctx context.Context, job *Job, e schema.Entry, now time.Time) (Receipt, error) {
+	if err := b.regions.Serves(e.ID.Shard()); err != nil {
+		return Receipt{}, err
+	}
 	record := schema.KeyRecord{BodyHash: job.BodyHash, Entry: e.ID, Text: e.Text(), Payload: e.Payload, Expires: e.Expires}
 	held, mine, err := b.store.RegisterKey(ctx, job.Tenant, job.Key, record, Latest(now.Add(KeyRetention), job.KeyUntil))
 	switch {
 	case err != nil:
 		return Receipt{}, fmt.Errorf("register key: %w", err)
 	case mine:
-		return Receipt{Run: e.ID}, b.WriteOne(ctx, e)
+		return Receipt{Run: e.ID}, b.WriteNew(ctx, e)
 	}
 	b.fill.give(e.ID.Partition(), e.Size())
 	if held.BodyHash != job.BodyHash {
 		return Receipt{}, ErrKeyReused
 	}
 	receipt := Receipt{Run: held.Entry, Existing: true}
+	if err := b.regions.Serves(held.Entry.Shard()); err != nil {
+		return Receipt{}, err
+	}
 	if !now.Before(held.Expires) {
 		return receipt, nil // the run's row expired and may not come back
 	}
@@ -109,9 +141,12 @@ func (b *Bucketer) SubmitKeyed(ctx context.Context, job *Job, e schema.Entry, no
 	if len(rows) == 0 {
 		known := schema.LoadEntry(held.Entry, held.Text, held.Payload, schema.Marks{})
 		known.Expires = held.Expires
-		return receipt, b.WriteOne(ctx, known)
+		return receipt, b.WriteNew(ctx, known)
 	}
 	b.checkLateRows(ctx, rows, func(_ int, e error) { err = e })
+	if err == nil {
+		err = b.regions.Acknowledges(held.Entry.Shard())
+	}
 	return receipt, err
 }
 
@@ -142,7 +177,7 @@ func (b *Bucketer) SubmitBatch(ctx context.Context, jobs []Job, answer func(i in
 
 	c := chunk{
 		b: b, now: now, settings: s, jobs: jobs, answer: answer,
-		shards: chunkShards{shards: s.Shards, drawn: make(map[schema.Bucket]schema.Shard)},
+		homes: make(map[homeOf]*chunkShards, 1),
 	}
 	c.sort(ctx)
 	var wg sync.WaitGroup
@@ -153,6 +188,9 @@ func (b *Bucketer) SubmitBatch(ctx context.Context, jobs []Job, answer func(i in
 		c.look(ctx)
 	}
 	b.Write(ctx, c.entries, func(k int, err error) {
+		if err == nil {
+			err = b.regions.Acknowledges(c.entries[k].ID.Shard())
+		}
 		if err != nil {
 			answer(c.index[k], Receipt{}, err)
 			return
@@ -174,7 +212,9 @@ type chunk struct {
 	settings *schema.Settings
 	jobs     []Job
 	answer   func(int, Receipt, error)
-	shards   chunkShards
+	homes    map[homeOf]*chunkShards
+	last     homeOf       // the one that was asked for last …
+	shards   *chunkShards // … and its shards
 
 	entries    []schema.Entry // rows to write …
 	index      []int          // … and the jobs that they are of
@@ -192,14 +232,19 @@ func (c *chunk) sort(ctx context.Context) {
 	seen := make(map[keyAt]bool)
 	for i := range c.jobs {
 		job := &c.jobs[i]
-		if err := c.b.checkTask(ctx, job); err != nil {
+		limited, err := c.b.checkTask(ctx, job)
+		var shards *chunkShards
+		if err == nil && job.Key == "" {
+			shards, err = c.shardsFor(job.Tenant, limited)
+		}
+		if err != nil {
 			c.answer(i, Receipt{}, err)
 			continue
 		}
 		switch {
 		case job.Key == "":
 			due := DueTime(job.At, c.now)
-			c.add(i, schema.MakeEntryID(due, c.shards.shard(schema.BucketOf(due)), schema.RandomHash()))
+			c.add(i, schema.MakeEntryID(due, shards.shard(schema.BucketOf(due)), schema.RandomHash()))
 		case job.At.IsZero():
 			c.toRegister = append(c.toRegister, i)
 		default:
@@ -214,9 +259,40 @@ func (c *chunk) sort(ctx context.Context) {
 	}
 }
 
+// homeOf is of whom unkeyed rows share their shards: without regions all do.
+type homeOf struct {
+	tenant string
+	pinned bool
+}
+
+// shardsFor returns the shards of unkeyed rows of a tenant.
+func (c *chunk) shardsFor(tenant string, pinned bool) (*chunkShards, error) {
+	of := homeOf{tenant, pinned}
+	if c.b.regions == nil {
+		of = homeOf{}
+	}
+	if c.shards != nil && c.last == of {
+		return c.shards, nil
+	}
+	shards, ok := c.homes[of]
+	if !ok {
+		home, err := c.b.regions.place(tenant, pinned, c.settings.Shards)
+		if err != nil {
+			return nil, err
+		}
+		shards = &chunkShards{among: home, drawn: make(map[schema.Bucket]schema.Shard)}
+		c.homes[of] = shards
+	}
+	c.last, c.shards = of, shards
+	return shards, nil
+}
+
 // add makes the row of job i under id, unless it does not fit its partition.
 func (c *chunk) add(i int, id schema.EntryID) {
 	e, err := c.b.EntryOf(&c.jobs[i], id, c.now)
+	if err == nil {
+		err = c.b.regions.Serves(id.Shard())
+	}
 	if err == nil {
 		err = c.b.TakeRoom(&e)
 	}
@@ -250,10 +326,17 @@ func (c *chunk) look(ctx context.Context) {
 			places = append(places, h.Shards)
 		}
 	}
+	c.keyed = slices.DeleteFunc(c.keyed, func(i int) bool {
+		err := c.b.regions.Serves(c.keyedID(i, c.settings.Shards).Shard())
+		if err != nil {
+			c.answer(i, Receipt{}, err)
+		}
+		return err != nil
+	})
 	ids := make(map[schema.Partition][]schema.EntryID)
 	for _, i := range c.keyed {
 		for _, shards := range places {
-			id := keyedID(c.jobs[i].Tenant, c.jobs[i].Key, c.jobs[i].At, shards)
+			id := c.keyedID(i, shards)
 			ids[id.Partition()] = append(ids[id.Partition()], id)
 		}
 	}
@@ -268,7 +351,7 @@ func (c *chunk) look(ctx context.Context) {
 		var err error
 		var found *schema.Entry
 		for _, shards := range places {
-			id := keyedID(job.Tenant, job.Key, job.At, shards)
+			id := c.keyedID(i, shards)
 			err = errors.Join(err, failed[id.Partition()])
 			if e, ok := rows[id]; ok && found == nil {
 				found = &e
@@ -282,10 +365,19 @@ func (c *chunk) look(ctx context.Context) {
 		case err != nil:
 			c.answer(i, Receipt{}, err)
 		default:
-			c.add(i, keyedID(job.Tenant, job.Key, job.At, c.settings.Shards))
+			c.add(i, c.keyedID(i, c.settings.Shards))
 		}
 	}
 	c.b.checkLateRows(ctx, existing, func(k int, err error) {
+		if err == nil {
+			err = c.b.regions.Acknowledges(existing[k].ID.Shard())
+		}
 		c.answer(whose[k], Receipt{Run: existing[k].ID, Existing: true}, err)
 	})
+}
+
+// keyedID returns the id of keyed job i under that number of shards.
+func (c *chunk) keyedID(i, shards int) schema.EntryID {
+	job := &c.jobs[i]
+	return keyedID(job.Tenant, job.Key, job.At, c.b.regions.keyed(job.Tenant, shards))
 }

@@ -102,11 +102,16 @@ func (t *TaskCache) ForgetAt(ctx context.Context, halts <-chan struct{}) {
 // CheckTask reports ErrNoTask if a job's task does not exist, and Faults for a payload (nil = none)
 // that does not fit the task's schema. Inline work has the task "" and no schema.
 func (b *Bucketer) CheckTask(ctx context.Context, tenant, task string, payload []byte) error {
+	_, err := b.taskFor(ctx, tenant, task, payload)
+	return err
+}
+
+func (b *Bucketer) taskFor(ctx context.Context, tenant, task string, payload []byte) (schema.Task, error) {
 	t, err := b.TaskOf(ctx, tenant, task)
-	if err != nil || len(t.PayloadSchema) == 0 {
-		return err
+	if err == nil && len(t.PayloadSchema) > 0 {
+		err = b.CheckPayload(&t, payload)
 	}
-	return b.CheckPayload(&t, payload)
+	return t, err
 }
 
 // TaskOf returns the task of a job, or ErrNoTask. The task of inline work is empty.
@@ -146,9 +151,10 @@ func payloadFaults(at string, err error) error {
 	return faults
 }
 
-// checkTask is CheckTask for a job.
-func (b *Bucketer) checkTask(ctx context.Context, job *Job) error {
-	return b.CheckTask(ctx, job.Tenant, job.Task, job.Payload)
+// checkTask is CheckTask for a job, and reports whether its task has a rate or a limit.
+func (b *Bucketer) checkTask(ctx context.Context, job *Job) (limited bool, err error) {
+	t, err := b.taskFor(ctx, job.Tenant, job.Task, job.Payload)
+	return t.Rate != "" || t.MaxConcurrent > 0, err
 }
 
 // TaskCache returns the cache that the Bucketer itself uses.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 )
@@ -25,8 +27,10 @@ type Home struct {
 
 // Homes are all homes of a cluster. The zero value has none: there are no regions.
 type Homes struct {
-	names []string
-	of    []int // by shard: the index in names, -1 for a shard without a home
+	names   []string
+	of      []int             // by shard: the index in names, -1 for a shard without a home
+	shards  [][]Shard         // by the index in names, in order
+	tenants map[string]string // the homes of those tenants that have one stated
 }
 
 // NewHomes returns the homes of list, or an error that joins every fault: a home without a name or
@@ -70,7 +74,24 @@ func NewHomes(list []Home) (Homes, error) {
 	if len(faults) > 0 {
 		return Homes{}, errors.Join(faults...)
 	}
+	h.shards = make([][]Shard, len(h.names))
+	for s, i := range h.of {
+		h.shards[i] = append(h.shards[i], Shard(s)) // #nosec G115 -- below MaxShards
+	}
 	return h, nil
+}
+
+// WithTenants returns h in which these tenants have these homes, or an error that joins every fault.
+// It keeps the map. A tenant keeps its home for ever.
+func (h Homes) WithTenants(homeOf map[string]string) (Homes, error) {
+	var faults []error
+	for _, tenant := range slices.Sorted(maps.Keys(homeOf)) {
+		if home := homeOf[tenant]; !slices.Contains(h.names, home) {
+			faults = append(faults, fmt.Errorf("tenant %s has the home %s, which is none of %s", tenant, home, strings.Join(h.names, ", ")))
+		}
+	}
+	h.tenants = homeOf
+	return h, errors.Join(faults...)
 }
 
 // Names returns the names of all homes, in the order of the configuration. The caller must not
@@ -85,13 +106,25 @@ func (h Homes) Of(s Shard) (string, bool) {
 	return h.names[h.of[s]], true
 }
 
-// OfTenant returns the home of a tenant that says named of itself: that one, or the first home of
-// all if it says nothing, or names one that is not there.
-func (h Homes) OfTenant(named string) string {
-	if len(h.names) == 0 || slices.Contains(h.names, named) {
-		return named
+// OfTenant returns the home of a tenant, and whether it was stated; if not it is the first home of
+// all. What is decided for the whole tenant is decided there: keys, names, rates. "" without homes.
+func (h Homes) OfTenant(tenant string) (home string, stated bool) {
+	if home, stated = h.tenants[tenant]; !stated && len(h.names) > 0 {
+		home = h.names[0]
 	}
-	return h.names[0]
+	return home, stated
+}
+
+// Shards returns the shards below that number that a home has, in order. The caller must not change
+// them.
+func (h Homes) Shards(home string, below int) []Shard {
+	i := slices.Index(h.names, home)
+	if i < 0 {
+		return nil
+	}
+	all := h.shards[i]
+	n := sort.Search(len(all), func(k int) bool { return int(all[k]) >= below })
+	return all[:n]
 }
 
 // Covers returns an error unless each of that many shards has a home. A home may have more shards:

@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,9 +53,25 @@ func TestHomeOf(t *testing.T) {
 			t.Errorf("Of(%d) = %q, %v, want %q", shard, got, ok, want)
 		}
 	}
-	for named, want := range map[string]string{"us": "us", "": "eu", "gone": "eu"} {
-		if got := h.OfTenant(named); got != want {
-			t.Errorf("OfTenant(%q) = %q, want %q", named, got, want)
+	h, err = h.WithTenants(map[string]string{"acme": "us"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tenant, want := range map[string]string{"acme": "us", "": "eu", "other": "eu"} {
+		if got, stated := h.OfTenant(tenant); got != want || stated != (tenant == "acme") {
+			t.Errorf("OfTenant(%q) = %q, %v, want %q", tenant, got, stated, want)
+		}
+	}
+	if _, err := h.WithTenants(map[string]string{"acme": "ap"}); err == nil {
+		t.Error("WithTenants: a home that is not there: nil, want an error")
+	}
+	for _, row := range []struct {
+		home  string
+		below int
+		want  []schema.Shard
+	}{{"eu", 6, []schema.Shard{0, 1, 4, 5}}, {"eu", 5, []schema.Shard{0, 1, 4}}, {"us", 64, []schema.Shard{2, 3}}, {"us", 2, []schema.Shard{}}, {"ap", 6, nil}} {
+		if got := h.Shards(row.home, row.below); !slices.Equal(got, row.want) {
+			t.Errorf("Shards(%s, %d) = %v, want %v", row.home, row.below, got, row.want)
 		}
 	}
 	if err := h.Covers(6); err != nil {

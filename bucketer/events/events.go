@@ -105,7 +105,11 @@ func (v *Events) Publish(ctx context.Context, tenant, name string, body json.Raw
 		v.core.CountRefused("not_ready")
 		return bucketer.Receipt{}, err
 	}
-	id := schema.MakeEntryID(bucketer.DueTime(time.Time{}, now), bucketer.RandomShard(s.Shards), schema.RandomHash())
+	shard, err := v.core.Regions().Draw(tenant, s.Shards)
+	if err != nil {
+		return bucketer.Receipt{}, err
+	}
+	id := schema.MakeEntryID(bucketer.DueTime(time.Time{}, now), shard, schema.RandomHash())
 	e, err := schema.NewEntry(id, schema.Spec{
 		Tenant: tenant, Kind: schema.KindEvent, Of: id, Nominal: id.Time(), Accepted: now.UnixMicro(), Event: &schema.Event{Name: name},
 		Key: key, BodyHash: bodyHash,
@@ -118,7 +122,7 @@ func (v *Events) Publish(ctx context.Context, tenant, name string, body json.Raw
 	}
 	receipt := bucketer.Receipt{Run: id}
 	if key == "" {
-		err = v.core.WriteOne(ctx, e)
+		err = v.core.WriteNew(ctx, e)
 	} else {
 		// Keys of events are no keys of jobs.
 		receipt, err = v.core.SubmitKeyed(ctx, &bucketer.Job{Tenant: tenant, Key: "event/" + name + "/" + key, BodyHash: bodyHash}, e, now)

@@ -60,7 +60,7 @@ func parsePage(text string) (page, error) {
 // jobs, and records that it did. If we crash in between, the next call does the same, to the same rows.
 func (v *Events) PlanEvent(ctx context.Context, e *schema.Entry) error {
 	now := v.core.Now()
-	if _, err := v.core.InForce(); err != nil {
+	if err := v.core.MayWrite(e.ID.Shard()); err != nil {
 		return err
 	}
 	rec := schema.Record{Outcome: schema.Replaced}

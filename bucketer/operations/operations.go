@@ -167,6 +167,9 @@ func (o *Operations) begin(
 	if err := o.bucketer.Ready(); err != nil {
 		return Begun{}, err
 	}
+	if err := o.bucketer.Regions().ServesTenant(tenant); err != nil {
+		return Begun{}, err // where its tenant is at home an operation is worked off
+	}
 	now := o.now()
 	op := schema.Operation{
 		ID: schema.MakeOperationID(now, schema.RandomHash()), Tenant: tenant, Progress: schema.Progress{Updated: now.UTC().Truncate(time.Microsecond)},
@@ -248,6 +251,9 @@ func (o *Operations) Cancel(ctx context.Context, tenant string, id schema.Operat
 		return op, fmt.Errorf("cancel operation %s: %w", id, bucketer.ErrFinished)
 	}
 	if err := o.bucketer.Ready(); err != nil {
+		return schema.Operation{}, err
+	}
+	if err := o.bucketer.Regions().ServesTenant(tenant); err != nil {
 		return schema.Operation{}, err
 	}
 	op.Cancelled = &schema.Cancel{At: o.now().UTC().Truncate(time.Millisecond), By: by}

@@ -136,6 +136,10 @@ func (o *Operations) ended(ctx context.Context, open map[schema.OperationID]*ope
 // visit goes on with an operation while it is our turn, for about operationVisit.
 func (o *Operations) visit(ctx context.Context, of *openOperation) (end visit) {
 	end.of = of
+	if o.bucketer.Regions().ServesTenant(of.Tenant) != nil {
+		end.wait = operationPoll // the region that serves the tenant's home works it off
+		return end
+	}
 	for began := o.now(); ; {
 		op, err := o.store.Operation(ctx, of.Tenant, of.ID)
 		switch {

@@ -46,7 +46,7 @@ func NewJobWorkflow(d *workflow.Definition) (*schema.JobWorkflow, error) {
 // begins without them.
 func (o *Orchestrator) RetryWorkflow(ctx context.Context, tenant string, id schema.RunID, key string) (bucketer.Receipt, error) {
 	now := o.core.Now()
-	if _, err := o.core.InForce(); err != nil {
+	if err := o.core.MayWrite(id.Shard()); err != nil {
 		return bucketer.Receipt{}, err
 	}
 	run, err := o.runs.Run(ctx, tenant, id)
@@ -78,7 +78,7 @@ func (o *Orchestrator) RetryWorkflow(ctx context.Context, tenant string, id sche
 	if key != "" {
 		return o.core.SubmitKeyed(ctx, &bucketer.Job{Tenant: tenant, Key: key, BodyHash: "retry " + id.String()}, e, now)
 	}
-	return bucketer.Receipt{Run: next}, o.core.WriteOne(ctx, e)
+	return bucketer.Receipt{Run: next}, o.core.WriteNew(ctx, e)
 }
 
 // takeOver writes the definition of the run that e repeats as e's, and the steps of it that
@@ -160,7 +160,7 @@ func (o *Orchestrator) takeOver(ctx context.Context, was *runs.Run, e *schema.En
 //
 // The decision is written first. Whoever finds an end of the step later goes by it.
 func (o *Orchestrator) SkipStep(ctx context.Context, tenant string, id schema.RunID, name string) error {
-	if _, err := o.core.InForce(); err != nil {
+	if err := o.core.MayWrite(id.Shard()); err != nil {
 		return err
 	}
 	run, err := o.runs.Run(ctx, tenant, id)

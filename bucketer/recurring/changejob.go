@@ -218,7 +218,7 @@ type mutation func(g *schema.Generation, from time.Time) (bool, error)
 // holds. Its commit may be known so late that runs of the generation before start up to 1.9 s after
 // it, but no client was told otherwise.
 func (j *Changer) swap(ctx context.Context, tenant string, id schema.JobID, ifMatch int64, mutate mutation) (schema.Job, error) {
-	if _, err := j.core.InForce(); err != nil {
+	if err := j.core.MayWrite(id.Shard()); err != nil {
 		return schema.Job{}, err
 	}
 	mine := int64(0) // a generation of ours whose commit was known too late
@@ -298,7 +298,7 @@ func (j *Changer) replace(ctx context.Context, job *schema.Job, mutate mutation)
 	}
 	defer release()
 	now := j.now()
-	if _, err := j.core.InForce(); err != nil {
+	if err := j.core.MayWrite(job.ID.Shard()); err != nil {
 		// asked after the clock was read, so that a clock that is set in between is noticed
 		return schema.Job{}, nil, err
 	}

@@ -69,7 +69,11 @@ func (j *Creator) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyH
 	if err := j.core.CheckTask(ctx, spec.Tenant, spec.Task, spec.Payload); err != nil {
 		return schema.Job{}, false, err
 	}
-	id := schema.MakeJobID(now, bucketer.RandomShard(settings.Shards), schema.RandomHash())
+	shard, err := j.core.Regions().Draw(spec.Tenant, settings.Shards)
+	if err != nil {
+		return schema.Job{}, false, err
+	}
+	id := schema.MakeJobID(now, shard, schema.RandomHash())
 	created := now.UTC().Truncate(time.Millisecond)
 	spec.Created, spec.Updated = created, created
 	if err := complete(id, &spec, created); err != nil {
@@ -90,6 +94,9 @@ func (j *Creator) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyH
 		}
 	}
 	job, err = j.create(ctx, id, spec, now, making{number: firstGeneration(id), write: j.store.CreateJob, alone: key == ""})
+	if err == nil {
+		err = j.core.Regions().Acknowledges(id.Shard())
+	}
 	return job, false, err
 }
 

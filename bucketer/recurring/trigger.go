@@ -27,7 +27,7 @@ func (j *Changer) TriggerJob(
 // key and body give the same run.
 func (j *Changer) Trigger(ctx context.Context, job schema.Job, payload json.RawMessage, key, bodyHash string) (bucketer.Receipt, error) {
 	now, tenant, id := j.now(), job.Current.Spec.Tenant, job.ID
-	if _, err := j.core.InForce(); err != nil {
+	if err := j.core.MayWrite(id.Shard()); err != nil {
 		j.core.CountRefused("not_ready")
 		return bucketer.Receipt{}, err
 	}
@@ -55,7 +55,7 @@ func (j *Changer) Trigger(ctx context.Context, job schema.Job, payload json.RawM
 	if key != "" {
 		return j.core.SubmitKeyed(ctx, &bucketer.Job{Tenant: tenant, Key: key, BodyHash: bodyHash}, e, now)
 	}
-	return bucketer.Receipt{Run: e.ID, Entry: &e}, j.core.WriteOne(ctx, e)
+	return bucketer.Receipt{Run: e.ID, Entry: &e}, j.core.WriteNew(ctx, e)
 }
 
 // RunOf makes a run of the job that its schedule did not name.

@@ -20,7 +20,7 @@ const (
 // Cancel cancels a run: no attempt of it starts from 2 s after the answer on. An executor that runs
 // an attempt of it is told to stop. Cancelling twice answers the same as once.
 func (c *Control) Cancel(ctx context.Context, tenant string, id schema.RunID, by string) (Run, error) {
-	if _, err := c.core.InForce(); err != nil {
+	if err := c.core.MayWrite(id.Shard()); err != nil {
 		return Run{}, err
 	}
 	for range markTries {

@@ -189,7 +189,7 @@ func (q *DeadLetterQueue) Waiting(ctx context.Context, tenant string, runs []sch
 // letter's resolution. If we crash in between, the letter is still unresolved. The next replay
 // finds the key and writes the same run.
 func (q *DeadLetterQueue) Replay(ctx context.Context, tenant string, id schema.RunID, by string) (bucketer.Receipt, error) {
-	if _, err := q.core.InForce(); err != nil {
+	if err := q.core.MayWrite(id.Shard()); err != nil {
 		return bucketer.Receipt{}, err
 	}
 	l, err := q.DeadLetter(ctx, tenant, id)
@@ -232,7 +232,7 @@ func (q *DeadLetterQueue) replay(ctx context.Context, l *DeadLetter, key string)
 // Discard resolves a dead letter as discarded. changed is false if it was resolved before. If there
 // is none, the error is schema.ErrNotFound.
 func (q *DeadLetterQueue) Discard(ctx context.Context, tenant string, id schema.RunID, by string) (changed bool, err error) {
-	if _, err := q.core.InForce(); err != nil {
+	if err := q.core.MayWrite(id.Shard()); err != nil {
 		return false, err
 	}
 	l, err := q.store.DeadLetter(ctx, tenant, id)

@@ -17,7 +17,7 @@ import (
 // If we crash before the mark, the new entry is never named and never starts. If we crash after it,
 // the sweep finds the new entry.
 func (c *Control) Reschedule(ctx context.Context, tenant string, id schema.RunID, change Change) (Run, error) {
-	if _, err := c.core.InForce(); err != nil {
+	if err := c.core.MayWrite(id.Shard()); err != nil {
 		return Run{}, err
 	}
 	for range markTries {

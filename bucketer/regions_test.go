@@ -1,0 +1,186 @@
+package bucketer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// regions are two homes of 32 shards each, and which of them ours, eu, serves.
+type regions struct {
+	Regions
+	eu, us atomic.Bool
+}
+
+func newRegions(t *testing.T) *regions {
+	t.Helper()
+	h, err := schema.NewHomes([]schema.Home{
+		{Name: "eu", Shards: []schema.ShardRange{{First: 0, Last: 31}}},
+		{Name: "us", Shards: []schema.ShardRange{{First: 32, Last: 63}}},
+	})
+	if err == nil {
+		h, err = h.WithTenants(map[string]string{"acme": "us"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &regions{Regions: Regions{Region: "eu", Homes: h}}
+	r.eu.Store(true)
+	r.Served = func(shard schema.Shard) (int64, error) {
+		home, _ := h.Of(shard)
+		if (home == "eu" && r.eu.Load()) || (home == "us" && r.us.Load()) {
+			return 1, nil
+		}
+		return 0, &schema.NotServedError{Home: home, Asked: "eu", Lease: schema.HomeLease{Epoch: schema.Epoch{Home: home, Number: 1, Region: "us"}, Read: time.Now()}, Now: time.Now()}
+	}
+	return r
+}
+
+// inRegion runs f in a bubble with a world of region eu.
+func inRegion(t *testing.T, f func(t *testing.T, w *world, r *regions)) {
+	t.Helper()
+	inWorld(t, func(t *testing.T, w *world) {
+		r := newRegions(t)
+		w.regions = &r.Regions
+		f(t, w, r)
+	})
+}
+
+// ways are how a job comes in.
+var ways = map[string]func(w *world, job Job) (Receipt, error){
+	"alone":   func(w *world, job Job) (Receipt, error) { return w.Submit(context.Background(), job) },
+	"a chunk": func(w *world, job Job) (Receipt, error) { a := w.batch(job)[0]; return a.Receipt, a.err },
+}
+
+// TestWorkLiesAtAHomeThatIsServed: where new work lies, by what it is and which homes our region serves.
+func TestWorkLiesAtAHomeThatIsServed(t *testing.T) {
+	at := func() time.Time { return time.Now().Add(time.Hour) }
+	of := func(tenant string, job Job) Job { job.Tenant = tenant; return job }
+	rated := func() Job { j := callTo(at()); j.Task, j.Work = "rated", nil; return j }
+	limited := func() Job { j := callTo(at()); j.Task, j.Work = "limited", nil; return j }
+	for name, row := range map[string]struct {
+		eu, us bool
+		job    func() Job
+		want   string // "": refused
+	}{
+		"unkeyed":                                   {true, false, func() Job { return callTo(at()) }, "eu"},
+		"unkeyed, both served":                      {true, true, func() Job { return callTo(at()) }, "eu"},
+		"unkeyed, the other home served":            {false, true, func() Job { return callTo(at()) }, "us"},
+		"unkeyed, none served":                      {false, false, func() Job { return callTo(at()) }, ""},
+		"unkeyed, of a tenant at home elsewhere":    {true, false, func() Job { return of("acme", callTo(at())) }, ""},
+		"unkeyed, of a tenant whose home is served": {true, true, func() Job { return of("acme", callTo(at())) }, "us"},
+		"keyed":                               {true, false, func() Job { return keyed("k", at()) }, "eu"},
+		"keyed, its home served elsewhere":    {false, true, func() Job { return keyed("k", at()) }, ""},
+		"keyed, now":                          {true, true, func() Job { return keyed("k", time.Time{}) }, "eu"},
+		"keyed, now, served elsewhere":        {false, true, func() Job { return keyed("k", time.Time{}) }, ""},
+		"of a task with a rate":               {true, true, rated, "eu"},
+		"of a task with a rate, elsewhere":    {false, true, rated, ""},
+		"of a task with a limit, elsewhere":   {false, true, limited, ""},
+		"keyed, of a tenant whose home is us": {true, true, func() Job { return of("acme", keyed("k", at())) }, "us"},
+	} {
+		for way, submit := range ways {
+			t.Run(name+", "+way, func(t *testing.T) {
+				inRegion(t, func(t *testing.T, w *world, r *regions) {
+					r.eu.Store(row.eu)
+					r.us.Store(row.us)
+					w.putTask(schema.Task{Tenant: "t", Name: "rated", Rate: "5/s"})
+					w.putTask(schema.Task{Tenant: "t", Name: "limited", MaxConcurrent: 2})
+					for range 20 { // where it lies is drawn
+						before := writes(w)
+						receipt, err := submit(w, row.job())
+						if row.want == "" {
+							var home *schema.NotServedError
+							if !errors.As(err, &home) || errors.Is(err, schema.ErrUnknown) || writes(w) != before {
+								t.Fatalf("refused with %v after %d writes, want a NotServedError that names the home, and none", err, writes(w)-before)
+							}
+							continue
+						}
+						if got, _ := r.Homes.Of(receipt.Run.Shard()); err != nil || got != row.want {
+							t.Fatalf("shard %d of home %s, %v; want one of %s", receipt.Run.Shard(), got, err, row.want)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// writes counts what was written into the store so far.
+func writes(w *world) int {
+	all := w.Counts.Tallies()
+	return all["PutEntries"].Calls + all["RegisterKey"].Calls
+}
+
+// TestNothingIsAcknowledgedWithoutTheLease: where the lease on the home ends while a job is written,
+// the outcome is unknown. Sent again with the same key it is the same run.
+func TestNothingIsAcknowledgedWithoutTheLease(t *testing.T) {
+	for way, submit := range ways {
+		for name, job := range map[string]func() Job{
+			"unkeyed":    func() Job { return callTo(time.Now().Add(time.Hour)) },
+			"keyed":      func() Job { return keyed("k", time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)) },
+			"keyed, now": func() Job { return keyed("k", time.Time{}) },
+		} {
+			t.Run(way+", "+name, func(t *testing.T) {
+				inRegion(t, func(t *testing.T, w *world, r *regions) {
+					w.Befall(func(_ context.Context, op string) schematest.Fault {
+						if op == "PutEntries" {
+							r.eu.Store(false)
+						}
+						return schematest.Fault{}
+					})
+					_, err := submit(w, job())
+					if !errors.Is(err, schema.ErrUnknown) || !errors.Is(err, schema.ErrNotServed) {
+						t.Fatalf("the lease ended during the write: %v, want ErrUnknown that names the home", err)
+					}
+					w.Befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
+					if _, err := submit(w, job()); !errors.Is(err, schema.ErrNotServed) || errors.Is(err, schema.ErrUnknown) {
+						t.Errorf("sent again without the lease: %v, want that the home is not served", err)
+					}
+					r.eu.Store(true)
+					if receipt, err := submit(w, job()); err != nil || receipt.Existing != (name != "unkeyed") {
+						t.Errorf("sent again with the lease: %+v, %v; want the same run if it has a key", receipt, err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestAKeyGivesTheSameShardBesideNewHomes: where the first home has the shards that were all, a keyed
+// line is the row that it was.
+func TestAKeyGivesTheSameShardBesideNewHomes(t *testing.T) {
+	r := newRegions(t)
+	for i := range 100 {
+		key, at := fmt.Sprint(i), testNow.Add(time.Duration(i)*time.Second)
+		if was, is := keyedID("t", key, at, (*Regions)(nil).keyed("t", 32)), keyedID("t", key, at, r.keyed("t", 64)); was != is {
+			t.Fatalf("line %d: %s with 32 shards, %s with a second home; want the same", i, was, is)
+		}
+	}
+}
+
+// TestAJobWaitsForJobsOfItsHome: what ends at another home does not reach it.
+func TestAJobWaitsForJobsOfItsHome(t *testing.T) {
+	inRegion(t, func(t *testing.T, w *world, r *regions) {
+		r.us.Store(true)
+		of := func(shard schema.Shard) *schema.After {
+			id := schema.JobOf(schema.MakeEntryID(time.Now().Add(time.Hour), shard, 1))
+			return &schema.After{Jobs: []schema.Upstream{{Job: id, Name: id.String()}}, Deadline: schema.Duration(time.Hour)}
+		}
+		job := callTo(time.Time{})
+		job.After = of(40)
+		var faults Faults
+		if _, err := w.Submit(t.Context(), job); !errors.As(err, &faults) || faults[0].Location != "body.after.jobs[0]" {
+			t.Errorf("after a job of home us: %v, want a fault of body.after.jobs[0]", err)
+		}
+		job.After = of(4)
+		if receipt, err := w.Submit(t.Context(), job); err != nil || receipt.Run.Shard() > 31 {
+			t.Errorf("after a job of home eu: %+v, %v; want it at home eu", receipt, err)
+		}
+	})
+}
