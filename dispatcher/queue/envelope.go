@@ -55,11 +55,15 @@ var ErrMalformed = errors.New("malformed envelope")
 
 // MessageID returns the Nats-Msg-Id of the envelope. Two dispatchers that publish an entry for the
 // first time give the same id. Each redispatch gives another one, unless it is that of a reschedule entry
-// which a mark names since: all owners of the shard give that the same id.
+// which a mark names since: all owners of the shard give that the same id. Those of another epoch have
+// other ids: an executor drops a message of an epoch that is over, and the stream must not keep that one.
 func (e *Envelope) MessageID() string {
 	id := e.Entry.ID.String() + "." + strconv.Itoa(e.Entry.Spec.AttemptNumber())
 	if e.Dispatch != "" {
 		id += "." + e.Dispatch
+	}
+	if e.Epoch != 0 {
+		id += ".e" + strconv.FormatInt(e.Epoch, 10)
 	}
 	return id
 }

@@ -208,9 +208,11 @@ func TestMessageID(t *testing.T) {
 	if first.MessageID() != later.MessageID() {
 		t.Errorf("two first publications have the ids %s and %s, want one", first.MessageID(), later.MessageID())
 	}
-	ids := map[string]bool{first.MessageID(): true, env.MessageID(): true, again.MessageID(): true, second.MessageID(): true}
-	if len(ids) != 4 {
-		t.Errorf("first publication, two redispatches and another attempt share ids: %v", ids)
+	epoch, next := first, first
+	epoch.Epoch, next.Epoch = 1, 2
+	ids := map[string]bool{epoch.MessageID(): true, next.MessageID(): true, first.MessageID(): true, env.MessageID(): true, again.MessageID(): true, second.MessageID(): true}
+	if len(ids) != 6 {
+		t.Errorf("first publications in three epochs, two redispatches and another attempt share ids: %v", ids)
 	}
 }
 
