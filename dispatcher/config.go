@@ -176,9 +176,13 @@ type Config struct {
 	Rates       Rates        // nil: no task has one
 	Tally       *tally.Tally // counts by name what is handed to executors; nil: nobody does
 	Halt        *bucketer.Halt
-	Now         func() time.Time // default time.Now
-	Logger      *slog.Logger
-	Registerer  prometheus.Registerer
+	// Served returns in which epoch our region serves the home of a shard now, or a
+	// schema.NotServedError: then nothing of it is published here. It does no I/O. Nil: there are no
+	// regions.
+	Served     func(shard schema.Shard) (epoch int64, err error)
+	Now        func() time.Time // default time.Now
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
 }
 
 // Validate reports every fault of c.

@@ -26,6 +26,13 @@ func (w *cursors) read(ctx context.Context) {
 		if err != nil {
 			return err
 		}
+		if taken, new := progress.TakenOver(stored, w.epoch); new {
+			w.log.Info("the shard is taken over in another epoch of its home", "epoch", w.epoch, "swept_from", taken.Settled.End())
+			if err := w.d.store.AdvanceCursor(ctx, taken); err != nil {
+				return err
+			}
+			stored = taken
+		}
 		if c = stored; progress.IsAhead(stored, w.d.now()) {
 			c = progress.Restored(stored, w.d.now())
 			w.d.metrics.ahead.Inc()

@@ -32,6 +32,7 @@ type Dispatcher struct {
 	tenants           Tenants
 	rates             Rates
 	halt              *bucketer.Halt
+	homes             homes
 	now               func() time.Time
 	log               *slog.Logger
 	metrics           *metrics
@@ -73,7 +74,7 @@ func New(c Config) (*Dispatcher, error) {
 	return &Dispatcher{
 		name: c.Name, incarnation: c.Incarnation, lanes: max(c.Lanes, 1),
 		store: c.Store, queue: c.Queue, ring: c.Ring, writer: c.Writer, tenants: c.Tenants, rates: c.Rates,
-		halt: c.Halt, now: c.Now, log: c.Logger, metrics: newMetrics(c.Registerer), tally: c.Tally,
+		halt: c.Halt, homes: c.Served, now: c.Now, log: c.Logger, metrics: newMetrics(c.Registerer), tally: c.Tally,
 		depth: depth.New(), rateLimiter: ratelimit.New(), spillRate: rate.NewLimiter(spillRows, spillBurst), lateRate: rate.NewLimiter(lateSteps, lateSteps),
 		live: bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), fronts: newFronts(),
 		unread:       unreadRows{byShard: make(map[schema.Shard]unread)},
@@ -87,6 +88,18 @@ func (d *Dispatcher) Owned() int { return int(d.owned.Load()) }
 // dispatchID returns an id that no other redispatch has.
 func (d *Dispatcher) dispatchID() string {
 	return d.incarnation + "-" + strconv.FormatUint(d.dispatchIDs.Add(1), 36)
+}
+
+// homes answers in which epoch our region serves the home of a shard; nil: there are no regions.
+type homes func(schema.Shard) (epoch int64, err error)
+
+// epoch returns it, 0 without regions; false: the home is not served here.
+func (h homes) epoch(shard schema.Shard) (int64, bool) {
+	if h == nil {
+		return 0, true
+	}
+	epoch, err := h(shard)
+	return epoch, err == nil
 }
 
 // tenure is one shard being dispatched here.
@@ -149,14 +162,18 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 }
 
-// follow makes the tenures what the ring says. A shard that a live peer owns is kept for a while:
-// the peer may not know yet.
+// follow makes the tenures what the ring says, of the shards whose homes our region serves. A shard
+// that a live peer owns is kept for a while: the peer may not know yet. One of a home that is not
+// served here is given up at once: another region may have it.
 func (d *Dispatcher) follow(ctx context.Context, tenures map[schema.Shard]*tenure, now time.Time) {
 	if d.halt.Halted() {
 		return
 	}
 	ours := make(map[schema.Shard]bool)
 	for _, id := range d.ring.Snapshot().Owned(d.name) {
+		if _, served := d.homes.epoch(id); !served {
+			continue
+		}
 		ours[id] = true
 		t, ok := tenures[id]
 		if ok && t.ended() {
@@ -168,6 +185,18 @@ func (d *Dispatcher) follow(ctx context.Context, tenures map[schema.Shard]*tenur
 			continue
 		}
 		tenures[id] = d.start(ctx, id)
+	}
+	unserved := make(map[schema.Shard]*tenure)
+	for id, t := range tenures {
+		if _, served := d.homes.epoch(id); !served {
+			t.stop() // all of them, before the first is waited for
+			unserved[id] = t
+		}
+	}
+	for id, t := range unserved {
+		<-t.done
+		delete(tenures, id)
+		d.log.Info("shard given up: its home is not served here", "shard", int(id))
 	}
 	for id, t := range tenures {
 		switch {

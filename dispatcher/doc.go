@@ -16,7 +16,7 @@
 //	  └─ cursors: dispatched, settled
 //
 //	step                                             file            pure part
-//	follow the ring, start and stop shards           dispatcher.go
+//	follow the ring and homes, start and stop shards dispatcher.go
 //	one shard: loop, workers, mail                   shard.go, mailbox.go
 //	read rows ahead of their time; take hints        scan.go         progress.Scan
 //	read spilled rows and the unread range           resume.go       shardstate.Flows, Room
@@ -77,6 +77,10 @@
 //  11. The entry of a step's run is closed only after its workflow run was advanced past the step's
 //     end. The entry of a workflow run is open until the workflow has ended, or a watch entry stands
 //     for it. A workflow run is advanced by one worker at a time.
+//  12. With regions, a shard is dispatched only while our region holds the lease on its home; nothing is
+//     published without it, and what is published says in which epoch of the home. In another epoch the
+//     shard has another cursor, some minutes before the one of the epoch before: what is found again
+//     is inspected.
 //
 // # Backlogs
 //

@@ -115,6 +115,11 @@ func (w *publisher) send(ctx context.Context, p *shardstate.Pending, now time.Ti
 		w.reread(p)
 		return true
 	}
+	if !w.served() {
+		w.d.depth.Return(w.subject(p.Priority), p.Flow.Tenant)
+		return false // this tenure ends
+	}
+	p.Env.Epoch = w.epoch
 	p.Flow.Sent(now)
 	if err := w.d.queue.Publish(ctx, w.lane, p.Env, func(r queue.Receipt, err error) {
 		w.mail.addReceipt(receipt{p, r, err})

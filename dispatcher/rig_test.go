@@ -39,6 +39,7 @@ type rig struct {
 	rates  map[schema.TaskName]schema.Rate
 	fault  inproc.Fault
 	health map[string][]report // what dispatchers said, by name
+	served homes               // of dispatchers that are started; nil: there are no regions
 	stops  []func()
 }
 
@@ -171,7 +172,7 @@ func (r *rig) start(name string) *node {
 	}
 	halt, writer := bucketer.NewHalt(now), r.writer(n.conn)
 	d, err := New(Config{
-		Name: name, Incarnation: fmt.Sprintf("%s-%d", name, len(r.stops)), Store: r.store, Queue: n.conn, Ring: reportingRing{r.ring, r, name}, Writer: writer, Halt: halt, Now: now,
+		Name: name, Incarnation: fmt.Sprintf("%s-%d", name, len(r.stops)), Store: r.store, Queue: n.conn, Ring: reportingRing{r.ring, r, name}, Writer: writer, Halt: halt, Now: now, Served: r.served,
 		Tenants: r, Rates: r,
 	})
 	if err != nil {

@@ -43,6 +43,7 @@ type shard struct {
 
 	tookOver   time.Time // when the shard became ours
 	halts      int       // how often the process had been stopped by then
+	epoch      int64     // in which our region served the home then; 0: there are no regions
 	replaced   bool      // somebody replaced our cursor: this tenure ends, and another one begins
 	spillPause time.Time // no rows are read before this that may have to be spilled
 
@@ -74,7 +75,8 @@ func spread(period time.Duration, id schema.Shard) time.Duration {
 	return period * time.Duration(id) / schema.MaxShards * 61 % period
 }
 
-// run owns the shard until ctx ends, or until its cursor was replaced. It takes over in this order:
+// run owns the shard until ctx ends, its cursor was replaced, or our region does not serve its home
+// any more. It takes over in this order:
 // scan ahead from now; look at the slice before now; sweep everything from the settled cursor on.
 // That sweep is the one that follows the scan later; it begins behind.
 func (s *shard) run(ctx context.Context) {
@@ -97,6 +99,10 @@ func (s *shard) run(ctx context.Context) {
 	defer cancel()
 
 	s.halts = s.d.halt.Halts()
+	var served bool
+	if s.epoch, served = s.d.homes.epoch(s.id); !served {
+		return
+	}
 	start := s.d.now()
 	s.tookOver = start
 	s.scan.Start(start, s.id)
@@ -118,6 +124,9 @@ func (s *shard) run(ctx context.Context) {
 			case <-time.After(retryPublish):
 				continue
 			}
+		}
+		if !s.served() {
+			return
 		}
 		s.readMail(ctx, now)
 		if !nextScan.After(now) {
@@ -153,6 +162,13 @@ func (s *shard) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// served reports whether our region serves the home of the shard in the epoch in which it took the
+// shard. If not, nothing is published of it, and the tenure ends.
+func (s *shard) served() bool {
+	epoch, served := s.d.homes.epoch(s.id)
+	return served && epoch == s.epoch
 }
 
 // readMail takes in what arrived since the last time.
