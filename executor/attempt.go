@@ -116,6 +116,7 @@ func (a *attempt) facts(ctx context.Context) facts {
 	case a.stage == stageReceived:
 		f.unreadable = e.Fault != nil
 		f.inDoubt = !f.unreadable && a.inDoubt()
+		f.formerEpoch = x.homes.isFormer(e.ID.Shard(), a.env.Epoch)
 	case a.stage == stageAlone, a.stage == stageRechecked:
 		f.waited, f.jobSlot, f.guarded = a.waited, a.limits.wantsJobSlot && a.basis.limit != nil && a.limits.jobSlot == nil, a.work.isGuarded()
 	case a.stage == stageLimited, a.stage == stageMayClaim:
@@ -129,6 +130,7 @@ func (a *attempt) facts(ctx context.Context) facts {
 		f.rateExpired = a.limits.rated && now.Sub(e.Due()) > schema.ReservationLife
 		f.stopping = x.halt.Halted() || ctx.Err() != nil || now.Before(e.Due()) // the last: the clock was set back under us
 		f.notServed = !x.homes.serves(e.ID.Shard())
+		f.formerEpoch = x.homes.isFormer(e.ID.Shard(), a.env.Epoch)
 		f.noSession = !alive
 		f.unreachable = alive && !x.targets.Reachable(a.work.Work)
 		f.guarded = a.lease.guarded
@@ -149,6 +151,26 @@ func (h homes) serves(shard schema.Shard) bool {
 	}
 	_, err := h(shard)
 	return err == nil
+}
+
+// isFormer reports whether the home of a shard is known to have a later epoch than that one, in which
+// a message was published. Whoever serves it now finds the run by its rows. A message of no epoch is
+// older than regions.
+func (h homes) isFormer(shard schema.Shard, epoch int64) bool {
+	if h == nil || epoch == 0 {
+		return false
+	}
+	known, err := h(shard)
+	var elsewhere *schema.NotServedError
+	if errors.As(err, &elsewhere) {
+		known = elsewhere.Lease.Epoch.Number
+	}
+	return known > epoch
+}
+
+// mayStart reports whether our region serves the home of a shard, in the epoch of the message.
+func (h homes) mayStart(shard schema.Shard, epoch int64) bool {
+	return h.serves(shard) && !h.isFormer(shard, epoch)
 }
 
 // needsCell reports whether the session must be in the rows before the call. A claim says all that
@@ -230,6 +252,9 @@ func (a *attempt) step(ctx, attempts context.Context, next action) (goesOn bool)
 		a.notStarted(ctx, schema.Record{Outcome: schema.Missed, Reason: spec.Misfire.Reason()})
 	case doDeferForRate:
 		a.limits.deferForRate(ctx)
+	case doDrop:
+		x.metrics.passed.WithLabelValues("former_epoch").Inc()
+		a.finish()
 	case doGiveBack:
 		a.giveBack()
 	case doGiveBackLater:

@@ -215,7 +215,7 @@ func (c *rowCheck) mayStillStart(ctx context.Context, session string) bool {
 	a := c.a
 	now := a.x.now()
 	current, alive := a.sessionAt(now)
-	return alive && current == session && a.x.homes.serves(a.entry.ID.Shard()) && !a.returned.Load() && !a.x.halt.Halted() && ctx.Err() == nil &&
+	return alive && current == session && a.x.homes.mayStart(a.entry.ID.Shard(), a.env.Epoch) && !a.returned.Load() && !a.x.halt.Halted() && ctx.Err() == nil &&
 		!now.Before(a.entry.Due()) && a.basis.holds(now, freshFor)
 }
 

@@ -44,6 +44,8 @@ type facts struct {
 	unreadable bool // received: what is stored of the entry cannot be understood
 	inDoubt    bool // received: the envelope alone is not enough to start by
 
+	formerEpoch bool // received, judged: it was published in an epoch of its home that is over
+
 	waited  bool // alone: since the start basis was judged, other messages of the run had the turn
 	jobSlot bool // alone, rechecked: a slot of the job's limit is needed
 
@@ -76,6 +78,7 @@ const (
 	doJudge // revalidate for the last time
 	doRecordMissed
 	doDeferForRate
+	doDrop // acknowledge it, and decide nothing
 	doGiveBack
 	doGiveBackLater
 	doClaimRun
@@ -86,6 +89,8 @@ const (
 // decide returns what an attempt does next.
 func decide(f facts) action {
 	switch {
+	case f.stage == stageReceived && f.formerEpoch:
+		return doDrop
 	case f.stage == stageReceived && f.unreadable:
 		return doRecordUnreadable
 	case f.stage == stageReceived && f.inDoubt:
@@ -118,6 +123,8 @@ func decide(f facts) action {
 	switch {
 	case f.stage == stageClaimed:
 		return call
+	case f.formerEpoch: // whoever serves the home now finds the run by its rows
+		return doDrop
 	case f.notServed && !f.stopping: // nothing is decided here either: another region may be starting it
 		return doGiveBackLater
 	case f.notServed:

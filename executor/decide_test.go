@@ -16,6 +16,8 @@ func TestDecide(t *testing.T) {
 	}{
 		{"the entry cannot be understood", facts{stage: stageReceived, unreadable: true}, doRecordUnreadable},
 		{"it cannot be understood, and is in doubt", facts{stage: stageReceived, unreadable: true, inDoubt: true}, doRecordUnreadable},
+		{"published in an epoch that is over", facts{stage: stageReceived, formerEpoch: true, inDoubt: true, unreadable: true}, doDrop},
+		{"its epoch ended since it was received", facts{stage: stageJudged, formerEpoch: true, notServed: true, tooLate: true}, doDrop},
 		{"the only message, and fresh", facts{stage: stageReceived}, doTrustEnvelope},
 		{"one of several", facts{stage: stageReceived, inDoubt: true}, doReadRows},
 		{"its basis is known", facts{stage: stageBased}, doWaitUntilDue},

@@ -114,7 +114,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, cause := range []string{"changed", "deadline", "skip", "skipped", "fault", "unreadable"} {
 		m.missed.WithLabelValues(cause)
 	}
-	for _, reason := range []string{"over", "live", "unnamed", "returned", "limit", "rival"} {
+	for _, reason := range []string{"over", "live", "unnamed", "returned", "limit", "rival", "former_epoch"} {
 		m.passed.WithLabelValues(reason)
 	}
 	byPriority := prometheus.NewHistogramVec(prometheus.HistogramOpts{

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
@@ -79,6 +80,43 @@ func TestOutcomesAreRecordedWithoutTheLease(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if got := w.state(e.ID); got != schema.StateSucceeded || w.story(e.ID) != "1 succeeded" || w.open() != 0 {
 			t.Errorf("ended without the lease: %s after %q, %d messages; want that it succeeded", got, w.story(e.ID), w.open())
+		}
+	})
+}
+
+// TestAMessageOfAFormerEpochStartsNothing: it is acknowledged, whether our region serves the home again
+// or another one does, and nothing is decided of its run. One of no epoch is older than regions.
+func TestAMessageOfAFormerEpochStartsNothing(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		var epoch atomic.Int64
+		var elsewhere atomic.Bool
+		epoch.Store(3)
+		w.begin("x1", func(c *Config) {
+			c.Served = func(schema.Shard) (int64, error) {
+				if elsewhere.Load() {
+					return 0, &schema.NotServedError{Home: "h", Asked: "eu", Lease: schema.HomeLease{Epoch: schema.Epoch{Number: epoch.Load(), Region: "us"}}}
+				}
+				return epoch.Load(), nil
+			}
+		})
+		in := func(n int64) func(*queue.Envelope) { return func(e *queue.Envelope) { e.Epoch = n } }
+		old, now, none := w.entry(inAWhile(time.Second)), w.entry(inAWhile(time.Second)), w.entry(inAWhile(time.Second))
+		w.publish(old, time.Now(), in(2))
+		w.publish(now, time.Now(), in(3))
+		w.publish(none, time.Now())
+		time.Sleep(5 * time.Second)
+		if w.story(old.ID) != "" || w.state(now.ID) != schema.StateSucceeded || w.state(none.ID) != schema.StateSucceeded || w.open() != 0 {
+			t.Errorf("in epoch 3: of epoch 2 %q, of epoch 3 %s, of none %s, %d messages; want nothing, two that succeeded, none",
+				w.story(old.ID), w.state(now.ID), w.state(none.ID), w.open())
+		}
+		held := w.entry(inAWhile(5 * time.Second))
+		w.publish(held, time.Now(), in(3))
+		time.Sleep(time.Second) // it has the message in hand
+		epoch.Store(4)
+		elsewhere.Store(true)
+		time.Sleep(10 * time.Second)
+		if w.story(held.ID) != "" || w.open() != 0 {
+			t.Errorf("served elsewhere since: attempts %q, %d messages; want none, none: it does not come again for ever", w.story(held.ID), w.open())
 		}
 	})
 }
