@@ -58,7 +58,7 @@ func (s *Store) check(ctx context.Context) (warnings, upkeep []string, err error
 		return nil, nil, fmt.Errorf("check the server: %w", err)
 	}
 	batch, warnings, fault := srv.judge(s.cfg.Now())
-	copies, misplaced := p.judge(s.cfg.Datacenter)
+	copies, misplaced := p.judge(s.cfg.Datacenter, s.cfg.Datacenters...)
 	warnings = append(warnings, p.warn(s.cfg.Datacenter, copies, srv.settings["commitlog_sync"])...)
 	if err := errors.Join(fault, misplaced); err != nil {
 		return warnings, nil, fmt.Errorf("check the server: %w", err)
@@ -258,15 +258,24 @@ func (p *placement) all(datacenter string) (datacenters, racks []string) {
 }
 
 // twoCentres says why a keyspace may not lie in several data centres.
-const twoCentres = "conditional writes are decided within one data centre, so a run could start once in each: one data centre is supported"
+const twoCentres = "conditional writes are decided within one data centre, so a run could start once in each: one data centre is supported, unless there are regions (regions.*)"
 
 // judge returns how many copies there are in the data centre that is ours, and what breaks a
-// promise.
-func (p *placement) judge(datacenter string) (copies int, err error) {
+// promise. regions are the data centres of all regions; none: there are no regions.
+func (p *placement) judge(datacenter string, regions ...string) (copies int, err error) {
 	if p.replication == nil {
 		return 0, nil
 	}
 	in, n := p.copies()
+	if len(regions) > 0 {
+		want := slices.Sorted(slices.Values(regions))
+		if !strings.HasSuffix(p.replication["class"], "NetworkTopologyStrategy") || !slices.Equal(in, want) {
+			return 0, fmt.Errorf("%w: copies lie in %s, and the regions are in %s (regions.datacenters): ALTER KEYSPACE … WITH replication = "+
+				"{'class': 'NetworkTopologyStrategy', and 3 copies in each of those}, then nodetool rebuild -- %s on each node of a data centre that is new, "+
+				"before a region begins there", ErrReplication, or(strings.Join(in, " and "), "no data centre by name"), strings.Join(want, " and "), rebuiltFrom(in, datacenter))
+		}
+		return n[datacenter], nil
+	}
 	switch class := p.replication["class"]; {
 	case strings.HasSuffix(class, "SimpleStrategy"):
 		if all, _ := p.all(datacenter); len(all) > 1 {
@@ -283,6 +292,14 @@ func (p *placement) judge(datacenter string) (copies int, err error) {
 		return n[datacenter], nil
 	}
 	return 0, nil
+}
+
+// rebuiltFrom returns the data centre of which another is rebuilt: the first with copies.
+func rebuiltFrom(in []string, datacenter string) string {
+	if len(in) > 0 {
+		return in[0]
+	}
+	return datacenter
 }
 
 // warn returns what is worth a warning with a commit log that is synced in that mode.

@@ -160,6 +160,34 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
+// TestPlacementOfRegions: the keyspace has copies in the data centre of each region, and in no other.
+func TestPlacementOfRegions(t *testing.T) {
+	const network = "org.apache.cassandra.locator.NetworkTopologyStrategy"
+	for name, test := range map[string]struct {
+		replication map[string]string
+		copies      int
+		faults      []string // parts of it
+	}{
+		"no keyspace":            {nil, 0, nil},
+		"each region":            {map[string]string{"class": network, "dc1": "3", "dc2": "2"}, 3, nil},
+		"one region lacks":       {map[string]string{"class": network, "dc1": "3"}, 0, []string{"copies lie in dc1,", "dc1 and dc2", "nodetool rebuild -- dc1"}},
+		"one without copies":     {map[string]string{"class": network, "dc1": "3", "dc2": "0"}, 0, []string{"copies lie in dc1,"}},
+		"the witness has copies": {map[string]string{"class": network, "dc1": "3", "dc2": "3", "witness": "1"}, 0, []string{"dc1 and dc2 and witness"}},
+		"simple":                 {map[string]string{"class": "org.apache.cassandra.locator.SimpleStrategy", "replication_factor": "3"}, 0, []string{"ALTER KEYSPACE"}},
+	} {
+		p := placement{replication: test.replication}
+		copies, err := p.judge("dc1", "dc2", "dc1")
+		if copies != test.copies || errors.Is(err, ErrReplication) != (test.faults != nil) {
+			t.Errorf("%s: judge = %d, %v, want %d, faults %q", name, copies, err, test.copies, test.faults)
+		}
+		for _, fault := range test.faults {
+			if err != nil && !strings.Contains(err.Error(), fault) {
+				t.Errorf("%s: judge = %v, want it to name %q", name, err, fault)
+			}
+		}
+	}
+}
+
 func TestParseSize(t *testing.T) {
 	for _, test := range []struct {
 		text string

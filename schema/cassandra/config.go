@@ -40,6 +40,9 @@ type Config struct {
 	Port       int
 	Keyspace   string
 	Datacenter string // the datacenter that is "local"; no node of another one is used
+	// Datacenters are those of all regions, ours among them: the keyspace must have copies in each of
+	// them and in no other. Empty: there are no regions, and it has copies in ours alone.
+	Datacenters []string
 
 	Username string // empty = no authentication
 	Password string // never logged

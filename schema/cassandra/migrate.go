@@ -76,7 +76,7 @@ func Migrate(ctx context.Context, cfg Config, opts MigrateOptions) (Migrated, er
 		m.opts.Out = io.Discard
 	}
 	known, err := loadMigrations(migrationFiles)
-	if faults := errors.Join(err, cfg.Validate(), m.opts.validate(m.cfg.Datacenter)); faults != nil {
+	if faults := errors.Join(err, cfg.Validate(), m.opts.validate(m.cfg.Datacenter, m.cfg.Datacenters...)); faults != nil {
 		return Migrated{}, faults
 	}
 	m.known = known
@@ -89,7 +89,7 @@ func Migrate(ctx context.Context, cfg Config, opts MigrateOptions) (Migrated, er
 }
 
 // validate reports every fault of o where the data centre is ours.
-func (o MigrateOptions) validate(datacenter string) error {
+func (o MigrateOptions) validate(datacenter string, regions ...string) error {
 	var faults []error
 	if o.Shards < 1 || o.Shards > schema.MaxShards {
 		faults = append(faults, fmt.Errorf("shards: %d is not between 1 and %d", o.Shards, schema.MaxShards))
@@ -98,7 +98,7 @@ func (o MigrateOptions) validate(datacenter string) error {
 		faults = append(faults, fmt.Errorf("retention: %s is less than 1h", o.Retention))
 	}
 	if o.Replication != "" {
-		_, err := replication(o.Replication, datacenter)
+		_, err := replication(o.Replication, datacenter, regions...)
 		faults = append(faults, err)
 	}
 	return errors.Join(append(faults, o.Regions.validate())...)
@@ -148,7 +148,7 @@ func (m *migrator) createKeyspace(ctx context.Context) error {
 			return errors.New("there is no such keyspace: say with which replication to create it")
 		}
 		m.did.Keyspace = true
-		spec, err := replication(m.opts.Replication, m.cfg.Datacenter)
+		spec, err := replication(m.opts.Replication, m.cfg.Datacenter, m.cfg.Datacenters...)
 		if err != nil {
 			return err
 		}
@@ -340,9 +340,13 @@ func agree(ctx context.Context, s *Store) error {
 	return nil
 }
 
-// replication returns the CQL map for "3" or "dc1:3", copies in the data centre dc.
-func replication(text, dc string) (string, error) {
+// replication returns the CQL map for "3" or "dc1:3", copies in the data centre dc; or, for a number,
+// in each of those of the regions, if there are any.
+func replication(text, dc string, regions ...string) (string, error) {
 	name, number, named := strings.Cut(strings.TrimSpace(text), ":")
+	if named && len(regions) > 0 {
+		return "", fmt.Errorf("replication: %q: with regions it is a number of copies, in the data centre of each", text)
+	}
 	if !named {
 		name, number = dc, name
 	}
@@ -356,7 +360,14 @@ func replication(text, dc string) (string, error) {
 	case name != dc:
 		return "", fmt.Errorf("replication: %q: the data centre of the nodes is %s (cassandra.datacenter)", text, dc)
 	}
-	return fmt.Sprintf("{'class': 'NetworkTopologyStrategy', '%s': %d}", name, n), nil
+	if len(regions) == 0 {
+		regions = []string{name}
+	}
+	copies := make(map[string]int, len(regions))
+	for _, dc := range regions {
+		copies[dc] = n
+	}
+	return (&Regions{Copies: copies}).replication(), nil
 }
 
 // owner returns a name for this call: where it runs, for people to read, and random text.

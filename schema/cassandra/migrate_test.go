@@ -395,6 +395,17 @@ func TestReplication(t *testing.T) {
 	}
 }
 
+// TestReplicationOfRegions: a number of copies is that in each data centre.
+func TestReplicationOfRegions(t *testing.T) {
+	got, err := replication("3", "here", "there", "here")
+	if want := "{'class': 'NetworkTopologyStrategy', 'here': 3, 'there': 3}"; got != want || err != nil {
+		t.Errorf("replication(3): got %q, %v, want %q", got, err, want)
+	}
+	if got, err := replication("here:3", "here", "there", "here"); err == nil {
+		t.Errorf("replication(here:3): got %q, want an error: the other region would have none", got)
+	}
+}
+
 func TestMigrateOptionsAreChecked(t *testing.T) {
 	_, err := Migrate(t.Context(), Config{}, MigrateOptions{Shards: 5000, Retention: time.Second, Replication: "x", Out: io.Discard})
 	for _, want := range []string{"shards", "retention", "replication", "hosts"} {

@@ -19,6 +19,9 @@ type Regions struct {
 	// Homes are "name=first-last", further ranges after a plus sign. A home is called after the
 	// region that serves it at first. A shard keeps its home for ever.
 	Homes []string `koanf:"homes"`
+	// Tenants are "tenant=home", of those that are not at home in the first home of all. A tenant
+	// keeps its home for ever.
+	Tenants []string `koanf:"tenants"`
 	// Datacenters are "region=data centre", or "region=data centre:copies" of what regions share; 3
 	// unless given.
 	Datacenters []string `koanf:"datacenters"`
@@ -44,9 +47,12 @@ type RegionMap struct {
 	Copies      map[string]int    // of what regions share, by data centre, the witness's too
 }
 
+// Names returns the names of all regions, in order.
+func (m RegionMap) Names() []string { return slices.Sorted(maps.Keys(m.Datacenters)) }
+
 // Enabled reports whether there are regions: something of them is set that has no default.
 func (r Regions) Enabled() bool {
-	return len(r.Homes) > 0 || len(r.Datacenters) > 0 || r.Witness != ""
+	return len(r.Homes) > 0 || len(r.Tenants) > 0 || len(r.Datacenters) > 0 || r.Witness != ""
 }
 
 var (
@@ -84,6 +90,28 @@ func (r Regions) Map() (RegionMap, error) {
 		if m.Homes, err = schema.NewHomes(list); err != nil {
 			for line := range strings.Lines(err.Error()) {
 				fault("homes", "%s", strings.TrimSpace(line))
+			}
+		}
+	}
+	tenants := make(map[string]string)
+	for _, text := range r.Tenants {
+		tenant, home, ok := strings.Cut(text, "=")
+		tenant, home = strings.TrimSpace(tenant), strings.TrimSpace(home)
+		_, twice := tenants[tenant]
+		switch {
+		case !ok || tenant == "" || home == "":
+			fault("tenants", "%q is not a tenant and its home, such as acme=us", text)
+		case twice:
+			fault("tenants", "tenant %s is named twice", tenant)
+		default:
+			tenants[tenant] = home
+		}
+	}
+	if len(tenants) > 0 && len(m.Homes.Names()) > 0 {
+		var err error
+		if m.Homes, err = m.Homes.WithTenants(tenants); err != nil {
+			for line := range strings.Lines(err.Error()) {
+				fault("tenants", "%s", strings.TrimSpace(line))
 			}
 		}
 	}

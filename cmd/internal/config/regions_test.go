@@ -15,7 +15,7 @@ func regional() Config {
 	c.Cassandra.Hosts, c.Cassandra.Datacenter, c.NATS.URLs = []string{"c"}, "dc-eu", []string{"nats://n:4222"}
 	c.Regions.Homes = []string{"eu=0-31+64-95", "us=32-63"}
 	c.Regions.Datacenters = []string{"eu=dc-eu", "us=dc-us:2"}
-	c.Regions.Witness = "dc-w"
+	c.Regions.Witness, c.Regions.Tenants = "dc-w", []string{"acme=us"}
 	return c
 }
 
@@ -31,6 +31,11 @@ func TestRegions(t *testing.T) {
 	for shard, want := range map[schema.Shard]string{0: "eu", 31: "eu", 32: "us", 63: "us", 64: "eu", 95: "eu", 96: ""} {
 		if got, _ := m.Homes.Of(shard); got != want {
 			t.Errorf("home of shard %d = %q, want %q", shard, got, want)
+		}
+	}
+	for tenant, want := range map[string]string{"acme": "us", "other": "eu"} {
+		if got, _ := m.Homes.OfTenant(tenant); got != want {
+			t.Errorf("home of tenant %s = %q, want %q", tenant, got, want)
 		}
 	}
 	if want := map[string]int{"dc-eu": 3, "dc-us": 2, "dc-w": 1}; !reflect.DeepEqual(m.Copies, want) {
@@ -70,6 +75,10 @@ func TestFaultsOfRegions(t *testing.T) {
 		"shards": {
 			func(c *Config) { c.Regions.Homes = []string{"eu=0-3", "us=3-5", "us=7"} },
 			[]string{"regions.homes: shard 3 has two homes, eu and us", "regions.homes: home us is named twice", "regions.homes: shard 6 has no home"},
+		},
+		"tenants": {
+			func(c *Config) { c.Regions.Tenants = []string{"a", "b=us", "b=eu", "c=ap"} },
+			[]string{`regions.tenants: "a" is not a tenant and its home`, "regions.tenants: tenant b is named twice", "regions.tenants: tenant c has the home ap"},
 		},
 		"a bad witness":     {func(c *Config) { c.Regions.Witness = "dc w" }, []string{`regions.witness: "dc w" is not a data centre`}},
 		"the same keyspace": {func(c *Config) { c.Regions.Keyspace = "carillon" }, []string{"regions.keyspace: is that of everything else"}},
