@@ -102,16 +102,8 @@ func (t *TaskCache) ForgetAt(ctx context.Context, halts <-chan struct{}) {
 // CheckTask reports ErrNoTask if a job's task does not exist, and Faults for a payload (nil = none)
 // that does not fit the task's schema. Inline work has the task "" and no schema.
 func (b *Bucketer) CheckTask(ctx context.Context, tenant, task string, payload []byte) error {
-	_, err := b.taskFor(ctx, tenant, task, payload)
+	_, err := b.checkTask(ctx, &Job{Tenant: tenant, Task: task, Payload: payload})
 	return err
-}
-
-func (b *Bucketer) taskFor(ctx context.Context, tenant, task string, payload []byte) (schema.Task, error) {
-	t, err := b.TaskOf(ctx, tenant, task)
-	if err == nil && len(t.PayloadSchema) > 0 {
-		err = b.CheckPayload(&t, payload)
-	}
-	return t, err
 }
 
 // TaskOf returns the task of a job, or ErrNoTask. The task of inline work is empty.
@@ -153,7 +145,10 @@ func payloadFaults(at string, err error) error {
 
 // checkTask is CheckTask for a job, and reports whether its task has a rate or a limit.
 func (b *Bucketer) checkTask(ctx context.Context, job *Job) (limited bool, err error) {
-	t, err := b.taskFor(ctx, job.Tenant, job.Task, job.Payload)
+	t, err := b.TaskOf(ctx, job.Tenant, job.Task)
+	if err == nil && len(t.PayloadSchema) > 0 {
+		err = b.CheckPayload(&t, job.Payload)
+	}
 	return t.Rate != "" || t.MaxConcurrent > 0, err
 }
 

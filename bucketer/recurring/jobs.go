@@ -100,17 +100,6 @@ func (j *Creator) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyH
 	return job, false, err
 }
 
-// keyEntry returns the id under which a key is registered for a job: that of an entry of the same
-// time, shard and hash. Only a creation has a body of the same hash, so the id is never taken for a
-// run's.
-func keyEntry(id schema.JobID) schema.EntryID {
-	e := schema.EntryID(id)
-	return schema.MakeEntryID(e.Time(), e.Shard(), e.Hash())
-}
-
-// keyJob is the inverse of keyEntry.
-func keyJob(e schema.EntryID) schema.JobID { return schema.MakeJobID(e.Time(), e.Shard(), e.Hash()) }
-
 // repeatCreation answers a key that was used before: with the job that it made, or by making that
 // job, if it was never finished.
 func (j *Creator) repeatCreation(ctx context.Context, held schema.KeyRecord, bodyHash string, now time.Time) (schema.Job, bool, error) {

@@ -33,3 +33,14 @@ func (c *nameCache) put(n jobName, id schema.JobID) {
 	}
 	c.known[n] = id
 }
+
+// keyEntry returns the id under which a key is registered for a job: that of an entry of the same
+// time, shard and hash. Only a creation has a body of the same hash, so the id is never taken for a
+// run's.
+func keyEntry(id schema.JobID) schema.EntryID {
+	e := schema.EntryID(id)
+	return schema.MakeEntryID(e.Time(), e.Shard(), e.Hash())
+}
+
+// keyJob is the inverse of keyEntry.
+func keyJob(e schema.EntryID) schema.JobID { return schema.MakeJobID(e.Time(), e.Shard(), e.Hash()) }
