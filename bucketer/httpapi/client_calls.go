@@ -213,6 +213,13 @@ func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
 	return out, err
 }
 
+// Regions returns which region serves each home of shards, as the node knows.
+func (c *Client) Regions(ctx context.Context) (Regions, error) {
+	var out Regions
+	_, err := c.call(ctx, ask{method: http.MethodGet, path: "/v1/regions", repeatable: true}, &out)
+	return out, err
+}
+
 // Ready asks a node once whether it is ready: nil, or a *Problem whose Detail has a line for each
 // dependency.
 func (c *Client) Ready(ctx context.Context) error {

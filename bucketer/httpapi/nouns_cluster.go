@@ -103,6 +103,23 @@ type Shard struct {
 	BehindSeconds float64      `json:"behind_seconds" doc:"Now less dispatched"`
 }
 
+// Regions is which homes of shards there are, and who serves them.
+type Regions struct {
+	Region string `json:"region,omitempty" doc:"Of the node that answers; absent without regions"`
+	Homes  []Home `json:"homes" doc:"Empty without regions"`
+}
+
+// Home is a set of shards that one region serves at a time.
+type Home struct {
+	Name   string `json:"name" doc:"It is called after the region that served it first"`
+	Region string `json:"region,omitempty" doc:"The region that serves it; absent where the node that answers cannot learn it"`
+	Epoch  int64  `json:"epoch" doc:"It grows by one whenever another region is to serve the home"`
+	Served bool   `json:"served" doc:"The region of the node that answers may act for it now"`
+	// LeaseAge is absent if nothing was ever read.
+	LeaseAge *float64 `json:"lease_age_seconds,omitempty" doc:"How long ago the node asked who serves it, by the last time that was answered: after 10 s it knows no more"`
+	Message  string   `json:"message,omitempty" doc:"Why it is not served, and what to do"`
+}
+
 // Region is a region and the shards that are at home in it.
 type Region struct {
 	Name  string `json:"name"`

@@ -52,6 +52,7 @@ var tags = []*huma.Tag{
 	{Name: "audit", Description: "Who changed what"},
 	{Name: "stats", Description: "What was done, minute by minute"},
 	{Name: "cluster", Description: "Members and shards"},
+	{Name: "regions", Description: "Who serves which shards"},
 	{Name: "node", Description: "The node that answers"},
 }
 

@@ -153,6 +153,7 @@ func TestDocumentAgreesWithTheServer(t *testing.T) {
 	ok("Job", 200, call{method: "GET", path: "/v1/jobs/" + id})
 	ok("Run", 200, call{method: "GET", path: "/v1/runs/" + id})
 	ok("Cluster", 200, call{method: "GET", path: "/v1/cluster"})
+	ok("Regions", 200, call{method: "GET", path: "/v1/regions"})
 	ok("Problem", 404, call{method: "GET", path: "/v1/tasks/none"})
 	ok("Problem", 405, call{method: "PUT", path: "/v1/jobs"})
 	ok("Problem", 422, call{method: "GET", path: "/v1/tasks?limit=x"})

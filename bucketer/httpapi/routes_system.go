@@ -12,7 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-type clusterAnswer struct{ Body Cluster }
+type (
+	clusterAnswer struct{ Body Cluster }
+	regionsAnswer struct{ Body Regions }
+)
 
 // systemRoutes serves health, metrics, the document, the pages for browsers and the cluster.
 type systemRoutes struct{ *Server }
@@ -21,6 +24,7 @@ type systemRoutes struct{ *Server }
 // document is complete after it.
 func (s systemRoutes) route() error {
 	huma.Register(s.api, s.operation("get-cluster", http.MethodGet, "/v1/cluster", "Members, shards and how far each has come", 200, 503), s.cluster)
+	huma.Register(s.api, s.operation("get-regions", http.MethodGet, "/v1/regions", "Which region serves each home of shards", 200, 503), s.regions)
 
 	s.engine.GET("/healthz", func(c *gin.Context) { c.String(http.StatusOK, "ok\n") })
 	s.engine.GET("/readyz", s.readyz)
@@ -59,6 +63,16 @@ func (s systemRoutes) cluster(ctx context.Context, _ *struct{}) (*clusterAnswer,
 		return nil, s.fail(ctx, "look at the cluster", err)
 	}
 	return &clusterAnswer{seen.lists()}, nil
+}
+
+// regions answers from memory.
+func (s systemRoutes) regions(context.Context, *struct{}) (*regionsAnswer, error) {
+	var seen Regions
+	if s.deps.Regions != nil {
+		seen = s.deps.Regions()
+	}
+	seen.Homes = append([]Home{}, seen.Homes...)
+	return &regionsAnswer{seen}, nil
 }
 
 // readyz answers a line for each dependency, and 503 if one of them is not well.

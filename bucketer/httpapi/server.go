@@ -182,6 +182,8 @@ type Deps struct {
 	// Cluster tells what the node sees of its cluster, for /v1/cluster. Nil means that it sees
 	// nothing.
 	Cluster func(ctx context.Context) (Cluster, error)
+	// Regions tells who serves the homes of shards, for /v1/regions. Nil means that there are none.
+	Regions func() Regions
 	// Gatherer is what /metrics shows; nil means nothing.
 	Gatherer prometheus.Gatherer
 }

@@ -128,6 +128,8 @@ func TestErrorsOfTheStore(t *testing.T) {
 		{bucketer.ErrOverloaded, 429, "overloaded"},
 		{bucketer.ErrNotReady, 503, "not-ready"},
 		{schema.ErrUnknown, 503, "unknown"},
+		{schema.ErrNotServed, 503, "not-served"},
+		{fmt.Errorf("%w: %w", schema.ErrUnknown, schema.ErrNotServed), 503, "unknown"},
 		{schema.ErrUnavailable, 503, "unavailable"},
 		{context.DeadlineExceeded, 503, "unknown"},
 		{schema.ErrTooLarge, 413, "too-large"},
