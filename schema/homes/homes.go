@@ -3,7 +3,8 @@
 //
 // It lies below schema, beside package lease: bucketer, dispatcher and executor ask it alike, each
 // by a func of its own, and none of them is to know of the others. What follows from a read is a
-// pure value, schema.HomeLease; this package adds the clock, the reads and the beats.
+// pure value, schema.HomeLease; this package adds the clock, the reads and the beats. Guarded is a
+// store that decides only on rows whose home our region serves (guard.go).
 //
 // # What is authoritative
 //
@@ -17,6 +18,14 @@
 //  2. Served reads the clock at each call. A process that was stopped is told the truth in the
 //     instant in which it goes on.
 //  3. A beat says that we serve a home only after we have waited.
+//  4. Of a guarded store, no conditional write is sent of a home that we do not serve, but that with
+//     which the holder of a run ends it.
+//
+// # What is left
+//
+// A slot of a job's limit whose run ends after its home went elsewhere is given back when the home
+// returns or the executor's session ends, not before. A rate or a limit that is given to a task whose
+// runs lie at another home than the tenant's holds those back. Neither starts anything twice.
 //
 // # If we crash
 //
