@@ -32,5 +32,5 @@ func main() {
 }
 
 func root() *cobra.Command {
-	return cli.Program(version, append(client.Commands(), serveCommand(), devCommand(), migrateCommand(), cursorCommand(), importer.Command(), openapiCommand(), capacityCommand(), versionCommand())...)
+	return cli.Program(version, append(client.Commands(), serveCommand(), devCommand(), migrateCommand(), cursorCommand(), regionCommand(), importer.Command(), openapiCommand(), capacityCommand(), versionCommand())...)
 }

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/cmd/carillon/cli"
+	"carillon.dev/carillon/schema"
+)
+
+// listenFor is how long a command listens for signs of life of regions: one is written every 2 s by
+// each node.
+const listenFor = 3 * schema.HomeLeaseRead
+
+func regionCommand() *cobra.Command {
+	cmd := cli.Group(&cobra.Command{
+		Use:   "region",
+		Short: "Show which region serves each home of shards, and have another serve it",
+		Long: "Show which region serves each home of shards, and have another serve it. The configuration is that of a node:\n" +
+			"the commands speak to Cassandra, of whose data centres a quorum must answer.",
+	})
+	cmd.AddCommand(regionListCommand(), regionLogCommand(), regionMoveCommand(), regionFailoverCommand())
+	return cmd
+}
+
+// withEpochs runs a command on what the regions of the configuration share.
+func withEpochs(file *string, run func(cmd *cobra.Command, r regionsShared, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		store, regions, err := cli.OpenEpochs(cmd, *file)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = store.Close() }() // never fails
+		return run(cmd, regionsShared{store: store, homes: regions.Homes.Names(), regions: regions.Names(), out: cmd.OutOrStdout()}, args)
+	}
+}
+
+// regionsShared is what regions share, and where a command says what it does.
+type regionsShared struct {
+	store          schema.EpochStore
+	homes, regions []string
+	out            io.Writer
+}
+
+func regionListCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "Show which region serves each home, and which regions are alive",
+		Long: "Show which region serves each home, and which regions are alive. It listens for some seconds: a region is alive\n" +
+			"of which a node gives a sign of life meanwhile.",
+		Args: cobra.NoArgs,
+		RunE: withEpochs(&file, func(cmd *cobra.Command, r regionsShared, _ []string) error { return r.list(cmd.Context()) }),
+	}
+	cmd.Flags().StringVar(&file, "config", "", "configuration `file` (YAML)")
+	return cmd
+}
+
+func regionLogCommand() *cobra.Command {
+	var file string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "log HOME",
+		Short: "Show which regions have served a home, the last first",
+		Args:  cobra.ExactArgs(1),
+		RunE: withEpochs(&file, func(cmd *cobra.Command, r regionsShared, args []string) error {
+			log, err := r.store.EpochLog(cmd.Context(), args[0], limit)
+			if err != nil {
+				return err
+			}
+			rows := [][]string{epochHead}
+			for _, e := range log {
+				rows = append(rows, epochRow(e))
+			}
+			return cli.Table(r.out, rows)
+		}),
+	}
+	cmd.Flags().StringVar(&file, "config", "", "configuration `file` (YAML)")
+	cmd.Flags().IntVar(&limit, "limit", 20, "at most so many")
+	return cmd
+}
+
+// handing says which region is to serve a home from now on, and why.
+type handing struct {
+	home, to, by, reason string
+	forced               bool // the region that serves it is lost
+	plan                 bool // only say what it costs
+}
+
+func regionMoveCommand() *cobra.Command {
+	o := handing{}
+	return handingCommand(&o, &cobra.Command{
+		Use:   "move HOME --to REGION --reason TEXT [--plan]",
+		Short: "Have another region serve a home, while both are well; also to bring it back",
+		Long: "Have another region serve a home, while both are well; also to bring it back after a fail-over.\n\n" +
+			"The region that serves it stops within 10 s, and the other begins 12 s after it learns of that: for some 14 s\n" +
+			"nothing is taken in or started of the home. What is due meanwhile starts late. What runs ends where it runs, and\n" +
+			"its outcome is recorded. A run in its last moments may be started again by the other region, unless it is guarded\n" +
+			"(at_most_once, effectively_once): the other looks at everything that was due in the 10 minutes before.",
+		Example: "  carillon region move eu --to us --reason 'maintenance of the data centre' --config carillon.yaml",
+	})
+}
+
+func regionFailoverCommand() *cobra.Command {
+	o := handing{forced: true}
+	return handingCommand(&o, &cobra.Command{
+		Use:   "failover HOME --to REGION --reason TEXT [--plan]",
+		Short: "Have another region serve a home whose region is lost",
+		Long: "Have another region serve a home whose region is lost or cut off. It is refused while that region gives signs\n" +
+			"of life: then move the home.\n\n" +
+			"A region that is cut off stops by itself, at most 10 s after it could last learn who serves the home; the other\n" +
+			"begins 12 s after it learns of the fail-over. What the lost region acknowledged and had not replicated, some 50 ms\n" +
+			"of work as a rule, is missing until it returns, and then runs late or, with the region lost for good, never.\n" +
+			"Without a witness nothing can be decided while one of two regions is lost.",
+		Example: "  carillon region failover eu --to us --reason 'eu has no power' --plan --config carillon.yaml",
+	})
+}
+
+// handingCommand completes a command that has another region serve a home.
+func handingCommand(o *handing, cmd *cobra.Command) *cobra.Command {
+	var file string
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.Flags().StringVar(&file, "config", "", "configuration `file` (YAML)")
+	cmd.Flags().StringVar(&o.to, "to", "", "the `region` that is to serve it")
+	cmd.Flags().StringVar(&o.reason, "reason", "", "why, in your words: it is kept")
+	cmd.Flags().BoolVar(&o.plan, "plan", false, "only say what would be done")
+	run := withEpochs(&file, func(cmd *cobra.Command, r regionsShared, args []string) error {
+		o.home = args[0]
+		return r.hand(cmd.Context(), *o)
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var faults []error
+		if o.to == "" {
+			faults = append(faults, cli.Usagef("--to: say which region is to serve the home"))
+		}
+		if o.reason == "" && !o.plan {
+			faults = append(faults, cli.Usagef("--reason: say why"))
+		}
+		if err := errors.Join(faults...); err != nil {
+			return err
+		}
+		o.by = "unknown"
+		if u, err := user.Current(); err == nil {
+			o.by = u.Username
+		}
+		return run(cmd, args)
+	}
+	return cmd
+}
+
+// hand has another region serve a home: it inserts the next epoch. Of two that do so at once one wins,
+// and the other learns who did.
+func (r regionsShared) hand(ctx context.Context, o handing) error {
+	switch {
+	case !slices.Contains(r.homes, o.home):
+		return cli.Usagef("there is no home %s: there are %s", o.home, strings.Join(r.homes, ", "))
+	case !slices.Contains(r.regions, o.to):
+		return cli.Usagef("--to: there is no region %s: there are %s", o.to, strings.Join(r.regions, ", "))
+	}
+	newest, err := r.store.Epochs(ctx, []string{o.home})
+	if err != nil {
+		return err
+	}
+	was := newest[0]
+	switch {
+	case was.Number == 0:
+		return fmt.Errorf("home %s has no epoch: run carillon migrate, which writes the first one", o.home)
+	case was.Region == o.to:
+		r.say("region %s serves home %s already (epoch %d)", o.to, o.home, was.Number)
+		return nil
+	}
+	r.say("region %s serves home %s (epoch %d); listening for signs of life for %v", was.Region, o.home, was.Number, listenFor)
+	alive, err := r.alive(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !alive[o.to]:
+		return fmt.Errorf("region %s gives no sign of life: it could not serve home %s", o.to, o.home)
+	case o.forced && alive[was.Region]:
+		return fmt.Errorf("region %s gives signs of life: move the home", was.Region)
+	case !o.forced && !alive[was.Region]:
+		return fmt.Errorf("region %s gives no sign of life: if it is lost, fail the home over", was.Region)
+	}
+	if o.plan {
+		r.say("would have region %s serve home %s in epoch %d, some %v from then on", o.to, o.home, was.Number+1, schema.TakeOverWait+schema.HomeLeaseRead)
+		return nil
+	}
+	stands, err := r.store.InsertEpoch(ctx, was.Next(o.to, o.by, o.reason, time.Now()))
+	switch {
+	case errors.Is(err, schema.ErrConflict):
+		return fmt.Errorf("somebody else was faster: %s decided that region %s serves home %s (epoch %d): %s", stands.By, stands.Region, stands.Home, stands.Number, stands.Reason)
+	case errors.Is(err, schema.ErrUnknown):
+		return fmt.Errorf("it is not known whether epoch %d was written: look at carillon region list, and then run the command again: %w", was.Number+1, err)
+	case err != nil:
+		return err
+	}
+	r.say("region %s serves home %s in epoch %d, in some %v", o.to, o.home, stands.Number, schema.TakeOverWait+schema.HomeLeaseRead)
+	return nil
+}
+
+// alive returns which regions give a sign of life while it listens. It compares no clocks.
+func (r regionsShared) alive(ctx context.Context) (map[string]bool, error) {
+	before, err := r.store.Beats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(listenFor)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return nil, fmt.Errorf("listen for signs of life: %w", ctx.Err())
+	case <-timer.C:
+	}
+	after, err := r.store.Beats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	alive := make(map[string]bool)
+	for _, b := range after {
+		alive[b.Region] = true
+		for _, was := range before {
+			if was.Region == b.Region && was.Node == b.Node && was.Count == b.Count {
+				alive[b.Region] = false
+			}
+		}
+	}
+	return alive, nil
+}
+
+// epochHead and epochRow show an epoch in a table.
+var epochHead = []string{"HOME", "EPOCH", "REGION", "SINCE", "BY", "REASON"}
+
+func epochRow(e schema.Epoch) []string {
+	if e.Number == 0 {
+		return []string{e.Home, "none", "", "", "", ""}
+	}
+	return []string{e.Home, strconv.FormatInt(e.Number, 10), e.Region, e.At.Format(time.RFC3339), cli.Clean(e.By), cli.Clean(e.Reason)}
+}
+
+// list shows who serves each home, and which regions are alive.
+func (r regionsShared) list(ctx context.Context) error {
+	newest, err := r.store.Epochs(ctx, r.homes)
+	if err != nil {
+		return err
+	}
+	rows := [][]string{epochHead}
+	for _, e := range newest {
+		rows = append(rows, epochRow(e))
+	}
+	if err := cli.Table(r.out, rows); err != nil {
+		return err
+	}
+	alive, err := r.alive(ctx)
+	if err != nil {
+		return err
+	}
+	r.say("")
+	rows = [][]string{{"REGION", "ALIVE"}}
+	for _, region := range r.regions {
+		word := "no"
+		if alive[region] {
+			word = "yes"
+		}
+		rows = append(rows, []string{region, word})
+	}
+	return cli.Table(r.out, rows)
+}
+
+func (r regionsShared) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(r.out, format+"\n", args...) // a closed output does not stop what is done
+}

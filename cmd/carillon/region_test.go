@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/embedded"
+)
+
+// TestAnotherRegionServesAHome: when a home may be moved or failed over, by which regions give signs of
+// life, and what stands afterwards.
+func TestAnotherRegionServesAHome(t *testing.T) {
+	for name, row := range map[string]struct {
+		alive  []string
+		o      handing
+		said   string // part of what is said, or of the error
+		failed bool
+		want   string // the region that serves home eu afterwards
+	}{
+		"move":                                 {[]string{"eu", "us"}, handing{home: "eu", to: "us"}, "serves home eu in epoch 2", false, "us"},
+		"only a plan":                          {[]string{"eu", "us"}, handing{home: "eu", to: "us", plan: true}, "would have region us serve home eu in epoch 2", false, "eu"},
+		"move to where it is":                  {[]string{"eu", "us"}, handing{home: "eu", to: "eu"}, "serves home eu already", false, "eu"},
+		"move from a region that is lost":      {[]string{"us"}, handing{home: "eu", to: "us"}, "region eu gives no sign of life: if it is lost, fail the home over", true, "eu"},
+		"move to a region that is lost":        {[]string{"eu"}, handing{home: "eu", to: "us"}, "region us gives no sign of life", true, "eu"},
+		"fail over":                            {[]string{"us"}, handing{home: "eu", to: "us", forced: true}, "serves home eu in epoch 2", false, "us"},
+		"fail over from a region that is well": {[]string{"eu", "us"}, handing{home: "eu", to: "us", forced: true}, "region eu gives signs of life: move the home", true, "eu"},
+		"fail over to a region that is lost":   {nil, handing{home: "eu", to: "us", forced: true}, "region us gives no sign of life", true, "eu"},
+		"no such region":                       {nil, handing{home: "eu", to: "ap"}, "there is no region ap: there are eu, us", true, "eu"},
+		"no such home":                         {nil, handing{home: "ap", to: "us"}, "there is no home ap: there are eu, us", true, "eu"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRegions(t, row.alive, func(t *testing.T, r regionsShared, out *bytes.Buffer) {
+				err := r.hand(t.Context(), row.o)
+				said := out.String()
+				if err != nil {
+					said += err.Error()
+				}
+				if (err != nil) != row.failed || !strings.Contains(said, row.said) {
+					t.Errorf("hand(%+v) says %q, %v; want %q", row.o, out.String(), err, row.said)
+				}
+				if got := serving(t, r, "eu"); got.Region != row.want {
+					t.Errorf("region %s serves home eu afterwards, want %s", got.Region, row.want)
+				}
+			})
+		})
+	}
+}
+
+// faster is a store into which somebody else writes an epoch first.
+type faster struct{ schema.EpochStore }
+
+func (f faster) InsertEpoch(ctx context.Context, e schema.Epoch) (schema.Epoch, error) {
+	other := e
+	other.Region, other.By, other.Reason = "ap", "ann", "drill"
+	if _, err := f.EpochStore.InsertEpoch(ctx, other); err != nil {
+		return schema.Epoch{}, err
+	}
+	return f.EpochStore.InsertEpoch(ctx, e)
+}
+
+// TestOfTwoOperatorsOneWins: the other learns what stands.
+func TestOfTwoOperatorsOneWins(t *testing.T) {
+	inRegions(t, []string{"eu", "us"}, func(t *testing.T, r regionsShared, _ *bytes.Buffer) {
+		r.store = faster{r.store}
+		err := r.hand(t.Context(), handing{home: "eu", to: "us"})
+		if err == nil || !strings.Contains(err.Error(), "ann decided that region ap serves home eu (epoch 2): drill") {
+			t.Errorf("hand = %v, want that ann was faster", err)
+		}
+		if got := serving(t, r, "eu"); got.Region != "ap" || got.Number != 2 {
+			t.Errorf("epoch %d of home eu is of region %s, want 2 of ap", got.Number, got.Region)
+		}
+	})
+}
+
+func TestRegionList(t *testing.T) {
+	inRegions(t, []string{"us"}, func(t *testing.T, r regionsShared, out *bytes.Buffer) {
+		if err := r.list(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		for line := range strings.Lines(out.String()) {
+			lines = append(lines, strings.Join(strings.Fields(line), " "))
+		}
+		said := strings.Join(lines, "\n")
+		for _, want := range []string{"eu 1 eu ", "us 1 us ", "\neu no", "\nus yes"} {
+			if !strings.Contains(said, want) {
+				t.Errorf("list says\n%s\nwant a line with %q", said, want)
+			}
+		}
+	})
+}
+
+// serving returns the newest epoch of a home.
+func serving(t *testing.T, r regionsShared, home string) schema.Epoch {
+	t.Helper()
+	newest, err := r.store.Epochs(t.Context(), []string{home})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newest[0]
+}
+
+// inRegions runs f in a bubble with two regions, of which some are alive.
+func inRegions(t *testing.T, alive []string, f func(t *testing.T, r regionsShared, out *bytes.Buffer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store, err := embedded.Open(embedded.Config{Shards: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		both := []string{"eu", "us"}
+		for _, name := range both {
+			_, err := store.InsertEpoch(t.Context(), schema.Epoch{Home: name}.Next(name, "test", "the first", time.Now()))
+			if err = errors.Join(err, store.PutBeat(t.Context(), schema.Beat{Region: name, Node: "n", Count: 1, At: time.Now()})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			tick := time.NewTicker(schema.HomeLeaseRead)
+			defer tick.Stop()
+			for count := int64(2); ; count++ {
+				select {
+				case <-stop:
+					return
+				case <-tick.C:
+				}
+				for _, region := range alive {
+					if err := store.PutBeat(context.Background(), schema.Beat{Region: region, Node: "n", Count: count, At: time.Now()}); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}()
+		out := new(bytes.Buffer)
+		f(t, regionsShared{store: store, homes: both, regions: both, out: out}, out)
+		close(stop)
+		<-stopped
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
