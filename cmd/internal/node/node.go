@@ -50,6 +50,8 @@ type Ring interface {
 type Opener struct {
 	Store func(ctx context.Context) (schema.Store, error)
 	Queue func(ctx context.Context) (Queue, error)
+	// Epochs opens what regions share, as Store does. It is called where there are regions.
+	Epochs func(ctx context.Context) (EpochStore, error)
 	// Ring makes the ring, once the settings are known. It does no I/O.
 	Ring func(shards int, api string) (Ring, error)
 }
@@ -81,7 +83,10 @@ type Node struct {
 	queue Queue
 	ring  Ring
 	clock *clockcheck.Clock
-	halt  *bucketer.Halt
+
+	regions *regions // nil: there are none
+
+	halt *bucketer.Halt
 
 	profiles netip.AddrPort // where they are served; invalid: nowhere
 
@@ -112,15 +117,9 @@ func New(cfg config.Config, opts Options) *Node {
 	return &Node{cfg: cfg, opts: opts, log: opts.Logger, reg: opts.Registry}
 }
 
-// errRegions: nothing keeps two regions from starting the same runs yet.
-var errRegions = errors.New("regions.*: this version cannot run several regions: nodes of each would start every run; leave regions.homes, regions.datacenters and regions.witness out")
-
 // Run starts the node, serves until ctx ends, and stops it. It returns nil when it was told to
 // stop, and an error if it could not start.
 func (n *Node) Run(ctx context.Context) error {
-	if n.cfg.Regions.Enabled() {
-		return errRegions
-	}
 	l := n.opts.Listener
 	if l == nil {
 		any, err := (&net.ListenConfig{}).Listen(ctx, "tcp", n.cfg.API.Listen)
@@ -178,6 +177,9 @@ func (n *Node) start(ctx context.Context, base string) (*cleanups, error) {
 	if err != nil {
 		return stops, err
 	}
+	if err := openRegions(ctx, n, stops, settings); err != nil {
+		return stops, err
+	}
 	api := n.cfg.API.Advertise
 	if api == "" {
 		api = base
@@ -220,7 +222,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	names := tally.New()
 	n.waits = tally.NewWaits(now)
 	n.bucketer, err = engine.New(bucketer.Config{
-		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.refusesJobs, Listeners: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
+		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.refusesJobs, Regions: n.regions.intake(), Listeners: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
 		Missed:              func(spec *schema.Spec, reason string, runs int64) { names.Missed(tally.KeyOf(spec, ""), reason, runs) },
 		Waits:               n.waits,
 		DeadLetterRetention: n.cfg.DeadLetters.Retention, Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
@@ -234,7 +236,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	if n.cfg.Has(config.Dispatcher) {
 		n.dispatcher, err = dispatcher.New(dispatcher.Config{
 			Name: n.cfg.Node.Name, Incarnation: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36), Lanes: n.cfg.NATS.Lanes,
-			Store: n.store, Queue: n.queue, Ring: n.ring, Writer: n.bucketer, Tenants: n.administration.tenants, Rates: n.bucketer, Halt: n.halt, Tally: n.administration.tally,
+			Store: n.store, Queue: n.queue, Ring: n.ring, Writer: n.bucketer, Tenants: n.administration.tenants, Rates: n.bucketer, Halt: n.halt, Served: n.regions.served(), Tally: n.administration.tally,
 			Logger: n.log.With("part", "dispatcher"), Registerer: n.reg,
 		})
 		if err != nil {
@@ -265,7 +267,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 		Version: n.opts.Version, Node: n.cfg.Node.Name, Host: n.host, CursorKey: []byte(n.cfg.API.CursorKey), Logger: n.log.With("part", "api"), Registerer: n.reg,
 	}, httpapi.Deps{
 		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer, Workflows: n.bucketer, Events: n.bucketer, Joins: n.bucketer, Operations: n.operations, DeadLetters: n.bucketer,
-		Ready: n.ready, Cluster: n.view.Cluster, Gatherer: n.reg,
+		Ready: n.ready, Cluster: n.view.Cluster, Regions: n.regions.view, Gatherer: n.reg,
 		Keys: n.administration.keys, Signing: n.administration.signing, Secrets: n.administration.secrets, Tenants: n.administration.tenants, Quotas: n.administration.tenants, Targets: n.targets(), Audit: n.administration.audit, Stats: n.administration.stats, Upcoming: n.administration.upcoming,
 	})
 	return err
@@ -310,7 +312,7 @@ func (n *Node) assembleExecutor(stops *cleanups, room *target.ByteBudget) error 
 		targets = target.Set{HTTP: target.Noop{}, NATS: target.Noop{}, Script: target.Noop{}, Lambda: target.Noop{}}
 	}
 	n.executor, err = executor.New(executor.Config{
-		Name: n.cfg.Node.Name, Region: n.cfg.Node.Region, Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,
+		Name: n.regions.executor(n.cfg.Node.Name), Region: n.cfg.Node.Region, Served: n.regions.served(), Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,
 		Store: n.store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Queue: n.queue, Notices: n.queue, Signals: n.queue,
 		Targets: targets, Signer: n.administration.signing, Secrets: n.administration.secrets, Halt: n.halt, MaxOutput: n.cfg.Executor.MaxOutput,
 		DrainTimeout: n.cfg.Executor.DrainTimeout, Tally: n.administration.tally,
@@ -359,6 +361,7 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 		wg.Go(func() { _ = n.bucketer.Watch(ctx) }) // returns nil
 		wg.Go(func() { _ = n.operations.Run(ctx) }) // returns nil
 		wg.Go(func() { n.reload.run(ctx) })
+		wg.Go(func() { n.regions.run(ctx) })
 		if q, ok := n.queue.(eventQueue); ok {
 			wg.Go(func() { _ = q.ConsumeEvents(ctx, newEventIntake(n).take) }) // returns nil
 		}
@@ -442,6 +445,7 @@ func (n *Node) ready(ctx context.Context) []httpapi.Dependency {
 		{Name: "process", Err: process},
 		{Name: "settings", Err: n.bucketer.Ready()},
 	}
+	lines = append(lines, n.regions.ready()...)
 	if n.dispatcher != nil {
 		if why := n.dispatcher.Unhealthy(); why != nil {
 			lines = append(lines, httpapi.Dependency{Name: "dispatcher", Warning: "unhealthy, dispatchers that are not take its shards: " + why.Error()})

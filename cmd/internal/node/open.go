@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -46,6 +48,9 @@ func CassandraConfig(c config.Config, log *slog.Logger, reg prometheus.Registere
 	}
 	if t := c.Cassandra.TLS; t.Enabled {
 		cc.TLS = &cassandra.TLS{CA: t.CA, Cert: t.Cert, Key: t.Key, ServerName: t.ServerName}
+	}
+	if m, err := c.Regions.Map(); err == nil && c.Regions.Enabled() {
+		cc.Datacenters = slices.Sorted(maps.Values(m.Datacenters))
 	}
 	return cc, cc.Validate()
 }
@@ -94,6 +99,27 @@ func Cluster(c config.Config, version string, log *slog.Logger, reg prometheus.R
 				return nil, err
 			}
 			return q, nil
+		},
+		Epochs: func(ctx context.Context) (EpochStore, error) {
+			cc, err := CassandraConfig(c, log.With("part", "regions"), nil)
+			if err != nil {
+				return nil, err
+			}
+			cc.Keyspace = c.Regions.Keyspace
+			for {
+				s, err := cassandra.OpenEpochs(ctx, cc)
+				switch {
+				case err == nil:
+					return s, nil
+				case ctx.Err() != nil:
+					return nil, ctx.Err()
+				}
+				log.Warn("the keyspace of regions is not usable yet: retrying", "keyspace", cc.Keyspace, "err", err)
+				select {
+				case <-ctx.Done():
+				case <-time.After(storeRetry):
+				}
+			}
 		},
 		Ring: func(shards int, api string) (Ring, error) {
 			return ring.New(ring.Config{

@@ -1,17 +1,126 @@
 package node
 
 import (
+	"context"
 	"errors"
+	"net/http"
+	"strings"
 	"testing"
+	"time"
 
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/dispatcher/queue/inproc"
+	"carillon.dev/carillon/ring"
+	"carillon.dev/carillon/schema"
 )
 
-// TestRegionsAreRefused: until nodes act only for the homes that their region serves.
-func TestRegionsAreRefused(t *testing.T) {
-	c := config.Default()
-	c.Regions.Homes = []string{"eu=0-31", "us=32-63"}
-	if err := New(c, Options{}).Run(t.Context()); !errors.Is(err, errRegions) {
-		t.Errorf("Run with regions = %v, want that it is refused", err)
+// worldEpochs are the epochs as one node has them: they outlive it.
+type worldEpochs struct{ schema.EpochStore }
+
+func (worldEpochs) Close() error { return nil }
+
+// twoRegions are the worlds of two regions on one store, as if replication took no time: each has a
+// queue and a ring of its own. eu has the shards 0-3, us the others.
+func twoRegions(t *testing.T) (eu, us *world) {
+	t.Helper()
+	eu = newWorld(t, "a")
+	us = &world{store: eu.store, broker: inproc.New(inproc.Config{}), members: []ring.Member{{Name: "b", Incarnation: 1, Roles: config.Default().Roles}}}
+	t.Cleanup(us.broker.Close)
+	for _, home := range []string{"eu", "us"} {
+		if _, err := eu.store.InsertEpoch(t.Context(), schema.Epoch{Home: home}.Next(home, "test", "the first", time.Now())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return eu, us
+}
+
+// startIn starts a node of a region.
+func startIn(t *testing.T, w *world, region, name string, change func(*config.Config)) *running {
+	t.Helper()
+	open := w.opener(name)
+	open.Epochs = func(context.Context) (EpochStore, error) { return worldEpochs{w.store}, nil }
+	return startWith(t, name, open, nil, func(c *config.Config) {
+		c.Node.Region = region
+		c.Regions.Homes = []string{"eu=0-3", "us=4-7"}
+		c.Regions.Datacenters = []string{"eu=dc-eu", "us=dc-us"}
+		change(c)
+	})
+}
+
+// TestTwoRegionsOnOneStore: each takes in, dispatches and starts what lies at its own home, and nothing
+// runs twice. What belongs to the other home is refused, and the answer names it.
+func TestTwoRegionsOnOneStore(t *testing.T) {
+	inEU, inUS := twoRegions(t)
+	none := func(*config.Config) {}
+	eu, us := startIn(t, inEU, "eu", "a", none).up(), startIn(t, inUS, "us", "b", none).up()
+	calls := make(chan string, 100)
+	url := sink(t, func(_ http.ResponseWriter, r *http.Request) { calls <- r.Header.Get("Carillon-Run-Id") })
+	for _, r := range []*running{eu, us} {
+		await(t, "it knows which homes it serves", func() bool {
+			_, body := get(t, r.url+"/readyz")
+			return strings.Contains(body, "regions: ok\n")
+		})
+	}
+
+	work := request.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}}}
+	const each = 10
+	jobs := make(map[*running][]httpapi.Job)
+	for range each {
+		for _, r := range []*running{eu, us} {
+			job, err := r.client().CreateJob(t.Context(), work) // without a key: it lies where it arrives
+			if err != nil {
+				t.Fatal(err)
+			}
+			jobs[r] = append(jobs[r], job)
+		}
+	}
+	for r, first := range map[*running]schema.Shard{eu: 0, us: 4} {
+		for _, job := range jobs[r] {
+			run := r.awaitState(job.ID, schema.StateSucceeded)
+			if s := run.ID.Shard(); s < first || s > first+3 || len(run.Attempts) != 1 {
+				t.Fatalf("run %s of shard %d with %d attempts; want one attempt, in a shard from %d to %d", run.ID, s, len(run.Attempts), first, first+3)
+			}
+			if want := map[*running]string{eu: "a.eu", us: "b.us"}[r]; run.Attempts[0].Executor != want {
+				t.Errorf("run %s ran on %s, want %s", run.ID, run.Attempts[0].Executor, want)
+			}
+		}
+	}
+	if n := len(calls); n != 2*each {
+		t.Errorf("%d calls for %d runs, want one each", n, 2*each)
+	}
+
+	keyed, recurring := work, work
+	keyed.Key = "k"
+	recurring.Name = "hourly"
+	recurring.Schedule = &request.Schedule{Every: schema.Duration(time.Hour)}
+	once := us.clientOf(httpapi.ClientConfig{Retries: -1})
+	var p *httpapi.Problem
+	for what, job := range map[string]request.JobRequest{"a keyed job": keyed, "a recurring job": recurring} {
+		if _, err := once.CreateJob(t.Context(), job); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable || p.Kind() != "not-served" || !strings.Contains(p.Detail, "home eu") {
+			t.Errorf("%s of a tenant at home in eu, in us: %v, want 503 not-served that names eu", what, err)
+		}
+		if _, err := eu.client().CreateJob(t.Context(), job); err != nil {
+			t.Errorf("%s in eu: %v", what, err)
+		}
+	}
+	seen, err := us.client().Regions(t.Context())
+	if err != nil || seen.Region != "us" || len(seen.Homes) != 2 || seen.Homes[0].Region != "eu" || seen.Homes[0].Served || !seen.Homes[1].Served || seen.Homes[1].LeaseAge == nil {
+		t.Errorf("Regions of us = %+v, %v, want home us served, eu by eu", seen, err)
+	}
+	if _, err := once.CancelRun(t.Context(), schema.RunID(jobs[eu][0].ID)); !errors.As(err, &p) || p.Kind() != "not-served" {
+		t.Errorf("cancel a run of home eu in us: %v, want not-served", err)
+	}
+}
+
+// TestEachShardNeedsAHome: a node does not start with shards that no home has.
+func TestEachShardNeedsAHome(t *testing.T) {
+	w, _ := twoRegions(t)
+	r := startIn(t, w, "eu", "a", func(c *config.Config) { c.Regions.Homes = []string{"eu=0-3", "us=4-6"} })
+	err := <-r.ended
+	r.ended <- nil
+	if err == nil || !strings.Contains(err.Error(), "regions.homes: the cluster has 8 shards, and the homes have those below 7") {
+		t.Errorf("Run with a shard without home = %v, want that it is refused", err)
 	}
 }

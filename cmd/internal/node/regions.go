@@ -1,0 +1,137 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/homes"
+)
+
+// EpochStore is a schema.EpochStore that can be closed.
+type EpochStore interface {
+	schema.EpochStore
+	Close() error
+}
+
+// regions is what a node knows of the regions; nil: there are none. Then its methods answer so.
+type regions struct {
+	region string // ours
+	homes  schema.Homes
+	keeper *homes.Keeper
+}
+
+// openRegions opens what the regions share, if there are any, and has the node's store write
+// conditionally only for homes that our region serves. Each shard of the cluster must have a home.
+func openRegions(ctx context.Context, n *Node, stops *cleanups, settings schema.Settings) error {
+	if !n.cfg.Regions.Enabled() {
+		return nil
+	}
+	m, err := n.cfg.Regions.Map()
+	if err != nil {
+		return err
+	}
+	if err := m.Homes.Covers(settings.Shards); err != nil {
+		return fmt.Errorf("regions.homes: %w", err)
+	}
+	n.startup.waitFor("the keyspace of regions")
+	if n.opts.Opener.Epochs == nil {
+		return errors.New("regions need Cassandra: who serves them is decided there")
+	}
+	store, err := n.opts.Opener.Epochs(ctx)
+	if err != nil {
+		return fmt.Errorf("open the keyspace of regions: %w", err)
+	}
+	stops.push("keyspace of regions", store.Close)
+	keeper, err := homes.New(homes.Config{
+		Region: n.cfg.Node.Region, Node: n.cfg.Node.Name, Homes: m.Homes, Store: store, Logger: n.log.With("part", "regions"), Registerer: n.reg,
+	})
+	if err != nil {
+		return err
+	}
+	n.regions = &regions{region: n.cfg.Node.Region, homes: m.Homes, keeper: keeper}
+	n.store = keeper.Guard(n.store)
+	return nil
+}
+
+// intake returns what the bucketer knows of regions.
+func (r *regions) intake() *bucketer.Regions {
+	if r == nil {
+		return nil
+	}
+	return &bucketer.Regions{Region: r.region, Homes: r.homes, Served: r.keeper.Served}
+}
+
+// served returns what dispatcher and executor ask: in which epoch the home of a shard is served here.
+func (r *regions) served() func(schema.Shard) (int64, error) {
+	if r == nil {
+		return nil
+	}
+	return r.keeper.Served
+}
+
+// executor returns the name of a node's executor. Its session is decided within its region, so no
+// executor of another one may have that name.
+func (r *regions) executor(name string) string {
+	if r == nil || strings.HasSuffix(name, "."+r.region) {
+		return name
+	}
+	return name + "." + r.region
+}
+
+// view tells what the node knows of who serves the homes.
+func (r *regions) view() httpapi.Regions {
+	if r == nil {
+		return httpapi.Regions{}
+	}
+	all, now := httpapi.Regions{Region: r.region}, time.Now()
+	leases := r.keeper.Leases()
+	for _, name := range r.homes.Names() {
+		lease := leases[name]
+		home := httpapi.Home{Name: name, Region: lease.Epoch.Region, Epoch: lease.Epoch.Number, Served: true}
+		if !lease.Read.IsZero() {
+			age := now.Sub(lease.Read).Seconds()
+			home.LeaseAge = &age
+		}
+		_, err := r.keeper.ServedHome(name)
+		var elsewhere *schema.NotServedError
+		if errors.As(err, &elsewhere) {
+			home.Served, home.Region, home.Message = false, elsewhere.Region(), err.Error()
+		}
+		all.Homes = append(all.Homes, home)
+	}
+	return all
+}
+
+// run keeps the leases on the homes until ctx ends.
+func (r *regions) run(ctx context.Context) {
+	if r != nil {
+		_ = r.keeper.Run(ctx) // returns nil
+	}
+}
+
+// ready returns the lines of /readyz about regions: a region that knows not who serves the homes does
+// nothing for them, and still answers what is read.
+func (r *regions) ready() []httpapi.Dependency {
+	if r == nil {
+		return nil
+	}
+	var unknown []string
+	for _, home := range r.homes.Names() {
+		_, err := r.keeper.ServedHome(home)
+		var elsewhere *schema.NotServedError
+		if errors.As(err, &elsewhere) && elsewhere.Region() == "" {
+			unknown = append(unknown, home)
+		}
+	}
+	line := httpapi.Dependency{Name: "regions"}
+	if len(unknown) > 0 {
+		line.Warning = fmt.Sprintf("who serves the homes %s is not known: nothing is taken in or started of them here", strings.Join(unknown, ", "))
+	}
+	return []httpapi.Dependency{line}
+}
