@@ -24,6 +24,10 @@ type Job struct {
 	Origin  schema.RunID // the run that this one repeats
 	JobName string       // of the job that the origin is a run of; "": it has none
 
+	// Region: the home at which it is to lie, named after the region that served it first; "": where
+	// Regions says.
+	Region string
+
 	// After: the job waits until other one-off jobs have ended; At is then zero.
 	After *schema.After
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -98,6 +99,7 @@ func Latest(t time.Time, others ...time.Time) time.Time {
 //
 // # Where new work lies
 //
+//	a one-off job that asks for a home      there, or it is refused
 //	of a tenant with a stated home          there
 //	keyed, or waiting for other jobs,       at its tenant's home: what is decided once for a tenant
 //	or of a task with a rate or a limit;    (keys, names, rates, limits) is decided by one region
@@ -144,14 +146,40 @@ func (r *Regions) Acknowledges(shard schema.Shard) error {
 	return nil
 }
 
-// place returns the shards below n that new work of a tenant is drawn of, all of one home that our
-// region serves. pinned work lies at its tenant's home. The error is a NotServedError.
-func (r *Regions) place(tenant string, pinned bool, n int) (among, error) {
+// asked are Faults if work of a tenant may not lie at the home that it asks for ("": it asks for none).
+func (r *Regions) asked(tenant, region string, pinned bool) error {
+	if region == "" {
+		return nil
+	}
+	fault := Fault{Location: "body.region", Value: region}
 	if r == nil {
-		return among{n: n}, nil
+		fault.Message = "cannot be had: this cluster has no regions"
+		return Faults{fault}
+	}
+	home, _ := r.Homes.OfTenant(tenant)
+	switch {
+	case len(r.Homes.Shards(region, schema.MaxShards)) == 0:
+		fault.Message = "is none: there are " + strings.Join(r.Homes.Names(), ", ")
+	case pinned && region != home:
+		fault.Message = "must be " + home + ", where the tenant is at home: a job with a key, one that waits for others, and one of a task with a rate or a limit lie there"
+	default:
+		return nil
+	}
+	return Faults{fault}
+}
+
+// place returns the shards below n that new work of a tenant is drawn of, all of one home that our
+// region serves: the one that it asks for, or else, if it is pinned, its tenant's. The error is Faults or
+// a NotServedError.
+func (r *Regions) place(tenant, region string, pinned bool, n int) (among, error) {
+	if err := r.asked(tenant, region, pinned); err != nil || r == nil {
+		return among{n: n}, err
 	}
 	home, stated := r.Homes.OfTenant(tenant)
-	if pinned || stated {
+	switch {
+	case region != "":
+		return r.at(region, n)
+	case pinned, stated:
 		return r.at(home, n)
 	}
 	a, err := r.at(r.Region, n)
@@ -211,7 +239,7 @@ func (r *Regions) checkAfter(job *Job) error {
 
 // Draw returns a shard below n for new work of a tenant that lies at its tenant's home.
 func (r *Regions) Draw(tenant string, n int) (schema.Shard, error) {
-	a, err := r.place(tenant, true, n)
+	a, err := r.place(tenant, "", true, n)
 	if err != nil {
 		return 0, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -62,6 +63,7 @@ var ways = map[string]func(w *world, job Job) (Receipt, error){
 func TestWorkLiesAtAHomeThatIsServed(t *testing.T) {
 	at := func() time.Time { return time.Now().Add(time.Hour) }
 	of := func(tenant string, job Job) Job { job.Tenant = tenant; return job }
+	to := func(home string, job Job) Job { job.Region = home; return job }
 	rated := func() Job { j := callTo(at()); j.Task, j.Work = "rated", nil; return j }
 	limited := func() Job { j := callTo(at()); j.Task, j.Work = "limited", nil; return j }
 	for name, row := range map[string]struct {
@@ -75,14 +77,18 @@ func TestWorkLiesAtAHomeThatIsServed(t *testing.T) {
 		"unkeyed, none served":                      {false, false, func() Job { return callTo(at()) }, ""},
 		"unkeyed, of a tenant at home elsewhere":    {true, false, func() Job { return of("acme", callTo(at())) }, ""},
 		"unkeyed, of a tenant whose home is served": {true, true, func() Job { return of("acme", callTo(at())) }, "us"},
-		"keyed":                               {true, false, func() Job { return keyed("k", at()) }, "eu"},
-		"keyed, its home served elsewhere":    {false, true, func() Job { return keyed("k", at()) }, ""},
-		"keyed, now":                          {true, true, func() Job { return keyed("k", time.Time{}) }, "eu"},
-		"keyed, now, served elsewhere":        {false, true, func() Job { return keyed("k", time.Time{}) }, ""},
-		"of a task with a rate":               {true, true, rated, "eu"},
-		"of a task with a rate, elsewhere":    {false, true, rated, ""},
-		"of a task with a limit, elsewhere":   {false, true, limited, ""},
-		"keyed, of a tenant whose home is us": {true, true, func() Job { return of("acme", keyed("k", at())) }, "us"},
+		"keyed":                          {true, false, func() Job { return keyed("k", at()) }, "eu"},
+		"asks for a home that is served": {true, true, func() Job { return to("us", callTo(at())) }, "us"},
+		"asks for a home that is served elsewhere":   {true, false, func() Job { return to("us", callTo(at())) }, ""},
+		"of a tenant at home elsewhere, asks for eu": {true, false, func() Job { return to("eu", of("acme", callTo(at()))) }, "eu"},
+		"keyed, asks for its home":                   {true, true, func() Job { return to("eu", keyed("k", at())) }, "eu"},
+		"keyed, its home served elsewhere":           {false, true, func() Job { return keyed("k", at()) }, ""},
+		"keyed, now":                                 {true, true, func() Job { return keyed("k", time.Time{}) }, "eu"},
+		"keyed, now, served elsewhere":               {false, true, func() Job { return keyed("k", time.Time{}) }, ""},
+		"of a task with a rate":                      {true, true, rated, "eu"},
+		"of a task with a rate, elsewhere":           {false, true, rated, ""},
+		"of a task with a limit, elsewhere":          {false, true, limited, ""},
+		"keyed, of a tenant whose home is us":        {true, true, func() Job { return of("acme", keyed("k", at())) }, "us"},
 	} {
 		for way, submit := range ways {
 			t.Run(name+", "+way, func(t *testing.T) {
@@ -108,6 +114,43 @@ func TestWorkLiesAtAHomeThatIsServed(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestAHomeThatCannotBeHad: a job that asks for it is at fault.
+func TestAHomeThatCannotBeHad(t *testing.T) {
+	for way, submit := range ways {
+		inRegion(t, func(t *testing.T, w *world, r *regions) {
+			r.us.Store(true)
+			w.putTask(schema.Task{Tenant: "t", Name: "rated", Rate: "5/s"})
+			rated := callTo(time.Now().Add(time.Hour))
+			rated.Task, rated.Work = "rated", nil
+			for what, row := range map[string]struct {
+				job   Job
+				home  string
+				fault string
+			}{
+				"none":    {callTo(time.Time{}), "ap", "is none: there are eu, us"},
+				"a key":   {keyed("k", time.Now().Add(time.Hour)), "us", "must be eu, where the tenant is at home"},
+				"a rate":  {rated, "us", "must be eu, where the tenant is at home"},
+				"key now": {keyed("k", time.Time{}), "us", "must be eu, where the tenant is at home"},
+			} {
+				row.job.Region = row.home
+				before := writes(w)
+				var faults Faults
+				if _, err := submit(w, row.job); !errors.As(err, &faults) || faults[0].Location != "body.region" || !strings.Contains(faults[0].Message, row.fault) || writes(w) != before {
+					t.Errorf("%s, %s: %v after %d writes, want the fault %q and none", way, what, err, writes(w)-before, row.fault)
+				}
+			}
+		})
+		inWorld(t, func(t *testing.T, w *world) {
+			job := callTo(time.Time{})
+			job.Region = "eu"
+			var faults Faults
+			if _, err := submit(w, job); !errors.As(err, &faults) || !strings.Contains(faults[0].Message, "this cluster has no regions") {
+				t.Errorf("%s, without regions: %v, want a fault", way, err)
+			}
+		})
 	}
 }
 

@@ -32,7 +32,7 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	home, err := b.regions.place(job.Tenant, limited || job.Key != "" || job.After != nil, s.Shards)
+	home, err := b.regions.place(job.Tenant, job.Region, limited || job.Key != "" || job.After != nil, s.Shards)
 	if err == nil {
 		err = b.regions.checkAfter(&job)
 	}
@@ -234,8 +234,11 @@ func (c *chunk) sort(ctx context.Context) {
 		job := &c.jobs[i]
 		limited, err := c.b.checkTask(ctx, job)
 		var shards *chunkShards
+		if err == nil {
+			err = c.b.regions.asked(job.Tenant, job.Region, limited || job.Key != "")
+		}
 		if err == nil && job.Key == "" {
-			shards, err = c.shardsFor(job.Tenant, limited)
+			shards, err = c.shardsFor(homeOf{job.Tenant, job.Region, limited})
 		}
 		if err != nil {
 			c.answer(i, Receipt{}, err)
@@ -261,13 +264,12 @@ func (c *chunk) sort(ctx context.Context) {
 
 // homeOf is of whom unkeyed rows share their shards: without regions all do.
 type homeOf struct {
-	tenant string
-	pinned bool
+	tenant, region string
+	pinned         bool
 }
 
-// shardsFor returns the shards of unkeyed rows of a tenant.
-func (c *chunk) shardsFor(tenant string, pinned bool) (*chunkShards, error) {
-	of := homeOf{tenant, pinned}
+// shardsFor returns the shards that unkeyed rows share.
+func (c *chunk) shardsFor(of homeOf) (*chunkShards, error) {
 	if c.b.regions == nil {
 		of = homeOf{}
 	}
@@ -276,7 +278,7 @@ func (c *chunk) shardsFor(tenant string, pinned bool) (*chunkShards, error) {
 	}
 	shards, ok := c.homes[of]
 	if !ok {
-		home, err := c.b.regions.place(tenant, pinned, c.settings.Shards)
+		home, err := c.b.regions.place(of.tenant, of.region, of.pinned, c.settings.Shards)
 		if err != nil {
 			return nil, err
 		}

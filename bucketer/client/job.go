@@ -11,8 +11,9 @@ import (
 // it.
 type Job struct {
 	common
-	work  Work
-	after *AfterInfo
+	work   Work
+	after  *AfterInfo
+	region string
 }
 
 // NewJob returns a job that does the work. Unless more is said it is due at once.
@@ -22,13 +23,14 @@ func NewJob(work Work) *Job { return &Job{work: work} }
 type jobBody struct {
 	Settings
 	workBody
-	After *AfterInfo `json:"after,omitempty"`
+	After  *AfterInfo `json:"after,omitempty"`
+	Region string     `json:"region,omitempty"`
 }
 
 func (j *Job) build() (jobBody, error) {
 	n := notes{}
 	n.take("", &j.notes)
-	body := jobBody{Settings: j.says, After: j.after}
+	body := jobBody{Settings: j.says, After: j.after, Region: j.region}
 	fillWork(&body.workBody, j.work, &n)
 	return body, n.err()
 }
@@ -98,6 +100,13 @@ func (j *Job) Payload(v any) *Job {
 // Priority orders the runs of the job among others that are due.
 func (j *Job) Priority(p Priority) *Job {
 	j.says.Priority = Priority(j.text("priority", string(p)))
+	return j
+}
+
+// Region has a one-off job lie at the home of that name, which the region that is asked must serve. A
+// call draws an idempotency key, so it must be the home of the tenant.
+func (j *Job) Region(home string) *Job {
+	j.region = j.text("region", home)
 	return j
 }
 

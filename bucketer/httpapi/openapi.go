@@ -162,6 +162,10 @@ func (s documentWriter) finish() error {
 		}},
 		{"JobRequest", "payload", func(f *huma.Schema) { f.Description = "Any JSON, at most 64 KiB" }},
 		{"JobRequest", "priority", words("critical", "high", "normal", "low")},
+		{"JobRequest", "region", func(f *huma.Schema) {
+			f.Description = "Of a one-off job: the home at which it lies, named after a region. One that has a key, waits for other jobs, or is of a task with a rate or a limit lies where its tenant is at home. " +
+				"Absent: there, or for other jobs of a tenant without a stated home where the request arrives. 503 not-served: another region serves that home"
+		}},
 		{"JobRequest", "labels", func(f *huma.Schema) { f.Description = "At most 16" }},
 		{"TaskRequest", "rate", rate},
 		{"Task", "rate", rate},

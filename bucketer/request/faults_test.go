@@ -43,7 +43,7 @@ var faultyBodies = map[string]struct {
 	"at as a number":             {`{"task":"t","schedule":{"at":1795253400}}`, []string{"body.schedule.at must be a string"}},
 	"more than ten years ahead":  {`{"task":"t","schedule":{"at":"2036-11-21T09:30:00.001Z"}}`, []string{"body.schedule.at must not be more than 10 years"}},
 	"a schedule as text":         {`{"task":"t","schedule":"now"}`, []string{"body.schedule must be an object"}},
-	"triggered":                  {`{"task":"t","after":{"jobs":["a"]},"on":{"event":"e"},"region":"eu"}`, []string{"body.region is not supported yet", "body must have only one of schedule, on and after"}},
+	"triggered":                  {`{"task":"t","after":{"jobs":["a"]},"on":{"event":"e"},"region":"eu"}`, []string{"body.region belongs to a one-off job that waits for no other", "body must have only one of schedule, on and after"}},
 	"after no jobs":              {`{"task":"t","after":{"jobs":[]}}`, []string{"body.after.jobs must name at least one"}},
 	"after's faults":             {`{"task":"t","after":{"jobs":["A b",1,null],"when":"always","deadline":"0s","x":1}}`, []string{"body.after.jobs[0] is neither an id nor a name", "body.after.jobs[1] must be", "body.after.jobs[2] must be", "body.after.when must be one of", "body.after.deadline must be from 1s", "body.after.x is not a field"}},
 	"after without jobs":         {`{"task":"t","after":{"when":"all_done"}}`, []string{"body.after.jobs is missing"}},
@@ -52,6 +52,8 @@ var faultyBodies = map[string]struct {
 	"after too many":             {`{"task":"t","after":{"jobs":[` + numbered(101, `"j%d"`) + `]}}`, []string{"body.after.jobs must be at most 100 jobs"}},
 
 	"a payload over the limit": {`{"task":"t","payload":"` + strings.Repeat("x", schema.MaxPayload-1) + `"}`, []string{"body.payload must be at most 65536 bytes"}},
+	"a region of nothing":      {`{"task":"t","region":""}`, []string{"body.region must be the name of a region"}},
+	"a region that is a list":  {`{"task":"t","region":["eu"]}`, []string{"body.region must be a string"}},
 	"an unknown priority":      {`{"task":"t","priority":"urgent"}`, []string{"body.priority must be one of critical, high, normal, low"}},
 	"an empty priority":        {`{"task":"t","priority":""}`, []string{"body.priority must be one of"}},
 	"labels as an array":       {`{"task":"t","labels":["a"]}`, []string{"body.labels must be an object"}},

@@ -15,6 +15,7 @@ const (
 	maxRuns = 100_000
 	// the lease of a limit names all its holders, at about 130 bytes a slot, and is written whole
 	maxConcurrency = 1000
+	maxRegion      = 32 // bytes of the name of a region, as in the configuration
 )
 
 var onLimits = []string{schema.OnLimitQueue, schema.OnLimitSkip, schema.OnLimitCancelOldest}
@@ -22,7 +23,7 @@ var onLimits = []string{schema.OnLimitQueue, schema.OnLimitSkip, schema.OnLimitC
 // OfOneOff returns the job as a body that asks for it, with the fields that were stated.
 func OfOneOff(j *bucketer.Job) JobRequest {
 	r := JobRequest{
-		Task: j.Task, Payload: j.Payload, Priority: j.Priority, Labels: j.Labels, Misfire: j.Misfire,
+		Task: j.Task, Payload: j.Payload, Priority: j.Priority, Labels: j.Labels, Misfire: j.Misfire, Region: j.Region,
 	}
 	if j.Work != nil {
 		r.Work = *j.Work
@@ -106,6 +107,8 @@ type jobReader struct {
 	work workReader
 	task int32 // its node, or 0
 
+	region int32 // its node, or 0
+
 	// What only jobs that can have many runs say, and at which nodes.
 	spec schema.JobSpec
 	many []int32
@@ -179,7 +182,8 @@ func (r *jobReader) field(name string, c int32) {
 	case "after":
 		r.afterNode, r.after = c, r.jobsBefore(c)
 	case "region":
-		d.faultQuietly(c, "is not supported yet")
+		r.region = c
+		r.job.Region = d.checked(c, regionFault)
 	default:
 		if !r.work.field(name, c) {
 			d.faultQuietly(c, "is not a field of a job")
@@ -225,6 +229,14 @@ func (r *jobReader) concurrency(i int32) *schema.Concurrency {
 	return out
 }
 
+// regionFault says what is wrong with the name of a region, or "".
+func regionFault(name string) string {
+	if name == "" || len(name) > maxRegion {
+		return "must be the name of a region"
+	}
+	return ""
+}
+
 // finish checks what concerns several fields.
 func (r *jobReader) finish() {
 	d, w := r.d, &r.work
@@ -239,6 +251,9 @@ func (r *jobReader) finish() {
 	default:
 		work := w.work
 		r.job.Work = &work
+	}
+	if r.region > 0 && r.hasMany() {
+		d.faultQuietly(r.region, "belongs to a one-off job that waits for no other: this one lies where its tenant is at home")
 	}
 	r.onlyOne("schedule, on and after")
 	if r.when.recurring() {
@@ -300,6 +315,10 @@ func (d *Decoder) Patch(current bucketer.Job, body []byte, now time.Time) (runs.
 		default:
 			c.Task = &merged.Task
 		}
+	}
+	if touched["region"] {
+		d.faultAt("body.region", "cannot be changed: a job keeps its home")
+		return runs.Change{}, d.err()
 	}
 	if touched["misfire"] {
 		d.faultAt("body.misfire", "cannot be changed yet")

@@ -58,6 +58,8 @@ type JobRequest struct {
 	Priority schema.Priority   `json:"priority,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Misfire  *schema.Misfire   `json:"misfire,omitempty"`
+	// Region is the home at which a one-off job is to lie.
+	Region string `json:"region,omitempty"`
 }
 
 // TaskRequest is the body of PUT /v1/tasks/{name}.

@@ -38,6 +38,7 @@ func TestDecodeJob(t *testing.T) {
 		"payload false":             {`{"task":"t","payload":false}`, bucketer.Job{Task: "t", Payload: []byte(`false`)}},
 		"the largest payload":       {`{"task":"t","payload":"` + strings.Repeat("x", schema.MaxPayload-2) + `"}`, bucketer.Job{Task: "t", Payload: []byte(`"` + strings.Repeat("x", schema.MaxPayload-2) + `"`)}},
 		"priority":                  {`{"task":"t","priority":"critical"}`, bucketer.Job{Task: "t", Priority: schema.Critical}},
+		"region":                    {`{"task":"t","region":"eu"}`, bucketer.Job{Task: "t", Region: "eu"}},
 		"labels":                    {`{"task":"t","labels":{"team":"billing","a/B":""}}`, bucketer.Job{Task: "t", Labels: map[string]string{"team": "billing", "a/B": ""}}},
 		"misfire":                   {`{"task":"t","misfire":{"policy":"skip","deadline":"1h"}}`, bucketer.Job{Task: "t", Misfire: &schema.Misfire{Policy: "skip", Deadline: schema.Duration(time.Hour)}}},
 		"a field's escaped name":    {`{"\u0074ask":"t"}`, bucketer.Job{Task: "t"}},
@@ -228,6 +229,7 @@ func TestDecodePatch(t *testing.T) {
 		"payload removed":       {inline, `{"payload":null}`, runs.Change{Payload: ref(nil)}, ""},
 		"priority":              {inline, `{"priority":"high"}`, runs.Change{Priority: &high}, ""},
 		"priority back":         {inline, `{"priority":null}`, runs.Change{Priority: &none}, ""},
+		"region":                {inline, `{"region":"us"}`, runs.Change{}, "body.region cannot be changed: a job keeps its home"},
 		"labels merged":         {inline, `{"labels":{"x":null,"z":"3"}}`, runs.Change{Labels: &map[string]string{"y": "2", "z": "3"}}, ""},
 		"a URL, headers stay":   {inline, `{"http":{"url":"http://y.test/"}}`, runs.Change{Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: "http://y.test/", Headers: map[string]string{"h": "v"}}, Timeout: schema.Duration(time.Second)}}, ""},
 		"a time-out back":       {inline, `{"timeout":null}`, runs.Change{Work: &schema.Work{HTTP: inline.Work.HTTP}}, ""},
@@ -285,7 +287,7 @@ func TestEmptyBody(t *testing.T) {
 // What the nouns say, the decoder takes, and the other way round.
 func TestNounsAndDecoderAgree(t *testing.T) {
 	full := JobRequest{
-		Key: "k", Schedule: &Schedule{At: testNow}, Payload: json.RawMessage(`{"a":1}`), Priority: schema.High,
+		Key: "k", Schedule: &Schedule{At: testNow}, Payload: json.RawMessage(`{"a":1}`), Priority: schema.High, Region: "eu",
 		Labels: map[string]string{"a": "b"}, Misfire: &schema.Misfire{Policy: "skip", Deadline: schema.Duration(time.Hour)},
 		Work: schema.Work{
 			HTTP:      &schema.HTTPTarget{Method: "PUT", URL: "http://x.test/", Headers: map[string]string{"a": "b"}, Body: "none"},
