@@ -114,6 +114,57 @@ func TestTwoRegionsOnOneStore(t *testing.T) {
 	}
 }
 
+// TestAHomeMoves: once another region serves a home, it runs what is due there, each run once; the one
+// before takes in and starts nothing of it any more.
+func TestAHomeMoves(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the other region waits 12 s before it serves the home")
+	}
+	inEU, inUS := twoRegions(t)
+	none := func(*config.Config) {}
+	eu, us := startIn(t, inEU, "eu", "a", none).up(), startIn(t, inUS, "us", "b", none).up()
+	calls := make(chan string, 100)
+	url := sink(t, func(_ http.ResponseWriter, r *http.Request) { calls <- r.Header.Get("Carillon-Run-Id") })
+	serves := func(r *running, home int) bool {
+		seen, err := r.client().Regions(t.Context())
+		return err == nil && len(seen.Homes) == 2 && seen.Homes[home].Served
+	}
+	await(t, "each serves its home", func() bool { return serves(eu, 0) && serves(us, 1) })
+
+	const jobs = 10
+	due := time.Now().Add(schema.TakeOverWait + 2*schema.HomeLeaseRead + time.Second)
+	made := []httpapi.Job{eu.create(url, time.Time{})} // it runs in eu
+	eu.awaitState(made[0].ID, schema.StateSucceeded)
+	for range jobs {
+		made = append(made, eu.create(url, due))
+	}
+	newest, err := inEU.store.Epochs(t.Context(), []string{"eu"})
+	if err == nil {
+		_, err = inEU.store.InsertEpoch(t.Context(), newest[0].Next("us", "test", "a drill", time.Now()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "eu stops", func() bool { return !serves(eu, 0) })
+	once := eu.clientOf(httpapi.ClientConfig{Retries: -1})
+	var p *httpapi.Problem
+	if _, err := once.CreateJob(t.Context(), request.JobRequest{Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}}}); !errors.As(err, &p) || p.Kind() != "not-served" || !strings.Contains(p.Detail, "region us serves it (epoch 2)") {
+		t.Errorf("a job in eu, which serves nothing any more: %v, want not-served that names us", err)
+	}
+	for i, job := range made {
+		run := us.awaitState(job.ID, schema.StateSucceeded)
+		if want := map[bool]string{true: "a.eu", false: "b.us"}[i == 0]; len(run.Attempts) != 1 || run.Attempts[0].Executor != want {
+			t.Errorf("run %d had the attempts %+v, want one, by %s", i, run.Attempts, want)
+		}
+	}
+	if n := len(calls); n != jobs+1 {
+		t.Errorf("%d calls for %d runs, want one each", n, jobs+1)
+	}
+	if keyed := us.create(url, time.Time{}); us.awaitState(keyed.ID, schema.StateSucceeded).ID.Shard() > 3 {
+		t.Error("a keyed job does not lie at its tenant's home any more, which us serves now")
+	}
+}
+
 // TestEachShardNeedsAHome: a node does not start with shards that no home has.
 func TestEachShardNeedsAHome(t *testing.T) {
 	w, _ := twoRegions(t)
