@@ -39,11 +39,11 @@ type RegionsSpec struct {
 	NoWitness bool `json:"no_witness,omitempty"`
 
 	// OneKeyspace has the Carillon nodes of all regions use one keyspace, with copies in every
-	// region, which Carillon refuses until it knows regions. Else each region has a keyspace of its
-	// own, with copies in its own data centre.
+	// region: each has a home of as many shards. Else each region has a keyspace of its own, with
+	// copies in its own data centre, and knows of no other.
 	OneKeyspace bool `json:"one_keyspace,omitempty"`
 	// Settings are written as the section regions of the configuration of every Carillon node; none
-	// = no section.
+	// = those of OneKeyspace, or no section.
 	Settings map[string]any `json:"settings,omitempty"`
 }
 
@@ -151,7 +151,7 @@ func (p regionsPlan) sites(program string) (plans []plan) {
 			Spec: spec, RingKey: p.RingKeys[i], CursorKey: p.CursorKey,
 			Site: &site{
 				Network: p.Network, Region: i + 1, Name: name, Seeds: p.seeds(),
-				Keyspace: p.keyspace(name), Settings: p.Spec.Settings,
+				Keyspace: p.keyspace(name), Settings: p.settings(),
 			},
 		})
 	}
@@ -164,6 +164,24 @@ func (p regionsPlan) keyspace(region string) string {
 		return carillonKeyspace
 	}
 	return carillonKeyspace + "_" + region
+}
+
+// settings returns the section regions of the configuration of a Carillon node; nil: there is none.
+func (p regionsPlan) settings() map[string]any {
+	s := p.Spec
+	if s.Settings != nil || !s.OneKeyspace {
+		return s.Settings
+	}
+	homes, centres := make([]string, s.Regions), make([]string, s.Regions)
+	for i, name := range regionNames[:s.Regions] {
+		homes[i] = fmt.Sprintf("%s=%d-%d", name, i*s.Each.Shards/s.Regions, (i+1)*s.Each.Shards/s.Regions-1)
+		centres[i] = fmt.Sprintf("%s=%s:%d", name, name, s.of(name).Cassandra)
+	}
+	settings := map[string]any{"homes": homes, "datacenters": centres, "keyspace": registerKeyspace}
+	if !s.NoWitness {
+		settings["witness"] = Witness
+	}
+	return settings
 }
 
 // registerKeyspace holds what most of the data centres decide, that of the witness among them.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,6 +156,22 @@ func TestKeyspacesOfRegions(t *testing.T) {
 	}
 	if got := p.keyspaces(); !slices.Equal(got, want) || p.keyspace("eu") != "carillon" {
 		t.Errorf("keyspaces = %q, that of eu %q, want %q", got, p.keyspace("eu"), want)
+	}
+}
+
+// TestRegionsThatShareAKeyspaceHaveHomes: each shard is at home in one of them.
+func TestRegionsThatShareAKeyspaceHaveHomes(t *testing.T) {
+	p := regionsPlan{Spec: RegionsSpec{Regions: 3, OneKeyspace: true, Each: Spec{Cassandra: 1, Shards: 16}}.withDefaults()}
+	want := map[string]any{
+		"homes": []string{"eu=0-4", "us=5-9", "ap=10-15"}, "datacenters": []string{"eu=eu:1", "us=us:1", "ap=ap:1"},
+		"keyspace": "carillon_regions", "witness": "witness",
+	}
+	if got := p.settings(); !reflect.DeepEqual(got, want) {
+		t.Errorf("settings = %v, want %v", got, want)
+	}
+	p.Spec.OneKeyspace = false
+	if got := p.settings(); got != nil {
+		t.Errorf("settings of regions with keyspaces of their own = %v, want none", got)
 	}
 }
 
