@@ -9,6 +9,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/homes"
 )
@@ -31,6 +32,9 @@ type regions struct {
 func openRegions(ctx context.Context, n *Node, stops *cleanups, settings schema.Settings) error {
 	if !n.cfg.Regions.Enabled() {
 		return nil
+	}
+	if n.cfg.Regions.Durability == config.DurableEverywhere {
+		return errors.New("regions.durability: everywhere is not supported yet: jobs are acknowledged once their home's data centre holds them; leave it at home")
 	}
 	m, err := n.cfg.Regions.Map()
 	if err != nil {

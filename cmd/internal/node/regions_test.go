@@ -165,13 +165,22 @@ func TestAHomeMoves(t *testing.T) {
 	}
 }
 
-// TestEachShardNeedsAHome: a node does not start with shards that no home has.
-func TestEachShardNeedsAHome(t *testing.T) {
-	w, _ := twoRegions(t)
-	r := startIn(t, w, "eu", "a", func(c *config.Config) { c.Regions.Homes = []string{"eu=0-3", "us=4-6"} })
-	err := <-r.ended
-	r.ended <- nil
-	if err == nil || !strings.Contains(err.Error(), "regions.homes: the cluster has 8 shards, and the homes have those below 7") {
-		t.Errorf("Run with a shard without home = %v, want that it is refused", err)
+// TestWhatRegionsCannotDoIsRefused: a node does not start with shards that no home has, nor with a
+// promise that it would not keep.
+func TestWhatRegionsCannotDoIsRefused(t *testing.T) {
+	for _, row := range []struct {
+		change func(*config.Config)
+		want   string
+	}{
+		{func(c *config.Config) { c.Regions.Homes = []string{"eu=0-3", "us=4-6"} }, "regions.homes: the cluster has 8 shards, and the homes have those below 7"},
+		{func(c *config.Config) { c.Regions.Durability = config.DurableEverywhere }, "regions.durability: everywhere is not supported yet"},
+	} {
+		w, _ := twoRegions(t)
+		r := startIn(t, w, "eu", "a", row.change)
+		err := <-r.ended
+		r.ended <- nil
+		if err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("Run = %v, want %q", err, row.want)
+		}
 	}
 }
