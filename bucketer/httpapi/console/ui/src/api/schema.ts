@@ -561,6 +561,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/regions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Which region serves each home of shards
+         * @description Who may: any key of the role viewer or above.
+         */
+        get: operations["get-regions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/runs": {
         parameters: {
             query?: never;
@@ -1909,6 +1929,26 @@ export interface components {
             /** @description Name of the secret that holds the header's value */
             secret: string;
         };
+        Home: {
+            /**
+             * Format: int64
+             * @description It grows by one whenever another region is to serve the home
+             */
+            epoch: number;
+            /**
+             * Format: double
+             * @description How long ago the node asked who serves it, by the last time that was answered: after 10 s it knows no more
+             */
+            lease_age_seconds?: number;
+            /** @description Why it is not served, and what to do */
+            message?: string;
+            /** @description It is called after the region that served it first */
+            name: string;
+            /** @description The region that serves it; absent where the node that answers cannot learn it */
+            region?: string;
+            /** @description The region of the node that answers may act for it now */
+            served: boolean;
+        };
         Host: {
             /** @description Why it is not */
             message?: string;
@@ -2109,6 +2149,8 @@ export interface components {
             payload?: unknown;
             /** @enum {string} */
             priority?: "critical" | "high" | "normal" | "low";
+            /** @description Of a one-off job: the home at which it lies, named after a region. One that has a key, waits for other jobs, or is of a task with a rate or a limit lies where its tenant is at home. Absent: there, or for other jobs of a tenant without a stated home where the request arrives. 503 not-served: another region serves that home */
+            region?: string;
             retry?: components["schemas"]["Retry"];
             schedule?: components["schemas"]["Schedule"];
             script?: components["schemas"]["ScriptTarget"];
@@ -2821,6 +2863,12 @@ export interface components {
             epoch: number;
             local?: boolean;
             name: string;
+        };
+        Regions: {
+            /** @description Empty without regions */
+            homes: components["schemas"]["Home"][];
+            /** @description Of the node that answers; absent without regions */
+            region?: string;
         };
         Retry: {
             /** Format: double */
@@ -7400,6 +7448,78 @@ export interface operations {
             };
             /** @description Conflict */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-regions": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Regions"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
