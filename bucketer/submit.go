@@ -328,13 +328,15 @@ func (c *chunk) look(ctx context.Context) {
 			places = append(places, h.Shards)
 		}
 	}
-	c.keyed = slices.DeleteFunc(c.keyed, func(i int) bool {
-		err := c.b.regions.Serves(c.keyedID(i, c.settings.Shards).Shard())
-		if err != nil {
-			c.answer(i, Receipt{}, err)
-		}
-		return err != nil
-	})
+	if c.b.regions != nil {
+		c.keyed = slices.DeleteFunc(c.keyed, func(i int) bool {
+			err := c.b.regions.Serves(c.keyedID(i, c.settings.Shards).Shard())
+			if err != nil {
+				c.answer(i, Receipt{}, err)
+			}
+			return err != nil
+		})
+	}
 	ids := make(map[schema.Partition][]schema.EntryID)
 	for _, i := range c.keyed {
 		for _, shards := range places {
