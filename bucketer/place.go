@@ -169,8 +169,8 @@ func (r *Regions) asked(tenant, region string, pinned bool) error {
 }
 
 // place returns the shards below n that new work of a tenant is drawn of, all of one home that our
-// region serves: the one that it asks for, or else, if it is pinned, its tenant's. The error is Faults or
-// a NotServedError.
+// region serves: the one that it asks for, or else, if it is pinned, its tenant's. The error is
+// Faults or a NotServedError.
 func (r *Regions) place(tenant, region string, pinned bool, n int) (among, error) {
 	if err := r.asked(tenant, region, pinned); err != nil || r == nil {
 		return among{n: n}, err
