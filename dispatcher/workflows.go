@@ -35,7 +35,8 @@ type workflows struct {
 // workflowRun is a workflow run that the shard advances.
 type workflowRun struct {
 	state     *orchestration.State // nil: to be made from its rows
-	entries   []schema.EntryID     // of the run, pending; closed when it is over
+	entries   []schema.EntryID     // of the run, pending, in the order in which they came
+	seen      int                  // so many of entries are closed if the advance says that the run is over
 	ended     []orchestration.StepEnd
 	finished  []schema.EntryID // entries of steps, to be closed once the run is past their end
 	cancelled bool
@@ -148,6 +149,7 @@ func (w *workflows) start(ctx context.Context, now time.Time) {
 	finished := make([][]schema.EntryID, n)
 	for i, id := range w.dirty[:n] {
 		r := w.runs[id]
+		r.seen = len(r.entries)
 		batch[i] = &orchestration.Turn{Run: id, Entry: r.latest(), State: r.state, Ended: r.ended, Cancelled: r.cancelled}
 		finished[i] = r.finished
 		r.dirty, r.reload, r.state, r.ended, r.finished, r.wake = false, false, nil, nil, nil, time.Time{}
@@ -217,12 +219,14 @@ func (w *workflows) advanced(ctx context.Context, t *orchestration.Turn, finishe
 		w.touch(t.Advance[i].ID)
 	}
 	if t.Over {
-		for _, id := range r.entries {
+		for _, id := range r.entries[:r.seen] {
 			w.publish.done(id)
 		}
 		delete(w.runs, t.Run)
-		if r.dirty { // an end that came meanwhile: its entry is to be closed
-			r.entries, r.cancelled = nil, false
+		if r.dirty {
+			// An end that came meanwhile: its entry is to be closed. Or an entry of the run did: a run
+			// that waits for a limit may have got its turn.
+			r.entries, r.seen, r.cancelled = r.entries[r.seen:], 0, false
 			w.runs[t.Run] = r
 		}
 		if !t.Parent.IsZero() {

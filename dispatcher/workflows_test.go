@@ -40,6 +40,36 @@ func TestAStepIsOpenUntilItsWorkflowRunWasAdvanced(t *testing.T) {
 	})
 }
 
+// TestATurnThatComesMeanwhileStaysOpen: an advance says that a workflow run is over, as it does of one
+// that waits for a limit. The entry by which the run got its turn meanwhile stays open: the advance did
+// not know of it.
+func TestATurnThatComesMeanwhileStaysOpen(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		s := r.shardOf(r.idle(), 0)
+		now := time.Now()
+		e := r.entry(now, 0, schema.Spec{Workflow: &schema.WorkflowRun{}})
+		turn := r.entry(now, 0, schema.Spec{Workflow: &schema.WorkflowRun{}, Of: e.ID, Kind: schema.KindFromWaitList})
+		for _, e := range []schema.Entry{e, turn} {
+			s.state.Add(&queue.Envelope{Entry: e})
+		}
+		s.workflows.due(pending(s, e.ID), false)
+		s.workflows.start(t.Context(), now) // what it finds out is taken in below: the run is not in the store
+		s.workflows.due(pending(s, turn.ID), false)
+		(<-s.posts)(now)
+		if pending(s, e.ID) != nil {
+			t.Error("the entry that waits is open")
+		}
+		if pending(s, turn.ID) == nil {
+			t.Fatal("the entry of the turn was closed by an advance that began before it came")
+		}
+		s.workflows.start(t.Context(), now)
+		(<-s.posts)(now)
+		if pending(s, turn.ID) != nil {
+			t.Error("the entry of the turn is open although the run is over")
+		}
+	})
+}
+
 // TestBatchesOfWorkflowRuns: a step that fails is followed by smaller ones, until they succeed.
 func TestBatchesOfWorkflowRuns(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {

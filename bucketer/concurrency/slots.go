@@ -79,7 +79,7 @@ func (l *WaitLists) wake(ctx context.Context, key schema.LimitKey, live *buckete
 	now := l.now()
 	var turns, wants []waiter
 	for _, w := range open {
-		if c == nil || !l.mayStart(job, &w, now) {
+		if c == nil || w.begun || !l.mayStart(job, &w, now) {
 			turns = append(turns, w) // the entry that takes its place says so, without a slot
 		} else {
 			wants = append(wants, w)
@@ -143,6 +143,9 @@ type waiter struct {
 	row   schema.Waiter
 	entry schema.Entry
 	next  int // the number of the attempt that would start
+	// begun: a workflow run that one owner has begun and another one has put into the list. The entry
+	// by which it began may be over; it needs another one.
+	begun bool
 }
 
 // stillWaiting looks at waiting runs, takes those out of the list that have nothing to wait for any
@@ -197,9 +200,9 @@ func (l *WaitLists) stillWaiting(ctx context.Context, rows []schema.Waiter, live
 					lines = append(lines, line)
 				}
 			}
-		case st.Live: // it got a slot after all, or an earlier attempt of it has one
+		case st.Live && e.Spec.Workflow == nil: // it got a slot after all, or an earlier attempt of it has one
 		default:
-			open = append(open, waiter{w, e, st.Next})
+			open = append(open, waiter{row: w, entry: e, next: st.Next, begun: st.Live})
 		}
 	}
 	if err := l.core.PutHistory(ctx, lines); err != nil {
@@ -219,7 +222,8 @@ func (l *WaitLists) endWaiting(ctx context.Context, rows []schema.Waiter) error 
 }
 
 // keepSlots keeps slots for the runs that want one, in their order, while there are any, and
-// returns the runs that have one.
+// returns the runs that have one. A workflow run may have one already: the owner that took it for the
+// run has not begun it, and may be dead.
 func (l *WaitLists) keepSlots(ctx context.Context, key schema.LimitKey, wants []waiter, limit int, live *bucketer.Liveness) ([]waiter, error) {
 	var given []waiter
 	err := l.updateSlots(ctx, key, live, func(slots *schema.Slots, again bool) (changed, refused bool) {
@@ -228,11 +232,13 @@ func (l *WaitLists) keepSlots(ctx context.Context, key schema.LimitKey, wants []
 		}
 		until := l.now().Add(keptFor)
 		for _, w := range wants {
-			if slots.Keep(w.row.Run, until, limit) {
+			kept := slots.Keep(w.row.Run, until, limit)
+			changed = changed || kept
+			if has, _ := slots.Of(w.row.Run); kept || has.OfWorkflow() {
 				given = append(given, w)
 			}
 		}
-		return len(given) > 0, len(given) < len(wants)
+		return changed, len(given) < len(wants)
 	})
 	if err != nil { // the slots may be kept all the same: then the runs are woken after keptFor
 		return nil, fmt.Errorf("keep slots of %s: %w", key, err)

@@ -2,6 +2,7 @@ package orchestration
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -197,6 +198,61 @@ func TestLimits(t *testing.T) {
 			}
 		})
 	})
+}
+
+// TestTwoOwnersAndALimit: one owner finds no slot for a run and puts it into the wait list. Meanwhile
+// another owner gets the slot, and perhaps begins the run, and dies. The run goes on all the same.
+func TestTwoOwnersAndALimit(t *testing.T) {
+	for _, begun := range []bool{true, false} {
+		t.Run(fmt.Sprintf("begun=%v", begun), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				job := w.limited(schema.OnLimitQueue)
+				run := w.trigger(job, "")
+				key := schema.JobLimit(job.ID)
+				e, ok := w.Row(run)
+				if !ok {
+					t.Fatal("the run has no row")
+				}
+				if err := w.limits.AddToWaitList(t.Context(), key, &e); err != nil {
+					t.Fatal(err)
+				}
+				if begun {
+					if n := w.own(run); n != 1 {
+						t.Fatalf("the run starts %d steps, want 1", n)
+					}
+				} else if has, err := w.limits.Acquire(t.Context(), key, run, 1, w.o.live); err != nil || !has {
+					t.Fatalf("Acquire = %v, %v", has, err)
+				}
+				w.Recorded(e, 0, schema.Record{Outcome: schema.Replaced, Reason: "concurrency: a run of the job is under way"})
+				w.open() // the second owner dies
+				if n := w.own(run); n != -1 {
+					t.Fatalf("the run starts %d steps by an entry that is over", n)
+				}
+
+				wake := func() {
+					for shard := range schema.Shard(4) {
+						if _, err := w.limits.WakeShard(t.Context(), shard, "", w.o.live); err != nil {
+							t.Fatal(err)
+						}
+					}
+					time.Sleep(time.Second)
+				}
+				wake()
+				w.own(run)
+				w.succeed(run)
+				if got := w.state(run); got != schema.StateSucceeded {
+					t.Errorf("the run is %s in the end, want succeeded", got)
+				}
+				wake()
+				if waiting, err := w.limits.WakeWaiters(t.Context(), key, w.o.live); err != nil || waiting != 0 {
+					t.Errorf("in the end %d runs wait, %v; want none", waiting, err)
+				}
+				if n := w.own(w.trigger(job, "")); n != 1 {
+					t.Errorf("the next run starts %d steps, want 1: the slot is free", n)
+				}
+			})
+		})
+	}
 }
 
 // Whatever call of the store fails, is torn, comes late or loses its answer, and whether the owner
