@@ -9,6 +9,7 @@
 //	tls.go         how connections are encrypted
 //	queue.go       connect and close; readings of a stream
 //	streams.go     makes, checks and updates streams and consumers
+//	passed.go      consumers that have passed messages, after a loss of power
 //	publish.go     publications and their receipts
 //	fetch.go       pulls, deliveries, messages that cannot be read
 //	bus.go         hints, notices, signals

@@ -30,10 +30,14 @@ const (
 func (q *Queue) ConsumeEvents(ctx context.Context, f func(ctx context.Context, e queue.PublishedEvent) error) error {
 	r := &eventReader{q, f}
 	var failed error // the last time
+	looked, consumer := time.Now(), []*delivering{{stream: q.cfg.Names.EventStream(), subject: q.cfg.Names.Events(), consumer: eventConsumer}}
 	for ctx.Err() == nil {
 		c, err := q.streams.ensureEvents(ctx)
 		for err == nil && ctx.Err() == nil {
 			failed, err = nil, r.pull(ctx, c)
+			if now := time.Now(); err == nil && now.Sub(looked) >= passedEvery {
+				looked, err = now, q.streams.lookAt(consumer, now)
+			}
 		}
 		if err == nil || ctx.Err() != nil {
 			continue

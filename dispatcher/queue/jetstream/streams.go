@@ -265,6 +265,7 @@ func (ss *streams) watch() {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	upgraded := time.Now()
+	looked, consumers := upgraded, ss.delivering()
 	for {
 		asked := false
 		select {
@@ -279,6 +280,10 @@ func (ss *streams) watch() {
 		var err error
 		if !whole {
 			err = ss.observe()
+		}
+		if err == nil && now.Sub(looked) >= passedEvery {
+			looked = now
+			err = ss.lookAt(consumers, now)
 		}
 		if whole || err != nil && ss.nc.IsConnected() {
 			upgraded = now
@@ -310,6 +315,23 @@ func (ss *streams) observe() error {
 		}
 	}
 	return nil
+}
+
+// lookAt deletes the consumers that have passed messages of their stream. It fails if there was one.
+func (ss *streams) lookAt(consumers []*delivering, now time.Time) error {
+	var faults []error
+	for _, d := range consumers {
+		err := d.look(ss.stopping, ss.js, now)
+		if errors.Is(err, errPassed) {
+			ss.metrics.passed.Inc()
+			ss.log.Warn("a consumer is made anew: it had passed messages of its stream, as after a loss of power",
+				"stream", d.stream, "consumer", d.consumer)
+		}
+		if err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // report keeps the result of a check, and logs it if it differs from the one before.
