@@ -33,6 +33,7 @@ type Run struct {
 	Event        *RunEvent   `json:"event,omitempty"` // what started it, if that was an event
 	Missed       *MissedRuns `json:"missed,omitempty"`
 	Waiting      *Hold       `json:"waiting,omitempty"`       // what it waits for, or waited for when it was cancelled
+	Waited       *Hold       `json:"waited,omitempty"`        // what held it back last before it started, and since when anything did
 	CancelReason string      `json:"cancel_reason,omitempty"` // why it was cancelled, if nobody asked for that
 
 	// Payload is absent in lists if it is larger than 4 KiB.

@@ -160,6 +160,7 @@ type Run struct {
 	DeferredUntil Time              `json:"deferred_until,omitzero" doc:"While it waits: when its start will be tried that was put off, by the rate of its task, since as many runs of its task were under way as may, or since its target had no room or failed"`
 	Missed        *Missed           `json:"missed,omitempty"`
 	Waiting       *Waiting          `json:"waiting,omitempty" doc:"Of a pending or retrying run whose time has come, and that may not start yet: what it waits for. Of one that was cancelled before it started: what it waited for last"`
+	Waited        *Waiting          `json:"waited,omitempty" doc:"Of a run that has started: what held it back last before that, and since when anything did"`
 	CancelReason  string            `json:"cancel_reason,omitempty" doc:"Why it was cancelled, if nobody asked for that"`
 	Event         *RunEvent         `json:"event,omitempty" doc:"What started it, if trigger is event"`
 	Trigger       schema.Trigger    `json:"trigger" enum:"schedule,manual,retry,backfill,event,dependency"`
@@ -250,7 +251,7 @@ func runOf(r *runs.Run, payload []byte) Run {
 		shown := &out.Attempts[n-1]
 		shown.Error = strings.TrimPrefix(shown.Error+"; "+givenUp, "; ")
 	}
-	out.StartedAt = Time{r.Started()}
+	out.StartedAt, out.Waited = Time{r.Started()}, waitedBefore(r)
 	if late, started := r.Lateness(); started {
 		ms := late.Milliseconds()
 		out.LatenessMS = &ms
@@ -287,6 +288,35 @@ func waitedFor(r *runs.Run, deferral *schema.Record) *Waiting {
 		return &Waiting{Since: Time{held.Finished}, Reason: held.Reason}
 	}
 	return deferredBy(deferral)
+}
+
+// waitedBefore returns what held a run back that has started, nil if nothing did. It is what held it last,
+// since the instant at which anything first did.
+func waitedBefore(r *runs.Run) (last *Waiting) {
+	started := r.Started()
+	var since, until time.Time
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		if a.Number != 0 || a.Record == nil || !a.Record.Finished.Before(started) { // a retry waited
+			continue
+		}
+		held := deferredBy(a.Record)
+		if a.HeldByLimit() {
+			held = &Waiting{Reason: a.Record.Reason}
+		}
+		if held == nil {
+			continue
+		}
+		at := a.Record.Finished
+		if last == nil || at.Before(since) {
+			since = at
+		}
+		if last == nil || at.After(until) {
+			last, until = held, at
+		}
+		last.Since = Time{since}
+	}
+	return last
 }
 
 // noteJoin adds what a run waits for that waits for other jobs.

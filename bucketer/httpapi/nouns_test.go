@@ -93,6 +93,19 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 				"waiting":     map[string]any{"since": clock(time.Second), "reason": "concurrency: a run of the job was under way"},
 			},
 		},
+		"put off by a limit and then by a rate, and over": {
+			runs.Run{State: schema.StateSucceeded, Entry: entry(id, spec), Attempts: []schema.Attempt{
+				record(0, 0, 2*time.Second, schema.Replaced, func(r *schema.Record) { r.To, r.Reason, r.Cause = retry, schema.Deferred, schema.CauseRate }),
+				record(0, 0, time.Second, schema.Replaced, func(r *schema.Record) { r.Reason = "concurrency: a run of the job was under way" }),
+				record(0, 0, 20*time.Second, schema.Replaced, func(r *schema.Record) { r.To, r.Reason, r.Cause = retry, schema.Deferred, schema.CauseBreaker }),
+				record(1, 10*time.Second, 11*time.Second, schema.Succeeded, nil),
+			}},
+			map[string]any{
+				"started_at": clock(10 * time.Second), "finished_at": clock(11 * time.Second), "lateness_ms": 10_000.0,
+				"waited":   map[string]any{"since": clock(time.Second), "reason": "rate: the rate of its task is used up until then"},
+				"attempts": []any{shown(1, 10*time.Second, 11*time.Second, "succeeded")},
+			},
+		},
 		"looked after": {
 			runs.Run{State: schema.StatePending, Entry: entry(id, spec), Attempts: []schema.Attempt{
 				record(0, 0, time.Second, schema.Replaced, func(r *schema.Record) { r.To = retry }),

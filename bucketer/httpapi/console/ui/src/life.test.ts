@@ -104,6 +104,20 @@ describe('lifeOf', () => {
     expect(life.moments.map((m) => m.words)).toEqual(['due', 'held back by its task’s rate', 'tried next']);
     expect(life.moments.at(-1)).toMatchObject({ words: 'tried next', expected: true });
   });
+  it('shows what held back a run that has started', () => {
+    const run = {
+      ...base,
+      state: 'running',
+      started_at: '2026-11-26T09:00:30.000Z',
+      waited: { since: '2026-11-26T09:00:02.000Z', reason: 'concurrency: a run of the job was under way' },
+      attempts: [{ number: 1, started_at: '2026-11-26T09:00:30.000Z', executor: 'node-1' }],
+    } as unknown as Run;
+    expect(lifeOf(run, at('09:00:40')).moments.map((m) => m.words)).toEqual([
+      'due',
+      'held back by its job’s limit',
+      'attempt 1 began on node-1',
+    ]);
+  });
 });
 
 describe('whyItWaits', () => {

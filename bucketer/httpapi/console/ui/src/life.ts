@@ -110,9 +110,10 @@ export function lifeOf(run: Run, now: number): Life {
       moments.push({ at: next, words: attempts.length === 0 ? 'tried next' : 'next attempt', expected: true });
     }
   }
-  const held = ms(run.waiting?.since);
-  if (run.waiting && held !== undefined && held > due) {
-    moments.push({ at: held, words: `held back by its ${heldBy[whyOf(run.waiting.reason).word] ?? 'limits'}` });
+  const wait = run.waiting ?? run.waited;
+  const held = ms(wait?.since);
+  if (wait && held !== undefined && held > due) {
+    moments.push({ at: held, words: `held back by its ${heldBy[whyOf(wait.reason).word] ?? 'limits'}` });
   }
   const finished = ms(run.finished_at);
   if (finished !== undefined) {

@@ -3106,6 +3106,8 @@ export interface components {
             tenant: string;
             /** @enum {string} */
             trigger: "schedule" | "manual" | "retry" | "backfill" | "event" | "dependency";
+            /** @description Of a run that has started: what held it back last before that, and since when anything did */
+            waited?: components["schemas"]["Waiting"];
             /** @description Of a pending or retrying run whose time has come, and that may not start yet: what it waits for. Of one that was cancelled before it started: what it waited for last */
             waiting?: components["schemas"]["Waiting"];
             /** @description Of a workflow run: the workflow. Its one attempt stands for all that its steps do */

@@ -202,11 +202,17 @@ function CancelledBy({ run }: { run: Run }) {
   );
 }
 
-/** Whether it was late alone, or with others: the first thing to know of why. */
+/** Why it was late: what held it back, or else whether it was late alone or with others. */
 export function StartedLate({ run }: { run: Run }) {
+  const why = run.waited && whyOf(run.waited.reason);
   return (
     <Note tone="warn" icon="clock">
       It started <strong>{spanText(run.lateness_ms ?? 0)} late</strong>.{' '}
+      {why && (
+        <>
+          Until then it waited: {why.meaning} <WaitLink run={run} word={why.word} />{' '}
+        </>
+      )}
       <a href={href('/runs', { ...around(run), late: '1s' })}>What else was late about then?</a>
     </Note>
   );
