@@ -36,7 +36,7 @@ func (q *Queue) ConsumeEvents(ctx context.Context, f func(ctx context.Context, e
 		for err == nil && ctx.Err() == nil {
 			failed, err = nil, r.pull(ctx, c)
 			if now := time.Now(); err == nil && now.Sub(looked) >= passedEvery {
-				looked, err = now, q.streams.lookAt(consumer, now)
+				looked, err = now, q.streams.lookAt(consumer)
 			}
 		}
 		if err == nil || ctx.Err() != nil {

@@ -12,7 +12,7 @@ type metrics struct {
 	malformed   prometheus.Counter
 	unsent      prometheus.Counter
 	made        prometheus.Counter
-	passed      prometheus.Counter
+	mended      prometheus.Counter
 	reconnected prometheus.Counter
 	underWay    prometheus.Gauge
 }
@@ -36,7 +36,7 @@ func newMetrics() *metrics {
 		malformed:   counter("malformed_total", "Messages that could not be read."),
 		unsent:      counter("unsent_total", "Acknowledgements, hints, notices and signals that could not be sent."),
 		made:        counter("streams_made_total", "Streams that this node made."),
-		passed:      counter("consumers_remade_total", "Consumers that this node made anew, since they had passed messages of their stream without delivering them."),
+		mended:      counter("consumers_mended_total", "Times that this node mended a consumer that had passed messages of its stream without delivering them, as after a loss of power of all NATS servers."),
 		reconnected: counter("reconnects_total", "Times that the connection to NATS was lost and came back."),
 		underWay: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: "carillon", Subsystem: "queue", Name: "publications_under_way", Help: "Publications without receipt yet.",
@@ -53,7 +53,7 @@ func newMetrics() *metrics {
 
 // collectors returns everything to register.
 func (m *metrics) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{m.fetched, m.redelivered, m.malformed, m.unsent, m.made, m.passed, m.reconnected, m.underWay}
+	all := []prometheus.Collector{m.fetched, m.redelivered, m.malformed, m.unsent, m.made, m.mended, m.reconnected, m.underWay}
 	for _, c := range m.published {
 		all = append(all, c)
 	}

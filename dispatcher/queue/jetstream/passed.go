@@ -14,81 +14,102 @@ import (
 
 // A replicated stream may lose its newest messages when all its servers lose power, while its consumers
 // remember that they delivered them. The next messages get sequences that the consumer has passed: it
-// never delivers them. nats-server 2.15 mends that for consumers with one replica; with several it
-// deletes such messages minutes later. So we look for a message that stays in the stream although its
-// consumer's acknowledgements have passed it, and make that consumer anew. It then delivers all that the
-// stream holds. What an executor has in hand is delivered once more; its claim refuses that.
+// never delivers them, and they stay. nats-server 2.15 mends that for consumers with one replica; with
+// several it deletes such messages minutes later. We look for it, and mend it sooner:
+//
+//	the consumer has delivered more than the     it is made anew, and delivers all that the stream holds
+//	stream has ever held
+//	it has acknowledged messages that the        they are deleted; their front moves, and the dispatcher
+//	stream holds                                 publishes them again, as what may have been delivered
+//
+// The consumer of events is made anew in both cases: nobody publishes events again, and taking one in
+// twice changes nothing. That of runs is not made anew while it delivers: it would forget which messages
+// it has delivered before, and an executor that is given such a message must know.
 
-const (
-	// passedEvery is the distance of two looks at the oldest message of each consumer.
-	passedEvery = 3 * time.Second
-	// passedFor is for how long an acknowledged message must stay before its consumer is made anew. An
-	// acknowledged message goes when the servers have agreed on it, as a rule within milliseconds.
-	passedFor = 5 * time.Second
-)
+// passedEvery is the distance of two looks at a consumer. What two of them see is mended. An acknowledged
+// message goes when the servers have agreed on it, as a rule within milliseconds.
+const passedEvery = 3 * time.Second
 
 // errPassed: a consumer was deleted, and is to be made anew.
 var errPassed = errors.New("the consumer had passed messages of its stream")
 
-// delivering is a consumer, and what is known of the oldest message that it has to deliver.
+// delivering is a consumer that may have passed messages of its stream.
 type delivering struct {
 	stream, subject, consumer string
+	again                     bool // somebody publishes again what is deleted
+	seen                      passed
+}
 
-	oldest uint64 // its sequence, at the last look
-	// passed is when the consumer, made at the instant made, was first seen to have passed it.
-	passed, made time.Time
+// passed is what a look has seen; the zero value: nothing is wrong.
+type passed struct {
+	made   time.Time // when the consumer was made
+	ahead  bool      // it has delivered more than the stream has ever held
+	oldest uint64    // else: the oldest message, which it has acknowledged
 }
 
 // delivering returns all consumers of runs.
 func (ss *streams) delivering() (all []*delivering) {
 	for _, l := range ss.lanes {
 		for _, p := range schema.Priorities {
-			all = append(all, &delivering{stream: l.stream, subject: ss.cfg.Names.Run(l.n, p), consumer: queue.ConsumerName(p)})
+			all = append(all, &delivering{stream: l.stream, subject: ss.cfg.Names.Run(l.n, p), consumer: queue.ConsumerName(p), again: true})
 		}
 	}
 	return all
 }
 
-// look deletes the consumer, and returns errPassed, if it has passed the oldest message.
-func (d *delivering) look(ctx context.Context, js jetstream.JetStream, now time.Time) error {
+// look mends what it sees, if the look before has seen the same, and reports whether it did. It returns
+// errPassed if the consumer is to be made anew.
+func (d *delivering) look(ctx context.Context, js jetstream.JetStream) (mended bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	s, err := js.Stream(ctx, d.stream)
+	was := d.seen
+	d.seen = passed{}
+	s, floor, now, err := d.read(ctx, js)
 	if err != nil {
-		return fmt.Errorf("stream %s: %w", d.stream, err)
+		return false, fmt.Errorf("consumer %s of %s: %w", d.consumer, d.stream, err)
 	}
-	var oldest uint64
-	if s.CachedInfo().State.Msgs > 0 {
-		m, err := s.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(d.subject))
-		switch {
-		case errors.Is(err, jetstream.ErrMsgNotFound):
-		case err != nil:
-			return fmt.Errorf("oldest message of %s: %w", d.subject, err)
-		default:
-			oldest = m.Sequence
+	switch {
+	case now == passed{}:
+		return false, nil
+	case now != was:
+		d.seen = now
+		return false, nil
+	case d.again && !now.ahead:
+		if err := s.Purge(ctx, jetstream.WithPurgeSubject(d.subject), jetstream.WithPurgeSequence(floor+1)); err != nil {
+			return false, fmt.Errorf("delete what consumer %s of %s has acknowledged: %w", d.consumer, d.stream, err)
 		}
+		return true, nil
 	}
-	if oldest == 0 || oldest != d.oldest {
-		d.oldest, d.passed = oldest, time.Time{}
-		return nil
-	}
-	c, err := s.Consumer(ctx, d.consumer)
-	if err != nil {
-		return fmt.Errorf("consumer %s of %s: %w", d.consumer, d.stream, err)
-	}
-	switch info := c.CachedInfo(); {
-	case info.AckFloor.Stream < oldest:
-		d.passed = time.Time{}
-		return nil
-	case d.passed.IsZero() || !d.made.Equal(info.Created):
-		d.passed, d.made = now, info.Created // another node may have made it anew
-		return nil
-	case now.Sub(d.passed) < passedFor:
-		return nil
-	}
-	d.oldest = 0
 	if err := s.DeleteConsumer(ctx, d.consumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return fmt.Errorf("consumer %s of %s: %w", d.consumer, d.stream, err)
+		return false, fmt.Errorf("delete consumer %s of %s: %w", d.consumer, d.stream, err)
 	}
-	return fmt.Errorf("consumer %s of %s: %w", d.consumer, d.stream, errPassed)
+	return true, fmt.Errorf("consumer %s of %s: %w", d.consumer, d.stream, errPassed)
+}
+
+// read reads how the consumer and its stream stand. All messages up to floor are acknowledged.
+func (d *delivering) read(ctx context.Context, js jetstream.JetStream) (s jetstream.Stream, floor uint64, p passed, err error) {
+	c, err := js.Consumer(ctx, d.stream, d.consumer)
+	if err != nil {
+		return nil, 0, p, err
+	}
+	// In this order: a consumer that is well has not delivered more than the stream holds later.
+	if s, err = js.Stream(ctx, d.stream); err != nil {
+		return nil, 0, p, err
+	}
+	info, state := c.CachedInfo(), s.CachedInfo().State
+	floor = info.AckFloor.Stream
+	switch {
+	case info.Delivered.Stream > state.LastSeq:
+		return s, floor, passed{made: info.Created, ahead: true}, nil
+	case state.Msgs == 0 || state.FirstSeq > floor:
+		return s, floor, p, nil
+	}
+	m, err := s.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(d.subject))
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound), err == nil && m.Sequence > floor:
+		return s, floor, p, nil
+	case err != nil:
+		return nil, 0, p, err
+	}
+	return s, floor, passed{made: info.Created, oldest: m.Sequence}, nil
 }

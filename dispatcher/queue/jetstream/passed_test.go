@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -12,27 +11,17 @@ import (
 	"carillon.dev/carillon/dispatcher/queue/jetstream/embedded"
 )
 
-// ahead is JetStream whose consumers have acknowledged up to floor, whatever the stream holds. A single
-// server mends that when it starts; three of them do not, and cannot be brought there but by cutting
-// their power (chaos scenario power-all).
+// ahead is JetStream whose consumers say that they have delivered and acknowledged that much more than
+// they have. A single server mends that when it starts; three of them do not, and cannot be brought there
+// but by cutting their power (chaos scenario power-all).
 type ahead struct {
 	jetstream.JetStream
-	floor uint64
+	delivered, acknowledged uint64
 }
 
-func (a *ahead) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
-	s, err := a.JetStream.Stream(ctx, name)
-	return aheadStream{s, a}, err
-}
-
-type aheadStream struct {
-	jetstream.Stream
-	a *ahead
-}
-
-func (s aheadStream) Consumer(ctx context.Context, name string) (jetstream.Consumer, error) {
-	c, err := s.Stream.Consumer(ctx, name)
-	return aheadConsumer{c, s.a}, err
+func (a *ahead) Consumer(ctx context.Context, stream, name string) (jetstream.Consumer, error) {
+	c, err := a.JetStream.Consumer(ctx, stream, name)
+	return aheadConsumer{c, a}, err
 }
 
 type aheadConsumer struct {
@@ -42,12 +31,21 @@ type aheadConsumer struct {
 
 func (c aheadConsumer) CachedInfo() *jetstream.ConsumerInfo {
 	info := *c.Consumer.CachedInfo()
-	info.AckFloor.Stream = c.a.floor
+	info.Delivered.Stream += c.a.delivered
+	info.AckFloor.Stream += c.a.acknowledged
 	return &info
 }
 
-// TestAConsumerThatHasPassedMessagesIsDeleted: and no other.
-func TestAConsumerThatHasPassedMessagesIsDeleted(t *testing.T) {
+// passing is a stream with two subjects, and a consumer of the second.
+type passing struct {
+	*testing.T
+	js jetstream.JetStream
+	s  jetstream.Stream
+	d  delivering
+}
+
+func newPassing(t *testing.T, again bool) *passing {
+	t.Helper()
 	srv, err := embedded.Start(embedded.Config{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -66,61 +64,127 @@ func TestAConsumerThatHasPassedMessagesIsDeleted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	remake := func() {
-		t.Helper()
-		if _, err := s.CreateOrUpdateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "c", FilterSubject: "b", AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
-			t.Fatal(err)
+	p := &passing{t, js, s, delivering{stream: "s", subject: "b", consumer: "c", again: again}}
+	p.make()
+	return p
+}
+
+func (p *passing) make() {
+	p.Helper()
+	if _, err := p.s.CreateOrUpdateConsumer(p.Context(), jetstream.ConsumerConfig{Durable: "c", FilterSubject: "b", AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *passing) publish(subjects ...string) {
+	p.Helper()
+	for _, subject := range subjects {
+		if _, err := p.js.Publish(p.Context(), subject, nil); err != nil {
+			p.Fatal(err)
 		}
 	}
-	publish := func(subject string) {
-		t.Helper()
-		if _, err := js.Publish(t.Context(), subject, nil); err != nil {
-			t.Fatal(err)
-		}
+}
+
+// look looks once at a consumer that is ahead by so many messages.
+func (p *passing) look(delivered, acknowledged uint64, mended bool, want error) {
+	p.Helper()
+	got, err := p.d.look(p.Context(), &ahead{p.js, delivered, acknowledged})
+	if got != mended || !errors.Is(err, want) {
+		p.Fatalf("look at a consumer that is ahead by %d and %d messages = %v, %v; want %v, %v", delivered, acknowledged, got, err, mended, want)
 	}
-	remake()
-	a := &ahead{js, 9}
-	now := time.Now()
-	d := &delivering{stream: "s", subject: "b", consumer: "c"}
-	look := func(after time.Duration, want error) {
-		t.Helper()
-		now = now.Add(after)
-		if err := d.look(t.Context(), a, now); !errors.Is(err, want) {
-			t.Fatalf("look = %v, want %v", err, want)
-		}
+}
+
+// holds checks how many messages of both subjects the stream holds.
+func (p *passing) holds(want uint64) {
+	p.Helper()
+	info, err := p.s.Info(p.Context())
+	if err != nil || info.State.Msgs != want {
+		p.Fatalf("the stream holds %+v, %v; want %d messages", info, err, want)
 	}
-	publish("a") // of another consumer
-	for range 4 {
-		look(passedFor, nil)
+}
+
+func TestConsumersThatAreWellAreLeftAlone(t *testing.T) {
+	p := newPassing(t, true)
+	p.look(0, 0, false, nil) // nothing was ever published
+	p.look(0, 0, false, nil)
+	p.publish("a", "b", "b", "a")
+	for range 3 {
+		p.look(0, 0, false, nil) // all wait
 	}
-	publish("b") // 2
-	a.floor = 1
-	for range 4 {
-		look(passedFor, nil) // it waits for an executor
+	for range 3 {
+		p.look(1, 1, false, nil) // of another consumer
 	}
-	a.floor = 9
-	look(passedFor, nil) // first seen to be passed
-	look(passedFor-1, nil)
-	a.floor = 1
-	look(1, nil) // not any more
-	a.floor = 9
-	look(passedFor, nil)
-	if err := s.DeleteConsumer(t.Context(), "c"); err != nil {
+	c, err := p.js.Consumer(t.Context(), "s", "c")
+	if err != nil {
 		t.Fatal(err)
 	}
-	remake()             // by another node
-	look(passedFor, nil) // it is first seen now
-	look(passedFor, errPassed)
-	if _, err := s.Consumer(t.Context(), "c"); !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		t.Fatalf("the consumer that has passed a message stands: %v", err)
-	}
-	remake()
-	look(passedFor, nil)
-	if err := s.DeleteMsg(t.Context(), 2); err != nil {
+	m, err := c.Next()
+	if err != nil {
 		t.Fatal(err)
 	}
-	publish("b")
-	look(passedFor, nil) // another message
-	look(passedFor, nil)
-	look(passedFor, errPassed)
+	for range 3 {
+		p.look(0, 0, false, nil) // one is in hand
+	}
+	if err := m.DoubleAck(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		p.look(0, 0, false, nil)
+	}
+	p.look(0, 1, false, nil) // seen once: the servers may be about to delete it
+	p.look(0, 0, false, nil)
+	p.look(0, 1, false, nil)
+	p.look(5, 0, false, nil)
+	p.look(0, 0, false, nil)
+	p.holds(3)
+}
+
+func TestAConsumerAheadOfItsStreamIsMadeAnew(t *testing.T) {
+	p := newPassing(t, true)
+	p.publish("b")
+	p.look(2, 0, false, nil)
+	if err := p.s.DeleteConsumer(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	p.make() // by another node
+	p.look(2, 0, false, nil)
+	p.publish("a") // one is ahead however many come
+	p.look(3, 0, true, errPassed)
+	if _, err := p.js.Consumer(t.Context(), "s", "c"); !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		t.Fatalf("the consumer that is ahead of its stream stands: %v", err)
+	}
+	p.holds(2)
+}
+
+func TestMessagesThatAConsumerHasPassedAreDeleted(t *testing.T) {
+	p := newPassing(t, true)
+	p.publish("a", "b", "b", "b")
+	p.look(0, 3, false, nil)
+	p.look(0, 3, true, nil) // 2 and 3 go; 1 is not its own, 4 waits
+	p.holds(2)
+	for range 3 {
+		p.look(0, 0, false, nil)
+	}
+	p.publish("b", "b") // 5, 6
+	info, err := p.js.Consumer(t.Context(), "s", "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	floor := info.CachedInfo().AckFloor.Stream
+	p.look(0, 5-floor, false, nil)
+	if err := p.s.DeleteMsg(t.Context(), 4); err != nil {
+		t.Fatal(err)
+	}
+	p.look(0, 5-floor, false, nil) // another one is the oldest
+	p.look(0, 5-floor, true, nil)
+	p.holds(2)
+}
+
+// Nobody publishes an event again.
+func TestAConsumerThatHasPassedEventsIsMadeAnew(t *testing.T) {
+	p := newPassing(t, false)
+	p.publish("b", "b")
+	p.look(0, 1, false, nil)
+	p.look(0, 1, true, errPassed)
+	p.holds(2)
 }

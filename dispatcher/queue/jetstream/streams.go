@@ -283,7 +283,7 @@ func (ss *streams) watch() {
 		}
 		if err == nil && now.Sub(looked) >= passedEvery {
 			looked = now
-			err = ss.lookAt(consumers, now)
+			err = ss.lookAt(consumers)
 		}
 		if whole || err != nil && ss.nc.IsConnected() {
 			upgraded = now
@@ -317,21 +317,24 @@ func (ss *streams) observe() error {
 	return nil
 }
 
-// lookAt deletes the consumers that have passed messages of their stream. It fails if there was one.
-func (ss *streams) lookAt(consumers []*delivering, now time.Time) error {
-	var faults []error
+// lookAt mends the consumers that have passed messages of their stream. It fails if one is to be made
+// anew. What it cannot read it looks at the next time.
+func (ss *streams) lookAt(consumers []*delivering) error {
+	var anew []error
 	for _, d := range consumers {
-		err := d.look(ss.stopping, ss.js, now)
-		if errors.Is(err, errPassed) {
-			ss.metrics.passed.Inc()
-			ss.log.Warn("a consumer is made anew: it had passed messages of its stream, as after a loss of power",
-				"stream", d.stream, "consumer", d.consumer)
+		mended, err := d.look(ss.stopping, ss.js)
+		if mended {
+			ss.metrics.mended.Inc()
+			ss.log.Warn("a consumer had passed messages without delivering them, as after a loss of power: mended",
+				"stream", d.stream, "consumer", d.consumer, "anew", err != nil)
 		}
-		if err != nil {
-			faults = append(faults, err)
+		if errors.Is(err, errPassed) {
+			anew = append(anew, err)
+		} else if err != nil {
+			ss.checkIfGone(err)
 		}
 	}
-	return errors.Join(faults...)
+	return errors.Join(anew...)
 }
 
 // report keeps the result of a check, and logs it if it differs from the one before.
