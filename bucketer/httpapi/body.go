@@ -41,6 +41,7 @@ func (b *body) Resolve(ctx huma.Context) []error {
 		if b.read, b.err = allowed.read(r); b.err != nil {
 			b.err = bodyProblem(b.err)
 		}
+		forwardingOf(ctx.Context()).read(b.read)
 		// Not later: if the deadline passes while the request is answered, the server concludes
 		// that the caller has left.
 		_ = ctx.SetReadDeadline(time.Time{})

@@ -28,6 +28,7 @@
 //	import*.go                    bulk imports: read, submit, answer line by line
 //	server.go, middleware.go      the server; what runs before each handler
 //	auth.go, sessions.go          who calls, by a key in a header or in a cookie
+//	forwarded.go, forward         writes that the region which serves their home is to answer
 //	redact.go                     what a viewer does not see
 //	pages.go, console, docs       the pages for browsers: the console, the document
 //	audited.go, metered.go        calls that are noted in the audit log and taken out of quotas

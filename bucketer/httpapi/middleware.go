@@ -208,6 +208,8 @@ func (s *Server) fail(ctx context.Context, what string, err error) error {
 		p = p.ofRead()
 	}
 	switch {
+	case forwardingOf(ctx).refused(p, err):
+		s.log.Debug("request is sent on", "act", what, "tenant", tenantOf(ctx), "err", err)
 	case p.Status == http.StatusInternalServerError:
 		s.log.Error("request failed", "act", what, "tenant", tenantOf(ctx), "err", err)
 	case p.Status == http.StatusServiceUnavailable:

@@ -25,7 +25,9 @@ func (s documentWriter) document() huma.Config {
 			Title: "Carillon", Version: s.config.Version,
 			Description: "A scheduler for very large numbers of jobs. Times are RFC 3339, answered in UTC with milliseconds; " +
 				"durations are strings such as \"1m30s\". Unknown fields are refused; a field that is null counts as absent. " +
-				"Errors are problem+json (RFC 9457) with every fault that was found.",
+				"Errors are problem+json (RFC 9457) with every fault that was found. " +
+				"Where there are regions, an answer about one thing names its home (Carillon-Home); a change is sent on to the region that serves that home, which the answer names then (Carillon-Region), " +
+				"and reads are answered by the region that is asked.",
 		},
 		// relative to the document: a proxy may give the node a path below its own
 		Servers:    []*huma.Server{{URL: ".", Description: "The node that serves this document"}},

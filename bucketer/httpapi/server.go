@@ -184,6 +184,12 @@ type Deps struct {
 	Cluster func(ctx context.Context) (Cluster, error)
 	// Regions tells who serves the homes of shards, for /v1/regions. Nil means that there are none.
 	Regions func() Regions
+	// Homes are the homes of shards and tenants, which answers name. Nil means that there are no
+	// regions.
+	Homes *schema.Homes
+	// Forward sends writes on to the region that serves their home; it needs Homes. Nil means that
+	// they are refused.
+	Forward Forward
 	// Gatherer is what /metrics shows; nil means nothing.
 	Gatherer prometheus.Gatherer
 }
@@ -387,7 +393,7 @@ func build(config Config, deps Deps) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		config: c, deps: deps, log: c.Logger, metrics: newMetrics(c.Registerer), cursors: cursors{c.CursorKey}, sessions: sealed,
+		config: c, deps: atHome(deps), log: c.Logger, metrics: newMetrics(c.Registerer), cursors: cursors{c.CursorKey}, sessions: sealed,
 		imports: make(chan struct{}, c.MaxImports), stopping: make(chan struct{}),
 		crossOrigin: http.NewCrossOriginProtection(),
 	}
@@ -404,6 +410,9 @@ func build(config Config, deps Deps) (*Server, error) {
 	}
 	m := middleware{s}
 	s.engine.Use(m.observe, m.recover, m.bound, m.host, m.form, m.identify)
+	if deps.Homes != nil {
+		s.engine.Use(m.forward)
+	}
 	s.engine.NoRoute(func(c *gin.Context) { s.refuse(c, notFound("Nothing is served at this path.")) })
 	s.engine.NoMethod(func(c *gin.Context) {
 		s.refuse(c, plain(http.StatusMethodNotAllowed, "This path does not take "+c.Request.Method+"."))

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"carillon.dev/carillon/bucketer/httpapi/forward"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/cassandra"
 )
@@ -28,6 +29,9 @@ type Regions struct {
 	// Witness is a further data centre with copies of what regions share, without Carillon, as
 	// "data centre" or "data centre:copies", 1 unless given; empty: there is none.
 	Witness string `koanf:"witness"`
+	// API are "region=URL", base URLs under which the API of a region is reached from the others; a
+	// region may stand there several times. What belongs to a region without one is refused elsewhere.
+	API []string `koanf:"api"`
 	// Keyspace holds what regions share: who serves each home, and signs of life.
 	Keyspace string `koanf:"keyspace"`
 	// Durability is when a job is acknowledged that does not say: DurableHome or DurableEverywhere.
@@ -43,8 +47,9 @@ const (
 // RegionMap is Regions, understood.
 type RegionMap struct {
 	Homes       schema.Homes
-	Datacenters map[string]string // by region
-	Copies      map[string]int    // of what regions share, by data centre, the witness's too
+	Datacenters map[string]string   // by region
+	Copies      map[string]int      // of what regions share, by data centre, the witness's too
+	APIs        map[string][]string // base URLs of the regions' APIs, by region, in their order
 }
 
 // Names returns the names of all regions, in order.
@@ -52,7 +57,7 @@ func (m RegionMap) Names() []string { return slices.Sorted(maps.Keys(m.Datacente
 
 // Enabled reports whether there are regions: something of them is set that has no default.
 func (r Regions) Enabled() bool {
-	return len(r.Homes) > 0 || len(r.Tenants) > 0 || len(r.Datacenters) > 0 || r.Witness != ""
+	return len(r.Homes) > 0 || len(r.Tenants) > 0 || len(r.Datacenters) > 0 || r.Witness != "" || len(r.API) > 0
 }
 
 var (
@@ -69,7 +74,7 @@ const (
 
 // Map returns what r says, or an error that joins every fault, each with its key.
 func (r Regions) Map() (RegionMap, error) {
-	m := RegionMap{Datacenters: make(map[string]string), Copies: make(map[string]int)}
+	m := RegionMap{Datacenters: make(map[string]string), Copies: make(map[string]int), APIs: make(map[string][]string)}
 	var faults []error
 	fault := func(key, format string, args ...any) {
 		faults = append(faults, fmt.Errorf("regions.%s: %s", key, fmt.Sprintf(format, args...)))
@@ -139,6 +144,24 @@ func (r Regions) Map() (RegionMap, error) {
 			fault("witness", "%s is the data centre of a region: a witness stands apart from all of them", dc)
 		default:
 			m.Copies[dc] = copies
+		}
+	}
+	for _, text := range r.API {
+		region, base, ok := strings.Cut(text, "=")
+		region, base = strings.TrimSpace(region), strings.TrimSpace(base)
+		wrong := forward.CheckURL(base)
+		_, known := m.Datacenters[region]
+		switch {
+		case !ok || region == "":
+			fault("api", "%q is not a region and the URL of its API, such as eu=https://eu.example.com", text)
+		case wrong != nil:
+			fault("api", "region %s: %s", region, wrong)
+		case !known:
+			fault("api", "%s is none of the regions of regions.datacenters", region)
+		case slices.Contains(m.APIs[region], base):
+			fault("api", "region %s has %s twice", region, base)
+		default:
+			m.APIs[region] = append(m.APIs[region], base)
 		}
 	}
 	if len(r.Datacenters) < 2 && r.Enabled() {

@@ -41,6 +41,10 @@ func TestRegions(t *testing.T) {
 	if want := map[string]int{"dc-eu": 3, "dc-us": 2, "dc-w": 1}; !reflect.DeepEqual(m.Copies, want) {
 		t.Errorf("copies = %v, want %v", m.Copies, want)
 	}
+	c.Regions.API = []string{"us=https://a.test", "us=http://b.test:8080/carillon"}
+	if m, err := c.Regions.Map(); err != nil || !reflect.DeepEqual(m.APIs, map[string][]string{"us": {"https://a.test", "http://b.test:8080/carillon"}}) {
+		t.Errorf("APIs = %v, %v, want two of us", m.APIs, err)
+	}
 	if got := c.Regions.Migration(); got == nil || got.Keyspace != "carillon_regions" || !reflect.DeepEqual(got.Homes, []string{"eu", "us"}) {
 		t.Errorf("Migration = %+v, want the homes and the keyspace", got)
 	}
@@ -79,6 +83,15 @@ func TestFaultsOfRegions(t *testing.T) {
 		"tenants": {
 			func(c *Config) { c.Regions.Tenants = []string{"a", "b=us", "b=eu", "c=ap"} },
 			[]string{`regions.tenants: "a" is not a tenant and its home`, "regions.tenants: tenant b is named twice", "regions.tenants: tenant c has the home ap"},
+		},
+		"APIs": {
+			func(c *Config) {
+				c.Regions.API = []string{"eu=https://eu.test", "us=https://a.test", "us=http://b.test/carillon", "us=https://a.test", "eu", "ap=https://ap.test", "us=us.test", "us=https://u:p@us.test"}
+			},
+			[]string{
+				"regions.api: region us has https://a.test twice", `regions.api: "eu" is not a region and the URL`, "regions.api: ap is none of the regions",
+				`regions.api: region us: "us.test" is not an http or https URL`, `regions.api: region us: "https://u:p@us.test" has more than`,
+			},
 		},
 		"a bad witness":     {func(c *Config) { c.Regions.Witness = "dc w" }, []string{`regions.witness: "dc w" is not a data centre`}},
 		"the same keyspace": {func(c *Config) { c.Regions.Keyspace = "carillon" }, []string{"regions.keyspace: is that of everything else"}},

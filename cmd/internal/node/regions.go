@@ -9,6 +9,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/httpapi/forward"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/homes"
@@ -25,6 +26,7 @@ type regions struct {
 	region string // ours
 	homes  schema.Homes
 	keeper *homes.Keeper
+	sender *forward.Forwarder // nil: there is no address of another region
 }
 
 // openRegions opens what the regions share, if there are any, and has the node's store write
@@ -60,7 +62,32 @@ func openRegions(ctx context.Context, n *Node, stops *cleanups, settings schema.
 	}
 	n.regions = &regions{region: n.cfg.Node.Region, homes: m.Homes, keeper: keeper}
 	n.store = keeper.Guard(n.store)
+	delete(m.APIs, n.cfg.Node.Region) // the configuration is the same in every region
+	if len(m.APIs) == 0 {
+		n.log.Warn("regions.api names no other region: changes that belong to a home which another region serves are refused here")
+		return nil
+	}
+	if n.regions.sender, err = forward.New(forward.Config{Region: n.cfg.Node.Region, APIs: m.APIs, Registerer: n.reg}); err != nil {
+		return err
+	}
+	stops.push("connections to other regions", func() error { n.regions.sender.Close(); return nil })
 	return nil
+}
+
+// all returns all homes; nil: there are no regions.
+func (r *regions) all() *schema.Homes {
+	if r == nil {
+		return nil
+	}
+	return &r.homes
+}
+
+// forward returns what sends changes on to other regions; nil: nothing does.
+func (r *regions) forward() httpapi.Forward {
+	if r == nil || r.sender == nil {
+		return nil
+	}
+	return r.sender
 }
 
 // intake returns what the bucketer knows of regions.

@@ -114,6 +114,58 @@ func TestTwoRegionsOnOneStore(t *testing.T) {
 	}
 }
 
+// TestAChangeReachesTheRegionThatServesItsHome: whichever region is asked. It is done once, also if it
+// comes again by the other region.
+func TestAChangeReachesTheRegionThatServesItsHome(t *testing.T) {
+	inEU, inUS := twoRegions(t)
+	eu := startIn(t, inEU, "eu", "a", func(*config.Config) {}).up()
+	us := startIn(t, inUS, "us", "b", func(c *config.Config) { c.Regions.API = []string{"eu=" + eu.url, "us=http://127.0.0.1:1"} }).up()
+	for _, r := range []*running{eu, us} {
+		await(t, "it knows which homes it serves", func() bool {
+			_, body := get(t, r.url+"/readyz")
+			return strings.Contains(body, "regions: ok\n")
+		})
+	}
+	calls := make(chan string, 100)
+	url := sink(t, func(_ http.ResponseWriter, r *http.Request) { calls <- r.Header.Get("Carillon-Run-Id") })
+	once := us.clientOf(httpapi.ClientConfig{Retries: -1})
+	keyed := request.JobRequest{Key: "k", Work: schema.Work{HTTP: &schema.HTTPTarget{URL: url}}}
+	job, err := once.CreateJob(t.Context(), keyed) // keys are kept at the home of the tenant
+	if err != nil {
+		t.Fatalf("a keyed job in us: %v", err)
+	}
+	if again, err := eu.client().CreateJob(t.Context(), keyed); err != nil || again.ID != job.ID {
+		t.Errorf("the same in eu = %s, %v, want job %s", again.ID, err, job.ID)
+	}
+	if run := us.awaitState(job.ID, schema.StateSucceeded); run.ID.Shard() > 3 || run.Attempts[0].Executor != "a.eu" {
+		t.Errorf("run %s ran on %s, want a shard of home eu, and its executor", run.ID, run.Attempts[0].Executor)
+	}
+	if n := len(calls); n != 1 {
+		t.Errorf("%d calls, want one", n)
+	}
+	later := keyed
+	later.Key, later.Name, later.Schedule = "", "hourly", &request.Schedule{Every: schema.Duration(time.Hour)}
+	hourly, err := once.CreateJob(t.Context(), later)
+	if err != nil {
+		t.Fatalf("a recurring job in us: %v", err)
+	}
+	if _, err := once.PauseJob(t.Context(), hourly.ID.String()); err != nil {
+		t.Errorf("pause it in us: %v", err)
+	}
+	far := keyed
+	far.Key, far.Schedule = "far", &request.Schedule{At: time.Now().Add(time.Hour)}
+	waiting, err := eu.client().CreateJob(t.Context(), far)
+	if err == nil {
+		_, err = once.CancelRun(t.Context(), schema.RunID(waiting.ID))
+	}
+	if err != nil {
+		t.Errorf("cancel in us what eu took in: %v", err)
+	}
+	if _, metrics := get(t, us.url+"/metrics"); !strings.Contains(metrics, `carillon_region_forwarded_total{outcome="answered",region="eu"} 4`) {
+		t.Errorf("us counts other than four requests that eu answered:\n%s", metrics)
+	}
+}
+
 // TestAHomeMoves: once another region serves a home, it runs what is due there, each run once; the one
 // before takes in and starts nothing of it any more.
 func TestAHomeMoves(t *testing.T) {

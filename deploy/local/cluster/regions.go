@@ -172,12 +172,16 @@ func (p regionsPlan) settings() map[string]any {
 	if s.Settings != nil || !s.OneKeyspace {
 		return s.Settings
 	}
-	homes, centres := make([]string, s.Regions), make([]string, s.Regions)
+	homes, centres, apis := make([]string, s.Regions), make([]string, s.Regions), []string(nil)
 	for i, name := range regionNames[:s.Regions] {
 		homes[i] = fmt.Sprintf("%s=%d-%d", name, i*s.Each.Shards/s.Regions, (i+1)*s.Each.Shards/s.Regions-1)
 		centres[i] = fmt.Sprintf("%s=%s:%d", name, name, s.of(name).Cassandra)
+		at := plan{Site: &site{Network: p.Network, Region: i + 1}}
+		for j := range s.of(name).Nodes {
+			apis = append(apis, name+"="+apiURL(at, j+1))
+		}
 	}
-	settings := map[string]any{"homes": homes, "datacenters": centres, "keyspace": registerKeyspace}
+	settings := map[string]any{"homes": homes, "datacenters": centres, "keyspace": registerKeyspace, "api": apis}
 	if !s.NoWitness {
 		settings["witness"] = Witness
 	}

@@ -161,10 +161,11 @@ func TestKeyspacesOfRegions(t *testing.T) {
 
 // TestRegionsThatShareAKeyspaceHaveHomes: each shard is at home in one of them.
 func TestRegionsThatShareAKeyspaceHaveHomes(t *testing.T) {
-	p := regionsPlan{Spec: RegionsSpec{Regions: 3, OneKeyspace: true, Each: Spec{Cassandra: 1, Shards: 16}}.withDefaults()}
+	p := regionsPlan{Spec: RegionsSpec{Regions: 3, OneKeyspace: true, Each: Spec{Cassandra: 1, Nodes: 1, Shards: 16}}.withDefaults()}
 	want := map[string]any{
 		"homes": []string{"eu=0-4", "us=5-9", "ap=10-15"}, "datacenters": []string{"eu=eu:1", "us=us:1", "ap=ap:1"},
 		"keyspace": "carillon_regions", "witness": "witness",
+		"api": []string{"eu=http://10.79.1.101:18081", "us=http://10.79.2.101:18081", "ap=http://10.79.3.101:18081"},
 	}
 	if got := p.settings(); !reflect.DeepEqual(got, want) {
 		t.Errorf("settings = %v, want %v", got, want)
