@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -292,6 +293,31 @@ func (p *placement) judge(datacenter string, regions ...string) (copies int, err
 		return n[datacenter], nil
 	}
 	return 0, nil
+}
+
+// judgeShared returns what is wrong with the copies of what regions share: it must have so many in each
+// of these data centres, and none elsewhere. Who serves a home is decided by most copies of all data
+// centres together, so one that is missing, or one too many, moves what may be lost.
+func (p *placement) judgeShared(keyspace string, r *Regions) error {
+	in, n := p.copies()
+	if strings.HasSuffix(p.replication["class"], "NetworkTopologyStrategy") && maps.Equal(n, r.Copies) {
+		return nil
+	}
+	return fmt.Errorf("%w: keyspace %s, which regions share, has %s, and the configuration says %s (regions.datacenters, regions.witness): "+
+		"set that right, or ALTER KEYSPACE %s WITH replication = %s, and then nodetool rebuild --keyspace %s -- %s on each node of a data centre that is new, and nodetool repair %s",
+		ErrReplication, keyspace, describeCopies(in, n), describeCopies(slices.Sorted(maps.Keys(r.Copies)), r.Copies), keyspace, r.replication(), keyspace, rebuiltFrom(in, "DATA_CENTRE"), keyspace)
+}
+
+// describeCopies says how many copies there are in which data centres.
+func describeCopies(datacenters []string, n map[string]int) string {
+	if len(datacenters) == 0 {
+		return "copies in no data centre by name"
+	}
+	var parts []string
+	for _, dc := range datacenters {
+		parts = append(parts, fmt.Sprintf("%d in %s", n[dc], dc))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // rebuiltFrom returns the data centre of which another is rebuilt: the first with copies.

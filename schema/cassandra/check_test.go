@@ -188,6 +188,33 @@ func TestPlacementOfRegions(t *testing.T) {
 	}
 }
 
+// TestPlacementOfWhatRegionsShare: it has the copies that the configuration says, the witness's too.
+func TestPlacementOfWhatRegionsShare(t *testing.T) {
+	const network = "org.apache.cassandra.locator.NetworkTopologyStrategy"
+	want := &Regions{Copies: map[string]int{"dc1": 3, "dc2": 3, "w": 1}}
+	for name, test := range map[string]struct {
+		replication map[string]string
+		faults      []string // parts of it
+	}{
+		"as it should be":   {map[string]string{"class": network, "dc1": "3", "dc2": "3", "w": "1"}, nil},
+		"no witness":        {map[string]string{"class": network, "dc1": "3", "dc2": "3"}, []string{"has 3 in dc1, 3 in dc2, and", "says 3 in dc1, 3 in dc2, 1 in w", "ALTER KEYSPACE k WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3, 'dc2': 3, 'w': 1}", "nodetool rebuild --keyspace k -- dc1"}},
+		"another number":    {map[string]string{"class": network, "dc1": "3", "dc2": "1", "w": "1"}, []string{"1 in dc2, 1 in w, and"}},
+		"one too many":      {map[string]string{"class": network, "dc1": "3", "dc2": "3", "w": "1", "x": "3"}, []string{"3 in x, and"}},
+		"of no data centre": {map[string]string{"class": "org.apache.cassandra.locator.SimpleStrategy", "replication_factor": "3"}, []string{"has "}},
+	} {
+		p := placement{replication: test.replication}
+		err := p.judgeShared("k", want)
+		if errors.Is(err, ErrReplication) != (test.faults != nil) {
+			t.Errorf("%s: judgeShared = %v, want faults %q", name, err, test.faults)
+		}
+		for _, fault := range test.faults {
+			if err != nil && !strings.Contains(err.Error(), fault) {
+				t.Errorf("%s: judgeShared = %v, want it to name %q", name, err, fault)
+			}
+		}
+	}
+}
+
 func TestParseSize(t *testing.T) {
 	for _, test := range []struct {
 		text string

@@ -77,6 +77,16 @@ func OpenEpochs(ctx context.Context, cfg Config) (*EpochStore, error) {
 	return e, nil
 }
 
+// Check returns ErrReplication, and what to do about it, unless the keyspace has the copies of r, and no
+// others.
+func (s *EpochStore) Check(ctx context.Context, r *Regions) error {
+	var p placement
+	if err := s.one(ctx, selectReplication, []any{s.cfg.Keyspace}, &p.replication); err != nil {
+		return fmt.Errorf("read the replication of keyspace %s: %w", s.cfg.Keyspace, err)
+	}
+	return p.judgeShared(s.cfg.Keyspace, r)
+}
+
 // Close closes all connections.
 func (s *EpochStore) Close() error {
 	s.session.Close()
@@ -284,7 +294,10 @@ func (m *migrator) migrateRegions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(m.firstEpochs(ctx, e, r.Homes), e.Close())
+	if err = e.Check(ctx, r); err == nil { // it may have been there before
+		err = m.firstEpochs(ctx, e, r.Homes)
+	}
+	return errors.Join(err, e.Close())
 }
 
 // firstEpochs writes the first epoch of each home that has none.

@@ -108,11 +108,17 @@ func Cluster(c config.Config, version string, log *slog.Logger, reg prometheus.R
 			cc.Keyspace = c.Regions.Keyspace
 			for {
 				s, err := cassandra.OpenEpochs(ctx, cc)
+				if err == nil {
+					if err = s.Check(ctx, c.Regions.Migration()); err == nil {
+						return s, nil
+					}
+					_ = s.Close() // never fails
+				}
 				switch {
-				case err == nil:
-					return s, nil
 				case ctx.Err() != nil:
 					return nil, ctx.Err()
+				case errors.Is(err, cassandra.ErrReplication):
+					return nil, err
 				}
 				log.Warn("the keyspace of regions is not usable yet: retrying", "keyspace", cc.Keyspace, "err", err)
 				select {

@@ -45,6 +45,9 @@ func openRegions(ctx context.Context, n *Node, stops *cleanups, settings schema.
 	if err := m.Homes.Covers(settings.Shards); err != nil {
 		return fmt.Errorf("regions.homes: %w", err)
 	}
+	if err := sameName(ctx, n, m.Names()); err != nil {
+		return err
+	}
 	n.startup.waitFor("the keyspace of regions")
 	if n.opts.Opener.Epochs == nil {
 		return errors.New("regions need Cassandra: who serves them is decided there")
@@ -88,6 +91,28 @@ func (r *regions) forward() httpapi.Forward {
 		return nil
 	}
 	return r.sender
+}
+
+// sameName returns an error if a node of another region has our name, as the sessions of executors
+// tell. Each region has a ring of its own, so it would not be noticed there, and what nodes write under
+// their names (counts by minute) would mix.
+func sameName(ctx context.Context, n *Node, all []string) error {
+	for _, other := range all {
+		if other == n.cfg.Node.Region {
+			continue
+		}
+		name := (&regions{region: other}).executor(n.cfg.Node.Name)
+		s, err := n.store.Session(ctx, name)
+		switch {
+		case errors.Is(err, schema.ErrNotFound):
+		case err != nil:
+			n.log.Warn("whether another region has a node of this name was not found out", "region", other, "err", err)
+		case s.ID != "" && !s.Over(n.now()):
+			return fmt.Errorf("node.name: %s is the name of a node of region %s too (executor %s, its session ends at %s): every node of every region needs a name of its own; if that node is gone, start again after that",
+				n.cfg.Node.Name, other, name, s.Expires.UTC().Format(time.RFC3339))
+		}
+	}
+	return nil
 }
 
 // intake returns what the bucketer knows of regions.

@@ -217,6 +217,29 @@ func TestAHomeMoves(t *testing.T) {
 	}
 }
 
+// TestNodesOfTwoRegionsHaveNamesOfTheirOwn: each region has a ring of its own, where a second node of a
+// name would be seen.
+func TestNodesOfTwoRegionsHaveNamesOfTheirOwn(t *testing.T) {
+	inEU, inUS := twoRegions(t)
+	startIn(t, inEU, "eu", "a", func(*config.Config) {}).up()
+	await(t, "it has a session", func() bool {
+		s, err := inEU.store.Session(t.Context(), "a.eu")
+		return err == nil && s.ID != ""
+	})
+	inUS.members[0].Name = "a"
+	r := startIn(t, inUS, "us", "a", func(*config.Config) {})
+	var err error
+	select {
+	case <-r.ready:
+		t.Fatal("a second node a is up, want that it is refused")
+	case err = <-r.ended:
+		r.ended <- nil
+	}
+	if want := "node.name: a is the name of a node of region eu too (executor a.eu"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Run = %v, want %q", err, want)
+	}
+}
+
 // TestWhatRegionsCannotDoIsRefused: a node does not start with shards that no home has, nor with a
 // promise that it would not keep.
 func TestWhatRegionsCannotDoIsRefused(t *testing.T) {
