@@ -199,6 +199,14 @@ type EpochStore interface {
 	Beats(ctx context.Context) ([]Beat, error)
 }
 
+// LocalBeats is an EpochStore that also tells what the data centre of the caller has of the beats.
+type LocalBeats interface {
+	// BeatsHere returns the beats, in the order of regions, as the copies of our own data centre have
+	// them. One of another region stands there once it was replicated, as do the rows that region wrote
+	// before it, or at about that time: nothing orders them.
+	BeatsHere(ctx context.Context) ([]Beat, error)
+}
+
 const (
 	// HomeLeaseLife is how long a region may act for a home after it asked who serves it, counted
 	// from before it asked.

@@ -22,7 +22,8 @@ const DefaultRegionsKeyspace = "carillon_regions"
 const regionScope = "all"
 
 // The statements of EpochStore. They are of the keyspace of regions, which has copies in every data
-// centre: all are QUORUM of all of them, conditional ones commit at QUORUM.
+// centre: all are QUORUM of all of them, conditional ones commit at QUORUM. Beats are also read at
+// LOCAL_QUORUM, where it is asked what one data centre has.
 const (
 	// One row of epochs, conditional. Not idempotent.
 	insertEpoch statement = `INSERT INTO epochs (home, epoch, region, written_by, reason, at) VALUES (?, ?, ?, ?, ?, ?) IF NOT EXISTS`
@@ -52,7 +53,10 @@ var regionTables = []string{
 // coordinators are nodes of our data centre, as for everything else.
 type EpochStore struct{ *core }
 
-var _ schema.EpochStore = (*EpochStore)(nil)
+var (
+	_ schema.EpochStore = (*EpochStore)(nil)
+	_ schema.LocalBeats = (*EpochStore)(nil)
+)
 
 // OpenEpochs connects to the keyspace of regions, which cfg.Keyspace names here. cfg.Registerer is
 // not used: the other session counts. ErrNotMigrated: there is no such keyspace, or it has no
@@ -204,10 +208,19 @@ func (s *EpochStore) PutBeat(ctx context.Context, b schema.Beat) error {
 
 // Beats implements schema.EpochStore.
 func (s *EpochStore) Beats(ctx context.Context) ([]schema.Beat, error) {
+	return s.beats(ctx, gocql.Quorum)
+}
+
+// BeatsHere implements schema.LocalBeats.
+func (s *EpochStore) BeatsHere(ctx context.Context) ([]schema.Beat, error) {
+	return s.beats(ctx, gocql.LocalQuorum)
+}
+
+func (s *EpochStore) beats(ctx context.Context, level gocql.Consistency) ([]schema.Beat, error) {
 	var beats []schema.Beat
 	err := s.repeat(ctx, selectBeats, reading, func() error {
 		beats = beats[:0]
-		iter := s.query(ctx, selectBeats, regionScope).Consistency(gocql.Quorum).Iter()
+		iter := s.query(ctx, selectBeats, regionScope).Consistency(level).Iter()
 		var text string
 		var fault error
 		for iter.Scan(&text) {

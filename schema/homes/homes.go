@@ -21,6 +21,14 @@
 //  4. Of a guarded store, no conditional write is sent of a home that we do not serve, but that with
 //     which the holder of a run ends it.
 //
+// # Replication lag
+//
+// A beat is written at a quorum of all data centres and reaches the others as every row does. Where the
+// store can say what our own data centre has (schema.LocalBeats), its age is how far we are behind
+// that region at most: what it acknowledged before is here, but for rows that were overtaken. Beats come
+// every 2 s, and two clocks count, so at rest it is between 0 and 2 s; it grows while the region is
+// cut off or dead.
+//
 // # What is left
 //
 // A slot of a job's limit whose run ends after its home went elsewhere is given back when the home
@@ -53,6 +61,10 @@ import (
 // a lease.
 const readTimeout = 3 * time.Second
 
+// localTimeout bounds the read of the beats in our own data centre: it must not hold up the next read
+// of the epochs.
+const localTimeout = time.Second
+
 // Config is what a Keeper needs.
 type Config struct {
 	Region string // ours
@@ -70,6 +82,7 @@ type Keeper struct {
 	cfg     Config
 	metrics *metrics
 	leases  atomic.Pointer[map[string]schema.HomeLease] // by home; never changed once stored
+	here    atomic.Pointer[map[string]schema.Beat]      // by region, as our data centre has them; likewise
 	count   int64                                       // beats of this process
 	failing bool                                        // the last read was not answered: said once
 }
@@ -87,6 +100,7 @@ func New(cfg Config) (*Keeper, error) {
 	}
 	k := &Keeper{cfg: cfg}
 	k.leases.Store(&map[string]schema.HomeLease{})
+	k.here.Store(&map[string]schema.Beat{})
 	var err error
 	k.metrics, err = newMetrics(k)
 	return k, err
@@ -150,7 +164,35 @@ func (k *Keeper) step(ctx context.Context) error {
 		k.metrics.beatsFailed.Inc()
 		k.cfg.Logger.Debug("beat was not written", "err", err)
 	}
+	k.look(ctx)
 	return nil
+}
+
+// look reads which beats our data centre has.
+func (k *Keeper) look(ctx context.Context) {
+	store, ok := k.cfg.Store.(schema.LocalBeats)
+	if !ok {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, localTimeout)
+	defer cancel()
+	beats, err := store.BeatsHere(bounded)
+	if err != nil {
+		k.cfg.Logger.Debug("the beats in this data centre were not read", "err", err)
+		return
+	}
+	here := make(map[string]schema.Beat, len(beats))
+	for _, b := range beats {
+		here[b.Region] = b
+	}
+	k.here.Store(&here)
+}
+
+// Lag returns how far our data centre is behind another region at most; false: no beat of it was
+// seen here.
+func (k *Keeper) Lag(region string) (time.Duration, bool) {
+	b, ok := (*k.here.Load())[region]
+	return max(k.cfg.Now().Sub(b.At), 0), ok
 }
 
 // served returns what the last beat of our region says that it serves, by home. It is read only if

@@ -225,6 +225,61 @@ func TestANodeThatStartsNeedNotWaitAgain(t *testing.T) {
 	})
 }
 
+// behind is what a data centre has of the beats: those of eu stop at the cut.
+type behind struct {
+	schema.EpochStore
+	mu  sync.Mutex
+	cut []schema.Beat // nil: it has them all
+}
+
+func (b *behind) BeatsHere(ctx context.Context) ([]schema.Beat, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cut != nil {
+		return b.cut, nil
+	}
+	return b.Beats(ctx)
+}
+
+// TestLag: how far a data centre may be behind another region is the age of that region's newest beat
+// which it has.
+func TestLag(t *testing.T) {
+	inWorld(t, func(w *world) {
+		_, _, stopEU := w.start("eu", "a")
+		defer stopEU()
+		store := &behind{EpochStore: w.store}
+		reg := prometheus.NewRegistry()
+		us, err := homes.New(homes.Config{Region: "us", Node: "b", Homes: w.homes, Store: store, Registerer: reg})
+		if err != nil {
+			w.Fatal(err)
+		}
+		if lag, ok := us.Lag("eu"); ok {
+			w.Errorf("Lag before a beat was read = %v, want that it is not known", lag)
+		}
+		ctx, cancel := context.WithCancel(w.Context())
+		done := make(chan error, 1)
+		go func() { done <- us.Run(ctx) }()
+		time.Sleep(10*schema.HomeLeaseRead + time.Second)
+		if lag, ok := us.Lag("eu"); !ok || lag > schema.HomeLeaseRead+time.Second {
+			w.Errorf("Lag at rest = %v, %v, want at most a beat's pause", lag, ok)
+		}
+		store.mu.Lock()
+		store.cut, err = w.store.Beats(w.Context())
+		store.mu.Unlock()
+		if err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if lag, ok := us.Lag("eu"); !ok || lag < time.Minute || lag > time.Minute+schema.HomeLeaseRead+time.Second {
+			w.Errorf("Lag a minute after replication stopped = %v, %v, want a minute", lag, ok)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			w.Error(err)
+		}
+	})
+}
+
 func TestNewWantsARegion(t *testing.T) {
 	if _, err := homes.New(homes.Config{}); err == nil {
 		t.Error("New of nothing = nil, want an error")

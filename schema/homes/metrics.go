@@ -2,6 +2,7 @@ package homes
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -27,6 +28,20 @@ func newMetrics(k *Keeper) (*metrics, error) {
 		}, func() float64 {
 			epoch, _ := k.ServedHome(home) // 0 with an error
 			return float64(epoch)
+		}))
+	}
+	for _, region := range k.cfg.Homes.Names() {
+		if region == k.cfg.Region {
+			continue
+		}
+		collectors = append(collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "carillon", Subsystem: "region", Name: "replication_lag_seconds", ConstLabels: prometheus.Labels{"region": region},
+			Help: "Age of the newest sign of life of another region that this data centre has, by both clocks: so much of what that region did may be missing here. One is written every 2 s. NaN: none was seen.",
+		}, func() float64 {
+			if lag, ok := k.Lag(region); ok {
+				return lag.Seconds()
+			}
+			return math.NaN()
 		}))
 	}
 	if k.cfg.Registerer == nil {

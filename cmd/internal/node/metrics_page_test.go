@@ -23,9 +23,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 
+	"carillon.dev/carillon/bucketer/httpapi/forward"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/ring"
+	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/cassandra"
+	"carillon.dev/carillon/schema/homes"
 )
 
 var updateMetrics = flag.Bool("update", false, "write deploy/monitoring/METRICS.md anew")
@@ -47,12 +50,14 @@ var labels = map[string]label{
 	"event":     {"what was done with a dead letter", 8, true},
 	"fate":      {"what became of a line", 2, true},
 	"go":        {"version of Go", 1, false},
+	"home":      {"a set of shards that one region serves; `regions.homes` names them", 16, false},
 	"kind":      {"what an attempt calls, or why an entry exists", 9, true},
 	"lane":      {"number of a NATS stream, from 0; `nats.lanes` says how many", 64, false},
 	"method":    {"HTTP method of a route, `any` for none", 6, false},
 	"outcome":   {"how it ended", 8, true},
 	"priority":  {"of a run", 4, true},
 	"reason":    {"why it was", 8, true},
+	"region":    {"another region; `regions.datacenters` names them", 15, false},
 	"result":    {"what came of it", 8, true},
 	"role":      {"of a node", 3, true},
 	"route":     {"path of the API with its parameters' names, `none` for unknown ones", 150, false},
@@ -101,6 +106,7 @@ func everything(t *testing.T) *prometheus.Registry {
 	if _, err := ring.New(ring.Config{Name: "a", Bind: "127.0.0.1:0", Roles: config.Default().Roles, Shards: 8, Logger: slog.New(slog.DiscardHandler), Registerer: reg}); err != nil {
 		t.Fatal(err)
 	}
+	registerOfRegions(t, reg)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -122,6 +128,21 @@ func everything(t *testing.T) *prometheus.Registry {
 		t.Fatalf("GET /v1/jobs answers %d", status)
 	}
 	return reg
+}
+
+// registerOfRegions registers the metrics of a node of one of two regions.
+func registerOfRegions(t *testing.T, reg *prometheus.Registry) {
+	t.Helper()
+	two, err := schema.NewHomes([]schema.Home{{Name: "eu", Shards: []schema.ShardRange{{First: 0, Last: 0}}}, {Name: "us", Shards: []schema.ShardRange{{First: 1, Last: 1}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := homes.New(homes.Config{Region: "eu", Homes: two, Store: worldEpochs{}, Registerer: reg}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := forward.New(forward.Config{Region: "eu", APIs: map[string][]string{"us": {"http://us.test"}}, Registerer: reg}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 var descForm = regexp.MustCompile(`^Desc\{fqName: ("[^"]*"), help: ("(?:[^"\\]|\\.)*"), unit: "[^"]*", constLabels: \{(.*?)\}, variableLabels: \{(.*)\}\}$`)
@@ -212,6 +233,7 @@ registry; after a change: `+"`go test ./cmd/internal/node -run TestMetricsPage -
 * Times are in seconds. Counters count since the start of the process.
 * `+"`carillon_cassandra_*`, `carillon_ring_*`"+` and `+"`carillon_events_refused_total`"+` exist in clusters only, not in
   `+"`carillon dev`"+`.
+* `+"`carillon_region_*`"+` exist where there are regions.
 * `+"`carillon_dispatcher_*`"+` and `+"`carillon_executor_*`"+` exist on nodes of that role.
 * A histogram gives `+"`_bucket`, `_sum` and `_count`"+`. That of lateness is also a native one, for servers that
   take those; such a server keeps the buckets only with `+"`always_scrape_classic_histograms: true`"+`
