@@ -35,18 +35,19 @@ func regionCommand() *cobra.Command {
 // withEpochs runs a command on what the regions of the configuration share.
 func withEpochs(file *string, run func(cmd *cobra.Command, r regionsShared, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		store, regions, err := cli.OpenEpochs(cmd, *file)
+		store, regions, region, err := cli.OpenEpochs(cmd, *file)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = store.Close() }() // never fails
-		return run(cmd, regionsShared{store: store, homes: regions.Homes.Names(), regions: regions.Names(), out: cmd.OutOrStdout()}, args)
+		return run(cmd, regionsShared{store: store, region: region, homes: regions.Homes.Names(), regions: regions.Names(), out: cmd.OutOrStdout()}, args)
 	}
 }
 
 // regionsShared is what regions share, and where a command says what it does.
 type regionsShared struct {
 	store          schema.EpochStore
+	region         string // that of the node whose configuration it is
 	homes, regions []string
 	out            io.Writer
 }
@@ -120,6 +121,8 @@ func regionFailoverCommand() *cobra.Command {
 			"A region that is cut off stops by itself, at most 10 s after it could last learn who serves the home; the other\n" +
 			"begins 12 s after it learns of the fail-over. What the lost region acknowledged and had not replicated, some 50 ms\n" +
 			"of work as a rule, is missing until it returns, and then runs late or, with the region lost for good, never.\n" +
+			"It says how old the last sign of life of the lost region is, and with the configuration of a node of the region\n" +
+			"that takes over also how far that one is behind. With --plan it says only that.\n" +
 			"Without a witness nothing can be decided while one of two regions is lost.",
 		Example: "  carillon region failover eu --to us --reason 'eu has no power' --plan --config carillon.yaml",
 	})
@@ -191,6 +194,11 @@ func (r regionsShared) hand(ctx context.Context, o handing) error {
 	case !o.forced && !alive[was.Region]:
 		return fmt.Errorf("region %s gives no sign of life: if it is lost, fail the home over", was.Region)
 	}
+	if o.forced {
+		if err := r.cost(ctx, was.Region, o.to); err != nil {
+			return err
+		}
+	}
 	if o.plan {
 		r.say("would have region %s serve home %s in epoch %d, some %v from then on", o.to, o.home, was.Number+1, schema.TakeOverWait+schema.HomeLeaseRead)
 		return nil
@@ -206,6 +214,47 @@ func (r regionsShared) hand(ctx context.Context, o handing) error {
 	}
 	r.say("region %s serves home %s in epoch %d, in some %v", o.to, o.home, stands.Number, schema.TakeOverWait+schema.HomeLeaseRead)
 	return nil
+}
+
+// cost says what of a lost region may be missing at the one that is to serve its home.
+func (r regionsShared) cost(ctx context.Context, lost, to string) error {
+	all, err := r.store.Beats(ctx)
+	if err != nil {
+		return err
+	}
+	last, ok := beatOf(all, lost)
+	if !ok {
+		r.say("region %s has never given a sign of life", lost)
+		return nil
+	}
+	r.say("the last sign of life of region %s is %v old, by its clock and that of this machine; if it was cut off it went on for at most %v", lost, time.Since(last.At).Round(100*time.Millisecond), schema.HomeLeaseLife)
+	local, ok := r.store.(schema.LocalBeats)
+	if r.region != to || !ok {
+		r.say("how far region %s is behind: run this with the configuration of a node of region %s", to, to)
+		return nil
+	}
+	here, err := local.BeatsHere(ctx)
+	if err != nil {
+		return err
+	}
+	switch seen, ok := beatOf(here, lost); {
+	case !ok:
+		r.say("region %s has no sign of life of region %s: perhaps nothing that %s acknowledged is there", to, lost, lost)
+	case seen.At.Before(last.At):
+		r.say("region %s is behind by %v before that sign: what region %s acknowledged in that time and since is missing there until %s returns", to, last.At.Sub(seen.At), lost, lost)
+	default:
+		r.say("region %s has that sign of life: what region %s acknowledged before it is there; what it acknowledged since may be missing until %s returns", to, lost, lost)
+	}
+	return nil
+}
+
+// beatOf returns the beat of a region.
+func beatOf(beats []schema.Beat, region string) (schema.Beat, bool) {
+	i := slices.IndexFunc(beats, func(b schema.Beat) bool { return b.Region == region })
+	if i < 0 {
+		return schema.Beat{}, false
+	}
+	return beats[i], true
 }
 
 // alive returns which regions give a sign of life while it listens. It compares no clocks.

@@ -52,6 +52,53 @@ func TestAnotherRegionServesAHome(t *testing.T) {
 	}
 }
 
+// lagging is a store whose data centre has these beats.
+type lagging struct {
+	schema.EpochStore
+	here []schema.Beat
+}
+
+func (l lagging) BeatsHere(context.Context) ([]schema.Beat, error) { return l.here, nil }
+
+// TestAFailOverSaysWhatItCosts: by how much the region that takes over is behind, as its own data centre
+// tells.
+func TestAFailOverSaysWhatItCosts(t *testing.T) {
+	for name, row := range map[string]struct {
+		region string
+		behind time.Duration // of the beat that the data centre has; negative: it has none
+		said   string
+	}{
+		"all of it is there": {"us", 0, "region us has that sign of life"},
+		"behind":             {"us", 4 * time.Second, "region us is behind by 4s before that sign"},
+		"nothing is there":   {"us", -1, "region us has no sign of life of region eu"},
+		"asked elsewhere":    {"eu", 0, "run this with the configuration of a node of region us"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRegions(t, []string{"us"}, func(t *testing.T, r regionsShared, out *bytes.Buffer) {
+				beats, err := r.store.Beats(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				l := lagging{EpochStore: r.store}
+				for _, b := range beats {
+					if b.At = b.At.Add(-row.behind); row.behind >= 0 {
+						l.here = append(l.here, b)
+					}
+				}
+				r.store, r.region = l, row.region
+				if err := r.hand(t.Context(), handing{home: "eu", to: "us", forced: true, plan: true}); err != nil {
+					t.Fatal(err)
+				}
+				for _, want := range []string{"the last sign of life of region eu is 6s old", row.said, "would have region us serve home eu in epoch 2"} {
+					if !strings.Contains(out.String(), want) {
+						t.Errorf("failover --plan says\n%s\nwant %q", out, want)
+					}
+				}
+			})
+		})
+	}
+}
+
 // faster is a store into which somebody else writes an epoch first.
 type faster struct{ schema.EpochStore }
 

@@ -56,29 +56,30 @@ func MigrationConfig(cmd *cobra.Command, file string) (cassandra.Config, *cassan
 	return cc, cfg.Regions.Migration(), err
 }
 
-// OpenEpochs opens what the regions share that the configuration of a node in file names.
-func OpenEpochs(cmd *cobra.Command, file string) (*cassandra.EpochStore, config.RegionMap, error) {
+// OpenEpochs opens what the regions share that the configuration of a node in file names. region is that
+// of the node.
+func OpenEpochs(cmd *cobra.Command, file string) (store *cassandra.EpochStore, regions config.RegionMap, region string, err error) {
 	cfg, err := config.Load(file, os.Environ(), nil)
 	if err != nil {
-		return nil, config.RegionMap{}, err
+		return nil, config.RegionMap{}, "", err
 	}
-	regions, err := cfg.Regions.Map()
+	regions, err = cfg.Regions.Map()
 	if err == nil && !cfg.Regions.Enabled() {
 		err = Usagef("the configuration names no regions (regions.homes)")
 	}
 	if err != nil {
-		return nil, config.RegionMap{}, err
+		return nil, config.RegionMap{}, "", err
 	}
 	cc, err := node.CassandraConfig(cfg, NewLogger(cmd.ErrOrStderr(), cfg.Log), nil)
 	if err != nil {
-		return nil, config.RegionMap{}, err
+		return nil, config.RegionMap{}, "", err
 	}
 	cc.Keyspace = cfg.Regions.Keyspace
-	store, err := cassandra.OpenEpochs(cmd.Context(), cc)
+	store, err = cassandra.OpenEpochs(cmd.Context(), cc)
 	if err != nil {
-		return nil, config.RegionMap{}, fmt.Errorf("open the keyspace of regions: %w", err)
+		return nil, config.RegionMap{}, "", fmt.Errorf("open the keyspace of regions: %w", err)
 	}
-	return store, regions, nil
+	return store, regions, cfg.Node.Region, nil
 }
 
 // OpenCassandra opens the store that the configuration of a node in file names.
