@@ -21,6 +21,7 @@ type board[K comparable] struct {
 	others schema.Counts
 	spare  []*schema.NameCounts // of names that are counted no more: for names to come
 	weigh  []int64              // for prune
+	keep   func(K) bool         // names that are always counted each for itself: fewer than namesLeft; nil: none are
 }
 
 func newBoard[K comparable]() board[K] { return board[K]{cells: make(map[K]*schema.NameCounts)} }
@@ -44,6 +45,7 @@ func (b *board[K]) of(k K) (cell *schema.NameCounts, fresh bool) {
 
 // prune counts the lightest names with the others, so that namesLeft stay. What comes often is
 // heavier than half of the names by then, or was seen so seldom that it is none of the heaviest.
+// Light names that are kept may leave a few more.
 func (b *board[K]) prune() {
 	b.weigh = b.weigh[:0]
 	for _, c := range b.cells {
@@ -56,7 +58,7 @@ func (b *board[K]) prune() {
 			if len(b.cells) <= namesLeft {
 				return
 			}
-			if w := c.Weight(); w < limit || pass > 0 && w == limit {
+			if w := c.Weight(); (w < limit || pass > 0 && w == limit) && (b.keep == nil || !b.keep(k)) {
 				b.others.Add(&c.Counts)
 				b.free(c)
 				delete(b.cells, k)

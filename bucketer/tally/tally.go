@@ -44,13 +44,17 @@ type Tally struct {
 	tasks   board[schema.TaskName]
 	jobs    board[schema.JobID]
 	hosts   board[hostName]
+	metrics tenantMetrics
 }
 
 // New returns a Tally that has counted nothing.
 func New() *Tally {
-	return &Tally{
+	t := &Tally{
 		tenants: newBoard[string](), tasks: newBoard[schema.TaskName](), jobs: newBoard[schema.JobID](), hosts: newBoard[hostName](),
+		metrics: tenantMetrics{named: make(map[string]*namedTenant)},
 	}
+	t.tenants.keep = t.metrics.has
+	return t
 }
 
 // Due counts lots.
@@ -219,6 +223,7 @@ func (t *Tally) Take() (all []schema.NameStats) {
 		s.Kind = kind
 		all = append(all, s)
 	}
+	t.metrics.turn(&t.tenants)
 	t.tenants.reset()
 	t.tasks.reset()
 	t.jobs.reset()

@@ -66,7 +66,7 @@ var labels = map[string]label{
 	"status":    {"status of HTTP; of a member of the ring: `left` or `dead`", 30, false},
 	"step":      {"of the dispatcher's loop", 30, true},
 	"table":     {"of the store", 40, false},
-	"tenant":    {"the ten with the largest backlog; `*` = all others together", 11, false},
+	"tenant":    {"the ten with the largest backlog, or the 50 that did most of late; `*` = all others together", 51, false},
 	"version":   {"of Carillon", 1, false},
 	"vote":      {"of a host on the clock of this node", 3, true},
 	"what":      {"what became of it", 6, true},

@@ -220,6 +220,9 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}
 	n.halt.Also(n.clock.Off)
 	names := tally.New()
+	if err := n.reg.Register(names.Metrics()); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
 	n.waits = tally.NewWaits(now)
 	n.bucketer, err = engine.New(bucketer.Config{
 		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.refusesJobs, Regions: n.regions.intake(), Listeners: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
