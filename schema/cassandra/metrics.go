@@ -20,8 +20,10 @@ type metrics struct {
 
 // RegisterMetrics registers the metrics that a Store has, without a store, for who lists them.
 func RegisterMetrics(r prometheus.Registerer) error {
-	_, err := newMetrics(r)
-	return err
+	if _, err := newMetrics(r); err != nil {
+		return err
+	}
+	return watch(r, congestion.New(minInFlight, maxInFlight, time.Second))
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {

@@ -61,7 +61,7 @@ func series(metrics map[string]Metric, name string) (kind string, with []string,
 	}
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
 		base, cut := strings.CutSuffix(name, suffix)
-		if m, ok := metrics[base]; cut && ok && m.Type == "histogram" {
+		if m, ok := metrics[base]; cut && ok && (m.Type == "histogram" || m.Type == "summary" && suffix != "_bucket") {
 			with := slices.Clone(m.Labels)
 			if suffix == "_bucket" {
 				with = append(with, "le")

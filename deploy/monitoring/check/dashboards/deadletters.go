@@ -1,0 +1,44 @@
+package dashboards
+
+// letters counts dead letters by what was done with them, over a window.
+func letters(events, window string) string {
+	return `sum(increase(carillon_dead_letters_total{$,event=~"` + events + `"}[` + window + `]))`
+}
+
+func deadLetters() Dashboard {
+	return Dashboard{
+		UID: "carillon-dead-letters", Title: "Dead letters, operations, notifications",
+		About: "Runs that failed for good and wait for somebody, and what operations do about them.",
+		Read: "A dead letter is kept for 30 days. The store does not count them: *waiting* is what was written less what was resolved, over 30 days, " +
+			"and 0 after Prometheus lost its data. Carillon sends no notifications itself yet: alerts come from Prometheus.",
+		Answer: []Panel{
+			word("Does somebody have to look?", "By the dead letters that were written less those that were resolved, over 30 days.", letters("written", "30d")+" - "+letters("replayed|discarded|overtaken", "30d"),
+				Word{nil, at(.5), "No", green}, Word{at(.5), at(100), "Yes", yellow}, Word{at(100), nil, "Yes: many", red}),
+			stat("Dead letters waiting", "short", "Written less resolved, over 30 days: an estimate.", `clamp_min(`+letters("written", "30d")+" - "+letters("replayed|discarded|overtaken", "30d")+`, 0)`, worseFrom(1, 100)...),
+			stat("Written", "short", "In the time that is shown.", letters("written", "$__range"), worseFrom(1, 100)...),
+			stat("Resolved", "short", "Replayed, discarded, or superseded by a success, in the time that is shown.", letters("replayed|discarded|overtaken", "$__range")),
+			stat("Given up", "short", "Dead letters and retries that are too large to be kept, in the time that is shown.",
+				letters("too_large", "$__range")+" + "+grown("carillon_retries_given_up_total{$}"), badFrom(.5)...),
+			stat("Operations open", "short", "Of all tenants, as the node sees them that sees most.", "sum(max by (action) (carillon_operations_open{$}))"),
+		},
+		Sections: []Section{
+			{"Dead letters", []Panel{
+				stacked("Dead letters by what was done", "ops", "Written may count one more than once.", q(rate("carillon_dead_letters_total{$}", "event"), "{{event}}")),
+				lines("Retries given up", "ops", "Runs that failed because their retry was too large to be written.", q(rate("carillon_retries_given_up_total{$}", ""), "retries")),
+				lines("Attempts that fail", "ops", "What dead letters are made of, after the last retry.", q(rate(`carillon_executor_attempts_total{$,outcome=~"failed|timed_out|lost"}`, "outcome"), "{{outcome}}")),
+			}},
+			{"Operations", []Panel{
+				lines("Operations open by action", "short", "By action.", q("max by (action) (carillon_operations_open{$})", "{{action}}")),
+				lines("What operations did", "ops", "By action and result.", q("("+rate("carillon_operation_acts_total{$}", "action, result")+" > 0) or vector(0)", "{{action}} {{result}}")),
+				lines("Steps of operations", "ops", "Pages of what matches. What failed is repeated.", q("("+rate("carillon_operation_steps_total{$}", "action, result")+" > 0) or vector(0)", "{{action}} {{result}}")),
+			}},
+			{"Events of the system, and what runs leave", []Panel{
+				lines("Events of the system", "ops", "Published (a run failed, a dead letter was made, and so on), and dropped since too many events led to them.",
+					q(rate("carillon_system_events_total{$}", ""), "published"), q(rate("carillon_system_events_dropped_total{$}", ""), "dropped")),
+				lines("Lines that workers logged", "ops", "By what became of them.", q(rate("carillon_executor_log_lines_total{$}", "fate"), "{{fate}}")),
+				lines("Outputs and scripts", "ops", "Outputs of which not everything could be kept; scripts that could not be ended.",
+					q(rate("carillon_executor_outputs_cut_total{$}", ""), "outputs cut"), q(rate("carillon_executor_scripts_left_total{$}", ""), "scripts left")),
+			}},
+		},
+	}
+}

@@ -1,0 +1,33 @@
+// Command generate writes deploy/monitoring/dashboards anew. It is run in deploy/monitoring/check.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"carillon.dev/carillon/deploy/monitoring/check/dashboards"
+)
+
+func main() {
+	if err := generate(filepath.Join("..", "dashboards")); err != nil {
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+}
+
+func generate(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, d := range dashboards.All() {
+		content, err := d.Render()
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, d.UID+".json"), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
