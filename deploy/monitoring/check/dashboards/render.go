@@ -34,7 +34,7 @@ var source = common.DataSourceRef{Type: cog.ToPtr("prometheus"), Uid: cog.ToPtr(
 
 // Render returns the JSON of a dashboard, to be imported into Grafana.
 func (d *Dashboard) Render() ([]byte, error) {
-	b := dashboard.NewDashboardBuilder("Carillon: " + d.Title).
+	b := dashboard.NewDashboardBuilder("Carillon: "+d.Title).
 		Uid(d.UID).Description(d.About).Tags([]string{tag}).Readonly().
 		Time("now-1h", "now").Refresh("30s").Timezone(common.TimeZoneBrowser).
 		Tooltip(dashboard.DashboardCursorSyncCrosshair).
