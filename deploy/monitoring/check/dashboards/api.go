@@ -40,7 +40,7 @@ func api() Dashboard {
 				lines("Imports", "short", "Being read; and slice reads that looked for keyed lines, a second.", q("sum(carillon_imports_in_flight{$})", "under way"), q(rate("carillon_key_reads_total{$}", ""), "key reads")),
 				lines("Burn of the budget", "short", "How many times faster the budget of 30 days is used up than it may be.",
 					q("carillon:api_errors:ratio_5m{#} / 0.001", "5m"), q("carillon:api_errors:ratio_1h{#} / 0.001", "1h"), q("carillon:api_errors:ratio_6h{#} / 0.001", "6h"), q("carillon:api_errors:ratio_3d{#} / 0.001", "3d")),
-				lines("Events on NATS refused", "ops", "That clients published: their names, or their bodies, or those of the system.", q(rate("carillon_events_refused_total{$}", ""), "refused")).emptyIf("carillon dev has no NATS outside of it"),
+				lines("Events on NATS refused", "ops", "That clients published: their names, or their bodies, or those of the system.", q(rate("carillon_events_refused_total{$}", ""), "refused")).emptyIf(ClustersOnly),
 				lines("Calls that were not allowed", "ops", "Connections refused because tasks may not call the address, and what tokens and secrets came to.",
 					q(rate("carillon_executor_http_denied_total{$}", ""), "denied"), q(rate("carillon_executor_tokens_total{$}", "result"), "token {{result}}"), q(rate("carillon_secrets_uses_total{$}", "result"), "secret {{result}}")),
 			}},

@@ -1,7 +1,7 @@
 package dashboards
 
-// clustersOnly is why panels of Cassandra and the ring are empty in one process.
-const clustersOnly = "carillon dev has neither Cassandra nor a ring"
+// ClustersOnly is why panels of Cassandra and the ring are empty in one process.
+const ClustersOnly = "carillon dev has neither Cassandra nor a ring, nor NATS for others"
 
 // statementsFail is the share of statements that fail.
 const statementsFail = `sum(rate(carillon_cassandra_statements_total{$,result=~"unavailable|unknown|error"}[$__rate_interval]))
@@ -18,20 +18,20 @@ func storeAndBus() Dashboard {
 				`((`+statementsFail+`) or vector(0)) + (sum(rate(carillon_executor_record_failures_total{$}[$__rate_interval])) or vector(0))
   + (sum(rate(carillon_queue_publications_total{$,outcome=~"full|unknown"}[$__rate_interval])) or vector(0))`,
 				Word{nil, at(.001), "Yes", green}, Word{at(.001), at(.05), "Mostly", yellow}, Word{at(.05), nil, "No", red}),
-			stat("Statements that fail", "percentunit", "Of those to Cassandra.", statementsFail, worseFrom(.001, .05)...).emptyIf(clustersOnly),
-			stat("Statements, p99", "s", "From the first sending to the result, retries included.", quantile("0.99", "carillon_cassandra_statement_seconds", ""), worseFrom(.1, .5)...).emptyIf(clustersOnly),
+			stat("Statements that fail", "percentunit", "Of those to Cassandra.", statementsFail, worseFrom(.001, .05)...).emptyIf(ClustersOnly),
+			stat("Statements, p99", "s", "From the first sending to the result, retries included.", quantile("0.99", "carillon_cassandra_statement_seconds", ""), worseFrom(.1, .5)...).emptyIf(ClustersOnly),
 			stat("Not recorded at once", "short", "Batches of outcomes that could not be recorded at the first try, in the time that is shown.", grown("carillon_executor_record_failures_total{$}"), worseFrom(1, 5)...),
 			stat("Publications refused", "short", "Since a stream is full, in the time that is shown.", grown(`carillon_queue_publications_total{$,outcome="full"}`), badFrom(.5)...),
 			stat("Rows not understood", "short", "Reads of stored rows, in the time that is shown.", `(`+grown("carillon_store_unreadable_rows_total{$}")+`) or vector(0)`, badFrom(.5)...),
 		},
 		Sections: []Section{
 			{"Cassandra", []Panel{
-				stacked("Statements by result", "ops", "A batch counts once, and so does a page.", q(rate("carillon_cassandra_statements_total{$}", "result"), "{{result}}")).emptyIf(clustersOnly),
-				lines("Statements by name", "ops", "The ten that are sent most.", q("topk(10, "+rate("carillon_cassandra_statements_total{$}", "statement")+")", "{{statement}}")).emptyIf(clustersOnly),
-				lines("Statements by name, p99", "s", "The ten that take longest.", q("topk(10, "+quantile("0.99", "carillon_cassandra_statement_seconds", "statement")+" > 0)", "{{statement}}")).emptyIf(clustersOnly),
-				lines("Statements sent again", "ops", "By name, the ten most.", q("topk(10, "+rate("carillon_cassandra_retries_total{$}", "statement")+")", "{{statement}}")).emptyIf(clustersOnly),
-				lines("Rows written", "ops", "By statement, the ten most.", q("topk(10, "+rate("carillon_cassandra_rows_written_total{$}", "statement")+")", "{{statement}}")).emptyIf(clustersOnly),
-				lines("Statements that may be under way", "short", "By node. Fewer than 256: Cassandra answers slowly, and is asked less.", q("min by (instance) (carillon_cassandra_statements_allowed{$})", "{{instance}}")).emptyIf(clustersOnly),
+				stacked("Statements by result", "ops", "A batch counts once, and so does a page.", q(rate("carillon_cassandra_statements_total{$}", "result"), "{{result}}")).emptyIf(ClustersOnly),
+				lines("Statements by name", "ops", "The ten that are sent most.", q("topk(10, "+rate("carillon_cassandra_statements_total{$}", "statement")+")", "{{statement}}")).emptyIf(ClustersOnly),
+				lines("Statements by name, p99", "s", "The ten that take longest.", q("topk(10, "+quantile("0.99", "carillon_cassandra_statement_seconds", "statement")+" > 0)", "{{statement}}")).emptyIf(ClustersOnly),
+				lines("Statements sent again", "ops", "By name, the ten most.", q("topk(10, "+rate("carillon_cassandra_retries_total{$}", "statement")+")", "{{statement}}")).emptyIf(ClustersOnly),
+				lines("Rows written", "ops", "By statement, the ten most.", q("topk(10, "+rate("carillon_cassandra_rows_written_total{$}", "statement")+")", "{{statement}}")).emptyIf(ClustersOnly),
+				lines("Statements that may be under way", "short", "By node. Fewer than 256: Cassandra answers slowly, and is asked less.", q("min by (instance) (carillon_cassandra_statements_allowed{$})", "{{instance}}")).emptyIf(ClustersOnly),
 			}},
 			{"NATS", []Panel{
 				stacked("Publications by outcome", "ops", "Known: the stream had it already. Unknown: no receipt came.", q(rate("carillon_queue_publications_total{$}", "outcome"), "{{outcome}}")),
