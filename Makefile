@@ -234,6 +234,14 @@ peers-check: $(BIN)/golangci-lint ## vet, lint and test what measures peers; it 
 alerts: ## deploy/monitoring: rules by promtool with their tests, and that alerts, runbooks, metrics and dashboards name what exists
 	@bash .ci/alerts
 
+.PHONY: monitoring
+monitoring: ## deploy/monitoring: every panel of every dashboard, asked of a real Prometheus that scrapes Carillon under load with failures and a kill; 2 minutes (SYSTEM=dev|cluster SPAN=50s)
+	@SYSTEM='$(SYSTEM)' SPAN='$(SPAN)' bash .ci/monitoring
+
+.PHONY: dashboards
+dashboards: ## write deploy/monitoring/dashboards anew, of deploy/monitoring/check/dashboards
+	cd deploy/monitoring/check && GOWORK=off go run ./generate
+
 .PHONY: manifests
 manifests: ## deploy/kubernetes: every overlay as a Kubernetes API server would judge it, then planted faults, and which are refused (OVERLAYS=… for others)
 	@bash .ci/manifests $(OVERLAYS)

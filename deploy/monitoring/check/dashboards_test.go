@@ -38,7 +38,7 @@ func TestDashboardsAreGenerated(t *testing.T) {
 		made[name] = true
 		got, err := os.ReadFile(filepath.Join(top, "dashboards", name))
 		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("dashboards/%s is not what the code makes (%v): go run ./generate, in deploy/monitoring/check", name, err)
+			t.Errorf("dashboards/%s is not what the code makes (%v): make dashboards", name, err)
 		}
 	}
 	for _, d := range committed(t) {

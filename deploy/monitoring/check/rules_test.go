@@ -148,9 +148,13 @@ func promtool(t *testing.T) string {
 	return ""
 }
 
-// TestRulesByPromtool: Prometheus takes the rules, and they do what their tests say.
+// TestRulesByPromtool: Prometheus takes the rules and the example of a configuration, and the rules do
+// what their tests say.
 func TestRulesByPromtool(t *testing.T) {
 	tool := promtool(t)
+	if out, err := exec.CommandContext(t.Context(), tool, "check", "config", filepath.Join(top, "prometheus.yaml")).CombinedOutput(); err != nil {
+		t.Errorf("promtool check config prometheus.yaml: %v\n%s", err, out)
+	}
 	for _, args := range [][]string{{"check", "rules", "rules/*.yaml"}, {"test", "rules", "rules/tests/*.yaml"}} {
 		files, err := filepath.Glob(filepath.Join(top, args[2]))
 		if err != nil || len(files) < 3 {

@@ -10,5 +10,5 @@
 //	{$,k="v"}   the same and another label
 //	{#}         of recorded series, which are of a cluster:  {cluster=~"$cluster"}
 //
-// After a change: go run ./generate, in deploy/monitoring/check.
+// After a change: make dashboards.
 package dashboards
