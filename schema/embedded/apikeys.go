@@ -187,9 +187,12 @@ func (s apiKeyStore) TouchAPIKey(ctx context.Context, hash schema.KeyHash, at ti
 		return fmt.Errorf("note the use of a key: %w", err)
 	}
 	defer s.leave()
-	c := cell{column: colValue, timestamp: at.UnixMicro()}
-	if err := s.db.Merge(apiKeyKey(tableKeyUses, hash), appendCell(nil, c), pebble.NoSync); err != nil {
+	m := Mutation{apiKeyKey(tableKeyUses, hash), appendCell(nil, cell{column: colValue, timestamp: at.UnixMicro()})}
+	if err := s.db.Merge(m.key, m.cells, pebble.NoSync); err != nil {
 		return fmt.Errorf("note the use of a key: %w: %w", schema.ErrUnknown, err)
+	}
+	if s.replicate != nil {
+		s.replicate([]Mutation{m})
 	}
 	return nil
 }

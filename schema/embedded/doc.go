@@ -56,6 +56,7 @@
 //
 //	store.go layout.go cells.go rows.go   roles, locks; keys; values; reading and writing rows
 //	expire.go                             removing what has expired
+//	replicate.go                          copies of the rows elsewhere, for tests of regions
 //	documents.go                          tenants, tasks, rates, operations, signing keys, secrets
 //	the others                            roles of schema.Store, each a type of its own
 package embedded

@@ -15,7 +15,11 @@ import (
 
 // commit writes b. Its error is ErrUnknown: what reached the log may be there after a restart.
 func (s *core) commit(b *pebble.Batch) error {
-	if err := b.Commit(s.write); err != nil {
+	write := func() error { return b.Commit(s.write) }
+	if s.replicate != nil {
+		write = func() error { return s.replicated(b) }
+	}
+	if err := write(); err != nil {
 		return fmt.Errorf("%w: %w", schema.ErrUnknown, err)
 	}
 	return nil

@@ -51,6 +51,9 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer takes the metrics; nil: none.
 	Registerer prometheus.Registerer
+	// Replicate is called with what each write changed, once it is held, for another copy of the rows
+	// to take in: tests have data centres. It must not wait. Nil: there is no other copy.
+	Replicate func([]Mutation)
 }
 
 // Validate reports every fault of c.
@@ -166,6 +169,8 @@ type core struct {
 
 	damage *damage.Log
 
+	replicate func([]Mutation) // nil: there is no other copy
+
 	// life is held for reading by every call, and for writing by Close and while Expire decides:
 	// see invariant 2.
 	life   sync.RWMutex
@@ -228,6 +233,7 @@ func Open(cfg Config) (_ *Store, err error) {
 	if err := s.initialize(cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("open embedded store: %w", err), s.Close())
 	}
+	s.replicate = cfg.Replicate
 	return s, nil
 }
 

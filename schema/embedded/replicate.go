@@ -1,0 +1,140 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"carillon.dev/carillon/schema"
+)
+
+// Mutation is a write of one row, as another copy of the store takes it in ([Store.Apply]).
+type Mutation struct{ key, cells []byte }
+
+// replicated commits b as a data centre of Cassandra does that has a copy of each row elsewhere, and
+// hands on what it wrote (Config.Replicate).
+//
+// A row that is replaced or removed, because it is written conditionally, says without copies only
+// what it holds now. With them its cells get a write timestamp, later than that of the cells that it
+// replaces, and a removal is a cell that has expired, which hides what is older. So whatever arrives
+// at either side, in any order, leaves the same. What Expire removes is gone at both sides anyway.
+func (s *core) replicated(b *pebble.Batch) error {
+	stamped := s.db.NewBatch()
+	defer closeQuietly(stamped)
+	var all []Mutation
+	for r := b.Reader(); ; {
+		kind, key, value, more, err := r.Next()
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+		m := Mutation{key: bytes.Clone(key)}
+		switch {
+		case kind == pebble.InternalKeyKindMerge:
+			m.cells = bytes.Clone(value)
+		case kind == pebble.InternalKeyKindSet && key[0] == byte(tableRowExpiry):
+		case kind == pebble.InternalKeyKindSet, kind == pebble.InternalKeyKindDelete && key[0] != byte(tableRowExpiry):
+			if m.cells, err = s.stamp(key, value); err != nil {
+				return err
+			}
+			if len(m.cells) == 0 {
+				continue // nothing was there, and nothing is
+			}
+		case kind == pebble.InternalKeyKindDelete:
+			if err := stamped.Delete(key, nil); err != nil {
+				return err
+			}
+			continue
+		case kind == pebble.InternalKeyKindRangeDelete:
+			if err := stamped.DeleteRange(key, value, nil); err != nil {
+				return err
+			}
+			continue
+		default:
+			return errCorrupt
+		}
+		if err := m.add(stamped); err != nil {
+			return err
+		}
+		all = append(all, m)
+	}
+	if err := stamped.Commit(s.write); err != nil {
+		return err
+	}
+	s.replicate(all)
+	return nil
+}
+
+// stamp returns the cells that replace the row at key by value (empty: by nothing), each later than
+// the one before. The caller holds the row's lock.
+func (s *core) stamp(key, value []byte) (stamped []byte, err error) {
+	is, err := parseRow(value)
+	if err != nil {
+		return nil, err
+	}
+	was, err := s.row(key)
+	if err != nil {
+		return nil, err
+	}
+	for i := range was {
+		c := is[i]
+		switch {
+		case c.column == 0 && was[i].column == 0:
+			continue
+		case c.column == 0:
+			c = cell{column: was[i].column, expires: never + 1}
+		}
+		if c.timestamp == 0 {
+			c.timestamp = max(s.now().UnixMicro(), was[i].timestamp+1)
+		}
+		stamped = appendCell(stamped, c)
+	}
+	return stamped, nil
+}
+
+// add adds m to b.
+func (m *Mutation) add(b *pebble.Batch) error {
+	if len(m.cells) == 0 { // the expiry of a row
+		return b.Set(m.key, nil, nil)
+	}
+	return b.Merge(m.key, m.cells, nil)
+}
+
+// Apply takes in writes of another copy. Their order does not matter, nor does it that one comes
+// twice. They are not handed on.
+func (s *Store) Apply(ctx context.Context, writes ...Mutation) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	for i := range writes {
+		if err := writes[i].add(b); err != nil {
+			return fmt.Errorf("apply a write of another copy: %w", err)
+		}
+	}
+	if err := b.Commit(s.write); err != nil {
+		return fmt.Errorf("apply writes of another copy: %w: %w", schema.ErrUnknown, err)
+	}
+	return nil
+}
+
+// Rows returns every row by its key, with the cells that count, those that hide others too. Two
+// copies that took in the same writes have the same rows.
+func (s *Store) Rows(ctx context.Context) (map[string]string, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	rows := make(map[string]string)
+	err := s.scan(nil, nil, func(key, row []byte) (bool, error) {
+		rows[string(key)] = string(row)
+		return true, nil
+	})
+	return rows, err
+}
