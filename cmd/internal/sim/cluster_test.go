@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -40,16 +41,19 @@ type Faults struct {
 	Crash float64
 }
 
-// Cluster is a few nodes over one store and one broker.
+// Cluster is a few nodes over one store and one broker; or two regions, each with its own.
 type Cluster struct {
 	shards    int
 	works     time.Duration // how long a call takes at most; 0 = some 30 ms
 	away      time.Duration // how long a node that was killed or crashed is away at most
 	lateFrom  time.Duration // how late a write is applied at least that was reported as failed …
 	lateBy    time.Duration // … and at most
+	slews     bool          // clocks may be slewed
 	coLocated bool          // the machines of the nodes are the hosts that serve the store and the queue
-	store     *embedded.Store
-	broker    *inproc.Broker
+	sites     []*site
+	store     *embedded.Store // of the first site
+	broker    *inproc.Broker  // of the first site
+	regions   *regions        // nil: there are none
 	log       *slog.Logger
 
 	mu     sync.Mutex
@@ -69,18 +73,26 @@ type Cluster struct {
 // New makes a cluster of n stopped nodes. Rows stay for the retention (0: the default). It must be
 // closed in the bubble in which it was made.
 func New(seed uint64, n, shards int, retention time.Duration, log *slog.Logger) (*Cluster, error) {
-	store, err := embedded.Open(embedded.Config{Shards: shards, Retention: retention})
-	if err != nil {
-		return nil, err
-	}
+	return newCluster(seed, []string{""}, n, shards, retention, log)
+}
+
+// newCluster makes a cluster of n stopped nodes in each region.
+func newCluster(seed uint64, in []string, n, shards int, retention time.Duration, log *slog.Logger) (*Cluster, error) {
 	c := &Cluster{
-		shards: shards, away: 30 * time.Second, lateBy: 8 * time.Second, store: store, log: log, rng: rand.New(rand.NewPCG(seed, 1)),
+		shards: shards, away: 30 * time.Second, lateBy: 8 * time.Second, log: log, rng: rand.New(rand.NewPCG(seed, 1)),
 		crashed: make(map[string]int),
 	}
-	c.broker = inproc.New(inproc.Config{Fault: c.messageFault})
-	for i := range n {
-		c.nodes = append(c.nodes, &Node{c: c, name: fmt.Sprintf("n%d", i+1), machine: machine{began: time.Now(), since: time.Now()}})
+	for _, region := range in {
+		s, err := c.newSite(region, len(in) > 1, retention)
+		if err != nil {
+			return nil, err
+		}
+		c.sites = append(c.sites, s)
+		for i := range n {
+			c.nodes = append(c.nodes, &Node{c: c, at: s, name: fmt.Sprintf("%sn%d", region, i+1), machine: machine{began: time.Now(), since: time.Now()}})
+		}
 	}
+	c.store, c.broker = c.sites[0].store, c.sites[0].broker
 	return c, nil
 }
 
@@ -92,8 +104,17 @@ func (c *Cluster) Close() error {
 		n.Thaw()
 		n.Kill()
 	}
-	c.broker.Close()
-	return c.store.Close()
+	var faults []error
+	for _, s := range c.sites {
+		if s.to != nil {
+			s.to.close()
+		}
+	}
+	for _, s := range c.sites {
+		s.broker.Close()
+		faults = append(faults, s.store.Close())
+	}
+	return errors.Join(append(faults, c.regions.close())...)
 }
 
 // SetFaults sets what goes wrong from now on.
@@ -153,11 +174,11 @@ func (c *Cluster) storeFault() schematest.Fault {
 	return schematest.Fault{}
 }
 
-// members returns the running nodes, frozen ones too.
-func (c *Cluster) members() []ring.Member {
+// members returns the running nodes of a region, frozen ones too.
+func (c *Cluster) members(of *site) []ring.Member {
 	var ms []ring.Member
 	for _, n := range c.nodes {
-		if n.up {
+		if n.up && n.at == of {
 			ms = append(ms, n.known())
 		}
 	}
@@ -208,9 +229,11 @@ func (c *Cluster) gossip(after time.Duration) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		var there []ring.Member
-		for _, m := range c.members() {
-			if n := c.node(m.Name); n.frozen == nil || time.Since(n.frozenAt) < detection {
-				there = append(there, m)
+		for _, s := range c.sites {
+			for _, m := range c.members(s) {
+				if n := c.node(m.Name); n.frozen == nil || time.Since(n.frozenAt) < detection {
+					there = append(there, m)
+				}
 			}
 		}
 		for _, n := range c.nodes {

@@ -101,7 +101,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	for id, r := range second {
 		h.Runs = append(h.Runs, check.Observation{ID: id, First: first[id], Second: r})
 	}
-	w.out.Report, err = check.Judge(h)
+	w.out.Report, err = w.judgeOneOff(&h)
 	if err != nil {
 		return w.out, err
 	}
@@ -125,6 +125,9 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 		return w.out, err
 	}
 	if w.out.Counts[full], err = w.c.counted("carillon_executor_deferred_total", "limit"); err != nil {
+		return w.out, err
+	}
+	if err := w.judgeRegions(ctx); err != nil {
 		return w.out, err
 	}
 	w.judgePromise()
@@ -222,27 +225,33 @@ func (w *world) reader(ctx context.Context) (*engine.Engine, error) {
 func (w *world) read(ctx context.Context, b *engine.Engine) (map[string]check.Reading, error) {
 	found := make(map[string]check.Reading)
 	now := time.Now()
+	tenants := []string{tenant}
+	if w.s.Regions != nil {
+		tenants = append(tenants, otherTenant)
+	}
 	for from := now.Add(-w.s.Span - w.s.settling() - w.s.Outage - time.Hour); from.Before(now.Add(time.Hour)); from = from.Add(time.Hour) {
-		win := runs.Window{Tenant: "default", From: from, To: from.Add(time.Hour)}
-		for pos := (&runs.Position{}); pos != nil; {
-			page, next, err := b.Runs(ctx, win, *pos, 500)
-			if err != nil {
-				return nil, err
-			}
-			for _, r := range page {
-				if !r.Entry.Spec.Job.IsZero() || r.Entry.Spec.Task == ratedTask || r.Entry.Spec.Task == concurrentTask || w.isLong(r.ID) || isOfJoins(&r) {
-					continue // judged by others
+		for _, of := range tenants {
+			win := runs.Window{Tenant: of, From: from, To: from.Add(time.Hour)}
+			for pos := (&runs.Position{}); pos != nil; {
+				page, next, err := b.Runs(ctx, win, *pos, 500)
+				if err != nil {
+					return nil, err
 				}
-				found[r.ID.String()] = check.Reading{Status: check.Found, At: time.Now(), Run: view(r)}
+				for _, r := range page {
+					if !r.Entry.Spec.Job.IsZero() || r.Entry.Spec.Task == ratedTask || r.Entry.Spec.Task == concurrentTask || w.isLong(r.ID) || isOfJoins(&r) {
+						continue // judged by others
+					}
+					found[r.ID.String()] = check.Reading{Status: check.Found, At: time.Now(), Run: view(r)}
+				}
+				pos = next
 			}
-			pos = next
 		}
 	}
-	for _, id := range w.ids {
+	for line, id := range w.ids {
 		if _, ok := found[id.String()]; ok {
 			continue
 		}
-		r, err := b.Run(ctx, "default", id)
+		r, err := b.Run(ctx, w.tenantOf(line), id)
 		switch {
 		case errors.Is(err, schema.ErrNotFound):
 			found[id.String()] = check.Reading{Status: check.Absent, At: time.Now()}
@@ -252,11 +261,16 @@ func (w *world) read(ctx context.Context, b *engine.Engine) (map[string]check.Re
 			found[id.String()] = check.Reading{Status: check.Found, At: time.Now(), Run: view(r)}
 		}
 	}
-	return found, w.noteDeadLetters(ctx, b, found)
+	for _, of := range tenants {
+		if err := w.noteDeadLetters(ctx, b, of, found); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
-// noteDeadLetters records which of the runs have a dead letter that waits.
-func (w *world) noteDeadLetters(ctx context.Context, b *engine.Engine, found map[string]check.Reading) error {
+// noteDeadLetters records which of the runs have a dead letter of the tenant that waits.
+func (w *world) noteDeadLetters(ctx context.Context, b *engine.Engine, of string, found map[string]check.Reading) error {
 	ids := make([]schema.RunID, 0, len(found))
 	for id, r := range found {
 		if r.Status != check.Found {
@@ -268,13 +282,13 @@ func (w *world) noteDeadLetters(ctx context.Context, b *engine.Engine, found map
 		}
 		ids = append(ids, run)
 	}
-	waiting, err := b.Waiting(ctx, "default", ids)
+	waiting, err := b.Waiting(ctx, of, ids)
 	if err != nil {
 		return err
 	}
 	for id, waits := range waiting {
 		r := found[id.String()]
-		r.Run.DeadLetter = waits
+		r.Run.DeadLetter = r.Run.DeadLetter || waits
 		found[id.String()] = r
 	}
 	return nil

@@ -48,6 +48,7 @@ func (s *Scenario) bound(away time.Duration) check.LatenessBound {
 		{s.LateBy > 0, lateCosts + s.lastRead()},
 		{s.Cuts.Count > 0, deathCosts + s.Cuts.Each},
 		{s.Outage > 0, s.Outage + overdueAfter},
+		{s.Regions != nil, lateByRegister},
 	} {
 		if cost.of {
 			late += cost.is
@@ -120,4 +121,7 @@ func (w *world) judgePending(runs map[string]check.Reading) {
 
 // doubles reports whether attempts may be executed twice for reasons that the judge cannot see: a
 // message is delivered twice, or a late row and its late entry both start.
-func (s *Scenario) doubles() bool { return s.Faults.Message > 0 || s.LateBy > 0 }
+// Nor does it see that a region took a home over before it had the records of the one before.
+func (s *Scenario) doubles() bool {
+	return s.Faults.Message > 0 || s.LateBy > 0 || s.Regions != nil && s.Regions.Most > slowest
+}

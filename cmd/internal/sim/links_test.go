@@ -163,6 +163,13 @@ func (n *Node) loses(p inproc.Point) bool {
 type linked struct {
 	*inproc.Conn
 	n *Node
+	l *life
+}
+
+// Publish is the connection's, noted if there are regions.
+func (q linked) Publish(ctx context.Context, lane queue.Lane, env *queue.Envelope, done func(queue.Receipt, error)) error {
+	q.n.c.regions.acts(q.n, q.l, env.Entry.ID.Shard(), "publication", env.Epoch)
+	return q.Conn.Publish(ctx, lane, env, done)
 }
 
 // Load is the connection's, unless the link is cut.
@@ -184,7 +191,7 @@ func (q linked) Load(ctx context.Context, lane queue.Lane, p schema.Priority) (q
 
 // hears reports whether the node hears of another one by gossip. The caller holds mu.
 func (n *Node) hears(other *Node) bool {
-	return n == other || n.links[toRing] == uncut && other.links[toRing] == uncut
+	return n == other || n.at == other.at && n.links[toRing] == uncut && other.links[toRing] == uncut
 }
 
 // ReportHealth records whether the node can dispatch, and gossips it.

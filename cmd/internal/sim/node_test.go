@@ -29,6 +29,7 @@ func (n *Node) member(life int) ring.Member {
 // links_test.go and its clock in clock_test.go.
 type Node struct {
 	c    *Cluster
+	at   *site
 	name string
 
 	// Guarded by Cluster.mu.
@@ -94,7 +95,7 @@ func (n *Node) Start() error {
 	l := &life{number: c.lives, dead: make(chan struct{})}
 	reg := prometheus.NewRegistry()
 	c.counts = append(c.counts, reg)
-	members := append(c.members(), n.member(l.number))
+	members := append(c.members(n.at), n.member(l.number))
 	c.mu.Unlock()
 	begin, err := n.wire(l, members, reg)
 	l.running.Add(1) // until it has begun; kill waits for that too
@@ -121,14 +122,14 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.stop = cancel
-	l.conn = c.broker.Connect(n.name)
+	l.conn = n.at.broker.Connect(n.name)
 	c.mu.Lock()
 	if n.links[toQueue] == silent {
 		l.conn.Cut()
 	}
 	c.mu.Unlock()
-	l.counts = schematest.Counting(c.store)
-	store := crashing{schematest.Faulty(l.counts, func(ctx context.Context, _ string) schematest.Fault {
+	l.counts = schematest.Counting(n.at.store)
+	faulty := crashing{schematest.Faulty(l.counts, func(ctx context.Context, _ string) schematest.Fault {
 		n.pause(dead)
 		select {
 		case <-dead:
@@ -140,6 +141,10 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	log := c.log.With("node", n.name, "life", l.number)
 	now := func() time.Time { return n.now(dead) }
 	halt := bucketer.NewHalt(now)
+	store, keeper, err := c.regions.guard(n, l, faulty, now)
+	if err != nil {
+		return nil, err
+	}
 	clocks, err := n.newClock(l, store, halt.Subscribe())
 	if err != nil {
 		return nil, err
@@ -147,19 +152,20 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	halt.Also(clocks.Off)
 	l.bucketer, err = engine.New(bucketer.Config{
 		Store: store, Hints: l.conn, Signals: l.conn, Listeners: &bucketer.TaskListeners{Bus: l.conn, Members: func() []string { return namesOf(l.view.Snapshot().Members()) }}, Now: now, Halted: halt.Halted, Logger: log, Registerer: reg,
+		Regions: c.regions.intake(n, keeper),
 	})
 	if err != nil {
 		return nil, err
 	}
 	d, err := dispatcher.New(dispatcher.Config{
-		Name: n.name, Incarnation: fmt.Sprintf("%s-%d", n.name, l.number), Store: store, Queue: linked{l.conn, n}, Ring: simRing{l.view, n, l},
-		Writer: l.bucketer, Rates: l.bucketer, Halt: halt, Now: now, Logger: log, Registerer: reg,
+		Name: n.name, Incarnation: fmt.Sprintf("%s-%d", n.name, l.number), Store: store, Queue: linked{l.conn, n, l}, Ring: simRing{l.view, n, l},
+		Writer: l.bucketer, Rates: l.bucketer, Halt: halt, Served: served(keeper), Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {
 		return nil, err
 	}
 	l.executor, err = executor.New(executor.Config{
-		Name: n.name, Slots: 64, Store: store, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Queue: l.conn, Notices: l.conn, Signals: l.conn,
+		Name: n.name, Region: n.at.region, Served: served(keeper), Slots: 64, Store: store, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Queue: l.conn, Notices: l.conn, Signals: l.conn,
 		Targets: target.Set{HTTP: sink{n, l}}, Halt: halt, DrainTimeout: time.Second, Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {
@@ -183,6 +189,9 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	}
 	halts := halt.Subscribe()
 	return func() {
+		if keeper != nil {
+			l.running.Go(func() { _ = keeper.Run(ctx) }) // always nil
+		}
 		l.running.Go(func() { l.bucketer.TaskCache().ForgetAt(ctx, halts) })
 		l.running.Go(func() {
 			clocks.Compare(ctx) // before anything runs

@@ -44,7 +44,7 @@ func outputOf(url string, line, number int, fence schema.Fence) []byte {
 // where the store fails, as much of it as the record says.
 func (w *world) judgeOutputs(ctx context.Context, b *engine.Engine) error {
 	for line, id := range w.ids {
-		run, err := b.Run(ctx, "default", id)
+		run, err := b.Run(ctx, w.tenantOf(line), id)
 		if errors.Is(err, schema.ErrNotFound) {
 			continue // others say that it was lost
 		}
@@ -54,7 +54,7 @@ func (w *world) judgeOutputs(ctx context.Context, b *engine.Engine) error {
 		if run.State != schema.StateSucceeded {
 			continue
 		}
-		out, err := b.Output(ctx, "default", id, 0)
+		out, err := b.Output(ctx, w.tenantOf(line), id, 0)
 		if err != nil {
 			return fmt.Errorf("the output of job %d: %w", line, err)
 		}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
-	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/dispatcher/progress"
 	"carillon.dev/carillon/loadtest/check"
@@ -77,6 +76,8 @@ type Scenario struct {
 	Joins int
 	// Waiting makes runs wait, for every reason, for longer than rows stay (long_test.go).
 	Waiting bool
+	// Regions makes it two regions, each with Nodes nodes; nil: there are none.
+	Regions *Regional
 	// Outage is how long, in the middle, no node runs.
 	Outage time.Duration
 	// Guarantees: a third of the jobs each is at_least_once, at_most_once and effectively_once.
@@ -118,6 +119,8 @@ type Outcome struct {
 	MostRated int
 	// MostConcurrent is the most runs of the task with max_concurrent that were under way at once.
 	MostConcurrent int
+	// Forgiven is what was not judged of the home of a region that lost what it did last.
+	Forgiven check.Forgiven
 	// Counts sums the counters named in counted over all lives of all nodes.
 	Counts map[string]float64
 	// Wrong lists broken rules that the report does not judge.
@@ -202,19 +205,24 @@ func Run(ctx context.Context, s Scenario) (Outcome, error) {
 	if s.Waiting {
 		retention = longRetention
 	}
-	c, err := New(s.Seed, s.Nodes, s.Shards, retention, s.Log)
+	w := &world{s: s, rng: rand.New(rand.NewPCG(s.Seed, 2))}
+	open := w.newRegional
+	if s.Regions == nil {
+		open = func(r time.Duration) (*Cluster, error) { return New(s.Seed, s.Nodes, s.Shards, r, s.Log) }
+	}
+	c, err := open(retention)
 	if err != nil {
 		return Outcome{}, err
 	}
+	w.c = c
 	if s.Away > 0 {
 		c.away = s.Away
 	}
 	c.coLocated = s.CoLocated
-	c.works = s.Works
+	c.works, c.slews = s.Works, s.Steps > 0
 	if s.LateBy > 0 {
 		c.lateFrom, c.lateBy = s.LateFrom, s.LateBy
 	}
-	w := &world{c: c, s: s, rng: rand.New(rand.NewPCG(s.Seed, 2))}
 	// A panic, because nothing here can end the goroutines that wait, and so the bubble.
 	watch := time.AfterFunc(s.limit(), func() { panic(w.stuck()) })
 	defer watch.Stop()
@@ -248,6 +256,7 @@ type world struct {
 	workflows    []*simWorkflow
 	events       simEvents
 	joins        []*joinSet
+	drama        *drama // nil without regions
 	stops        []check.Stop
 	streamLosses []time.Time
 	pausedAt     time.Time // when all recurring jobs were known to be paused
@@ -291,6 +300,7 @@ func (w *world) play(ctx context.Context) error {
 	var wg sync.WaitGroup
 	w.planFaults(&wg)
 	w.outage(&wg)
+	w.planRegions(&wg)
 	w.ask(ctx, &wg)
 	w.askRecurring(ctx, &wg)
 	w.askLimited(ctx, &wg)
@@ -304,7 +314,11 @@ func (w *world) play(ctx context.Context) error {
 	wg.Wait()
 	w.stage.Store("setting everything right")
 	w.c.SetFaults(Faults{})
+	w.healRegions()
 	for _, n := range w.c.nodes {
+		if n.isLost() {
+			continue
+		}
 		if w.s.Steps > 0 {
 			n.Correct()
 		}
@@ -367,7 +381,7 @@ func (w *world) ask(ctx context.Context, wg *sync.WaitGroup) {
 func (w *world) submit(ctx context.Context, line int, at time.Time, keyed bool) {
 	ref := check.Ref{Source: "sim", Line: line}
 	job := bucketer.Job{
-		Tenant: "default", At: at, BodyHash: fmt.Sprint(line), Payload: payloadOf(line),
+		Tenant: w.tenantOf(line), At: at, BodyHash: fmt.Sprint(line), Payload: payloadOf(line),
 		Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: urlOf(line)}, Timeout: schema.Duration(15 * time.Second)},
 	}
 	ask := check.Ask{Ref: ref, At: at, Known: true, Body: check.Hash(0).Add(job.Payload)}
@@ -393,9 +407,10 @@ func (w *world) submit(ctx context.Context, line int, at time.Time, keyed bool) 
 		job.Work.Timeout = schema.Duration(w.s.Lasting + time.Minute)
 	}
 	for try := 0; try < 8; try++ {
-		b := w.someNode()
+		n, l := w.someNodeFor(job.Tenant)
 		ack := check.Ack{Ref: ref}
-		if b != nil {
+		if n != nil {
+			b := l.bucketer
 			var r bucketer.Receipt
 			err := schema.ErrUnavailable
 			if line%2 == 0 {
@@ -406,6 +421,7 @@ func (w *world) submit(ctx context.Context, line int, at time.Time, keyed bool) 
 			ack.At = time.Now()
 			switch {
 			case err == nil:
+				w.c.regions.acts(n, l, r.Run.Shard(), "acknowledgement", 0)
 				ack.ID, ack.Status = r.Run.String(), 201
 			default:
 				ack.Status = 503
@@ -432,20 +448,21 @@ func (w *world) change(ctx context.Context, line int, cancel bool, by time.Durat
 	w.mu.Lock()
 	id, ok := w.ids[line]
 	w.mu.Unlock()
-	b := w.someNode()
-	if !ok || b == nil {
+	n, l := w.someNodeFor(w.tenantOf(line))
+	if !ok || n == nil {
 		return
 	}
+	b, of := l.bucketer, w.tenantOf(line)
 	c := check.Change{Run: id.String(), Kind: check.Cancel, Requested: time.Now()}
 	var err error
 	if cancel {
-		_, err = b.Cancel(ctx, "default", id, "sim")
+		_, err = b.Cancel(ctx, of, id, "sim")
 	} else {
 		to := time.Now().Add(by).Truncate(time.Millisecond)
 		c.Kind, c.Due = check.Reschedule, to
-		_, err = b.Reschedule(ctx, "default", id, runs.Change{At: &to})
+		_, err = b.Reschedule(ctx, of, id, runs.Change{At: &to})
 	}
-	if errors.Is(err, bucketer.ErrFinished) || errors.Is(err, schema.ErrNotFound) {
+	if errors.Is(err, bucketer.ErrFinished) || errors.Is(err, schema.ErrNotFound) || errors.Is(err, schema.ErrNotServed) && !errors.Is(err, schema.ErrUnknown) {
 		return // refused
 	}
 	if err == nil {
@@ -454,20 +471,4 @@ func (w *world) change(ctx context.Context, line int, cancel bool, by time.Durat
 	w.mu.Lock()
 	w.changes = append(w.changes, c)
 	w.mu.Unlock()
-}
-
-// someNode returns the bucketer of a node that runs; nil: none does.
-func (w *world) someNode() *engine.Engine {
-	w.c.mu.Lock()
-	defer w.c.mu.Unlock()
-	var up []*engine.Engine
-	for _, n := range w.c.nodes {
-		if n.up && !n.stopping {
-			up = append(up, n.bucketer)
-		}
-	}
-	if len(up) == 0 {
-		return nil
-	}
-	return up[w.c.rng.IntN(len(up))]
 }

@@ -20,7 +20,7 @@ import (
 // them, and none of a long scenario), unless the environment says which part of them
 // (CARILLON_SIM_PART, 2 = half), how many of each scenario (CARILLON_SIM_SEEDS), how many of all short
 // scenarios and of all long ones together (CARILLON_SIM_SHORT, CARILLON_SIM_LONG), or which one.
-func seeds(t *testing.T, s *Scenario, own int) (first uint64, n int) {
+func seeds(t *testing.T, scenarios []play, s *Scenario, own int) (first uint64, n int) {
 	t.Helper()
 	n = own
 	part, ok := number(t, "CARILLON_SIM_PART")
@@ -92,14 +92,17 @@ const (
 // atMostOff is the largest offset of a clock that is still right.
 const atMostOff = schema.MaxClockOffset - 100*time.Millisecond
 
-var scenarios = []struct {
+// play is a scenario as the tests run it.
+type play struct {
 	name  string
 	seeds int
 	Scenario
 	// happens names counters that must not be 0 over all seeds, so that the scenario tests
 	// something.
 	happens []string
-}{
+}
+
+var scenarios = []play{
 	{"nothing goes wrong", 4, Scenario{Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, Lag: 4}}, nil},
 	{"nothing goes wrong for long", 3, Scenario{
 		Span: 12 * time.Minute, Jobs: 300, Lasting: 9 * time.Minute,
@@ -296,13 +299,17 @@ var scenarios = []struct {
 
 // TestSimulation: whatever is done to the nodes, nothing acknowledged is missed, nothing starts
 // early, nothing runs that was not asked for, and no run ends twice. See seeds for how many.
-func TestSimulation(t *testing.T) {
+func TestSimulation(t *testing.T) { playAll(t, scenarios) }
+
+// playAll runs the seeds of each scenario.
+func playAll(t *testing.T, scenarios []play) {
+	t.Helper()
 	const sayEvery = 100
 	var ran atomic.Int64 // seeds, of all scenarios
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
-			first, n := seeds(t, &sc.Scenario, sc.seeds)
+			first, n := seeds(t, scenarios, &sc.Scenario, sc.seeds)
 			if n == 0 {
 				t.Skip("LEFT OUT: a scenario that takes long (-short)")
 			}

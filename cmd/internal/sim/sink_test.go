@@ -36,6 +36,7 @@ func (s sink) Run(ctx context.Context, call target.Call) target.Result {
 		return target.Result{Outcome: schema.Failed}
 	default:
 	}
+	c.regions.acts(s.n, s.l, call.Run.Shard(), "start", 0)
 	if s.n.crashes(s.l, stepCall, func() {}) {
 		return target.Result{Outcome: schema.Failed}
 	}

@@ -1,0 +1,86 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// lateByMove is how late a run may be where its home goes to another region.
+	lateByMove = 40 * time.Second
+	// lateByRegister is how late it may be where a region does not reach the epochs.
+	lateByRegister = 50 * time.Second
+	// slowest is how long replication may take such that what a region did in the last instant of its
+	// lease is there when the next one begins.
+	slowest = schema.TakeOverWait - schema.HomeLeaseLife - 100*time.Millisecond
+	// lateByLoss is how late it may be where its row reaches the other region after that has taken
+	// over: it is found by the second read.
+	lateByLoss = lateCosts
+)
+
+// regionScenarios are those of two regions, each with two nodes.
+var regionScenarios = []play{
+	{"nothing goes wrong", 4, Scenario{Guarantees: true, Regions: &Regional{}, Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, Lag: 4}}, nil},
+	{"the link between them is cut", 8, Scenario{
+		Guarantees: true, Changes: true, Regions: &Regional{Plan: linkIsCut}, Promise: Promise{Lateness: onTime, NoneLost: true},
+	}, nil},
+	{"the link between them is cut, and nodes are killed", 8, Scenario{Guarantees: true, Changes: true, Kills: 6, Regions: &Regional{Plan: linkIsCut}}, nil},
+	{"homes move to and fro", 16, Scenario{
+		Guarantees: true, Changes: true, Regions: &Regional{Plan: homesMove}, Promise: Promise{Lateness: lateByMove, NoneLost: true},
+	}, []string{takeovers}},
+	{"homes move to and fro, and jobs recur", 8, Scenario{
+		Jobs: 40, Recurring: 12, Changes: true, Guarantees: true, Regions: &Regional{Plan: homesMove}, Promise: Promise{Lateness: lateByMove, NoneLost: true},
+	}, nil},
+	{"homes move to and fro, and workflows, events and joins", 8, Scenario{
+		Jobs: 40, Workflows: 6, Events: 10, Joins: 6, Regions: &Regional{Plan: homesMove}, Promise: Promise{NoneLost: true},
+	}, nil},
+	{"homes move to and fro, while nodes are killed and callees fail", 16, Scenario{
+		Guarantees: true, Changes: true, Kills: 6, Faults: Faults{Target: 0.1}, Regions: &Regional{Plan: homesMove},
+	}, nil},
+	{"homes move to and fro, while everything fails", 16, Scenario{
+		Guarantees: true, Changes: true, Kills: 3, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001}, Regions: &Regional{Plan: homesMove},
+	}, nil},
+	{"homes move to and fro, and clocks are off", 16, Scenario{
+		Guarantees: true, Changes: true, Skew: time.Second, SkewEnds: true, Regions: &Regional{Plan: homesMove},
+	}, nil},
+	{"homes move to and fro, and clocks are set", 16, Scenario{
+		Guarantees: true, Steps: 5, InTurn: true, Regions: &Regional{Plan: homesMove},
+	}, []string{halts}},
+	{"homes move to and fro, and replication takes as long as it may", 16, Scenario{
+		Guarantees: true, Changes: true, Regions: &Regional{Plan: homesMove, Most: slowest}, Promise: Promise{Lateness: lateByMove, NoneLost: true},
+	}, nil},
+	{"homes move to and fro, and replication takes up to a minute", 8, Scenario{
+		Regions: &Regional{Plan: homesMove, Most: time.Minute}, Promise: Promise{Lateness: lateByLoss},
+	}, []string{lateRows}},
+	{"who serves cannot be read", 8, Scenario{
+		Guarantees: true, Changes: true, Regions: &Regional{Plan: registerIsAway}, Promise: Promise{Lateness: lateByRegister, NoneLost: true},
+	}, nil},
+	{"who serves cannot be read, and jobs recur", 8, Scenario{
+		Jobs: 40, Recurring: 12, Guarantees: true, Regions: &Regional{Plan: registerIsAway}, Promise: Promise{NoneLost: true},
+	}, nil},
+	{"one dies and comes back", 16, Scenario{Guarantees: true, Changes: true, Regions: &Regional{Plan: regionDies, Loses: true}, Promise: Promise{Lateness: lateByLoss}}, nil},
+	{"one is lost for good", 8, Scenario{Guarantees: true, Changes: true, Regions: &Regional{Plan: regionDies, Loses: true, Gone: true}, Promise: Promise{Lateness: lateByLoss}}, nil},
+	{"one is cut off, and both believe that they serve", 16, Scenario{
+		Guarantees: true, Changes: true, Regions: &Regional{Plan: regionIsApart, Loses: true}, Promise: Promise{Lateness: lateByLoss},
+	}, []string{lateRows}},
+	{"one is cut off while clocks are off", 16, Scenario{
+		Guarantees: true, Skew: time.Second, SkewEnds: true, Regions: &Regional{Plan: regionIsApart, Loses: true}, Promise: Promise{Lateness: lateByLoss},
+	}, nil},
+}
+
+func init() {
+	for i := range regionScenarios {
+		s := &regionScenarios[i].Scenario
+		s.Nodes, s.Shards = 2, 4
+		if s.Jobs == 0 {
+			s.Jobs = 400
+		}
+	}
+}
+
+// TestSimulationOfRegions: whatever happens to two regions and to what lies between them, what
+// TestSimulation says of one holds for both, and no region does anything for a home without the lease
+// on it.
+func TestSimulationOfRegions(t *testing.T) { playAll(t, regionScenarios) }
