@@ -288,6 +288,9 @@ func (w *world) judgeOneOff(h *check.History) (report check.Report, err error) {
 			if forgiven.Lost > 0 && !w.s.Regions.Gone {
 				w.c.fault("%d jobs that region %s acknowledged are not there, although it came back", forgiven.Lost, home)
 			}
+			if forgiven.Unended > 0 {
+				w.c.fault("%d runs of region %s whose ends may be lost have no end: who serves the home now must have started them again", forgiven.Unended, home)
+			}
 			if report, err = check.Judge(of); err != nil {
 				return report, err
 			}

@@ -31,7 +31,7 @@ type regions struct {
 
 	mu   sync.Mutex
 	log  map[string][]epochAt // by home, in order
-	read map[*life]time.Time  // when the last read of the epochs that was answered had been sent
+	read map[*life]lastRead   // the last read of the epochs that was answered
 	most map[string]int64     // by home: the latest epoch in which anything was done for it
 	done map[string]int       // how often each act was seen, by its name
 }
@@ -40,6 +40,12 @@ type regions struct {
 type epochAt struct {
 	schema.Epoch
 	since time.Time
+}
+
+// lastRead is what a process was told of who serves the homes.
+type lastRead struct {
+	sent, answered time.Time
+	by             map[string]string // the regions, by home
 }
 
 // newRegions gives each region a home of its own, with half of the shards, and each tenant a home.
@@ -56,7 +62,7 @@ func newRegions(c *Cluster, tenants map[string]string) (*regions, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &regions{c: c, homes: all, log: make(map[string][]epochAt), read: make(map[*life]time.Time), most: make(map[string]int64), done: make(map[string]int)}
+	r := &regions{c: c, homes: all, log: make(map[string][]epochAt), read: make(map[*life]lastRead), most: make(map[string]int64), done: make(map[string]int)}
 	if r.register, err = embedded.Open(embedded.Config{Shards: 1}); err != nil {
 		return nil, err
 	}
@@ -169,7 +175,11 @@ func (e register) Epochs(ctx context.Context, of []string) (newest []schema.Epoc
 	}
 	e.r.mu.Lock()
 	defer e.r.mu.Unlock()
-	e.r.read[e.l] = sent
+	told := lastRead{sent, time.Now(), make(map[string]string)}
+	for i := range newest {
+		told.by[newest[i].Home] = newest[i].Region
+	}
+	e.r.read[e.l] = told
 	return newest, nil
 }
 
@@ -270,7 +280,8 @@ func (d deciding) RegisterKey(ctx context.Context, of, key string, claim schema.
 // acts judges, at the instant in which a process does something for the home of a shard, whether its
 // region may: by what was read and written, and by true time. epoch is the one that it states, 0: none.
 //
-//   - The process asked within HomeLeaseLife who serves the home, and was answered.
+//   - The process asked within HomeLeaseLife who serves the home, and was answered that its region
+//     does.
 //   - Its region serves the home by the newest epoch, and if another did before, TakeOverWait has
 //     passed; or it did by an epoch before, and the newest has stood for less than HomeLeaseLife.
 //   - Nothing was done in a later epoch. So no two regions act for a home in turn.
@@ -303,8 +314,12 @@ func (r *regions) wrong(n *Node, l *life, home, what string, stated int64) strin
 	defer r.mu.Unlock()
 	r.done[what]++
 	now, slack := time.Now(), r.slewed()
-	if ago := now.Sub(r.read[l]); r.read[l].IsZero() || ago > schema.HomeLeaseLife+slack {
+	read := r.read[l]
+	if ago := now.Sub(read.sent); read.sent.IsZero() || ago > schema.HomeLeaseLife+slack {
 		return fmt.Sprintf("it has asked who serves the home %v ago", ago)
+	}
+	if by := read.by[home]; by != n.at.region && now.After(read.answered) {
+		return fmt.Sprintf("it was told %v ago that %s serves the home", now.Sub(read.answered), by)
 	}
 	log := r.log[home]
 	at := len(log) - 1

@@ -62,6 +62,9 @@ var regionScenarios = []play{
 	}, nil},
 	{"one dies and comes back", 16, Scenario{Guarantees: true, Changes: true, Regions: &Regional{Plan: regionDies, Loses: true}, Promise: Promise{Lateness: lateByLoss}}, nil},
 	{"one is lost for good", 8, Scenario{Guarantees: true, Changes: true, Regions: &Regional{Plan: regionDies, Loses: true, Gone: true}, Promise: Promise{Lateness: lateByLoss}}, nil},
+	{"one is lost for good while replication takes up to a minute", 8, Scenario{
+		Regions: &Regional{Plan: regionDies, Most: time.Minute, Loses: true, Gone: true}, Promise: Promise{Lateness: lateByLoss},
+	}, nil},
 	{"one is cut off, and both believe that they serve", 16, Scenario{
 		Guarantees: true, Changes: true, Regions: &Regional{Plan: regionIsApart, Loses: true}, Promise: Promise{Lateness: lateByLoss},
 	}, []string{lateRows}},

@@ -296,6 +296,9 @@ func (w *world) run(ctx context.Context) (Outcome, error) {
 // ended.
 func (w *world) play(ctx context.Context) error {
 	time.Sleep(time.Second)
+	if w.s.Regions != nil {
+		time.Sleep(registerHangs) // until each node knows which homes it serves
+	}
 	w.c.SetFaults(w.s.Faults)
 	var wg sync.WaitGroup
 	w.planFaults(&wg)
