@@ -127,11 +127,7 @@ func (w *world) askWorkflow(ctx context.Context, f *simWorkflow, rng *rand.Rand)
 		r := &simRun{n: n}
 		payload := json.RawMessage(fmt.Sprintf(`{"n":%d,"files":[%s]}`, n, []string{"", "1", "1,2", "1,2,3,4,5"}[rng.IntN(4)]))
 		key := fmt.Sprintf("%s-%d", f.name, n)
-		if err := w.retry(func(b *engine.Engine) error {
-			receipt, err := b.TriggerJob(ctx, "default", f.id, payload, key, key)
-			r.id = receipt.Run
-			return err
-		}); err != nil {
+		if !w.trigger(ctx, f, r, payload, key) {
 			continue
 		}
 		w.mu.Lock()
@@ -154,6 +150,21 @@ func (w *world) askWorkflow(ctx context.Context, f *simWorkflow, rng *rand.Rand)
 		}
 		time.Sleep(time.Duration(rng.Float64() * float64(w.s.Span) / 6))
 	}
+}
+
+// trigger asks for a run until it has an answer: one that was not answered may have made the run, which
+// then runs, and nobody could judge it. It reports whether there was one.
+func (w *world) trigger(ctx context.Context, f *simWorkflow, r *simRun, payload json.RawMessage, key string) bool {
+	for range 20 {
+		if err := w.retry(func(b *engine.Engine) error {
+			receipt, err := b.TriggerJob(ctx, "default", f.id, payload, key, key)
+			r.id = receipt.Run
+			return err
+		}); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // calls are what the receiver saw of one run of a step.
