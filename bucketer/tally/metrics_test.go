@@ -12,8 +12,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// scrape returns all series of the metrics of tenants, by metric and labels.
-func scrape(t *testing.T, tl *Tally) map[string]float64 {
+// scrape returns all series of the metrics of tl, by metric and labels.
+func scrape(t *testing.T, tl interface{ Metrics() prometheus.Collector }) map[string]float64 {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(tl.Metrics())
@@ -36,7 +36,7 @@ func scrape(t *testing.T, tl *Tally) map[string]float64 {
 				}
 				continue
 			}
-			series[name] = m.GetCounter().GetValue()
+			series[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
 		}
 	}
 	return series
@@ -63,6 +63,35 @@ func TestMetricsOfATenant(t *testing.T) {
 	} {
 		if got[name] != want {
 			t.Errorf("%s = %v, want %v", name, got[name], want)
+		}
+	}
+}
+
+// TestMetricsOfWhatWaits: each reason has series, also while nothing waits for it.
+func TestMetricsOfWhatWaits(t *testing.T) {
+	now := time.UnixMilli(1_800_000_000_000).UTC()
+	w := NewWaits(func() time.Time { return now })
+	w.Deferred([]schema.Entry{
+		deferred("a", "mail", "", now.Add(-8*time.Second), now.Add(5*time.Second)), deferred("b", "mail", "", now.Add(-3*time.Second), now.Add(5*time.Second)),
+	}, schema.CauseRate)
+	w.Held(schema.JobLimit(jobOf(1)), &schema.Spec{Tenant: "a", JobName: "report"}, 100, true, now.Add(-time.Minute))
+	now = now.Add(time.Second)
+	got := scrape(t, w)
+	if len(got) != 12 {
+		t.Errorf("%d series, want 12: %v", len(got), got)
+	}
+	for name, want := range map[string]float64{
+		"carillon_runs_held rate": 2, "carillon_runs_held_oldest_seconds rate": 9, "carillon_runs_held concurrency": 100,
+		"carillon_runs_held_oldest_seconds concurrency": 61, "carillon_runs_held breaker": 0, "carillon_runs_held_oldest_seconds breaker": 0,
+	} {
+		if got[name] != want {
+			t.Errorf("%s = %v, want %v", name, got[name], want)
+		}
+	}
+	now = now.Add(time.Hour)
+	for name, value := range scrape(t, w) {
+		if value != 0 {
+			t.Errorf("%s = %v long after, want 0", name, value)
 		}
 	}
 }

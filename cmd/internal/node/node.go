@@ -220,10 +220,10 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}
 	n.halt.Also(n.clock.Off)
 	names := tally.New()
-	if err := n.reg.Register(names.Metrics()); err != nil {
+	n.waits = tally.NewWaits(now)
+	if err := errors.Join(n.reg.Register(names.Metrics()), n.reg.Register(n.waits.Metrics())); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	n.waits = tally.NewWaits(now)
 	n.bucketer, err = engine.New(bucketer.Config{
 		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.refusesJobs, Regions: n.regions.intake(), Listeners: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
 		Missed:              func(spec *schema.Spec, reason string, runs int64) { names.Missed(tally.KeyOf(spec, ""), reason, runs) },

@@ -45,6 +45,9 @@ func throughput() Dashboard {
 					emptyIf("it names tenants only while runs of theirs wait in memory"),
 			}},
 			{"What holds runs back", []Panel{
+				stacked("Held back by reason", "short", "Runs that are due and may not start: rate, limit (max_concurrent), breaker (broken target), shares of the slots, concurrency (limit of their job).",
+					q("sum by (reason) (carillon_runs_held{$})", "{{reason}}")),
+				lines("Oldest held back by reason", "s", "For how long the oldest of them has been due.", q("max by (reason) (carillon_runs_held_oldest_seconds{$})", "{{reason}}")),
 				lines("Deferred by reason", "ops", "Starts that were deferred: rate, limit, broken target (breaker), slow target (crowded).",
 					q(rate("carillon_executor_deferred_total{$}", "reason"), "{{reason}}"), q(rate("carillon_dispatcher_deferred_total{$}", ""), "rate, before they are published")),
 				lines("Broken targets", "short", "Targets whose circuit is open, by node.", q("sum by (instance) (carillon_executor_targets_broken{$})", "{{instance}}")),

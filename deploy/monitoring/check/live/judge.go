@@ -154,6 +154,7 @@ var happened = []proof{
 	{what: "dead letters were replayed or discarded", expr: `sum(increase(carillon_dead_letters_total{event=~"replayed|discarded"}[$__range]))`},
 	{what: "an operation changed something", expr: `sum(increase(carillon_operation_acts_total{result="changed"}[$__range]))`},
 	{what: "a rate held starts back", expr: `sum(increase(carillon_dispatcher_rate_reservations_total[$__range]))`},
+	{what: "runs were held back and told of", expr: `max(max_over_time(carillon_runs_held[$__range]))`},
 	{what: "a limit held runs back, and their turn came", expr: `sum(increase(carillon_limit_turns_total[$__range]))`},
 	{what: "workflow runs ended", expr: `sum(increase(carillon_workflow_runs_ended_total[$__range]))`},
 	{what: "an event started a job", expr: `sum(increase(carillon_event_jobs_total{what="started"}[$__range]))`},
