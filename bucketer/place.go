@@ -113,15 +113,22 @@ type Regions struct {
 	// Served returns in which epoch our region serves the home of a shard now, or a
 	// schema.NotServedError. It does no I/O.
 	Served func(shard schema.Shard) (epoch int64, err error)
+	// Takes is Served for new work, which is also refused while a home is about to be moved; nil: it is
+	// Served.
+	Takes func(shard schema.Shard) (epoch int64, err error)
 }
 
-// Serves returns nil while our region serves the home of a shard. Otherwise it is a
-// schema.NotServedError, and nothing is to be written.
+// Serves returns nil while our region serves the home of a shard and takes work in for it. Otherwise it
+// is a schema.NotServedError, and nothing is to be written.
 func (r *Regions) Serves(shard schema.Shard) error {
 	if r == nil {
 		return nil
 	}
-	_, err := r.Served(shard)
+	takes := r.Takes
+	if takes == nil {
+		takes = r.Served
+	}
+	_, err := takes(shard)
 	return err
 }
 
@@ -140,7 +147,10 @@ func (r *Regions) ServesTenant(tenant string) error {
 // serves the home. Otherwise the error is an ErrUnknown as well as a NotServedError: the region that
 // serves the home next may not see what was written.
 func (r *Regions) Acknowledges(shard schema.Shard) error {
-	if err := r.Serves(shard); err != nil {
+	if r == nil {
+		return nil
+	}
+	if _, err := r.Served(shard); err != nil {
 		return fmt.Errorf("%w: %w", schema.ErrUnknown, err)
 	}
 	return nil

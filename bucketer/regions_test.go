@@ -53,6 +53,23 @@ func inRegion(t *testing.T, f func(t *testing.T, w *world, r *regions)) {
 	})
 }
 
+// TestAHomeThatIsDrainedTakesNothingIn: what was taken in is acknowledged all the same.
+func TestAHomeThatIsDrainedTakesNothingIn(t *testing.T) {
+	for way, submit := range ways {
+		t.Run(way, func(t *testing.T) {
+			inRegion(t, func(t *testing.T, w *world, r *regions) {
+				r.Takes = func(schema.Shard) (int64, error) { return 0, schema.ErrNotServed }
+				if err := r.Acknowledges(0); err != nil {
+					t.Errorf("Acknowledges = %v, want nil: the home is still served", err)
+				}
+				if _, err := submit(w, keyed("l", time.Now())); !errors.Is(err, schema.ErrNotServed) || errors.Is(err, schema.ErrUnknown) {
+					t.Errorf("a job at a home that is drained: %v, want ErrNotServed", err)
+				}
+			})
+		})
+	}
+}
+
 // ways are how a job comes in.
 var ways = map[string]func(w *world, job Job) (Receipt, error){
 	"alone":   func(w *world, job Job) (Receipt, error) { return w.Submit(context.Background(), job) },

@@ -176,7 +176,25 @@ type Beat struct {
 	At     time.Time `json:"at"`    // by that node's clock, ms
 	// Serves holds the homes that the region serves, and in which epoch: it has waited TakeOverWait.
 	Serves map[string]int64 `json:"serves,omitempty"`
+	// Drain makes the row a request to drain a home, not a sign of life: its region is DrainRow then.
+	Drain *Drain `json:"drain,omitempty"`
 }
+
+// Drain asks the region that serves a home to take in and to publish nothing more of it, because another
+// one is to serve it. What was published is still started, and what runs goes on and is recorded.
+type Drain struct {
+	Home  string   `json:"home"`
+	Epoch int64    `json:"epoch"` // in which the home is served; in another one it is of no effect
+	To    string   `json:"to"`    // the region that is to serve it
+	For   Duration `json:"for"`   // how long who asks waits before the next epoch
+}
+
+// DrainRow is the Region of the beat that asks to drain a home. No region has such a name.
+func DrainRow(home string) string { return "drain/" + home }
+
+// DrainSpare is how much longer than asked a home is drained if no epoch follows: then whoever asked
+// has given up, and the region takes in again.
+const DrainSpare = 10 * time.Second
 
 // EpochStore holds the epochs of all homes and the beats of all regions. They lie in one place for
 // all regions, and what it answers holds for all of them.
@@ -296,6 +314,7 @@ type NotServedError struct {
 	Asked string // the region that was asked: ours
 	Lease HomeLease
 	Now   time.Time
+	To    string // the region that it is about to be moved to, while it is drained; "": it is not
 }
 
 // Is implements errors.Is.
@@ -326,6 +345,8 @@ func (e *NotServedError) Error() string {
 	fmt.Fprintf(&b, "home %s is not served by region %s: ", e.Home, e.Asked)
 	l := e.Lease
 	switch served := l.Epoch; {
+	case e.To != "":
+		fmt.Fprintf(&b, "it is about to be moved to region %s, and nothing more is taken in for it here; try again in some seconds", e.To)
 	case l.Read.IsZero():
 		b.WriteString("who serves it has not been read yet; wait a few seconds, and look at the keyspace of regions if it lasts")
 	case l.ended(e.Now):

@@ -93,22 +93,32 @@ func regionLogCommand() *cobra.Command {
 // handing says which region is to serve a home from now on, and why.
 type handing struct {
 	home, to, by, reason string
-	forced               bool // the region that serves it is lost
-	plan                 bool // only say what it costs
+	forced               bool          // the region that serves it is lost
+	plan                 bool          // only say what it costs
+	drain                time.Duration // how long what is under way may end first; 0: nothing is drained
 }
+
+// maxDrain bounds how long a home is drained: nothing is taken in for it meanwhile.
+const maxDrain = 5 * time.Minute
 
 func regionMoveCommand() *cobra.Command {
 	o := handing{}
-	return handingCommand(&o, &cobra.Command{
-		Use:   "move HOME --to REGION --reason TEXT [--plan]",
+	cmd := handingCommand(&o, &cobra.Command{
+		Use:   "move HOME --to REGION --reason TEXT [--drain DURATION] [--plan]",
 		Short: "Have another region serve a home, while both are well; also to bring it back",
 		Long: "Have another region serve a home, while both are well; also to bring it back after a fail-over.\n\n" +
-			"The region that serves it stops within 10 s, and the other begins 12 s after it learns of that: for some 14 s\n" +
-			"nothing is taken in or started of the home. What is due meanwhile starts late. What runs ends where it runs, and\n" +
-			"its outcome is recorded. A run in its last moments may be started again by the other region, unless it is guarded\n" +
-			"(at_most_once, effectively_once): the other looks at everything that was due in the 10 minutes before.",
+			"First the home is drained: the region that serves it takes in and publishes nothing more of it, while what is under\n" +
+			"way may end (--drain). Then the next epoch is written. That region stops within 10 s, and the other begins 12 s\n" +
+			"after it learns of that: for some 14 s and the time of draining nothing is taken in or published of the home. What\n" +
+			"is due meanwhile starts late. What still runs ends where it runs, and its outcome is recorded; it may be started\n" +
+			"again by the other region, unless it is guarded (at_most_once, effectively_once): the other looks at everything\n" +
+			"that was due in the 10 minutes before.\n\n" +
+			"The rows of both data centres are not compared first. After a cut wait until hints have arrived, or repair the\n" +
+			"keyspace (nodetool repair): what the other data centre lacks it does not run.",
 		Example: "  carillon region move eu --to us --reason 'maintenance of the data centre' --config carillon.yaml",
 	})
+	cmd.Flags().DurationVar(&o.drain, "drain", 10*time.Second, "how long what is under way may end first, at most 5m; 0: not at all")
+	return cmd
 }
 
 func regionFailoverCommand() *cobra.Command {
@@ -147,6 +157,9 @@ func handingCommand(o *handing, cmd *cobra.Command) *cobra.Command {
 		}
 		if o.reason == "" && !o.plan {
 			faults = append(faults, cli.Usagef("--reason: say why"))
+		}
+		if o.drain < 0 || o.drain > maxDrain {
+			faults = append(faults, cli.Usagef("--drain: %v is not between 0 and %v", o.drain, maxDrain))
 		}
 		if err := errors.Join(faults...); err != nil {
 			return err
@@ -200,8 +213,16 @@ func (r regionsShared) hand(ctx context.Context, o handing) error {
 		}
 	}
 	if o.plan {
+		if o.drain > 0 {
+			r.say("would drain home %s for %v first", o.home, o.drain)
+		}
 		r.say("would have region %s serve home %s in epoch %d, some %v from then on", o.to, o.home, was.Number+1, schema.TakeOverWait+schema.HomeLeaseRead)
 		return nil
+	}
+	if o.drain > 0 {
+		if err := r.drain(ctx, o, was); err != nil {
+			return err
+		}
 	}
 	stands, err := r.store.InsertEpoch(ctx, was.Next(o.to, o.by, o.reason, time.Now()))
 	switch {
@@ -214,6 +235,33 @@ func (r regionsShared) hand(ctx context.Context, o handing) error {
 	}
 	r.say("region %s serves home %s in epoch %d, in some %v", o.to, o.home, stands.Number, schema.TakeOverWait+schema.HomeLeaseRead)
 	return nil
+}
+
+// drain has the region that serves a home take in and publish nothing more of it, and waits. If it is
+// given up the request is taken back; one that cannot be is of no effect after some time.
+func (r regionsShared) drain(ctx context.Context, o handing, was schema.Epoch) error {
+	ask := schema.Beat{
+		Region: schema.DrainRow(o.home), Node: o.by, Count: was.Number, At: time.Now(),
+		Drain: &schema.Drain{Home: o.home, Epoch: was.Number, To: o.to, For: schema.Duration(o.drain)},
+	}
+	if err := r.store.PutBeat(ctx, ask); err != nil {
+		return fmt.Errorf("ask region %s to drain home %s: %w", was.Region, o.home, err)
+	}
+	r.say("region %s takes in and publishes nothing more of home %s; waiting %v for what is under way", was.Region, o.home, o.drain)
+	timer := time.NewTimer(o.drain)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), schema.HomeLeaseRead)
+	defer cancel()
+	ask.Drain, ask.At = nil, time.Now()
+	if err := r.store.PutBeat(bounded, ask); err != nil {
+		r.say("that it is given up could not be written: region %s takes in again within %v", was.Region, o.drain+schema.DrainSpare)
+	}
+	return fmt.Errorf("drain home %s: %w", o.home, ctx.Err())
 }
 
 // cost says what of a lost region may be missing at the one that is to serve its home.

@@ -99,6 +99,55 @@ func TestAFailOverSaysWhatItCosts(t *testing.T) {
 	}
 }
 
+// noted is a store that notes what is written, and when.
+type noted struct {
+	schema.EpochStore
+	drains []schema.Beat
+	moved  []time.Time
+}
+
+func (n *noted) PutBeat(ctx context.Context, b schema.Beat) error {
+	n.drains = append(n.drains, b)
+	return n.EpochStore.PutBeat(ctx, b)
+}
+
+func (n *noted) InsertEpoch(ctx context.Context, e schema.Epoch) (schema.Epoch, error) {
+	n.moved = append(n.moved, time.Now())
+	return n.EpochStore.InsertEpoch(ctx, e)
+}
+
+// TestAMoveDrainsFirst: the region that serves the home is asked, and the epoch goes on only after what is
+// under way had its time. Who gives up takes the request back.
+func TestAMoveDrainsFirst(t *testing.T) {
+	move := handing{home: "eu", to: "us", by: "ann", drain: 30 * time.Second}
+	inRegions(t, []string{"eu", "us"}, func(t *testing.T, r regionsShared, _ *bytes.Buffer) {
+		n := &noted{EpochStore: r.store}
+		r.store = n
+		if err := r.hand(t.Context(), move); err != nil {
+			t.Fatal(err)
+		}
+		want := schema.Drain{Home: "eu", Epoch: 1, To: "us", For: schema.Duration(30 * time.Second)}
+		if len(n.drains) != 1 || n.drains[0].Region != "drain/eu" || n.drains[0].Drain == nil || *n.drains[0].Drain != want {
+			t.Fatalf("written: %+v, want the request to drain home eu", n.drains)
+		}
+		if len(n.moved) != 1 || n.moved[0].Sub(n.drains[0].At) < 30*time.Second {
+			t.Errorf("the epoch was written at %v, the request at %v, want 30 s between them", n.moved, n.drains[0].At)
+		}
+	})
+	inRegions(t, []string{"eu", "us"}, func(t *testing.T, r regionsShared, _ *bytes.Buffer) {
+		n := &noted{EpochStore: r.store}
+		r.store = n
+		ctx, cancel := context.WithTimeout(t.Context(), listenFor+10*time.Second)
+		defer cancel()
+		if err := r.hand(ctx, move); !errors.Is(err, context.DeadlineExceeded) || len(n.moved) > 0 {
+			t.Errorf("hand that is given up = %v, %d epochs, want none", err, len(n.moved))
+		}
+		if len(n.drains) != 2 || n.drains[1].Region != "drain/eu" || n.drains[1].Drain != nil {
+			t.Errorf("written: %+v, want that the request is taken back", n.drains)
+		}
+	})
+}
+
 // faster is a store into which somebody else writes an epoch first.
 type faster struct{ schema.EpochStore }
 

@@ -29,7 +29,18 @@
 // every 2 s, and two clocks count, so at rest it is between 0 and 2 s; it grows while the region is
 // cut off or dead.
 //
+// # A home is moved
+//
+// Who moves it first asks to drain it (schema.Drain). While a node sees that, Takes refuses new work and
+// the dispatcher gives its shards up; Served, and so the guarded store and the executor, stay as they
+// are: what was published is started, and what runs is recorded. So little is under way when the next epoch ends
+// the lease. Nobody reports that all has ended: who asks waits for a time. If no epoch follows, work is
+// taken in again DrainSpare later.
+//
 // # What is left
+//
+// Nobody compares the rows of two data centres before another region serves a home: what one lacks
+// after a cut comes by hints, or by a repair.
 //
 // A slot of a job's limit whose run ends after its home went elsewhere is given back when the home
 // returns or the executor's session ends, not before. A rate or a limit that is given to a task whose
@@ -83,6 +94,7 @@ type Keeper struct {
 	metrics *metrics
 	leases  atomic.Pointer[map[string]schema.HomeLease] // by home; never changed once stored
 	here    atomic.Pointer[map[string]schema.Beat]      // by region, as our data centre has them; likewise
+	drains  atomic.Pointer[map[string]drain]            // by home; likewise
 	count   int64                                       // beats of this process
 	failing bool                                        // the last read was not answered: said once
 }
@@ -101,6 +113,7 @@ func New(cfg Config) (*Keeper, error) {
 	k := &Keeper{cfg: cfg}
 	k.leases.Store(&map[string]schema.HomeLease{})
 	k.here.Store(&map[string]schema.Beat{})
+	k.drains.Store(&map[string]drain{})
 	var err error
 	k.metrics, err = newMetrics(k)
 	return k, err
@@ -119,6 +132,47 @@ func (k *Keeper) Served(shard schema.Shard) (epoch int64, err error) {
 // ServedHome is Served for a home by its name.
 func (k *Keeper) ServedHome(home string) (epoch int64, err error) {
 	return (*k.leases.Load())[home].Served(home, k.cfg.Region, k.cfg.Now())
+}
+
+// Takes is Served for new work: it is refused as well while the home is drained.
+func (k *Keeper) Takes(shard schema.Shard) (epoch int64, err error) {
+	epoch, err = k.Served(shard)
+	drains := *k.drains.Load()
+	if err != nil || len(drains) == 0 {
+		return epoch, err
+	}
+	home, _ := k.cfg.Homes.Of(shard)
+	if d, ok := drains[home]; ok && d.Epoch == epoch && k.cfg.Now().Before(d.until) {
+		return 0, &schema.NotServedError{Home: home, Asked: k.cfg.Region, Lease: (*k.leases.Load())[home], Now: k.cfg.Now(), To: d.To}
+	}
+	return epoch, nil
+}
+
+// drain is a request to drain a home as this node follows it.
+type drain struct {
+	schema.Drain
+	asked time.Time // tells requests apart
+	until time.Time // by our clock
+}
+
+// drained returns the requests among beats that are to be followed, by home. A request counts from when it
+// was first seen here, so that a clock which is off neither ends nor prolongs it. One that nobody can
+// be waiting for any more is left out: the node was away when it was made.
+func drained(was map[string]drain, beats []schema.Beat, now time.Time) map[string]drain {
+	is := make(map[string]drain)
+	for _, b := range beats {
+		if b.Drain == nil {
+			continue
+		}
+		d := drain{Drain: *b.Drain, asked: b.At, until: now.Add(b.Drain.For.Std() + schema.DrainSpare)}
+		if old, ok := was[d.Home]; ok && old.asked.Equal(d.asked) {
+			d.until = old.until
+		} else if now.Sub(b.At) > b.Drain.For.Std()+time.Minute {
+			continue
+		}
+		is[d.Home] = d
+	}
+	return is
 }
 
 // Leases returns what is known of each home, by its name. The caller must not change it.
@@ -168,15 +222,15 @@ func (k *Keeper) step(ctx context.Context) error {
 	return nil
 }
 
-// look reads which beats our data centre has.
+// look reads which beats our data centre has, and which homes are to be drained.
 func (k *Keeper) look(ctx context.Context) {
-	store, ok := k.cfg.Store.(schema.LocalBeats)
-	if !ok {
-		return
+	read := k.cfg.Store.Beats
+	if local, ok := k.cfg.Store.(schema.LocalBeats); ok {
+		read = local.BeatsHere
 	}
 	bounded, cancel := context.WithTimeout(ctx, localTimeout)
 	defer cancel()
-	beats, err := store.BeatsHere(bounded)
+	beats, err := read(bounded)
 	if err != nil {
 		k.cfg.Logger.Debug("the beats in this data centre were not read", "err", err)
 		return
@@ -186,6 +240,14 @@ func (k *Keeper) look(ctx context.Context) {
 		here[b.Region] = b
 	}
 	k.here.Store(&here)
+	was := *k.drains.Load()
+	drains := drained(was, beats, k.cfg.Now())
+	for home, d := range drains {
+		if _, ok := was[home]; !ok {
+			k.cfg.Logger.Info("home is drained: it is about to be moved", "home", home, "epoch", d.Epoch, "to", d.To, "for", d.For.Std())
+		}
+	}
+	k.drains.Store(&drains)
 }
 
 // Lag returns how far our data centre is behind another region at most; false: no beat of it was

@@ -225,6 +225,77 @@ func TestANodeThatStartsNeedNotWaitAgain(t *testing.T) {
 	})
 }
 
+// takes reports whether a node takes new work in for shard 0, which is of home eu.
+func takes(w *world, k *homes.Keeper) bool {
+	w.Helper()
+	_, err := k.Takes(0)
+	var why *schema.NotServedError
+	if err != nil && (!errors.As(err, &why) || why.Home != "eu" || why.To != "us" || why.Region() != "eu" || why.RetryAfter() == 0) {
+		w.Errorf("Takes = %v, want that home eu is about to be moved to us, and to try again", err)
+	}
+	return err == nil
+}
+
+// TestAHomeIsDrained: it takes nothing new, and is served all the same; in another epoch, at another home
+// and after its time a request is of no effect.
+func TestAHomeIsDrained(t *testing.T) {
+	inWorld(t, func(w *world) {
+		eu, _, stopEU := w.start("eu", "a")
+		defer stopEU()
+		us, _, stopUS := w.start("us", "b")
+		defer stopUS()
+		ask := func(at time.Time, d *schema.Drain) {
+			w.Helper()
+			if err := w.store.PutBeat(w.Context(), schema.Beat{Region: schema.DrainRow("eu"), At: at, Drain: d}); err != nil {
+				w.Fatal(err)
+			}
+			time.Sleep(2 * schema.HomeLeaseRead)
+		}
+		drain := schema.Drain{Home: "eu", Epoch: 1, To: "us", For: schema.Duration(30 * time.Second)}
+		ask(time.Now(), &drain)
+		if takes(w, eu) {
+			w.Error("a home that is drained takes new work, want none")
+		}
+		if epoch, err := eu.Served(0); err != nil || epoch != 1 {
+			w.Errorf("Served = %d, %v, want that it is served all the same", epoch, err)
+		}
+		if _, err := us.Takes(2); err != nil {
+			w.Errorf("Takes of the other home = %v, want nil", err)
+		}
+		time.Sleep(30 * time.Second)
+		if takes(w, eu) {
+			w.Error("it takes new work as soon as the time is over, want that the next epoch has some spare time")
+		}
+		time.Sleep(schema.DrainSpare)
+		if !takes(w, eu) {
+			w.Error("a home that was not moved takes no new work")
+		}
+		ask(time.Now(), &schema.Drain{Home: "eu", Epoch: 2, To: "us", For: schema.Duration(time.Minute)})
+		if !takes(w, eu) {
+			w.Error("a request of another epoch is of effect")
+		}
+		ask(time.Now(), &drain)
+		if takes(w, eu) {
+			w.Error("a second request is of no effect")
+		}
+		ask(time.Now(), nil)
+		if !takes(w, eu) {
+			w.Error("a request that was taken back is of effect")
+		}
+	})
+	inWorld(t, func(w *world) {
+		b := schema.Beat{Region: schema.DrainRow("eu"), At: time.Now().Add(-time.Hour), Drain: &schema.Drain{Home: "eu", Epoch: 1, To: "us", For: schema.Duration(30 * time.Second)}}
+		if err := w.store.PutBeat(w.Context(), b); err != nil {
+			w.Fatal(err)
+		}
+		late, _, stop := w.start("eu", "c")
+		defer stop()
+		if !takes(w, late) {
+			w.Error("a request of an hour ago is of effect on a node that starts")
+		}
+	})
+}
+
 // behind is what a data centre has of the beats: those of eu stop at the cut.
 type behind struct {
 	schema.EpochStore

@@ -239,7 +239,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	if n.cfg.Has(config.Dispatcher) {
 		n.dispatcher, err = dispatcher.New(dispatcher.Config{
 			Name: n.cfg.Node.Name, Incarnation: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36), Lanes: n.cfg.NATS.Lanes,
-			Store: n.store, Queue: n.queue, Ring: n.ring, Writer: n.bucketer, Tenants: n.administration.tenants, Rates: n.bucketer, Halt: n.halt, Served: n.regions.served(), Tally: n.administration.tally,
+			Store: n.store, Queue: n.queue, Ring: n.ring, Writer: n.bucketer, Tenants: n.administration.tenants, Rates: n.bucketer, Halt: n.halt, Served: n.regions.takes(), Tally: n.administration.tally,
 			Logger: n.log.With("part", "dispatcher"), Registerer: n.reg,
 		})
 		if err != nil {

@@ -120,10 +120,19 @@ func (r *regions) intake() *bucketer.Regions {
 	if r == nil {
 		return nil
 	}
-	return &bucketer.Regions{Region: r.region, Homes: r.homes, Served: r.keeper.Served}
+	return &bucketer.Regions{Region: r.region, Homes: r.homes, Served: r.keeper.Served, Takes: r.keeper.Takes}
 }
 
-// served returns what dispatcher and executor ask: in which epoch the home of a shard is served here.
+// takes returns what the dispatcher asks: in which epoch the home of a shard is served here, unless it
+// is drained.
+func (r *regions) takes() func(schema.Shard) (int64, error) {
+	if r == nil {
+		return nil
+	}
+	return r.keeper.Takes
+}
+
+// served returns what the executor asks: in which epoch the home of a shard is served here.
 func (r *regions) served() func(schema.Shard) (int64, error) {
 	if r == nil {
 		return nil

@@ -164,6 +164,16 @@ func TestAChangeReachesTheRegionThatServesItsHome(t *testing.T) {
 	if _, metrics := get(t, us.url+"/metrics"); !strings.Contains(metrics, `carillon_region_forwarded_total{outcome="answered",region="eu"} 4`) {
 		t.Errorf("us counts other than four requests that eu answered:\n%s", metrics)
 	}
+	drain := schema.Beat{Region: schema.DrainRow("eu"), At: time.Now(), Drain: &schema.Drain{Home: "eu", Epoch: 1, To: "us", For: schema.Duration(time.Minute)}}
+	if err := inEU.store.PutBeat(t.Context(), drain); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "home eu is drained: us sends on, and eu takes nothing in", func() bool {
+		keyed.Key += "k"
+		_, err := once.CreateJob(t.Context(), keyed)
+		var p *httpapi.Problem
+		return errors.As(err, &p) && p.Kind() == "not-served" && strings.Contains(p.Detail, "it is about to be moved to region us")
+	})
 }
 
 // TestAHomeMoves: once another region serves a home, it runs what is due there, each run once; the one
