@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/embedded"
 )
@@ -146,6 +150,65 @@ func TestAMoveDrainsFirst(t *testing.T) {
 			t.Errorf("written: %+v, want that the request is taken back", n.drains)
 		}
 	})
+}
+
+// regionsPage is the page for operators of regions.
+const regionsPage = "../../deploy/REGIONS.md"
+
+// codeOf returns the lines of the page that are code, with those under regions: in a text of their own.
+func codeOf(t *testing.T) (commands []string, settings string) {
+	t.Helper()
+	text, err := os.ReadFile(regionsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		code, ok := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
+		code = strings.TrimPrefix(strings.TrimPrefix(code, "sudo "), ".local/bin/")
+		switch {
+		case !ok:
+		case code == "regions:", settings != "" && strings.HasPrefix(code, "  "):
+			settings += code + "\n"
+		case strings.HasPrefix(code, "carillon "):
+			commands = append(commands, code)
+		}
+	}
+	return commands, settings
+}
+
+// TestThePageOfRegionsShowsWhatIsThere: each command of it exists, with its flags, and the
+// configuration of it is valid.
+func TestThePageOfRegionsShowsWhatIsThere(t *testing.T) {
+	commands, settings := codeOf(t)
+	if len(commands) < 8 {
+		t.Errorf("the page has the commands %q, want 8 or more", commands)
+	}
+	quoted := regexp.MustCompile(`'[^']*'`)
+	for _, line := range commands {
+		line, _, _ = strings.Cut(line, " #")
+		args := strings.Fields(quoted.ReplaceAllString(line, "quoted"))[1:]
+		cmd, rest, err := root().Find(args)
+		if err == nil && cmd.HasSubCommands() {
+			err = errors.New("it is a group of commands")
+		}
+		if err == nil {
+			if err = cmd.ParseFlags(rest); err == nil {
+				err = cmd.ValidateArgs(cmd.Flags().Args())
+			}
+		}
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "carillon.yaml")
+	err := os.WriteFile(file, []byte("node: {name: a, region: eu}\ncassandra: {hosts: [c], datacenter: dc-eu}\nnats: {urls: ['nats://n:4222']}\n"+settings), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(file, nil, nil)
+	if err != nil || len(c.Regions.Homes) != 2 || len(c.Regions.API) != 2 || c.Regions.Witness == "" {
+		t.Errorf("the configuration of the page is %+v, %v, want two regions with APIs and a witness", c.Regions, err)
+	}
 }
 
 // faster is a store into which somebody else writes an epoch first.
