@@ -28,6 +28,8 @@ type site struct {
 	broker *inproc.Broker
 	// to is by which writes go to the other data centre; nil: there is none.
 	to *replication
+	// off is how far the clocks of the data centre are off, by which conditional writes are stamped.
+	off time.Duration
 	// apart: its nodes do not reach the keyspace of the epochs, nor the witness.
 	apart bool // guarded by Cluster.mu
 	// lost: the region is gone for good.
@@ -37,7 +39,7 @@ type site struct {
 // newSite opens the data centre of a region. With replicated its writes go to another one.
 func (c *Cluster) newSite(region string, replicated bool, retention time.Duration) (*site, error) {
 	s := &site{region: region, broker: inproc.New(inproc.Config{Fault: c.messageFault})}
-	cfg := embedded.Config{Shards: c.shards, Retention: retention}
+	cfg := embedded.Config{Shards: c.shards, Retention: retention, Now: func() time.Time { return time.Now().Add(s.off) }}
 	if replicated {
 		s.to = &replication{rng: rand.New(rand.NewPCG(c.rng.Uint64(), 1)), flying: make(map[*flight]bool)}
 		cfg.Replicate = s.to.send

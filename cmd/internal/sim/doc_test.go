@@ -13,6 +13,9 @@
 //	                    kills, stops, freezes and clocks; cut links; crashes around single steps
 //	recurring_test.go, joblimit_test.go, taskrate_test.go, taskconcurrency_test.go, long_test.go, outputs_test.go
 //	                    jobs of each kind, and what is judged of them besides
+//	datacenters_test.go, regions_test.go, regionfaults_test.go, regionscenarios_test.go
+//	                    two regions: data centres and replication; who serves the homes, and what is
+//	                    judged of that; what happens to regions; the scenarios
 //	judge_test.go, lateness_test.go
 //	                    the verdict, and how late runs may start
 //	trace_test.go       what is printed of a run at fault
@@ -30,6 +33,29 @@
 // limit, a rate or a session. The test fails if one of these crashes never happens. Bugs that are
 // put in on purpose are kept in testdata/injected, and must be caught (make injected; some by each
 // make test).
+//
+// # Two regions
+//
+// Each region has a data centre, a queue, a ring and nodes of its own, and a home; tenants are at home
+// in either. A data centre is an embedded store, which decides conditional writes by itself and hands
+// its writes to the other one row by row: late, in any order, after a cut as hints. The log of epochs
+// is linearised, and its reads take up to 4 s or fail. Homes move, regions die and come back or do not,
+// are cut off from each other and from the epochs. What is judged besides:
+//
+//   - Every acknowledgement, publication, claim, start, cancel, move, key and change of a job, at its
+//     instant and by true time: the process was told within the last 10 s that its region serves the
+//     home, the epoch is that region's, it has waited 12 s if another served before, and nothing was
+//     done in a later epoch.
+//   - In the end both data centres have the same rows, byte by byte.
+//   - A region that comes back has lost nothing that it acknowledged. One that is lost for good has
+//     lost at most what it acknowledged within the time that replication takes. What it called then may
+//     be called again under any guarantee, and ends. The other home is judged as if nothing happened.
+//
+// Left out: nodes that freeze; more than two regions; quorums and copies within a data centre, and
+// within the keyspace of epochs; read repair and hints that are given up after 3 h; recurring jobs,
+// workflows and limits while a region dies or is cut off from the epochs and replication (they are
+// there while homes move, and jobs recur while the epochs cannot be read); forwarding between regions,
+// a sync walk, fail-over by itself and durability everywhere, which the product does not have.
 //
 // A seed decides what is asked and what is done to the nodes and when. Goroutines of one instant
 // run in an order that no seed decides, so a seed leads back to a fault often, and not always.

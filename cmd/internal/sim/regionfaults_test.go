@@ -55,6 +55,7 @@ func (w *world) newRegional(retention time.Duration) (*Cluster, error) {
 	}
 	v := rng.IntN(2)
 	w.drama = &drama{w: w, rng: rng, victim: c.sites[v], other: c.sites[1-v]}
+	c.sites[0].off, c.sites[1].off = s.Skew, -s.Skew
 	if s.Regions.Gone {
 		c.store, c.broker = w.drama.other.store, w.drama.other.broker
 	}

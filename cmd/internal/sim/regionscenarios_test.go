@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -20,55 +21,62 @@ const (
 	lateByLoss = lateCosts
 )
 
-// regionScenarios are those of two regions, each with two nodes.
+// shortRegions are those that short tests run. A seed costs about a second of CPU.
+var shortRegions = []string{"homes move to and fro", "one dies and comes back", "one is cut off, and both believe that they serve"}
+
+// regionScenarios are those of two regions, each with two nodes. `make sim RUN=TestSimulationOfRegions$`
+// runs thousands of seeds of them.
 var regionScenarios = []play{
-	{"nothing goes wrong", 4, Scenario{Guarantees: true, Regions: &Regional{}, Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, Lag: 4}}, nil},
-	{"the link between them is cut", 8, Scenario{
+	{"nothing goes wrong", 1, Scenario{Guarantees: true, Regions: &Regional{}, Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, Lag: 4}}, nil},
+	{"the link between them is cut", 1, Scenario{
 		Guarantees: true, Changes: true, Regions: &Regional{Plan: linkIsCut}, Promise: Promise{Lateness: onTime, NoneLost: true},
 	}, nil},
-	{"the link between them is cut, and nodes are killed", 8, Scenario{Guarantees: true, Changes: true, Kills: 6, Regions: &Regional{Plan: linkIsCut}}, nil},
-	{"homes move to and fro", 16, Scenario{
+	{"the link between them is cut, and nodes are killed", 1, Scenario{Guarantees: true, Changes: true, Kills: 6, Regions: &Regional{Plan: linkIsCut}}, nil},
+	{"homes move to and fro", 1, Scenario{
 		Guarantees: true, Changes: true, Regions: &Regional{Plan: homesMove}, Promise: Promise{Lateness: lateByMove, NoneLost: true},
-	}, []string{takeovers}},
-	{"homes move to and fro, and jobs recur", 8, Scenario{
+	}, nil},
+	{"homes move to and fro, and jobs recur", 1, Scenario{
 		Jobs: 40, Recurring: 12, Changes: true, Guarantees: true, Regions: &Regional{Plan: homesMove}, Promise: Promise{Lateness: lateByMove, NoneLost: true},
 	}, nil},
-	{"homes move to and fro, and workflows, events and joins", 8, Scenario{
+	{"homes move to and fro, and workflows, events and joins", 1, Scenario{
 		Jobs: 40, Workflows: 6, Events: 10, Joins: 6, Regions: &Regional{Plan: homesMove}, Promise: Promise{NoneLost: true},
 	}, nil},
-	{"homes move to and fro, while nodes are killed and callees fail", 16, Scenario{
+	{"homes move to and fro, and jobs and tasks have limits", 1, Scenario{
+		Jobs: 40, Limited: 6, Rated: 80, Concurrent: 45, Regions: &Regional{Plan: homesMove},
+	}, nil},
+	{"homes move to and fro, while nodes are killed and callees fail", 1, Scenario{
 		Guarantees: true, Changes: true, Kills: 6, Faults: Faults{Target: 0.1}, Regions: &Regional{Plan: homesMove},
 	}, nil},
-	{"homes move to and fro, while everything fails", 16, Scenario{
+	{"homes move to and fro, while everything fails", 1, Scenario{
 		Guarantees: true, Changes: true, Kills: 3, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001}, Regions: &Regional{Plan: homesMove},
 	}, nil},
-	{"homes move to and fro, and clocks are off", 16, Scenario{
+	{"homes move to and fro, and clocks are off", 1, Scenario{
 		Guarantees: true, Changes: true, Skew: time.Second, SkewEnds: true, Regions: &Regional{Plan: homesMove},
 	}, nil},
-	{"homes move to and fro, and clocks are set", 16, Scenario{
+	{"homes move to and fro, and clocks are set", 1, Scenario{
 		Guarantees: true, Steps: 5, InTurn: true, Regions: &Regional{Plan: homesMove},
-	}, []string{halts}},
-	{"homes move to and fro, and replication takes as long as it may", 16, Scenario{
+	}, nil},
+	{"homes move to and fro, and replication takes as long as it may", 1, Scenario{
 		Guarantees: true, Changes: true, Regions: &Regional{Plan: homesMove, Most: slowest}, Promise: Promise{Lateness: lateByMove, NoneLost: true},
 	}, nil},
-	{"homes move to and fro, and replication takes up to a minute", 8, Scenario{
+	{"homes move to and fro, and replication takes up to a minute", 1, Scenario{
 		Regions: &Regional{Plan: homesMove, Most: time.Minute}, Promise: Promise{Lateness: lateByLoss},
-	}, []string{lateRows}},
-	{"who serves cannot be read", 8, Scenario{
+	}, nil},
+	{"who serves cannot be read", 1, Scenario{
 		Guarantees: true, Changes: true, Regions: &Regional{Plan: registerIsAway}, Promise: Promise{Lateness: lateByRegister, NoneLost: true},
 	}, nil},
-	{"who serves cannot be read, and jobs recur", 8, Scenario{
+	{"who serves cannot be read, and jobs recur", 1, Scenario{
 		Jobs: 40, Recurring: 12, Guarantees: true, Regions: &Regional{Plan: registerIsAway}, Promise: Promise{NoneLost: true},
 	}, nil},
-	{"one dies and comes back", 16, Scenario{Guarantees: true, Changes: true, Regions: &Regional{Plan: regionDies, Loses: true}, Promise: Promise{Lateness: lateByLoss}}, nil},
-	{"one is lost for good", 8, Scenario{Guarantees: true, Changes: true, Regions: &Regional{Plan: regionDies, Loses: true, Gone: true}, Promise: Promise{Lateness: lateByLoss}}, nil},
-	{"one is lost for good while replication takes up to a minute", 8, Scenario{
+	{"one dies and comes back", 1, Scenario{Guarantees: true, Changes: true, Regions: &Regional{Plan: regionDies, Loses: true}, Promise: Promise{Lateness: lateByLoss}}, nil},
+	{"one is lost for good", 1, Scenario{Guarantees: true, Changes: true, Regions: &Regional{Plan: regionDies, Loses: true, Gone: true}, Promise: Promise{Lateness: lateByLoss}}, nil},
+	{"one is lost for good while replication takes up to a minute", 1, Scenario{
 		Regions: &Regional{Plan: regionDies, Most: time.Minute, Loses: true, Gone: true}, Promise: Promise{Lateness: lateByLoss},
 	}, nil},
-	{"one is cut off, and both believe that they serve", 16, Scenario{
+	{"one is cut off, and both believe that they serve", 1, Scenario{
 		Guarantees: true, Changes: true, Regions: &Regional{Plan: regionIsApart, Loses: true}, Promise: Promise{Lateness: lateByLoss},
-	}, []string{lateRows}},
-	{"one is cut off while clocks are off", 16, Scenario{
+	}, nil},
+	{"one is cut off while clocks are off", 1, Scenario{
 		Guarantees: true, Skew: time.Second, SkewEnds: true, Regions: &Regional{Plan: regionIsApart, Loses: true}, Promise: Promise{Lateness: lateByLoss},
 	}, nil},
 }
@@ -86,4 +94,10 @@ func init() {
 // TestSimulationOfRegions: whatever happens to two regions and to what lies between them, what
 // TestSimulation says of one holds for both, and no region does anything for a home without the lease
 // on it.
-func TestSimulationOfRegions(t *testing.T) { playAll(t, regionScenarios) }
+func TestSimulationOfRegions(t *testing.T) {
+	played := regionScenarios
+	if testing.Short() {
+		played = only(played, func(p *play) bool { return slices.Contains(shortRegions, p.name) })
+	}
+	playAll(t, played)
+}
