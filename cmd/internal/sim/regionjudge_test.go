@@ -1,0 +1,73 @@
+package sim
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// TestActsAreJudged: what a process does for a home is judged by who served it when, and by what the
+// process was told.
+func TestActsAreJudged(t *testing.T) {
+	const told, wait, lasts = time.Second, schema.TakeOverWait, schema.HomeLeaseLife
+	for _, row := range []struct {
+		name   string
+		region string
+		asked  time.Duration // this long ago it asked, and was told that its region serves the home
+		since  time.Duration // this long ago home eu went to us
+		epoch  int64         // that it states
+		later  bool          // something was done in the epoch of us already
+		want   string
+	}{
+		{"the new one has waited", "us", told, wait, 2, false, ""},
+		{"the new one has not waited", "us", told, wait - time.Millisecond, 2, false, "stands for"},
+		{"the old one has a lease", "eu", lasts, lasts, 1, false, ""},
+		{"the old one has it no more", "eu", lasts + time.Millisecond, lasts, 1, false, "has asked"},
+		{"the old one acts for too long", "eu", lasts, lasts + time.Millisecond, 1, false, "has been over"},
+		{"the old one acts after the new one", "eu", told, told, 1, true, "already"},
+		{"the old one in the new one's epoch", "eu", told, told, 2, false, "not one of its region"},
+		{"the new one in the old one's epoch", "us", told, wait, 1, false, "not one of its region"},
+		{"nobody's epoch", "us", told, wait, 3, false, "not one of its region"},
+		{"it says no epoch", "us", told, wait, 0, false, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, err := newCluster(1, regionNames, 1, 4, 0, slog.New(slog.DiscardHandler))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, err := newRegions(c, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.regions = r
+				time.Sleep(time.Hour)
+				if err := r.move("eu", "us"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(row.since)
+				n, l := c.node(row.region+"n1"), &life{}
+				sent := time.Now().Add(-row.asked)
+				r.read[l] = lastRead{sent, sent, map[string]string{"eu": row.region}}
+				if row.later {
+					r.most["eu"] = 2
+				}
+				got := r.wrong(n, l, "eu", "start", row.epoch)
+				if (got == "") != (row.want == "") || !strings.Contains(got, row.want) {
+					t.Errorf("judged %q, want %q", got, row.want)
+				}
+				r.read[l] = lastRead{sent, sent, map[string]string{"eu": "elsewhere"}}
+				if got := r.wrong(n, l, "eu", "start", 0); got == "" {
+					t.Error("it was told that another region serves the home, and may act")
+				}
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
