@@ -32,8 +32,8 @@ type site struct {
 	off time.Duration
 	// apart: its nodes do not reach the keyspace of the epochs, nor the witness.
 	apart bool // guarded by Cluster.mu
-	// lost: the region is gone for good.
-	lost bool // guarded by Cluster.mu
+	// down: the region is dead. None of its nodes starts.
+	down bool // guarded by Cluster.mu
 }
 
 // newSite opens the data centre of a region. With replicated its writes go to another one.

@@ -82,11 +82,11 @@ func namesOf(members []ring.Member) (names []string) {
 	return names
 }
 
-// Start starts the node's process, unless it runs.
+// Start starts the node's process, unless it runs, or its region is dead.
 func (n *Node) Start() error {
 	c := n.c
 	c.mu.Lock()
-	if n.up || n.starting {
+	if n.up || n.starting || n.at.down {
 		c.mu.Unlock()
 		return nil
 	}

@@ -243,7 +243,7 @@ func (w *world) judgeRecurring(ctx context.Context, b *engine.Engine, seen []che
 	if w.s.Recurring == 0 {
 		return nil
 	}
-	h := check.RecurringHistory{Seen: seen, SeenAll: true, Late: w.s.boundRecurring(w.c.away), Doubles: w.s.doubles(), StreamLosses: w.streamLosses, End: w.pausedAt, Stops: w.stops, Kills: kills, Off: w.off()}
+	h := check.RecurringHistory{Seen: seen, SeenAll: true, Late: w.s.boundRecurring(w.c.away), Doubles: w.s.doublesRecurring(), StreamLosses: w.streamLosses, End: w.pausedAt, Stops: w.stops, Kills: kills, Off: w.off()}
 	for _, r := range w.recurring {
 		h.Events = append(h.Events, r.events...)
 		if r.id.IsZero() {

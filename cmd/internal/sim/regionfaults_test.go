@@ -148,6 +148,13 @@ func (d *drama) setApart(apart bool) {
 	d.victim.apart = apart
 }
 
+// setDown has no node of the victim start, or lets them.
+func (d *drama) setDown(down bool) {
+	d.w.c.mu.Lock()
+	defer d.w.c.mu.Unlock()
+	d.victim.down = down
+}
+
 // loses notes that what the victim did from now on for that long, and just before, may not have
 // arrived when the other region took over.
 func (d *drama) loses(during time.Duration) {
@@ -160,6 +167,7 @@ func (d *drama) loses(during time.Duration) {
 // die kills every node of the victim, and its data centre and queue with them.
 func (d *drama) die() {
 	var wg sync.WaitGroup
+	d.setDown(true)
 	d.cut(true)
 	for _, n := range d.w.c.nodes {
 		if n.at == d.victim {
@@ -171,6 +179,7 @@ func (d *drama) die() {
 
 // comeBack starts the victim again. Its data centre has what it acknowledged, and its stream is new.
 func (d *drama) comeBack() {
+	d.setDown(false)
 	d.cut(false)
 	for _, n := range d.w.c.nodes {
 		if n.at == d.victim {
@@ -225,9 +234,6 @@ func regionDies(d *drama) {
 	d.sleep(0, 15*time.Second)
 	d.failOver()
 	if d.w.s.Regions.Gone {
-		d.w.c.mu.Lock()
-		d.victim.lost = true
-		d.w.c.mu.Unlock()
 		return
 	}
 	d.sleep(25*time.Second, 70*time.Second)
@@ -265,13 +271,6 @@ func (w *world) healRegions() {
 	for _, s := range w.c.sites {
 		s.to.setLag(lagLeast, lagMost)
 	}
-}
-
-// isLost reports whether the node's region is gone for good.
-func (n *Node) isLost() bool {
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
-	return n.at.lost
 }
 
 // judgeOneOff judges the one-off jobs by loadtest/check. Where a region lost what it did last, its

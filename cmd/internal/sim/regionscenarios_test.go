@@ -69,6 +69,15 @@ var regionScenarios = []play{
 		Jobs: 40, Recurring: 12, Guarantees: true, Regions: &Regional{Plan: registerIsAway}, Promise: Promise{NoneLost: true},
 	}, nil},
 	{"one dies and comes back", 1, Scenario{Guarantees: true, Changes: true, Regions: &Regional{Plan: regionDies, Loses: true}, Promise: Promise{Lateness: lateByLoss}}, nil},
+	{"one dies and comes back, and jobs recur", 1, Scenario{
+		Jobs: 40, Recurring: 12, Regions: &Regional{Plan: regionDies, Loses: true}, Promise: Promise{Lateness: lateByLoss},
+	}, nil},
+	{"one dies and comes back, while nodes are killed and callees fail", 1, Scenario{
+		Guarantees: true, Changes: true, Kills: 4, Faults: Faults{Target: 0.1}, Regions: &Regional{Plan: regionDies, Loses: true}, Promise: Promise{Lateness: lateByLoss},
+	}, nil},
+	{"one is cut off, and jobs recur", 1, Scenario{
+		Jobs: 40, Recurring: 12, Regions: &Regional{Plan: regionIsApart, Loses: true}, Promise: Promise{Lateness: lateByLoss},
+	}, nil},
 	{"one is lost for good", 1, Scenario{Guarantees: true, Changes: true, Regions: &Regional{Plan: regionDies, Loses: true, Gone: true}, Promise: Promise{Lateness: lateByLoss}}, nil},
 	{"one is lost for good while replication takes up to a minute", 1, Scenario{
 		Regions: &Regional{Plan: regionDies, Most: time.Minute, Loses: true, Gone: true}, Promise: Promise{Lateness: lateByLoss},

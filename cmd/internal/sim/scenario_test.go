@@ -319,9 +319,6 @@ func (w *world) play(ctx context.Context) error {
 	w.c.SetFaults(Faults{})
 	w.healRegions()
 	for _, n := range w.c.nodes {
-		if n.isLost() {
-			continue
-		}
 		if w.s.Steps > 0 {
 			n.Correct()
 		}
