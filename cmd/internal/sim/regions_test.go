@@ -209,7 +209,8 @@ func (r *regions) guard(n *Node, l *life, s schema.Store, now func() time.Time) 
 	if err != nil {
 		return nil, nil, err
 	}
-	return k.Guard(deciding{s, r, n, l}), k, nil
+	guarded := k.Guard(deciding{s, r, n, l})
+	return guarded, k, nil
 }
 
 // intake is what the bucketer of a process knows of regions.
