@@ -215,9 +215,11 @@ func (f *Forwarder) Send(ctx context.Context, to string, r Request, answer func(
 		case err == nil:
 			at.at.Store(n)
 			at.until.Store(0)
-			defer func() { _ = response.Body.Close() }()
 			at.sent[answered].Inc()
-			answer(response)
+			func() {
+				defer func() { _ = response.Body.Close() }()
+				answer(response)
+			}()
 			return nil
 		case left:
 			at.sent[unknown].Inc()

@@ -67,9 +67,10 @@ func counted(t *testing.T, reg *prometheus.Registry, want string) {
 	}
 }
 
-func never(t *testing.T) func(*http.Response) {
-	return func(*http.Response) { t.Error("answer was called, want an error alone") }
-}
+// never is of requests that have no answer.
+type never struct{ *testing.T }
+
+func (n never) answer(*http.Response) { n.Error("answer was called, want an error alone") }
 
 // TestSend: a request arrives as it is, marked, and its answer comes back; an address that takes no
 // connection is passed over, and the one that took one is asked first the next time.
@@ -104,7 +105,7 @@ func TestARegionThatIsAway(t *testing.T) {
 	now := time.Now()
 	f, reg := forwarder(t, forward.Config{APIs: map[string][]string{"us": {nowhere(), nowhere()}}, Rest: time.Second, Now: func() time.Time { return now }})
 	send := func() error {
-		return f.Send(t.Context(), "us", forward.Request{Method: "DELETE", Target: "/"}, never(t))
+		return f.Send(t.Context(), "us", forward.Request{Method: "DELETE", Target: "/"}, never{t}.answer)
 	}
 	if err := send(); !errors.Is(err, forward.ErrUnreachable) || strings.Count(err.Error(), "connection refused") != 2 {
 		t.Errorf("Send = %v, want ErrUnreachable of two addresses", err)
@@ -117,7 +118,7 @@ func TestARegionThatIsAway(t *testing.T) {
 	if err := send(); !errors.Is(err, forward.ErrUnreachable) || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("Send later = %v, want that it was dialled again", err)
 	}
-	if err := f.Send(t.Context(), "ap", forward.Request{Method: "DELETE", Target: "/"}, never(t)); !errors.Is(err, forward.ErrUnreachable) {
+	if err := f.Send(t.Context(), "ap", forward.Request{Method: "DELETE", Target: "/"}, never{t}.answer); !errors.Is(err, forward.ErrUnreachable) {
 		t.Errorf("Send to a region without an address = %v, want ErrUnreachable", err)
 	}
 	counted(t, reg, "unreachable=3")
@@ -130,7 +131,7 @@ func TestWhatWasSentIsNotSentAgain(t *testing.T) {
 	cut := api(t, func(http.ResponseWriter, *http.Request) { sent++; panic(http.ErrAbortHandler) })
 	other := api(t, func(http.ResponseWriter, *http.Request) { sent++ })
 	f, reg := forwarder(t, forward.Config{APIs: map[string][]string{"us": {cut, other}}})
-	if err := f.Send(t.Context(), "us", forward.Request{Method: "POST", Target: "/", Body: []byte("{}")}, never(t)); !errors.Is(err, forward.ErrUnknown) {
+	if err := f.Send(t.Context(), "us", forward.Request{Method: "POST", Target: "/", Body: []byte("{}")}, never{t}.answer); !errors.Is(err, forward.ErrUnknown) {
 		t.Errorf("Send = %v, want ErrUnknown", err)
 	}
 	if sent != 1 {
@@ -147,9 +148,9 @@ func TestARegionThatIsSlow(t *testing.T) {
 	f, reg := forwarder(t, forward.Config{APIs: map[string][]string{"us": {slow}}, Most: 1})
 	done := make(chan error)
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { done <- f.Send(ctx, "us", forward.Request{Method: "POST", Target: "/"}, never(t)) }()
+	go func() { done <- f.Send(ctx, "us", forward.Request{Method: "POST", Target: "/"}, never{t}.answer) }()
 	<-began
-	if err := f.Send(t.Context(), "us", forward.Request{Method: "POST", Target: "/"}, never(t)); !errors.Is(err, forward.ErrBusy) {
+	if err := f.Send(t.Context(), "us", forward.Request{Method: "POST", Target: "/"}, never{t}.answer); !errors.Is(err, forward.ErrBusy) {
 		t.Errorf("Send beside one that is under way = %v, want ErrBusy", err)
 	}
 	cancel()
@@ -158,7 +159,7 @@ func TestARegionThatIsSlow(t *testing.T) {
 	}
 	close(end)
 	impatient, _ := forwarder(t, forward.Config{APIs: map[string][]string{"us": {slow}}, Timeout: time.Nanosecond})
-	if err := impatient.Send(t.Context(), "us", forward.Request{Method: "POST", Target: "/"}, never(t)); !errors.Is(err, context.DeadlineExceeded) {
+	if err := impatient.Send(t.Context(), "us", forward.Request{Method: "POST", Target: "/"}, never{t}.answer); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Send with no time = %v, want that it was exceeded", err)
 	}
 	counted(t, reg, "busy=1 unknown=1")
