@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -375,6 +376,41 @@ func TestTourOperation(t *testing.T) {
 	}
 	if paused != jobs {
 		t.Errorf("%d jobs are paused, want the %d that the dry run counted", paused, jobs)
+	}
+}
+
+// All runs that match a label and a job are cancelled as one operation, and no other.
+func TestTourOperationOnRuns(t *testing.T) {
+	t.Parallel()
+	s, sink := serve(t), StartSink(t)
+	api := Ask(t, s.URL, "", "")
+	const runs = 12
+	due := time.Now().Add(time.Hour).Truncate(time.Second)
+	for i := range runs + 3 {
+		team := "billing"
+		if i >= runs {
+			team = "other"
+		}
+		_, err := api.Jobs.Create(t.Context(), client.NewJob(client.HTTP(sink.URL+"/ok/"+team)).At(due).Label("team", team).Label("tour", "runs"))
+		orFail(t, err)
+	}
+	p := openView(t, s.Console(), fmt.Sprintf("#/runs?label=team%%3Dbilling&label=tour%%3Druns&from=%s&to=%s",
+		url.QueryEscape(due.Add(-time.Minute).UTC().Format(time.RFC3339)), url.QueryEscape(due.Add(time.Minute).UTC().Format(time.RFC3339))))
+	p.In("group", "With many runs").Click("button", "all that match")
+	p.In("group", "With many runs").Click("button", "Cancel")
+	dialogue := p.In("dialog", "")
+	dialogue.See("12 match.")
+	dialogue.Fill("Type 12 to confirm", "12")
+	dialogue.Click("button", "Cancel 12 runs")
+	p.AwaitAt("#/operations/")
+	p.SeeAny("done", "12 of 12")
+	states := make(map[string]int)
+	for run, err := range api.Runs.List(t.Context(), client.RunQuery{From: due.Add(-time.Minute), To: due.Add(time.Minute), Labels: map[string]string{"tour": "runs"}}) {
+		orFail(t, err)
+		states[run.Labels["team"]+" "+string(run.State)]++
+	}
+	if states["billing cancelled"] != runs || states["other pending"] != 3 {
+		t.Errorf("in the end %v, want the %d runs of billing cancelled, and 3 of others pending", states, runs)
 	}
 }
 
