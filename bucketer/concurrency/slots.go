@@ -234,7 +234,9 @@ func (l *WaitLists) keepSlots(ctx context.Context, key schema.LimitKey, wants []
 		for _, w := range wants {
 			kept := slots.Keep(w.row.Run, until, limit)
 			changed = changed || kept
-			if has, _ := slots.Of(w.row.Run); kept || has.OfWorkflow() {
+			has, _ := slots.Of(w.row.Run)
+			known := slices.ContainsFunc(given, func(g waiter) bool { return g.row.Run == w.row.Run })
+			if (kept || has.OfWorkflow()) && !known {
 				given = append(given, w)
 			}
 		}

@@ -255,6 +255,41 @@ func TestTwoOwnersAndALimit(t *testing.T) {
 	}
 }
 
+// TestARunGetsOneTurn: also if another run waits, and the slot of one that has ended is found meanwhile.
+func TestARunGetsOneTurn(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.limited(schema.OnLimitQueue)
+		key := schema.JobLimit(job.ID)
+		over, has, waits := w.trigger(job, ""), w.trigger(job, ""), w.trigger(job, "")
+		for _, run := range []schema.RunID{over, has} {
+			if ok, err := w.limits.Acquire(t.Context(), key, run, 2, w.o.live); err != nil || !ok {
+				t.Fatalf("Acquire = %v, %v", ok, err)
+			}
+		}
+		for _, run := range []schema.RunID{has, waits} {
+			e, _ := w.Row(run)
+			if err := w.limits.AddToWaitList(t.Context(), key, &e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.runs.Cancel(t.Context(), "t", over, "test"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.limits.WakeWaiters(t.Context(), key, w.o.live); err != nil {
+			t.Fatal(err)
+		}
+		turns := 0
+		for _, e := range w.Entries(2 * time.Hour) {
+			if e.Run() == has && e.Spec.Kind == schema.KindFromWaitList {
+				turns++
+			}
+		}
+		if turns != 1 {
+			t.Errorf("the run that has a slot gets %d entries, want one", turns)
+		}
+	})
+}
+
 // Whatever call of the store fails, is torn, comes late or loses its answer, and whether the owner
 // dies of it: no two runs are under way at once, and each runs.
 func TestLimitsWhateverFails(t *testing.T) {

@@ -17,14 +17,17 @@ import (
 // never delivers them, and they stay. nats-server 2.15 mends that for consumers with one replica; with
 // several it deletes such messages minutes later. We look for it, and mend it sooner:
 //
-//	the consumer has delivered more than the     it is made anew, and delivers all that the stream holds
-//	stream has ever held
-//	it has acknowledged messages that the        they are deleted; their front moves, and the dispatcher
-//	stream holds                                 publishes them again, as what may have been delivered
+//	it has acknowledged messages that the        they are deleted
+//	stream holds
+//	the consumer has delivered more than the     its messages are deleted, and it is made anew: it would
+//	stream has ever held                         pass those that come next
 //
-// The consumer of events is made anew in both cases: nobody publishes events again, and taking one in
-// twice changes nothing. That of runs is not made anew while it delivers: it would forget which messages
-// it has delivered before, and an executor that is given such a message must know.
+// What was deleted the dispatcher publishes again, as it sees that the stream no longer holds it, and says
+// that it may have been delivered. A consumer that is made anew does not know which messages it delivered
+// before, and an executor that is given such a message must know: so none of them are left.
+//
+// Nobody publishes events again, and taking one in twice changes nothing: of events nothing is deleted,
+// and the consumer is made anew in both cases.
 
 // passedEvery is the distance of two looks at a consumer. What two of them see is mended. An acknowledged
 // message goes when the servers have agreed on it, as a rule within milliseconds.
@@ -43,7 +46,7 @@ type delivering struct {
 // passed is what a look has seen; the zero value: nothing is wrong.
 type passed struct {
 	made   time.Time // when the consumer was made
-	ahead  bool      // it has delivered more than the stream has ever held
+	ahead  uint64    // so far it has delivered, which is more than the stream has ever held; else 0
 	oldest uint64    // else: the oldest message, which it has acknowledged
 }
 
@@ -74,11 +77,18 @@ func (d *delivering) look(ctx context.Context, js jetstream.JetStream) (mended b
 	case now != was:
 		d.seen = now
 		return false, nil
-	case d.again && !now.ahead:
-		if err := s.Purge(ctx, jetstream.WithPurgeSubject(d.subject), jetstream.WithPurgeSequence(floor+1)); err != nil {
-			return false, fmt.Errorf("delete what consumer %s of %s has acknowledged: %w", d.consumer, d.stream, err)
+	}
+	if d.again {
+		which := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSubject(d.subject)}
+		if now.ahead == 0 {
+			which = append(which, jetstream.WithPurgeSequence(floor+1))
 		}
-		return true, nil
+		if err := s.Purge(ctx, which...); err != nil {
+			return false, fmt.Errorf("delete what consumer %s of %s has passed: %w", d.consumer, d.stream, err)
+		}
+		if now.ahead == 0 {
+			return true, nil
+		}
 	}
 	if err := s.DeleteConsumer(ctx, d.consumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return false, fmt.Errorf("delete consumer %s of %s: %w", d.consumer, d.stream, err)
@@ -100,7 +110,7 @@ func (d *delivering) read(ctx context.Context, js jetstream.JetStream) (s jetstr
 	floor = info.AckFloor.Stream
 	switch {
 	case info.Delivered.Stream > state.LastSeq:
-		return s, floor, passed{made: info.Created, ahead: true}, nil
+		return s, floor, passed{made: info.Created, ahead: info.Delivered.Stream}, nil
 	case state.Msgs == 0 || state.FirstSeq > floor:
 		return s, floor, p, nil
 	}

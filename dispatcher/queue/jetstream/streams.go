@@ -330,8 +330,10 @@ func (ss *streams) lookAt(consumers []*delivering) error {
 		}
 		if errors.Is(err, errPassed) {
 			anew = append(anew, err)
-		} else if err != nil {
+		} else if err != nil { // the others may not answer either, and wait long for that
+			ss.log.Debug("a consumer cannot be looked at", "err", err)
 			ss.checkIfGone(err)
+			break
 		}
 	}
 	return errors.Join(anew...)
