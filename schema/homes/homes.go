@@ -155,20 +155,22 @@ type drain struct {
 	until time.Time // by our clock
 }
 
-// drained returns the requests among beats that are to be followed, by home. A request counts from when it
-// was first seen here, so that a clock which is off neither ends nor prolongs it. One that nobody can
-// be waiting for any more is left out: the node was away when it was made.
+// drained returns the requests among beats that are to be followed, by home. A request counts from the time
+// that it bears, which is of the clocks of the region that serves the home, so a node that sees it late
+// follows what is left of it. One of a time to come counts from when it was first seen here.
 func drained(was map[string]drain, beats []schema.Beat, now time.Time) map[string]drain {
 	is := make(map[string]drain)
 	for _, b := range beats {
 		if b.Drain == nil {
 			continue
 		}
-		d := drain{Drain: *b.Drain, asked: b.At, until: now.Add(b.Drain.For.Std() + schema.DrainSpare)}
+		since := b.At
+		if since.After(now) {
+			since = now
+		}
+		d := drain{Drain: *b.Drain, asked: b.At, until: since.Add(b.Drain.For.Std() + schema.DrainSpare)}
 		if old, ok := was[d.Home]; ok && old.asked.Equal(d.asked) {
 			d.until = old.until
-		} else if now.Sub(b.At) > b.Drain.For.Std()+time.Minute {
-			continue
 		}
 		is[d.Home] = d
 	}
@@ -240,10 +242,10 @@ func (k *Keeper) look(ctx context.Context) {
 		here[b.Region] = b
 	}
 	k.here.Store(&here)
-	was := *k.drains.Load()
-	drains := drained(was, beats, k.cfg.Now())
+	was, now := *k.drains.Load(), k.cfg.Now()
+	drains := drained(was, beats, now)
 	for home, d := range drains {
-		if _, ok := was[home]; !ok {
+		if old, ok := was[home]; (!ok || !old.asked.Equal(d.asked)) && d.until.After(now) {
 			k.cfg.Logger.Info("home is drained: it is about to be moved", "home", home, "epoch", d.Epoch, "to", d.To, "for", d.For.Std())
 		}
 	}

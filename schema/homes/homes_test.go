@@ -296,6 +296,36 @@ func TestAHomeIsDrained(t *testing.T) {
 	})
 }
 
+// TestANodeThatStartsFollowsWhatIsLeftOfADrain: a request that was given up begins anew on no node, and one
+// that bears a time to come ends all the same.
+func TestANodeThatStartsFollowsWhatIsLeftOfADrain(t *testing.T) {
+	for what, row := range map[string]struct{ ago, left time.Duration }{
+		"half over":    {15 * time.Second, 15*time.Second + schema.DrainSpare},
+		"over":         {30*time.Second + schema.DrainSpare, 0},
+		"time to come": {-time.Hour, 30*time.Second + schema.DrainSpare},
+	} {
+		inWorld(t, func(w *world) {
+			at := time.Now().Add(-row.ago)
+			b := schema.Beat{Region: schema.DrainRow("eu"), At: at, Drain: &schema.Drain{Home: "eu", Epoch: 1, To: "us", For: schema.Duration(30 * time.Second)}}
+			if err := w.store.PutBeat(w.Context(), b); err != nil {
+				w.Fatal(err)
+			}
+			late, _, stop := w.start("eu", "c")
+			defer stop()
+			if row.left > 0 {
+				time.Sleep(row.left - time.Nanosecond)
+				if takes(w, late) {
+					w.Errorf("%s: it takes new work before the request is over", what)
+				}
+				time.Sleep(time.Nanosecond)
+			}
+			if !takes(w, late) {
+				w.Errorf("%s: it takes no new work %v after it started, want what was left of the request", what, row.left)
+			}
+		})
+	}
+}
+
 // behind is what a data centre has of the beats: those of eu stop at the cut.
 type behind struct {
 	schema.EpochStore
