@@ -5,11 +5,14 @@
 //
 // # Invariants
 //
-//  1. A request is sent at most once. Another address of the region is tried only while no connection
-//     was there to send it on.
+//  1. A request without an idempotency key is sent at most once. One with a key net/http may send again on
+//     another connection of the same address, if the first was lost. Another address of the region is
+//     tried only while nothing was sent.
 //  2. Header says who sent it on, so that it is not sent on again: one hop.
-//  3. A region that is away costs a request at most dialTimeout for each of its addresses. Once one
-//     has found it away, requests are refused at once for the time Rest.
+//  3. A region that is away costs a request at most twice dialTimeout (the dial, the handshake of TLS)
+//     for each of its addresses, and at most Timeout. One that is cut off costs Timeout those requests
+//     that find a connection of before the cut. Once a request has found the region away or cut off,
+//     requests are refused at once for the time Rest, and then a new connection is tried.
 //  4. At most Most requests to one region are under way, so one that is slow does not use up what
 //     this node has for the others.
 //
@@ -63,14 +66,23 @@ type Config struct {
 	// the 15 s that a node has for an answer, so the caller hears what became of it.
 	Timeout time.Duration
 	Most    int           // requests under way to one region; default 256
-	Rest    time.Duration // for how long a region is left alone that took no connection; default 1 s
+	Rest    time.Duration // for how long a region is left alone that took no connection, or gave no answer in time; default 1 s
 
 	Now        func() time.Time // default time.Now
 	Registerer prometheus.Registerer
 }
 
-// dialTimeout bounds the dial of one address.
+// dialTimeout bounds the dial of one address, and the handshake of TLS after it.
 const dialTimeout = 2 * time.Second
+
+// pingAfter is for how long a connection of HTTP/2 is silent before the other side is asked whether it is
+// there, and then has for its answer. All requests share that connection, so one that is dead must not
+// stay.
+const pingAfter = 2 * time.Second
+
+// idleFor is for how long an unused connection is kept: less than proxies keep theirs (60 s and more), so
+// that they do not close it under a request.
+const idleFor = 30 * time.Second
 
 // CheckURL returns what is wrong with the base URL of an API.
 func CheckURL(text string) error {
@@ -146,9 +158,10 @@ func New(cfg Config) (*Forwarder, error) {
 		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
 		TLSHandshakeTimeout: dialTimeout,
 		MaxIdleConnsPerHost: cfg.Most,
-		IdleConnTimeout:     90 * time.Second,
+		IdleConnTimeout:     idleFor,
 		DisableCompression:  true, // answers are passed on as they are
 		ForceAttemptHTTP2:   true,
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
 	}}
 	for name, bases := range cfg.APIs {
 		if len(bases) == 0 {
@@ -204,6 +217,7 @@ func (f *Forwarder) Send(ctx context.Context, to string, r Request, answer func(
 		at.sent[busy].Inc()
 		return ErrBusy
 	}
+	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.Timeout)
 	defer cancel()
 	first := at.at.Load()
@@ -222,6 +236,9 @@ func (f *Forwarder) Send(ctx context.Context, to string, r Request, answer func(
 			}()
 			return nil
 		case left:
+			if ctx.Err() != nil && caller.Err() == nil || refused(err) {
+				f.rest(at)
+			}
 			at.sent[unknown].Inc()
 			return fmt.Errorf("%w: %w", ErrUnknown, err)
 		}
@@ -230,17 +247,43 @@ func (f *Forwarder) Send(ctx context.Context, to string, r Request, answer func(
 			break
 		}
 	}
-	if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) { // else the caller left
-		at.until.Store(f.cfg.Now().Add(f.cfg.Rest).UnixNano())
+	if caller.Err() == nil { // else the caller left, or had no time
+		f.rest(at)
 	}
 	at.sent[unreachable].Inc()
 	return fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(failed...))
 }
 
+// rest leaves a region alone for a while. What is connected may be dead: after that new connections are
+// made.
+func (f *Forwarder) rest(r *region) {
+	now := f.cfg.Now()
+	if was := r.until.Swap(now.Add(f.cfg.Rest).UnixNano()); was <= now.UnixNano() {
+		f.http.CloseIdleConnections()
+	}
+}
+
+// refused reports whether err is that of a dial.
+func refused(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
 // once sends the request to one address. left reports whether it may have arrived.
+//
+// net/http tries again by itself if it wrote nothing on the connection, and, if the request has a key,
+// also if it wrote and heard nothing. So without a key a second try says that the first has not arrived.
 func (f *Forwarder) once(ctx context.Context, base string, r Request) (response *http.Response, left bool, err error) {
-	var connected atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	var wrote atomic.Bool
+	keyed := r.Header.Get("Idempotency-Key") != ""
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) {
+			if !keyed {
+				wrote.Store(false)
+			}
+		},
+		WroteHeaders: func() { wrote.Store(true) },
+	})
 	var body io.Reader = http.NoBody
 	if len(r.Body) > 0 {
 		body = bytes.NewReader(r.Body)
@@ -254,5 +297,5 @@ func (f *Forwarder) once(ctx context.Context, base string, r Request) (response 
 	}
 	request.Header.Set(Header, f.cfg.Region)
 	response, err = f.http.RoundTrip(request) // not a client: no redirects, no cookies
-	return response, connected.Load(), err
+	return response, wrote.Load(), err
 }
