@@ -181,6 +181,16 @@ func (q *DeadLetterQueue) Waiting(ctx context.Context, tenant string, runs []sch
 	return waiting, nil
 }
 
+// mayResolve returns nil if this node may resolve dead letters of a tenant now, or what
+// bucketer.MayWrite does. Where there are regions, that is decided at the home of the tenant, wherever
+// the run lies: the key of a replay lies there, and so does the new run.
+func (q *DeadLetterQueue) mayResolve(tenant string) error {
+	if _, err := q.core.InForce(); err != nil {
+		return err
+	}
+	return q.core.Regions().ServesTenant(tenant)
+}
+
 // Replay runs again, now, what a dead letter says, as a new run whose origin is the letter's.
 // However often it is asked for, that is one run. It answers schema.ErrNotFound if the letter was
 // discarded, or if its run did not fail after all.
@@ -189,7 +199,7 @@ func (q *DeadLetterQueue) Waiting(ctx context.Context, tenant string, runs []sch
 // letter's resolution. If we crash in between, the letter is still unresolved. The next replay
 // finds the key and writes the same run.
 func (q *DeadLetterQueue) Replay(ctx context.Context, tenant string, id schema.RunID, by string) (bucketer.Receipt, error) {
-	if err := q.core.MayWrite(id.Shard()); err != nil {
+	if err := q.mayResolve(tenant); err != nil {
 		return bucketer.Receipt{}, err
 	}
 	l, err := q.DeadLetter(ctx, tenant, id)
@@ -232,7 +242,7 @@ func (q *DeadLetterQueue) replay(ctx context.Context, l *DeadLetter, key string)
 // Discard resolves a dead letter as discarded. changed is false if it was resolved before. If there
 // is none, the error is schema.ErrNotFound.
 func (q *DeadLetterQueue) Discard(ctx context.Context, tenant string, id schema.RunID, by string) (changed bool, err error) {
-	if err := q.core.MayWrite(id.Shard()); err != nil {
+	if err := q.mayResolve(tenant); err != nil {
 		return false, err
 	}
 	l, err := q.store.DeadLetter(ctx, tenant, id)
