@@ -238,14 +238,33 @@ func (r regionsShared) hand(ctx context.Context, o handing) error {
 }
 
 // drain has the region that serves a home take in and publish nothing more of it, and waits. If it is
-// given up the request is taken back; one that cannot be is of no effect after some time.
+// given up the request is taken back; one that cannot be is of no effect after some time. The request
+// bears the time of that region, as its last sign of life tells it: the clock of this machine is not
+// asked.
 func (r regionsShared) drain(ctx context.Context, o handing, was schema.Epoch) error {
+	beats, err := r.store.Beats(ctx)
+	if err != nil {
+		return err
+	}
 	ask := schema.Beat{
 		Region: schema.DrainRow(o.home), Node: o.by, Count: was.Number, At: time.Now(),
 		Drain: &schema.Drain{Home: o.home, Epoch: was.Number, To: o.to, For: schema.Duration(o.drain)},
 	}
+	if b, ok := beatOf(beats, was.Region); ok {
+		ask.At = b.At
+	}
+	ask.At = ask.At.Truncate(time.Millisecond)
+	if last, ok := beatOf(beats, ask.Region); ok && !ask.At.After(last.At) {
+		ask.At = last.At.Add(time.Millisecond) // of two the later one stays
+	}
 	if err := r.store.PutBeat(ctx, ask); err != nil {
 		return fmt.Errorf("ask region %s to drain home %s: %w", was.Region, o.home, err)
+	}
+	if beats, err = r.store.Beats(ctx); err != nil {
+		return err
+	}
+	if stands, _ := beatOf(beats, ask.Region); !stands.At.Equal(ask.At) || stands.Drain == nil || *stands.Drain != *ask.Drain {
+		return fmt.Errorf("home %s is not drained: the request of %s stands, not ours; run the command again", o.home, stands.Node)
 	}
 	r.say("region %s takes in and publishes nothing more of home %s; waiting %v for what is under way", was.Region, o.home, o.drain)
 	timer := time.NewTimer(o.drain)
@@ -257,7 +276,7 @@ func (r regionsShared) drain(ctx context.Context, o handing, was schema.Epoch) e
 	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), schema.HomeLeaseRead)
 	defer cancel()
-	ask.Drain, ask.At = nil, time.Now()
+	ask.Drain, ask.At = nil, ask.At.Add(time.Millisecond)
 	if err := r.store.PutBeat(bounded, ask); err != nil {
 		r.say("that it is given up could not be written: region %s takes in again within %v", was.Region, o.drain+schema.DrainSpare)
 	}

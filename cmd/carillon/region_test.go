@@ -152,6 +152,77 @@ func TestAMoveDrainsFirst(t *testing.T) {
 	})
 }
 
+// ahead is a store whose signs of life, and request to drain home eu, are of clocks that are ahead of ours.
+type ahead struct {
+	schema.EpochStore
+	by   time.Duration
+	lose bool // what is written is overtaken
+}
+
+func (a ahead) Beats(ctx context.Context) ([]schema.Beat, error) {
+	beats, err := a.EpochStore.Beats(ctx)
+	for i := range beats {
+		if beats[i].Drain == nil {
+			beats[i].At = beats[i].At.Add(a.by)
+		}
+	}
+	return beats, err
+}
+
+func (a ahead) PutBeat(ctx context.Context, b schema.Beat) error {
+	if a.lose && b.Drain != nil {
+		b.Node, b.At = "bob", b.At.Add(time.Second)
+	}
+	return a.EpochStore.PutBeat(ctx, b)
+}
+
+// TestADrainIsOfTheTimeOfItsRegion: a request counts by the clock of the region that is asked, not by that
+// of whoever asks; it stands over an older one that a clock which was ahead has written; one that does
+// not stand is told.
+func TestADrainIsOfTheTimeOfItsRegion(t *testing.T) {
+	move := handing{home: "eu", to: "us", by: "ann", drain: 30 * time.Second}
+	for name, row := range map[string]struct {
+		by     time.Duration // our clock is behind by so much
+		before time.Duration // how far ahead of the region's is the time of an older request; 0: there is none
+		lose   bool
+	}{
+		"a clock that is behind":         {by: 5 * time.Minute},
+		"a clock that is ahead":          {by: -5 * time.Minute},
+		"an older request that is ahead": {before: time.Hour},
+		"a request that is overtaken":    {lose: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRegions(t, []string{"eu", "us"}, func(t *testing.T, r regionsShared, _ *bytes.Buffer) {
+				old := schema.Beat{Region: schema.DrainRow("eu"), Node: "bob", At: time.Now().Add(row.before)}
+				if row.before > 0 {
+					if err := r.store.PutBeat(t.Context(), old); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r.store = ahead{EpochStore: r.store, by: row.by, lose: row.lose}
+				err := r.hand(t.Context(), move)
+				if row.lose {
+					if err == nil || !strings.Contains(err.Error(), "the request of bob stands") || serving(t, r, "eu").Number != 1 {
+						t.Errorf("hand = %v, want that it was not drained, and not moved", err)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				beats, err := r.store.Beats(t.Context())
+				stands, _ := beatOf(beats, schema.DrainRow("eu"))
+				if err != nil || stands.Drain == nil || stands.Node != "ann" {
+					t.Fatalf("%+v, %v stands, want our request", stands, err)
+				}
+				if asked := time.Now().Add(row.by - 30*time.Second); row.before == 0 && asked.Sub(stands.At).Abs() > 2*schema.HomeLeaseRead {
+					t.Errorf("the request is of %v, want some time before %v, by the clock of the region", stands.At, asked)
+				}
+			})
+		})
+	}
+}
+
 // regionsPage is the page for operators of regions.
 const regionsPage = "../../deploy/REGIONS.md"
 
