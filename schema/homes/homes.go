@@ -81,7 +81,10 @@ type Config struct {
 	Region string // ours
 	Node   string // names who writes the beats
 	Homes  schema.Homes
-	Store  schema.EpochStore
+	// Regions are all regions, also those without a home of their own; default: those that the homes are
+	// called after.
+	Regions []string
+	Store   schema.EpochStore
 
 	Now        func() time.Time // with a monotonic reading; default time.Now
 	Logger     *slog.Logger     // default: nothing is logged
@@ -103,6 +106,9 @@ type Keeper struct {
 func New(cfg Config) (*Keeper, error) {
 	if cfg.Region == "" || cfg.Store == nil || len(cfg.Homes.Names()) == 0 {
 		return nil, errors.New("homes: a region, homes and a store of epochs are needed")
+	}
+	if len(cfg.Regions) == 0 {
+		cfg.Regions = cfg.Homes.Names()
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

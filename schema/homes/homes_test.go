@@ -3,6 +3,7 @@ package homes_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -377,6 +378,31 @@ func TestLag(t *testing.T) {
 		cancel()
 		if err := <-done; err != nil {
 			w.Error(err)
+		}
+	})
+}
+
+// TestEveryRegionHasALag: also one that has no home of its own, for it may take one over.
+func TestEveryRegionHasALag(t *testing.T) {
+	inWorld(t, func(w *world) {
+		reg := prometheus.NewRegistry()
+		if _, err := homes.New(homes.Config{Region: "us", Homes: w.homes, Regions: []string{"ap", "eu", "us"}, Store: w.store, Registerer: reg}); err != nil {
+			w.Fatal(err)
+		}
+		families, err := reg.Gather()
+		if err != nil {
+			w.Fatal(err)
+		}
+		var of []string
+		for _, family := range families {
+			for _, m := range family.GetMetric() {
+				if family.GetName() == "carillon_region_replication_lag_seconds" {
+					of = append(of, m.GetLabel()[0].GetValue())
+				}
+			}
+		}
+		if got := strings.Join(of, " "); got != "ap eu" {
+			w.Errorf("there is a lag of %q, want of ap and eu", got)
 		}
 	})
 }

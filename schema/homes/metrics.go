@@ -30,7 +30,7 @@ func newMetrics(k *Keeper) (*metrics, error) {
 			return float64(epoch)
 		}))
 	}
-	for _, region := range k.cfg.Homes.Names() {
+	for _, region := range k.cfg.Regions {
 		if region == k.cfg.Region {
 			continue
 		}
