@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -54,6 +56,20 @@ type RegionMap struct {
 
 // Names returns the names of all regions, in order.
 func (m RegionMap) Names() []string { return slices.Sorted(maps.Keys(m.Datacenters)) }
+
+// Clear returns those of API by which other machines than this one are spoken to without TLS, but those of
+// the region of a node.
+func (r Regions) Clear(region string) []string {
+	var open []string
+	for _, text := range r.API {
+		name, base, _ := strings.Cut(text, "=")
+		u, err := url.Parse(strings.TrimSpace(base))
+		if err == nil && u.Scheme == "http" && strings.TrimSpace(name) != region && !loopback(net.JoinHostPort(u.Hostname(), "80")) {
+			open = append(open, u.String())
+		}
+	}
+	return open
+}
 
 // Enabled reports whether there are regions: something of them is set that has no default.
 func (r Regions) Enabled() bool {

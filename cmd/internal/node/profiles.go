@@ -78,4 +78,7 @@ func (n *Node) warnOfOpenSettings() {
 	if n.cfg.Ring.Exposed() {
 		n.log.Warn("ring.key is not set: gossip is readable, and everybody who reaches ring.listen can join the cluster", "listen", n.cfg.Ring.Listen)
 	}
+	if open := n.cfg.Regions.Clear(n.cfg.Node.Region); len(open) > 0 {
+		n.log.Warn("regions.api has URLs without TLS: the API keys of callers and of sessions of the console go to other regions in clear text", "urls", open)
+	}
 }

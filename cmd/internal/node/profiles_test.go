@@ -100,6 +100,12 @@ func TestWhatIsLeftOpenIsWarnedOf(t *testing.T) {
 		{"defaults", func(*config.Config) {}, ""},
 		{"remote profiles", func(c *config.Config) { c.Admin = config.Admin{Listen: ":6060", AllowRemote: true} }, "profiles are served to other machines"},
 		{"open gossip", func(c *config.Config) { c.Ring.Listen = "0.0.0.0:7946" }, "ring.key is not set"},
+		{"other regions without TLS", func(c *config.Config) {
+			c.Node.Region, c.Regions.API = "eu", []string{"eu=http://eu.test", "us=https://us.test", "us=http://us.test:8080"}
+		}, "regions.api has URLs without TLS"},
+		{"other regions by TLS, or on this machine", func(c *config.Config) {
+			c.Node.Region, c.Regions.API = "eu", []string{"eu=http://eu.test", "us=https://us.test", "us=http://127.0.0.1:8080", "ap=http://localhost", "ap=http://[::1]:80"}
+		}, ""},
 		{"gossip with a key", func(c *config.Config) { c.Ring.Listen, c.Ring.Key = "0.0.0.0:7946", "x" }, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
