@@ -32,9 +32,10 @@ type Forward interface {
 //
 // A request is first dealt with here: what it is about is known only once it was read, and whether it
 // may be written is decided where it would be. If that is refused because another region serves the
-// home, nothing was written, the refusal is held back, and the request goes on to that region as it
-// came: the same path, body, tenant, key and preconditions. The answer is that region's. Header
-// Carillon-Home names the home, and Carillon-Region who answered.
+// home, nothing was taken in or changed, the refusal is held back, and the request goes on to that region
+// as it came: the same path, body, tenant, key and preconditions. The answer is that region's. Header
+// Carillon-Home names the home, and Carillon-Region who answered. If the home went away between two
+// writes, the first may stand: a key, which the request sent again finds, or a mark that nobody needs.
 //
 // One hop: what another region sent on is refused. It is also refused, as 503 not-served that names
 // home and region, if nobody knows who serves the home, or if no address of that region takes a
@@ -42,7 +43,8 @@ type Forward interface {
 //
 // Reads, log-ins and imports are not sent on: reads are answered by the copies of this region, and each
 // line of an import is refused that lies at the home of another one. What was written elsewhere a
-// moment ago may therefore not be seen here yet.
+// moment ago may therefore not be seen here yet. A change of what is not seen here yet, or not as it is
+// now, may be answered here (404, 409) and not sent on: ask again, or ask the region of its home.
 //
 // The caller must have the right here and there. A session of the console goes on as the key that it
 // stands for. A request that is sent on counts for the quotas of its tenant in both regions, so

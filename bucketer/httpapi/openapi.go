@@ -27,7 +27,8 @@ func (s documentWriter) document() huma.Config {
 				"durations are strings such as \"1m30s\". Unknown fields are refused; a field that is null counts as absent. " +
 				"Errors are problem+json (RFC 9457) with every fault that was found. " +
 				"Where there are regions, an answer about one thing names its home (Carillon-Home); a change is sent on to the region that serves that home, which the answer names then (Carillon-Region), " +
-				"and reads are answered by the region that is asked.",
+				"and reads are answered by the region that is asked. What was written elsewhere a moment ago may not be seen there yet. A change of what is not seen there yet, or not as it is now, " +
+				"may be answered there (404, 409) and not sent on: ask again, or ask the region of its home.",
 		},
 		// relative to the document: a proxy may give the node a path below its own
 		Servers:    []*huma.Server{{URL: ".", Description: "The node that serves this document"}},

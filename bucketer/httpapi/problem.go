@@ -138,7 +138,7 @@ var kinds = []struct {
 	{schema.ErrConflict, kind{name: "conflict", status: 409, title: "Somebody else changed it at the same time", detail: "Read it again, and decide again."}},
 	{schema.ErrTooLarge, kind{name: "too-large", status: 413, title: "The request is too large"}},
 	{schema.ErrUnknown, kind{name: unknownKind, status: 503, title: "It is not known whether this was written", detail: "Send it again with the same idempotency key.", retryAfter: time.Second}},
-	{schema.ErrNotServed, kind{name: notServedKind, status: 503, title: "This region does not serve its home", detail: "Nothing was written. Ask the region that serves it: GET /v1/regions tells which.", retryAfter: schema.HomeLeaseLife}},
+	{schema.ErrNotServed, kind{name: notServedKind, status: 503, title: "This region does not serve its home", detail: "Nothing was taken in or changed. Ask the region that serves it: GET /v1/regions tells which.", retryAfter: schema.HomeLeaseLife}},
 	{schema.ErrUnavailable, kind{name: "unavailable", status: 503, title: "The store cannot be reached", retryAfter: time.Second}},
 	{context.DeadlineExceeded, kind{name: unknownKind, status: 503, title: "This took too long", detail: "It is not known whether anything was written. Send it again with the same idempotency key.", retryAfter: time.Second}},
 	{context.Canceled, kind{name: unknownKind, status: 503, title: "The request was given up", detail: "It is not known whether anything was written.", retryAfter: time.Second}},
@@ -203,7 +203,7 @@ func (p *Problem) ofHome(err error) *Problem {
 	case p.Kind() == unknownKind: // it was when the work on it began
 		p.Detail = "This region lost its lease on home " + home.Home + " meanwhile. " + p.Detail
 	default:
-		p.Detail = "Nothing was written: " + home.Error() + "."
+		p.Detail = "Nothing was taken in or changed: " + home.Error() + "."
 		if again := home.RetryAfter(); again > 0 { // else another region is to be asked, and this one once the home may have failed over
 			p.RetryAfter = again
 		}
