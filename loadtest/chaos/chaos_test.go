@@ -76,7 +76,8 @@ func slowness(t *testing.T) int {
 func TestEndToEnd(t *testing.T) {
 	cluster.Require(t)
 	cfg := endToEnd(t, Kill)
-	cfg.Jobs, cfg.Lead, cfg.Span, cfg.Changes = max(2000/slowness(t), 400), 5*time.Second, 20*time.Second, 60
+	cfg.Jobs, cfg.Lead, cfg.Span = max(2000/slowness(t), 400), 5*time.Second, 20*time.Second
+	cfg.Changes = min(60, cfg.Jobs/10)
 	rep := playEndToEnd(t, cfg)
 
 	// That the judge is content says little if nothing happened.
