@@ -1,5 +1,8 @@
 package dashboards
 
+// RegionsOnly is why panels of regions are empty where there are none.
+const RegionsOnly = "there are no regions here"
+
 func ring() Dashboard {
 	return Dashboard{
 		UID: "carillon-ring", Title: "Ring",
@@ -34,6 +37,16 @@ func ring() Dashboard {
 					q("sum by (vote) (carillon_clock_hosts{$})", "{{vote}}"), q("sum(carillon_clock_unchecked{$})", "unchecked")),
 				lines("Configuration by node", "short", "Faulty: that before is in force. Restart: a change waits for one; the log names it.",
 					q("sum by (instance) (1 - carillon_config_reload_ok{$})", "{{instance}} faulty"), q("sum by (instance) (carillon_config_restart_needed{$})", "{{instance}} restart")),
+			}},
+			{"Regions", []Panel{
+				lines("Homes by epoch", "short", "The epoch in which the region of each node serves a home; 0: it does not. Every home is served by one region.",
+					q("max by (instance, home) (carillon_region_home_epoch{$})", "{{instance}} {{home}}")).emptyIf(RegionsOnly),
+				lines("Replication lag", "s", "So much of what the other region did may be missing here.",
+					q("max by (instance, region) (carillon_region_replication_lag_seconds{$})", "{{instance}} from {{region}}")).emptyIf(RegionsOnly),
+				lines("Requests sent on", "ops", "To the region that serves their home, by what became of them.",
+					q(rate("carillon_region_forwarded_total{$}", "region, outcome"), "{{region}} {{outcome}}")).emptyIf(RegionsOnly),
+				lines("Epochs and signs of life", "ops", "Reads of who serves that failed, and signs of life that were not written.",
+					q(rate("carillon_region_epoch_reads_failed_total{$}", ""), "reads failed"), q(rate("carillon_region_beats_failed_total{$}", ""), "not written")).emptyIf(RegionsOnly),
 			}},
 			{"Processes", []Panel{
 				lines("CPU", "short", "Cores that each node uses.", q(rate("process_cpu_seconds_total{$}", "instance"), "{{instance}}")),

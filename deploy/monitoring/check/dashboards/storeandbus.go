@@ -41,6 +41,7 @@ func storeAndBus() Dashboard {
 				lines("Messages held", "short", "Not acknowledged yet, by node.", q("sum by (instance) (carillon_executor_messages_held{$})", "{{instance}}")),
 				lines("Trouble", "ops", "Reconnects, streams made, messages that could not be read, and acknowledgements, hints and signals that could not be sent.",
 					q(rate("carillon_queue_reconnects_total{$}", ""), "reconnects"), q(rate("carillon_queue_streams_made_total{$}", ""), "streams made"),
+					q(rate("carillon_queue_consumers_mended_total{$}", ""), "consumers mended"),
 					q(rate("carillon_queue_malformed_total{$}", ""), "malformed"), q(rate("carillon_queue_unsent_total{$}", ""), "unsent")),
 			}},
 			{"What could not be kept", []Panel{
