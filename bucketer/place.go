@@ -113,13 +113,13 @@ type Regions struct {
 	// Served returns in which epoch our region serves the home of a shard now, or a
 	// schema.NotServedError. It does no I/O.
 	Served func(shard schema.Shard) (epoch int64, err error)
-	// Takes is Served for new work, which is also refused while a home is about to be moved; nil: it is
-	// Served.
+	// Takes is Served for new work, which is also refused while a home is about to be moved; nil:
+	// it is Served.
 	Takes func(shard schema.Shard) (epoch int64, err error)
 }
 
-// Serves returns nil while our region serves the home of a shard and takes work in for it. Otherwise it
-// is a schema.NotServedError, and nothing is to be written.
+// Serves returns nil while our region serves the home of a shard and takes work in for it.
+// Otherwise it is a schema.NotServedError, and nothing is to be written.
 func (r *Regions) Serves(shard schema.Shard) error {
 	if r == nil {
 		return nil

@@ -224,8 +224,8 @@ func (w *workflows) advanced(ctx context.Context, t *orchestration.Turn, finishe
 		}
 		delete(w.runs, t.Run)
 		if r.dirty {
-			// An end that came meanwhile: its entry is to be closed. Or an entry of the run did: a run
-			// that waits for a limit may have got its turn.
+			// An end that came meanwhile: its entry is to be closed. Or an entry of the run did: a
+			// run that waits for a limit may have got its turn.
 			r.entries, r.seen, r.cancelled = r.entries[r.seen:], 0, false
 			w.runs[t.Run] = r
 		}

@@ -40,9 +40,9 @@ func TestAStepIsOpenUntilItsWorkflowRunWasAdvanced(t *testing.T) {
 	})
 }
 
-// TestATurnThatComesMeanwhileStaysOpen: an advance says that a workflow run is over, as it does of one
-// that waits for a limit. The entry by which the run got its turn meanwhile stays open: the advance did
-// not know of it.
+// TestATurnThatComesMeanwhileStaysOpen: an advance says that a workflow run is over, as it does of
+// one that waits for a limit. The entry by which the run got its turn meanwhile stays open: the
+// advance did not know of it.
 func TestATurnThatComesMeanwhileStaysOpen(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		s := r.shardOf(r.idle(), 0)

@@ -176,12 +176,14 @@ type Beat struct {
 	At     time.Time `json:"at"`    // by that node's clock, ms
 	// Serves holds the homes that the region serves, and in which epoch: it has waited TakeOverWait.
 	Serves map[string]int64 `json:"serves,omitempty"`
-	// Drain makes the row a request to drain a home, not a sign of life: its region is DrainRow then.
+	// Drain makes the row a request to drain a home, not a sign of life: its region is DrainRow
+	// then.
 	Drain *Drain `json:"drain,omitempty"`
 }
 
-// Drain asks the region that serves a home to take in and to publish nothing more of it, because another
-// one is to serve it. What was published is still started, and what runs goes on and is recorded.
+// Drain asks the region that serves a home to take in and to publish nothing more of it, because
+// another one is to serve it. What was published is still started, and what runs goes on and is
+// recorded.
 type Drain struct {
 	Home  string   `json:"home"`
 	Epoch int64    `json:"epoch"` // in which the home is served; in another one it is of no effect
@@ -192,8 +194,8 @@ type Drain struct {
 // DrainRow is the Region of the beat that asks to drain a home. No region has such a name.
 func DrainRow(home string) string { return "drain/" + home }
 
-// DrainSpare is how much longer than asked a home is drained if no epoch follows: then whoever asked
-// has given up, and the region takes in again.
+// DrainSpare is how much longer than asked a home is drained if no epoch follows: then whoever
+// asked has given up, and the region takes in again.
 const DrainSpare = 10 * time.Second
 
 // EpochStore holds the epochs of all homes and the beats of all regions. They lie in one place for
@@ -219,9 +221,9 @@ type EpochStore interface {
 
 // LocalBeats is an EpochStore that also tells what the data centre of the caller has of the beats.
 type LocalBeats interface {
-	// BeatsHere returns the beats, in the order of regions, as the copies of our own data centre have
-	// them. One of another region stands there once it was replicated, as do the rows that region wrote
-	// before it, or at about that time: nothing orders them.
+	// BeatsHere returns the beats, in the order of regions, as the copies of our own data centre
+	// have them. One of another region stands there once it was replicated, as do the rows that
+	// region wrote before it, or at about that time: nothing orders them.
 	BeatsHere(ctx context.Context) ([]Beat, error)
 }
 

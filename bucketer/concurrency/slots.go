@@ -143,8 +143,8 @@ type waiter struct {
 	row   schema.Waiter
 	entry schema.Entry
 	next  int // the number of the attempt that would start
-	// begun: a workflow run that one owner has begun and another one has put into the list. The entry
-	// by which it began may be over; it needs another one.
+	// begun: a workflow run that one owner has begun and another one has put into the list. The
+	// entry by which it began may be over; it needs another one.
 	begun bool
 }
 
@@ -222,8 +222,8 @@ func (l *WaitLists) endWaiting(ctx context.Context, rows []schema.Waiter) error 
 }
 
 // keepSlots keeps slots for the runs that want one, in their order, while there are any, and
-// returns the runs that have one. A workflow run may have one already: the owner that took it for the
-// run has not begun it, and may be dead.
+// returns the runs that have one. A workflow run may have one already: the owner that took it for
+// the run has not begun it, and may be dead.
 func (l *WaitLists) keepSlots(ctx context.Context, key schema.LimitKey, wants []waiter, limit int, live *bucketer.Liveness) ([]waiter, error) {
 	var given []waiter
 	err := l.updateSlots(ctx, key, live, func(slots *schema.Slots, again bool) (changed, refused bool) {

@@ -30,24 +30,26 @@ type Forward interface {
 
 // # Writes that belong to another region
 //
-// A request is first dealt with here: what it is about is known only once it was read, and whether it
-// may be written is decided where it would be. If that is refused because another region serves the
-// home, nothing was taken in or changed, the refusal is held back, and the request goes on to that region
-// as it came: the same path, body, tenant, key and preconditions. The answer is that region's. Header
-// Carillon-Home names the home, and Carillon-Region who answered. If the home went away between two
-// writes, the first may stand: a key, which the request sent again finds, or a mark that nobody needs.
+// A request is first dealt with here: what it is about is known only once it was read, and whether
+// it may be written is decided where it would be. If that is refused because another region serves
+// the home, nothing was taken in or changed, the refusal is held back, and the request goes on to
+// that region as it came: the same path, body, tenant, key and preconditions. The answer is that
+// region's. Header Carillon-Home names the home, and Carillon-Region who answered. If the home went
+// away between two writes, the first may stand: a key, which the request sent again finds, or a
+// mark that nobody needs.
 //
 // One hop: what another region sent on is refused. It is also refused, as 503 not-served that names
 // home and region, if nobody knows who serves the home, or if no address of that region takes a
 // connection. What was sent and not answered is 503 unknown.
 //
-// Reads, log-ins and imports are not sent on: reads are answered by the copies of this region, and each
-// line of an import is refused that lies at the home of another one. What was written elsewhere a
-// moment ago may therefore not be seen here yet. A change of what is not seen here yet, or not as it is
-// now, may be answered here (404, 409) and not sent on: ask again, or ask the region of its home.
+// Reads, log-ins and imports are not sent on: reads are answered by the copies of this region, and
+// each line of an import is refused that lies at the home of another one. What was written
+// elsewhere a moment ago may therefore not be seen here yet. A change of what is not seen here yet,
+// or not as it is now, may be answered here (404, 409) and not sent on: ask again, or ask the
+// region of its home.
 //
-// The caller must have the right here and there. A session of the console goes on as the key that it
-// stands for. A request that is sent on counts for the quotas of its tenant in both regions, so
+// The caller must have the right here and there. A session of the console goes on as the key that
+// it stands for. A request that is sent on counts for the quotas of its tenant in both regions, so
 // nobody who stays within them over all regions is refused.
 
 // forwardingKey is the key of the *forwarding in the context of a request.
@@ -86,8 +88,8 @@ func (f *forwarding) at(shard schema.Shard) {
 	}
 }
 
-// refused notes that the request is refused with p because of err, and reports whether it is sent on
-// instead.
+// refused notes that the request is refused with p because of err, and reports whether it is sent
+// on instead.
 func (f *forwarding) refused(p *Problem, err error) bool {
 	var home *schema.NotServedError
 	if f == nil || !errors.As(err, &home) {
@@ -147,8 +149,8 @@ func (w *heldWriter) Write(text []byte) (int, error) {
 // WriteString implements io.StringWriter.
 func (w *heldWriter) WriteString(text string) (int, error) { return w.Write([]byte(text)) }
 
-// forward sends a request on if it is refused because another region serves its home. Without regions
-// it is not among the handlers.
+// forward sends a request on if it is refused because another region serves its home. Without
+// regions it is not among the handlers.
 func (s middleware) forward(c *gin.Context) {
 	route := c.FullPath()
 	if !strings.HasPrefix(route, "/v1/") || route == importPath || route == sessionPath {
@@ -179,8 +181,8 @@ func (s middleware) forward(c *gin.Context) {
 	}
 }
 
-// onward are the headers of a request that go on with it. Cookies stay here, and whom the caller came
-// by.
+// onward are the headers of a request that go on with it. Cookies stay here, and whom the caller
+// came by.
 var onward = []string{"Content-Type", "Accept", "User-Agent", keyHeader, "If-Match", "If-None-Match", tenantHeader, "Authorization", "Traceparent", "Tracestate"}
 
 // backward are the headers of an answer that do not come back: they are of one connection, or of a
@@ -266,7 +268,8 @@ func (h homedJobs) Submit(ctx context.Context, job bucketer.Job) (bucketer.Recei
 	return r, err
 }
 
-// homedRecurring notes the home of jobs that can have many runs where they are named, not given by id.
+// homedRecurring notes the home of jobs that can have many runs where they are named, not given by
+// id.
 type homedRecurring struct{ Recurring }
 
 func (h homedRecurring) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash string) (schema.Job, bool, error) {

@@ -12,7 +12,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// servedBy is the refusal of region asked because another one serves home us; "" = nobody knows who.
+// servedBy is the refusal of region asked because another one serves home us; "" = nobody knows
+// who.
 func servedBy(asked, region string) error {
 	e := &schema.NotServedError{Home: "us", Asked: asked, Now: testNow}
 	if region != "" {
@@ -50,8 +51,8 @@ func inRegion(t *testing.T, region, to, url string, change ...func(*Config, *Dep
 	}
 }
 
-// TestAWriteIsAnsweredByTheRegionThatServesItsHome: it goes there as it came, and the answer says where
-// that was. What is served here is answered here.
+// TestAWriteIsAnsweredByTheRegionThatServesItsHome: it goes there as it came, and the answer says
+// where that was. What is served here is answered here.
 func TestAWriteIsAnsweredByTheRegionThatServesItsHome(t *testing.T) {
 	inUS, inEU := newStub(), newStub()
 	us := serve(t, inUS, inRegion(t, "us", "eu", ""))
@@ -121,8 +122,8 @@ func TestOneHop(t *testing.T) {
 	}
 }
 
-// TestWritesThatAreNotSentOn: the refusal names home and region; nothing is said to be unwritten that
-// may be.
+// TestWritesThatAreNotSentOn: the refusal names home and region; nothing is said to be unwritten
+// that may be.
 func TestWritesThatAreNotSentOn(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()

@@ -290,8 +290,8 @@ func waitedFor(r *runs.Run, deferral *schema.Record) *Waiting {
 	return deferredBy(deferral)
 }
 
-// waitedBefore returns what held a run back that has started, nil if nothing did. It is what held it last,
-// since the instant at which anything first did.
+// waitedBefore returns what held a run back that has started, nil if nothing did. It is what held
+// it last, since the instant at which anything first did.
 func waitedBefore(r *runs.Run) (last *Waiting) {
 	started := r.Started()
 	var since, until time.Time

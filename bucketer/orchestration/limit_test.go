@@ -200,8 +200,9 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestTwoOwnersAndALimit: one owner finds no slot for a run and puts it into the wait list. Meanwhile
-// another owner gets the slot, and perhaps begins the run, and dies. The run goes on all the same.
+// TestTwoOwnersAndALimit: one owner finds no slot for a run and puts it into the wait list.
+// Meanwhile another owner gets the slot, and perhaps begins the run, and dies. The run goes on all
+// the same.
 func TestTwoOwnersAndALimit(t *testing.T) {
 	for _, begun := range []bool{true, false} {
 		t.Run(fmt.Sprintf("begun=%v", begun), func(t *testing.T) {
@@ -255,7 +256,8 @@ func TestTwoOwnersAndALimit(t *testing.T) {
 	}
 }
 
-// TestARunGetsOneTurn: also if another run waits, and the slot of one that has ended is found meanwhile.
+// TestARunGetsOneTurn: also if another run waits, and the slot of one that has ended is found
+// meanwhile.
 func TestARunGetsOneTurn(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := w.limited(schema.OnLimitQueue)

@@ -182,8 +182,8 @@ func (q *DeadLetterQueue) Waiting(ctx context.Context, tenant string, runs []sch
 }
 
 // mayResolve returns nil if this node may resolve dead letters of a tenant now, or what
-// bucketer.MayWrite does. Where there are regions, that is decided at the home of the tenant, wherever
-// the run lies: the key of a replay lies there, and so does the new run.
+// bucketer.MayWrite does. Where there are regions, that is decided at the home of the tenant,
+// wherever the run lies: the key of a replay lies there, and so does the new run.
 func (q *DeadLetterQueue) mayResolve(tenant string) error {
 	if _, err := q.core.InForce(); err != nil {
 		return err

@@ -23,12 +23,12 @@ const (
 // tenantClasses are those of schema.LatenessBounds that the metrics of tenants tell apart, seconds.
 var tenantClasses = []float64{.01, .1, 1, 5, 60}
 
-// tenantMetrics says which tenants have metrics of their own, and what was counted of each before the
-// minute under way. What is counted now is on the board.
+// tenantMetrics says which tenants have metrics of their own, and what was counted of each before
+// the minute under way. What is counted now is on the board.
 //
-// A tenant is named when it is seen while there is room. Else it takes the place of one that did much
-// less of late, whose series end. A tenant's counts begin at 0 whenever it is named: what was counted
-// before went to the others and stays there, so no series ever falls but by ending.
+// A tenant is named when it is seen while there is room. Else it takes the place of one that did
+// much less of late, whose series end. A tenant's counts begin at 0 whenever it is named: what was
+// counted before went to the others and stays there, so no series ever falls but by ending.
 type tenantMetrics struct {
 	named  map[string]*namedTenant
 	others schema.Counts
@@ -99,7 +99,8 @@ func (m *tenantMetrics) turn(b *board[string]) {
 	}
 }
 
-// read calls f with what was counted since the start of each tenant that is named, and of all others.
+// read calls f with what was counted since the start of each tenant that is named, and of all
+// others.
 func (m *tenantMetrics) read(b *board[string], f func(tenant string, c *schema.Counts)) {
 	m.fill(b)
 	others := m.others
@@ -119,8 +120,8 @@ func (m *tenantMetrics) read(b *board[string], f func(tenant string, c *schema.C
 	f(otherTenants, &others)
 }
 
-// Metrics returns the metrics of tenants, made of what is counted whenever they are read: runs cost no
-// more for them. A Tally has one such collector.
+// Metrics returns the metrics of tenants, made of what is counted whenever they are read: runs cost
+// no more for them. A Tally has one such collector.
 func (t *Tally) Metrics() prometheus.Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("carillon_tenant_"+name, help+" By tenant, of the 50 that did most of late on this node, and of all others together (*).", append(labels, "tenant"), nil)

@@ -96,9 +96,9 @@ func TestMetricsOfWhatWaits(t *testing.T) {
 	}
 }
 
-// TestMetricsOfManyTenants: of 10,000 tenants, 50 have series at a time; none of those falls while it
-// is there, what all counted together is exact while none ends, and a tenant that becomes heavy is
-// named within a minute.
+// TestMetricsOfManyTenants: of 10,000 tenants, 50 have series at a time; none of those falls while
+// it is there, what all counted together is exact while none ends, and a tenant that becomes heavy
+// is named within a minute.
 func TestMetricsOfManyTenants(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

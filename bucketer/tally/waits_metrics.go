@@ -14,8 +14,8 @@ var heldReasons = []string{
 	string(schema.CauseTargetShare), string(schema.CauseTenantShare), Held,
 }
 
-// Metrics returns the metrics of what waits, made of what is known whenever they are read. A Waits has
-// one such collector.
+// Metrics returns the metrics of what waits, made of what is known whenever they are read. A Waits
+// has one such collector.
 func (w *Waits) Metrics() prometheus.Collector {
 	return &waitsCollector{
 		waits: w,

@@ -237,10 +237,10 @@ func (r regionsShared) hand(ctx context.Context, o handing) error {
 	return nil
 }
 
-// drain has the region that serves a home take in and publish nothing more of it, and waits. If it is
-// given up the request is taken back; one that cannot be is of no effect after some time. The request
-// bears the time of that region, as its last sign of life tells it: the clock of this machine is not
-// asked.
+// drain has the region that serves a home take in and publish nothing more of it, and waits. If it
+// is given up the request is taken back; one that cannot be is of no effect after some time. The
+// request bears the time of that region, as its last sign of life tells it: the clock of this
+// machine is not asked.
 func (r regionsShared) drain(ctx context.Context, o handing, was schema.Epoch) error {
 	beats, err := r.store.Beats(ctx)
 	if err != nil {

@@ -64,8 +64,8 @@ type lagging struct {
 
 func (l lagging) BeatsHere(context.Context) ([]schema.Beat, error) { return l.here, nil }
 
-// TestAFailOverSaysWhatItCosts: by how much the region that takes over is behind, as its own data centre
-// tells.
+// TestAFailOverSaysWhatItCosts: by how much the region that takes over is behind, as its own data
+// centre tells.
 func TestAFailOverSaysWhatItCosts(t *testing.T) {
 	for name, row := range map[string]struct {
 		region string
@@ -120,8 +120,8 @@ func (n *noted) InsertEpoch(ctx context.Context, e schema.Epoch) (schema.Epoch, 
 	return n.EpochStore.InsertEpoch(ctx, e)
 }
 
-// TestAMoveDrainsFirst: the region that serves the home is asked, and the epoch goes on only after what is
-// under way had its time. Who gives up takes the request back.
+// TestAMoveDrainsFirst: the region that serves the home is asked, and the epoch goes on only after
+// what is under way had its time. Who gives up takes the request back.
 func TestAMoveDrainsFirst(t *testing.T) {
 	move := handing{home: "eu", to: "us", by: "ann", drain: 30 * time.Second}
 	inRegions(t, []string{"eu", "us"}, func(t *testing.T, r regionsShared, _ *bytes.Buffer) {
@@ -152,7 +152,8 @@ func TestAMoveDrainsFirst(t *testing.T) {
 	})
 }
 
-// ahead is a store whose signs of life, and request to drain home eu, are of clocks that are ahead of ours.
+// ahead is a store whose signs of life, and request to drain home eu, are of clocks that are ahead
+// of ours.
 type ahead struct {
 	schema.EpochStore
 	by   time.Duration
@@ -176,9 +177,9 @@ func (a ahead) PutBeat(ctx context.Context, b schema.Beat) error {
 	return a.EpochStore.PutBeat(ctx, b)
 }
 
-// TestADrainIsOfTheTimeOfItsRegion: a request counts by the clock of the region that is asked, not by that
-// of whoever asks; it stands over an older one that a clock which was ahead has written; one that does
-// not stand is told.
+// TestADrainIsOfTheTimeOfItsRegion: a request counts by the clock of the region that is asked, not
+// by that of whoever asks; it stands over an older one that a clock which was ahead has written;
+// one that does not stand is told.
 func TestADrainIsOfTheTimeOfItsRegion(t *testing.T) {
 	move := handing{home: "eu", to: "us", by: "ann", drain: 30 * time.Second}
 	for name, row := range map[string]struct {
@@ -226,7 +227,8 @@ func TestADrainIsOfTheTimeOfItsRegion(t *testing.T) {
 // regionsPage is the page for operators of regions.
 const regionsPage = "../../deploy/REGIONS.md"
 
-// codeOf returns the lines of the page that are code, with those under regions: in a text of their own.
+// codeOf returns the lines of the page that are code, with those under regions: in a text of their
+// own.
 func codeOf(t *testing.T) (commands []string, settings string) {
 	t.Helper()
 	text, err := os.ReadFile(regionsPage)

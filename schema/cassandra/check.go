@@ -295,9 +295,9 @@ func (p *placement) judge(datacenter string, regions ...string) (copies int, err
 	return 0, nil
 }
 
-// judgeShared returns what is wrong with the copies of what regions share: it must have so many in each
-// of these data centres, and none elsewhere. Who serves a home is decided by most copies of all data
-// centres together, so one that is missing, or one too many, moves what may be lost.
+// judgeShared returns what is wrong with the copies of what regions share: it must have so many in
+// each of these data centres, and none elsewhere. Who serves a home is decided by most copies of
+// all data centres together, so one that is missing, or one too many, moves what may be lost.
 func (p *placement) judgeShared(keyspace string, r *Regions) error {
 	in, n := p.copies()
 	if strings.HasSuffix(p.replication["class"], "NetworkTopologyStrategy") && maps.Equal(n, r.Copies) {

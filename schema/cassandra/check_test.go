@@ -188,7 +188,8 @@ func TestPlacementOfRegions(t *testing.T) {
 	}
 }
 
-// TestPlacementOfWhatRegionsShare: it has the copies that the configuration says, the witness's too.
+// TestPlacementOfWhatRegionsShare: it has the copies that the configuration says, the witness's
+// too.
 func TestPlacementOfWhatRegionsShare(t *testing.T) {
 	const network = "org.apache.cassandra.locator.NetworkTopologyStrategy"
 	want := &Regions{Copies: map[string]int{"dc1": 3, "dc2": 3, "w": 1}}

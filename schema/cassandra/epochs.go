@@ -81,8 +81,8 @@ func OpenEpochs(ctx context.Context, cfg Config) (*EpochStore, error) {
 	return e, nil
 }
 
-// Check returns ErrReplication, and what to do about it, unless the keyspace has the copies of r, and no
-// others.
+// Check returns ErrReplication, and what to do about it, unless the keyspace has the copies of r,
+// and no others.
 func (s *EpochStore) Check(ctx context.Context, r *Regions) error {
 	var p placement
 	if err := s.one(ctx, selectReplication, []any{s.cfg.Keyspace}, &p.replication); err != nil {

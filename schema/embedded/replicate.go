@@ -13,13 +13,14 @@ import (
 // Mutation is a write of one row, as another copy of the store takes it in ([Store.Apply]).
 type Mutation struct{ key, cells []byte }
 
-// replicated commits b as a data centre of Cassandra does that has a copy of each row elsewhere, and
-// hands on what it wrote (Config.Replicate).
+// replicated commits b as a data centre of Cassandra does that has a copy of each row elsewhere,
+// and hands on what it wrote (Config.Replicate).
 //
 // A row that is replaced or removed, because it is written conditionally, says without copies only
-// what it holds now. With them its cells get a write timestamp, later than that of the cells that it
-// replaces, and a removal is a cell that has expired, which hides what is older. So whatever arrives
-// at either side, in any order, leaves the same. What Expire removes is gone at both sides anyway.
+// what it holds now. With them its cells get a write timestamp, later than that of the cells that
+// it replaces, and a removal is a cell that has expired, which hides what is older. So whatever
+// arrives at either side, in any order, leaves the same. What Expire removes is gone at both sides
+// anyway.
 func (s *core) replicated(b *pebble.Batch) error {
 	stamped := s.db.NewBatch()
 	defer closeQuietly(stamped)

@@ -65,8 +65,8 @@ func wantSameRows(t *testing.T, a, b *embedded.Store) {
 	}
 }
 
-// TestAStoreWithACopy answers as one without, and a copy that took in its writes in any order, some of
-// them twice, has the same rows.
+// TestAStoreWithACopy answers as one without, and a copy that took in its writes in any order, some
+// of them twice, has the same rows.
 func TestAStoreWithACopy(t *testing.T) {
 	schematest.Exercise(t, func(t *testing.T) schema.Store {
 		t.Helper()

@@ -51,8 +51,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer takes the metrics; nil: none.
 	Registerer prometheus.Registerer
-	// Replicate is called with what each write changed, once it is held, for another copy of the rows
-	// to take in: tests have data centres. It must not wait. Nil: there is no other copy.
+	// Replicate is called with what each write changed, once it is held, for another copy of the
+	// rows to take in: tests have data centres. It must not wait. Nil: there is no other copy.
 	Replicate func([]Mutation)
 }
 

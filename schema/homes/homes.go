@@ -23,19 +23,19 @@
 //
 // # Replication lag
 //
-// A beat is written at a quorum of all data centres and reaches the others as every row does. Where the
-// store can say what our own data centre has (schema.LocalBeats), its age is how far we are behind
-// that region at most: what it acknowledged before is here, but for rows that were overtaken. Beats come
-// every 2 s, and two clocks count, so at rest it is between 0 and 2 s; it grows while the region is
-// cut off or dead.
+// A beat is written at a quorum of all data centres and reaches the others as every row does. Where
+// the store can say what our own data centre has (schema.LocalBeats), its age is how far we are
+// behind that region at most: what it acknowledged before is here, but for rows that were
+// overtaken. Beats come every 2 s, and two clocks count, so at rest it is between 0 and 2 s; it
+// grows while the region is cut off or dead.
 //
 // # A home is moved
 //
-// Who moves it first asks to drain it (schema.Drain). While a node sees that, Takes refuses new work and
-// the dispatcher gives its shards up; Served, and so the guarded store and the executor, stay as they
-// are: what was published is started, and what runs is recorded. So little is under way when the next epoch ends
-// the lease. Nobody reports that all has ended: who asks waits for a time. If no epoch follows, work is
-// taken in again DrainSpare later.
+// Who moves it first asks to drain it (schema.Drain). While a node sees that, Takes refuses new
+// work and the dispatcher gives its shards up; Served, and so the guarded store and the executor,
+// stay as they are: what was published is started, and what runs is recorded. So little is under
+// way when the next epoch ends the lease. Nobody reports that all has ended: who asks waits for a
+// time. If no epoch follows, work is taken in again DrainSpare later.
 //
 // # What is left
 //
@@ -72,8 +72,8 @@ import (
 // a lease.
 const readTimeout = 3 * time.Second
 
-// localTimeout bounds the read of the beats in our own data centre: it must not hold up the next read
-// of the epochs.
+// localTimeout bounds the read of the beats in our own data centre: it must not hold up the next
+// read of the epochs.
 const localTimeout = time.Second
 
 // Config is what a Keeper needs.
@@ -81,8 +81,8 @@ type Config struct {
 	Region string // ours
 	Node   string // names who writes the beats
 	Homes  schema.Homes
-	// Regions are all regions, also those without a home of their own; default: those that the homes are
-	// called after.
+	// Regions are all regions, also those without a home of their own; default: those that the
+	// homes are called after.
 	Regions []string
 	Store   schema.EpochStore
 
@@ -161,9 +161,10 @@ type drain struct {
 	until time.Time // by our clock
 }
 
-// drained returns the requests among beats that are to be followed, by home. A request counts from the time
-// that it bears, which is of the clocks of the region that serves the home, so a node that sees it late
-// follows what is left of it. One of a time to come counts from when it was first seen here.
+// drained returns the requests among beats that are to be followed, by home. A request counts from
+// the time that it bears, which is of the clocks of the region that serves the home, so a node that
+// sees it late follows what is left of it. One of a time to come counts from when it was first seen
+// here.
 func drained(was map[string]drain, beats []schema.Beat, now time.Time) map[string]drain {
 	is := make(map[string]drain)
 	for _, b := range beats {

@@ -237,8 +237,8 @@ func takes(w *world, k *homes.Keeper) bool {
 	return err == nil
 }
 
-// TestAHomeIsDrained: it takes nothing new, and is served all the same; in another epoch, at another home
-// and after its time a request is of no effect.
+// TestAHomeIsDrained: it takes nothing new, and is served all the same; in another epoch, at
+// another home and after its time a request is of no effect.
 func TestAHomeIsDrained(t *testing.T) {
 	inWorld(t, func(w *world) {
 		eu, _, stopEU := w.start("eu", "a")
@@ -297,8 +297,8 @@ func TestAHomeIsDrained(t *testing.T) {
 	})
 }
 
-// TestANodeThatStartsFollowsWhatIsLeftOfADrain: a request that was given up begins anew on no node, and one
-// that bears a time to come ends all the same.
+// TestANodeThatStartsFollowsWhatIsLeftOfADrain: a request that was given up begins anew on no node,
+// and one that bears a time to come ends all the same.
 func TestANodeThatStartsFollowsWhatIsLeftOfADrain(t *testing.T) {
 	for what, row := range map[string]struct{ ago, left time.Duration }{
 		"half over":    {15 * time.Second, 15*time.Second + schema.DrainSpare},
@@ -343,8 +343,8 @@ func (b *behind) BeatsHere(ctx context.Context) ([]schema.Beat, error) {
 	return b.Beats(ctx)
 }
 
-// TestLag: how far a data centre may be behind another region is the age of that region's newest beat
-// which it has.
+// TestLag: how far a data centre may be behind another region is the age of that region's newest
+// beat which it has.
 func TestLag(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, _, stopEU := w.start("eu", "a")

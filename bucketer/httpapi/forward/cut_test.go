@@ -105,8 +105,9 @@ func (w *far) dialled(when string, want int) {
 	}
 }
 
-// TestARegionThatIsCutOff: requests on connections of before the cut are unknown after the time-out; then
-// the region is left alone, those connections are not used again, and nothing more is sent.
+// TestARegionThatIsCutOff: requests on connections of before the cut are unknown after the
+// time-out; then the region is left alone, those connections are not used again, and nothing more
+// is sent.
 func TestARegionThatIsCutOff(t *testing.T) {
 	inCut(t, func(w *far) {
 		var both sync.WaitGroup
@@ -161,9 +162,9 @@ func TestACallerWithoutTime(t *testing.T) {
 	})
 }
 
-// TestAConnectionThatIsDead: where nothing could be written on a connection of before, and no new one is
-// taken, nothing was sent, and the region is left alone. Of a request with a key it may be said that this
-// is not known, since it may be sent again.
+// TestAConnectionThatIsDead: where nothing could be written on a connection of before, and no new
+// one is taken, nothing was sent, and the region is left alone. Of a request with a key it may be
+// said that this is not known, since it may be sent again.
 func TestAConnectionThatIsDead(t *testing.T) {
 	for _, key := range []string{"", "k"} {
 		s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -1,18 +1,19 @@
 // Package forward sends requests on to the region that serves what they are about.
 //
-// It knows addresses, bounds and whether a request has left; what is to be sent on, and what an error
-// means to the caller, package httpapi decides.
+// It knows addresses, bounds and whether a request has left; what is to be sent on, and what an
+// error means to the caller, package httpapi decides.
 //
 // # Invariants
 //
-//  1. A request without an idempotency key is sent at most once. One with a key net/http may send again on
-//     another connection of the same address, if the first was lost. Another address of the region is
-//     tried only while nothing was sent.
+//  1. A request without an idempotency key is sent at most once. One with a key net/http may send
+//     again on another connection of the same address, if the first was lost. Another address of
+//     the region is tried only while nothing was sent.
 //  2. Header says who sent it on, so that it is not sent on again: one hop.
-//  3. A region that is away costs a request at most twice dialTimeout (the dial, the handshake of TLS)
-//     for each of its addresses, and at most Timeout. One that is cut off costs Timeout those requests
-//     that find a connection of before the cut. Once a request has found the region away or cut off,
-//     requests are refused at once for the time Rest, and then a new connection is tried.
+//  3. A region that is away costs a request at most twice dialTimeout (the dial, the handshake of
+//     TLS) for each of its addresses, and at most Timeout. One that is cut off costs Timeout those
+//     requests that find a connection of before the cut. Once a request has found the region away
+//     or cut off, requests are refused at once for the time Rest, and then a new connection is
+//     tried.
 //  4. At most Most requests to one region are under way, so one that is slow does not use up what
 //     this node has for the others.
 //
@@ -22,8 +23,8 @@
 // out. What a client sends with an idempotency key it may send again, and to any region: the key is
 // kept at the home of its tenant, so wherever the request arrives, the region that serves that home
 // decides, and it finds the key. After a fail-over the next region finds it too, unless the last
-// moments of the lost one had not been replicated. The SDK draws a key for each request that creates
-// something. A request without one is answered "unknown", and nobody repeats it.
+// moments of the lost one had not been replicated. The SDK draws a key for each request that
+// creates something. A request without one is answered "unknown", and nobody repeats it.
 package forward
 
 import (
@@ -43,8 +44,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Header marks a request that another region sent on, and names that region. It gives no rights: who
-// sends it is answered as everybody is, but never by a third region.
+// Header marks a request that another region sent on, and names that region. It gives no rights:
+// who sends it is answered as everybody is, but never by a third region.
 const Header = "Carillon-Forwarded"
 
 var (
@@ -62,8 +63,8 @@ type Config struct {
 	// APIs are the base URLs of the APIs of other regions, by region. One without is never sent to.
 	APIs map[string][]string
 
-	// Timeout bounds a request from the first dial to the end of its answer; default 10 s. It is below
-	// the 15 s that a node has for an answer, so the caller hears what became of it.
+	// Timeout bounds a request from the first dial to the end of its answer; default 10 s. It is
+	// below the 15 s that a node has for an answer, so the caller hears what became of it.
 	Timeout time.Duration
 	Most    int           // requests under way to one region; default 256
 	Rest    time.Duration // for how long a region is left alone that took no connection, or gave no answer in time; default 1 s
@@ -75,13 +76,13 @@ type Config struct {
 // dialTimeout bounds the dial of one address, and the handshake of TLS after it.
 const dialTimeout = 2 * time.Second
 
-// pingAfter is for how long a connection of HTTP/2 is silent before the other side is asked whether it is
-// there, and then has for its answer. All requests share that connection, so one that is dead must not
-// stay.
+// pingAfter is for how long a connection of HTTP/2 is silent before the other side is asked whether
+// it is there, and then has for its answer. All requests share that connection, so one that is dead
+// must not stay.
 const pingAfter = 2 * time.Second
 
-// idleFor is for how long an unused connection is kept: less than proxies keep theirs (60 s and more), so
-// that they do not close it under a request.
+// idleFor is for how long an unused connection is kept: less than proxies keep theirs (60 s and
+// more), so that they do not close it under a request.
 const idleFor = 30 * time.Second
 
 // CheckURL returns what is wrong with the base URL of an API.
@@ -199,8 +200,8 @@ type Request struct {
 }
 
 // Send sends a request to a region and calls answer with what it answers; answer may read the body,
-// and the request is under way until it returns. The error is ErrUnreachable, ErrBusy or ErrUnknown,
-// and answer was not called then.
+// and the request is under way until it returns. The error is ErrUnreachable, ErrBusy or
+// ErrUnknown, and answer was not called then.
 func (f *Forwarder) Send(ctx context.Context, to string, r Request, answer func(*http.Response)) error {
 	at := f.regions[to]
 	if at == nil {
@@ -254,8 +255,8 @@ func (f *Forwarder) Send(ctx context.Context, to string, r Request, answer func(
 	return fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(failed...))
 }
 
-// rest leaves a region alone for a while. What is connected may be dead: after that new connections are
-// made.
+// rest leaves a region alone for a while. What is connected may be dead: after that new connections
+// are made.
 func (f *Forwarder) rest(r *region) {
 	now := f.cfg.Now()
 	if was := r.until.Swap(now.Add(f.cfg.Rest).UnixNano()); was <= now.UnixNano() {
@@ -271,8 +272,9 @@ func refused(err error) bool {
 
 // once sends the request to one address. left reports whether it may have arrived.
 //
-// net/http tries again by itself if it wrote nothing on the connection, and, if the request has a key,
-// also if it wrote and heard nothing. So without a key a second try says that the first has not arrived.
+// net/http tries again by itself if it wrote nothing on the connection, and, if the request has a
+// key, also if it wrote and heard nothing. So without a key a second try says that the first has
+// not arrived.
 func (f *Forwarder) once(ctx context.Context, base string, r Request) (response *http.Response, left bool, err error) {
 	var wrote atomic.Bool
 	keyed := r.Header.Get("Idempotency-Key") != ""

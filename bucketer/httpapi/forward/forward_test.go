@@ -124,8 +124,8 @@ func TestARegionThatIsAway(t *testing.T) {
 	counted(t, reg, "unreachable=3")
 }
 
-// TestWhatWasSentIsNotSentAgain: a request whose answer is lost goes to no other address, for it may
-// have been carried out.
+// TestWhatWasSentIsNotSentAgain: a request whose answer is lost goes to no other address, for it
+// may have been carried out.
 func TestWhatWasSentIsNotSentAgain(t *testing.T) {
 	sent := 0
 	cut := api(t, func(http.ResponseWriter, *http.Request) { sent++; panic(http.ErrAbortHandler) })
@@ -140,8 +140,8 @@ func TestWhatWasSentIsNotSentAgain(t *testing.T) {
 	counted(t, reg, "unknown=1")
 }
 
-// TestARegionThatIsSlow: it holds back so many requests and no more, and each for no longer than the
-// time-out.
+// TestARegionThatIsSlow: it holds back so many requests and no more, and each for no longer than
+// the time-out.
 func TestARegionThatIsSlow(t *testing.T) {
 	began, end := make(chan struct{}), make(chan struct{})
 	slow := api(t, func(http.ResponseWriter, *http.Request) { began <- struct{}{}; <-end })

@@ -48,8 +48,8 @@ func (c cable) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestASharedConnectionThatIsDead: one of HTTP/2 that is silent, and answers no ping, is given up long
-// before the time-out, and another one is made.
+// TestASharedConnectionThatIsDead: one of HTTP/2 that is silent, and answers no ping, is given up
+// long before the time-out, and another one is made.
 func TestASharedConnectionThatIsDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over, stop := context.WithCancel(t.Context())

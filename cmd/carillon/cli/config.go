@@ -56,8 +56,8 @@ func MigrationConfig(cmd *cobra.Command, file string) (cassandra.Config, *cassan
 	return cc, cfg.Regions.Migration(), err
 }
 
-// OpenEpochs opens what the regions share that the configuration of a node in file names. region is that
-// of the node.
+// OpenEpochs opens what the regions share that the configuration of a node in file names. region is
+// that of the node.
 func OpenEpochs(cmd *cobra.Command, file string) (store *cassandra.EpochStore, regions config.RegionMap, region string, err error) {
 	cfg, err := config.Load(file, os.Environ(), nil)
 	if err != nil {

@@ -32,7 +32,8 @@ type Regions struct {
 	// "data centre" or "data centre:copies", 1 unless given; empty: there is none.
 	Witness string `koanf:"witness"`
 	// API are "region=URL", base URLs under which the API of a region is reached from the others; a
-	// region may stand there several times. What belongs to a region without one is refused elsewhere.
+	// region may stand there several times. What belongs to a region without one is refused
+	// elsewhere.
 	API []string `koanf:"api"`
 	// Keyspace holds what regions share: who serves each home, and signs of life.
 	Keyspace string `koanf:"keyspace"`
@@ -57,8 +58,8 @@ type RegionMap struct {
 // Names returns the names of all regions, in order.
 func (m RegionMap) Names() []string { return slices.Sorted(maps.Keys(m.Datacenters)) }
 
-// Clear returns those of API by which other machines than this one are spoken to without TLS, but those of
-// the region of a node.
+// Clear returns those of API by which other machines than this one are spoken to without TLS, but
+// those of the region of a node.
 func (r Regions) Clear(region string) []string {
 	var open []string
 	for _, text := range r.API {

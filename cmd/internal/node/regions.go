@@ -94,8 +94,8 @@ func (r *regions) forward() httpapi.Forward {
 }
 
 // sameName returns an error if a node of another region has our name, as the sessions of executors
-// tell. Each region has a ring of its own, so it would not be noticed there, and what nodes write under
-// their names (counts by minute) would mix.
+// tell. Each region has a ring of its own, so it would not be noticed there, and what nodes write
+// under their names (counts by minute) would mix.
 func sameName(ctx context.Context, n *Node, all []string) error {
 	for _, other := range all {
 		if other == n.cfg.Node.Region {
@@ -123,8 +123,8 @@ func (r *regions) intake() *bucketer.Regions {
 	return &bucketer.Regions{Region: r.region, Homes: r.homes, Served: r.keeper.Served, Takes: r.keeper.Takes}
 }
 
-// takes returns what the dispatcher asks: in which epoch the home of a shard is served here, unless it
-// is drained.
+// takes returns what the dispatcher asks: in which epoch the home of a shard is served here, unless
+// it is drained.
 func (r *regions) takes() func(schema.Shard) (int64, error) {
 	if r == nil {
 		return nil

@@ -114,8 +114,8 @@ func TestTwoRegionsOnOneStore(t *testing.T) {
 	}
 }
 
-// TestAChangeReachesTheRegionThatServesItsHome: whichever region is asked. It is done once, also if it
-// comes again by the other region.
+// TestAChangeReachesTheRegionThatServesItsHome: whichever region is asked. It is done once, also if
+// it comes again by the other region.
 func TestAChangeReachesTheRegionThatServesItsHome(t *testing.T) {
 	inEU, inUS := twoRegions(t)
 	eu := startIn(t, inEU, "eu", "a", func(*config.Config) {}).up()
@@ -227,8 +227,8 @@ func TestAHomeMoves(t *testing.T) {
 	}
 }
 
-// TestNodesOfTwoRegionsHaveNamesOfTheirOwn: each region has a ring of its own, where a second node of a
-// name would be seen.
+// TestNodesOfTwoRegionsHaveNamesOfTheirOwn: each region has a ring of its own, where a second node
+// of a name would be seen.
 func TestNodesOfTwoRegionsHaveNamesOfTheirOwn(t *testing.T) {
 	inEU, inUS := twoRegions(t)
 	startIn(t, inEU, "eu", "a", func(*config.Config) {}).up()

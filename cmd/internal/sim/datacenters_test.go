@@ -13,22 +13,24 @@ import (
 	"carillon.dev/carillon/schema/embedded"
 )
 
-// site is what the nodes of a region share: a data centre of the store, and a queue. Without regions
-// there is one, of no name.
+// site is what the nodes of a region share: a data centre of the store, and a queue. Without
+// regions there is one, of no name.
 //
-// A data centre is an embedded store. That is the smallest model that is sound: its rows are cells with
-// write timestamps, of which the later one counts, and conditional writes are decided within it alone,
-// as LOCAL_SERIAL does. So two data centres may both decide on one row. Each write is handed to the
-// other one row by row, as Cassandra hands on mutations of partitions; what is written together may
-// arrive apart. Left out: the copies within a data centre, which QUORUM makes one; read repair between
-// data centres, which would only bring rows sooner; and hints that are given up after 3 h.
+// A data centre is an embedded store. That is the smallest model that is sound: its rows are cells
+// with write timestamps, of which the later one counts, and conditional writes are decided within
+// it alone, as LOCAL_SERIAL does. So two data centres may both decide on one row. Each write is
+// handed to the other one row by row, as Cassandra hands on mutations of partitions; what is
+// written together may arrive apart. Left out: the copies within a data centre, which QUORUM makes
+// one; read repair between data centres, which would only bring rows sooner; and hints that are
+// given up after 3 h.
 type site struct {
 	region string
 	store  *embedded.Store
 	broker *inproc.Broker
 	// to is by which writes go to the other data centre; nil: there is none.
 	to *replication
-	// off is how far the clocks of the data centre are off, by which conditional writes are stamped.
+	// off is how far the clocks of the data centre are off, by which conditional writes are
+	// stamped.
 	off time.Duration
 	// apart: its nodes do not reach the keyspace of the epochs, nor the witness.
 	apart bool // guarded by Cluster.mu
@@ -49,8 +51,8 @@ func (c *Cluster) newSite(region string, replicated bool, retention time.Duratio
 	return s, err
 }
 
-// Replication of writes as it is unless a scenario says otherwise: what took 40 to 60 ms was measured
-// between data centres 40 ms apart.
+// Replication of writes as it is unless a scenario says otherwise: what took 40 to 60 ms was
+// measured between data centres 40 ms apart.
 const (
 	lagLeast = 20 * time.Millisecond
 	lagMost  = 150 * time.Millisecond
@@ -121,8 +123,8 @@ func (r *replication) land(f *flight) {
 	}
 }
 
-// setCut cuts the way, or heals it. What is on its way in a cut arrives after it, and so does what was
-// on its way from a data centre that died, once that is back: by hints, or by a repair.
+// setCut cuts the way, or heals it. What is on its way in a cut arrives after it, and so does what
+// was on its way from a data centre that died, once that is back: by hints, or by a repair.
 func (r *replication) setCut(cut bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,8 +173,8 @@ func join(a, b *site) {
 	}
 }
 
-// TestTwoDataCentres: both decide on one row, each by itself, as LOCAL_SERIAL does; what one wrote the
-// other has later, after a cut too; in the end they have the same rows.
+// TestTwoDataCentres: both decide on one row, each by itself, as LOCAL_SERIAL does; what one wrote
+// the other has later, after a cut too; in the end they have the same rows.
 func TestTwoDataCentres(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Cluster{shards: 2, rng: rand.New(rand.NewPCG(1, 1))}

@@ -120,9 +120,9 @@ func (w *world) judgePending(runs map[string]check.Reading) {
 }
 
 // doubles reports whether attempts may be executed twice for reasons that the judge cannot see: a
-// message is delivered twice, or a late row and its late entry both start.
-// Nor does it see that a region took a home over before it had the records of the one before; of one-off
-// jobs it is told which these are ([check.History.Forgive]).
+// message is delivered twice, or a late row and its late entry both start. Nor does it see that a
+// region took a home over before it had the records of the one before; of one-off jobs it is told
+// which these are ([check.History.Forgive]).
 func (s *Scenario) doubles() bool {
 	return s.Faults.Message > 0 || s.LateBy > 0 || s.Regions != nil && s.Regions.Most > slowest
 }

@@ -14,15 +14,15 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Regional makes a scenario one of two regions: each has a data centre, a queue and a ring of its own,
-// with Scenario.Nodes nodes, and a home.
+// Regional makes a scenario one of two regions: each has a data centre, a queue and a ring of its
+// own, with Scenario.Nodes nodes, and a home.
 type Regional struct {
 	// Plan is what happens to the regions, in a goroutine of its own; nil: nothing does.
 	Plan func(d *drama)
 	// Least and Most bound how long a write takes to the other data centre; 0: as was measured.
 	Least, Most time.Duration
-	// Loses: a region dies or is cut off while it serves a home, and another takes that over. What the
-	// first had not replicated may be done twice, or be lost if Gone.
+	// Loses: a region dies or is cut off while it serves a home, and another takes that over. What
+	// the first had not replicated may be done twice, or be lost if Gone.
 	Loses bool
 	// Gone: the region never comes back.
 	Gone bool
@@ -90,8 +90,8 @@ func (w *world) someNode() *engine.Engine {
 	return nil
 }
 
-// someNodeFor returns a node that runs, and its process; nil: none does. With regions it is mostly one
-// of the region that serves the home of the tenant, as clients find it by GET /v1/regions.
+// someNodeFor returns a node that runs, and its process; nil: none does. With regions it is mostly
+// one of the region that serves the home of the tenant, as clients find it by GET /v1/regions.
 func (w *world) someNodeFor(of string) (*Node, *life) {
 	region, c := "", w.c
 	if c.regions != nil {
@@ -177,7 +177,8 @@ func (d *drama) die() {
 	wg.Wait()
 }
 
-// comeBack starts the victim again. Its data centre has what it acknowledged, and its stream is new.
+// comeBack starts the victim again. Its data centre has what it acknowledged, and its stream is
+// new.
 func (d *drama) comeBack() {
 	d.setDown(false)
 	d.cut(false)
@@ -215,8 +216,8 @@ func homesMove(d *drama) {
 	}
 }
 
-// registerIsAway: a region does not reach the epochs for a while. Its leases run out, and nobody takes
-// over.
+// registerIsAway: a region does not reach the epochs for a while. Its leases run out, and nobody
+// takes over.
 func registerIsAway(d *drama) {
 	for range 2 {
 		d.sleep(5*time.Second, 30*time.Second)
@@ -243,8 +244,8 @@ func regionDies(d *drama) {
 }
 
 // regionIsApart: a region is cut off from the other one and from the witness, and goes on until its
-// leases run out. Meanwhile its home is failed over. So both believe that they own it, one after the
-// other if leases hold.
+// leases run out. Meanwhile its home is failed over. So both believe that they own it, one after
+// the other if leases hold.
 func regionIsApart(d *drama) {
 	d.sleep(20*time.Second, time.Minute)
 	d.loses(schema.HomeLeaseLife)
@@ -350,8 +351,8 @@ func only[T any](ts []T, wanted func(t *T) bool) (kept []T) {
 	return kept
 }
 
-// judgeRegions judges in the end that both data centres have the same rows, and that what the scenario
-// is about did happen. It kills all nodes, so that nobody writes any more.
+// judgeRegions judges in the end that both data centres have the same rows, and that what the
+// scenario is about did happen. It kills all nodes, so that nobody writes any more.
 func (w *world) judgeRegions(ctx context.Context) error {
 	if w.s.Regions == nil {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestActsAreJudged: what a process does for a home is judged by who served it when, and by what the
-// process was told.
+// TestActsAreJudged: what a process does for a home is judged by who served it when, and by what
+// the process was told.
 func TestActsAreJudged(t *testing.T) {
 	const told, wait, lasts = time.Second, schema.TakeOverWait, schema.HomeLeaseLife
 	for _, row := range []struct {

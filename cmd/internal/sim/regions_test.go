@@ -197,8 +197,8 @@ func (e register) PutBeat(ctx context.Context, b schema.Beat) error {
 	return e.around(ctx, func() error { return e.EpochStore.PutBeat(ctx, b) })
 }
 
-// guard returns the store that a process writes to: with regions, one that writes conditionally only
-// for homes that its region serves. The keeper is nil without regions.
+// guard returns the store that a process writes to: with regions, one that writes conditionally
+// only for homes that its region serves. The keeper is nil without regions.
 func (r *regions) guard(n *Node, l *life, s schema.Store, now func() time.Time) (schema.Store, *homes.Keeper, error) {
 	if r == nil {
 		return s, nil, nil
@@ -278,8 +278,9 @@ func (d deciding) RegisterKey(ctx context.Context, of, key string, claim schema.
 	return d.Store.RegisterKey(ctx, of, key, claim, expires)
 }
 
-// acts judges, at the instant in which a process does something for the home of a shard, whether its
-// region may: by what was read and written, and by true time. epoch is the one that it states, 0: none.
+// acts judges, at the instant in which a process does something for the home of a shard, whether
+// its region may: by what was read and written, and by true time. epoch is the one that it states,
+// 0: none.
 //
 //   - The process asked within HomeLeaseLife who serves the home, and was answered that its region
 //     does.
@@ -301,8 +302,8 @@ func (r *regions) acts(n *Node, l *life, shard schema.Shard, what string, epoch 
 	}
 }
 
-// slewed is how much longer than it says a lease of HomeLeaseLife may be where clocks are slewed: then
-// the monotonic clock itself is wrong.
+// slewed is how much longer than it says a lease of HomeLeaseLife may be where clocks are slewed:
+// then the monotonic clock itself is wrong.
 func (r *regions) slewed() time.Duration {
 	if !r.c.slews {
 		return 0

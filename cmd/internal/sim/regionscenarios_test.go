@@ -13,8 +13,8 @@ const (
 	lateByMove = 40 * time.Second
 	// lateByRegister is how late it may be where a region does not reach the epochs.
 	lateByRegister = 50 * time.Second
-	// slowest is how long replication may take such that what a region did in the last instant of its
-	// lease is there when the next one begins.
+	// slowest is how long replication may take such that what a region did in the last instant of
+	// its lease is there when the next one begins.
 	slowest = schema.TakeOverWait - schema.HomeLeaseLife - 100*time.Millisecond
 	// lateByLoss is how late it may be where its row reaches the other region after that has taken
 	// over: it is found by the second read.
@@ -24,8 +24,8 @@ const (
 // shortRegions are those that short tests run. A seed costs about a second of CPU.
 var shortRegions = []string{"homes move to and fro", "one dies and comes back", "one is cut off, and both believe that they serve"}
 
-// regionScenarios are those of two regions, each with two nodes. `make sim RUN=TestSimulationOfRegions$`
-// runs thousands of seeds of them.
+// regionScenarios are those of two regions, each with two nodes. `make sim
+// RUN=TestSimulationOfRegions$` runs thousands of seeds of them.
 var regionScenarios = []play{
 	{"nothing goes wrong", 1, Scenario{Guarantees: true, Regions: &Regional{}, Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, Lag: 4}}, nil},
 	{"the link between them is cut", 1, Scenario{
@@ -101,8 +101,8 @@ func init() {
 }
 
 // TestSimulationOfRegions: whatever happens to two regions and to what lies between them, what
-// TestSimulation says of one holds for both, and no region does anything for a home without the lease
-// on it.
+// TestSimulation says of one holds for both, and no region does anything for a home without the
+// lease on it.
 func TestSimulationOfRegions(t *testing.T) {
 	played := regionScenarios
 	if testing.Short() {

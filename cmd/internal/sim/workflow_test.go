@@ -152,8 +152,8 @@ func (w *world) askWorkflow(ctx context.Context, f *simWorkflow, rng *rand.Rand)
 	}
 }
 
-// trigger asks for a run until it has an answer: one that was not answered may have made the run, which
-// then runs, and nobody could judge it. It reports whether there was one.
+// trigger asks for a run until it has an answer: one that was not answered may have made the run,
+// which then runs, and nobody could judge it. It reports whether there was one.
 func (w *world) trigger(ctx context.Context, f *simWorkflow, r *simRun, payload json.RawMessage, key string) bool {
 	for range 20 {
 		if err := w.retry(func(b *engine.Engine) error {

@@ -13,9 +13,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestDamagedNATSIsReplaced: a server that lost its power may find a file of a consumer that holds zeros,
-// and then is never ready again. It is told from one that only starts, and one without data takes its
-// place.
+// TestDamagedNATSIsReplaced: a server that lost its power may find a file of a consumer that holds
+// zeros, and then is never ready again. It is told from one that only starts, and one without data
+// takes its place.
 func TestDamagedNATSIsReplaced(t *testing.T) {
 	ctx := t.Context()
 	c, err := Up(ctx, Options{Dir: t.TempDir(), Attached: true, Say: func(line string) { t.Log(line) }}, Spec{NATS: 3})

@@ -182,8 +182,8 @@ var (
 	ofBoard     = regexp.MustCompile(`(?:^|[^*])\*([A-Z][A-Za-z, ?]*)\*(?:[^*]|$)`)
 )
 
-// TestAlertsLeadToDashboards: the dashboard that an alert names exists, and the panels and dashboards
-// that runbooks name.
+// TestAlertsLeadToDashboards: the dashboard that an alert names exists, and the panels and
+// dashboards that runbooks name.
 func TestAlertsLeadToDashboards(t *testing.T) {
 	uids := make(map[string]bool)
 	panels := make(map[string]map[string]bool)

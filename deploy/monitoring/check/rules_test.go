@@ -148,8 +148,8 @@ func promtool(t *testing.T) string {
 	return ""
 }
 
-// TestRulesByPromtool: Prometheus takes the rules and the example of a configuration, and the rules do
-// what their tests say.
+// TestRulesByPromtool: Prometheus takes the rules and the example of a configuration, and the rules
+// do what their tests say.
 func TestRulesByPromtool(t *testing.T) {
 	tool := promtool(t)
 	if out, err := exec.CommandContext(t.Context(), tool, "check", "config", filepath.Join(top, "prometheus.yaml")).CombinedOutput(); err != nil {

@@ -12,25 +12,27 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A replicated stream may lose its newest messages when all its servers lose power, while its consumers
-// remember that they delivered them. The next messages get sequences that the consumer has passed: it
-// never delivers them, and they stay. nats-server 2.15 mends that for consumers with one replica; with
-// several it deletes such messages minutes later. We look for it, and mend it sooner:
+// A replicated stream may lose its newest messages when all its servers lose power, while its
+// consumers remember that they delivered them. The next messages get sequences that the consumer
+// has passed: it never delivers them, and they stay. nats-server 2.15 mends that for consumers with
+// one replica; with several it deletes such messages minutes later. We look for it, and mend it
+// sooner:
 //
 //	it has acknowledged messages that the        they are deleted
 //	stream holds
 //	the consumer has delivered more than the     its messages are deleted, and it is made anew: it would
 //	stream has ever held                         pass those that come next
 //
-// What was deleted the dispatcher publishes again, as it sees that the stream no longer holds it, and says
-// that it may have been delivered. A consumer that is made anew does not know which messages it delivered
-// before, and an executor that is given such a message must know: so none of them are left.
+// What was deleted the dispatcher publishes again, as it sees that the stream no longer holds it,
+// and says that it may have been delivered. A consumer that is made anew does not know which
+// messages it delivered before, and an executor that is given such a message must know: so none of
+// them are left.
 //
-// Nobody publishes events again, and taking one in twice changes nothing: of events nothing is deleted,
-// and the consumer is made anew in both cases.
+// Nobody publishes events again, and taking one in twice changes nothing: of events nothing is
+// deleted, and the consumer is made anew in both cases.
 
-// passedEvery is the distance of two looks at a consumer. What two of them see is mended. An acknowledged
-// message goes when the servers have agreed on it, as a rule within milliseconds.
+// passedEvery is the distance of two looks at a consumer. What two of them see is mended. An
+// acknowledged message goes when the servers have agreed on it, as a rule within milliseconds.
 const passedEvery = 3 * time.Second
 
 // errPassed: a consumer was deleted, and is to be made anew.
@@ -60,8 +62,8 @@ func (ss *streams) delivering() (all []*delivering) {
 	return all
 }
 
-// look mends what it sees, if the look before has seen the same, and reports whether it did. It returns
-// errPassed if the consumer is to be made anew.
+// look mends what it sees, if the look before has seen the same, and reports whether it did. It
+// returns errPassed if the consumer is to be made anew.
 func (d *delivering) look(ctx context.Context, js jetstream.JetStream) (mended bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -11,9 +11,9 @@ import (
 	"carillon.dev/carillon/dispatcher/queue/jetstream/embedded"
 )
 
-// ahead is JetStream whose consumers say that they have delivered and acknowledged that much more than
-// they have. A single server mends that when it starts; three of them do not, and cannot be brought there
-// but by cutting their power (chaos scenario power-all).
+// ahead is JetStream whose consumers say that they have delivered and acknowledged that much more
+// than they have. A single server mends that when it starts; three of them do not, and cannot be
+// brought there but by cutting their power (chaos scenario power-all).
 type ahead struct {
 	jetstream.JetStream
 	delivered, acknowledged uint64

@@ -317,8 +317,8 @@ func (ss *streams) observe() error {
 	return nil
 }
 
-// lookAt mends the consumers that have passed messages of their stream. It fails if one is to be made
-// anew. What it cannot read it looks at the next time.
+// lookAt mends the consumers that have passed messages of their stream. It fails if one is to be
+// made anew. What it cannot read it looks at the next time.
 func (ss *streams) lookAt(consumers []*delivering) error {
 	var anew []error
 	for _, d := range consumers {

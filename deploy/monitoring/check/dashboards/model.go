@@ -44,7 +44,8 @@ type Panel struct {
 // Query is an expression in its short form, and what its series are called.
 type Query struct{ Expr, Legend string }
 
-// Step is from which value on a colour is shown. That of the first step is 0, and means: from below.
+// Step is from which value on a colour is shown. That of the first step is 0, and means: from
+// below.
 type Step struct {
 	From  float64
 	Color string

@@ -90,8 +90,8 @@ func (d *Dashboard) Render() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// variables returns what is chosen at the top: data source, cluster, job of Prometheus, node. A label
-// that nothing has is matched by .*, so installations without a cluster label see everything.
+// variables returns what is chosen at the top: data source, cluster, job of Prometheus, node. A
+// label that nothing has is matched by .*, so installations without a cluster label see everything.
 func (d *Dashboard) variables() []cog.Builder[dashboard.VariableModel] {
 	query := func(name, label, ask string) *dashboard.QueryVariableBuilder {
 		return dashboard.NewQueryVariableBuilder(name).Label(label).Datasource(source).

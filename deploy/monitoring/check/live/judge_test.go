@@ -35,8 +35,8 @@ func stub(t *testing.T) *judge {
 	return &judge{api: server.URL, from: time.Unix(0, 0), to: time.Unix(60, 0), tenant: "a"}
 }
 
-// TestWhatHasNoAnswerIsAFault: an error, no series, and only NaN; what may be empty is said to be, but
-// never an error.
+// TestWhatHasNoAnswerIsAFault: an error, no series, and only NaN; what may be empty is said to be,
+// but never an error.
 func TestWhatHasNoAnswerIsAFault(t *testing.T) {
 	var excused [2]string // a panel that may be empty
 	for _, d := range dashboards.All() {

@@ -27,8 +27,8 @@ type loader struct {
 	down     bool   // the node that is asked may be away
 }
 
-// receive serves calls: /ok answers at once, /slow in a moment, /flaky fails the first time of each run,
-// /broken for good, /hang never answers.
+// receive serves calls: /ok answers at once, /slow in a moment, /flaky fails the first time of each
+// run, /broken for good, /hang never answers.
 func receive() (origin string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -63,8 +63,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// load puts load on sys for a span: runs that succeed, fail, are retried, time out and are given up as
-// dead letters; a rate, limits, workflows, events, jobs after others; a node that is killed and
+// load puts load on sys for a span: runs that succeed, fail, are retried, time out and are given up
+// as dead letters; a rate, limits, workflows, events, jobs after others; a node that is killed and
 // comes back; dead letters that are replayed and discarded.
 func load(ctx context.Context, sys system, span time.Duration) error {
 	origin, stop, err := receive()

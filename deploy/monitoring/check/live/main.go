@@ -1,8 +1,9 @@
-// Command live asks every panel of every dashboard of a real Prometheus that scrapes a real Carillon,
-// under a load in which things go wrong: an error, no series or only NaN is a fault of the dashboard.
+// Command live asks every panel of every dashboard of a real Prometheus that scrapes a real
+// Carillon, under a load in which things go wrong: an error, no series or only NaN is a fault of
+// the dashboard.
 //
-// It starts all of it on the loopback interface, keeps everything in a folder that is gone at the end,
-// and ends what it has started. It is run in deploy/monitoring/check by make monitoring.
+// It starts all of it on the loopback interface, keeps everything in a folder that is gone at the
+// end, and ends what it has started. It is run in deploy/monitoring/check by make monitoring.
 package main
 
 import (
