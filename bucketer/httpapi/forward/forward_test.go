@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -127,15 +128,15 @@ func TestARegionThatIsAway(t *testing.T) {
 // TestWhatWasSentIsNotSentAgain: a request whose answer is lost goes to no other address, for it
 // may have been carried out.
 func TestWhatWasSentIsNotSentAgain(t *testing.T) {
-	sent := 0
-	cut := api(t, func(http.ResponseWriter, *http.Request) { sent++; panic(http.ErrAbortHandler) })
-	other := api(t, func(http.ResponseWriter, *http.Request) { sent++ })
+	var sent atomic.Int64
+	cut := api(t, func(http.ResponseWriter, *http.Request) { sent.Add(1); panic(http.ErrAbortHandler) })
+	other := api(t, func(http.ResponseWriter, *http.Request) { sent.Add(1) })
 	f, reg := forwarder(t, forward.Config{APIs: map[string][]string{"us": {cut, other}}})
 	if err := f.Send(t.Context(), "us", forward.Request{Method: "POST", Target: "/", Body: []byte("{}")}, never{t}.answer); !errors.Is(err, forward.ErrUnknown) {
 		t.Errorf("Send = %v, want ErrUnknown", err)
 	}
-	if sent != 1 {
-		t.Errorf("it was sent %d times, want once", sent)
+	if n := sent.Load(); n != 1 {
+		t.Errorf("it was sent %d times, want once", n)
 	}
 	counted(t, reg, "unknown=1")
 }
