@@ -60,8 +60,11 @@ type members struct {
 	http  *http.Client
 	meter *process.Meter
 	sink  *process.Sink
-	// limited receives the calls of jobs with limits; only in Limits.
-	limited *process.Sink
+	// second receives what is judged apart: the calls of jobs with limits, and of the home of regions
+	// that has no fault; nil in other scenarios.
+	second *process.Sink
+	// regions are those of scenarios with several; nil in others. The first of them is the cluster.
+	regions *cluster.Regions
 
 	mu       sync.Mutex         // guards what follows
 	clusters []*cluster.Cluster // one for each time that it was brought up; the last one counts
@@ -127,6 +130,8 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 		play = limitsCourse{r}.play
 	case cfg.Scenario == Workflows:
 		play = workflowsCourse{r}.play
+	case cfg.Scenario.plan().Regions > 0:
+		play = regionsCourse{r}.play
 	case cfg.Scenario.Steady():
 		play = steadyCourse{r}.play
 	case cfg.Scenario == ImportCuts:
@@ -158,6 +163,9 @@ func (r *run) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if r.cfg.Scenario.plan().Regions > 0 {
+		return r.upRegions(ctx)
+	}
 	var listen []string
 	if r.cfg.Cluster.Namespaces {
 		if err := r.up(ctx); err != nil {
@@ -183,10 +191,14 @@ func (r *run) start(ctx context.Context) (err error) {
 func (r *run) stop(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	for _, c := range slices.Backward(r.clusters) {
-		err = errors.Join(err, c.Close(ctx))
+	if r.regions != nil {
+		err = r.regions.Close(ctx)
+	} else {
+		for _, c := range slices.Backward(r.clusters) {
+			err = errors.Join(err, c.Close(ctx))
+		}
 	}
-	for _, sink := range []*process.Sink{r.sink, r.limited} {
+	for _, sink := range []*process.Sink{r.sink, r.second} {
 		if sink != nil {
 			err = errors.Join(err, sink.End())
 		}
@@ -404,10 +416,10 @@ func (r *run) untilQuiet(ctx context.Context) error {
 
 // sinks returns all that receive calls.
 func (r *members) sinks() []*process.Sink {
-	if r.limited == nil {
+	if r.second == nil {
 		return []*process.Sink{r.sink}
 	}
-	return []*process.Sink{r.sink, r.limited}
+	return []*process.Sink{r.sink, r.second}
 }
 
 func (r *run) changesFile() string { return filepath.Join(r.cfg.Dir, "changes.ndjson") }

@@ -76,6 +76,11 @@ func (r *run) readAsked(source string) ([]check.Ask, error) {
 
 // importFile imports jobs whose file is written, and keeps in the report how that went.
 func (r *run) importFile(ctx context.Context, spec workload.Spec) (res ImportResult, err error) {
+	return r.importFileBy(ctx, r.client, spec)
+}
+
+// importFileBy is importFile through a client.
+func (r *run) importFileBy(ctx context.Context, client *api.Client, spec workload.Spec) (res ImportResult, err error) {
 	defer func() {
 		r.keepImport(res)
 		if err != nil {
@@ -95,7 +100,7 @@ func (r *run) importFile(ctx context.Context, spec workload.Spec) (res ImportRes
 	r.keepSource(spec.Source)
 	r.keepDue(spec.From.Add(spec.Spread))
 	began := time.Now()
-	im := &api.Import{Client: r.client, Path: asked, Acks: acks, Log: r.log.With("jobs", spec.Source)}
+	im := &api.Import{Client: client, Path: asked, Acks: acks, Log: r.log.With("jobs", spec.Source)}
 	if r.cfg.Scenario.Steady() || r.cfg.Scenario.Loads() {
 		im.MaxSends = steadySends
 	}
@@ -107,8 +112,13 @@ func (r *run) importFile(ctx context.Context, spec workload.Spec) (res ImportRes
 	if err != nil {
 		return res, err
 	}
-	if err := errors.Join(acks.Flush(), (watching{r}).add(spec.Source)); err != nil {
+	if err := acks.Flush(); err != nil {
 		return res, err
+	}
+	if client.Tenant == r.client.Tenant { // those of others it does not read
+		if err := (watching{r}).add(spec.Source); err != nil {
+			return res, err
+		}
 	}
 	r.log.Info("imported", "jobs", spec.Source, "lines", s.Lines, "created", s.Created, "existing", s.Existing,
 		"refused", s.Refused, "unknown", s.Unknown, "sends", s.Sends, "lines_per_s", int(res.Rate()))

@@ -26,6 +26,8 @@ func (r judging) judge(ctx context.Context, out io.Writer) error {
 	switch {
 	case r.cfg.Scenario == Limits:
 		return limitsCourse(r).judge(ctx, out)
+	case r.cfg.Scenario.plan().Regions > 0:
+		return regionsCourse(r).judge(ctx, out)
 	case r.cfg.Scenario == Workflows:
 		return workflowsCourse(r).judge(ctx, out)
 	case r.cfg.Scenario.Recurs():

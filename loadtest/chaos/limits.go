@@ -170,7 +170,7 @@ func (r limitsCourse) play(ctx context.Context) (err error) {
 	res := &RecurringResult{Start: t0, End: end}
 	r.report.Recurring = res
 	shapes := limitedShapes()
-	spec := workload.Limited{N: r.cfg.Jobs / limitedPart, Start: t0, End: end, Shapes: shapes, Source: limitedSource, Target: r.limited.URL}
+	spec := workload.Limited{N: r.cfg.Jobs / limitedPart, Start: t0, End: end, Shapes: shapes, Source: limitedSource, Target: r.second.URL}
 	a := &asker{urls: r.client.URLs, http: r.http, out: events, tenant: limitedTenant}
 	if _, err := recurringCourse(r).create(ctx, a, spec.Source, spec.N, spec.Body, &res.Creating); err != nil {
 		return err
@@ -215,7 +215,7 @@ func (r limitsCourse) startSink(ctx context.Context) (err error) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
-	r.limited, err = process.StartSink(ctx, r.cfg.Program, folder)
+	r.second, err = process.StartSink(ctx, r.cfg.Program, folder)
 	return err
 }
 
@@ -285,7 +285,7 @@ func (r limitsCourse) judge(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	args = append(judging(r).recurringArgs(), "--tenant", limitedTenant)
-	return judging(r).by(ctx, "check-limited", r.limited, args, out, &r.report.Recurring.Check)
+	return judging(r).by(ctx, "check-limited", r.second, args, out, &r.report.Recurring.Check)
 }
 
 // limitsFaults names what must have happened in Limits, and did not.

@@ -24,6 +24,8 @@ type Plan struct {
 	Takes time.Duration
 	// Members are those that the scenario wants where nothing else is stated.
 	Members cluster.Spec
+	// Regions, if not 0, is how many regions there are, each with Members, beside a witness.
+	Regions int
 	// Load is the load and its faults; nil in scenarios that have a course of their own.
 	Load *Load
 	// Course is the defaults of the others.
@@ -62,6 +64,9 @@ func (l *Load) missing(members cluster.Spec) error {
 	var faults []error
 	for _, c := range l.Faults(members) {
 		for _, s := range c {
+			if _, ok := regionActs[s.act]; ok {
+				continue
+			}
 			switch s.act {
 			case ActCut, ActHeal:
 				if _, err := linksOf(s.member, all); err != nil {
@@ -95,10 +100,10 @@ func memberNamesOf(members cluster.Spec) []string {
 }
 
 // Plans lists all scenarios in the order in which they are shown.
-var Plans = slices.Concat(classicPlans, networkPlans, processPlans, buildPlans, diskPlans, loadPlans, workflowPlans)
+var Plans = slices.Concat(classicPlans, networkPlans, processPlans, buildPlans, diskPlans, loadPlans, workflowPlans, regionPlans)
 
 // families are the acts that families of plans bring with them.
-var families = []acts{buildActs, diskActs}
+var families = []acts{buildActs, diskActs, regionActs}
 
 // Scenarios lists the names of all scenarios.
 var Scenarios = names(Plans)

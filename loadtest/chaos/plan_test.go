@@ -50,6 +50,7 @@ func TestPlansMendWhatTheyBreak(t *testing.T) {
 	mends := map[Act]Act{
 		ActKill: ActStart, ActStop: ActStart, ActFreeze: ActThaw, ActCut: ActHeal,
 		ActPowerOff: ActPowerOn, ActFill: ActEmpty, ActStick: ActLoosen,
+		ActRegionKill: ActRegionStart, ActRegionCut: ActRegionHeal,
 	}
 	for _, p := range Plans {
 		if p.Load == nil {

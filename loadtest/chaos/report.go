@@ -81,6 +81,9 @@ type Report struct {
 	// Workflows is the part about workflows; nil without them.
 	Workflows *WorkflowsResult `json:"workflows,omitempty"`
 
+	// Regions is the part about regions; nil without them.
+	Regions *RegionsResult `json:"regions,omitempty"`
+
 	// DroppedPackets is how many packets cuts of links have dropped.
 	DroppedPackets int `json:"dropped_packets,omitempty"`
 	// Older is the commit of the older build; only in TwoBuilds.
@@ -108,6 +111,7 @@ func (r *Report) Faults() []string {
 	faults = append(faults, r.workflowsFaults()...)
 	faults = append(faults, r.guaranteeFaults()...)
 	faults = append(faults, r.steadyFaults()...)
+	faults = append(faults, r.regionsFaults()...)
 	for _, i := range r.Imports {
 		if f := i.fault(); f != "" {
 			faults = append(faults, f)

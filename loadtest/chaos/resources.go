@@ -131,6 +131,7 @@ type Phase struct {
 func (p Phase) Of(kind string) float64 {
 	sum := 0.0
 	for member, s := range p.CPU {
+		member = member[strings.LastIndexByte(member, '/')+1:] // of a region
 		if member == kind || strings.HasPrefix(member, kind+"-") {
 			sum += s
 		}
@@ -155,12 +156,20 @@ func phase(name string, from, to mark) Phase {
 
 // sample reads the CPU times of everything.
 func (r *members) sample() map[string]time.Duration {
-	all := r.cluster().Status().PIDs()
+	all := r.pids()
 	all["sink"], all["load"] = r.sink.PID, os.Getpid()
-	if r.limited != nil {
-		all["sink-2"] = r.limited.PID
+	if r.second != nil {
+		all["sink-2"] = r.second.PID
 	}
 	return r.meter.Sample(all)
+}
+
+// pids are the processes of the cluster, or of all regions.
+func (r *members) pids() map[string]int {
+	if r.regions != nil {
+		return r.regionPIDs()
+	}
+	return r.cluster().Status().PIDs()
 }
 
 func (r *members) mark() mark { return mark{time.Now(), r.sample()} }

@@ -226,7 +226,7 @@ func (r *Report) steadyFaults() []string {
 			faults = append(faults, fmt.Sprintf("nothing was run under %s", g))
 		}
 	}
-	cuts := slices.ContainsFunc(r.Events, func(e Event) bool { return e.Act == ActCut })
+	cuts := slices.ContainsFunc(r.Events, func(e Event) bool { return e.Act == ActCut || e.Act == ActRegionCut })
 	if cuts && r.DroppedPackets == 0 {
 		faults = append(faults, "links were cut, and no packet was dropped")
 	}

@@ -181,6 +181,8 @@ type Sighting struct {
 	// Caller is the process that called: a name for each of its lives; "" if the sink does not
 	// know.
 	Caller string
+	// From is the address that it called from; "": that of the sink's machine.
+	From string
 	// Due is the due time that the caller stated. It is not believed.
 	Due time.Time
 	// At is the arrival, by true time. End is when the answer was written or, without a caller, the

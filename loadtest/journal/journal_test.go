@@ -184,7 +184,7 @@ func TestReadChanges(t *testing.T) {
 func TestSeenIsReadBack(t *testing.T) {
 	var w journal.SeenWriter
 	quick := journal.Arrival{N: 1, Run: "r1", Path: "/hook/s1/7", Due: "2026-11-21T10:00:00.000Z", Attempt: 2, Fence: 1 << 60, At: t0, End: t0.Add(5), Status: 200}
-	slow := journal.Arrival{N: 2, Run: "r\x00\"2", Path: "/", At: t0.Add(10)}
+	slow := journal.Arrival{N: 2, Run: "r\x00\"2", Path: "/", At: t0.Add(10), From: "192.0.2.7"}
 	hung := journal.Arrival{N: 3, Run: "r3", Path: "/s1/8", At: t0.Add(11)}
 	busy := journal.Arrival{N: 4, Run: "r4", Path: "/s1/9", Attempt: 1, At: t0.Add(12), End: t0.Add(13), Status: 429, RetryAfter: 3 * time.Second}
 	busy.Sent = &check.Sent{Key: "r4", Job: "r4", Type: check.JSONType, Body: 1<<64 - 1}
@@ -212,7 +212,7 @@ func TestSeenIsReadBack(t *testing.T) {
 			Due: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC), At: t0, End: t0.Add(5), Status: 200,
 			Sent: quick.Sent,
 		},
-		{Run: "r\x00\"2", At: t0.Add(10), End: t0.Add(20), Status: 500},
+		{Run: "r\x00\"2", From: "192.0.2.7", At: t0.Add(10), End: t0.Add(20), Status: 500},
 		{Run: "r3", Ref: check.Ref{Source: "s1", Line: 8}, At: t0.Add(11)},
 		{Run: "r4", Ref: check.Ref{Source: "s1", Line: 9}, Attempt: 1, At: t0.Add(12), End: t0.Add(13), Status: 429, RetryAfter: 3 * time.Second, Sent: busy.Sent},
 		{Run: "r5", Ref: check.Ref{Source: "s1", Line: 10}, Attempt: 1, At: t0.Add(14), End: t0.Add(21), Status: 503, RetryAfter: 24 * time.Hour},

@@ -31,6 +31,7 @@ type SeenWriter struct{}
 type Arrival struct {
 	N              int64
 	Run, Path, Due string
+	From           string // address of the caller; "": it was on this machine
 	Attempt, Fence int64
 	At, End        time.Time // zero End: not ended yet
 	Gone           time.Time // when the caller went away; zero: it did not
@@ -70,6 +71,9 @@ func (SeenWriter) Arrival(b []byte, a *Arrival) []byte {
 	b = appendString(b, a.Due)
 	b = append(b, `,"at":`...)
 	b = strconv.AppendInt(b, a.At.UnixNano(), 10)
+	if a.From != "" {
+		b = appendString(append(b, `,"from":`...), a.From)
+	}
 	b = appendSent(b, a.Sent, a.Run)
 	if !a.End.IsZero() {
 		b = appendEnd(b, a)
@@ -131,6 +135,7 @@ type seenLine struct {
 	Attempt int     `json:"attempt"`
 	Fence   int64   `json:"fence"`
 	Due     string  `json:"due"`
+	From    string  `json:"from"`
 	At      int64   `json:"at"`
 	End     int64   `json:"end"`
 	Status  int     `json:"status"`
@@ -244,7 +249,7 @@ func (s *seenReader) line(_ int, b []byte) error {
 func (s *seenReader) arrival(l *seenLine) {
 	s.n++
 	s.marked, s.closed = false, false
-	g := check.Sighting{Run: *l.Run, Attempt: l.Attempt, Fence: l.Fence, At: time.Unix(0, l.At).UTC()}
+	g := check.Sighting{Run: *l.Run, Attempt: l.Attempt, Fence: l.Fence, From: l.From, At: time.Unix(0, l.At).UTC()}
 	g.Ref, _ = check.ParseRef(l.Path)
 	g.Sent = l.sent()
 	g.Due, _ = time.Parse(time.RFC3339Nano, l.Due) // recorded, not believed

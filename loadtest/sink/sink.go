@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -147,6 +149,7 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := journal.Arrival{
 		Run: r.Header.Get("Carillon-Run-Id"), Path: r.URL.Path, Due: r.Header.Get("Carillon-Due-At"),
 		Attempt: headerInt(r, "Carillon-Attempt"), Fence: headerInt(r, "Carillon-Fence"), At: now, Sent: sent,
+		From: from(r.RemoteAddr),
 	}
 	m := mannerOf(a.Path)
 	var failed bool
@@ -227,6 +230,15 @@ func (s *Sink) add(a *journal.Arrival) bool {
 	a.N = s.seen
 	s.buf = journal.SeenWriter{}.Arrival(s.buf, a)
 	return true
+}
+
+// from returns the host of an address; "" for one of this machine.
+func from(addr string) string {
+	host, _, err := net.SplitHostPort(addr)
+	if ip, parsed := netip.ParseAddr(host); err != nil || parsed != nil || ip.IsLoopback() {
+		return ""
+	}
+	return host
 }
 
 func headerInt(r *http.Request, name string) int64 {

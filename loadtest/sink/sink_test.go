@@ -99,7 +99,7 @@ func TestEveryCallIsRecorded(t *testing.T) {
 		got.Run, got.Sent = "", nil
 		want := check.Sighting{
 			Ref: check.Ref{Source: "s1", Line: 5}, Attempt: 1, Fence: 42, Due: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC),
-			At: at.UTC(), End: at.UTC(), Status: 200,
+			From: "192.0.2.1", At: at.UTC(), End: at.UTC(), Status: 200,
 		}
 		if got != want {
 			t.Errorf("arrival = %+v, want %+v", got, want)
@@ -122,13 +122,14 @@ func TestWhatCallsCarryIsRecorded(t *testing.T) {
 	s := sink.New(&out)
 	stop := run(t, s)
 	large := strings.Repeat("x", 100_000)
-	for _, body := range []io.Reader{strings.NewReader(large), brokenBody{strings.NewReader("ab")}} {
+	for i, body := range []io.Reader{strings.NewReader(large), brokenBody{strings.NewReader("ab")}} {
 		r := httptest.NewRequest(http.MethodPost, "/s1/5", body)
 		r.Header.Set("Carillon-Run-Id", "r")
 		r.Header.Set("Idempotency-Key", "k")
 		r.Header.Set("Carillon-Job-Id", "j")
 		r.Header.Set("Content-Type", "text/plain")
 		r.Header.Set("X-Team", "a")
+		r.RemoteAddr = []string{"127.0.0.1:7", "[2001:db8::7]:7"}[i]
 		s.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	stop()
@@ -136,6 +137,8 @@ func TestWhatCallsCarryIsRecorded(t *testing.T) {
 	want := &check.Sent{Key: "k", Job: "j", Type: "text/plain", Body: check.Hash(0).Add([]byte(large)), Custom: check.Hash(0).AddHeader("X-Team", "a")}
 	if len(seen) != 2 || seen[0].Sent == nil || *seen[0].Sent != *want || seen[1].Sent != nil {
 		t.Errorf("the record has %+v, want two arrivals: one with %+v, and one with a body that was cut short, of which nothing is known", seen, want)
+	} else if seen[0].From != "" || seen[1].From != "2001:db8::7" {
+		t.Errorf("the record has calls from %q and %q, want none for this machine and 2001:db8::7", seen[0].From, seen[1].From)
 	}
 }
 

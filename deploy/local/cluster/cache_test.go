@@ -217,12 +217,12 @@ func rowsFrame() []byte {
 
 func TestParseRows(t *testing.T) {
 	whole := rowsFrame()
-	rows, err := parseRows(bytes.Clone(whole))
+	rows, _, err := parseRows(bytes.Clone(whole))
 	if err != nil || len(rows) != 2 || string(rows[0][0]) != "ab" || rows[1][0] != nil {
 		t.Fatalf("parseRows = %q, %v; want ab and null", rows, err)
 	}
 	for n := range whole {
-		if _, err := parseRows(whole[:n]); !errors.Is(err, errShortFrame) {
+		if _, _, err := parseRows(whole[:n]); !errors.Is(err, errShortFrame) {
 			t.Errorf("parseRows of the first %d bytes of %d: %v, want errShortFrame", n, len(whole), err)
 		}
 	}
@@ -231,7 +231,7 @@ func TestParseRows(t *testing.T) {
 func FuzzParseRows(f *testing.F) {
 	f.Add(rowsFrame())
 	f.Fuzz(func(_ *testing.T, body []byte) {
-		_, _ = parseRows(body) // must end, without a panic
+		_, _, _ = parseRows(body) // must end, without a panic
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"time"
 )
 
@@ -31,7 +32,11 @@ const (
 	resultRows       = 0x0002
 	flagGlobalTable  = 0x0001
 	flagMorePages    = 0x0002
-	consistencyMost  = 0x0004  // QUORUM; of what a node has for itself alone it is the node
+	consistencyMost  = 0x0004 // QUORUM; of what a node has for itself alone it is the node
+	consistencyHere  = 0x000a // LOCAL_ONE: one copy of the node's data centre
+	flagPageSize     = 0x04   // of a query
+	flagPagingState  = 0x08
+	pageRows         = 200
 	maxCQLFrame      = 1 << 20 // bytes of an answer
 	cqlHeaderBytes   = 9
 	simpleTypesBelow = 0x0020 // option ids from here on carry more type information
@@ -41,17 +46,87 @@ const (
 // and returns the cells of the answer's rows; a null cell is nil. Consistency is QUORUM. Columns
 // must be of simple types. An answer that is not rows returns none.
 func queryNode(ctx context.Context, addr string, security *Security, statement string) ([][][]byte, error) {
-	conn, err := security.dial(ctx, addr)
+	conn, err := connectNode(ctx, addr, security)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
+	query := queryOf(statement, consistencyMost)
+	body, err := ask(conn, append(query, 0)) // no flags: no values, the server's page size
+	if err != nil {
+		return nil, err
+	}
+	rows, more, err := parseRows(body)
+	if err == nil && more != nil {
+		err = errors.New("the answer has more than one page")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read result: %w", err)
+	}
+	return rows, nil
+}
+
+// EachRow visits what a statement selects of the copies in the data centre of the cluster, page by
+// page: each row is read of one copy, and no other is asked. Columns must be of simple types.
+func (c *Cluster) EachRow(ctx context.Context, statement string, visit func(row [][]byte) error) error {
+	conn, err := connectNode(ctx, c.CQL()[0], c.Security())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	var state []byte
+	for {
+		query := queryOf(statement, consistencyHere)
+		if state == nil {
+			query = append(query, flagPageSize)
+		} else {
+			query = append(query, flagPageSize|flagPagingState)
+		}
+		query = binary.BigEndian.AppendUint32(query, pageRows)
+		if state != nil {
+			query = binary.BigEndian.AppendUint32(query, uint32(len(state)))
+			query = append(query, state...)
+		}
+		body, err := ask(conn, query)
+		if err != nil {
+			return err
+		}
+		rows, more, err := parseRows(body)
+		if err != nil {
+			return fmt.Errorf("read result: %w", err)
+		}
+		for _, row := range rows {
+			if err := visit(row); err != nil {
+				return err
+			}
+		}
+		if state = more; state == nil {
+			return nil
+		}
+	}
+}
+
+// connectNode opens a connection that takes queries until the deadline of ctx, or for 10 s.
+func connectNode(ctx context.Context, addr string, security *Security) (net.Conn, error) {
+	conn, err := security.dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	if err := greet(ctx, conn, security); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// greet bounds a connection and starts it up.
+func greet(ctx context.Context, conn net.Conn, security *Security) error {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		deadline = time.Now().Add(10 * time.Second)
 	}
 	if err := conn.SetDeadline(deadline); err != nil {
-		return nil, err
+		return err
 	}
 
 	var startup []byte
@@ -63,16 +138,23 @@ func queryNode(ctx context.Context, addr string, security *Security, statement s
 		op, _, err = exchange(conn, opAuthResponse, security.plain())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("start up: %w", err)
+		return fmt.Errorf("start up: %w", err)
 	}
 	if op != opReady && op != opAuthSuccess {
-		return nil, fmt.Errorf("start up: answer %#x, want READY (does the node ask for a password?)", op)
+		return fmt.Errorf("start up: answer %#x, want READY (does the node ask for a password?)", op)
 	}
+	return nil
+}
 
+// queryOf is a query without its flags.
+func queryOf(statement string, consistency uint16) []byte {
 	query := binary.BigEndian.AppendUint32(nil, uint32(len(statement)))
 	query = append(query, statement...)
-	query = binary.BigEndian.AppendUint16(query, consistencyMost)
-	query = append(query, 0) // no flags: no values, the server's page size
+	return binary.BigEndian.AppendUint16(query, consistency)
+}
+
+// ask sends a query and returns the body of its result.
+func ask(conn net.Conn, query []byte) ([]byte, error) {
 	op, body, err := exchange(conn, opQuery, query)
 	if err != nil {
 		return nil, fmt.Errorf("query: %w", err)
@@ -80,11 +162,7 @@ func queryNode(ctx context.Context, addr string, security *Security, statement s
 	if op != opResult {
 		return nil, fmt.Errorf("query: answer %#x, want RESULT", op)
 	}
-	rows, err := parseRows(body)
-	if err != nil {
-		return nil, fmt.Errorf("read result: %w", err)
-	}
-	return rows, nil
+	return body, nil
 }
 
 func appendString(b []byte, s string) []byte {
@@ -152,17 +230,18 @@ func (r *reader) uint16() uint16 {
 
 func (r *reader) string() string { return string(r.bytes(int(r.uint16()))) }
 
-func parseRows(body []byte) ([][][]byte, error) {
+// parseRows returns the rows of a result, and how the next page is asked for; nil: this is the last.
+func parseRows(body []byte) (rows [][][]byte, more []byte, err error) {
 	r := &reader{buf: bytes.NewBuffer(body)}
 	if r.int32() != resultRows {
-		return nil, r.err
+		return nil, nil, r.err
 	}
 	flags, columns := r.int32(), int(r.int32())
 	if r.err == nil && columns < 1 {
-		return nil, fmt.Errorf("rows of %d columns", columns)
+		return nil, nil, fmt.Errorf("rows of %d columns", columns)
 	}
 	if flags&flagMorePages != 0 {
-		return nil, errors.New("the answer has more than one page")
+		more = bytes.Clone(r.bytes(int(r.int32())))
 	}
 	if flags&flagGlobalTable != 0 {
 		_, _ = r.string(), r.string() // keyspace, table
@@ -174,13 +253,12 @@ func parseRows(body []byte) ([][][]byte, error) {
 		name := r.string()
 		typ := r.uint16()
 		if r.err != nil {
-			return nil, r.err
+			return nil, nil, r.err
 		}
 		if typ == 0 || typ >= simpleTypesBelow {
-			return nil, fmt.Errorf("column %q is not of a simple type (%#x)", name, typ)
+			return nil, nil, fmt.Errorf("column %q is not of a simple type (%#x)", name, typ)
 		}
 	}
-	var rows [][][]byte
 	for range r.int32() {
 		row := make([][]byte, 0, columns)
 		for range columns {
@@ -191,9 +269,9 @@ func parseRows(body []byte) ([][][]byte, error) {
 			row = append(row, cell)
 		}
 		if r.err != nil {
-			return nil, r.err
+			return nil, nil, r.err
 		}
 		rows = append(rows, row)
 	}
-	return rows, r.err
+	return rows, more, r.err
 }

@@ -42,6 +42,8 @@ type RegionsSpec struct {
 	// region: each has a home of as many shards. Else each region has a keyspace of its own, with
 	// copies in its own data centre, and knows of no other.
 	OneKeyspace bool `json:"one_keyspace,omitempty"`
+	// Tenants are "tenant=home", of those that are not at home in the first region; with OneKeyspace.
+	Tenants []string `json:"tenants,omitempty"`
 	// Settings are written as the section regions of the configuration of every Carillon node; none
 	// = those of OneKeyspace, or no section.
 	Settings map[string]any `json:"settings,omitempty"`
@@ -184,6 +186,9 @@ func (p regionsPlan) settings() map[string]any {
 	settings := map[string]any{"homes": homes, "datacenters": centres, "keyspace": registerKeyspace, "api": apis}
 	if !s.NoWitness {
 		settings["witness"] = Witness
+	}
+	if len(s.Tenants) > 0 {
+		settings["tenants"] = s.Tenants
 	}
 	return settings
 }

@@ -342,6 +342,16 @@ func TestARegionIsCutOff(t *testing.T) {
 	}); err != nil {
 		t.Errorf("healed, eu does not read what us wrote: %v", err)
 	}
+	for id := range 2*pageRows + 7 { // three pages
+		query(t, cql("us"), fmt.Sprintf("INSERT INTO one.rows (id) VALUES (%d)", 100+id))
+	}
+	found := map[string]bool{}
+	if err := r.Region("us").EachRow(ctx, "SELECT JSON * FROM one.rows WHERE id >= 100 ALLOW FILTERING", func(row [][]byte) error {
+		found[string(row[0])] = true
+		return nil
+	}); err != nil || len(found) != 2*pageRows+7 || !found[`{"id": 100}`] {
+		t.Errorf("EachRow visits %d rows, and %v, want all %d", len(found), err, 2*pageRows+7)
+	}
 	if s := r.Status(ctx); len(s.Regions) != 3 || len(s.Links) != 6 || s.Regions[1].NATS[0].State != Running || len(s.Regions[2].NATS) != 0 {
 		t.Errorf("Status = %+v, want three regions, the witness without NATS, and six links", s)
 	}

@@ -31,6 +31,9 @@ const hubName = "hub"
 // statementLimit bounds the creation of a keyspace, which waits for all regions.
 const statementLimit = 30 * time.Second
 
+// RegionsAvailable is nil where UpRegions can make a network; else it says everything that is missing.
+func RegionsAvailable() error { return wan.Available() }
+
 // UpRegions brings up the regions that spec describes in o.Dir and returns when every member is
 // ready, and links have the delay of spec. Members that run already are left alone, stopped ones
 // are started with their data. If it fails it stops what it started. It needs root.

@@ -201,6 +201,9 @@ func available(plan chaos.Plan) error {
 	if plan.Members.Namespaces {
 		missing = append(missing, cluster.NamespacesAvailable())
 	}
+	if plan.Regions > 0 {
+		missing = append(missing, cluster.RegionsAvailable())
+	}
 	if plan.Members.Disks {
 		missing = append(missing, cluster.DisksAvailable())
 	}

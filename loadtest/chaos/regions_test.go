@@ -1,0 +1,48 @@
+package chaos
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/schema"
+)
+
+func TestHomeOfRun(t *testing.T) {
+	of := homeOfRun(16)
+	for shard, want := range map[schema.Shard]string{0: lostHome, 7: lostHome, 8: otherHome, 15: otherHome} {
+		if got := of(schema.MakeEntryID(time.Now(), shard, 1).String()); got != want {
+			t.Errorf("home of a run of shard %d = %q, want %q", shard, got, want)
+		}
+	}
+	if got := of("no run"); got != "" {
+		t.Errorf("home of what is no run = %q, want none", got)
+	}
+}
+
+// A report of regions fails if a region started what it did not serve, or if the home without a fault
+// was judged to have one.
+func TestRegionsReportFails(t *testing.T) {
+	good := func() *Report {
+		return &Report{
+			Judged: true, Scenario: RegionMove,
+			Check:   check.Report{Guarantees: []check.GuaranteeCount{{Guarantee: check.AtLeastOnce, Runs: 1}, {Guarantee: check.AtMostOnce, Runs: 1}, {Guarantee: check.EffectivelyOnce, Runs: 1}}},
+			Regions: &RegionsResult{Starts: check.Regions{Starts: 1}},
+		}
+	}
+	if r := good(); r.Failed() {
+		t.Errorf("a good report has the faults %q", r.Faults())
+	}
+	for want, spoil := range map[string]func(*Report){
+		"2 starts by a region that did not serve": func(r *Report) { r.Regions.Starts.Foreign, r.Regions.Starts.Overlapping = 1, 1 },
+		"not known which region":                  func(r *Report) { r.Regions.Starts.Starts = 0 },
+		"home us: missed 1":                       func(r *Report) { r.Regions.Other.Missed = 1 },
+	} {
+		r := good()
+		spoil(r)
+		if faults := strings.Join(r.Faults(), "; "); !strings.Contains(faults, want) {
+			t.Errorf("faults = %q, want %q among them", faults, want)
+		}
+	}
+}
