@@ -198,6 +198,17 @@ func DrainRow(home string) string { return "drain/" + home }
 // asked has given up, and the region takes in again.
 const DrainSpare = 10 * time.Second
 
+// AnnounceRow is the Region of the beat that announces that a home is about to go to another region.
+// No region has such a name.
+func AnnounceRow(home string) string { return "announced/" + home }
+
+// Announcement returns that row for the epoch which is about to end. From then on leases on this epoch
+// and on those before it are short (HomeLease). It cannot be taken back: its time is made of the
+// epoch, so that of two the later epoch stays, and the next epoch ends its effect.
+func Announcement(ends Epoch) Beat {
+	return Beat{Region: AnnounceRow(ends.Home), Count: ends.Number, At: time.UnixMilli(ends.Number).UTC()}
+}
+
 // EpochStore holds the epochs of all homes and the beats of all regions. They lie in one place for
 // all regions, and what it answers holds for all of them.
 type EpochStore interface {
@@ -237,6 +248,12 @@ const (
 	// served before: the life of the other's lease, and what the other had under way when that
 	// ended.
 	TakeOverWait = HomeLeaseLife + 2*time.Second
+
+	// ShortLeaseLife, ShortLeaseRead and ShortTakeOverWait are these three for an epoch whose end was
+	// announced.
+	ShortLeaseLife    = 3 * time.Second
+	ShortLeaseRead    = 500 * time.Millisecond
+	ShortTakeOverWait = ShortLeaseLife + 2*time.Second
 )
 
 // HomeLease is what a process knows of who serves a home. It is a value: Observe returns the next
@@ -244,12 +261,24 @@ const (
 type HomeLease struct {
 	Epoch Epoch     // the newest one that was read; Number 0: there is none
 	Read  time.Time // before the read that last told it was sent; zero: none was answered
+	Whole time.Time // the same of the last read that told of announcements too
 	From  time.Time // from when on the region of the epoch may act, if it is ours
+
+	Announced int64     // the latest epoch whose end was announced, 0: none
+	Heard     time.Time // when the first answer came that told so
 }
 
-// Observe returns the lease after a read that told the newest epoch of the home. The read was sent
-// and answered at those times. region is ours. serves is the epoch of the home that our region says
-// it serves already (Beat.Serves), 0 if it does not.
+// HomeRead is what one read told of a home.
+type HomeRead struct {
+	Epoch          Epoch // the newest one; Number 0: there is none
+	Sent, Answered time.Time
+	// Whole: the beats were read as well. Of those are:
+	Whole     bool
+	Announced int64 // the epoch whose end is announced (Announcement), 0: none
+	Serves    int64 // the epoch of the home that our region says it serves already (Beat.Serves)
+}
+
+// Observe returns the lease after a read. region is ours.
 //
 //	epoch                               we may act
 //	of another region                   never
@@ -257,33 +286,57 @@ type HomeLease struct {
 //	ours, the first of its home         at once
 //	ours, and so is the one before it   as in that one: nobody else served the home between them
 //	ours, and our region serves in it   at once: another of our nodes has waited
+//	ours, the end of the one before     after ShortTakeOverWait, and TakeOverWait after we heard of the
+//	it was announced                    announcement
 //	ours, else                          after TakeOverWait
 //
 // The wait begins with the answer. What was read is held by a quorum then, so whoever asks later
 // sees it. Epoch.At is no begin: a write of unknown outcome may be completed much later.
-func (l HomeLease) Observe(newest Epoch, sent, answered time.Time, region string, serves int64) HomeLease {
-	was := l.Epoch
+//
+// So a process that learned nothing of an announcement asked before we heard of it, and its lease, of
+// HomeLeaseLife, ends that long after; any other one has a short lease on what it asked before the
+// epoch that is ours could be read.
+func (l HomeLease) Observe(r HomeRead, region string) HomeLease {
+	was, newest := l.Epoch, r.Epoch
 	if newest.Number < was.Number {
 		return l // it was sent before the one that told ours: nothing is known by it
 	}
-	if sent.After(l.Read) {
-		l.Read = sent
+	if r.Sent.After(l.Read) {
+		l.Read = r.Sent
+	}
+	if r.Whole && r.Sent.After(l.Whole) {
+		l.Whole = r.Sent
+	}
+	if r.Whole && r.Announced > l.Announced {
+		l.Announced, l.Heard = r.Announced, r.Answered
 	}
 	l.Epoch = newest
 	switch {
-	case newest.Number == was.Number && serves < newest.Number:
+	case newest.Number == was.Number && r.Serves < newest.Number:
 	case newest.Region != region:
 		l.From = time.Time{}
-	case newest.Number == 1, serves >= newest.Number:
-		if l.From.IsZero() || l.From.After(answered) {
-			l.From = answered
+	case newest.Number == 1, r.Serves >= newest.Number:
+		if l.From.IsZero() || l.From.After(r.Answered) {
+			l.From = r.Answered
 		}
 	case newest.Number == was.Number+1 && was.Region == region:
+	case l.Announced >= newest.Number-1:
+		l.From = later(r.Answered.Add(ShortTakeOverWait), l.Heard.Add(TakeOverWait))
 	default:
-		l.From = answered.Add(TakeOverWait)
+		l.From = r.Answered.Add(TakeOverWait)
 	}
 	return l
 }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// Short reports whether the end of the epoch was announced: leases on it are short.
+func (l HomeLease) Short() bool { return l.Epoch.Number > 0 && l.Announced >= l.Epoch.Number }
 
 // Waits reports whether region will serve the home, and still waits at now.
 func (l HomeLease) Waits(region string, now time.Time) bool {
@@ -302,8 +355,16 @@ func (l HomeLease) Served(home, region string, now time.Time) (epoch int64, err 
 	return 0, &NotServedError{Home: home, Asked: region, Lease: l, Now: now}
 }
 
+// ended reports whether the lease has ended. A read that told nothing of announcements gives a short
+// one: the end of the epoch may have been announced.
 func (l HomeLease) ended(now time.Time) bool {
-	return l.Read.IsZero() || elapsed(now.Sub(l.Read), now.Round(0).Sub(l.Read.Round(0))) >= HomeLeaseLife
+	whole := l.Short() || pastLife(l.Whole, now, HomeLeaseLife)
+	return whole && pastLife(l.Read, now, ShortLeaseLife)
+}
+
+// pastLife reports whether what lasts so long from a read on has ended; zero: nothing was read.
+func pastLife(read, now time.Time, life time.Duration) bool {
+	return read.IsZero() || elapsed(now.Sub(read), now.Round(0).Sub(read.Round(0))) >= life
 }
 
 // elapsed returns how much time has passed, by whichever clock says more.

@@ -94,6 +94,7 @@ func TestHomeLease(t *testing.T) {
 		number         int64
 		region         string
 		serves         int64
+		announced      int64 // -1: the beats were not read
 	}
 	for _, test := range []struct {
 		name  string
@@ -105,31 +106,46 @@ func TestHomeLease(t *testing.T) {
 		other string // the region that serves it
 	}{
 		{"never read", nil, 0, 0, "has not been read yet", 2 * s, ""},
-		{"no epoch", []read{{0, 0, 0, "", 0}}, 0, 0, "run carillon migrate", 2 * s, ""},
-		{"the first epoch, at once", []read{{0, 1 * s, 1, "eu", 0}}, 1 * s, 1, "", 0, ""},
-		{"until the end of its life", []read{{0, 1 * s, 1, "eu", 0}}, 10*s - 1, 1, "", 0, ""},
-		{"not at its end, counted from before it was asked", []read{{0, 9 * s, 1, "eu", 0}}, 10 * s, 0, "could not be read for 10s", 2 * s, ""},
-		{"each read prolongs it", []read{{0, 0, 1, "eu", 0}, {9 * s, 9 * s, 1, "eu", 0}}, 18 * s, 1, "", 0, ""},
-		{"of another region", []read{{0, 0, 3, "us", 0}}, 0, 0, "region us serves it (epoch 3)", 0, "us"},
-		{"of another region, long ago", []read{{0, 0, 3, "us", 0}}, 11 * s, 0, "could not be read", 2 * s, ""},
-		{"lost to another", []read{{0, 0, 1, "eu", 0}, {2 * s, 2 * s, 2, "us", 0}}, 2 * s, 0, "region us serves it (epoch 2)", 0, "us"},
-		{"taken over: it waits", []read{{0, 0, 1, "us", 0}, {2 * s, 3 * s, 2, "eu", 0}, {13 * s, 13 * s, 2, "eu", 0}}, 15*s - 1, 0, "it takes the home over (epoch 2)", 1, "eu"},
-		{"taken over: it has waited", []read{{0, 0, 1, "us", 0}, {2 * s, 3 * s, 2, "eu", 0}, {13 * s, 13 * s, 2, "eu", 0}}, 15 * s, 2, "", 0, ""},
-		{"a node that starts waits too", []read{{0, 0, 2, "eu", 0}}, 9 * s, 0, "takes the home over", 3 * s, "eu"},
-		{"unless its region serves already", []read{{0, 1 * s, 2, "eu", 2}}, 1 * s, 2, "", 0, ""},
-		{"it hears that while it waits", []read{{0, 0, 2, "eu", 0}, {2 * s, 3 * s, 2, "eu", 2}}, 3 * s, 2, "", 0, ""},
-		{"what the region served before does not count", []read{{0, 0, 4, "eu", 2}}, 0, 0, "takes the home over", 12 * s, "eu"},
-		{"ours follows ours", []read{{0, 0, 1, "eu", 0}, {2 * s, 2 * s, 2, "eu", 0}}, 2 * s, 2, "", 0, ""},
-		{"ours follows ours, which waited", []read{{0, 0, 1, "us", 0}, {1 * s, 1 * s, 2, "eu", 0}, {2 * s, 2 * s, 3, "eu", 0}}, 10 * s, 0, "takes the home over", 3 * s, "eu"},
-		{"ours follows ours, and one between was not seen", []read{{0, 0, 1, "eu", 0}, {2 * s, 2 * s, 3, "eu", 0}}, 2 * s, 0, "takes the home over", 12 * s, "eu"},
-		{"an answer that comes late changes nothing", []read{{1 * s, 1 * s, 2, "us", 0}, {0, 2 * s, 1, "eu", 0}}, 2 * s, 0, "region us serves it (epoch 2)", 0, "us"},
-		{"and prolongs nothing", []read{{0, 0, 2, "eu", 2}, {9 * s, 9 * s, 1, "eu", 0}}, 10 * s, 0, "could not be read", 2 * s, ""},
+		{"no epoch", []read{{0, 0, 0, "", 0, 0}}, 0, 0, "run carillon migrate", 2 * s, ""},
+		{"the first epoch, at once", []read{{0, 1 * s, 1, "eu", 0, 0}}, 1 * s, 1, "", 0, ""},
+		{"until the end of its life", []read{{0, 1 * s, 1, "eu", 0, 0}}, 10*s - 1, 1, "", 0, ""},
+		{"not at its end, counted from before it was asked", []read{{0, 9 * s, 1, "eu", 0, 0}}, 10 * s, 0, "could not be read for 10s", 2 * s, ""},
+		{"each read prolongs it", []read{{0, 0, 1, "eu", 0, 0}, {9 * s, 9 * s, 1, "eu", 0, 0}}, 18 * s, 1, "", 0, ""},
+		{"of another region", []read{{0, 0, 3, "us", 0, 0}}, 0, 0, "region us serves it (epoch 3)", 0, "us"},
+		{"of another region, long ago", []read{{0, 0, 3, "us", 0, 0}}, 11 * s, 0, "could not be read", 2 * s, ""},
+		{"lost to another", []read{{0, 0, 1, "eu", 0, 0}, {2 * s, 2 * s, 2, "us", 0, 0}}, 2 * s, 0, "region us serves it (epoch 2)", 0, "us"},
+		{"taken over: it waits", []read{{0, 0, 1, "us", 0, 0}, {2 * s, 3 * s, 2, "eu", 0, 0}, {13 * s, 13 * s, 2, "eu", 0, 0}}, 15*s - 1, 0, "it takes the home over (epoch 2)", 1, "eu"},
+		{"taken over: it has waited", []read{{0, 0, 1, "us", 0, 0}, {2 * s, 3 * s, 2, "eu", 0, 0}, {13 * s, 13 * s, 2, "eu", 0, 0}}, 15 * s, 2, "", 0, ""},
+		{"a node that starts waits too", []read{{0, 0, 2, "eu", 0, 0}}, 9 * s, 0, "takes the home over", 3 * s, "eu"},
+		{"unless its region serves already", []read{{0, 1 * s, 2, "eu", 2, 0}}, 1 * s, 2, "", 0, ""},
+		{"it hears that while it waits", []read{{0, 0, 2, "eu", 0, 0}, {2 * s, 3 * s, 2, "eu", 2, 0}}, 3 * s, 2, "", 0, ""},
+		{"what the region served before does not count", []read{{0, 0, 4, "eu", 2, 0}}, 0, 0, "takes the home over", 12 * s, "eu"},
+		{"ours follows ours", []read{{0, 0, 1, "eu", 0, 0}, {2 * s, 2 * s, 2, "eu", 0, 0}}, 2 * s, 2, "", 0, ""},
+		{"ours follows ours, which waited", []read{{0, 0, 1, "us", 0, 0}, {1 * s, 1 * s, 2, "eu", 0, 0}, {2 * s, 2 * s, 3, "eu", 0, 0}}, 10 * s, 0, "takes the home over", 3 * s, "eu"},
+		{"ours follows ours, and one between was not seen", []read{{0, 0, 1, "eu", 0, 0}, {2 * s, 2 * s, 3, "eu", 0, 0}}, 2 * s, 0, "takes the home over", 12 * s, "eu"},
+		{"an answer that comes late changes nothing", []read{{1 * s, 1 * s, 2, "us", 0, 0}, {0, 2 * s, 1, "eu", 0, 0}}, 2 * s, 0, "region us serves it (epoch 2)", 0, "us"},
+		{"announced: a short lease", []read{{0, 0, 1, "eu", 0, 0}, {2 * s, 2 * s, 1, "eu", 0, 1}}, 5*s - 1, 1, "", 0, ""},
+		{"announced: it ends soon", []read{{0, 0, 1, "eu", 0, 0}, {2 * s, 2 * s, 1, "eu", 0, 1}}, 5 * s, 0, "could not be read for 3s", 2 * s, ""},
+		{"announced before: the next epoch has a long one", []read{{0, 0, 2, "eu", 2, 1}}, 10*s - 1, 2, "", 0, ""},
+		{"beats were not read: a short lease", []read{{0, 0, 1, "eu", 0, -1}}, 3 * s, 0, "could not be read for 3s", 2 * s, ""},
+		{"beats were not read, and before they were: the rest of a long one", []read{{0, 0, 1, "eu", 0, 0}, {2 * s, 2 * s, 1, "eu", 0, -1}}, 10*s - 1, 1, "", 0, ""},
+		{"beats were not read: what was announced stays so", []read{{0, 0, 1, "eu", 0, 1}, {2 * s, 2 * s, 1, "eu", 0, -1}}, 5 * s, 0, "could not be read for 3s", 2 * s, ""},
+		{"taken over after an announcement: it waits", []read{{0, 0, 1, "us", 0, 1}, {12 * s, 13 * s, 2, "eu", 0, 1}, {17 * s, 17 * s, 2, "eu", 0, 1}}, 18*s - 1, 0, "takes the home over", 1, "eu"},
+		{"taken over after an announcement: it has waited", []read{{0, 0, 1, "us", 0, 1}, {12 * s, 13 * s, 2, "eu", 0, 1}, {17 * s, 17 * s, 2, "eu", 0, 1}}, 18 * s, 2, "", 0, ""},
+		{"taken over soon after it: some may not have heard", []read{{0, 1 * s, 1, "us", 0, 1}, {2 * s, 3 * s, 2, "eu", 0, 1}, {12 * s, 12 * s, 2, "eu", 0, 1}}, 13*s - 1, 0, "takes the home over", 1, "eu"},
+		{"taken over soon after it: they have", []read{{0, 1 * s, 1, "us", 0, 1}, {2 * s, 3 * s, 2, "eu", 0, 1}, {12 * s, 12 * s, 2, "eu", 0, 1}}, 13 * s, 2, "", 0, ""},
+		{"the announcement is of an epoch before", []read{{0, 0, 2, "us", 0, 1}, {12 * s, 12 * s, 3, "eu", 0, 1}}, 17 * s, 0, "takes the home over", 7 * s, "eu"},
+		{"a node that starts hears of both at once", []read{{0, 0, 2, "eu", 0, 1}}, 9 * s, 0, "takes the home over", 3 * s, "eu"},
+		{"and prolongs nothing", []read{{0, 0, 2, "eu", 2, 0}, {9 * s, 9 * s, 1, "eu", 0, 0}}, 10 * s, 0, "could not be read", 2 * s, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			begin := time.Now()
 			var l schema.HomeLease
 			for _, r := range test.reads {
-				l = l.Observe(schema.Epoch{Home: "h", Number: r.number, Region: r.region}, begin.Add(r.sent), begin.Add(r.answered), "eu", r.serves)
+				l = l.Observe(schema.HomeRead{
+					Epoch: schema.Epoch{Home: "h", Number: r.number, Region: r.region}, Sent: begin.Add(r.sent), Answered: begin.Add(r.answered),
+					Whole: r.announced >= 0, Announced: max(r.announced, 0), Serves: r.serves,
+				}, "eu")
 			}
 			epoch, err := l.Served("h", "eu", begin.Add(test.at))
 			if epoch != test.epoch || (err == nil) != (test.why == "") {
@@ -146,6 +162,16 @@ func TestHomeLease(t *testing.T) {
 				t.Errorf("RetryAfter, Region = %v, %q, want %v, %q", why.RetryAfter(), why.Region(), test.retry, test.other)
 			}
 		})
+	}
+}
+
+// TestAnAnnouncementStands: it is of the epoch alone, whoever writes it and when, and the one of a
+// later epoch replaces it.
+func TestAnAnnouncementStands(t *testing.T) {
+	first := schema.Announcement(schema.Epoch{Home: "eu", Number: 1, Region: "eu", By: "ann"})
+	second := schema.Announcement(schema.Epoch{Home: "eu", Number: 2, Region: "us", By: "bob"})
+	if first.Region != "announced/eu" || first.Count != 1 || first.At.IsZero() || !second.At.After(first.At) {
+		t.Errorf("Announcement = %+v and %+v, want rows of one name, of epoch 1 and 2, the second later", first, second)
 	}
 }
 

@@ -14,7 +14,8 @@
 // # Invariants
 //
 //  1. Of two regions at most one is told at an instant that it serves a home, whatever reads are
-//     lost: the one before stops 10 s after the new epoch can be read, the next begins 12 s after.
+//     lost: the one before stops 10 s after the new epoch can be read, the next begins 12 s after; 3 s
+//     and 5 s where that was announced.
 //  2. Served reads the clock at each call. A process that was stopped is told the truth in the
 //     instant in which it goes on.
 //  3. A beat says that we serve a home only after we have waited.
@@ -31,7 +32,14 @@
 //
 // # A home is moved
 //
-// Who moves it first asks to drain it (schema.Drain). While a node sees that, Takes refuses new
+// Who moves it announces that first (schema.Announcement). Nodes that hear of it read every 500 ms, and
+// hold a lease of 3 s on the home; 10 s later no node has a longer one, whether it heard or not, and the
+// home was served all the time. No list of nodes is needed for that, and no clock: the next region
+// counts these 12 s from when it heard itself (schema.HomeLease.Observe). It cannot be taken back: if the
+// move is given up, leases stay short until the next epoch, which the command writes for the region that
+// serves already. All nodes of all regions must know of announcements.
+//
+// Then the home is drained (schema.Drain). While a node sees that, Takes refuses new
 // work and the dispatcher gives its shards up; Served, and so the guarded store and the executor,
 // stay as they are: what was published is started, and what runs is recorded. So little is under
 // way when the next epoch ends the lease. Nobody reports that all has ended: who asks waits for a
@@ -59,7 +67,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -69,8 +77,14 @@ import (
 )
 
 // readTimeout bounds one read of the epochs, and one write of a beat. Several fit into the life of
-// a lease.
-const readTimeout = 3 * time.Second
+// a lease. shortTimeout does where a lease is short.
+const (
+	readTimeout  = 3 * time.Second
+	shortTimeout = time.Second
+)
+
+// beatsMore is how much longer than the epochs the beats may take that are read beside them.
+const beatsMore = 500 * time.Millisecond
 
 // localTimeout bounds the read of the beats in our own data centre: it must not hold up the next
 // read of the epochs.
@@ -189,66 +203,109 @@ func (k *Keeper) Leases() map[string]schema.HomeLease { return *k.leases.Load() 
 
 // Run reads the epochs and writes beats until ctx ends, and returns nil then.
 func (k *Keeper) Run(ctx context.Context) error {
-	tick := time.NewTicker(schema.HomeLeaseRead)
-	defer tick.Stop()
 	for {
+		began := time.Now()
 		err := k.step(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		k.report(err)
+		pause := schema.HomeLeaseRead
+		if k.short() {
+			pause = schema.ShortLeaseRead
+		}
+		timer := time.NewTimer(pause - time.Since(began))
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return nil
-		case <-tick.C:
+		case <-timer.C:
 		}
 	}
+}
+
+// short reports whether the lease on a home is short.
+func (k *Keeper) short() bool {
+	for _, l := range *k.leases.Load() {
+		if l.Short() {
+			return true
+		}
+	}
+	return false
+}
+
+// bound returns a context for one call of the store.
+func (k *Keeper) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if k.short() {
+		return context.WithTimeout(ctx, shortTimeout)
+	}
+	return context.WithTimeout(ctx, readTimeout)
 }
 
 // step reads the epochs once, and writes a beat. The error is why the leases were not renewed.
 func (k *Keeper) step(ctx context.Context) error {
 	sent := k.cfg.Now()
-	bounded, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	newest, err := k.cfg.Store.Epochs(bounded, k.cfg.Homes.Names())
+	newest, beats, err := k.read(ctx)
 	if err != nil {
 		return fmt.Errorf("read who serves the homes: %w", err)
 	}
 	answered := k.cfg.Now()
-	serves := k.served(ctx, newest)
+	var serves map[string]int64
+	announced := make(map[string]int64)
+	for _, b := range beats {
+		announced[b.Region] = b.Count
+		if b.Region == k.cfg.Region {
+			serves = b.Serves
+		}
+	}
 	was := *k.leases.Load()
 	leases := maps.Clone(was)
 	for _, e := range newest {
-		leases[e.Home] = was[e.Home].Observe(e, sent, answered, k.cfg.Region, serves[e.Home])
+		leases[e.Home] = was[e.Home].Observe(schema.HomeRead{
+			Epoch: e, Sent: sent, Answered: answered, Whole: beats != nil, Announced: announced[schema.AnnounceRow(e.Home)], Serves: serves[e.Home],
+		}, k.cfg.Region)
 	}
 	k.leases.Store(&leases)
 	k.tell(was, leases)
+	k.follow(beats)
 	if err := k.beat(ctx); err != nil {
 		k.metrics.beatsFailed.Inc()
 		k.cfg.Logger.Debug("beat was not written", "err", err)
 	}
-	k.look(ctx)
+	k.look(ctx, beats)
 	return nil
 }
 
-// look reads which beats our data centre has, and which homes are to be drained.
-func (k *Keeper) look(ctx context.Context) {
-	read := k.cfg.Store.Beats
-	if local, ok := k.cfg.Store.(schema.LocalBeats); ok {
-		read = local.BeatsHere
-	}
-	bounded, cancel := context.WithTimeout(ctx, localTimeout)
+// read reads the epochs and the beats, both at once. Beats are nil if they were not answered: that is no
+// error, and gives short leases.
+func (k *Keeper) read(ctx context.Context) (newest []schema.Epoch, beats []schema.Beat, err error) {
+	bounded, cancel := k.bound(ctx)
 	defer cancel()
-	beats, err := read(bounded)
+	var both sync.WaitGroup
+	both.Go(func() {
+		var err error
+		if beats, err = k.cfg.Store.Beats(bounded); err != nil {
+			k.cfg.Logger.Debug("the beats were not read", "err", err)
+			beats = nil
+		} else if beats == nil {
+			beats = []schema.Beat{}
+		}
+	})
+	newest, err = k.cfg.Store.Epochs(bounded, k.cfg.Homes.Names())
 	if err != nil {
-		k.cfg.Logger.Debug("the beats in this data centre were not read", "err", err)
+		cancel() // they are of no use alone
+	} else {
+		defer time.AfterFunc(beatsMore, cancel).Stop()
+	}
+	both.Wait()
+	return newest, beats, err
+}
+
+// follow notes which homes are to be drained; nil: the beats were not read.
+func (k *Keeper) follow(beats []schema.Beat) {
+	if beats == nil {
 		return
 	}
-	here := make(map[string]schema.Beat, len(beats))
-	for _, b := range beats {
-		here[b.Region] = b
-	}
-	k.here.Store(&here)
 	was, now := *k.drains.Load(), k.cfg.Now()
 	drains := drained(was, beats, now)
 	for home, d := range drains {
@@ -259,36 +316,31 @@ func (k *Keeper) look(ctx context.Context) {
 	k.drains.Store(&drains)
 }
 
+// look notes which beats our data centre has. Where it cannot be asked, all is one.
+func (k *Keeper) look(ctx context.Context, beats []schema.Beat) {
+	if local, ok := k.cfg.Store.(schema.LocalBeats); ok {
+		bounded, cancel := context.WithTimeout(ctx, localTimeout)
+		defer cancel()
+		var err error
+		if beats, err = local.BeatsHere(bounded); err != nil {
+			k.cfg.Logger.Debug("the beats in this data centre were not read", "err", err)
+			return
+		}
+	} else if beats == nil {
+		return
+	}
+	here := make(map[string]schema.Beat, len(beats))
+	for _, b := range beats {
+		here[b.Region] = b
+	}
+	k.here.Store(&here)
+}
+
 // Lag returns how far our data centre is behind another region at most; false: no beat of it was
 // seen here.
 func (k *Keeper) Lag(region string) (time.Duration, bool) {
 	b, ok := (*k.here.Load())[region]
 	return max(k.cfg.Now().Sub(b.At), 0), ok
-}
-
-// served returns what the last beat of our region says that it serves, by home. It is read only if
-// it matters: an epoch is ours and new to us, or we wait.
-func (k *Keeper) served(ctx context.Context, newest []schema.Epoch) map[string]int64 {
-	now, leases := k.cfg.Now(), *k.leases.Load()
-	matters := slices.ContainsFunc(newest, func(e schema.Epoch) bool {
-		l := leases[e.Home]
-		return e.Region == k.cfg.Region && (e.Number > l.Epoch.Number || l.Waits(k.cfg.Region, now))
-	})
-	if !matters {
-		return nil
-	}
-	bounded, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	beats, err := k.cfg.Store.Beats(bounded)
-	if err != nil {
-		return nil // then we wait
-	}
-	for _, b := range beats {
-		if b.Region == k.cfg.Region {
-			return b.Serves
-		}
-	}
-	return nil
 }
 
 // beat writes that our region is alive, and which homes it serves.
@@ -303,7 +355,7 @@ func (k *Keeper) beat(ctx context.Context) error {
 			b.Serves[home] = epoch
 		}
 	}
-	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	bounded, cancel := k.bound(ctx)
 	defer cancel()
 	return k.cfg.Store.PutBeat(bounded, b)
 }
@@ -311,6 +363,9 @@ func (k *Keeper) beat(ctx context.Context) error {
 // tell logs each home whose epoch has changed.
 func (k *Keeper) tell(was, is map[string]schema.HomeLease) {
 	for _, home := range k.cfg.Homes.Names() {
+		if is[home].Short() && !was[home].Short() {
+			k.cfg.Logger.Info("home is about to be moved: who serves it is read more often", "home", home, "epoch", is[home].Epoch.Number)
+		}
 		if e := is[home].Epoch; e.Number != was[home].Epoch.Number {
 			k.cfg.Logger.Info("home is served by", "home", home, "region", e.Region, "epoch", e.Number, "by", e.By, "reason", e.Reason, "ours", e.Region == k.cfg.Region)
 		}
