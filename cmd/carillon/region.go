@@ -107,17 +107,17 @@ func regionMoveCommand() *cobra.Command {
 		Use:   "move HOME --to REGION --reason TEXT [--drain DURATION] [--plan]",
 		Short: "Have another region serve a home, while both are well; also to bring it back",
 		Long: "Have another region serve a home, while both are well; also to bring it back after a fail-over.\n\n" +
-			"First the home is drained: the region that serves it takes in and publishes nothing more of it, while what is under\n" +
-			"way may end (--drain). Then the next epoch is written. That region stops within 10 s, and the other begins 12 s\n" +
-			"after it learns of that: for some 14 s and the time of draining nothing is taken in or published of the home. What\n" +
-			"is due meanwhile starts late. What still runs ends where it runs, and its outcome is recorded; it may be started\n" +
-			"again by the other region, unless it is guarded (at_most_once, effectively_once): the other looks at everything\n" +
-			"that was due in the 10 minutes before.\n\n" +
+			"First it is announced for 12 s; the home is served meanwhile. Then it is drained: the region that serves it takes in\n" +
+			"and publishes nothing more of it, while what is under way may end (--drain). Then the next epoch is written, and\n" +
+			"the other region begins some 6 s later: for so long and the time of draining nothing is taken in or published of\n" +
+			"the home. What is due meanwhile starts late. What still runs ends where it runs, and its outcome is recorded; it\n" +
+			"may be started again by the other region, unless it is guarded (at_most_once, effectively_once): the other looks\n" +
+			"at everything that was due in the 10 minutes before.\n\n" +
 			"The rows of both data centres are not compared first. After a cut wait until hints have arrived, or repair the\n" +
 			"keyspace (nodetool repair): what the other data centre lacks it does not run.",
 		Example: "  carillon region move eu --to us --reason 'maintenance of the data centre' --config carillon.yaml",
 	})
-	cmd.Flags().DurationVar(&o.drain, "drain", 10*time.Second, "how long what is under way may end first, at most 5m; 0: not at all")
+	cmd.Flags().DurationVar(&o.drain, "drain", 4*time.Second, "how long what is under way may end first, at most 5m; 0: not at all")
 	return cmd
 }
 
@@ -212,15 +212,19 @@ func (r regionsShared) hand(ctx context.Context, o handing) error {
 			return err
 		}
 	}
+	begins := schema.TakeOverWait + schema.HomeLeaseRead // after the epoch
+	if !o.forced {
+		begins = schema.ShortTakeOverWait + time.Second
+	}
 	if o.plan {
-		if o.drain > 0 {
-			r.say("would drain home %s for %v first", o.home, o.drain)
+		if !o.forced {
+			r.say("would announce that for %v, while region %s serves the home, then drain it for %v: nothing is taken in for some %v", schema.TakeOverWait, was.Region, o.drain, o.drain+begins)
 		}
-		r.say("would have region %s serve home %s in epoch %d, some %v from then on", o.to, o.home, was.Number+1, schema.TakeOverWait+schema.HomeLeaseRead)
+		r.say("would have region %s serve home %s in epoch %d, some %v from then on", o.to, o.home, was.Number+1, begins)
 		return nil
 	}
-	if o.drain > 0 {
-		if err := r.drain(ctx, o, was); err != nil {
+	if !o.forced {
+		if err := r.prepare(ctx, o, was); err != nil {
 			return err
 		}
 	}
@@ -233,8 +237,51 @@ func (r regionsShared) hand(ctx context.Context, o handing) error {
 	case err != nil:
 		return err
 	}
-	r.say("region %s serves home %s in epoch %d, in some %v", o.to, o.home, stands.Number, schema.TakeOverWait+schema.HomeLeaseRead)
+	r.say("region %s serves home %s in epoch %d, in some %v", o.to, o.home, stands.Number, begins)
 	return nil
+}
+
+// prepare announces that a home goes elsewhere, lets that become known, and has it drained. An
+// announcement cannot be taken back. So if the move is given up the next epoch is written for the region
+// that serves already; not if somebody else moves the home at the same time.
+func (r regionsShared) prepare(ctx context.Context, o handing, was schema.Epoch) error {
+	err := r.store.PutBeat(ctx, schema.Announcement(was))
+	if err != nil {
+		err = fmt.Errorf("announce that home %s is moved: %w", o.home, err)
+	} else {
+		r.say("it is announced that home %s goes to region %s; region %s serves it for another %v", o.home, o.to, was.Region, schema.TakeOverWait)
+		if err = pause(ctx, schema.TakeOverWait); err == nil && o.drain > 0 {
+			err = r.drain(ctx, o, was)
+		}
+	}
+	if err == nil || errors.Is(err, errOther) {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*schema.HomeLeaseRead)
+	defer cancel()
+	again := was.Next(was.Region, o.by, "the move to region "+o.to+" was given up", time.Now())
+	switch stands, failed := r.store.InsertEpoch(bounded, again); {
+	case failed == nil:
+		r.say("the move is given up: region %s serves home %s in epoch %d", stands.Region, stands.Home, stands.Number)
+	case !errors.Is(failed, schema.ErrConflict):
+		r.say("the move is given up, and that could not be written: until the next epoch region %s stops for home %s if it cannot read for %v; run the command again", was.Region, o.home, schema.ShortLeaseLife)
+	}
+	return err
+}
+
+// errOther: somebody else drains the home too.
+var errOther = errors.New("the request")
+
+// pause waits, unless ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // drain has the region that serves a home take in and publish nothing more of it, and waits. If it
@@ -264,15 +311,11 @@ func (r regionsShared) drain(ctx context.Context, o handing, was schema.Epoch) e
 		return err
 	}
 	if stands, _ := beatOf(beats, ask.Region); !stands.At.Equal(ask.At) || stands.Drain == nil || *stands.Drain != *ask.Drain {
-		return fmt.Errorf("home %s is not drained: the request of %s stands, not ours; run the command again", o.home, stands.Node)
+		return fmt.Errorf("home %s is not drained: %w of %s stands, not ours; run the command again", o.home, errOther, stands.Node)
 	}
 	r.say("region %s takes in and publishes nothing more of home %s; waiting %v for what is under way", was.Region, o.home, o.drain)
-	timer := time.NewTimer(o.drain)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
+	if pause(ctx, o.drain) == nil {
 		return nil
-	case <-ctx.Done():
 	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), schema.HomeLeaseRead)
 	defer cancel()
@@ -330,12 +373,8 @@ func (r regionsShared) alive(ctx context.Context) (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	timer := time.NewTimer(listenFor)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return nil, fmt.Errorf("listen for signs of life: %w", ctx.Err())
-	case <-timer.C:
+	if err := pause(ctx, listenFor); err != nil {
+		return nil, fmt.Errorf("listen for signs of life: %w", err)
 	}
 	after, err := r.store.Beats(ctx)
 	if err != nil {

@@ -106,23 +106,31 @@ func TestAFailOverSaysWhatItCosts(t *testing.T) {
 // noted is a store that notes what is written, and when.
 type noted struct {
 	schema.EpochStore
-	drains []schema.Beat
-	moved  []time.Time
+	announced []time.Time
+	drains    []schema.Beat
+	moved     []time.Time
+	last      schema.Epoch // that was written
 }
 
 func (n *noted) PutBeat(ctx context.Context, b schema.Beat) error {
-	n.drains = append(n.drains, b)
+	switch b.Region {
+	case schema.AnnounceRow("eu"):
+		n.announced = append(n.announced, time.Now())
+	case schema.DrainRow("eu"):
+		n.drains = append(n.drains, b)
+	}
 	return n.EpochStore.PutBeat(ctx, b)
 }
 
 func (n *noted) InsertEpoch(ctx context.Context, e schema.Epoch) (schema.Epoch, error) {
-	n.moved = append(n.moved, time.Now())
+	n.moved, n.last = append(n.moved, time.Now()), e
 	return n.EpochStore.InsertEpoch(ctx, e)
 }
 
-// TestAMoveDrainsFirst: the region that serves the home is asked, and the epoch goes on only after
-// what is under way had its time. Who gives up takes the request back.
-func TestAMoveDrainsFirst(t *testing.T) {
+// TestAMoveIsAnnouncedAndDrained: the move is announced, then the region that serves the home is asked to
+// drain it, and the epoch goes on only after what is under way had its time. Who gives up takes the
+// request back, and the epoch after the one whose end was announced is of the same region.
+func TestAMoveIsAnnouncedAndDrained(t *testing.T) {
 	move := handing{home: "eu", to: "us", by: "ann", drain: 30 * time.Second}
 	inRegions(t, []string{"eu", "us"}, func(t *testing.T, r regionsShared, _ *bytes.Buffer) {
 		n := &noted{EpochStore: r.store}
@@ -137,19 +145,30 @@ func TestAMoveDrainsFirst(t *testing.T) {
 		if len(n.moved) != 1 || n.moved[0].Sub(n.drains[0].At) < 30*time.Second {
 			t.Errorf("the epoch was written at %v, the request at %v, want 30 s between them", n.moved, n.drains[0].At)
 		}
-	})
-	inRegions(t, []string{"eu", "us"}, func(t *testing.T, r regionsShared, _ *bytes.Buffer) {
-		n := &noted{EpochStore: r.store}
-		r.store = n
-		ctx, cancel := context.WithTimeout(t.Context(), listenFor+10*time.Second)
-		defer cancel()
-		if err := r.hand(ctx, move); !errors.Is(err, context.DeadlineExceeded) || len(n.moved) > 0 {
-			t.Errorf("hand that is given up = %v, %d epochs, want none", err, len(n.moved))
-		}
-		if len(n.drains) != 2 || n.drains[1].Region != "drain/eu" || n.drains[1].Drain != nil {
-			t.Errorf("written: %+v, want that the request is taken back", n.drains)
+		if len(n.announced) != 1 || n.moved[0].Sub(n.announced[0]) < schema.TakeOverWait+30*time.Second {
+			t.Errorf("announced at %v, and the epoch was written at %v, want once, %v before the request", n.announced, n.moved, schema.TakeOverWait)
 		}
 	})
+	for what, row := range map[string]struct {
+		after  time.Duration
+		drains int
+	}{"while it is announced": {listenFor + time.Second, 0}, "while it is drained": {listenFor + schema.TakeOverWait + 10*time.Second, 2}} {
+		inRegions(t, []string{"eu", "us"}, func(t *testing.T, r regionsShared, out *bytes.Buffer) {
+			n := &noted{EpochStore: r.store}
+			r.store = n
+			ctx, cancel := context.WithTimeout(t.Context(), row.after)
+			defer cancel()
+			if err := r.hand(ctx, move); !errors.Is(err, context.DeadlineExceeded) || len(n.moved) != 1 || n.last.Region != "eu" || n.last.Number != 2 {
+				t.Errorf("hand that is given up %s = %v, epoch %+v, want that eu goes on in epoch 2", what, err, n.last)
+			}
+			if !strings.Contains(out.String(), "the move is given up: region eu serves home eu in epoch 2") {
+				t.Errorf("hand that is given up %s says %q, want who serves the home", what, out)
+			}
+			if len(n.drains) != row.drains || row.drains > 0 && (n.drains[1].Region != "drain/eu" || n.drains[1].Drain != nil) {
+				t.Errorf("written: %+v, want that the request is taken back", n.drains)
+			}
+		})
+	}
 }
 
 // ahead is a store whose signs of life, and request to drain home eu, are of clocks that are ahead

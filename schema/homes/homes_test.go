@@ -50,6 +50,13 @@ func (l *link) Epochs(ctx context.Context, homes []string) ([]schema.Epoch, erro
 	return l.EpochStore.Epochs(ctx, homes)
 }
 
+func (l *link) Beats(ctx context.Context) ([]schema.Beat, error) {
+	if err := l.pass(ctx); err != nil {
+		return nil, err
+	}
+	return l.EpochStore.Beats(ctx)
+}
+
 func (l *link) PutBeat(ctx context.Context, b schema.Beat) error {
 	if err := l.pass(ctx); err != nil {
 		return err
@@ -196,6 +203,106 @@ func TestAtMostOneRegionServes(t *testing.T) {
 			w.want(us, 0, 0)
 		})
 	}
+}
+
+// TestAnAnnouncedMove: a home that goes elsewhere some time after this was announced is without a region
+// for about the short wait; one that goes at once for as long as if nothing had been announced. At no
+// instant two regions serve it, also if a node does not hear of the announcement.
+func TestAnAnnouncedMove(t *testing.T) {
+	for what, row := range map[string]struct {
+		ahead       time.Duration // how long before the epoch it is announced
+		cut         time.Duration // how long before the epoch a node of eu is cut off
+		least, most time.Duration // without a region
+	}{
+		"all hear":            {ahead: schema.TakeOverWait, least: schema.ShortTakeOverWait - time.Second, most: schema.ShortTakeOverWait + time.Second},
+		"a node does not":     {ahead: schema.TakeOverWait, cut: schema.TakeOverWait + time.Second, least: schema.ShortTakeOverWait - time.Second, most: schema.ShortTakeOverWait + time.Second},
+		"not long before it":  {ahead: schema.ShortLeaseRead, least: time.Second, most: schema.TakeOverWait + time.Second},
+		"a node does not yet": {ahead: 2 * time.Second, cut: 2500 * time.Millisecond, least: time.Second, most: schema.TakeOverWait + schema.HomeLeaseRead},
+	} {
+		inWorld(t, func(w *world) {
+			one, link, stopOne := w.start("eu", "a")
+			defer stopOne()
+			two, _, stopTwo := w.start("eu", "c")
+			defer stopTwo()
+			us, _, stopUS := w.start("us", "b")
+			defer stopUS()
+			var last, first time.Time
+			watch := func(d time.Duration) {
+				for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+					synctest.Wait()
+					_, errOne := one.Served(0)
+					_, errTwo := two.Served(0)
+					_, errUS := us.Served(0)
+					eu := errOne == nil || errTwo == nil
+					if eu {
+						last = time.Now()
+					}
+					if errUS == nil && first.IsZero() {
+						first = time.Now()
+					}
+					if eu && errUS == nil {
+						w.Fatalf("%s: after %v two regions serve", what, time.Since(w.began))
+					}
+				}
+			}
+			watch(5 * time.Second)
+			if row.cut > row.ahead {
+				link.set(true)
+				watch(row.cut - row.ahead)
+			}
+			if err := w.store.PutBeat(w.Context(), schema.Announcement(schema.Epoch{Home: "eu", Number: 1})); err != nil {
+				w.Fatal(err)
+			}
+			watch(row.ahead)
+			if errOne, errTwo := served(one), served(two); (errOne != nil) != (row.cut >= schema.TakeOverWait) || errTwo != nil {
+				w.Errorf("%s: before the epoch the nodes of eu say %v, %v; want that those serve which read", what, errOne, errTwo)
+			}
+			w.epoch("eu", 2, "us")
+			watch(schema.TakeOverWait + 2*schema.HomeLeaseRead)
+			w.want(us, 0, 2)
+			if gap := first.Sub(last); gap < row.least || gap > row.most {
+				w.Errorf("%s: no region served for %v, want %v to %v", what, gap, row.least, row.most)
+			}
+			watch(time.Minute)
+			w.want(us, 0, 2)
+		})
+	}
+}
+
+func served(k *homes.Keeper) error {
+	_, err := k.Served(0)
+	return err
+}
+
+// TestBeatsAreNotNeededForLong: a node that cannot read the beats goes on, with short leases.
+func TestBeatsAreNotNeededForLong(t *testing.T) {
+	inWorld(t, func(w *world) {
+		store := &deaf{EpochStore: w.store}
+		eu, err := homes.New(homes.Config{Region: "eu", Node: "a", Homes: w.homes, Store: store})
+		if err != nil {
+			w.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(w.Context())
+		done := make(chan error, 1)
+		go func() { done <- eu.Run(ctx) }()
+		time.Sleep(time.Second)
+		for range 600 {
+			time.Sleep(100 * time.Millisecond)
+			w.want(eu, 0, 1)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			w.Error(err)
+		}
+	})
+}
+
+// deaf is a store of epochs that answers nothing of beats.
+type deaf struct{ schema.EpochStore }
+
+func (deaf) Beats(ctx context.Context) ([]schema.Beat, error) {
+	<-ctx.Done()
+	return nil, errors.Join(schema.ErrUnavailable, ctx.Err())
 }
 
 // TestANodeThatStartsNeedNotWaitAgain: where its region serves a home that it took over, it serves
