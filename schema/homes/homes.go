@@ -67,7 +67,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -244,11 +243,45 @@ func (k *Keeper) bound(ctx context.Context) (context.Context, context.CancelFunc
 
 // step reads the epochs once, and writes a beat. The error is why the leases were not renewed.
 func (k *Keeper) step(ctx context.Context) error {
+	bounded, cancel := k.bound(ctx)
+	defer cancel()
 	sent := k.cfg.Now()
-	newest, beats, err := k.read(ctx)
+	beats := make(chan []schema.Beat, 1)
+	go func() { beats <- k.beats(bounded) }()
+	newest, err := k.cfg.Store.Epochs(bounded, k.cfg.Homes.Names())
 	if err != nil {
+		cancel() // beats are of no use alone
+		<-beats
 		return fmt.Errorf("read who serves the homes: %w", err)
 	}
+	k.observe(only(newest, func(e schema.Epoch) bool { return e.Region != k.cfg.Region }), nil, sent) // what is lost is lost at once
+	defer time.AfterFunc(beatsMore, cancel).Stop()
+	all := <-beats
+	k.observe(newest, all, sent)
+	k.follow(all)
+	if err := k.beat(ctx); err != nil {
+		k.metrics.beatsFailed.Inc()
+		k.cfg.Logger.Debug("beat was not written", "err", err)
+	}
+	k.look(ctx, all)
+	return nil
+}
+
+// beats reads the beats. Nil if that fails, which gives short leases.
+func (k *Keeper) beats(ctx context.Context) []schema.Beat {
+	beats, err := k.cfg.Store.Beats(ctx)
+	switch {
+	case err != nil:
+		k.cfg.Logger.Debug("the beats were not read", "err", err)
+		return nil
+	case beats == nil:
+		return []schema.Beat{}
+	}
+	return beats
+}
+
+// observe takes in what a read told, which was sent at that time; beats may be nil.
+func (k *Keeper) observe(newest []schema.Epoch, beats []schema.Beat, sent time.Time) {
 	answered := k.cfg.Now()
 	var serves map[string]int64
 	announced := make(map[string]int64)
@@ -267,38 +300,16 @@ func (k *Keeper) step(ctx context.Context) error {
 	}
 	k.leases.Store(&leases)
 	k.tell(was, leases)
-	k.follow(beats)
-	if err := k.beat(ctx); err != nil {
-		k.metrics.beatsFailed.Inc()
-		k.cfg.Logger.Debug("beat was not written", "err", err)
-	}
-	k.look(ctx, beats)
-	return nil
 }
 
-// read reads the epochs and the beats, both at once. Beats are nil if they were not answered: that is no
-// error, and gives short leases.
-func (k *Keeper) read(ctx context.Context) (newest []schema.Epoch, beats []schema.Beat, err error) {
-	bounded, cancel := k.bound(ctx)
-	defer cancel()
-	var both sync.WaitGroup
-	both.Go(func() {
-		var err error
-		if beats, err = k.cfg.Store.Beats(bounded); err != nil {
-			k.cfg.Logger.Debug("the beats were not read", "err", err)
-			beats = nil
-		} else if beats == nil {
-			beats = []schema.Beat{}
+// only returns those of epochs that are wanted.
+func only(epochs []schema.Epoch, wanted func(schema.Epoch) bool) (kept []schema.Epoch) {
+	for _, e := range epochs {
+		if wanted(e) {
+			kept = append(kept, e)
 		}
-	})
-	newest, err = k.cfg.Store.Epochs(bounded, k.cfg.Homes.Names())
-	if err != nil {
-		cancel() // they are of no use alone
-	} else {
-		defer time.AfterFunc(beatsMore, cancel).Stop()
 	}
-	both.Wait()
-	return newest, beats, err
+	return kept
 }
 
 // follow notes which homes are to be drained; nil: the beats were not read.

@@ -159,7 +159,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	}
 	d, err := dispatcher.New(dispatcher.Config{
 		Name: n.name, Incarnation: fmt.Sprintf("%s-%d", n.name, l.number), Store: store, Queue: linked{l.conn, n, l}, Ring: simRing{l.view, n, l},
-		Writer: l.bucketer, Rates: l.bucketer, Halt: halt, Served: served(keeper), Now: now, Logger: log, Registerer: reg,
+		Writer: l.bucketer, Rates: l.bucketer, Halt: halt, Served: takes(keeper), Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {
 		return nil, err

@@ -216,6 +216,50 @@ func homesMove(d *drama) {
 	}
 }
 
+// homesMoveAnnounced: as homesMove, and each time it is announced, and the home drained, as carillon
+// region move does.
+func homesMoveAnnounced(d *drama) {
+	for end := time.Now().Add(d.w.s.Span); time.Now().Before(end); {
+		home, to := d.announce()
+		time.Sleep(schema.TakeOverWait)
+		d.drain(home, to, 4*time.Second)
+		time.Sleep(4 * time.Second)
+		d.move(home, to)
+		d.sleep(10*time.Second, 30*time.Second)
+	}
+}
+
+// homesMoveSoon: moves are announced and follow soon or late, or are given up: then the same region gets
+// the next epoch.
+func homesMoveSoon(d *drama) {
+	for end := time.Now().Add(d.w.s.Span); time.Now().Before(end); {
+		home, to := d.announce()
+		d.sleep(0, 20*time.Second)
+		if d.rng.IntN(4) == 0 {
+			to = d.w.c.regions.servedBy(home)
+		}
+		d.move(home, to)
+		d.sleep(0, 40*time.Second)
+	}
+}
+
+// announce announces that a home goes to the region that does not serve it.
+func (d *drama) announce() (home, to string) {
+	home, to = regionNames[d.rng.IntN(2)], regionNames[0]
+	if d.w.c.regions.servedBy(home) == to {
+		to = regionNames[1]
+	}
+	d.drain(home, to, 0)
+	return home, to
+}
+
+// drain has a home drained for that long; 0: what follows is announced.
+func (d *drama) drain(home, to string, long time.Duration) {
+	if err := d.w.c.regions.announce(home, to, long); err != nil {
+		panic(err) // the register itself has no faults
+	}
+}
+
 // registerIsAway: a region does not reach the epochs for a while. Its leases run out, and nobody
 // takes over.
 func registerIsAway(d *drama) {

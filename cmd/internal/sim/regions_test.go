@@ -31,7 +31,9 @@ type regions struct {
 
 	mu   sync.Mutex
 	log  map[string][]epochAt // by home, in order
+	said map[string][]epochAt // by home: epochs whose end was announced, in order
 	read map[*life]lastRead   // the last read of the epochs that was answered
+	told map[*life]lastTold   // when reads of the beats were sent that were answered
 	most map[string]int64     // by home: the latest epoch in which anything was done for it
 	done map[string]int       // how often each act was seen, by its name
 }
@@ -46,6 +48,20 @@ type epochAt struct {
 type lastRead struct {
 	sent, answered time.Time
 	by             map[string]string // the regions, by home
+	number         map[string]int64  // the epochs, by home
+}
+
+// lastTold says when a process last asked what is announced, by home and by the epoch that it was told.
+type lastTold map[string]map[int64]time.Time
+
+// before returns when it last asked and was told of no epoch from that one on.
+func (t lastTold) before(home string, epoch int64) (last time.Time) {
+	for announced, sent := range t[home] {
+		if announced < epoch && sent.After(last) {
+			last = sent
+		}
+	}
+	return last
 }
 
 // newRegions gives each region a home of its own, with half of the shards, and each tenant a home.
@@ -62,7 +78,7 @@ func newRegions(c *Cluster, tenants map[string]string) (*regions, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &regions{c: c, homes: all, log: make(map[string][]epochAt), read: make(map[*life]lastRead), most: make(map[string]int64), done: make(map[string]int)}
+	r := &regions{c: c, homes: all, log: make(map[string][]epochAt), said: make(map[string][]epochAt), read: make(map[*life]lastRead), told: make(map[*life]lastTold), most: make(map[string]int64), done: make(map[string]int)}
 	if r.register, err = embedded.Open(embedded.Config{Shards: 1}); err != nil {
 		return nil, err
 	}
@@ -97,6 +113,37 @@ func (r *regions) move(home, to string) error {
 	}
 	r.log[home] = append(r.log[home], epochAt{e, time.Now()})
 	return nil
+}
+
+// announce announces the end of the epoch of a home, and drains it for that long, as an operator does.
+func (r *regions) announce(home, to string, drain time.Duration) error {
+	ctx := context.Background()
+	newest, err := r.register.Epochs(ctx, []string{home})
+	if err != nil {
+		return err
+	}
+	ends := newest[0]
+	if drain > 0 {
+		return r.register.PutBeat(ctx, schema.Beat{
+			Region: schema.DrainRow(home), Count: ends.Number, At: time.Now(),
+			Drain: &schema.Drain{Home: home, Epoch: ends.Number, To: to, For: schema.Duration(drain)},
+		})
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.said[home] = append(r.said[home], epochAt{ends, time.Now()})
+	return r.register.PutBeat(ctx, schema.Announcement(ends))
+}
+
+// announced returns since when the end of an epoch of a home is announced, or that of a later one; false:
+// it is not. The caller holds mu.
+func (r *regions) announced(home string, epoch int64) (time.Time, bool) {
+	for _, e := range r.said[home] {
+		if e.Number >= epoch {
+			return e.since, true
+		}
+	}
+	return time.Time{}, false
 }
 
 // servedBy returns the region of the newest epoch of a home.
@@ -175,9 +222,9 @@ func (e register) Epochs(ctx context.Context, of []string) (newest []schema.Epoc
 	}
 	e.r.mu.Lock()
 	defer e.r.mu.Unlock()
-	told := lastRead{sent, time.Now(), make(map[string]string)}
+	told := lastRead{sent, time.Now(), make(map[string]string), make(map[string]int64)}
 	for i := range newest {
-		told.by[newest[i].Home] = newest[i].Region
+		told.by[newest[i].Home], told.number[newest[i].Home] = newest[i].Region, newest[i].Number
 	}
 	e.r.read[e.l] = told
 	return newest, nil
@@ -185,11 +232,34 @@ func (e register) Epochs(ctx context.Context, of []string) (newest []schema.Epoc
 
 // Beats implements schema.EpochStore.
 func (e register) Beats(ctx context.Context) (beats []schema.Beat, err error) {
+	sent := time.Now()
 	err = e.around(ctx, func() error {
 		beats, err = e.EpochStore.Beats(ctx)
 		return err
 	})
-	return beats, err
+	if err != nil {
+		return nil, err
+	}
+	e.r.mu.Lock()
+	defer e.r.mu.Unlock()
+	told := e.r.told[e.l]
+	if told == nil {
+		told = make(lastTold)
+		e.r.told[e.l] = told
+	}
+	for _, home := range regionNames {
+		epoch := int64(0)
+		for i := range beats {
+			if beats[i].Region == schema.AnnounceRow(home) {
+				epoch = beats[i].Count
+			}
+		}
+		if told[home] == nil {
+			told[home] = make(map[int64]time.Time)
+		}
+		told[home][epoch] = sent
+	}
+	return beats, nil
 }
 
 // PutBeat implements schema.EpochStore.
@@ -218,10 +288,18 @@ func (r *regions) intake(n *Node, k *homes.Keeper) *bucketer.Regions {
 	if r == nil {
 		return nil
 	}
-	return &bucketer.Regions{Region: n.at.region, Homes: r.homes, Served: k.Served}
+	return &bucketer.Regions{Region: n.at.region, Homes: r.homes, Served: k.Served, Takes: k.Takes}
 }
 
-// served is what dispatcher and executor ask.
+// takes is what the dispatcher asks.
+func takes(k *homes.Keeper) func(schema.Shard) (int64, error) {
+	if k == nil {
+		return nil
+	}
+	return k.Takes
+}
+
+// served is what the executor asks.
 func served(k *homes.Keeper) func(schema.Shard) (int64, error) {
 	if k == nil {
 		return nil
@@ -283,9 +361,12 @@ func (d deciding) RegisterKey(ctx context.Context, of, key string, claim schema.
 // 0: none.
 //
 //   - The process asked within HomeLeaseLife who serves the home, and was answered that its region
-//     does.
+//     does; within ShortLeaseLife, unless it also asked within HomeLeaseLife whether the end of the
+//     epoch is announced, and was told that it is not.
 //   - Its region serves the home by the newest epoch, and if another did before, TakeOverWait has
 //     passed; or it did by an epoch before, and the newest has stood for less than HomeLeaseLife.
+//     Where the end of the epoch before was announced TakeOverWait and HomeLeaseLife ago, it is
+//     ShortTakeOverWait and ShortLeaseLife.
 //   - Nothing was done in a later epoch. So no two regions act for a home in turn.
 func (r *regions) acts(n *Node, l *life, shard schema.Shard, what string, epoch int64) {
 	if r == nil {
@@ -323,6 +404,10 @@ func (r *regions) wrong(n *Node, l *life, home, what string, stated int64) strin
 	if by := read.by[home]; by != n.at.region && now.After(read.answered) {
 		return fmt.Sprintf("it was told %v ago that %s serves the home", now.Sub(read.answered), by)
 	}
+	ago, told := now.Sub(read.sent), now.Sub(r.told[l].before(home, read.number[home]))
+	if told > schema.HomeLeaseLife+slack && ago > schema.ShortLeaseLife+slack {
+		return fmt.Sprintf("it has asked who serves the home %v ago, and was told %v ago that the end of the epoch was not announced", ago, told)
+	}
 	log := r.log[home]
 	at := len(log) - 1
 	for at >= 0 && log[at].Region != n.at.region {
@@ -336,7 +421,11 @@ func (r *regions) wrong(n *Node, l *life, home, what string, stated int64) strin
 	}
 	e := log[at]
 	if at+1 < len(log) {
-		if past := now.Sub(log[at+1].since); past > schema.HomeLeaseLife+slack {
+		past, most := now.Sub(log[at+1].since), schema.HomeLeaseLife
+		if said, ok := r.announced(home, e.Number); ok {
+			most = min(most, max(schema.ShortLeaseLife, said.Add(schema.HomeLeaseLife).Sub(log[at+1].since)))
+		}
+		if past > most+slack {
 			return fmt.Sprintf("epoch %d has been over for %v", e.Number, past)
 		}
 	}
@@ -344,7 +433,13 @@ func (r *regions) wrong(n *Node, l *life, home, what string, stated int64) strin
 	for first > 0 && log[first-1].Region == n.at.region {
 		first--
 	}
-	if since := now.Sub(log[first].since); first > 0 && since < schema.TakeOverWait-slack {
+	least := schema.TakeOverWait
+	if first > 0 {
+		if said, ok := r.announced(home, log[first].Number-1); ok {
+			least = min(least, max(schema.ShortTakeOverWait, said.Add(schema.TakeOverWait).Sub(log[first].since)))
+		}
+	}
+	if since := now.Sub(log[first].since); first > 0 && since < least-slack {
 		return fmt.Sprintf("epoch %d stands for %v only, and %s served before", e.Number, since, log[first-1].Region)
 	}
 	if later := r.most[home]; later > e.Number {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 const (
 	// lateByMove is how late a run may be where its home goes to another region.
 	lateByMove = 40 * time.Second
+	// lateByAnnounced is how late it may be where that was announced.
+	lateByAnnounced = 15 * time.Second
 	// lateByRegister is how late it may be where a region does not reach the epochs.
 	lateByRegister = 50 * time.Second
 	// slowest is how long replication may take such that what a region did in the last instant of
@@ -34,6 +37,20 @@ var regionScenarios = []play{
 	{"the link between them is cut, and nodes are killed", 1, Scenario{Guarantees: true, Changes: true, Kills: 6, Regions: &Regional{Plan: linkIsCut}}, nil},
 	{"homes move to and fro", 1, Scenario{
 		Guarantees: true, Changes: true, Regions: &Regional{Plan: homesMove}, Promise: Promise{Lateness: lateByMove, NoneLost: true},
+	}, nil},
+	{"homes move to and fro as announced", 1, Scenario{
+		Guarantees: true, Changes: true, Regions: &Regional{Plan: homesMoveAnnounced}, Promise: Promise{Lateness: lateByAnnounced, NoneLost: true},
+	}, nil},
+	{"homes move to and fro soon after it was announced", 1, Scenario{
+		Guarantees: true, Changes: true, Regions: &Regional{Plan: homesMoveSoon}, Promise: Promise{Lateness: lateByMove, NoneLost: true},
+	}, nil},
+	{"homes move to and fro as announced, while nodes are killed, and who serves cannot be read", 1, Scenario{
+		Guarantees: true, Changes: true, Kills: 6, Regions: &Regional{Plan: func(d *drama) {
+			var wg sync.WaitGroup
+			wg.Go(func() { registerIsAway(d) })
+			homesMoveSoon(d)
+			wg.Wait()
+		}},
 	}, nil},
 	{"homes move to and fro, and jobs recur", 1, Scenario{
 		Jobs: 40, Recurring: 12, Changes: true, Guarantees: true, Regions: &Regional{Plan: homesMove}, Promise: Promise{Lateness: lateByMove, NoneLost: true},
