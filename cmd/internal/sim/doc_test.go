@@ -45,7 +45,7 @@
 //   - Every acknowledgement, publication, claim, start, cancel, move, key and change of a job, at its
 //     instant and by true time: the process was told within the last 10 s that its region serves the
 //     home, the epoch is that region's, it has waited 12 s if another served before, and nothing was
-//     done in a later epoch.
+//     done in a later epoch. Where a move was announced in time, 3 s and 5 s.
 //   - In the end both data centres have the same rows, byte by byte.
 //   - A region that comes back has lost nothing that it acknowledged. One that is lost for good has
 //     lost at most what it acknowledged within the time that replication takes. What it called then may
