@@ -192,6 +192,98 @@ func parseSize(text string) (int, bool) {
 
 var _ schema.Prober = (*Store)(nil)
 
+// Examination is what one look at a Cassandra cluster tells. What could not be read is empty.
+type Examination struct {
+	Version, Datacenter string                   // of the node that answered
+	Settings            map[string]string        // of that node, those in examined
+	Warnings            []string                 // of Check, and what must be done regularly
+	Fault               error                    // of Check: what breaks a promise
+	Replication         map[string]string        // of the keyspace; nil: there is no such keyspace
+	Copies              int                      // of each row in the data centre that is ours
+	Nodes               int                      // of that data centre, up or down; 0: not known
+	Grace               map[string]time.Duration // gc_grace by table of the keyspace
+	Migrations          []string                 // applied, by name, in order
+	NotMigrated         error                    // why a node of this build would not run on the keyspace
+	Unread              []error                  // what could not be read
+}
+
+// examined are the settings that an examination tells. Others may hold passwords.
+var examined = []string{
+	"batch_size_fail_threshold", "batch_size_warn_threshold", "cluster_name", "commitlog_sync", "commitlog_sync_group_window",
+	"commitlog_sync_period", "concurrent_writes", "hinted_handoff_enabled", "max_hint_window", "paxos_state_purging", "paxos_variant",
+	"storage_compatibility_mode",
+}
+
+// Connect is Open without a check: for what looks at a cluster that may not be as Open wants it. The
+// store is to be read from only.
+func Connect(ctx context.Context, cfg Config) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return connect(ctx, cfg, cfg.withDefaults().Keyspace)
+}
+
+// Examine reads how the cluster and the keyspace stand. It writes nothing.
+func (s *Store) Examine(ctx context.Context) Examination {
+	e := Examination{Settings: make(map[string]string), Grace: make(map[string]time.Duration)}
+	srv, err := s.server(ctx)
+	if err == nil {
+		e.Version, e.Datacenter = srv.version, srv.datacenter
+		for _, name := range examined {
+			if value, ok := srv.settings[name]; ok {
+				e.Settings[name] = value
+			}
+		}
+		var upkeep []string
+		e.Warnings, upkeep, e.Fault = s.check(ctx)
+		e.Warnings = append(e.Warnings, upkeep...)
+	}
+	p, perr := s.placement(ctx, s.cfg.Keyspace)
+	if perr == nil {
+		e.Replication = p.replication
+		e.Copies, _ = p.judge(s.cfg.Datacenter, s.cfg.Datacenters...)
+		for _, n := range p.nodes {
+			if n.datacenter == s.cfg.Datacenter {
+				e.Nodes++
+			}
+		}
+	}
+	gerr := s.readGrace(ctx, e.Grace)
+	done, merr := s.appliedMigrations(ctx)
+	for _, a := range done {
+		e.Migrations = append(e.Migrations, a.name)
+	}
+	if merr == nil || errors.Is(merr, ErrNotMigrated) {
+		e.NotMigrated, merr = s.checkMigrated(ctx), nil
+	}
+	for _, err := range []error{err, perr, gerr, merr} {
+		if err != nil {
+			e.Unread = append(e.Unread, err)
+		}
+	}
+	return e
+}
+
+// readGrace reads gc_grace of each table of the keyspace.
+func (s *Store) readGrace(ctx context.Context, grace map[string]time.Duration) error {
+	type table struct {
+		name    string
+		seconds int
+	}
+	rows, err := readPages(ctx, s.core, selectGrace, &s.smallRows, maxPageRows, []any{s.cfg.Keyspace},
+		func(iter *gocql.Iter) (v table, size int, keep, more bool) {
+			more = iter.Scan(&v.name, &v.seconds)
+			return v, 128, true, more
+		})
+	if err != nil {
+		return fmt.Errorf("read gc_grace of the tables of keyspace %s: %w", s.cfg.Keyspace, err)
+	}
+	for _, r := range rows {
+		grace[r.name] = time.Duration(r.seconds) * time.Second
+	}
+	return nil
+}
+
 // ErrReplication: the keyspace's replication breaks a promise; the text says how. It takes ALTER
 // KEYSPACE, or another keyspace.
 var ErrReplication = errors.New("the keyspace's replication does not do")

@@ -227,3 +227,29 @@ func TestParseSize(t *testing.T) {
 		}
 	}
 }
+
+// TestExamine: what the doctor asks of a keyspace that is as it should be.
+func TestExamine(t *testing.T) {
+	cfg := testConfig(t)
+	migrateTest(t, cfg)
+	s, err := Connect(t.Context(), cfg)
+	if err != nil {
+		t.Fatalf("Connect: %v", err)
+	}
+	defer func() { _ = s.Close() }() // never fails
+	e := s.Examine(t.Context())
+	if e.Fault != nil || e.NotMigrated != nil || len(e.Unread) > 0 {
+		t.Errorf("Examine: fault %v, not migrated %v, unread %v, want none", e.Fault, e.NotMigrated, e.Unread)
+	}
+	if e.Version == "" || e.Datacenter != DefaultDatacenter || e.Copies != 1 || e.Nodes < 1 || e.Settings["commitlog_sync"] == "" {
+		t.Errorf("Examine: version %q, data centre %q, %d copies, %d nodes, settings %v", e.Version, e.Datacenter, e.Copies, e.Nodes, e.Settings)
+	}
+	if e.Grace["runs"] != 4*time.Hour || len(e.Migrations) == 0 {
+		t.Errorf("Examine: gc_grace of runs is %v, %d migrations, want 4h and all", e.Grace["runs"], len(e.Migrations))
+	}
+	for name := range e.Settings {
+		if strings.Contains(name, "password") {
+			t.Errorf("Examine tells the setting %s", name)
+		}
+	}
+}

@@ -180,6 +180,9 @@ const (
 	// Where the copies of a keyspace lie, of the node's own table of them: it is local, whatever
 	// the consistency. Idempotent.
 	selectReplication statement = `SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?`
+	// gc_grace of the tables of a keyspace, of the node's own table of them: it is local, whatever the
+	// consistency. Idempotent.
+	selectGrace statement = `SELECT table_name, gc_grace_seconds FROM system_schema.tables WHERE keyspace_name = ?`
 	// All nodes of the cluster as the coordinator knows them: a virtual table, as
 	// selectServerSettings. Idempotent.
 	selectNodes statement = `SELECT dc, rack, status FROM system_views.gossip_info`
@@ -226,6 +229,6 @@ var names = map[statement]string{
 	insertLimitMark: "insert_limit_mark", deleteLimitMark: "delete_limit_mark", selectLimitMarks: "select_limit_marks",
 	insertEpoch: "insert_epoch", selectEpoch: "select_epoch", selectEpochs: "select_epochs", insertBeat: "insert_beat", selectBeats: "select_beats",
 	selectTime: "select_time", selectLocal: "select_local", selectServerSettings: "select_server_settings",
-	selectReplication: "select_replication", selectNodes: "select_nodes",
+	selectReplication: "select_replication", selectGrace: "select_grace", selectNodes: "select_nodes",
 	selectMigrations: "select_migrations", recordMigration: "record_migration", takeLock: "take_lock", keepLock: "keep_lock", dropLock: "drop_lock",
 }

@@ -16,6 +16,7 @@
 //	events.go      events that clients publish
 //	request.go     requests to workers
 //	clocks.go      the servers' clocks
+//	examine.go     how it all stands, for whom something seems wrong
 //
 // # Incarnations
 //

@@ -44,7 +44,19 @@ func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg = cfg.withDefaults()
+	q := newQueue(cfg.withDefaults())
+	if err := q.retry(ctx, "connect to nats", q.dial); err != nil {
+		q.stop()
+		return nil, err
+	}
+	if err := q.start(ctx); err != nil {
+		return nil, errors.Join(err, q.Close())
+	}
+	return q, nil
+}
+
+// newQueue returns a queue that is not connected.
+func newQueue(cfg Config) *Queue {
 	q := &Queue{connection: newConnection(cfg)}
 	q.streams = newStreams(q.connection)
 	q.pub = newPublisher(q)
@@ -56,14 +68,7 @@ func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 	for _, u := range cfg.URLs {
 		q.clocks = append(q.clocks, newServerClock(q, u))
 	}
-	if err := q.retry(ctx, "connect to nats", q.dial); err != nil {
-		q.stop()
-		return nil, err
-	}
-	if err := q.start(ctx); err != nil {
-		return nil, errors.Join(err, q.Close())
-	}
-	return q, nil
+	return q
 }
 
 // start starts what needs the first connection.
