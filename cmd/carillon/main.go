@@ -3,7 +3,8 @@
 //
 // Here are the commands that run a node or need none: serve, dev, migrate, cursor, capacity,
 // openapi and version, one file each. Package client has those that ask the API, package importer
-// the import of jobs, package cli what all of them share.
+// the import of jobs, package doctor what looks at an installation, package cli what all of them
+// share.
 package main
 
 import (
@@ -16,6 +17,7 @@ import (
 
 	"carillon.dev/carillon/cmd/carillon/cli"
 	"carillon.dev/carillon/cmd/carillon/client"
+	"carillon.dev/carillon/cmd/carillon/doctor"
 	"carillon.dev/carillon/cmd/carillon/importer"
 )
 
@@ -32,5 +34,5 @@ func main() {
 }
 
 func root() *cobra.Command {
-	return cli.Program(version, append(client.Commands(), serveCommand(), devCommand(), migrateCommand(), cursorCommand(), regionCommand(), importer.Command(), openapiCommand(), capacityCommand(), versionCommand())...)
+	return cli.Program(version, append(client.Commands(), serveCommand(), devCommand(), migrateCommand(), cursorCommand(), regionCommand(), importer.Command(), openapiCommand(), capacityCommand(), doctor.Command(version), versionCommand())...)
 }

@@ -9,5 +9,5 @@
 //	config.go    the logger and the store that a node's configuration describes
 //
 // Exit codes: 0 success, 1 failure, 2 a command line that makes no sense; 3 what was waited for was
-// cancelled, or missed.
+// cancelled, or missed. `carillon doctor` has its own: 1 warnings, 2 errors.
 package cli

@@ -55,8 +55,8 @@ func CassandraConfig(c config.Config, log *slog.Logger, reg prometheus.Registere
 	return cc, cc.Validate()
 }
 
-// natsConfig turns the configuration into the adapter's.
-func natsConfig(c config.Config, log *slog.Logger, reg prometheus.Registerer) jetstream.Config {
+// NATSConfig turns the configuration into the adapter's.
+func NATSConfig(c config.Config, log *slog.Logger, reg prometheus.Registerer) jetstream.Config {
 	jc := jetstream.Config{
 		URLs: c.NATS.URLs, Name: c.Node.Name, Credentials: c.NATS.Credentials, User: c.NATS.User,
 		Password: c.NATS.Password, Token: c.NATS.Token, Lanes: c.NATS.Lanes, Logger: log, Registerer: reg,
@@ -94,7 +94,7 @@ func Cluster(c config.Config, version string, log *slog.Logger, reg prometheus.R
 			}
 		},
 		Queue: func(ctx context.Context) (Queue, error) {
-			q, err := jetstream.Connect(ctx, natsConfig(c, log.With("part", "queue"), reg))
+			q, err := jetstream.Connect(ctx, NATSConfig(c, log.With("part", "queue"), reg))
 			if err != nil {
 				return nil, err
 			}
