@@ -13,6 +13,6 @@ func lookAtDisk(dir string) DiskFacts {
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return DiskFacts{Dir: dir, Err: fmt.Errorf("look at the disk: %w", err)}
 	}
-	size := uint64(st.Bsize)                                                                    //nolint:gosec,unconvert // positive; its type differs by system
-	return DiskFacts{Dir: dir, Free: uint64(st.Bavail) * size, Total: uint64(st.Blocks) * size} //nolint:gosec,unconvert // as above
+	size := uint64(st.Bsize)                                                                    //nolint:gosec // positive
+	return DiskFacts{Dir: dir, Free: uint64(st.Bavail) * size, Total: uint64(st.Blocks) * size} //nolint:gosec // as above
 }
