@@ -80,7 +80,7 @@ func (l *lateReader) inspectRows(ctx context.Context, p schema.Partition, all []
 				continue
 			}
 			l.d.metrics.late.Inc()
-			l.log.Warn("a row came to lie behind the sweep: it is started late", "entry", id, "due", m.entry.Due())
+			l.log.Warn("a row came to lie behind the sweep: it is started late", "run", m.entry.Run(), "entry", id, "due", m.entry.Due())
 			l.state.Watch(&m.entry, now) // it is replaced by a watch entry, or inspected again
 		}
 		l.Inspected(len(all))

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -56,6 +57,7 @@ func (a *attempt) conclude(attempts context.Context, res target.Result) {
 		Written: now.UnixMicro(), Expires: a.expiry(later(now, rec.Next.Time())),
 	}
 	x.metrics.observeEnd(&a.work.Work, res.Outcome, rec.Finished.Sub(rec.Started))
+	logFailure(x.log, a, &row)
 	a.feedback.keep(&row)
 	a.keepOutput(&row, &res)
 	if rec.Doubt && a.outlived(now) {
@@ -68,6 +70,23 @@ func (a *attempt) conclude(attempts context.Context, res target.Result) {
 	}
 	x.metrics.outcomes.WithLabelValues(string(res.Outcome)).Inc()
 	a.put(row, counts)
+}
+
+// logFailure logs that an attempt has failed, once, for whoever searches by run, task or trace. What
+// the callee said stays in the run: it may hold what is the tenant's alone.
+func logFailure(log *slog.Logger, a *attempt, row *schema.Attempt) {
+	rec := row.Record
+	switch rec.Outcome {
+	case schema.Failed, schema.TimedOut, schema.Lost:
+	default:
+		return
+	}
+	if !log.Enabled(context.Background(), slog.LevelInfo) {
+		return
+	}
+	spec := &a.entry.Spec
+	log.Info("an attempt failed", "tenant", spec.Tenant, "run", row.Run, "attempt", row.Number, "task", spec.Task, "job", spec.JobName,
+		"kind", kinds[kindOf(&a.work.Work)], "outcome", rec.Outcome, "status", rec.Status, "took", rec.Finished.Sub(rec.Started), "final", rec.Final)
 }
 
 // interrupted ends an attempt that the stop of the executor cut short. It does not count. Its row,

@@ -1,8 +1,12 @@
 package executor
 
 import (
+	"bytes"
+	"context"
+	"log/slog"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +16,50 @@ import (
 )
 
 const span = schema.Duration(time.Second)
+
+// An attempt that fails is one line of the log, which says whose and how, and nothing that the callee
+// said. One that succeeds is none, and where the level is off nothing is made.
+func TestFailedAttemptsAreLogged(t *testing.T) {
+	for name, c := range map[string]struct {
+		level slog.Level
+		res   target.Result
+		want  string // part of the line; empty: there is none
+	}{
+		"failed":    {slog.LevelInfo, target.Result{Outcome: schema.Failed, Error: "the callee's secret", Status: 503}, `"attempt":1,"task":"","job":"","kind":"http","outcome":"failed","status":503`},
+		"for good":  {slog.LevelInfo, target.Result{Outcome: schema.Failed, Error: "the callee's secret", Final: true}, `"final":true`},
+		"timed out": {slog.LevelInfo, target.Result{Outcome: schema.TimedOut, Error: "the callee's secret"}, `"outcome":"timed_out"`},
+		"succeeded": {slog.LevelInfo, target.Result{Outcome: schema.Succeeded}, ""},
+		"off":       {slog.LevelWarn, target.Result{Outcome: schema.Failed, Error: "the callee's secret"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				var log bytes.Buffer // the executor writes it, and is stopped before it is read
+				x := w.begin("x1", func(cfg *Config) {
+					cfg.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: c.level}))
+				})
+				w.answer(func(context.Context, target.Call) target.Result { return c.res })
+				e := w.entry(inAWhile(time.Second))
+				w.publish(e, e.Due())
+				time.Sleep(time.Until(e.Due().Add(time.Second)))
+				x.kill()
+				var lines []string
+				for line := range strings.Lines(log.String()) {
+					if strings.Contains(line, "an attempt failed") {
+						lines = append(lines, line)
+					}
+				}
+				switch {
+				case c.want == "" && len(lines) > 0:
+					t.Errorf("lines %q, want none", lines)
+				case c.want != "" && (len(lines) != 1 || !strings.Contains(lines[0], c.want) || !strings.Contains(lines[0], `"run":"`+e.ID.String())):
+					t.Errorf("lines %q, want one with %s and the run %s", lines, c.want, e.ID)
+				case strings.Contains(log.String(), "secret"):
+					t.Errorf("the log has what the callee said: %s", log.String())
+				}
+			})
+		})
+	}
+}
 
 func TestBackOff(t *testing.T) {
 	half := func() float64 { return 0.5 }

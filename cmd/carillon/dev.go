@@ -64,6 +64,7 @@ func devCommand() *cobra.Command {
 		}
 		tuneGC()
 		log := cli.NewLogger(cmd.ErrOrStderr(), cfg.Log)
+		defer cli.FlushLog(log)
 		reg := newRegistry()
 		place, nats := node.Place{Dir: dir}, ""
 		if cmd.Flags().Changed("nats-port") {

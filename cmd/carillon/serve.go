@@ -42,6 +42,7 @@ func serveCommand() *cobra.Command {
 		}
 		tuneGC()
 		log, level := cli.NewLeveledLogger(cmd.ErrOrStderr(), cfg.Log)
+		defer cli.FlushLog(log)
 		reg := newRegistry()
 		return node.New(cfg, node.Options{
 			Opener: node.Cluster(cfg, version, log, reg), Version: version, Logger: log, Registry: reg,

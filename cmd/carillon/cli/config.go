@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/cmd/internal/logging"
 	"carillon.dev/carillon/cmd/internal/node"
 	"carillon.dev/carillon/schema/cassandra"
 )
@@ -17,6 +18,13 @@ import (
 func NewLogger(w io.Writer, c config.Log) *slog.Logger {
 	log, _ := NewLeveledLogger(w, c)
 	return log
+}
+
+// FlushLog writes what a logger of NewLogger holds back: how many lines were left out.
+func FlushLog(log *slog.Logger) {
+	if h, ok := log.Handler().(*logging.Handler); ok {
+		h.Flush()
+	}
 }
 
 // NewLeveledLogger is NewLogger for a logger whose level can be changed.
@@ -28,7 +36,7 @@ func NewLeveledLogger(w io.Writer, c config.Log) (*slog.Logger, *slog.LevelVar) 
 	if c.Format == "json" {
 		handler = slog.NewJSONHandler(w, opts)
 	}
-	log := slog.New(handler)
+	log := slog.New(logging.New(handler))
 	// What libraries say through the standard logger (net/http: bytes of a callee) is for
 	// debugging.
 	slog.SetLogLoggerLevel(slog.LevelDebug)

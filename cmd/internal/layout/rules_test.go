@@ -108,7 +108,7 @@ var layers = []layer{
 	{folder: "executor/worker", tests: []string{"executor/target", "dispatcher/queue/...", "schema"}},
 
 	{folder: "cmd/carillon", imports: append([]string{"cmd/internal/...", "cmd/carillon/...", "deploy/examples"}, parts...), tests: []string{"deploy/local/cluster", "loadtest/..."}},
-	{folder: "cmd/carillon/cli", imports: []string{"schema", "schema/cassandra", "bucketer/...", "cmd/internal/config", "cmd/internal/node"}},
+	{folder: "cmd/carillon/cli", imports: []string{"schema", "schema/cassandra", "bucketer/...", "cmd/internal/config", "cmd/internal/logging", "cmd/internal/node"}},
 	{
 		folder: "cmd/carillon/client", imports: []string{"schema", "bucketer/...", "cmd/carillon/cli", "cmd/carillon/crontab"},
 		tests: append([]string{"cmd/carillon/clitest", "cmd/internal/config", "deploy/examples"}, parts...),
@@ -121,6 +121,7 @@ var layers = []layer{
 	{folder: "cmd/carillon/crontab"},
 	{folder: "cmd/carillon/capacity", imports: []string{"schema", "bucketer/..."}, tests: append([]string{"loadtest/..."}, parts...)},
 	{folder: "cmd/internal/clockcheck", imports: []string{"schema"}},
+	{folder: "cmd/internal/logging", tests: []string{"schema"}},
 	{folder: "cmd/internal/node", imports: append([]string{"cmd/internal/config", "cmd/internal/clockcheck"}, parts...), tests: []string{"deploy/local/cluster", "deploy/examples", "loadtest/..."}},
 	// for their Config types
 	{folder: "cmd/internal/config", imports: parts},
