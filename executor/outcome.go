@@ -85,8 +85,19 @@ func logFailure(log *slog.Logger, a *attempt, row *schema.Attempt) {
 		return
 	}
 	spec := &a.entry.Spec
-	log.Info("an attempt failed", "tenant", spec.Tenant, "run", row.Run, "attempt", row.Number, "task", spec.Task, "job", spec.JobName,
-		"kind", kinds[kindOf(&a.work.Work)], "outcome", rec.Outcome, "status", rec.Status, "took", rec.Finished.Sub(rec.Started), "final", rec.Final)
+	about := make([]any, 0, 20)
+	about = append(about, "tenant", spec.Tenant, "run", row.Run, "attempt", row.Number)
+	if spec.Task != "" {
+		about = append(about, "task", spec.Task)
+	}
+	if spec.JobName != "" {
+		about = append(about, "job", spec.JobName)
+	}
+	about = append(about, "kind", kinds[kindOf(&a.work.Work)], "outcome", rec.Outcome)
+	if rec.Status != 0 {
+		about = append(about, "status", rec.Status)
+	}
+	log.Info("an attempt failed", append(about, "took", rec.Finished.Sub(rec.Started), "final", rec.Final)...)
 }
 
 // interrupted ends an attempt that the stop of the executor cut short. It does not count. Its row,

@@ -25,7 +25,7 @@ func TestFailedAttemptsAreLogged(t *testing.T) {
 		res   target.Result
 		want  string // part of the line; empty: there is none
 	}{
-		"failed":    {slog.LevelInfo, target.Result{Outcome: schema.Failed, Error: "the callee's secret", Status: 503}, `"attempt":1,"task":"","job":"","kind":"http","outcome":"failed","status":503`},
+		"failed":    {slog.LevelInfo, target.Result{Outcome: schema.Failed, Error: "the callee's secret", Status: 503}, `"attempt":1,"kind":"http","outcome":"failed","status":503`},
 		"for good":  {slog.LevelInfo, target.Result{Outcome: schema.Failed, Error: "the callee's secret", Final: true}, `"final":true`},
 		"timed out": {slog.LevelInfo, target.Result{Outcome: schema.TimedOut, Error: "the callee's secret"}, `"outcome":"timed_out"`},
 		"succeeded": {slog.LevelInfo, target.Result{Outcome: schema.Succeeded}, ""},

@@ -14,5 +14,5 @@ func lookAtDisk(dir string) DiskFacts {
 		return DiskFacts{Dir: dir, Err: fmt.Errorf("look at the disk: %w", err)}
 	}
 	size := uint64(st.Bsize)                                                                    //nolint:gosec // positive
-	return DiskFacts{Dir: dir, Free: uint64(st.Bavail) * size, Total: uint64(st.Blocks) * size} //nolint:gosec // as above
+	return DiskFacts{Dir: dir, Free: uint64(st.Bavail) * size, Total: uint64(st.Blocks) * size} //nolint:gosec,unconvert // as above; its type differs by system
 }

@@ -32,6 +32,20 @@ func keysOf(t *testing.T, path string, found map[string]string) (lines int) {
 		if !ok {
 			return true
 		}
+		keys := func(first int) {
+			for i := first; i < len(call.Args); i += 2 {
+				if key := textOf(call.Args[i]); key != "" {
+					found[key] = set.Position(call.Pos()).String()
+				}
+			}
+		}
+		// append(about, key, value …): what a line is about is put together before it
+		if is, ok := call.Fun.(*ast.Ident); ok && is.Name == "append" && len(call.Args) > 0 {
+			if to, ok := call.Args[0].(*ast.Ident); ok && to.Name == "about" {
+				keys(1)
+			}
+			return true
+		}
 		method, ok := call.Fun.(*ast.SelectorExpr)
 		if !ok || !isLogger(method.X) {
 			return true
@@ -49,11 +63,7 @@ func keysOf(t *testing.T, path string, found map[string]string) (lines int) {
 		default:
 			return true
 		}
-		for i := first; i < len(call.Args); i += 2 {
-			if key := textOf(call.Args[i]); key != "" {
-				found[key] = set.Position(call.Pos()).String()
-			}
-		}
+		keys(first)
 		return true
 	})
 	return lines
