@@ -63,6 +63,8 @@ type members struct {
 	// second receives what is judged apart: the calls of jobs with limits, and of the home of regions
 	// that has no fault; nil in other scenarios.
 	second *process.Sink
+	// third receives the calls of recurring jobs of regions; nil in other scenarios.
+	third *process.Sink
 	// regions are those of scenarios with several; nil in others. The first of them is the cluster.
 	regions *cluster.Regions
 
@@ -198,7 +200,7 @@ func (r *run) stop(ctx context.Context) (err error) {
 			err = errors.Join(err, c.Close(ctx))
 		}
 	}
-	for _, sink := range []*process.Sink{r.sink, r.second} {
+	for _, sink := range []*process.Sink{r.sink, r.second, r.third} {
 		if sink != nil {
 			err = errors.Join(err, sink.End())
 		}
@@ -416,10 +418,7 @@ func (r *run) untilQuiet(ctx context.Context) error {
 
 // sinks returns all that receive calls.
 func (r *members) sinks() []*process.Sink {
-	if r.second == nil {
-		return []*process.Sink{r.sink}
-	}
-	return []*process.Sink{r.sink, r.second}
+	return slices.DeleteFunc([]*process.Sink{r.sink, r.second, r.third}, func(s *process.Sink) bool { return s == nil })
 }
 
 func (r *run) changesFile() string { return filepath.Join(r.cfg.Dir, "changes.ndjson") }

@@ -18,6 +18,7 @@ import (
 	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/process"
 	"carillon.dev/carillon/loadtest/wait"
+	"carillon.dev/carillon/loadtest/workload"
 	"carillon.dev/carillon/schema"
 )
 
@@ -25,7 +26,12 @@ import (
 // of its own. The faults are of home eu and its region; home us is to notice nothing.
 const (
 	lostHome, otherHome = "eu", "us"
-	regionsDelay        = 40 * time.Millisecond
+	// repeating is the tenant of recurring jobs, which are at home in eu too: repeatingJobs of them,
+	// each run every repeatingEvery.
+	repeating      = "repeating"
+	repeatingJobs  = 60
+	repeatingEvery = 10 * time.Second
+	regionsDelay   = 40 * time.Millisecond
 	// regionsFault is when the first fault comes, after T0; a home is measured before it from
 	// regionsWarm on.
 	regionsFault = 60 * time.Second
@@ -90,12 +96,14 @@ func (r *run) upRegions(ctx context.Context) (err error) {
 	if r.sink, err = process.StartSink(ctx, r.cfg.Program, r.cfg.Dir, listen...); err != nil {
 		return err
 	}
-	folder, err := emptyDir(filepath.Join(r.cfg.Dir, otherHome))
-	if err != nil {
-		return err
-	}
-	if r.second, err = process.StartSink(ctx, r.cfg.Program, folder, listen...); err != nil {
-		return err
+	for name, sink := range map[string]**process.Sink{otherHome: &r.second, repeating: &r.third} {
+		folder, err := emptyDir(filepath.Join(r.cfg.Dir, name))
+		if err != nil {
+			return err
+		}
+		if *sink, err = process.StartSink(ctx, r.cfg.Program, folder, listen...); err != nil {
+			return err
+		}
 	}
 	// States are read where nothing is cut or killed: two data centres need not show the same.
 	r.client = &api.Client{URLs: r.regions.Region(otherHome).APIs(), HTTP: r.http, Log: r.log, Tenant: tenantOf(lostHome)}
@@ -132,6 +140,7 @@ func (r regionsCourse) play(ctx context.Context) error {
 	for _, h := range r.homes() {
 		g.Go(func() error { return r.importFor(gctx, h, h.name, r.cfg.Jobs-r.cfg.Jobs/lateOf, t0, r.cfg.Span, 0) })
 	}
+	g.Go(func() error { return r.repeat(gctx, start.at, t0) })
 	if err := g.Wait(); err != nil {
 		return err
 	}
@@ -147,6 +156,25 @@ func (r regionsCourse) play(ctx context.Context) error {
 		return err
 	}
 	return r.finish(ctx, begin, start, imported)
+}
+
+// repeat creates the recurring jobs, which run from t0 on for the span.
+func (r regionsCourse) repeat(ctx context.Context, now, t0 time.Time) (err error) {
+	f, err := createNew(r.eventsFile())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	spec := workload.Recurring{
+		N: repeatingJobs, Every: repeatingEvery, From: now, Start: t0, End: t0.Add(r.cfg.Span), Seed: r.cfg.Seed, Source: repeating, Target: r.third.URL,
+	}
+	r.keepDue(spec.End.Add(mostJitter))
+	a := &asker{urls: r.homes()[0].client.URLs, http: r.http, out: f, tenant: repeating}
+	var rate AskRate
+	if _, err := recurringCourse(r).create(ctx, a, spec.Source, spec.N, spec.Body, &rate); err != nil {
+		return fmt.Errorf("create recurring jobs: %w", err)
+	}
+	return nil
 }
 
 // importFor imports n jobs of a home, immediate of them without a time.

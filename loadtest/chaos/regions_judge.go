@@ -22,14 +22,16 @@ var comparedTables = []string{"runs", "payloads", "attempts", "run_outputs", "jo
 
 // A RegionsResult is the part of a report about regions.
 type RegionsResult struct {
-	Regions int              `json:"regions"`
-	DelayMS float64          `json:"delay_ms"`
-	Epochs  []check.Epoch    `json:"epochs"`
-	Starts  check.Regions    `json:"starts"`
-	Homes   []HomeResult     `json:"homes"`
-	Rows    map[string]int   `json:"rows"` // compared, by table
-	Other   check.Report     `json:"check_other"`
-	Bytes   map[string]int64 `json:"link_bytes"` // by link, in the whole run
+	Regions int            `json:"regions"`
+	DelayMS float64        `json:"delay_ms"`
+	Epochs  []check.Epoch  `json:"epochs"`
+	Starts  check.Regions  `json:"starts"`
+	Homes   []HomeResult   `json:"homes"`
+	Rows    map[string]int `json:"rows"` // compared, by table
+	// Recurring is about the recurring jobs, Other about the home without a fault.
+	Recurring check.RecurringReport `json:"check_recurring"`
+	Other     check.Report          `json:"check_other"`
+	Bytes     map[string]int64      `json:"link_bytes"` // by link, in the whole run
 }
 
 // HomeResult is how late the runs of a home started, in milliseconds, before the first fault and
@@ -89,9 +91,28 @@ func (r regionsCourse) judge(ctx context.Context, out io.Writer) error {
 		}
 		res.Homes = append(res.Homes, late)
 	}
+	if err := r.judgeRepeating(ctx, out, &res.Recurring); err != nil {
+		return err
+	}
+	seen, _, err := journal.ReadSeenFile(r.third.Record)
+	if err != nil {
+		return err
+	}
+	calls = append(calls, seen...)
 	res.Starts = check.JudgeRegions(calls, res.Epochs, homeOfRun(r.cfg.Cluster.Shards), r.regionOf)
 	r.measure(res, calls)
 	return nil
+}
+
+// judgeRepeating judges the recurring jobs.
+func (r regionsCourse) judgeRepeating(ctx context.Context, out io.Writer, into *check.RecurringReport) error {
+	args := []string{"--tenant", repeating, "--events", r.eventsFile(), "--end", r.lastDue.Format(time.RFC3339Nano)}
+	for _, e := range r.report.Events {
+		if e.Act == ActRegionKill {
+			args = append(args, "--kill", e.Began.Format(time.RFC3339Nano))
+		}
+	}
+	return judging(r).by(ctx, "check-"+repeating, r.third, args, out, into)
 }
 
 // homeOfRun returns the home of a run by its id: eu has the first half of the shards, us the other.
@@ -108,16 +129,27 @@ func homeOfRun(shards int) func(string) string {
 	}
 }
 
-// regionOf returns the region of a member's address.
+// regionOf returns the region whose addresses are like addr: those of a region differ in their last
+// number alone, and a call may come from any of them.
 func (r *run) regionOf(addr string) string {
+	network, _, _ := cutLastDot(addr)
 	for _, name := range r.regions.Names() {
-		for _, url := range r.regions.Region(name).APIs() {
-			if strings.HasPrefix(url, "http://"+addr+":") {
+		for _, member := range r.regions.Region(name).CQL() {
+			if at, _, found := cutLastDot(member); found && at == network {
 				return name
 			}
 		}
 	}
 	return ""
+}
+
+// cutLastDot divides an address, perhaps with a port, at its last dot.
+func cutLastDot(addr string) (before, after string, found bool) {
+	i := strings.LastIndexByte(addr, '.')
+	if i < 0 {
+		return "", "", false
+	}
+	return addr[:i], addr[i+1:], true
 }
 
 // epochs reads which region served which home when.
@@ -296,9 +328,13 @@ func (r *Report) regionsFaults() []string {
 	if r.Regions.Starts.Starts == 0 {
 		faults = append(faults, "it is not known which region started what")
 	}
-	other := Report{Check: r.Regions.Other}
-	for _, f := range other.verdicts() {
-		faults = append(faults, "home "+otherHome+": "+f)
+	for name, of := range map[string]Report{
+		"home " + otherHome: {Check: r.Regions.Other},
+		"recurring jobs":    {Recurring: &RecurringResult{Check: r.Regions.Recurring}},
+	} {
+		for _, f := range of.verdicts() {
+			faults = append(faults, name+": "+f)
+		}
 	}
 	return faults
 }

@@ -161,6 +161,9 @@ func (r *members) sample() map[string]time.Duration {
 	if r.second != nil {
 		all["sink-2"] = r.second.PID
 	}
+	if r.third != nil {
+		all["sink-3"] = r.third.PID
+	}
 	return r.meter.Sample(all)
 }
 
