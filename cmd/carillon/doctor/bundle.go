@@ -94,9 +94,13 @@ func (f *Facts) entries(r *Report) ([]entry, error) {
 	}
 	if f.Store != nil && f.Store.Err == nil {
 		e := &f.Store.Seen
+		grace := make(map[string]string, len(e.Grace))
+		for table, d := range e.Grace {
+			grace[table] = d.String()
+		}
 		faults = append(faults, put("cassandra.json", map[string]any{
 			"version": e.Version, "datacenter": e.Datacenter, "settings": e.Settings, "replication": e.Replication, "migrations": e.Migrations,
-			"nodes": e.Nodes, "gc_grace": e.Grace, "shards": f.Store.Settings.Shards, "retention": f.Store.Settings.Retention.String(),
+			"nodes": e.Nodes, "gc_grace": grace, "shards": f.Store.Settings.Shards, "retention": f.Store.Settings.Retention.String(),
 		}))
 	}
 	if f.Queue != nil && f.Queue.Err == nil {

@@ -245,3 +245,27 @@ func TestMonitor(t *testing.T) {
 		t.Error("monitor of nobody has no error")
 	}
 }
+
+// What was seen of Cassandra and NATS is in the bundle, errors or not.
+func TestBundleOfACluster(t *testing.T) {
+	f := wellFacts()
+	f.Queue.Seen.Streams[0].Err = errors.New("no answer")
+	f.Nodes = append(f.Nodes, NodeFacts{Base: "http://c", Err: errors.New("refused")})
+	r := newReport(f, f.judge(), hider{})
+	entries, err := f.entries(&r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]string)
+	for _, e := range entries {
+		found[e.name] = string(e.text)
+	}
+	for name, want := range map[string]string{
+		"cassandra.json": `"runs": "4h0m0s"`, "nats.json": `"CARILLON_0"`, "config.json": `"ring.key": "(hidden)"`, "nodes/b/cluster.json": `"node": "b"`,
+		"findings.txt": "no answer", "versions.txt": "cassandra 5.0.6",
+	} {
+		if !strings.Contains(found[name], want) {
+			t.Errorf("%s is %.300q, want %s in it", name, found[name], want)
+		}
+	}
+}
