@@ -72,6 +72,9 @@ func (r judging) by(ctx context.Context, name string, sink *process.Sink, what [
 		"check", "--out", file, "--sink", sink.Record, "--wait", r.cfg.Wait.String(), "--apart", r.cfg.Apart.String(),
 		"--max-lateness", r.cfg.Late.Max.String(), "--max-lateness-p99", r.cfg.Late.P99.String(),
 	}, what...)
+	if off := r.cfg.Scenario.plan().Off; off > 0 {
+		args = append(args, "--off", off.String())
+	}
 	if r.cfg.calm() {
 		args = append(args, "--calm")
 	}

@@ -26,6 +26,8 @@ type Plan struct {
 	Members cluster.Spec
 	// Regions, if not 0, is how many regions there are, each with Members, beside a witness.
 	Regions int
+	// Off is how far the clocks of nodes are off that go on with their work.
+	Off time.Duration
 	// Load is the load and its faults; nil in scenarios that have a course of their own.
 	Load *Load
 	// Course is the defaults of the others.

@@ -204,6 +204,9 @@ func available(plan chaos.Plan) error {
 	if plan.Regions > 0 {
 		missing = append(missing, cluster.RegionsAvailable())
 	}
+	if plan.Name == chaos.RegionClock {
+		missing = append(missing, chaos.ClocksAvailable())
+	}
 	if plan.Members.Disks {
 		missing = append(missing, cluster.DisksAvailable())
 	}

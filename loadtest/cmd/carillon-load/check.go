@@ -29,6 +29,7 @@ type evidence struct {
 	recurringEvidence
 	workflowEvidence
 	late check.LatenessBound
+	off  time.Duration
 	calm bool
 }
 
@@ -126,6 +127,7 @@ read.`,
 	f.BoolVar(&ev.calm, "calm", false, "nothing went wrong: a duplicate execution is a fault, whatever explains it")
 	f.DurationVar(&ev.late.Max, "max-lateness", 0, "how late a run may start at most; 0 = no bound")
 	f.DurationVar(&ev.late.P99, "max-lateness-p99", 0, "how late 99 of 100 runs may start at most; 0 = no bound")
+	f.DurationVar(&ev.off, "off", 0, "how far clocks of executors were off: a run may start that much before its instant")
 	f.DurationVar(&b.wait, "wait", 30*time.Second, "how long to wait, after the last due instant, for runs to end")
 	f.DurationVar(&b.apart, "apart", 30*time.Second, "how long the second read comes after the first")
 	f.DurationVar(&b.timeout, "timeout", 0, "bound of the whole; 0 = none")
@@ -198,7 +200,7 @@ func (ev *evidence) complete() error {
 
 // read reads all files.
 func (ev *evidence) read() (h check.History, err error) {
-	h = check.History{Late: ev.late, Calm: ev.calm}
+	h = check.History{Late: ev.late, Calm: ev.calm, Off: ev.off}
 	for _, path := range ev.asked {
 		source, err := journal.SourceOf(path)
 		if err != nil {

@@ -27,7 +27,7 @@ func checkRecurring(ctx context.Context, to *target, ev *evidence, b bounds, log
 	if err != nil {
 		return err
 	}
-	h.Late, h.Calm = ev.late, ev.calm
+	h.Late, h.Calm, h.Off = ev.late, ev.calm, ev.off
 	if h.Seen, h.SeenAll, err = ev.readSeen(); err != nil {
 		return err
 	}
