@@ -238,6 +238,19 @@ type LocalBeats interface {
 	BeatsHere(ctx context.Context) ([]Beat, error)
 }
 
+// Syncer is a store whose rows lie in several data centres. It can have each of them hold what any of
+// them does: it reads the rows of a quorum of every data centre, and what one lacks is written to it
+// before the read is answered. Rows come whole, page by page.
+//
+//	ErrUnavailable   a data centre does not answer
+type Syncer interface {
+	// SyncPartition does so with what has due times in a partition: entries, payloads, attempts and
+	// outputs. It returns how many rows there are.
+	SyncPartition(ctx context.Context, p Partition) (rows int, err error)
+	// SyncShard does so with the jobs and the cursors of a shard.
+	SyncShard(ctx context.Context, s Shard) (rows int, err error)
+}
+
 const (
 	// HomeLeaseLife is how long a region may act for a home after it asked who serves it, counted
 	// from before it asked.

@@ -104,3 +104,55 @@ func (s cursorStore) Settings(ctx context.Context) (schema.Settings, error) {
 	}
 	return schema.Settings{Shards: stored.Shards, Retention: stored.Retention.Std(), History: stored.History}, nil
 }
+
+var _ schema.Syncer = (*Store)(nil)
+
+// syncPage is how many rows are read at once to have all data centres hold them.
+const syncPage = 100
+
+// SyncPartition implements schema.Syncer.
+func (s *Store) SyncPartition(ctx context.Context, p schema.Partition) (rows int, err error) {
+	for _, st := range []statement{syncEntries, syncPayloads, syncAttempts, syncParts} {
+		n, err := s.sync(ctx, st, int64(p.Bucket), int(p.Shard))
+		rows += n
+		if err != nil {
+			return rows, fmt.Errorf("compare %s of %s: %w", st.table(), p, err)
+		}
+	}
+	return rows, nil
+}
+
+// SyncShard implements schema.Syncer.
+func (s *Store) SyncShard(ctx context.Context, shard schema.Shard) (rows int, err error) {
+	rows, err = s.sync(ctx, syncJobs, int(shard), onlySlice)
+	if err != nil {
+		return rows, fmt.Errorf("compare jobs of shard %d: %w", shard, err)
+	}
+	n, err := s.sync(ctx, syncCursors, int(shard))
+	if err != nil {
+		return rows + n, fmt.Errorf("compare cursors of shard %d: %w", shard, err)
+	}
+	return rows + n, nil
+}
+
+// sync reads a partition of a quorum of every data centre, and counts its rows.
+func (s *core) sync(ctx context.Context, st statement, args ...any) (rows int, err error) {
+	var state []byte
+	for {
+		var page int
+		var next []byte
+		err := s.repeat(ctx, st, reading, func() error {
+			iter := s.query(ctx, st, args...).Consistency(gocql.EachQuorum).PageSize(syncPage).PageState(state).Iter()
+			page, next = iter.NumRows(), append([]byte(nil), iter.PageState()...)
+			return iter.Close()
+		})
+		if err != nil {
+			return rows, err
+		}
+		rows += page
+		if len(next) == 0 {
+			return rows, nil
+		}
+		state = next
+	}
+}

@@ -119,6 +119,15 @@ const (
 	// Idempotent.
 	selectCursors statement = `SELECT shard, epoch, dispatched, settled FROM cursors PER PARTITION LIMIT 1`
 
+	// One partition each, at EACH_QUORUM, with every column: read repair mends only what is asked for.
+	// Idempotent.
+	syncEntries  statement = `SELECT entry_id, spec, payload, cancelled, moved_to FROM runs WHERE bucket = ? AND shard = ?`
+	syncPayloads statement = `SELECT entry_id, payload FROM payloads WHERE bucket = ? AND shard = ?`
+	syncAttempts statement = `SELECT run_id, attempt, fence, record, session FROM attempts WHERE bucket = ? AND shard = ?`
+	syncParts    statement = `SELECT run_id, kind, attempt, fence, part, data FROM run_outputs WHERE bucket = ? AND shard = ?`
+	syncJobs     statement = `SELECT job_id, spec, state, generation, cut, before_spec, before_state, before_generation FROM jobs WHERE shard = ? AND slice = ?`
+	syncCursors  statement = `SELECT epoch, dispatched, settled FROM cursors WHERE shard = ?`
+
 	// One row of settings. Idempotent.
 	selectSetting statement = `SELECT value FROM settings WHERE scope = ? AND name = ?`
 	// One row of settings, conditional. Not idempotent.
@@ -208,6 +217,7 @@ var names = map[statement]string{
 	createSession: "create_session", renewSession: "renew_session", removeSession: "remove_session", selectSession: "select_session",
 	registerKey: "register_key", selectKey: "select_key",
 	raiseDispatched: "raise_dispatched", raiseSettled: "raise_settled", selectCursor: "select_cursor", selectCursors: "select_cursors",
+	syncEntries: "sync_entries", syncPayloads: "sync_payloads", syncAttempts: "sync_attempts", syncParts: "sync_parts", syncJobs: "sync_jobs", syncCursors: "sync_cursors",
 	selectSetting: "select_setting", createSetting: "create_setting",
 	insertTask: "insert_task", deleteTask: "delete_task", selectTask: "select_task", selectTasks: "select_tasks",
 	insertSubscription: "insert_subscription", deleteSubscription: "delete_subscription", selectSubscriptions: "select_subscriptions",
