@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,8 +26,9 @@ func cursorCommand() *cobra.Command {
 
 // rewinding says which cursors to move back, and how far.
 type rewinding struct {
-	shard  int           // -1: all
-	since  time.Duration // how far back
+	shard  int            // -1: all
+	of     []schema.Shard // those alone; nil: all
+	since  time.Duration  // how far back
 	dryRun bool
 	out    io.Writer
 }
@@ -102,7 +104,7 @@ func (o rewinding) rewind(ctx context.Context, store interface {
 	}
 	found := 0
 	for _, was := range cursors {
-		if o.shard >= 0 && int(was.Shard) != o.shard {
+		if o.shard >= 0 && int(was.Shard) != o.shard || o.of != nil && !slices.Contains(o.of, was.Shard) {
 			continue
 		}
 		found++

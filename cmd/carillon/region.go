@@ -28,7 +28,7 @@ func regionCommand() *cobra.Command {
 		Long: "Show which region serves each home of shards, and have another serve it. The configuration is that of a node:\n" +
 			"the commands speak to Cassandra, of whose data centres a quorum must answer.",
 	})
-	cmd.AddCommand(regionListCommand(), regionLogCommand(), regionMoveCommand(), regionFailoverCommand())
+	cmd.AddCommand(regionListCommand(), regionLogCommand(), regionMoveCommand(), regionFailoverCommand(), regionSyncCommand())
 	return cmd
 }
 
@@ -40,7 +40,17 @@ func withEpochs(file *string, run func(cmd *cobra.Command, r regionsShared, args
 			return err
 		}
 		defer func() { _ = store.Close() }() // never fails
-		return run(cmd, regionsShared{store: store, region: region, homes: regions.Homes.Names(), regions: regions.Names(), out: cmd.OutOrStdout()}, args)
+		return run(cmd, regionsShared{
+			store: store, region: region, homes: regions.Homes.Names(), regions: regions.Names(), out: cmd.OutOrStdout(),
+			shards: regions.Homes.Shards,
+			open: func() (rowStore, error) {
+				rows, err := cli.OpenCassandra(cmd, *file)
+				if err != nil {
+					return nil, err // not a rowStore that is nil
+				}
+				return rows, nil
+			},
+		}, args)
 	}
 }
 
@@ -50,6 +60,8 @@ type regionsShared struct {
 	region         string // that of the node whose configuration it is
 	homes, regions []string
 	out            io.Writer
+	shards         func(home string, below int) []schema.Shard
+	open           func() (rowStore, error) // opens the store of everything else
 }
 
 func regionListCommand() *cobra.Command {
@@ -96,6 +108,8 @@ type handing struct {
 	forced               bool          // the region that serves it is lost
 	plan                 bool          // only say what it costs
 	drain                time.Duration // how long what is under way may end first; 0: nothing is drained
+	sync                 bool          // the rows of all data centres are compared first
+	since, until         time.Duration // over which due times
 }
 
 // maxDrain bounds how long a home is drained: nothing is taken in for it meanwhile.
@@ -113,10 +127,14 @@ func regionMoveCommand() *cobra.Command {
 			"the home. What is due meanwhile starts late. What still runs ends where it runs, and its outcome is recorded; it\n" +
 			"may be started again by the other region, unless it is guarded (at_most_once, effectively_once): the other looks\n" +
 			"at everything that was due in the 10 minutes before.\n\n" +
-			"The rows of both data centres are not compared first. After a cut wait until hints have arrived, or repair the\n" +
-			"keyspace (nodetool repair): what the other data centre lacks it does not run.",
+			"Before all that the rows of all data centres are compared, as carillon region sync does, and what one lacks is\n" +
+			"written to it. After a cut or a fail-over say by --since how long ago that began. What arrived only then and was\n" +
+			"due up to 3 hours ago, the region that takes over finds by itself; with a longer --since it looks at all of that.\n" +
+			"Of what it finds everything runs, late, or is recorded as missed if its policy says so.",
 		Example: "  carillon region move eu --to us --reason 'maintenance of the data centre' --config carillon.yaml",
 	})
+	syncFlags(cmd, &o)
+	cmd.Flags().BoolVar(&o.sync, "sync", true, "compare the rows of all data centres first")
 	cmd.Flags().DurationVar(&o.drain, "drain", 4*time.Second, "how long what is under way may end first, at most 5m; 0: not at all")
 	return cmd
 }
@@ -161,6 +179,7 @@ func handingCommand(o *handing, cmd *cobra.Command) *cobra.Command {
 		if o.drain < 0 || o.drain > maxDrain {
 			faults = append(faults, cli.Usagef("--drain: %v is not between 0 and %v", o.drain, maxDrain))
 		}
+		faults = append(faults, o.spanFaults()...)
 		if err := errors.Join(faults...); err != nil {
 			return err
 		}
@@ -217,11 +236,19 @@ func (r regionsShared) hand(ctx context.Context, o handing) error {
 		begins = schema.ShortTakeOverWait + time.Second
 	}
 	if o.plan {
+		if o.sync {
+			r.say("would compare what all data centres hold of home %s first", o.home)
+		}
 		if !o.forced {
 			r.say("would announce that for %v, while region %s serves the home, then drain it for %v: nothing is taken in for some %v", schema.TakeOverWait, was.Region, o.drain, o.drain+begins)
 		}
 		r.say("would have region %s serve home %s in epoch %d, some %v from then on", o.to, o.home, was.Number+1, begins)
 		return nil
+	}
+	if o.sync {
+		if err := r.sync(ctx, o); err != nil {
+			return fmt.Errorf("home %s is not moved; nothing was announced, and --sync=false leaves this out: %w", o.home, err)
+		}
 	}
 	if !o.forced {
 		if err := r.prepare(ctx, o, was); err != nil {
@@ -252,6 +279,9 @@ func (r regionsShared) prepare(ctx context.Context, o handing, was schema.Epoch)
 		r.say("it is announced that home %s goes to region %s; region %s serves it for another %v", o.home, o.to, was.Region, schema.TakeOverWait)
 		if err = pause(ctx, schema.TakeOverWait); err == nil && o.drain > 0 {
 			err = r.drain(ctx, o, was)
+		}
+		if err == nil && o.sync && o.since > lateReach {
+			err = r.rewind(ctx, o)
 		}
 	}
 	if err == nil || errors.Is(err, errOther) {

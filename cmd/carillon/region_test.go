@@ -347,6 +347,101 @@ func TestRegionList(t *testing.T) {
 	})
 }
 
+// opened is a store that stays open.
+type opened struct{ *embedded.Store }
+
+func (opened) Close() error { return nil }
+
+// syncing is a store of several data centres. It notes what is compared.
+type syncing struct {
+	opened
+	compared chan schema.Partition
+	fails    bool
+}
+
+func (syncing) SyncShard(context.Context, schema.Shard) (int, error) { return 1, nil }
+
+func (s syncing) SyncPartition(_ context.Context, p schema.Partition) (int, error) {
+	s.compared <- p
+	if s.fails {
+		return 0, schema.ErrUnavailable
+	}
+	return 2, nil
+}
+
+// TestAMoveComparesFirst: the rows of the home alone, before anything is announced. Where a data centre
+// does not answer, nothing is moved. After a long cut the region that takes over looks at all of it.
+func TestAMoveComparesFirst(t *testing.T) {
+	move := handing{home: "eu", to: "us", by: "ann", sync: true, since: 20 * time.Minute}
+	for name, row := range map[string]struct {
+		since time.Duration
+		fails bool
+		said  string
+		epoch int64
+		older bool // cursors go back
+	}{
+		"a short cut":                   {20 * time.Minute, false, "compared what was due from", 2, false},
+		"a long cut":                    {5 * time.Hour, false, "shard 0: finished up to", 2, true},
+		"a data centre does not answer": {20 * time.Minute, true, "--sync=false", 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRegions(t, []string{"eu", "us"}, func(t *testing.T, r regionsShared, out *bytes.Buffer) {
+				rows, err := r.open()
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := syncing{rows.(opened), make(chan schema.Partition, 10_000), row.fails}
+				was, err := s.Cursors(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.open = func() (rowStore, error) { return s, nil }
+				n := &noted{EpochStore: r.store}
+				r.store = n
+				move := move
+				move.since = row.since
+				err = r.hand(t.Context(), move)
+				said := out.String()
+				if err != nil {
+					said += err.Error()
+				}
+				if (err != nil) != row.fails || !strings.Contains(said, row.said) {
+					t.Errorf("hand says %s, %v; want %q", out, err, row.said)
+				}
+				if got := serving(t, r, "eu"); got.Number != row.epoch || row.fails && len(n.announced) > 0 {
+					t.Errorf("epoch %d stands, announced %v, want %d", got.Number, n.announced, row.epoch)
+				}
+				close(s.compared)
+				of := make(map[schema.Shard]int)
+				for p := range s.compared {
+					of[p.Shard]++
+				}
+				if least := int(row.since / time.Minute); !row.fails && (of[0] < least || of[1] != of[0]) || of[2]+of[3] > 0 {
+					t.Errorf("compared so many minutes of each shard: %v, want %d of 0 and 1", of, least)
+				}
+				is, err := s.Cursors(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range is {
+					if back := is[i].Settled < was[i].Settled; back != (row.older && is[i].Shard < 2) {
+						t.Errorf("cursor of shard %d went from %+v to %+v", is[i].Shard, was[i], is[i])
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestOneCopyIsNotCompared: it is said, and a move goes on.
+func TestOneCopyIsNotCompared(t *testing.T) {
+	inRegions(t, []string{"eu", "us"}, func(t *testing.T, r regionsShared, out *bytes.Buffer) {
+		if err := r.sync(t.Context(), handing{home: "eu"}); err != nil || !strings.Contains(out.String(), "there is one copy of the rows of home eu") {
+			t.Errorf("sync says %q, %v, want that there is nothing to compare", out, err)
+		}
+	})
+}
+
 // serving returns the newest epoch of a home.
 func serving(t *testing.T, r regionsShared, home string) schema.Epoch {
 	t.Helper()
@@ -361,7 +456,11 @@ func serving(t *testing.T, r regionsShared, home string) schema.Epoch {
 func inRegions(t *testing.T, alive []string, f func(t *testing.T, r regionsShared, out *bytes.Buffer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		store, err := embedded.Open(embedded.Config{Shards: 1})
+		store, err := embedded.Open(embedded.Config{Shards: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := schema.NewHomes([]schema.Home{{Name: "eu", Shards: []schema.ShardRange{{First: 0, Last: 1}}}, {Name: "us", Shards: []schema.ShardRange{{First: 2, Last: 3}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -391,7 +490,7 @@ func inRegions(t *testing.T, alive []string, f func(t *testing.T, r regionsShare
 			}
 		}()
 		out := new(bytes.Buffer)
-		f(t, regionsShared{store: store, homes: both, regions: both, out: out}, out)
+		f(t, regionsShared{store: store, homes: both, regions: both, out: out, shards: all.Shards, open: func() (rowStore, error) { return opened{store}, nil }}, out)
 		close(stop)
 		<-stopped
 		if err := store.Close(); err != nil {
