@@ -98,6 +98,8 @@ type Config struct {
 	// homes are called after.
 	Regions []string
 	Store   schema.EpochStore
+	// Automatic: homes of a region that is silent are failed over to ours (automatic.go).
+	Automatic bool
 
 	Now        func() time.Time // with a monotonic reading; default time.Now
 	Logger     *slog.Logger     // default: nothing is logged
@@ -111,6 +113,7 @@ type Keeper struct {
 	leases  atomic.Pointer[map[string]schema.HomeLease] // by home; never changed once stored
 	here    atomic.Pointer[map[string]schema.Beat]      // by region, as our data centre has them; likewise
 	drains  atomic.Pointer[map[string]drain]            // by home; likewise
+	watch   watch                                       // only with cfg.Automatic
 	count   int64                                       // beats of this process
 	failing bool                                        // the last read was not answered: said once
 }
@@ -258,12 +261,18 @@ func (k *Keeper) step(ctx context.Context) error {
 	defer time.AfterFunc(beatsMore, cancel).Stop()
 	all := <-beats
 	k.observe(newest, all, sent)
+	if k.cfg.Automatic && all != nil {
+		k.watch.observe(all, sent, k.cfg.Now())
+	}
 	k.follow(all)
 	if err := k.beat(ctx); err != nil {
 		k.metrics.beatsFailed.Inc()
 		k.cfg.Logger.Debug("beat was not written", "err", err)
 	}
 	k.look(ctx, all)
+	if k.cfg.Automatic && all != nil {
+		k.failOver(ctx, newest)
+	}
 	return nil
 }
 

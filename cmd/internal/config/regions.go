@@ -39,6 +39,9 @@ type Regions struct {
 	Keyspace string `koanf:"keyspace"`
 	// Durability is when a job is acknowledged that does not say: DurableHome or DurableEverywhere.
 	Durability string `koanf:"durability"`
+	// Automatic: the homes of a region that gives no sign of life for 30 s are failed over by
+	// themselves. It needs data centres of which a quorum is left without any one region.
+	Automatic bool `koanf:"automatic"`
 }
 
 // What Regions.Durability may be.
@@ -74,7 +77,7 @@ func (r Regions) Clear(region string) []string {
 
 // Enabled reports whether there are regions: something of them is set that has no default.
 func (r Regions) Enabled() bool {
-	return len(r.Homes) > 0 || len(r.Tenants) > 0 || len(r.Datacenters) > 0 || r.Witness != "" || len(r.API) > 0
+	return len(r.Homes) > 0 || len(r.Tenants) > 0 || len(r.Datacenters) > 0 || r.Witness != "" || len(r.API) > 0 || r.Automatic
 }
 
 var (
@@ -198,10 +201,28 @@ func (r Regions) Map() (RegionMap, error) {
 	if r.Durability != DurableHome && r.Durability != DurableEverywhere {
 		fault("durability", "%q is not home or everywhere", r.Durability)
 	}
+	if lost := m.decisive(); r.Automatic && lost != "" && len(faults) == 0 {
+		fault("automatic", "without region %s no quorum of the keyspace of regions is left, so nobody could fail its homes over: name a witness (regions.witness), or other copies", lost)
+	}
 	if err := errors.Join(faults...); err != nil {
 		return RegionMap{}, err
 	}
 	return m, nil
+}
+
+// decisive returns a region without whose data centre no quorum is left of what regions share; "": there
+// is none.
+func (m RegionMap) decisive() string {
+	all := 0
+	for _, n := range m.Copies {
+		all += n
+	}
+	for _, region := range m.Names() {
+		if all-m.Copies[m.Datacenters[region]] < all/2+1 {
+			return region
+		}
+	}
+	return ""
 }
 
 // parseHome understands "eu=0-31+64-95"; a shard alone is a range.

@@ -93,6 +93,20 @@ func TestFaultsOfRegions(t *testing.T) {
 				`regions.api: region us: "us.test" is not an http or https URL`, `regions.api: region us: "https://u:p@us.test" has more than`,
 			},
 		},
+		"automatic without a witness": {
+			func(c *Config) { c.Regions.Automatic, c.Regions.Witness = true, "" },
+			[]string{"regions.automatic: without region eu no quorum of the keyspace of regions is left"},
+		},
+		"automatic, and one region has most copies": {
+			func(c *Config) {
+				c.Regions.Automatic, c.Regions.Datacenters, c.Regions.Witness = true, []string{"eu=dc-eu:3", "us=dc-us:1"}, "dc-w:1"
+			},
+			[]string{"regions.automatic: without region eu no quorum"},
+		},
+		"automatic without regions": {
+			func(c *Config) { c.Regions = Regions{Automatic: true, Keyspace: "k", Durability: "home"} },
+			[]string{"regions.datacenters: names 0 regions", "regions.homes: names no home"},
+		},
 		"a bad witness":     {func(c *Config) { c.Regions.Witness = "dc w" }, []string{`regions.witness: "dc w" is not a data centre`}},
 		"the same keyspace": {func(c *Config) { c.Regions.Keyspace = "carillon" }, []string{"regions.keyspace: is that of everything else"}},
 	} {
@@ -112,6 +126,21 @@ func TestFaultsOfRegions(t *testing.T) {
 				t.Errorf("Validate tells %d faults, want %d:\n%v", got, len(test.faults), err)
 			}
 		})
+	}
+}
+
+// TestAutomaticFailOverNeedsAQuorum: with a witness, or three regions, one is left without any region.
+func TestAutomaticFailOverNeedsAQuorum(t *testing.T) {
+	for name, change := range map[string]func(r *Regions){
+		"a witness":     func(r *Regions) { r.Witness, r.Datacenters = "dc-w", []string{"eu=dc-eu", "us=dc-us"} },
+		"three regions": func(r *Regions) { r.Witness, r.Datacenters = "", []string{"eu=dc-eu", "us=dc-us", "ap=dc-ap"} },
+	} {
+		c := regional()
+		c.Regions.Automatic = true
+		change(&c.Regions)
+		if err := c.Validate(); err != nil {
+			t.Errorf("%s: Validate = %v, want nil", name, err)
+		}
 	}
 }
 

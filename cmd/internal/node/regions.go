@@ -58,7 +58,7 @@ func openRegions(ctx context.Context, n *Node, stops *cleanups, settings schema.
 	}
 	stops.push("keyspace of regions", store.Close)
 	keeper, err := homes.New(homes.Config{
-		Region: n.cfg.Node.Region, Node: n.cfg.Node.Name, Homes: m.Homes, Regions: m.Names(), Store: store, Logger: n.log.With("part", "regions"), Registerer: n.reg,
+		Region: n.cfg.Node.Region, Node: n.cfg.Node.Name, Homes: m.Homes, Regions: m.Names(), Automatic: n.cfg.Regions.Automatic, Store: store, Logger: n.log.With("part", "regions"), Registerer: n.reg,
 	})
 	if err != nil {
 		return err

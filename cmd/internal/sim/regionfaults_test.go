@@ -26,6 +26,8 @@ type Regional struct {
 	Loses bool
 	// Gone: the region never comes back.
 	Gone bool
+	// Automatic: homes of a region that is silent are failed over by themselves, and the plan does not.
+	Automatic bool
 }
 
 // drama is what happens to the regions of a scenario.
@@ -53,6 +55,7 @@ func (w *world) newRegional(retention time.Duration) (*Cluster, error) {
 	if c.regions, err = newRegions(c, tenants); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+	c.regions.automatic = s.Regions.Automatic
 	v := rng.IntN(2)
 	w.drama = &drama{w: w, rng: rng, victim: c.sites[v], other: c.sites[1-v]}
 	c.sites[0].off, c.sites[1].off = s.Skew, -s.Skew
@@ -127,6 +130,10 @@ func (d *drama) move(home, to string) {
 
 // failOver has the other region serve what the victim served.
 func (d *drama) failOver() {
+	if d.w.s.Regions.Automatic {
+		d.sleep(35*time.Second, 70*time.Second)
+		return
+	}
 	for _, home := range regionNames {
 		if d.w.c.regions.servedBy(home) == d.victim.region {
 			d.move(home, d.other.region)
@@ -302,6 +309,25 @@ func regionIsApart(d *drama) {
 	d.cut(false)
 	d.sleep(30*time.Second, time.Minute)
 	d.move(d.victim.region, d.victim.region)
+}
+
+// allAreApart: no region reaches the epochs for a while. Nobody takes over, also not when they do again.
+func allAreApart(d *drama) {
+	set := func(s *site, apart bool) {
+		d.w.c.mu.Lock()
+		defer d.w.c.mu.Unlock()
+		s.apart = apart
+	}
+	for range 2 {
+		d.sleep(20*time.Second, 40*time.Second)
+		for _, s := range d.w.c.sites {
+			set(s, true)
+		}
+		d.sleep(2*time.Second, 60*time.Second)
+		set(d.other, false)
+		d.sleep(0, 5*time.Second)
+		set(d.victim, false)
+	}
 }
 
 // healRegions ends what goes wrong between regions. A region that is lost stays so.

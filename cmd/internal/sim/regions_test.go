@@ -25,17 +25,21 @@ const (
 // regions are what the regions of a cluster share, who serves which home by true time, and what was
 // done for homes. Nil: there are none, and its methods say so.
 type regions struct {
-	c        *Cluster
-	homes    schema.Homes
-	register *embedded.Store // the log of epochs. It is linearised, as SERIAL with a witness is
+	c         *Cluster
+	homes     schema.Homes
+	automatic bool            // silent regions are failed over by themselves
+	register  *embedded.Store // the log of epochs. It is linearised, as SERIAL with a witness is
 
 	mu   sync.Mutex
 	log  map[string][]epochAt // by home, in order
 	said map[string][]epochAt // by home: epochs whose end was announced, in order
 	read map[*life]lastRead   // the last read of the epochs that was answered
 	told map[*life]lastTold   // when reads of the beats were sent that were answered
-	most map[string]int64     // by home: the latest epoch in which anything was done for it
-	done map[string]int       // how often each act was seen, by its name
+	beat map[string]time.Time // the last sign of life of each region
+	// listened and whole say when a process read the beats last, and since when without a gap.
+	listened, whole map[*life]time.Time
+	most            map[string]int64 // by home: the latest epoch in which anything was done for it
+	done            map[string]int   // how often each act was seen, by its name
 }
 
 // epochAt is an epoch, and since when it could be read.
@@ -78,7 +82,7 @@ func newRegions(c *Cluster, tenants map[string]string) (*regions, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &regions{c: c, homes: all, log: make(map[string][]epochAt), said: make(map[string][]epochAt), read: make(map[*life]lastRead), told: make(map[*life]lastTold), most: make(map[string]int64), done: make(map[string]int)}
+	r := &regions{c: c, homes: all, log: make(map[string][]epochAt), said: make(map[string][]epochAt), read: make(map[*life]lastRead), told: make(map[*life]lastTold), beat: make(map[string]time.Time), listened: make(map[*life]time.Time), whole: make(map[*life]time.Time), most: make(map[string]int64), done: make(map[string]int)}
 	if r.register, err = embedded.Open(embedded.Config{Shards: 1}); err != nil {
 		return nil, err
 	}
@@ -242,6 +246,10 @@ func (e register) Beats(ctx context.Context) (beats []schema.Beat, err error) {
 	}
 	e.r.mu.Lock()
 	defer e.r.mu.Unlock()
+	if last, ok := e.r.listened[e.l]; !ok || time.Since(last) > schema.HomeLeaseLife+2*registerHangs {
+		e.r.whole[e.l] = time.Now()
+	}
+	e.r.listened[e.l] = time.Now()
 	told := e.r.told[e.l]
 	if told == nil {
 		told = make(lastTold)
@@ -262,9 +270,38 @@ func (e register) Beats(ctx context.Context) (beats []schema.Beat, err error) {
 	return beats, nil
 }
 
+// InsertEpoch implements schema.EpochStore: a process fails a home over by itself. That is at fault if
+// the region before gave a sign of life within homes.AutomaticAfter, or the process did not read all the
+// time.
+func (e register) InsertEpoch(ctx context.Context, next schema.Epoch) (stands schema.Epoch, err error) {
+	err = e.around(ctx, func() error {
+		e.r.mu.Lock()
+		defer e.r.mu.Unlock()
+		if stands, err = e.EpochStore.InsertEpoch(ctx, next); err != nil {
+			return err
+		}
+		now, log := time.Now(), e.r.log[next.Home]
+		if lost := log[len(log)-1].Region; now.Sub(e.r.beat[lost]) < homes.AutomaticAfter-e.r.slewed() {
+			e.r.c.fault("%s fails home %s over at %s, and region %s gave a sign of life %v before", e.n.name, next.Home, now.Format(clockTime), lost, now.Sub(e.r.beat[lost]))
+		}
+		if whole := now.Sub(e.r.whole[e.l]); whole < homes.AutomaticAfter-e.r.slewed() {
+			e.r.c.fault("%s fails home %s over at %s, and has read without a gap for %v only", e.n.name, next.Home, now.Format(clockTime), whole)
+		}
+		e.r.log[next.Home] = append(log, epochAt{stands, now})
+		e.r.done["fail-over"]++
+		return nil
+	})
+	return stands, err
+}
+
 // PutBeat implements schema.EpochStore.
 func (e register) PutBeat(ctx context.Context, b schema.Beat) error {
-	return e.around(ctx, func() error { return e.EpochStore.PutBeat(ctx, b) })
+	return e.around(ctx, func() error {
+		e.r.mu.Lock()
+		defer e.r.mu.Unlock()
+		e.r.beat[b.Region] = time.Now()
+		return e.EpochStore.PutBeat(ctx, b)
+	})
 }
 
 // guard returns the store that a process writes to: with regions, one that writes conditionally
@@ -274,7 +311,7 @@ func (r *regions) guard(n *Node, l *life, s schema.Store, now func() time.Time) 
 		return s, nil, nil
 	}
 	k, err := homes.New(homes.Config{
-		Region: n.at.region, Node: n.name, Homes: r.homes, Store: register{r.register, r, n, l}, Now: now, Logger: n.c.log.With("node", n.name, "life", l.number),
+		Region: n.at.region, Node: n.name, Homes: r.homes, Automatic: r.automatic, Store: register{r.register, r, n, l}, Now: now, Logger: n.c.log.With("node", n.name, "life", l.number),
 	})
 	if err != nil {
 		return nil, nil, err

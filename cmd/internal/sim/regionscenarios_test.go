@@ -102,6 +102,15 @@ var regionScenarios = []play{
 	{"one is cut off, and both believe that they serve", 1, Scenario{
 		Guarantees: true, Changes: true, Regions: &Regional{Plan: regionIsApart, Loses: true}, Promise: Promise{Lateness: lateByLoss},
 	}, nil},
+	{"one dies, is failed over by itself, and comes back", 1, Scenario{
+		Guarantees: true, Changes: true, Regions: &Regional{Plan: regionDies, Loses: true, Automatic: true}, Promise: Promise{Lateness: lateByLoss},
+	}, nil},
+	{"one is cut off, and is failed over by itself", 1, Scenario{
+		Guarantees: true, Changes: true, Regions: &Regional{Plan: regionIsApart, Loses: true, Automatic: true}, Promise: Promise{Lateness: lateByLoss},
+	}, nil},
+	{"none reaches the others, and homes may be failed over by themselves", 1, Scenario{
+		Guarantees: true, Changes: true, Regions: &Regional{Plan: allAreApart, Automatic: true}, Promise: Promise{NoneLost: true},
+	}, nil},
 	{"one is cut off while clocks are off", 1, Scenario{
 		Guarantees: true, Skew: time.Second, SkewEnds: true, Regions: &Regional{Plan: regionIsApart, Loses: true}, Promise: Promise{Lateness: lateByLoss},
 	}, nil},
