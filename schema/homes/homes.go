@@ -47,8 +47,8 @@
 //
 // # What is left
 //
-// Nobody compares the rows of two data centres before another region serves a home: what one lacks
-// after a cut comes by hints, or by a repair.
+// Before a home is moved its rows in all data centres are compared (walk.go), but not keys, names, leases
+// and tasks: of those, what one lacks after a cut comes by hints, or by a repair.
 //
 // A slot of a job's limit whose run ends after its home went elsewhere is given back when the home
 // returns or the executor's session ends, not before. A rate or a limit that is given to a task whose

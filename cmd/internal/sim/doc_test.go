@@ -46,6 +46,8 @@
 //     instant and by true time: the process was told within the last 10 s that its region serves the
 //     home, the epoch is that region's, it has waited 12 s if another served before, and nothing was
 //     done in a later epoch. Where a move was announced in time, 3 s and 5 s.
+//   - A region is failed over by itself only if it has given no sign of life for 30 s, by a process that
+//     read all that time.
 //   - In the end both data centres have the same rows, byte by byte.
 //   - A region that comes back has lost nothing that it acknowledged. One that is lost for good has
 //     lost at most what it acknowledged within the time that replication takes. What it called then may
@@ -55,7 +57,7 @@
 // within the keyspace of epochs; read repair and hints that are given up after 3 h; recurring jobs,
 // workflows and limits while a region dies or is cut off from the epochs and replication (they are
 // there while homes move, and jobs recur while the epochs cannot be read); forwarding between regions,
-// a sync walk, fail-over by itself and durability everywhere, which the product does not have.
+// a sync walk, and durability everywhere, which the product does not have.
 //
 // A seed decides what is asked and what is done to the nodes and when. Goroutines of one instant
 // run in an order that no seed decides, so a seed leads back to a fault often, and not always.
