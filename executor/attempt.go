@@ -29,6 +29,7 @@ type attempt struct {
 	lease    runLease
 	rows     rowCheck
 	feedback feedback
+	traced   bool // its spans will be sent, however it ends; set at the start
 
 	start     startPoint
 	execution // its mutex guards most of it
@@ -294,9 +295,13 @@ func (a *attempt) execute(ctx, attempts context.Context, withCell bool) {
 	if withCell && !a.noteSession(ctx, a.start.now) {
 		return
 	}
+	late := time.Duration(0)
 	if a.basis.number == 1 {
-		late := a.start.now.Sub(a.entry.LatenessFrom())
-		x.metrics.observeStart(a.entry.Spec.Priority, late)
+		late = a.start.now.Sub(a.entry.LatenessFrom())
+	}
+	a.traced = x.spans.Foresees(a.entry, a.basis.number, late)
+	if a.basis.number == 1 {
+		x.metrics.observeStart(a.entry.Spec.Priority, late, x.spans.exemplar(a.entry, a.traced))
 		if withCell || a.lease.guarded { // a plain start is counted with its record or its cell
 			a.mu.Lock()
 			isCounted := a.counted // by tend, if this took so long
@@ -327,6 +332,7 @@ func (a *attempt) execute(ctx, attempts context.Context, withCell bool) {
 		x.metrics.running.Dec()
 		res.Memory.Release()
 		a.feedback.keep(&schema.Attempt{Record: new(schema.Record)}) // for readers of the log: the row says nothing of it
+		x.spans.stopped(a, a.endedAt(x.now()))
 		a.lease.release(attempts, target.ErrStopped, a.lease.afterStop(attempts, res.Lingering == nil))
 	case endLost: // final where the work surely goes on: another attempt would overlap with it
 		res = target.Result{Outcome: schema.Lost, Error: target.ErrAbandoned.Error(), Final: res.Lingering != nil, Memory: res.Memory}
@@ -389,6 +395,7 @@ func (a *attempt) call(ctx context.Context) (res target.Result) {
 	call := target.Call{
 		Tenant: a.entry.Spec.Tenant, Run: a.entry.Run(), Job: a.entry.Spec.Job, Number: a.number, Fence: a.fence,
 		Due: a.entry.RequestedAt(), Work: work.Work, Payload: work.payload, Secrets: work.secrets, Values: work.values, Feedback: &a.feedback, Abandoned: a.abandoned,
+		Sampled: a.traced,
 	}
 	if !call.Job.IsZero() {
 		call.Nominal = a.entry.Spec.Nominal

@@ -163,6 +163,7 @@ func (c *rowCheck) recordLost(ctx context.Context, dead []schema.Attempt) bool {
 	}
 	x.metrics.outcomes.WithLabelValues(string(schema.Lost)).Add(float64(len(rows)))
 	x.recorder.countLost(a.entry, len(rows))
+	x.spans.lost(a.entry, &work, rows)
 	if last >= 0 {
 		// What follows from the end of the run, such as its dead letter, comes before the notice.
 		x.recorder.put(pendingWrite{entry: a.entry, attempt: rows[last], recorded: true, notify: true, then: a.finish})

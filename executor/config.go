@@ -12,6 +12,7 @@ import (
 	"carillon.dev/carillon/bucketer/tally"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/executor/target"
+	"carillon.dev/carillon/executor/trace"
 	"carillon.dev/carillon/schema"
 )
 
@@ -185,6 +186,8 @@ type Config struct {
 	// schema.NotServedError: then nothing of it starts here. It does no I/O. Nil: there are no
 	// regions.
 	Served func(shard schema.Shard) (epoch int64, err error)
+	// Trace says which runs are traced, and takes their spans; zero: none are.
+	Trace trace.Tracer
 	// MaxOutput is how much of an attempt's output is kept, bytes; default DefaultMaxOutput.
 	MaxOutput int
 	// DrainTimeout bounds how long a stop waits for attempts under way; default 30 s.

@@ -61,13 +61,14 @@
 //	output.go, report.go   what the target answered, and what a worker tells meanwhile
 //	record.go     writes rows in batches: record, follow-ups, notice, acknowledgement
 //	session.go    keeps the session alive
+//	spans.go      what is traced of a run (package trace)
 //	sign.go       the secrets that a call is signed and made with; without them it is not made, and
 //	              tried again
 //	cancels.go    cancels that are heard while a message is in hand (hand.go)
 //	targets.go    what is shown of targets
 //
-// Packages below: admission (may it start now?), target (HTTP, NATS, scripts, Lambda), webhook
-// (signatures), worker (the SDK for workers).
+// Packages below: admission (may it start now?), target (HTTP, NATS, scripts, Lambda), trace (spans of
+// runs), webhook (signatures), worker (the SDK for workers).
 //
 // # Who gets a slot
 //

@@ -35,6 +35,7 @@ type Executor struct {
 	now          func() time.Time
 	log          *slog.Logger
 	metrics      *metrics
+	spans        spans
 
 	session       *sessionKeeper
 	reader        *rowReader
@@ -102,7 +103,7 @@ func New(c Config) (*Executor, error) {
 		// enough to fill every slot.
 		maxInHand: allowed, fetchMost: min(fetchLimit, max(1, allowed/2/pullers)),
 		name: c.Name, region: c.Region, lanes: max(c.Lanes, 1), store: c.Store, writer: c.Writer, tasks: c.Tasks, signer: c.Signer, secrets: c.Secrets,
-		queue: c.Queue, notices: c.Notices, targets: c.Targets, halt: c.Halt, homes: c.Served, drain: c.DrainTimeout,
+		queue: c.Queue, notices: c.Notices, targets: c.Targets, halt: c.Halt, homes: c.Served, drain: c.DrainTimeout, spans: spans{c.Trace},
 		maxOutput: c.MaxOutput, now: c.Now, log: c.Logger, metrics: m,
 		session: session,
 		reader:  reader,
@@ -113,7 +114,7 @@ func New(c Config) (*Executor, error) {
 				return err
 			},
 		}),
-		recorder:   newRecorder(c.Writer, c.Notices, c.Logger, m, c.Tally, min(recordLast, c.DrainTimeout)),
+		recorder:   newRecorder(c.Writer, c.Notices, c.Logger, m, c.Tally, spans{c.Trace}, min(recordLast, c.DrainTimeout)),
 		reporter:   newReporter(c.Writer, c.Now, c.Logger, m),
 		admission:  controller,
 		quotas:     quotas,

@@ -171,7 +171,7 @@ func (l *runLease) reconcile(ctx context.Context, st schema.Standing, v runRows)
 			})
 			if c.Over() || !known && !c.Record.Next.IsZero() {
 				x.metrics.passed.WithLabelValues("over").Inc()
-				x.recorder.put(pendingWrite{entry: a.entry, attempt: row, recorded: known, notify: true, then: a.finish})
+				x.recorder.put(pendingWrite{entry: a.entry, attempt: row, recorded: known, notify: true, then: a.finish, ends: !known})
 				return 0, false
 			}
 			if !known { // a bare "lost": this very entry starts again
@@ -239,6 +239,7 @@ func (l *runLease) endLost(ctx context.Context, lease schema.Lease, c schema.Cla
 	case err == nil:
 		x.metrics.outcomes.WithLabelValues(string(schema.Lost)).Inc()
 		x.recorder.countLost(l.a.entry, 1)
+		x.spans.lostClaim(l.a.entry, &work, &row)
 	case !errors.Is(err, schema.ErrConflict):
 		return lease, err
 	}

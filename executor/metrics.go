@@ -51,19 +51,29 @@ func kindOf(work *schema.Work) int {
 	return len(kinds) - 1
 }
 
-// observeStart counts how late the first attempt of a run started.
-func (m *metrics) observeStart(p schema.Priority, late time.Duration) {
-	m.lateness.Observe(late.Seconds())
-	m.byPriority[p.Rank()].Observe(late.Seconds())
+// observeStart counts how late the first attempt of a run started. exemplar names its trace; nil: it
+// has none.
+func (m *metrics) observeStart(p schema.Priority, late time.Duration, exemplar prometheus.Labels) {
+	observe(m.lateness, late, exemplar)
+	observe(m.byPriority[p.Rank()], late, exemplar)
+}
+
+// observe observes a time, with its exemplar if there is one.
+func observe(o prometheus.Observer, d time.Duration, exemplar prometheus.Labels) {
+	if exemplar != nil {
+		o.(prometheus.ExemplarObserver).ObserveWithExemplar(d.Seconds(), exemplar) // as every histogram can
+		return
+	}
+	o.Observe(d.Seconds())
 }
 
 // observeEnd counts how long an attempt took that has begun. An outcome that is none of ends is not
-// counted.
-func (m *metrics) observeEnd(work *schema.Work, outcome schema.Outcome, took time.Duration) {
+// counted. About exemplar see observeStart.
+func (m *metrics) observeEnd(work *schema.Work, outcome schema.Outcome, took time.Duration, exemplar prometheus.Labels) {
 	of := &m.seconds[kindOf(work)]
 	for i := range ends {
 		if ends[i] == outcome {
-			of[i].Observe(max(took, 0).Seconds())
+			observe(of[i], max(took, 0), exemplar)
 			return
 		}
 	}

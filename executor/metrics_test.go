@@ -68,9 +68,9 @@ func TestWhatARunCountsAllocatesNothing(t *testing.T) {
 	m := newMetrics(prometheus.NewRegistry())
 	work := &schema.Work{Lambda: &schema.LambdaTarget{}}
 	if n := testing.AllocsPerRun(1000, func() {
-		m.observeStart(schema.Low, time.Millisecond)
-		m.observeEnd(work, schema.Lost, time.Second)
-		m.observeEnd(&schema.Work{}, "unheard of", time.Second)
+		m.observeStart(schema.Low, time.Millisecond, nil)
+		m.observeEnd(work, schema.Lost, time.Second, nil)
+		m.observeEnd(&schema.Work{}, "unheard of", time.Second, nil)
 	}); n != 0 {
 		t.Errorf("a run allocates %g times to be counted, want never", n)
 	}

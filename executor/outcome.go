@@ -56,7 +56,8 @@ func (a *attempt) conclude(attempts context.Context, res target.Result) {
 		Run: e.Run(), Number: a.number, Fence: a.fence, Record: &rec,
 		Written: now.UnixMicro(), Expires: a.expiry(later(now, rec.Next.Time())),
 	}
-	x.metrics.observeEnd(&a.work.Work, res.Outcome, rec.Finished.Sub(rec.Started))
+	sent := x.spans.attempt(a, &row)
+	x.metrics.observeEnd(&a.work.Work, res.Outcome, rec.Finished.Sub(rec.Started), x.spans.exemplar(e, sent))
 	logFailure(x.log, a, &row)
 	a.feedback.keep(&row)
 	a.keepOutput(&row, &res)
@@ -122,6 +123,7 @@ func (a *attempt) interrupted() {
 		},
 	}
 	a.feedback.keep(&row)
+	x.spans.stopped(a, now)
 	if !cellSent {
 		a.giveBack()
 		return
@@ -151,7 +153,7 @@ func (a *attempt) put(row schema.Attempt, counts toCount) {
 	cellSent := a.cellSent
 	a.mu.Unlock()
 	a.x.recorder.put(pendingWrite{
-		entry: a.entry, attempt: row, notify: true, hasCell: cellSent, then: a.finish, counts: counts, http: a.work.HTTP,
+		entry: a.entry, attempt: row, notify: true, hasCell: cellSent, then: a.finish, counts: counts, ends: counts.end, http: a.work.HTTP,
 	})
 	if x := a.x; x.endedAttempts.Add(1)%int64(max(x.maxInHand/refillPart, 1)) == 0 && x.slots.Unwanted() {
 		x.wakePuller()

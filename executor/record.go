@@ -24,6 +24,7 @@ type pendingWrite struct {
 	hasCell  bool // the row has a session, by which others may find the attempt lost
 
 	counts toCount
+	ends   bool               // the row was not said before: if it ends the run, the run's span follows
 	http   *schema.HTTPTarget // that the attempt called, or was to; nil: none, or not known
 }
 
@@ -57,6 +58,7 @@ type recorder struct {
 	log      *slog.Logger
 	metrics  *metrics
 	tally    *tally.Tally
+	spans    spans
 	drainFor time.Duration // how long the stop waits for what cannot be recorded
 
 	mu        sync.Mutex
@@ -71,9 +73,9 @@ type recorder struct {
 	writers   sync.WaitGroup
 }
 
-func newRecorder(w Writer, n schema.Notices, log *slog.Logger, m *metrics, t *tally.Tally, patient time.Duration) *recorder {
+func newRecorder(w Writer, n schema.Notices, log *slog.Logger, m *metrics, t *tally.Tally, s spans, patient time.Duration) *recorder {
 	return &recorder{
-		writer: w, notices: n, log: log, metrics: m, tally: t, drainFor: patient, waiting: make(map[schema.Partition][]pendingWrite),
+		writer: w, notices: n, log: log, metrics: m, tally: t, spans: s, drainFor: patient, waiting: make(map[schema.Partition][]pendingWrite),
 		wake: make(chan struct{}, 1), soon: make(chan struct{}, 1), tokens: make(chan struct{}, recordWriters),
 	}
 }
@@ -223,6 +225,7 @@ func (r *recorder) write(ctx context.Context, batch []pendingWrite) {
 		r.notices.Done(s, n)
 	}
 	r.countByName(done)
+	r.spans.ended(done)
 	for _, w := range done {
 		r.count(&w, -1)
 		w.then()

@@ -51,7 +51,7 @@ func (l *ledger) Done(_ schema.Shard, notices []schema.Notice) {
 }
 
 func (l *ledger) recorder() *recorder {
-	return newRecorder(l, l, slog.New(slog.DiscardHandler), newMetrics(prometheus.NewRegistry()), tally.New(), time.Second)
+	return newRecorder(l, l, slog.New(slog.DiscardHandler), newMetrics(prometheus.NewRegistry()), tally.New(), spans{}, time.Second)
 }
 
 // wordOf makes the n-th word of a shard.

@@ -38,8 +38,15 @@ type middleware struct{ *Server }
 func (s middleware) observe(c *gin.Context) {
 	start := time.Now()
 	s.metrics.inFlight.Inc()
+	var endSpan func(status int, location string)
+	if s.config.Trace != nil && strings.HasPrefix(c.FullPath(), "/v1/") {
+		endSpan = s.config.Trace(c.Request, c.FullPath())
+	}
 	defer func() {
 		s.metrics.inFlight.Dec()
+		if endSpan != nil {
+			endSpan(c.Writer.Status(), c.Writer.Header().Get("Location"))
+		}
 		route, took := c.FullPath(), time.Since(start)
 		method := c.Request.Method
 		if route == "" { // the method may be any word, so it is not a label

@@ -32,7 +32,7 @@ func (s systemRoutes) route() error {
 	if gatherer == nil {
 		gatherer = prometheus.NewRegistry()
 	}
-	s.engine.GET("/metrics", gin.WrapH(promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{})))
+	s.engine.GET("/metrics", gin.WrapH(promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{EnableOpenMetrics: s.config.OpenMetrics})))
 	s.engine.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/openapi+json", s.openapi) })
 	if err := s.pages(); err != nil {
 		return err

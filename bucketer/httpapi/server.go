@@ -236,6 +236,12 @@ type Config struct {
 	ChunkAge   time.Duration // a line waits no longer than this for others; default 50 ms
 	Chunks     int           // SubmitBatches at once of one import; default 4
 
+	// OpenMetrics has /metrics answer in that form too, to who asks for it: it shows exemplars.
+	OpenMetrics bool
+	// Trace begins the span of a request to a route under /v1. What it returns ends the span, with
+	// the status and the Location of the answer; nil: there is none. Nil means that no request has one.
+	Trace func(r *http.Request, route string) func(status int, location string)
+
 	// Now is the clock; nil means time.Now.
 	Now        func() time.Time
 	Logger     *slog.Logger

@@ -14,6 +14,7 @@ import (
 	"carillon.dev/carillon/cmd/carillon/cli"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/cmd/internal/node"
+	"carillon.dev/carillon/executor/trace/otlp"
 )
 
 func devCommand() *cobra.Command {
@@ -53,7 +54,8 @@ func devCommand() *cobra.Command {
 			set["api.listen"] = config.DevListen(port)
 		}
 		cfg, err := config.LoadDev(base, file, os.Environ(), set)
-		if err := checkDev(cfg, err, port, natsPort, demo, workflows); err != nil {
+		traces, fault := otlp.FromEnv(os.Getenv)
+		if err := checkDev(cfg, errors.Join(err, fault), port, natsPort, demo, workflows); err != nil {
 			return err
 		}
 		if dir == "" {
@@ -71,7 +73,7 @@ func devCommand() *cobra.Command {
 			// before the node is ready
 			place.NATSPort, place.NATS = natsPort, func(url string) { nats = url }
 		}
-		opts := node.Options{Opener: node.Embedded(cfg, place, version, log, reg), Version: version, Logger: log, Registry: reg}
+		opts := node.Options{Opener: node.Embedded(cfg, place, version, log, reg), Version: version, Logger: log, Registry: reg, Traces: traces}
 		play := runDemo
 		switch {
 		case workflows:

@@ -11,6 +11,7 @@ import (
 	"carillon.dev/carillon/cmd/carillon/cli"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/cmd/internal/node"
+	"carillon.dev/carillon/executor/trace/otlp"
 )
 
 func serveCommand() *cobra.Command {
@@ -40,12 +41,16 @@ func serveCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		traces, err := otlp.FromEnv(os.Getenv)
+		if err != nil {
+			return err
+		}
 		tuneGC()
 		log, level := cli.NewLeveledLogger(cmd.ErrOrStderr(), cfg.Log)
 		defer cli.FlushLog(log)
 		reg := newRegistry()
 		return node.New(cfg, node.Options{
-			Opener: node.Cluster(cfg, version, log, reg), Version: version, Logger: log, Registry: reg,
+			Opener: node.Cluster(cfg, version, log, reg), Version: version, Logger: log, Registry: reg, Traces: traces,
 			Reload: &node.Reload{Source: source, Files: files, Level: level, Asked: takeHangups(cmd.Context())},
 		}).Run(cmd.Context())
 	}

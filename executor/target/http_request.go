@@ -3,11 +3,9 @@ package target
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon.dev/carillon/executor/trace"
 	"carillon.dev/carillon/executor/webhook"
 	"carillon.dev/carillon/schema"
 )
@@ -47,7 +46,7 @@ type facts struct {
 func factsOf(c *Call) facts {
 	f := facts{
 		run: c.Run.String(), attempt: strconv.Itoa(c.Number), fence: strconv.FormatInt(int64(c.Fence), 10),
-		due: c.Due.UTC().Format(dueForm), trace: traceParent(c.Run),
+		due: c.Due.UTC().Format(dueForm), trace: trace.Parent(c.Run, trace.AttemptSpan(c.Run, c.Number, c.Fence), c.Sampled),
 	}
 	f.job = f.run
 	if c.Job != (schema.JobID{}) {
@@ -57,18 +56,6 @@ func factsOf(c *Call) facts {
 		f.nominal = c.Nominal.UTC().Format(dueForm)
 	}
 	return f
-}
-
-// traceParent returns the W3C trace context of an attempt: a run is a trace, an attempt a span in
-// it. Sampled, because callees that follow their caller's flag would otherwise never trace a run.
-func traceParent(run schema.RunID) string {
-	span := rand.Uint64() | 1 // zero is no span
-	b := make([]byte, 0, 55)
-	b = append(b, "00-"...)
-	b = hex.AppendEncode(b, run[:])
-	b = append(b, '-')
-	b = hex.AppendEncode(b, []byte{byte(span >> 56), byte(span >> 48), byte(span >> 40), byte(span >> 32), byte(span >> 24), byte(span >> 16), byte(span >> 8), byte(span)})
-	return string(append(b, "-01"...))
 }
 
 // hop is one request of a chain of redirects.

@@ -111,7 +111,7 @@ func TestHTTPSendsWhatATaskReceives(t *testing.T) {
 			want.header, want.host = all, s.Listener.Addr().String()
 
 			trace := r.header.Get("Traceparent")
-			form := regexp.MustCompile("^00-" + hex.EncodeToString(call.Run[:]) + "-[0-9a-f]{16}-01$")
+			form := regexp.MustCompile("^00-" + hex.EncodeToString(call.Run[:]) + "-[0-9a-f]{16}-00$")
 			if !form.MatchString(trace) {
 				t.Errorf("traceparent: got %q, want the form %s", trace, form)
 			}
@@ -123,14 +123,30 @@ func TestHTTPSendsWhatATaskReceives(t *testing.T) {
 	}
 }
 
-func TestHTTPSpansOfATraceDiffer(t *testing.T) {
-	run := callTo("").Run
+// TestTraceparent: attempts of a run are different spans of one trace, the same each time that it is
+// asked for, and the flag says whether they are sent.
+func TestTraceparent(t *testing.T) {
+	c := callTo("")
 	var seen []string
-	for range 100 {
-		seen = append(seen, traceParent(run))
+	for n := range 10 {
+		for fence := range 10 {
+			c.Number, c.Fence = n+1, schema.Fence(1_790_000_000_000_042+fence)
+			said := factsOf(&c).trace
+			if again := factsOf(&c).trace; again != said {
+				t.Errorf("traceparent of attempt %d, fence %d: %s, then %s", c.Number, c.Fence, said, again)
+			}
+			seen = append(seen, said)
+		}
 	}
 	slices.Sort(seen)
 	if n := len(slices.Compact(seen)); n != 100 {
-		t.Errorf("traceParent, 100 times: got %d different ones, want 100", n)
+		t.Errorf("traceparent of 100 attempts: got %d different ones, want 100", n)
+	}
+	if said := factsOf(&c).trace; !strings.HasSuffix(said, "-00") {
+		t.Errorf("traceparent of an attempt that is not sampled: %s, want the flag 00", said)
+	}
+	c.Sampled = true
+	if said := factsOf(&c).trace; !strings.HasSuffix(said, "-01") {
+		t.Errorf("traceparent of an attempt that is sampled: %s, want the flag 01", said)
 	}
 }

@@ -42,6 +42,10 @@ type Call struct {
 	Values   auth.Values // of the secrets that the work names
 	Feedback Feedback    // takes what the callee tells while it runs; nil: that is dropped
 
+	// Sampled: the span of the attempt will be sent, as far as is known: the callee is told so, and
+	// which span it is (package trace).
+	Sampled bool
+
 	// Abandoned is closed when another attempt may begin any moment, so that this one must end at
 	// once; nil: that never happens.
 	Abandoned <-chan struct{}

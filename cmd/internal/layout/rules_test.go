@@ -99,10 +99,12 @@ var layers = []layer{
 	{folder: "dispatcher/queue", imports: []string{"schema"}, tests: []string{"deploy/local/cluster"}},
 
 	{folder: "dispatcher", imports: []string{"schema", "schema/lease", "bucketer", "bucketer/orchestration", "bucketer/tally", "ring", "dispatcher/queue", "dispatcher/queue/fair"}, tests: append([]string{"bucketer/schedule", "bucketer/engine", "bucketer/runs", "bucketer/recurring"}, fakes...)},
-	{folder: "executor", imports: []string{"schema", "schema/congestion", "schema/lease", "bucketer", "bucketer/tally", "dispatcher/queue", "executor/admission", "executor/target", "executor/target/auth"}, tests: append([]string{"executor/webhook", "bucketer/engine", "bucketer/admin"}, fakes...)},
+	{folder: "executor", imports: []string{"schema", "schema/congestion", "schema/lease", "bucketer", "bucketer/tally", "dispatcher/queue", "executor/admission", "executor/target", "executor/target/auth", "executor/trace"}, tests: append([]string{"executor/trace/otlp/...", "executor/webhook", "bucketer/engine", "bucketer/admin"}, fakes...)},
 	{folder: "executor/admission", imports: []string{"schema", "schema/lease", "bucketer", "dispatcher/queue", "dispatcher/queue/fair", "executor/target"}, tests: fakes},
-	{folder: "executor/target", imports: []string{"schema", "dispatcher/queue", "executor/webhook", "executor/target/auth"}, tests: fakes},
+	{folder: "executor/target", imports: []string{"schema", "dispatcher/queue", "executor/trace", "executor/webhook", "executor/target/auth"}, tests: fakes},
 	{folder: "executor/target/auth", imports: []string{"schema"}},
+	{folder: "executor/trace", imports: []string{"schema"}},
+	{folder: "executor/trace/otlp", imports: []string{"schema", "executor/trace"}},
 	{folder: "executor/webhook"},
 	// What users' programs link: nothing of ours.
 	{folder: "executor/worker", tests: []string{"executor/target", "dispatcher/queue/...", "schema"}},
@@ -200,6 +202,11 @@ var libraries = []library{
 		name:     "oauth2",
 		prefixes: []string{"golang.org/x/oauth2"},
 		owner:    "executor/target/auth",
+	},
+	{
+		name:     "opentelemetry",
+		prefixes: []string{"go.opentelemetry.io"},
+		owner:    "executor/trace/otlp",
 	},
 	{
 		name:     "memberlist",

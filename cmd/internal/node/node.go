@@ -26,6 +26,7 @@ import (
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/executor"
 	"carillon.dev/carillon/executor/target"
+	"carillon.dev/carillon/executor/trace/otlp"
 	"carillon.dev/carillon/ring"
 	"carillon.dev/carillon/schema"
 )
@@ -63,6 +64,8 @@ type Options struct {
 	Logger  *slog.Logger
 	// Registry takes the metrics; nil makes one.
 	Registry *prometheus.Registry
+	// Traces says where spans of runs go (otlp.FromEnv); zero: nowhere.
+	Traces otlp.Config
 	// Reload says how the node learns of changes of its configuration; nil: it does not.
 	Reload *Reload
 	// Listener is the API's; nil listens where the configuration says.
@@ -96,6 +99,7 @@ type Node struct {
 	waits          *tally.Waits
 	dispatcher     *dispatcher.Dispatcher
 	executor       *executor.Executor
+	traces         *otlp.Exporter
 	operations     *operations.Operations
 	scripts        *target.Script // nil: not enabled
 	administration *administration
@@ -214,6 +218,9 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	if err := n.reg.Register(buildInfo(n.opts.Version)); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
+	if err := openTraces(n, stops); err != nil {
+		return err
+	}
 	n.halt = bucketer.NewHalt(now)
 	if n.clock, err = n.newClock(); err != nil {
 		return err
@@ -267,7 +274,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	n.view = n.newView(now())
 	n.api, err = httpapi.New(httpapi.Config{
 		Rules: rules, Auth: n.cfg.API.AuthRequired(), ProtectMetrics: n.cfg.API.ProtectMetrics, ReadOnly: n.cfg.API.ReadOnly,
-		Version: n.opts.Version, Node: n.cfg.Node.Name, Host: n.host, CursorKey: []byte(n.cfg.API.CursorKey), Logger: n.log.With("part", "api"), Registerer: n.reg,
+		Version: n.opts.Version, Node: n.cfg.Node.Name, Host: n.host, CursorKey: []byte(n.cfg.API.CursorKey), OpenMetrics: n.traces.On(), Trace: n.traces.Requests(), Logger: n.log.With("part", "api"), Registerer: n.reg,
 	}, httpapi.Deps{
 		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer, Workflows: n.bucketer, Events: n.bucketer, Joins: n.bucketer, Operations: n.operations, DeadLetters: n.bucketer,
 		Ready: n.ready, Cluster: n.view.Cluster, Regions: n.regions.view, Homes: n.regions.all(), Forward: n.regions.forward(), Gatherer: n.reg,
@@ -317,7 +324,7 @@ func (n *Node) assembleExecutor(stops *cleanups, room *target.ByteBudget) error 
 	n.executor, err = executor.New(executor.Config{
 		Name: n.regions.executor(n.cfg.Node.Name), Region: n.cfg.Node.Region, Served: n.regions.served(), Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,
 		Store: n.store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Queue: n.queue, Notices: n.queue, Signals: n.queue,
-		Targets: targets, Signer: n.administration.signing, Secrets: n.administration.secrets, Halt: n.halt, MaxOutput: n.cfg.Executor.MaxOutput,
+		Targets: targets, Signer: n.administration.signing, Secrets: n.administration.secrets, Halt: n.halt, Trace: n.traces.Tracer(), MaxOutput: n.cfg.Executor.MaxOutput,
 		DrainTimeout: n.cfg.Executor.DrainTimeout, Tally: n.administration.tally,
 		Logger: n.log.With("part", "executor"), Registerer: n.reg,
 	})
