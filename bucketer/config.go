@@ -110,6 +110,9 @@ type Config struct {
 	// Missed is told of runs of a job that were recorded as missed for a reason before an executor was
 	// asked; nil: nobody is. It must not block.
 	Missed func(spec *schema.Spec, reason string, runs int64)
+	// WorkflowEnded is told of runs of workflows that have ended, once the store holds it; nil: nobody
+	// is. It must not block, nor keep what it is given.
+	WorkflowEnded func(e *schema.Entry, rec *schema.Record)
 	// Waits is told of runs that are due and may not start; nil: nobody is. It must not block.
 	Waits Waits
 	// DeadLetterRetention is how long a dead letter is kept (package runs); default

@@ -165,7 +165,10 @@ func TestARunIsOneTrace(t *testing.T) {
 		}, "run succeeded\n  wait\n  attempt 1 failed\n  dispatch\n  attempt 2 lost\n    callee\n  wait\n  attempt 3 succeeded\n    callee\n"},
 		{"at most once, and its executor dies", guarded(schema.AtMostOnce), 0, func(s scene) {
 			hang := make(chan struct{})
-			s.w.answer(func(context.Context, target.Call) target.Result { <-hang; return target.Result{Outcome: schema.Succeeded} })
+			s.w.answer(func(context.Context, target.Call) target.Result {
+				<-hang
+				return target.Result{Outcome: schema.Succeeded}
+			})
 			x1 := begin(s, "x1", cutOff(new(alone)))
 			s.w.stops = append(s.w.stops, func() { close(hang) }) // before x1 is stopped
 			s.w.publish(s.e, time.Now())

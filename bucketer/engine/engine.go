@@ -58,7 +58,7 @@ func New(c bucketer.Config) (*Engine, error) {
 		Bucketer: b, Runs: r, Jobs: j, Store: c.Store, Logger: c.Logger, Registerer: c.Registerer,
 	})
 	o := orchestration.New(orchestration.Config{
-		Bucketer: b, Runs: r, Jobs: j, Limits: w, Store: c.Store, Now: c.Now, Logger: c.Logger, Registerer: c.Registerer,
+		Bucketer: b, Runs: r, Jobs: j, Limits: w, Store: c.Store, Ended: c.WorkflowEnded, Now: c.Now, Logger: c.Logger, Registerer: c.Registerer,
 	})
 	r.RetryWorkflows(o.RetryWorkflow)
 	r.AskWaits(o.FindWaits)

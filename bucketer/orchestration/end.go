@@ -250,6 +250,7 @@ func (o *Orchestrator) endRuns(ctx context.Context, all []*advance) {
 			a.Over, a.Parent = true, parentOf(&a.State.entry)
 			(ending{a}).releaseSlot(ctx)
 			o.metrics.ended.WithLabelValues(string(rows[i].Record.Outcome)).Inc()
+			o.ended(&a.State.entry, rows[i].Record)
 		}
 	})
 }

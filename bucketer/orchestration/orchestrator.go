@@ -44,7 +44,8 @@ type Config struct {
 	Limits   *concurrency.WaitLists
 	// Store is the store of the Bucketer.
 	Store      bucketer.Store
-	Now        func() time.Time // the wall clock, by which sessions are remembered; nil: time.Now
+	Ended      func(e *schema.Entry, rec *schema.Record) // bucketer.Config.WorkflowEnded
+	Now        func() time.Time                          // the wall clock, by which sessions are remembered; nil: time.Now
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
@@ -57,6 +58,7 @@ type Orchestrator struct {
 	limits  *concurrency.WaitLists
 	store   bucketer.Store
 	live    *bucketer.Liveness
+	ended   func(e *schema.Entry, rec *schema.Record)
 	log     *slog.Logger
 	metrics *metrics
 	filters workflow.FilterCache
@@ -76,8 +78,12 @@ func New(c Config) *Orchestrator {
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
 	}
+	if c.Ended == nil {
+		c.Ended = func(*schema.Entry, *schema.Record) {}
+	}
 	return &Orchestrator{
-		core: c.Bucketer, runs: c.Runs, jobs: c.Jobs, limits: c.Limits, store: c.Store, live: bucketer.NewLiveness(c.Store, c.Now),
+		ended: c.Ended,
+		core:  c.Bucketer, runs: c.Runs, jobs: c.Jobs, limits: c.Limits, store: c.Store, live: bucketer.NewLiveness(c.Store, c.Now),
 		log: c.Logger, metrics: newMetrics(c.Registerer), graphs: make(map[[sha256.Size]byte]*workflow.Graph),
 	}
 }

@@ -21,9 +21,10 @@
 //	└─ …                the same of each later attempt
 //
 // Spans are written after the fact, with their times. That of the run is written by the executor that
-// recorded the outcome, once the store holds it; the others when the attempt has ended. A request
-// that made a run has a link to it, not the other way: its context would have to be stored with each
-// run. At a ratio below 1 both are sampled each on its own.
+// recorded the outcome, once the store holds it, and that of a workflow's run by the dispatcher that
+// ended it; the others when the attempt has ended. A request that made a run has a link to it, not the
+// other way: its context would have to be stored with each run. At a ratio below 1 both are sampled
+// each on its own.
 //
 // A span of a run is missing where no executor ends the run: it was cancelled while it waited, it was
 // missed by its policy before it was published, or its retry was too large to be written.

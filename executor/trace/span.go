@@ -74,6 +74,13 @@ func (t *Tracer) Sends(e *schema.Entry, number int, late time.Duration, outcome 
 	return t.Sink != nil && (t.Sampler.SamplesRun(e) || t.Sampler.on && (isOdd(number, late) || isFailure(outcome)))
 }
 
+// EndOfWorkflow sends the span of a run of a workflow, which nobody executes, once it has ended.
+func (t *Tracer) EndOfWorkflow(e *schema.Entry, rec *schema.Record) {
+	if t.Sends(e, 1, rec.Started.Sub(e.LatenessFrom()), rec.Outcome) {
+		t.Sink.Send((&Run{Entry: e, Number: 1, Record: rec}).Span())
+	}
+}
+
 // isOdd reports whether a run is sent for how it began: late, or more than once.
 func isOdd(number int, late time.Duration) bool {
 	return number > 1 || number == 1 && late > schema.LateStart

@@ -142,7 +142,7 @@ func start(t *testing.T, name string, open Opener, log *slog.Logger) *running {
 }
 
 // startWith runs a node whose configuration is changed.
-func startWith(t *testing.T, name string, open Opener, log *slog.Logger, change func(*config.Config)) *running {
+func startWith(t *testing.T, name string, open Opener, log *slog.Logger, change func(*config.Config), options ...func(*Options)) *running {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -154,9 +154,13 @@ func startWith(t *testing.T, name string, open Opener, log *slog.Logger, change 
 	change(&cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{t: t, url: "http://" + l.Addr().String(), ready: make(chan string, 1), ended: make(chan error, 1), end: cancel}
-	n := New(cfg, Options{
+	opts := Options{
 		Opener: open, Version: "test", Logger: log, Listener: l.(*net.TCPListener), Ready: func(api string) { r.ready <- api },
-	})
+	}
+	for _, f := range options {
+		f(&opts)
+	}
+	n := New(cfg, opts)
 	r.node = n
 	go func() { r.ended <- n.Run(ctx) }()
 	t.Cleanup(r.stop)

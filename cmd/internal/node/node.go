@@ -226,6 +226,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 		return err
 	}
 	n.halt.Also(n.clock.Off)
+	tracer := n.traces.Tracer()
 	names := tally.New()
 	n.waits = tally.NewWaits(now)
 	if err := errors.Join(n.reg.Register(names.Metrics()), n.reg.Register(n.waits.Metrics())); err != nil {
@@ -234,6 +235,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	n.bucketer, err = engine.New(bucketer.Config{
 		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.refusesJobs, Regions: n.regions.intake(), Listeners: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
 		Missed:              func(spec *schema.Spec, reason string, runs int64) { names.Missed(tally.KeyOf(spec, ""), reason, runs) },
+		WorkflowEnded:       tracer.EndOfWorkflow,
 		Waits:               n.waits,
 		DeadLetterRetention: n.cfg.DeadLetters.Retention, Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
 	})

@@ -54,6 +54,8 @@ func ring() Dashboard {
 				lines("Goroutines and files", "short", "By node.", q("sum by (instance) (go_goroutines{$})", "{{instance}} goroutines"), q("sum by (instance) (process_open_fds{$})", "{{instance}} files")),
 				lines("Garbage collection", "percentunit", "Share of time that goroutines stood still for it.", q(rate("go_gc_duration_seconds_sum{$}", "instance"), "{{instance}}")),
 				lines("Network", "Bps", "Received and sent.", q(rate("process_network_receive_bytes_total{$}", "instance"), "{{instance}} in"), q(rate("process_network_transmit_bytes_total{$}", "instance"), "{{instance}} out")),
+				lines("Spans of traces", "ops", "What became of them: dropped, since the queue was full, or failed, since the collector did not take them. None where no collector is configured.",
+					q(rate("carillon_trace_spans_total{$}", "result"), "{{result}}")),
 				lines("Up for", "s", "Since the process began.", q("max by (instance) (time() - process_start_time_seconds{$})", "{{instance}}")),
 			}},
 		},
