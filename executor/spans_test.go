@@ -274,3 +274,25 @@ func TestExemplarsNameTracesThatAreSent(t *testing.T) {
 		})
 	}
 }
+
+// TestTracingThatIsOffCostsNothing: a run makes no allocation for it.
+func TestTracingThatIsOffCostsNothing(t *testing.T) {
+	e, err := schema.NewEntry(schema.MakeEntryID(time.Now(), 0, 1), schema.Spec{Tenant: "t"}, nil, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var off spans
+	a := newAttempt(&Executor{}, nil, &queue.Envelope{Entry: e})
+	row := schema.Attempt{Run: e.ID, Number: 1, Record: &schema.Record{Outcome: schema.Succeeded}}
+	done := []pendingWrite{{entry: &e, attempt: row, ends: true}}
+	if n := testing.AllocsPerRun(100, func() {
+		a.traced = off.Foresees(&e, 1, 0)
+		if a.traced || off.exemplar(&e, true) != nil || off.attempt(a, &row) {
+			t.Fatal("what is off traces")
+		}
+		off.stopped(a, time.Time{})
+		off.ended(done)
+	}); n != 0 {
+		t.Errorf("%g allocations for a run that is not traced, want none", n)
+	}
+}

@@ -146,6 +146,8 @@ func metricsOf(t *testing.T, url string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := slices.DeleteFunc(strings.Split(string(text), "\n"), func(l string) bool { return !strings.Contains(l, "carillon_executor_") || !strings.Contains(l, "_bucket") })
+	lines := slices.DeleteFunc(strings.Split(string(text), "\n"), func(l string) bool {
+		return !strings.Contains(l, "carillon_executor_") || !strings.Contains(l, "_bucket")
+	})
 	return strings.Join(lines, "\n")
 }
