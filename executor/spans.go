@@ -18,7 +18,7 @@ func (s spans) exemplar(e *schema.Entry, sent bool) prometheus.Labels {
 	if !sent || !s.On() {
 		return nil
 	}
-	return prometheus.Labels{"trace_id": trace.TraceID(e.Run())}
+	return prometheus.Labels{"trace_id": trace.ID(e.Run())}
 }
 
 // attempt sends the spans of an attempt that ended as row says, if they are to be sent, and reports

@@ -264,7 +264,7 @@ func TestExemplarsNameTracesThatAreSent(t *testing.T) {
 					}
 					want := ""
 					if c.want {
-						want = "trace_id=" + trace.TraceID(e.ID)
+						want = "trace_id=" + trace.ID(e.ID)
 					}
 					if got := strings.Join(said, " "); got != want {
 						t.Errorf("%s has the exemplars %q, want %q", name, got, want)

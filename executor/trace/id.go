@@ -10,8 +10,8 @@ import (
 // SpanID is the id of a span. Zero is no id.
 type SpanID [8]byte
 
-// TraceID returns the id of a run's trace as it is written, in 32 lower-case hexadecimal digits.
-func TraceID(run schema.RunID) string { return hex.EncodeToString(run[:]) }
+// ID returns the id of a run's trace as it is written, in 32 lower-case hexadecimal digits.
+func ID(run schema.RunID) string { return hex.EncodeToString(run[:]) }
 
 // RunSpan returns the id of the span of a run.
 func RunSpan(run schema.RunID) SpanID { return SpanID(run[8:]) }

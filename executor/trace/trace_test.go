@@ -165,8 +165,11 @@ func TestCallersDecide(t *testing.T) {
 		name                        string
 		parent, parentSampled, want bool
 	}{
-		{"parentbased_always_on", true, false, false}, {"parentbased_always_off", true, true, true}, {"parentbased_always_on", false, false, true},
-		{"always_on", true, false, true}, {"always_off", true, true, false},
+		{"parentbased_always_on", true, false, false},
+		{"parentbased_always_off", true, true, true},
+		{"parentbased_always_on", false, false, true},
+		{"always_on", true, false, true},
+		{"always_off", true, true, false},
 	} {
 		s, err := ParseSampler(c.name, "")
 		if err != nil {

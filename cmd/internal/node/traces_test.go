@@ -88,7 +88,7 @@ func TestATraceFromTheRequestToTheCallee(t *testing.T) {
 
 	spans := col.Spans()
 	of := func(id schema.RunID) []otlptest.Span {
-		return slices.DeleteFunc(slices.Clone(spans), func(s otlptest.Span) bool { return s.Trace != trace.TraceID(id) })
+		return slices.DeleteFunc(slices.Clone(spans), func(s otlptest.Span) bool { return s.Trace != trace.ID(id) })
 	}
 	const want = "run succeeded\n  wait\n  attempt 1 failed\n  wait\n  attempt 2 succeeded\n"
 	tree := strings.ReplaceAll(otlptest.Tree(of(run)), "  dispatch\n", "") // on a busy machine
@@ -112,17 +112,17 @@ func TestATraceFromTheRequestToTheCallee(t *testing.T) {
 		}
 	}
 	if i := slices.IndexFunc(spans, func(s otlptest.Span) bool { return s.Name == "POST /v1/jobs" }); i < 0 || spans[i].Parent != "b7ad6b7169203331" ||
-		!slices.Equal(spans[i].Links, []string{trace.TraceID(run) + "-" + trace.TraceID(run)[16:]}) || spans[i].Attrs["http.response.status_code"] != "201" {
+		!slices.Equal(spans[i].Links, []string{trace.ID(run) + "-" + trace.ID(run)[16:]}) || spans[i].Attrs["http.response.status_code"] != "201" {
 		t.Errorf("the request that made run %s is not among\n%+v", run, spans)
 	}
 	if tree := otlptest.Tree(of(made.ID)); tree != "run succeeded\n" {
 		t.Errorf("the trace of the workflow's run is\n%s", tree)
 	}
-	link := trace.TraceID(made.ID) + "-" + trace.TraceID(made.ID)[16:]
+	link := trace.ID(made.ID) + "-" + trace.ID(made.ID)[16:]
 	if !slices.ContainsFunc(spans, func(s otlptest.Span) bool { return s.Name == "run" && slices.Equal(s.Links, []string{link}) }) {
 		t.Errorf("no step has the link %s to the run of its workflow", link)
 	}
-	if want := `trace_id="` + trace.TraceID(run) + `"`; !strings.Contains(exposed, want) {
+	if want := `trace_id="` + trace.ID(run) + `"`; !strings.Contains(exposed, want) {
 		t.Errorf("/metrics has no exemplar %s:\n%s", want, exposed)
 	}
 }

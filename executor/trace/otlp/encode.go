@@ -85,5 +85,5 @@ func resourceOf(r *resource.Resource) *resourcepb.Resource {
 }
 
 func textOf(v attribute.Value) *commonpb.AnyValue {
-	return &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: v.Emit()}}
+	return &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: v.String()}}
 }

@@ -311,7 +311,7 @@ func TestRequests(t *testing.T) {
 			if s.Parent == "" {
 				got[1] = "none"
 			}
-			if len(s.Links) == 1 && s.Links[0] == trace.TraceID(run)+"-"+trace.TraceID(run)[16:] && s.Attrs["carillon.run"] == run.String() {
+			if len(s.Links) == 1 && s.Links[0] == trace.ID(run)+"-"+trace.ID(run)[16:] && s.Attrs["carillon.run"] == run.String() {
 				got[2] = "link"
 			}
 			if s.Failed {
