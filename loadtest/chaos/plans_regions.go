@@ -15,6 +15,7 @@ const (
 	RegionMove     Scenario = "region-move"
 	RegionFailback Scenario = "region-failback"
 	RegionClock    Scenario = "region-clock"
+	RegionAuto     Scenario = "region-automatic"
 )
 
 // regionRate is the runs a second of each home: two cores carry five Cassandra and NATS, four nodes
@@ -56,9 +57,13 @@ var regionPlans = []Plan{
 			do(fault, ActRegionKill, "eu"), do(fault+5, ActFailOver, "eu to us"),
 			do(fault+70, ActRegionStart, "eu"), do(fault+110, ActMove, "eu to eu"),
 		}),
-	regional(RegionCut, 4*time.Minute, byHand,
+	regional(RegionAuto, 4*time.Minute, byHand+30*time.Second,
+		"as region-killed, and nobody gives the command: regions.automatic is set",
+		"nothing missed; fail-over 60 s by itself; home us notices nothing",
+		chain{do(fault, ActRegionKill, "eu"), do(fault+80, ActRegionStart, "eu"), do(fault+120, ActMove, "eu to eu")}),
+	regional(RegionCut, 4*time.Minute, 3*time.Minute,
 		"region eu is cut off from all others for 70 s; its home fails over, and is moved back after the heal",
-		"eu starts nothing beyond its lease; nothing missed; home us notices nothing",
+		"eu starts nothing beyond its lease; what it took in and us never saw runs after the heal or the move; home us notices nothing",
 		chain{
 			do(fault, ActRegionCut, "eu"), do(fault+5, ActFailOver, "eu to us"),
 			do(fault+70, ActRegionHeal, "eu"), do(fault+110, ActMove, "eu to eu"),

@@ -40,8 +40,12 @@ const (
 	// many times the p99 of before that of after may be.
 	untouchedLate  = 2 * time.Second
 	untouchedTimes = 2
+	// replicated is after how long a write is in the other region, while links stand.
+	replicated = 500 * time.Millisecond
 	// byHandWithin is how long a fail-over by hand may take, from the command to the first start.
 	byHandWithin = 30 * time.Second
+	// byItselfWithin is how long an automatic one may take, from the loss.
+	byItselfWithin = 60 * time.Second
 	// commandEvery and commandWithin: a command that is refused is given again. A fail-over is
 	// refused while the lost region was alive some seconds ago.
 	commandEvery, commandWithin = time.Second, time.Minute
@@ -90,7 +94,7 @@ func (r *run) upRegions(ctx context.Context) (err error) {
 		Say: func(line string) { r.log.Info("cluster", "says", line) },
 	}, cluster.RegionsSpec{
 		Regions: r.cfg.Scenario.plan().Regions, Each: r.cfg.Cluster, Delay: regionsDelay, OneKeyspace: true,
-		Tenants: []string{tenantOf(otherHome) + "=" + otherHome},
+		Tenants: []string{tenantOf(otherHome) + "=" + otherHome}, Automatic: r.cfg.Scenario == RegionAuto,
 	})
 	if err != nil {
 		return fmt.Errorf("start regions: %w", err)

@@ -44,6 +44,8 @@ type RegionsSpec struct {
 	OneKeyspace bool `json:"one_keyspace,omitempty"`
 	// Tenants are "tenant=home", of those that are not at home in the first region; with OneKeyspace.
 	Tenants []string `json:"tenants,omitempty"`
+	// Automatic fails homes over by themselves; with OneKeyspace and a witness.
+	Automatic bool `json:"automatic,omitempty"`
 	// Settings are written as the section regions of the configuration of every Carillon node; none
 	// = those of OneKeyspace, or no section.
 	Settings map[string]any `json:"settings,omitempty"`
@@ -186,6 +188,9 @@ func (p regionsPlan) settings() map[string]any {
 	settings := map[string]any{"homes": homes, "datacenters": centres, "keyspace": registerKeyspace, "api": apis}
 	if !s.NoWitness {
 		settings["witness"] = Witness
+	}
+	if s.Automatic {
+		settings["automatic"] = true
 	}
 	if len(s.Tenants) > 0 {
 		settings["tenants"] = s.Tenants

@@ -283,11 +283,8 @@ func (r *Regions) startAll(ctx context.Context, began *beginnings) error {
 		return err
 	}
 	for _, statement := range r.plan.keyspaces() {
-		limited, cancel := context.WithTimeout(ctx, statementLimit)
-		_, err := queryNode(limited, r.plan.firstCQL(), nil, statement)
-		cancel()
-		if err != nil {
-			return fmt.Errorf("create keyspace: %w", err)
+		if err := r.createKeyspace(ctx, statement); err != nil {
+			return err
 		}
 	}
 	// One after the other: two changes of the schema at once may not see each other.
@@ -303,6 +300,22 @@ func (r *Regions) startAll(ctx context.Context, began *beginnings) error {
 		}
 	}
 	return r.start(ctx, parts, nodes)
+}
+
+// createKeyspace waits for the first node to know the data centres that the statement names: it may
+// hear of the last one after all nodes are ready, and refuses the statement until then.
+func (r *Regions) createKeyspace(ctx context.Context, statement string) error {
+	limited, cancel := context.WithTimeout(ctx, statementLimit)
+	defer cancel()
+	var refused error
+	err := poll(limited, func() (bool, error) {
+		_, refused = queryNode(limited, r.plan.firstCQL(), nil, statement)
+		return refused == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("create keyspace: %w", errors.Join(err, refused))
+	}
+	return nil
 }
 
 // parts makes what starting members of these kinds needs.
