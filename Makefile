@@ -57,10 +57,10 @@ DELAY     ?= 40ms
 DIR       ?= .local/cluster
 
 .PHONY: up
-up: build ## start Cassandra, NATS and Carillon nodes, for example: make up CASSANDRA=3 NATS=3 NODES=2 (REGIONS=2: that many in each of two regions)
+up: build ## start Cassandra, NATS and Carillon nodes, for example: make up CASSANDRA=3 NATS=3 NODES=2 (REGIONS=2: that many in each of two regions that share a keyspace)
 	@mkdir -p $(BIN) && go build -o $(BIN)/carillon-local ./deploy/local
 	$(BIN)/carillon-local up --dir '$(DIR)' --cassandra $(CASSANDRA) --nats $(NATS) --nodes $(NODES) \
-	  --profile $(PROFILE) --commitlog $(COMMITLOG) --regions $(REGIONS) --delay $(DELAY)
+	  --profile $(PROFILE) --commitlog $(COMMITLOG) --regions $(REGIONS) --delay $(DELAY) $(if $(filter-out 0,$(REGIONS)),--one-keyspace)
 
 .PHONY: status
 status: ## show its members, their state and addresses
