@@ -262,10 +262,11 @@ const (
 	// ended.
 	TakeOverWait = HomeLeaseLife + 2*time.Second
 
-	// ShortLeaseLife, ShortLeaseRead and ShortTakeOverWait are these three for an epoch whose end was
-	// announced.
-	ShortLeaseLife    = 3 * time.Second
-	ShortLeaseRead    = 500 * time.Millisecond
+	// ShortLeaseLife is HomeLeaseLife for an epoch whose end was announced.
+	ShortLeaseLife = 3 * time.Second
+	// ShortLeaseRead is HomeLeaseRead then.
+	ShortLeaseRead = 500 * time.Millisecond
+	// ShortTakeOverWait is TakeOverWait then.
 	ShortTakeOverWait = ShortLeaseLife + 2*time.Second
 )
 

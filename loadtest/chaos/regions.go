@@ -190,7 +190,7 @@ func (r regionsCourse) repeat(ctx context.Context, now, t0 time.Time) (err error
 func (r regionsCourse) importFor(ctx context.Context, h home, source string, n int, from time.Time, spread time.Duration, immediate int) error {
 	spec := r.jobs(source, n, from, spread)
 	spec.Target, spec.Kinds, spec.Immediate = h.sink.URL, guaranteeKinds(r.cfg.Mix), immediate
-	spec.Seed += uint64(schema.HashOf(source)) % (1 << 32)
+	spec.Seed += schema.HashOf(source) % (1 << 32)
 	if err := writeJobs(r.askedFile(source), spec); err != nil {
 		return fmt.Errorf("import %s: %w", source, err)
 	}
@@ -307,7 +307,7 @@ func (r *run) hand(ctx context.Context, how, text string) (note string, err erro
 		cmd.Stdout, cmd.Stderr = &out, &out
 		err = cmd.Run()
 		cancel()
-		r.log.Info("region "+how, "says", out.String())
+		r.log.Info("command about a region", "command", how, "says", out.String())
 		if err == nil {
 			return fmt.Sprintf("after %.1f s, %d times asked", time.Since(began).Seconds(), tries), nil
 		}

@@ -78,7 +78,7 @@ func (r regionsCourse) judge(ctx context.Context, out io.Writer) error {
 				args = append(args, "--asked", r.askedFile(s), "--acks", r.acksFile(s))
 			}
 		}
-		if err := (judging{r.run}).by(ctx, name, h.sink, args, out, report); err != nil {
+		if err := judging(r).by(ctx, name, h.sink, args, out, report); err != nil {
 			return err
 		}
 		seen, _, err := journal.ReadSeenFile(h.sink.Record)
