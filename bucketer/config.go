@@ -67,6 +67,8 @@ type Store interface {
 	schema.HistoryStore
 	schema.DecisionStore
 	schema.SubscriptionStore
+	schema.NotificationStore
+	schema.IncidentStore
 	schema.DeadLetterStore
 	schema.LeaseStore
 	schema.WaitListStore

@@ -38,6 +38,7 @@
 //	deadletter.go output.go           runs that failed for good; long outputs and reports
 //	step.go                           ids of the steps of a workflow run, what their entries say
 //	tenant.go signing.go              tenants, API keys, signing keys, secrets
+//	notification.go                   rules for notifications, incidents, groups of them
 //	operation.go audit.go             bulk work; the audit log and counts of minutes
 //	region.go                         homes of shards, who serves them: epochs, leases, beats
 //	memo.go                           decoded specs that are remembered

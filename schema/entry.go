@@ -56,6 +56,8 @@ const (
 	TriggerBackfill   Trigger = "backfill"
 	TriggerEvent      Trigger = "event"
 	TriggerDependency Trigger = "dependency"
+	// TriggerNotification: the run is a message to the tenant. Nothing follows from its end.
+	TriggerNotification Trigger = "notification"
 )
 
 // Spec is what an entry says: the JSON text cell of its row. It is written once and never

@@ -32,6 +32,8 @@ type Store interface {
 	SigningKeyStore
 	SecretStore
 	SubscriptionStore
+	NotificationStore
+	IncidentStore
 	AuditStore
 	StatsStore
 	OperationStore

@@ -87,6 +87,27 @@ const (
 	selectSecrets statement = `SELECT name, revision, spec, used FROM secrets WHERE tenant = ? AND name > ?`
 	// One row of secrets. Idempotent.
 	touchSecret statement = `INSERT INTO secrets (tenant, name, used) VALUES (?, ?, ?) USING TIMESTAMP ?`
+
+	// One row of notifications. Idempotent.
+	insertNotification statement = `INSERT INTO notifications (tenant, name, spec) VALUES (?, ?, ?) USING TIMESTAMP ?`
+	// One row of notifications. Idempotent.
+	deleteNotification statement = `DELETE FROM notifications USING TIMESTAMP ? WHERE tenant = ? AND name = ?`
+	// One row of notifications. Idempotent.
+	selectNotification statement = `SELECT spec, writetime(spec) FROM notifications WHERE tenant = ? AND name = ?`
+	// A slice of one tenant's notifications, in name order. Idempotent.
+	selectNotifications statement = `SELECT name, spec, writetime(spec) FROM notifications WHERE tenant = ? AND name > ?`
+	// One row of incidents. Idempotent.
+	insertIncident statement = `INSERT INTO incidents (tenant, minute, incident_id, spec) VALUES (?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	// A slice of one partition of incidents, in the order of ids. Idempotent.
+	selectIncidents statement = `SELECT incident_id, spec FROM incidents WHERE tenant = ? AND minute = ? AND incident_id > ?`
+	// One row of notification_groups, conditional, as swapSigningKeys. Not idempotent.
+	swapGroup statement = `UPDATE notification_groups SET revision = ?, spec = ? WHERE tenant = ? AND name = ? IF revision = ?`
+	// One row of notification_groups, conditional. Not idempotent.
+	dropGroup statement = `DELETE FROM notification_groups WHERE tenant = ? AND name = ? IF revision = ?`
+	// One row of notification_groups, serial. Idempotent.
+	selectGroupRevision statement = `SELECT revision FROM notification_groups WHERE tenant = ? AND name = ?`
+	// A slice of one tenant's notification_groups, in name order. Idempotent.
+	selectGroups statement = `SELECT name, revision, spec FROM notification_groups WHERE tenant = ? AND name > ?`
 )
 
 // documents implements document.Rows.
@@ -157,6 +178,22 @@ var documentTables = map[document.Kind]documentTable{
 		mark: touchSecret, get: selectSecret, list: selectSecrets, swap: swapSecret, drop: dropSecret, revision: selectSecretRevision,
 		key: scopedKey, row: secretRow, next: nextSecret,
 	},
+	document.Notification: {
+		put: insertNotification, remove: deleteNotification, get: selectNotification, list: selectNotifications,
+		key: scopedKey, row: textRow, next: nextText,
+	},
+	document.Incident: {
+		put: insertIncident, list: selectIncidents, expires: true,
+		key: func(scope, name string) []any {
+			tenant, minute := document.ParseIncidentScope(scope)
+			return []any{tenant, int64(minute), idOf(name)}
+		},
+		next: nextOpen,
+	},
+	document.NotificationGroup: {
+		list: selectGroups, swap: swapGroup, drop: dropGroup, revision: selectGroupRevision,
+		key: scopedKey, next: nextRevised,
+	},
 }
 
 func nameKey(_, name string) []any { return []any{name} }
@@ -226,6 +263,10 @@ func secretRow(doc *document.Document, scan func(dest ...any) error) error {
 
 func nextSecret(doc *document.Document, iter *gocql.Iter) bool {
 	return iter.Scan(&doc.Name, &doc.Revision, &doc.Text, &doc.Mark)
+}
+
+func nextRevised(doc *document.Document, iter *gocql.Iter) bool {
+	return iter.Scan(&doc.Name, &doc.Revision, &doc.Text)
 }
 
 func nextText(doc *document.Document, iter *gocql.Iter) bool {

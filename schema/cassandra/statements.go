@@ -23,7 +23,7 @@ var serialLevels = map[string]gocql.SerialConsistency{
 	"runs": gocql.LocalSerial, "jobs": gocql.LocalSerial, // home of the shard
 	"leases": gocql.LocalSerial,                                                                     // home of the run, job or tenant that the key names
 	"keys":   gocql.LocalSerial, "job_names": gocql.LocalSerial, "api_key_names": gocql.LocalSerial, // home of the tenant
-	"signing_keys": gocql.LocalSerial, "secrets": gocql.LocalSerial,
+	"signing_keys": gocql.LocalSerial, "secrets": gocql.LocalSerial, "notification_groups": gocql.LocalSerial,
 	"sessions": gocql.LocalSerial, // an executor belongs to one region
 
 	"epochs":   gocql.Serial, // who serves a home: its keyspace has copies in every data centre
@@ -236,6 +236,8 @@ var names = map[statement]string{
 	insertWaiter: "insert_waiter", deleteWaiter: "delete_waiter", selectWaiters: "select_waiters",
 	selectSigningKeys: "select_signing_keys", selectSigningRevision: "select_signing_revision", swapSigningKeys: "swap_signing_keys",
 	swapSecret: "swap_secret", dropSecret: "drop_secret", selectSecretRevision: "select_secret_revision", selectSecret: "select_secret", selectSecrets: "select_secrets", touchSecret: "touch_secret",
+	insertNotification: "insert_notification", deleteNotification: "delete_notification", selectNotification: "select_notification", selectNotifications: "select_notifications",
+	insertIncident: "insert_incident", selectIncidents: "select_incidents", swapGroup: "swap_group", dropGroup: "drop_group", selectGroupRevision: "select_group_revision", selectGroups: "select_groups",
 	insertLimitMark: "insert_limit_mark", deleteLimitMark: "delete_limit_mark", selectLimitMarks: "select_limit_marks",
 	insertEpoch: "insert_epoch", selectEpoch: "select_epoch", selectEpochs: "select_epochs", insertBeat: "insert_beat", selectBeats: "select_beats",
 	selectTime: "select_time", selectLocal: "select_local", selectServerSettings: "select_server_settings",

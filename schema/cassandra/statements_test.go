@@ -16,7 +16,7 @@ import (
 // which is stated here once more: to change it would let two writers win that do not see each other.
 func TestATableHasOneSerialLevel(t *testing.T) {
 	want := map[gocql.SerialConsistency][]string{
-		gocql.LocalSerial: {"api_key_names", "job_names", "jobs", "keys", "leases", "runs", "secrets", "sessions", "signing_keys"},
+		gocql.LocalSerial: {"api_key_names", "job_names", "jobs", "keys", "leases", "notification_groups", "runs", "secrets", "sessions", "signing_keys"},
 		gocql.Serial:      {"epochs", "migration_lock", "migrations", "settings"},
 	}
 	got := make(map[gocql.SerialConsistency][]string)

@@ -12,8 +12,8 @@ import (
 // Kind says what a document is about, and so in which table it lies.
 type Kind string
 
-// The kinds, and what their scopes and names are. SigningKeys and Secrets are swapped, all others are
-// put.
+// The kinds, and what their scopes and names are. SigningKeys, Secrets and NotificationGroups are
+// swapped, all others are put.
 const (
 	Tenant        Kind = "tenant"         // name: the tenant's
 	Task          Kind = "task"           // scope: the tenant; name: the task's
@@ -24,6 +24,10 @@ const (
 	Subscription  Kind = "subscription"   // scope: see EventScope; name: the 16 bytes of the subscriber; it has no text
 	Listening     Kind = "listening"      // name: the tenant; it has no text
 	Secret        Kind = "secret"         // scope: the tenant; name: the secret's; mark: its last use
+
+	Notification      Kind = "notification"       // scope: the tenant; name: the rule's
+	Incident          Kind = "incident"           // scope: see IncidentScope; name: the 16 bytes of the id
+	NotificationGroup Kind = "notification group" // scope: the tenant; name: the group's
 )
 
 // Document is a row that holds one text.
@@ -35,7 +39,7 @@ type Document struct {
 	// Mark is a second cell, which only an Operation and a Secret have. A put with a Mark writes the
 	// Mark alone, and leaves the text as it is, also where there is none. A swap leaves the Mark.
 	Mark []byte
-	// Deleted is set in a put, or in a swap of a Secret, that removes the document.
+	// Deleted is set in a put, or in a swap of a Secret or NotificationGroup, that removes the document.
 	Deleted bool
 	// Written is the timestamp of a put, to the µs. Only tenants and tasks return it.
 	Written time.Time
@@ -63,16 +67,17 @@ type Rows interface {
 }
 
 // Roles implements schema.TenantStore, TaskStore, RateStore, OperationStore, SigningKeyStore,
-// SecretStore and SubscriptionStore. A backend embeds it.
+// SecretStore, SubscriptionStore, NotificationStore and IncidentStore. A backend embeds it.
 type Roles struct {
 	subscriptions
+	notifications
 	rows   Rows
 	damage *damage.Log
 }
 
 // New returns the roles that keep their rows in rows, and report those that cannot be understood.
 func New(rows Rows, log *damage.Log) Roles {
-	return Roles{subscriptions: subscriptions{rows}, rows: rows, damage: log}
+	return Roles{subscriptions: subscriptions{rows}, notifications: notifications{rows, log}, rows: rows, damage: log}
 }
 
 // put writes d with v as its text.
@@ -85,10 +90,15 @@ func (r Roles) put(ctx context.Context, d Document, v any) (err error) {
 
 // list returns what load makes of each document of a list.
 func list[T any](ctx context.Context, r Roles, kind Kind, scope, after string, limit int, load func(*Document) T) ([]T, error) {
+	return listOf(ctx, r.rows, kind, scope, after, limit, load)
+}
+
+// listOf is list of rows.
+func listOf[T any](ctx context.Context, rows Rows, kind Kind, scope, after string, limit int, load func(*Document) T) ([]T, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
-	docs, err := r.rows.Documents(ctx, kind, scope, after, limit)
+	docs, err := rows.Documents(ctx, kind, scope, after, limit)
 	if err != nil || len(docs) == 0 {
 		return nil, err
 	}
@@ -107,4 +117,6 @@ var (
 	_ schema.SigningKeyStore   = Roles{}
 	_ schema.SecretStore       = Roles{}
 	_ schema.SubscriptionStore = Roles{}
+	_ schema.NotificationStore = Roles{}
+	_ schema.IncidentStore     = Roles{}
 )

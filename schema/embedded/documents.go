@@ -35,6 +35,10 @@ var documentTables = map[document.Kind]documentTable{
 	document.Subscription:  {table: 'E', scoped: true},
 	document.Listening:     {table: 'N'},
 	document.Secret:        {table: 'V', scoped: true, marked: true, revised: true},
+
+	document.Notification:      {table: 'Q', scoped: true},
+	document.Incident:          {table: 'L', scoped: true},
+	document.NotificationGroup: {table: 'J', scoped: true, revised: true},
 }
 
 // revision is what a revised text says besides the document.

@@ -19,7 +19,8 @@ import (
 //	leases of runs, slots of jobs           that of the shard; the holder of a run may always end or
 //	                                        release it, so that outcomes are recorded
 //	keys, names, signing keys, secrets,     that of the tenant
-//	API keys, slots and rates of tasks
+//	API keys, slots and rates of tasks,
+//	groups of notifications
 //	other leases                            the first of all
 //	sessions                                none: an executor belongs to one region
 //	decisions (Decide)                      none here: who decides does so for a shard, an event or an
@@ -204,4 +205,14 @@ func (g *Guarded) SwapSecret(ctx context.Context, was int64, is schema.Secret) e
 // DeleteSecret implements schema.SecretStore.
 func (g *Guarded) DeleteSecret(ctx context.Context, tenant, name string, was int64) error {
 	return decidedOnly(g.tenant(tenant), func() error { return g.Store.DeleteSecret(ctx, tenant, name, was) })
+}
+
+// SwapNotificationGroup implements schema.IncidentStore.
+func (g *Guarded) SwapNotificationGroup(ctx context.Context, was int64, is schema.NotificationGroup) error {
+	return decidedOnly(g.tenant(is.Tenant), func() error { return g.Store.SwapNotificationGroup(ctx, was, is) })
+}
+
+// DeleteNotificationGroup implements schema.IncidentStore.
+func (g *Guarded) DeleteNotificationGroup(ctx context.Context, tenant, name string, was int64) error {
+	return decidedOnly(g.tenant(tenant), func() error { return g.Store.DeleteNotificationGroup(ctx, tenant, name, was) })
 }

@@ -88,9 +88,24 @@ func (b *bench) calls() map[string]func(ctx context.Context) error {
 		"DeleteSubscription": func(ctx context.Context) error {
 			return s.DeleteSubscription(ctx, schema.Subscription{Tenant: t, Event: "e", Subscriber: run, Written: b.now})
 		},
-		"PutListening": func(ctx context.Context) error { return s.PutListening(ctx, t, b.now) },
-		"Listening":    of(func(ctx context.Context) (any, error) { return s.Listening(ctx, t, 1) }),
-		"Subscribers":  of(func(ctx context.Context) (any, error) { return s.Subscribers(ctx, t, "e", schema.EntryID{}, 1) }),
+		"PutNotification": func(ctx context.Context) error {
+			return s.PutNotification(ctx, schema.NotificationRule{Tenant: t, Name: "n", UpdatedAt: b.now})
+		},
+		"DeleteNotification": func(ctx context.Context) error { return s.DeleteNotification(ctx, t, "n", b.now) },
+		"Notification":       of(func(ctx context.Context) (any, error) { return s.Notification(ctx, t, "n") }),
+		"Notifications":      of(func(ctx context.Context) (any, error) { return s.Notifications(ctx, t, "", 1) }),
+		"PutIncident": func(ctx context.Context) error {
+			return s.PutIncident(ctx, schema.Incident{Tenant: t, ID: run, Expires: b.later()})
+		},
+		"Incidents": of(func(ctx context.Context) (any, error) { return s.Incidents(ctx, t, 1, schema.EntryID{}, 1) }),
+		"SwapNotificationGroup": func(ctx context.Context) error {
+			return s.SwapNotificationGroup(ctx, 0, schema.NotificationGroup{Tenant: t, Name: "n/1", Revision: 1})
+		},
+		"DeleteNotificationGroup": func(ctx context.Context) error { return s.DeleteNotificationGroup(ctx, t, "n/1", 1) },
+		"NotificationGroups":      of(func(ctx context.Context) (any, error) { return s.NotificationGroups(ctx, t, "", 1) }),
+		"PutListening":            func(ctx context.Context) error { return s.PutListening(ctx, t, b.now) },
+		"Listening":               of(func(ctx context.Context) (any, error) { return s.Listening(ctx, t, 1) }),
+		"Subscribers":             of(func(ctx context.Context) (any, error) { return s.Subscribers(ctx, t, "e", schema.EntryID{}, 1) }),
 		"SwapLease": of(func(ctx context.Context) (any, error) {
 			return s.SwapLease(ctx, schema.Lease{}, schema.Lease{Key: t, Fence: 1}, b.later())
 		}),

@@ -80,6 +80,31 @@ var documentKinds = []documents{
 		},
 	},
 	{
+		kind: "notifications",
+		put: func(b *bench, scope, name string, age int) error {
+			return b.store.PutNotification(b.ctx, b.notification(scope, name, age))
+		},
+		remove: func(b *bench, scope, name string, age int) error {
+			return b.store.DeleteNotification(b.ctx, scope, name, b.at(age))
+		},
+		shown: func(b *bench, scope, name string) string {
+			n, err := b.store.Notification(b.ctx, scope, name)
+			return b.shown(n.Tenant+"/"+n.Name, n, err)
+		},
+		said: func(b *bench, scope, name string, age int) string {
+			return b.shown(scope+"/"+name, b.notification(scope, name, age), nil)
+		},
+		listed: func(b *bench, scope string, limit int) []string {
+			return pages(b, "Notifications", limit, func(last *string) (names []string, err error) {
+				page, err := b.store.Notifications(b.ctx, scope, or(last, func(name *string) string { return *name }), limit)
+				for _, n := range page {
+					names = append(names, n.Name)
+				}
+				return names, err
+			})
+		},
+	},
+	{
 		kind: "tasks that have a rate",
 		put: func(b *bench, scope, name string, age int) error {
 			return b.store.PutRated(b.ctx, schema.TaskName{Tenant: scope, Name: name}, true, b.at(age))
@@ -127,6 +152,16 @@ func (b *bench) task(tenant, name string, age int) schema.Task {
 		Tenant: tenant, Name: name, Description: "ü",
 		Work:          schema.Work{NATS: &schema.NATSTarget{Subject: "subject"}, Timeout: schema.Duration(time.Minute)},
 		PayloadSchema: []byte(`{"type":"object"}`), Rate: "1/s", MaxConcurrent: 3 + age,
+		CreatedAt: b.now, UpdatedAt: b.at(age),
+	}
+}
+
+func (b *bench) notification(tenant, name string, age int) schema.NotificationRule {
+	return schema.NotificationRule{
+		Tenant: tenant, Name: name, On: []schema.NotificationKind{schema.NotifyFailed}, GroupWait: schema.Duration(age) + 1,
+		Match:   schema.NotificationMatch{Labels: map[string]string{"team": "d*"}},
+		Sinks:   []schema.NotificationSink{{Slack: &schema.HTTPTarget{URL: "https://x.test/ü"}}},
+		GroupBy: []string{"job"}, Mute: []schema.MuteTimeInterval{{Weekdays: []string{"sunday"}}},
 		CreatedAt: b.now, UpdatedAt: b.at(age),
 	}
 }

@@ -49,6 +49,7 @@ func Exercise(t *testing.T, open func(t *testing.T) schema.Store) {
 		{"signing keys", signingRules},
 		{"secrets", secretRules},
 		{"subscriptions", subscriptionRules},
+		{"notifications", notificationRules},
 		{"audit", auditRules},
 		{"stats", statsRules},
 		{"operations", operationRules},

@@ -1,9 +1,13 @@
 package schematest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"carillon.dev/carillon/schema"
 )
@@ -190,4 +194,166 @@ var operationRules = []rule{
 		b.wantErr(err, schema.ErrNotFound, "Operation past its retention")
 		b.wantOpen()
 	}},
+}
+
+// incident returns one of that ms after the beginning of the minute of the test.
+func (b *bench) incident(tenant string, ms int, hash uint64) schema.Incident {
+	at := b.now.Truncate(time.Minute).Add(time.Duration(ms) * time.Millisecond)
+	return schema.Incident{
+		Tenant: tenant, ID: schema.MakeEntryID(at, 7, hash), Kinds: []schema.NotificationKind{schema.NotifyDead}, Run: schema.MakeEntryID(at, 3, hash),
+		JobName: "j", Labels: map[string]string{"a": "b"}, Error: "ü", Status: 500,
+	}
+}
+
+// group returns one of that revision.
+func (b *bench) group(name string, revision int64) schema.NotificationGroup {
+	return schema.NotificationGroup{
+		Tenant: b.tenant, Name: name, Revision: revision, Rule: "n", Values: []schema.NotificationValue{{Name: "job", Value: "j"}},
+		Counted: map[schema.Bucket]int64{5: revision}, Untold: revision, Flush: 2, Since: b.now, Examples: []schema.NotifiedRun{{Run: schema.MakeEntryID(b.now, 1, 2), At: b.now}},
+	}
+}
+
+// wantGroups checks the tenant's groups.
+func (b *bench) wantGroups(limit int, want ...schema.NotificationGroup) {
+	b.Helper()
+	got := pages(b, "NotificationGroups", limit, func(last *schema.NotificationGroup) ([]schema.NotificationGroup, error) {
+		return b.store.NotificationGroups(b.ctx, b.tenant, or(last, func(g *schema.NotificationGroup) string { return g.Name }), limit)
+	})
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.Errorf("NotificationGroups, limit %d (-want +got):\n%s", limit, diff)
+	}
+}
+
+var notificationRules = []rule{
+	{"incidents of a minute come in the order of their ids, each once, page by page", func(b *bench) {
+		var want []schema.Incident
+		for i := range 10 {
+			want = append(want, b.incident(b.tenant, i, uint64(i)))
+		}
+		for _, i := range append(b.rnd.Perm(len(want)), 3, 4) { // two of them again
+			n := want[i]
+			n.Expires = b.later()
+			b.must(b.store.PutIncident(b.ctx, n), "PutIncident")
+		}
+		for _, other := range []schema.Incident{b.incident(b.tenant, 60_000, 1), b.incident(b.tenant, -1, 1), b.incident(b.tenant+"0", 5, 1)} {
+			other.Expires = b.later()
+			b.must(b.store.PutIncident(b.ctx, other), "PutIncident")
+		}
+		for _, limit := range []int{1, 3, 10, 11} {
+			got := pages(b, "Incidents", limit, func(last *schema.Incident) ([]schema.Incident, error) {
+				return b.store.Incidents(b.ctx, b.tenant, schema.BucketOf(b.now), or(last, func(n *schema.Incident) schema.EntryID { return n.ID }), limit)
+			})
+			if diff := cmp.Diff(want, got); diff != "" {
+				b.Errorf("Incidents, limit %d (-want +got):\n%s", limit, diff)
+			}
+		}
+	}},
+	{"a group is replaced as read, and removed as read", func(b *bench) {
+		one, two, other, anew := b.group("n/1", 10), b.group("n/1", 12), b.group("n/1", 11), b.group("n/1", 20)
+		second := b.group("n/2", 1)
+		b.must(b.store.SwapNotificationGroup(b.ctx, 0, second), "SwapNotificationGroup")
+		for _, step := range []struct {
+			name   string
+			was    int64
+			is     schema.NotificationGroup // revision 0: it is removed
+			want   error
+			stands int64
+		}{
+			{"replace what never was", 9, one, schema.ErrConflict, 0},
+			{"make it", 0, one, nil, 10},
+			{"make it again", 0, one, nil, 10},
+			{"make it after another", 0, other, schema.ErrConflict, 10},
+			{"replace it", 10, two, nil, 12},
+			{"replace it again", 10, two, nil, 12},
+			{"replace what is no more", 10, other, schema.ErrConflict, 12},
+			{"remove what is no more", 10, schema.NotificationGroup{}, schema.ErrConflict, 12},
+			{"remove it", 12, schema.NotificationGroup{}, nil, 0},
+			{"remove it again", 12, schema.NotificationGroup{}, nil, 0},
+			{"make it anew", 0, anew, nil, 20},
+		} {
+			var err error
+			if step.is.Revision == 0 {
+				err = b.store.DeleteNotificationGroup(b.ctx, b.tenant, "n/1", step.was)
+			} else {
+				err = b.store.SwapNotificationGroup(b.ctx, step.was, step.is)
+			}
+			if !errors.Is(err, step.want) || step.want == nil && err != nil {
+				b.Errorf("%s: got %v, want %v", step.name, err, step.want)
+			}
+			if step.stands == 0 {
+				b.wantGroups(10, second)
+			} else {
+				b.wantGroups(1, b.group("n/1", step.stands), second)
+			}
+		}
+		if err := b.store.SwapNotificationGroup(b.ctx, 20, b.group("n/1", 20)); err == nil {
+			b.Error("SwapNotificationGroup to the same revision = nil, want an error")
+		}
+	}},
+}
+
+func (a *around) PutNotification(ctx context.Context, r schema.NotificationRule) error {
+	return put(ctx, a, "PutNotification", func(ctx context.Context) error { return a.inner.PutNotification(ctx, r) })
+}
+
+func (a *around) DeleteNotification(ctx context.Context, tenant, name string, at time.Time) error {
+	return put(ctx, a, "DeleteNotification", func(ctx context.Context) error { return a.inner.DeleteNotification(ctx, tenant, name, at) })
+}
+
+func (a *around) Notification(ctx context.Context, tenant, name string) (schema.NotificationRule, error) {
+	return read(ctx, a, "Notification", 1, func(ctx context.Context) (schema.NotificationRule, error) {
+		return a.inner.Notification(ctx, tenant, name)
+	})
+}
+
+func (a *around) Notifications(ctx context.Context, tenant, after string, limit int) ([]schema.NotificationRule, error) {
+	return read(ctx, a, "Notifications", limit, func(ctx context.Context) ([]schema.NotificationRule, error) {
+		return a.inner.Notifications(ctx, tenant, after, limit)
+	})
+}
+
+func (a *around) PutIncident(ctx context.Context, n schema.Incident) error {
+	return put(ctx, a, "PutIncident", func(ctx context.Context) error { return a.inner.PutIncident(ctx, n) })
+}
+
+func (a *around) Incidents(ctx context.Context, tenant string, minute schema.Bucket, after schema.EntryID, limit int) ([]schema.Incident, error) {
+	return read(ctx, a, "Incidents", limit, func(ctx context.Context) ([]schema.Incident, error) {
+		return a.inner.Incidents(ctx, tenant, minute, after, limit)
+	})
+}
+
+func (a *around) SwapNotificationGroup(ctx context.Context, was int64, is schema.NotificationGroup) error {
+	return swapOnly(ctx, a, "SwapNotificationGroup", func(ctx context.Context) error { return a.inner.SwapNotificationGroup(ctx, was, is) })
+}
+
+func (a *around) DeleteNotificationGroup(ctx context.Context, tenant, name string, was int64) error {
+	return swapOnly(ctx, a, "DeleteNotificationGroup", func(ctx context.Context) error {
+		return a.inner.DeleteNotificationGroup(ctx, tenant, name, was)
+	})
+}
+
+func (a *around) NotificationGroups(ctx context.Context, tenant, after string, limit int) ([]schema.NotificationGroup, error) {
+	return read(ctx, a, "NotificationGroups", limit, func(ctx context.Context) ([]schema.NotificationGroup, error) {
+		return a.inner.NotificationGroups(ctx, tenant, after, limit)
+	})
+}
+
+func (r *retrying) SwapNotificationGroup(ctx context.Context, was int64, is schema.NotificationGroup) error {
+	if err := is.Follows(was); err != nil {
+		return err // as in SwapSigningKeys
+	}
+	return decide(ctx, func() error { return r.around.SwapNotificationGroup(ctx, was, is) }, func() (mine, again bool, err error) {
+		all, err := r.NotificationGroups(ctx, is.Tenant, "", schema.MaxNotificationGroups)
+		stands := int64(0)
+		for _, g := range all {
+			if g.Name == is.Name {
+				stands = g.Revision
+			}
+		}
+		return stands == is.Revision, stands == was, err
+	})
+}
+
+func (r *retrying) DeleteNotificationGroup(ctx context.Context, tenant, name string, was int64) error {
+	return decide(ctx, func() error { return r.around.DeleteNotificationGroup(ctx, tenant, name, was) }, askAgain)
 }
