@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -23,8 +24,8 @@ const (
 )
 
 // listening knows of which tenants the ends of runs have consequences: they have subscribed to events
-// of the system, or have jobs that run after others. All others cost a look into a map for each
-// record of a run.
+// of the system, have jobs that run after others, or rules for notifications. All others cost a look
+// into a map for each record of a run.
 type listening struct {
 	from   schema.SubscriptionStore
 	logger *slog.Logger
@@ -37,6 +38,8 @@ type listening struct {
 type listeners struct {
 	at    time.Time            // when the read began, monotonic
 	names map[string]time.Time // since when we know of each
+	// tenants are those of whom any name is known.
+	tenants map[string]struct{}
 }
 
 // isOld reports whether what was read counts no more.
@@ -51,11 +54,20 @@ func (l *listeners) has(name string) bool {
 	return ok
 }
 
+// follows reports whether any name of a tenant is known.
+func (l *listeners) follows(tenant string) bool {
+	if l == nil {
+		return false
+	}
+	_, ok := l.tenants[tenant]
+	return ok
+}
+
 // Announces reports whether the end of a run of a tenant may have consequences for others. While that
 // has not been read for long it may.
 func (l *listening) Announces(tenant string) bool {
 	k := l.known.Load()
-	return k.isOld() || k.has(tenant) || k.has(schema.Dependents(tenant))
+	return k.isOld() || k.follows(tenant)
 }
 
 // Listens reports whether somebody of a tenant listens to events of the system about its runs. It reads
@@ -68,6 +80,33 @@ func (l *listening) Listens(ctx context.Context, tenant string) (bool, error) {
 // long.
 func (l *listening) HasDependents(ctx context.Context, tenant string) (bool, error) {
 	return l.knows(ctx, schema.Dependents(tenant))
+}
+
+// Notifies reports whether a tenant may have rules for notifications. It reads that if it was not read
+// for long.
+func (l *listening) Notifies(ctx context.Context, tenant string) (bool, error) {
+	return l.knows(ctx, schema.Notifying(tenant))
+}
+
+// Notifying returns the tenants that may have rules for notifications, as read last.
+func (l *listening) Notifying() (tenants []string) {
+	if k := l.known.Load(); k != nil {
+		for name := range k.names {
+			if tenant, _, ok := strings.Cut(name, "/"); ok && name == schema.Notifying(tenant) {
+				tenants = append(tenants, tenant)
+			}
+		}
+	}
+	return tenants
+}
+
+// NoteNotifying notes that a tenant has rules for notifications. Within seconds every node knows.
+func (l *listening) NoteNotifying(ctx context.Context, tenant string) error {
+	name := schema.Notifying(tenant)
+	if l.known.Load().has(name) {
+		return nil
+	}
+	return l.from.PutListening(ctx, name, l.now())
 }
 
 func (l *listening) knows(ctx context.Context, name string) (bool, error) {
@@ -88,8 +127,7 @@ func (l *listening) readIfOld(ctx context.Context) error {
 // IsFollowed is Announces by what is known for sure: it reads that if it was not read for long.
 func (l *listening) IsFollowed(ctx context.Context, tenant string) (bool, error) {
 	err := l.readIfOld(ctx)
-	k := l.known.Load()
-	return err != nil || k.has(tenant) || k.has(schema.Dependents(tenant)), err
+	return err != nil || l.known.Load().follows(tenant), err
 }
 
 // NoteDependents notes that jobs of a tenant run after others. When it returns, every node that
@@ -112,9 +150,10 @@ func (l *listening) NoteDependents(ctx context.Context, tenant string) error {
 	}
 }
 
-// RefreshListening reads which tenants listen, and which have jobs that run after others.
+// RefreshListening reads which tenants listen, which have jobs that run after others, and which rules
+// for notifications.
 func (l *listening) RefreshListening(ctx context.Context) error {
-	was, is := l.known.Load(), &listeners{at: time.Now(), names: make(map[string]time.Time)}
+	was, is := l.known.Load(), &listeners{at: time.Now(), names: make(map[string]time.Time), tenants: make(map[string]struct{})}
 	for after := ""; ; {
 		page, err := l.from.Listening(ctx, after, listeningPage)
 		if err != nil {
@@ -122,6 +161,8 @@ func (l *listening) RefreshListening(ctx context.Context) error {
 		}
 		for _, name := range page {
 			is.names[name] = is.at
+			tenant, _, _ := strings.Cut(name, "/")
+			is.tenants[tenant] = struct{}{}
 			if was.has(name) {
 				is.names[name] = was.names[name]
 			}

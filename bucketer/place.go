@@ -225,6 +225,12 @@ func (r *Regions) keyed(tenant string, n int) among {
 	return among{n: n}
 }
 
+// KeyedShard returns the shard below n that a hash gives for what lies at the home of a tenant, whoever
+// serves that.
+func (r *Regions) KeyedShard(tenant string, hash uint64, n int) schema.Shard {
+	return r.keyed(tenant, n).shard(hash)
+}
+
 // checkAfter returns Faults if a one-off job waits for jobs that are at home elsewhere: what ends
 // there does not reach it.
 func (r *Regions) checkAfter(job *Job) error {

@@ -10,6 +10,7 @@ import (
 	"carillon.dev/carillon/bucketer/concurrency"
 	"carillon.dev/carillon/bucketer/events"
 	"carillon.dev/carillon/bucketer/joins"
+	"carillon.dev/carillon/bucketer/notifications"
 	"carillon.dev/carillon/bucketer/orchestration"
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/runs"
@@ -24,6 +25,7 @@ type (
 	workflows = orchestration.Orchestrator
 	eventPart = events.Events
 	joinPart  = joins.Joins
+	ruleParts = notifications.Rules
 )
 
 // Engine has the methods of all its parts.
@@ -36,6 +38,7 @@ type Engine struct {
 	*workflows
 	*eventPart
 	*joinPart
+	*ruleParts
 }
 
 // New returns an Engine, which refuses writes until Refresh or Watch has read the settings.
@@ -66,7 +69,9 @@ func New(c bucketer.Config) (*Engine, error) {
 	v := events.New(events.Config{
 		Bucketer: b, Runs: r, Jobs: j, Steps: o, Joins: n, Store: c.Store, Logger: c.Logger, Registerer: c.Registerer,
 	})
-	return &Engine{b, r, t, j, w, o, v, n}, nil
+	rules := notifications.NewRules(b, c.Store, c.Registerer)
+	r.TellIncidents(rules)
+	return &Engine{b, r, t, j, w, o, v, n, rules}, nil
 }
 
 // RunParts returns the part that shows and changes runs.
@@ -74,6 +79,9 @@ func (e *Engine) RunParts() *runs.Runs { return e.runParts }
 
 // Recurring returns the part that keeps the jobs that can have many runs.
 func (e *Engine) Recurring() *recurring.Jobs { return e.jobs }
+
+// NotificationRules returns the part that keeps the rules for notifications.
+func (e *Engine) NotificationRules() *notifications.Rules { return e.ruleParts }
 
 // Watch runs what its parts do in the background, until ctx ends. It returns nil.
 func (e *Engine) Watch(ctx context.Context) error {

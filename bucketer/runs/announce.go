@@ -40,7 +40,8 @@ type announced struct {
 const announcesAtOnce = 16
 
 // announce publishes the events that follow from records: those of the system, where somebody may
-// listen, and the end of the run, where other jobs run after it. It returns what went wrong, by index.
+// listen, the incidents of which a tenant may be notified, and the end of the run, where other jobs run
+// after it. It returns what went wrong, by index.
 // The events of a record have the same ids and bodies each time.
 func (r *Recorder) announce(ctx context.Context, finished []bucketer.Finished) map[int]error {
 	var g errgroup.Group
@@ -52,6 +53,12 @@ func (r *Recorder) announce(ctx context.Context, finished []bucketer.Finished) m
 		if rec := f.Attempt.Record; rec == nil || !rec.Announce || rec.Unstarted {
 			continue
 		}
+		if f.Entry.Spec.Trigger == schema.TriggerNotification { // nobody is told of it, or it would go on for ever
+			if to := r.watch.incidents; to != nil {
+				to.Delivered(&f.Entry.Spec, f.Attempt.Record)
+			}
+			continue
+		}
 		followed, unread := r.core.IsFollowed(ctx, f.Entry.Spec.Tenant)
 		if !followed {
 			continue
@@ -60,6 +67,9 @@ func (r *Recorder) announce(ctx context.Context, finished []bucketer.Finished) m
 			err := unread
 			if err == nil {
 				err = r.announceOne(ctx, f)
+			}
+			if err == nil {
+				err = r.noteIncident(ctx, f)
 			}
 			if err == nil && ends(f) {
 				err = r.AnnounceEnd(ctx, &f.Entry, f.Attempt.Record.Finished)
@@ -234,6 +244,9 @@ func bodyOf(f *bucketer.Finished, late time.Duration) announced {
 // AnnounceStuck publishes that the run of e is stuck, if somebody may listen.
 func (r *Recorder) AnnounceStuck(ctx context.Context, e *schema.Entry) error {
 	spec := &e.Spec
+	if err := r.noteStuck(ctx, e); err != nil {
+		return err
+	}
 	if listens, err := r.core.Listens(ctx, spec.Tenant); err != nil || !listens {
 		return err
 	}

@@ -64,6 +64,7 @@ type Recorder struct {
 	reader  *Reader
 	letters *DeadLetterQueue
 	drops   rate.Sometimes // events that are dropped are audited now and then
+	watch   *watch
 }
 
 // Control changes runs for their owners: cancel, reschedule, run again.
@@ -92,6 +93,6 @@ func New(c Config) *Runs {
 	p := parts{core: c.Bucketer, store: c.Store, now: c.Bucketer.Now, log: c.Logger, metrics: newMetrics(c.Registerer), workflows: new(workflows)}
 	r := &Reader{parts: p, live: bucketer.NewLiveness(c.Store, c.Now)}
 	q := &DeadLetterQueue{parts: p, reader: r, retention: c.DeadLetterRetention}
-	rec := &Recorder{parts: p, reader: r, letters: q, drops: rate.Sometimes{Interval: auditDropsEvery}}
+	rec := &Recorder{parts: p, reader: r, letters: q, drops: rate.Sometimes{Interval: auditDropsEvery}, watch: new(watch)}
 	return &Runs{r, q, rec, &Control{parts: p, reader: r, letters: q, recorder: rec, signals: c.Signals}}
 }

@@ -81,7 +81,8 @@ var layers = []layer{
 		imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/workflow"},
 		tests:   append([]string{"bucketer/engine", "bucketer/orchestration"}, bucketerFakes...),
 	},
-	{folder: "bucketer/engine", imports: []string{"bucketer", "bucketer/tasks", "bucketer/runs", "bucketer/recurring", "bucketer/concurrency", "bucketer/orchestration", "bucketer/events", "bucketer/joins"}},
+	{folder: "bucketer/notifications", imports: []string{"schema", "bucketer"}, tests: append([]string{"bucketer/engine"}, bucketerFakes...)},
+	{folder: "bucketer/engine", imports: []string{"bucketer", "bucketer/notifications", "bucketer/tasks", "bucketer/runs", "bucketer/recurring", "bucketer/concurrency", "bucketer/orchestration", "bucketer/events", "bucketer/joins"}},
 	{
 		folder:  "bucketer/operations",
 		imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/schedule"},
@@ -89,7 +90,7 @@ var layers = []layer{
 	},
 	{
 		folder:  "bucketer/request",
-		imports: []string{"schema", "bucketer", "bucketer/admin", "bucketer/runs", "bucketer/recurring", "bucketer/operations", "bucketer/schedule", "bucketer/payload", "bucketer/workflow"},
+		imports: []string{"schema", "bucketer", "bucketer/admin", "bucketer/runs", "bucketer/recurring", "bucketer/operations", "bucketer/notifications", "bucketer/schedule", "bucketer/payload", "bucketer/workflow"},
 		tests:   append([]string{"bucketer/engine"}, bucketerFakes...),
 	},
 	{folder: "bucketer/httpapi", imports: []string{"schema", "bucketer/..."}, tests: fakes},

@@ -32,6 +32,12 @@ func deadLetters() Dashboard {
 				lines("What operations did", "ops", "By action and result.", q("("+rate("carillon_operation_acts_total{$}", "action, result")+" > 0) or vector(0)", "{{action}} {{result}}")),
 				lines("Steps of operations", "ops", "Pages of what matches. What failed is repeated.", q("("+rate("carillon_operation_steps_total{$}", "action, result")+" > 0) or vector(0)", "{{action}} {{result}}")),
 			}},
+			{"Notifications", []Panel{
+				lines("Messages to tenants", "ops", "By sink and what became of them: sent (a run was written), delivered, or failed after all attempts.",
+					q("("+rate("carillon_notifications_total{$}", "sink, result")+" > 0) or vector(0)", "{{sink}} {{result}}")),
+				lines("Notifying that failed", "ops", "Steps of notifying a tenant that failed, such as a read of the store: they are taken again.",
+					q(rate("carillon_notification_failures_total{$}", ""), "steps")),
+			}},
 			{"Events of the system, and what runs leave", []Panel{
 				lines("Events of the system", "ops", "Published (a run failed, a dead letter was made, and so on), and dropped since too many events led to them.",
 					q(rate("carillon_system_events_total{$}", ""), "published"), q(rate("carillon_system_events_dropped_total{$}", ""), "dropped")),

@@ -1,0 +1,104 @@
+package notifications
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// The labels of the runs of messages.
+const (
+	ruleLabel = "notification" // the rule
+	sinkLabel = "sink"         // schema.NotificationSinks
+)
+
+// How a message is tried: some 20 minutes long, at low priority.
+const (
+	messageTimeout  = schema.Duration(15 * time.Second)
+	messageAttempts = 8
+)
+
+// shardOf returns the shard of the runs of a group's messages.
+func (r *Rules) shardOf(row *schema.NotificationGroup, shards int) schema.Shard {
+	return r.core.Regions().KeyedShard(row.Tenant, schema.HashOf("notification", row.Tenant, row.Name), shards)
+}
+
+// runOf makes, without writing it, the run that tells a sink the message of a row.
+func (r *Rules) runOf(row *schema.NotificationGroup, rule *schema.NotificationRule, i int, test bool) (e schema.Entry, sink string, err error) {
+	sink, call := rule.Sinks[i].Target()
+	if call == nil {
+		return e, "", fmt.Errorf("sink %d of notification %s: %w", i, rule.Name, schema.ErrNotUnderstood)
+	}
+	body, err := bodyFor(sink, messageOf(row, rule, test))
+	if err != nil {
+		return e, sink, err
+	}
+	hash := schema.HashOf("notification", row.Tenant, row.Name, strconv.FormatInt(row.Flush, 10), strconv.Itoa(i))
+	id := schema.MakeEntryID(row.At, row.Shard, hash)
+	e, err = schema.NewEntry(id, schema.Spec{
+		Tenant: row.Tenant, Nominal: id.Time(), Accepted: row.At.UnixMicro(), Trigger: schema.TriggerNotification, Priority: schema.Low,
+		Work: &schema.Work{
+			HTTP: call, Timeout: messageTimeout,
+			Retry: &schema.Retry{MaxAttempts: messageAttempts, Initial: schema.Duration(5 * time.Second), Factor: 3, Max: schema.Duration(10 * time.Minute), Jitter: "full"},
+		},
+		Labels: map[string]string{ruleLabel: row.Rule, sinkLabel: sink},
+	}, body, r.core.Expiry(id.Time(), row.At))
+	return e, sink, err
+}
+
+// send writes the runs that tell the message of a row, unless they are held already, and returns their
+// ids. Calling it again writes the same. A sink that this build does not know is left out, and counted.
+func (r *Rules) send(ctx context.Context, row *schema.NotificationGroup, rule *schema.NotificationRule, test bool) ([]schema.RunID, error) {
+	var entries []schema.Entry
+	var sinks []string
+	var ids []schema.EntryID
+	for i := range rule.Sinks {
+		e, sink, err := r.runOf(row, rule, i, test)
+		switch {
+		case errors.Is(err, schema.ErrNotUnderstood): // of a newer version
+			r.metrics.failures.Inc()
+			continue
+		case err != nil:
+			return nil, err
+		}
+		entries, sinks, ids = append(entries, e), append(sinks, sink), append(ids, e.ID)
+	}
+	held, err := r.core.Stored(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("runs of a message: %w", err)
+	}
+	var known []schema.Entry
+	for i := range entries {
+		if e, ok := held[ids[i]]; ok {
+			known = append(known, e)
+			continue
+		}
+		if err := r.core.WriteNew(ctx, entries[i]); err != nil {
+			return nil, fmt.Errorf("run of a message: %w", err)
+		}
+		r.metrics.count(sinks[i], sent)
+	}
+	// They may have been held too late for their sweep, by an owner that crashed.
+	return ids, r.core.CheckLate(ctx, known)
+}
+
+// bodyFor returns the body by which a sink is told a message.
+func bodyFor(sink string, m *message) (json.RawMessage, error) {
+	var body any
+	switch sink {
+	case schema.SinkWebhook:
+		body = webhookBody(m)
+	case schema.SinkSlack:
+		body = slackBody(m)
+	case schema.SinkTeams:
+		body = teamsBody(m)
+	case schema.SinkAlertmanager:
+		body = alertmanagerBody(m)
+	}
+	return json.Marshal(body)
+}

@@ -1,0 +1,23 @@
+package node
+
+import (
+	"carillon.dev/carillon/bucketer/notifications"
+	"carillon.dev/carillon/schema"
+)
+
+// newNotifier returns what notifies tenants. A tenant belongs to the dispatcher that owns its shard.
+func newNotifier(n *Node) *notifications.Notifier {
+	takes := n.regions.takes()
+	return notifications.New(notifications.Config{
+		Bucketer: n.bucketer.Bucketer, Store: n.store, Rules: n.bucketer.NotificationRules(), Logger: n.log.With("part", "notifications"),
+		Owns: func(shard schema.Shard) bool {
+			if takes != nil {
+				if _, err := takes(shard); err != nil {
+					return false
+				}
+			}
+			owner, ok := n.ring.Snapshot().Owner(shard)
+			return ok && owner.Name == n.cfg.Node.Name
+		},
+	})
+}
