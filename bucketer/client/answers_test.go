@@ -20,6 +20,7 @@ func TestAnswersAreComplete(t *testing.T) {
 		{reflect.TypeFor[httpapi.Workflow](), reflect.TypeFor[client.WorkflowInfo]()},
 		{reflect.TypeFor[httpapi.Task](), reflect.TypeFor[client.TaskInfo]()},
 		{reflect.TypeFor[httpapi.Event](), reflect.TypeFor[client.Event]()},
+		{reflect.TypeFor[httpapi.Notification](), reflect.TypeFor[client.NotificationInfo]()},
 	} {
 		api, ours := fields(row.api, ""), fields(row.client, "")
 		for _, name := range slices.Sorted(maps.Keys(api)) {

@@ -35,6 +35,8 @@ type Client struct {
 	Events    Events
 	Tasks     Tasks
 
+	Notifications Notifications
+
 	node *node
 }
 
@@ -77,7 +79,7 @@ func New(base string, options ...Option) (*Client, error) {
 	if n.timeout <= 0 {
 		return nil, fmt.Errorf("carillon: a time-out of %s", n.timeout)
 	}
-	return &Client{Jobs: Jobs{n}, Runs: Runs{n}, Workflows: Workflows{n}, Events: Events{n}, Tasks: Tasks{n}, node: n}, nil
+	return &Client{Jobs: Jobs{n}, Runs: Runs{n}, Workflows: Workflows{n}, Events: Events{n}, Tasks: Tasks{n}, Notifications: Notifications{n}, node: n}, nil
 }
 
 // Close lets go of idle connections. What WithHTTPClient gave stays as it is.

@@ -44,6 +44,7 @@ type adminStub struct {
 
 	signing Signing
 	secrets Secrets
+	rules   *ruleDesk
 
 	admit func(tenant string, bytes int) error
 	line  func() time.Duration
@@ -55,7 +56,7 @@ type adminStub struct {
 }
 
 func newAdminStub() *adminStub {
-	return &adminStub{keys: map[string]schema.APIKey{}, tenants: map[string]schema.Tenant{}}
+	return &adminStub{keys: map[string]schema.APIKey{}, tenants: map[string]schema.Tenant{}, rules: &ruleDesk{rules: map[string]schema.NotificationRule{}}}
 }
 
 // desk makes a node that asks for keys, which the stub keeps.
@@ -67,7 +68,7 @@ func (o *adminStub) desk(c *Config, d *Deps) {
 // deps gives a node everything that the stub keeps.
 func (o *adminStub) deps(_ *Config, d *Deps) {
 	d.Keys, d.Tenants, d.Quotas, d.Audit, d.Stats, d.Upcoming = o, o, o, o, o, o
-	d.Signing, d.Secrets = o.signing, o.secrets
+	d.Signing, d.Secrets, d.Notifications = o.signing, o.secrets, o.rules
 }
 
 // secret is the key of a name: "tenant/role" names both.

@@ -216,6 +216,7 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 	targets := broken(defaultTenant)
 	hs := serve(t, b, admins.deps, withSigning, func(_ *Config, d *Deps) { d.Operations, d.DeadLetters, d.Targets = ops, letters, targets })
 	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/t", body: `{"nats":{"subject":"a"}}`}, 201, nil)
+	doJSON(t, hs, call{method: "PUT", path: "/v1/notifications/n", body: ruleBody}, 201, nil)
 	var begun OperationBegun
 	doJSON(t, hs, call{method: "POST", path: operationsPath, body: `{"action":"pause","filter":{}}`}, 202, &begun)
 
@@ -242,7 +243,7 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 		}
 		right := map[string]string{
 			"jobs": job.ID.String(), "runs": ended.String(), "dead-letters": ended.String(), "operations": backfill.ID.String(), "tasks": "t", "workflows": "w",
-			"api-keys": "n", "signing-keys": "n", "secrets": "n", "tenants": "n",
+			"api-keys": "n", "signing-keys": "n", "secrets": "n", "notifications": "n", "tenants": "n",
 		}
 		for _, o := range operations {
 			made, query := call{method: o.method, header: http.Header{}}, url.Values{}

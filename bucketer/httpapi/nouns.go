@@ -163,7 +163,7 @@ type Run struct {
 	Waited        *Waiting          `json:"waited,omitempty" doc:"Of a run that has started: what held it back last before that, and since when anything did"`
 	CancelReason  string            `json:"cancel_reason,omitempty" doc:"Why it was cancelled, if nobody asked for that"`
 	Event         *RunEvent         `json:"event,omitempty" doc:"What started it, if trigger is event"`
-	Trigger       schema.Trigger    `json:"trigger" enum:"schedule,manual,retry,backfill,event,dependency"`
+	Trigger       schema.Trigger    `json:"trigger" enum:"schedule,manual,retry,backfill,event,dependency,notification"`
 	Payload       json.RawMessage   `json:"payload,omitempty" doc:"In a list only if it is at most 4 KiB"`
 	Progress      *Progress         `json:"progress,omitempty" doc:"Of the attempt under way; not in lists"`
 	Attempts      []Attempt         `json:"attempts"`

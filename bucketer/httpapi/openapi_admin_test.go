@@ -117,6 +117,11 @@ func TestDocumentOfTheOfficeAgreesWithTheServer(t *testing.T) {
 		{"SecretRequest", "Secret", "PUT", "/v1/secrets/a", `{"value":"other"}`, 200},
 		{"", "Secret", "GET", "/v1/secrets/a", ``, 200},
 		{"", "SecretListBody", "GET", "/v1/secrets?limit=1", ``, 200},
+		{"NotificationRequest", "Notification", "PUT", "/v1/notifications/a", ruleBody, 201},
+		{"NotificationRequest", "Notification", "PUT", "/v1/notifications/a", `{"description":"d","on":["dead","recovered"],"match":{"job":"a*","task":"b","workflow":"c","labels":{"a":"b"}},"sinks":[{"teams":{"url":"https://x.test/","auth":{"bearer":{"secret":"s"}}}},{"alertmanager":{"url":"https://x.test/","signing_key":"k"}}],"group_by":["job","label.a"],"group_wait":"0s","group_interval":"1m","repeat_interval":"24h","send_resolved":false,"mute_time_intervals":[{"times":[{"start_time":"00:00","end_time":"24:00"}],"weekdays":["monday:friday"],"days_of_month":["-1"],"months":["1:3"],"years":["2026"],"location":"Europe/Berlin"}]}`, 200},
+		{"", "Notification", "GET", "/v1/notifications/a", ``, 200},
+		{"", "NotificationListBody", "GET", "/v1/notifications?limit=1", ``, 200},
+		{"", "NotificationTested", "POST", "/v1/notifications/a/test", ``, 200},
 		{"TenantRequest", "Tenant", "PUT", "/v1/tenants/a", `{}`, 200},
 		{"TenantRequest", "Tenant", "PUT", "/v1/tenants/a", `{"weight":1000,"quotas":{"jobs":1,"runs_per_minute":0,"import_lines_per_second":5,"payload_bytes_per_minute":1099511627776}}`, 200},
 		{"", "Tenant", "GET", "/v1/tenants/a", ``, 200},
@@ -152,6 +157,10 @@ func TestDocumentOfTheOfficeAgreesWithTheServer(t *testing.T) {
 		{"SecretRequest", "/v1/secrets/a", `{"value":"abc"}`},
 		{"SecretRequest", "/v1/secrets/a", `{"value":7}`},
 		{"SecretRequest", "/v1/secrets/a", `{"value":"s3cret","name":"a"}`},
+		{"NotificationRequest", "/v1/notifications/a", `{}`},
+		{"NotificationRequest", "/v1/notifications/a", `{"on":[],"sinks":[{"slack":{"url":"https://x.test/"}}]}`},
+		{"NotificationRequest", "/v1/notifications/a", `{"on":["x"],"sinks":[{"slack":{"url":"https://x.test/"}}]}`},
+		{"NotificationRequest", "/v1/notifications/a", `{"on":["dead"],"sinks":[{"slack":{"url":"https://x.test/"}}],"group_wait":"soon"}`},
 		{"TenantRequest", "/v1/tenants/a", `{"weight":0}`},
 		{"TenantRequest", "/v1/tenants/a", `{"weight":1001}`},
 		{"TenantRequest", "/v1/tenants/a", `{"quotas":{"jobs":-1}}`},
@@ -160,7 +169,7 @@ func TestDocumentOfTheOfficeAgreesWithTheServer(t *testing.T) {
 	} {
 		check(test.request, []byte(test.body), false)
 		method := http.MethodPost
-		if test.request == "TenantRequest" || test.request == "SecretRequest" {
+		if test.request == "TenantRequest" || test.request == "SecretRequest" || test.request == "NotificationRequest" {
 			method = http.MethodPut
 		}
 		doProblem(t, hs, call{method: method, path: test.path, body: test.body}, 422)

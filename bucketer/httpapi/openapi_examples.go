@@ -48,9 +48,15 @@ var requestExamples = map[string]map[string]string{
 			{"name":"approve","after":["check"],"wait":{"event":"approved","filter":"event.path == input.path","deadline":"12h"}},
 			{"name":"load","after":["approve"],"nats":{"subject":"work.load"}}]}`,
 	},
-	"trigger-workflow":   {"with an input": `{"payload":{"date":"2026-11-21T00:00:00Z"}}`, "with its own": `{}`},
-	"publish-event":      {"an upload": `{"region":"eu","path":"incoming/2026-11-21.csv"}`, "nothing to say": `null`},
-	"put-secret":         {"a token": `{"value":"ory_at_0mBqE…"}`},
+	"trigger-workflow": {"with an input": `{"payload":{"date":"2026-11-21T00:00:00Z"}}`, "with its own": `{}`},
+	"publish-event":    {"an upload": `{"region":"eu","path":"incoming/2026-11-21.csv"}`, "nothing to say": `null`},
+	"put-secret":       {"a token": `{"value":"ory_at_0mBqE…"}`},
+	"put-notification": {
+		"a channel, and on call": `{"on":["failed","missed"],"match":{"labels":{"team":"billing"}},"group_by":["job","error"],
+			"sinks":[{"slack":{"url":"https://hooks.slack.com/services/T0/B0/x"}},{"alertmanager":{"url":"https://alerts.example.com/api/v2/alerts"}}]}`,
+		"not at night": `{"on":["dead","recovered"],"match":{"job":"report-*"},"sinks":[{"webhook":{"url":"https://example.com/hook","signing_key":"hooks"}}],
+			"group_wait":"1m","repeat_interval":"12h","mute_time_intervals":[{"times":[{"start_time":"22:00","end_time":"24:00"}],"weekdays":["monday:friday"],"location":"Europe/Berlin"}]}`,
+	},
 	"create-signing-key": {"of all calls": `{"name":"default"}`},
 	"rotate-signing-key": {"within an hour": `{"overlap":"1h"}`},
 	"preview-schedule": {

@@ -26,7 +26,7 @@ func TestExamplesAreTrue(t *testing.T) {
 	}
 	escape := strings.NewReplacer("~", "~0", "/", "~1")
 	b := newStub()
-	hs := serve(t, b, withOperations, withSigning)
+	hs := serve(t, b, withOperations, withSigning, newAdminStub().rules.deps)
 	for _, name := range []string{"report", "send-email", "reminder"} {
 		doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/" + name, body: `{"nats":{"subject":"a"}}`}, 201, nil)
 	}

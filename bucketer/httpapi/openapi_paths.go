@@ -19,7 +19,7 @@ const (
 
 // pathPatterns are the patterns of path parameters, by the noun after /v1.
 var pathPatterns = map[string]string{
-	"tasks": namePattern, "tenants": namePattern, "api-keys": namePattern, "signing-keys": namePattern, "secrets": namePattern, "events": namePattern,
+	"tasks": namePattern, "tenants": namePattern, "api-keys": namePattern, "signing-keys": namePattern, "secrets": namePattern, "notifications": namePattern, "events": namePattern,
 	"jobs": jobPattern, "workflows": jobPattern, "runs": runPattern, "dead-letters": runPattern, "operations": operationPattern,
 }
 
@@ -45,6 +45,7 @@ var tags = []*huma.Tag{
 	{Name: "targets", Description: "What is called, and its circuit breakers"},
 	{Name: "secrets", Description: "Values that calls are made with"},
 	{Name: "signing-keys", Description: "Keys by which calls are signed"},
+	{Name: "notifications", Description: "Rules by which a tenant is told what happens to its runs"},
 	{Name: "tenants", Description: "Weights and quotas"},
 	{Name: "api-keys", Description: "Who may ask"},
 	{Name: "session", Description: "A key as the cookie of a browser"},

@@ -51,6 +51,9 @@ var conflicts = map[string][]string{
 	"put-secret":         {"no-secrets-key", "too-many-secrets", "not-understood"},
 	"get-secret":         {"not-understood"},
 	"delete-secret":      {"not-understood"},
+	"put-notification":   {"too-many-notifications"},
+	"get-notification":   {"not-understood"},
+	"test-notification":  {"not-understood", "minute-full"},
 }
 
 // problemExamples returns a problem of each kind, as the API answers it, by name.

@@ -15,6 +15,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/bucketer/notifications"
 	"carillon.dev/carillon/bucketer/operations"
 	"carillon.dev/carillon/bucketer/orchestration"
 	"carillon.dev/carillon/bucketer/recurring"
@@ -127,6 +128,10 @@ var kinds = []struct {
 	{admin.ErrManySecrets, kind{
 		name: "too-many-secrets", status: 409, title: "There are as many as there may be",
 		detail: fmt.Sprintf("A tenant may have %d secrets: delete one that is not used.", schema.MaxSecrets),
+	}},
+	{notifications.ErrManyNotifications, kind{
+		name: "too-many-notifications", status: 409, title: "There are as many as there may be",
+		detail: fmt.Sprintf("A tenant may have %d rules for notifications: delete one, or let one rule match more.", schema.MaxNotifications),
 	}},
 	{schema.ErrNotUnderstood, kind{
 		name: "not-understood", status: 409, title: "What is stored of it is not understood",

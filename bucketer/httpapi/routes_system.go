@@ -48,6 +48,9 @@ func (s systemRoutes) route() error {
 	if err := d.describeWorkflows(); err != nil {
 		return err
 	}
+	if err := d.describeNotifications(); err != nil {
+		return err
+	}
 	if err := d.describeAdmin(); err != nil {
 		return err
 	}

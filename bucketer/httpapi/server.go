@@ -165,6 +165,9 @@ type Deps struct {
 	Signing Signing
 	// Secrets keeps the values that calls are made with. Nil means that there are none.
 	Secrets Secrets
+	// Notifications keeps the rules by which tenants are told what happens to their runs. Nil means that
+	// there are none.
+	Notifications Notifications
 	// Tenants keeps weights and quotas, and Quotas holds tenants to them. Nil means that there are
 	// none.
 	Tenants Tenants
@@ -439,6 +442,7 @@ func build(config Config, deps Deps) (*Server, error) {
 	keyRoutes{s}.route()
 	signingRoutes{s}.route()
 	secretRoutes{s}.route()
+	notificationRoutes{s}.route()
 	tenantRoutes{s}.route()
 	targetRoutes{s}.route()
 	auditRoutes{s}.route()

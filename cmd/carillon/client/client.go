@@ -22,6 +22,6 @@ import "github.com/spf13/cobra"
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
 		jobCommand(), workflowCommand(), taskCommand(), runCommand(), scheduleCommand(), operationCommand(), deadLetterCommand(),
-		keyCommand(), signingCommand(), secretCommand(), eventCommand(), targetCommand(), tenantCommand(), auditCommand(), statsCommand(), clusterCommand(), whoamiCommand(),
+		keyCommand(), signingCommand(), secretCommand(), notificationsCommand(), eventCommand(), targetCommand(), tenantCommand(), auditCommand(), statsCommand(), clusterCommand(), whoamiCommand(),
 	}
 }

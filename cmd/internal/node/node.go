@@ -280,7 +280,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}, httpapi.Deps{
 		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer, Workflows: n.bucketer, Events: n.bucketer, Joins: n.bucketer, Operations: n.operations, DeadLetters: n.bucketer,
 		Ready: n.ready, Cluster: n.view.Cluster, Regions: n.regions.view, Homes: n.regions.all(), Forward: n.regions.forward(), Gatherer: n.reg,
-		Keys: n.administration.keys, Signing: n.administration.signing, Secrets: n.administration.secrets, Tenants: n.administration.tenants, Quotas: n.administration.tenants, Targets: n.targets(), Audit: n.administration.audit, Stats: n.administration.stats, Upcoming: n.administration.upcoming,
+		Keys: n.administration.keys, Signing: n.administration.signing, Secrets: n.administration.secrets, Notifications: n.bucketer, Tenants: n.administration.tenants, Quotas: n.administration.tenants, Targets: n.targets(), Audit: n.administration.audit, Stats: n.administration.stats, Upcoming: n.administration.upcoming,
 	})
 	return err
 }
@@ -374,6 +374,9 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 		wg.Go(func() { _ = n.operations.Run(ctx) }) // returns nil
 		wg.Go(func() { n.reload.run(ctx) })
 		wg.Go(func() { n.regions.run(ctx) })
+		if n.dispatcher != nil {
+			wg.Go(func() { _ = newNotifier(n).Run(ctx) }) // returns nil
+		}
 		if q, ok := n.queue.(eventQueue); ok {
 			wg.Go(func() { _ = q.ConsumeEvents(ctx, newEventIntake(n).take) }) // returns nil
 		}

@@ -1,0 +1,76 @@
+package httpapi
+
+import (
+	"fmt"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"carillon.dev/carillon/schema"
+)
+
+// describeNotifications says in the schemas of rules for notifications what the types of Go do not.
+func (s documentWriter) describeNotifications() error {
+	say := func(description string) func(*huma.Schema) {
+		return func(f *huma.Schema) { f.Description = description }
+	}
+	span := func(description string) func(*huma.Schema) {
+		return func(f *huma.Schema) {
+			duration(f)
+			f.Description = description
+		}
+	}
+	items := func(most int, description string) func(*huma.Schema) {
+		return func(f *huma.Schema) { f.MaxItems, f.Description = &most, description }
+	}
+	kinds := func(f *huma.Schema) {
+		f.MinItems = whole(1)
+		f.Description = "Of what it tells: failed (a run or a step failed for good), dead (a dead letter was written), missed, late (it started more than a second after its time), " +
+			"stuck (it waits for other jobs beyond its deadline), recovered (all jobs of a group have succeeded since)"
+		for _, kind := range schema.NotificationKinds {
+			f.Items.Enum = append(f.Items.Enum, string(kind))
+		}
+	}
+	const glob = ": equal to this, or fits it as a glob, in which * stands for any characters and ? for one"
+	schemas := s.api.OpenAPI().Components.Schemas.Map()
+	for _, p := range []struct {
+		schema, field string
+		say           func(*huma.Schema)
+	}{
+		{"NotificationRequest", "on", kinds},
+		{"NotificationRequest", "match", say("Which runs; absent: all. All that is stated must fit")},
+		{"NotificationRequest", "sinks", items(schema.MaxNotificationSinks, "Where messages go")},
+		{"NotificationRequest", "group_by", items(8, "What is alike in these is told together: job, task, workflow, kind, error (what errors of a kind share), label.NAME; absent: job and error; empty: all together")},
+		{"NotificationRequest", "group_wait", span("From the first of a group to its message; absent: 30s")},
+		{"NotificationRequest", "group_interval", span("Between two messages of a group of which more happens, and until it is said that all is well; at least 1m; absent: 5m")},
+		{"NotificationRequest", "repeat_interval", span("Between two messages of a group that still stands; at least 1m; absent: 4h")},
+		{"NotificationRequest", "send_resolved", say("A message when each job of the group has succeeded since; absent: true. One-off runs cannot succeed again: their groups end without a word")},
+		{"NotificationRequest", "mute_time_intervals", items(16, "While one of them lasts nothing is sent; what happens is counted on and told after it")},
+		{"NotificationRequest", "description", say("For people")},
+		{"NotificationMatch", "job", say("The name of the run's job" + glob)},
+		{"NotificationMatch", "task", say("The name of the run's task" + glob)},
+		{"NotificationMatch", "workflow", say("The name of the workflow that ran" + glob + ". Steps bear its labels, not its name")},
+		{"NotificationMatch", "labels", say("Labels of the run" + glob)},
+		{"NotificationSink", "webhook", say("A POST of JSON as Standard Webhooks has it: type, timestamp, data. Signed by signing_key, or the tenant's key default if there is one")},
+		{"NotificationSink", "slack", say("An incoming webhook of Slack")},
+		{"NotificationSink", "teams", say("A workflow of Microsoft Teams that posts what it receives: an adaptive card")},
+		{"NotificationSink", "alertmanager", say("Prometheus Alertmanager: the URL of its /api/v2/alerts. An alert a group")},
+		{"SinkCall", "url", say("Absolute, http or https. Addresses that tasks may not call are refused when the message is sent")},
+		{"SinkCall", "headers", say("As in http.headers of a task")},
+		{"SinkCall", "signing_key", say("The tenant's key that signs the call")},
+		{"MuteTimeInterval", "times", say("Parts of the day")},
+		{"MuteTimeInterval", "weekdays", say("Days of the week, or ranges of them: monday:friday")},
+		{"MuteTimeInterval", "days_of_month", say("Days, or ranges: 1:5; below zero they count from the end of the month: -3:-1")},
+		{"MuteTimeInterval", "months", say("Months by name or number, or ranges: january:march")},
+		{"MuteTimeInterval", "years", say("Years, or ranges: 2026:2028")},
+		{"MuteTimeInterval", "location", say("A time zone, such as Europe/Berlin; absent: UTC")},
+		{"MuteTimes", "start_time", say("From then on, 00:00 to 24:00")},
+		{"MuteTimes", "end_time", say("Up to then, later than start_time")},
+	} {
+		of := schemas[p.schema]
+		if of == nil || of.Properties[p.field] == nil {
+			return fmt.Errorf("the OpenAPI document has no %s.%s", p.schema, p.field)
+		}
+		p.say(of.Properties[p.field])
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package request_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/schema"
+)
+
+func TestNotification(t *testing.T) {
+	var d request.Decoder
+	r, err := d.Notification("t", "n", []byte(`{"on":["failed","recovered"],"match":{"job":"a*","labels":{"team":"b"}},"group_by":["label.team"],
+		"sinks":[{"slack":{"url":"https://x.test/a"}},{"webhook":{"url":"https://x.test/b","signing_key":"k","auth":{"bearer":{"secret":"s"}}}}],
+		"mute_time_intervals":[{"weekdays":["sunday"]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Tenant != "t" || r.Name != "n" || len(r.On) != 2 || r.Match.Job != "a*" || r.GroupBy[0] != "label.team" || len(r.Sinks) != 2 || r.Sinks[1].Webhook.Auth.Bearer.Secret != "s" ||
+		r.GroupWait.Std() != 30*time.Second || r.GroupInterval.Std() != 5*time.Minute || r.RepeatInterval.Std() != 4*time.Hour || !r.SendResolved || len(r.Mute) != 1 {
+		t.Errorf("rule = %+v", r)
+	}
+	r, err = d.Notification("t", "n", []byte(`{"on":["dead"],"sinks":[{"teams":{"url":"https://x.test/a"}}],"group_by":[],"send_resolved":false,"group_wait":"0s"}`))
+	if err != nil || len(r.GroupBy) != 0 || r.SendResolved || r.GroupWait != 0 {
+		t.Errorf("rule = %+v, %v", r, err)
+	}
+}
+
+// TestFaultsOfANotification: every fault is named, at its place.
+func TestFaultsOfANotification(t *testing.T) {
+	const sinks = `"sinks":[{"webhook":{"url":"https://x.test/"}}]`
+	for name, c := range map[string]struct {
+		body string
+		want []string // locations
+	}{
+		"nothing":               {`{}`, []string{"body.on", "body.sinks"}},
+		"empty":                 {`{"on":[],"sinks":[]}`, []string{"body.on", "body.sinks"}},
+		"no kind":               {`{"on":["broken","failed","failed"],` + sinks + `}`, []string{"body.on[0]", "body.on[2]"}},
+		"no field":              {`{"on":["failed"],"regex":".*",` + sinks + `}`, []string{"body.regex"}},
+		"no sink":               {`{"on":["failed"],"sinks":[{"pigeon":{}},{}]}`, []string{"body.sinks[0].pigeon", "body.sinks[1]"}},
+		"two sinks in one":      {`{"on":["failed"],"sinks":[{"slack":{"url":"https://x.test/"},"teams":{"url":"https://x.test/"}}]}`, []string{"body.sinks[0]"}},
+		"no URL":                {`{"on":["failed"],"sinks":[{"slack":{}},{"slack":{"url":"ftp://x"}}]}`, []string{"body.sinks[0].slack.url", "body.sinks[1].slack.url"}},
+		"a method and a body":   {`{"on":["failed"],"sinks":[{"slack":{"url":"https://x.test/","method":"GET","body":"none"}}]}`, []string{"body.sinks[0].slack.method", "body.sinks[0].slack.body"}},
+		"a header with a line":  {`{"on":["failed"],"sinks":[{"webhook":{"url":"https://x.test/","headers":{"x":"a\r\nb"}}}]}`, []string{"body.sinks[0].webhook.headers.x"}},
+		"too many sinks":        {`{"on":["failed"],"sinks":[` + strings.Repeat(`{"webhook":{"url":"https://x.test/"}},`, 5) + `{"webhook":{"url":"https://x.test/"}}]}`, []string{"body.sinks"}},
+		"match":                 {`{"on":["failed"],"match":{"job":"","host":"x","labels":{"a b":"c"}},` + sinks + `}`, []string{"body.match.job", "body.match.host", "body.match.labels.a b"}},
+		"group by":              {`{"on":["failed"],"group_by":["host","label.","label.a b"],` + sinks + `}`, []string{"body.group_by[0]", "body.group_by[1]", "body.group_by[2]"}},
+		"times":                 {`{"on":["failed"],"group_wait":"-1s","group_interval":"1s","repeat_interval":"1000h","send_resolved":"no",` + sinks + `}`, []string{"body.group_wait", "body.group_interval", "body.repeat_interval", "body.send_resolved"}},
+		"mute":                  {`{"on":["failed"],"mute_time_intervals":[{},{"weekdays":["x"]},{"at":"now"},{"times":[{"start_time":"1"}]}],` + sinks + `}`, []string{"body.mute_time_intervals[0]", "body.mute_time_intervals[1].weekdays", "body.mute_time_intervals[2].at", "body.mute_time_intervals[3].times"}},
+		"not what it should be": {`{"on":"failed","match":[],"sinks":{},"group_by":"job","mute_time_intervals":1}`, []string{"body.on", "body.match", "body.sinks", "body.group_by", "body.mute_time_intervals"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var d request.Decoder
+			_, err := d.Notification("t", "n", []byte(c.body))
+			var faults bucketer.Faults
+			if !errors.As(err, &faults) {
+				t.Fatalf("err = %v, want faults", err)
+			}
+			got := make(map[string]bool)
+			for _, f := range faults {
+				got[f.Location] = true
+			}
+			for _, want := range c.want {
+				if !got[want] {
+					t.Errorf("no fault at %s: %v", want, faults)
+				}
+			}
+			if len(got) != len(c.want) {
+				t.Errorf("faults = %v, want at %v", faults, c.want)
+			}
+		})
+	}
+	var d request.Decoder
+	if _, err := d.Notification("t", "No", []byte(`{"on":["failed"],`+sinks+`}`)); err == nil || !strings.Contains(err.Error(), "path.name") {
+		t.Errorf("a bad name: %v", err)
+	}
+	if schema.MaxNotificationSinks != 5 {
+		t.Error("this test knows of 5 sinks")
+	}
+}

@@ -1,0 +1,176 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/cmd/carillon/cli"
+)
+
+func notificationsCommand() *cobra.Command {
+	r := &cli.Remote{}
+	cmd := cli.Group(&cobra.Command{
+		Use:   "notifications",
+		Short: "Say of what you are told, and where: Slack, Teams, Alertmanager, webhooks",
+		Long: "Say of what you are told, and where. A rule names what happens (failed, dead, missed, late, stuck, recovered), which runs it is for, and sinks.\n" +
+			"What is alike is told together, in the words of Prometheus Alertmanager. Each message is a run with the label notification=NAME:\n" +
+			"carillon run list --label notification=NAME shows whether it was taken.",
+	})
+	r.AddFlags(cmd)
+	cmd.AddCommand(notificationListCommand(r), notificationGetCommand(r), notificationSetCommand(r), notificationDeleteCommand(r), notificationTestCommand(r))
+	return cmd
+}
+
+func notificationListCommand(r *cli.Remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the rules of the tenant",
+		Args:  cobra.NoArgs,
+		RunE: r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
+			all, err := cli.All(client.Notifications(cmd.Context()))
+			if err != nil {
+				return fmt.Errorf("list notifications: %w", err)
+			}
+			if r.JSON() {
+				return cli.Document(cmd.OutOrStdout(), all)
+			}
+			rows := [][]string{{"NAME", "ON", "SINKS", "GROUP BY", "WAIT", "INTERVAL", "REPEAT", "CHANGED"}}
+			for i := range all {
+				n := &all[i]
+				if n.Fault != "" {
+					rows = append(rows, []string{n.Name, "", "", "", "", "", "", n.Fault})
+					continue
+				}
+				var on []string
+				for _, kind := range n.On {
+					on = append(on, string(kind))
+				}
+				rows = append(rows, []string{
+					n.Name, strings.Join(on, ","), strings.Join(sinkNames(n.Sinks), ","), strings.Join(n.GroupBy, ","),
+					n.GroupWait.String(), n.GroupInterval.String(), n.RepeatInterval.String(), cli.ShowTime(n.UpdatedAt),
+				})
+			}
+			return cli.Table(cmd.OutOrStdout(), rows)
+		}),
+	}
+}
+
+func sinkNames(sinks []request.NotificationSink) (names []string) {
+	for _, s := range sinks {
+		for _, of := range []struct {
+			name string
+			call *request.SinkCall
+		}{{"webhook", s.Webhook}, {"slack", s.Slack}, {"teams", s.Teams}, {"alertmanager", s.Alertmanager}} {
+			if of.call != nil {
+				names = append(names, of.name)
+			}
+		}
+	}
+	return names
+}
+
+func notificationGetCommand(r *cli.Remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get NAME",
+		Short: "Show a rule, as JSON",
+		Args:  cobra.ExactArgs(1),
+		RunE: r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
+			n, err := client.Notification(cmd.Context(), args[0])
+			if err != nil {
+				return fmt.Errorf("read notification: %w", err)
+			}
+			return cli.Document(cmd.OutOrStdout(), n)
+		}),
+	}
+}
+
+func notificationSetCommand(r *cli.Remote) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Create or replace a rule, of JSON from the standard input or a file",
+		Long: "Create or replace a rule, of JSON from the standard input or a file. What is left out has Alertmanager's default: group_wait 30s,\n" +
+			"group_interval 5m, repeat_interval 4h, send_resolved true. A rule that is set again begins anew.",
+		Example: "  carillon notifications set billing <<'END'\n" +
+			"  {\"on\": [\"failed\", \"missed\"], \"match\": {\"labels\": {\"team\": \"billing\"}},\n" +
+			"   \"sinks\": [{\"slack\": {\"url\": \"https://hooks.slack.com/services/…\"}}]}\n" +
+			"  END\n" +
+			"  carillon notifications test billing",
+		Args: cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVar(&file, "file", "", "read the rule from this `file` instead of the standard input")
+	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
+		in := cmd.InOrStdin()
+		if file != "" {
+			f, err := os.Open(file) // #nosec G304 -- whoever runs the command says so
+			if err != nil {
+				return fmt.Errorf("read notification: %w", err)
+			}
+			defer f.Close() //nolint:errcheck // it was only read
+			in = f
+		}
+		text, err := io.ReadAll(io.LimitReader(in, request.MaxBody+1))
+		if err != nil {
+			return fmt.Errorf("read notification: %w", err)
+		}
+		if !json.Valid(text) {
+			return cli.Usagef("the rule is not JSON")
+		}
+		n, err := client.PutNotification(cmd.Context(), args[0], text)
+		if err != nil {
+			return fmt.Errorf("set notification: %w", err)
+		}
+		if r.JSON() {
+			return cli.Document(cmd.OutOrStdout(), n)
+		}
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s of the tenant %s tells %s of what happens from now on\n", n.Name, n.Tenant, strings.Join(sinkNames(n.Sinks), ", "))
+		return err
+	})
+	return cmd
+}
+
+func notificationDeleteCommand(r *cli.Remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Delete a rule: within seconds nothing is told by it",
+		Args:  cobra.ExactArgs(1),
+		RunE: r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
+			if err := client.DeleteNotification(cmd.Context(), args[0]); err != nil {
+				return fmt.Errorf("delete notification: %w", err)
+			}
+			_, err := fmt.Fprintln(cmd.ErrOrStderr(), args[0], "is deleted")
+			return err
+		}),
+	}
+}
+
+func notificationTestCommand(r *cli.Remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "test NAME",
+		Short: "Send a test message to each sink of a rule, and print the runs that send it",
+		Args:  cobra.ExactArgs(1),
+		RunE: r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
+			tested, err := client.TestNotification(cmd.Context(), args[0])
+			if err != nil {
+				return fmt.Errorf("test notification: %w", err)
+			}
+			if r.JSON() {
+				return cli.Document(cmd.OutOrStdout(), tested)
+			}
+			for _, id := range tested.Runs {
+				if _, err := fmt.Fprintln(cmd.OutOrStdout(), id); err != nil {
+					return err
+				}
+			}
+			cli.Advise(cmd, "carillon run show RUN says whether the sink took it.")
+			return nil
+		}),
+	}
+}

@@ -1,0 +1,106 @@
+package client
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/cmd/carillon/clitest"
+	"carillon.dev/carillon/schema"
+)
+
+// On a whole node: a rule is set, tested, listed and deleted; a failure is told to its sink, under the id
+// of the run that tells it; and a sink at the address of a cloud's metadata is not called.
+func TestNotificationsOfANode(t *testing.T) {
+	api := clitest.StartNode(t)
+	type told struct {
+		Type string
+		Data struct {
+			Notification string
+			Count        int
+			Runs         []schema.NotifiedRun
+		}
+		id string
+	}
+	var mu sync.Mutex
+	var heard []told
+	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/fail" {
+			http.Error(w, "no", http.StatusGone)
+			return
+		}
+		text, _ := io.ReadAll(r.Body)
+		m := told{id: r.Header.Get("Webhook-Id")}
+		if err := json.Unmarshal(text, &m); err != nil {
+			t.Errorf("a message = %s: %v", text, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		heard = append(heard, m)
+	}))
+	defer sink.Close()
+	hear := func(what string, is func(m *told) bool) (found told) {
+		t.Helper()
+		clitest.Await(t, what, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			for i := range heard {
+				if is(&heard[i]) {
+					found = heard[i]
+					return true
+				}
+			}
+			return false
+		})
+		return found
+	}
+	set := func(name, rule string) {
+		t.Helper()
+		if r := clitest.Run(t.Context(), rule, "notifications", "set", "--api", api, name); r.Code != 0 {
+			t.Fatalf("notifications set exits %d: %s", r.Code, r.Stderr)
+		}
+	}
+	set("n", `{"on":["failed"],"sinks":[{"webhook":{"url":"`+sink.URL+`/hook"}}],"group_wait":"0s"}`)
+	tested := strings.TrimSpace(clitest.Succeed(t, "notifications", "test", "--api", api, "n").Stdout)
+	if m := hear("the test", func(m *told) bool { return m.Type == "notification.test" }); m.id != tested {
+		t.Errorf("the test came under the id %s, want that of its run, %s", m.id, tested)
+	}
+	failed := clitest.Decode[httpapi.Job](t, clitest.Succeed(t, "job", "create", "--api", api, "--url", sink.URL+"/fail", "-o", "json").Stdout).ID.String()
+	m := hear("the failure", func(m *told) bool { return m.Type == "notification.firing" })
+	if m.Data.Notification != "n" || m.Data.Count != 1 || len(m.Data.Runs) != 1 || m.Data.Runs[0].Run.String() != failed {
+		t.Errorf("the message = %+v, want the run %s", m, failed)
+	}
+	if run := awaitRun(t, api, m.id, schema.StateSucceeded); run.Trigger != schema.TriggerNotification || run.Labels["notification"] != "n" || run.Priority != schema.Low {
+		t.Errorf("the run of the message = %+v", run)
+	}
+
+	set("meta", `{"on":["failed"],"sinks":[{"slack":{"url":"http://169.254.169.254/latest/meta-data/"}}]}`)
+	refused := strings.TrimSpace(clitest.Succeed(t, "notifications", "test", "--api", api, "meta").Stdout)
+	clitest.Await(t, "the refusal", func() bool {
+		run := getRun(t, api, refused)
+		return len(run.Attempts) > 0 && strings.Contains(run.Attempts[0].Error, "address is not allowed")
+	})
+
+	if shown := clitest.Succeed(t, "notifications", "list", "--api", api).Stdout; !strings.Contains(shown, "meta") || !strings.Contains(shown, "webhook") {
+		t.Errorf("notifications list shows\n%s", shown)
+	}
+	if got := clitest.Decode[httpapi.Notification](t, clitest.Succeed(t, "notifications", "get", "--api", api, "n").Stdout); got.Sinks[0].Webhook.URL != sink.URL+"/hook" {
+		t.Errorf("notifications get = %+v", got)
+	}
+	clitest.Succeed(t, "notifications", "delete", "--api", api, "n")
+	for _, bad := range [][]string{{"get", "n"}, {"delete", "n"}, {"test", "n"}} {
+		if r := clitest.Run(t.Context(), "", "notifications", bad[0], "--api", api, bad[1]); r.Code == 0 {
+			t.Errorf("notifications %s of what is deleted exits 0", bad[0])
+		}
+	}
+	for _, rule := range []string{"{", `{"on":["failed"]}`} {
+		if r := clitest.Run(t.Context(), rule, "notifications", "set", "--api", api, "x"); r.Code == 0 {
+			t.Errorf("notifications set of %s exits 0", rule)
+		}
+	}
+}
