@@ -100,15 +100,6 @@ func (l *listening) Notifying() (tenants []string) {
 	return tenants
 }
 
-// NoteNotifying notes that a tenant has rules for notifications. Within seconds every node knows.
-func (l *listening) NoteNotifying(ctx context.Context, tenant string) error {
-	name := schema.Notifying(tenant)
-	if l.known.Load().has(name) {
-		return nil
-	}
-	return l.from.PutListening(ctx, name, l.now())
-}
-
 func (l *listening) knows(ctx context.Context, name string) (bool, error) {
 	err := l.readIfOld(ctx)
 	return err == nil && l.known.Load().has(name), err
@@ -133,7 +124,17 @@ func (l *listening) IsFollowed(ctx context.Context, tenant string) (bool, error)
 // NoteDependents notes that jobs of a tenant run after others. When it returns, every node that
 // records the end of a run knows.
 func (l *listening) NoteDependents(ctx context.Context, tenant string) error {
-	name := schema.Dependents(tenant)
+	return l.noteName(ctx, schema.Dependents(tenant))
+}
+
+// NoteNotifying notes that a tenant has rules for notifications. When it returns, every node that
+// records the end of a run knows.
+func (l *listening) NoteNotifying(ctx context.Context, tenant string) error {
+	return l.noteName(ctx, schema.Notifying(tenant))
+}
+
+// noteName notes a name, and waits until every node has read it.
+func (l *listening) noteName(ctx context.Context, name string) error {
 	if k := l.known.Load(); k.has(name) && time.Since(k.names[name]) > listeningWithin {
 		return nil
 	}

@@ -56,9 +56,12 @@ func NewRules(core *bucketer.Bucketer, store bucketer.Store, reg prometheus.Regi
 	return &Rules{core: core, store: store, metrics: newMetrics(reg), known: make(map[string]knownRules)}
 }
 
-// PutNotification creates a rule or replaces it. It begins anew: only what happens from now on is told.
-// It answers ErrManyNotifications.
+// PutNotification creates a rule or replaces it. It begins anew: only what happens from now on is told,
+// and within rulesFresh by nodes that remember others. It answers ErrManyNotifications.
 func (r *Rules) PutNotification(ctx context.Context, rule schema.NotificationRule) (stored schema.NotificationRule, created bool, err error) {
+	if err := r.core.NoteNotifying(ctx, rule.Tenant); err != nil {
+		return rule, false, err
+	}
 	rule.UpdatedAt = r.core.Now().UTC().Truncate(time.Microsecond)
 	rule.CreatedAt = rule.UpdatedAt.Truncate(time.Millisecond)
 	was, err := r.store.Notification(ctx, rule.Tenant, rule.Name)
@@ -79,9 +82,6 @@ func (r *Rules) PutNotification(ctx context.Context, rule schema.NotificationRul
 			return rule, false, ErrManyNotifications
 		}
 	case !errors.Is(err, schema.ErrNotUnderstood):
-		return rule, false, err
-	}
-	if err := r.core.NoteNotifying(ctx, rule.Tenant); err != nil {
 		return rule, false, err
 	}
 	if err := r.store.PutNotification(ctx, rule); err != nil {

@@ -31,7 +31,7 @@ const (
 	// maxFaults bounds the groups that fail in a step, before the others are left for the next one.
 	maxFaults = 10
 	// nothingFor is how long a tenant without rules and groups is left alone.
-	nothingFor = time.Minute
+	nothingFor = 15 * time.Second
 )
 
 // minute is what was counted of a minute.
