@@ -159,10 +159,14 @@ func TestAStorm(t *testing.T) {
 		stopA := w.notify(ownsA)
 		defer w.notify(ownsB)()
 		for s := range seconds {
-			for i := range each {
+			now := each
+			if s == seconds-1 {
+				now = 100_000 - total
+			}
+			for i := range now {
 				w.fail(fmt.Sprint("job-", i%jobs), schema.JobID{}, total+i)
 			}
-			total += each
+			total += now
 			switch s {
 			case 28: // the message of the first group is decided, and its run is not written
 				w.Befall(func(_ context.Context, op string) schematest.Fault {
