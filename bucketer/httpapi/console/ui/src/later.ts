@@ -1,6 +1,7 @@
-// The views that few open: in which jobs, tasks and workflows are written, and what is set up once.
-// They are a file of their own, which is loaded with the first of them.
+// The views that few open: in which jobs, tasks and workflows are written, what is set up once, and what
+// only clusters with regions have. They are a file of their own, which is loaded with the first of them.
 
+export { ClusterRegions } from './views/ClusterRegions';
 export { Import } from './views/Import';
 export { JobEdit, JobNew } from './views/JobForm';
 export { Keys } from './views/Keys';

@@ -3,6 +3,7 @@
 
 import { computed, signal } from '@preact/signals';
 import type { Client } from 'openapi-fetch';
+import { noteHome } from '../homes';
 import { place } from '../router';
 import { Problem, problemOf } from './problem';
 import type { paths } from './schema';
@@ -214,6 +215,7 @@ async function jsonOf(response: Response): Promise<unknown> {
       'Something between this page and the node answered instead.',
     );
   }
+  noteHome(response.headers, body);
   return body;
 }
 

@@ -1,4 +1,4 @@
-// A view whose file is loaded when it is opened.
+// A view, or a part of one, whose file is loaded when it is shown.
 
 import type { ComponentType } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
@@ -6,10 +6,17 @@ import type { ViewParams } from '../routes';
 import { Note } from './Note';
 import { View } from './View';
 
-/** The view that `pick` takes out of a file, which is asked for once the view is shown. */
-export function later<M>(load: () => Promise<M>, pick: (file: M) => ComponentType<ViewParams>): ComponentType<ViewParams> {
+/**
+ * The view or the part that `pick` takes out of a file, which is asked for once that is shown. `Instead`
+ * stands there if the file cannot be loaded.
+ */
+export function later<M, P extends object = ViewParams>(
+  load: () => Promise<M>,
+  pick: (file: M) => ComponentType<P>,
+  Instead: ComponentType = Absent,
+): ComponentType<P> {
   let file: M | undefined;
-  return function Later(props: ViewParams) {
+  return function Later(props: P) {
     const [state, setState] = useState<'loading' | 'there' | 'absent'>(file === undefined ? 'loading' : 'there');
     useEffect(() => {
       let left = false;
@@ -39,7 +46,7 @@ export function later<M>(load: () => Promise<M>, pick: (file: M) => ComponentTyp
       const Shown = pick(file);
       return <Shown {...props} />;
     }
-    return state === 'absent' ? <Absent /> : (
+    return state === 'absent' ? <Instead /> : (
       <div class="skeleton" aria-busy="true">
         <span class="hidden">Loading this view</span>
       </div>

@@ -6,13 +6,17 @@ import { useMemo, useRef } from 'preact/hooks';
 import { answer, api } from '../api/client';
 import type { Check, ServersHealth } from '../api/coming';
 import { fast, useLive, type Live } from '../api/live';
+import { useRegions } from '../api/regions';
 import { firstVersion } from '../api/session';
-import type { Cluster as Answer, Member, Shard } from '../api/types';
+import type { Cluster as Answer, Member, Regions, Shard } from '../api/types';
 import { localNow, now, serverNow } from '../clock';
+import { unknownHomes } from '../homes';
 import { CopyCurl } from '../parts/CopyCurl';
 import { Empty } from '../parts/Empty';
 import { FilterBar } from '../parts/FilterBar';
 import { Icon } from '../parts/Icon';
+import { later } from '../parts/Later';
+import { Note } from '../parts/Note';
 import { Answered, Panel } from '../parts/Panel';
 import { Ring } from '../parts/Ring';
 import { StateBadge } from '../parts/StateBadge';
@@ -27,6 +31,13 @@ import { count, number } from '../words';
 
 /** What was seen before is old, in ms: the node that answers this page may hang. */
 const oldAfter = 6000;
+
+/** Only clusters with regions load it. */
+const ClusterRegions = later(
+  () => import('../later'),
+  (file) => file.ClusterRegions,
+  () => <Note tone="warn">Which region serves each home could not be loaded.</Note>,
+);
 
 export function Cluster(_props: ViewParams) {
   const live = useLive<Answer>('cluster', (signal) => answer(api.GET('/v1/cluster', { signal })), { every: fast });
@@ -49,6 +60,7 @@ interface Row {
 function Shown({ cluster, live }: { cluster: Answer; live: Live<Answer> }) {
   const members = cluster.members ?? [];
   const shards = cluster.shards ?? [];
+  const regions = useRegions(fast);
   const seen = useRef<readonly Seen[]>([]);
   const at = live.at ?? 0;
   const rows = useMemo<Row[]>(() => {
@@ -63,10 +75,11 @@ function Shown({ cluster, live }: { cluster: Answer; live: Live<Answer> }) {
   );
   return (
     <>
-      <Verdict cluster={cluster} rows={rows} lanes={lanes} live={live} />
+      <Verdict cluster={cluster} rows={rows} lanes={lanes} regions={regions.data} live={live} />
       <Panel title="Members" live={live} every={fast}>
         <Members rows={rows} cluster={cluster} lanes={lanes} />
       </Panel>
+      {(regions.data?.homes ?? []).length > 0 && <ClusterRegions live={regions} />}
       <div class="columns">
         <Panel title="Shards and owners" live={live} every={fast}>
           {shards.length === 0 ? (
@@ -98,20 +111,6 @@ function Shown({ cluster, live }: { cluster: Answer; live: Live<Answer> }) {
               </>
             }
           />
-          {(cluster.regions ?? []).length > 1 && (
-            <Panel title="Regions">
-              <Table
-                caption="Regions"
-                rows={cluster.regions ?? []}
-                rowKey={(r) => r.name}
-                columns={[
-                  { head: 'Region', kind: 'main', cell: (r) => r.name },
-                  { head: 'Here', cell: (r) => (r.local ? 'yes' : '') },
-                  { head: 'Epoch', kind: 'number', cell: (r) => number(r.epoch) },
-                ]}
-              />
-            </Panel>
-          )}
         </div>
       </div>
       <Panel
@@ -154,7 +153,7 @@ interface Wrong {
 }
 
 /** What is wrong with the cluster, as it was seen last. */
-function wrongWith(cluster: Answer, rows: readonly Row[], lanes: readonly Lane[]): Wrong[] {
+function wrongWith(cluster: Answer, rows: readonly Row[], lanes: readonly Lane[], regions: Regions | undefined): Wrong[] {
   const wrong: Wrong[] = [];
   for (const { name, member } of rows) {
     if (!member) {
@@ -166,6 +165,9 @@ function wrongWith(cluster: Answer, rows: readonly Row[], lanes: readonly Lane[]
   const orphans = lanes.find((l) => l.owner === '');
   if (orphans) {
     wrong.push({ id: 'owners', text: `${count(orphans.shards, 'shard has', 'shards have')} no owner.`, tone: 'bad' });
+  }
+  for (const home of unknownHomes(regions)) {
+    wrong.push({ id: `home ${home}`, text: `Which region serves home ${home} is not known.`, tone: 'bad' });
   }
   const behind = (cluster.shards ?? []).filter((s) => s.behind_seconds >= behindLate);
   if (behind.length > 0) {
@@ -188,9 +190,15 @@ function wrongWith(cluster: Answer, rows: readonly Row[], lanes: readonly Lane[]
   return wrong;
 }
 
-function Verdict(props: { cluster: Answer; rows: readonly Row[]; lanes: readonly Lane[]; live: Live<Answer> }) {
-  const { cluster, rows, lanes, live } = props;
-  const wrong = wrongWith(cluster, rows, lanes);
+function Verdict(props: {
+  cluster: Answer;
+  rows: readonly Row[];
+  lanes: readonly Lane[];
+  regions: Regions | undefined;
+  live: Live<Answer>;
+}) {
+  const { cluster, rows, lanes, regions, live } = props;
+  const wrong = wrongWith(cluster, rows, lanes, regions);
   // What was well a while ago says nothing of now.
   const isOld = live.problem !== undefined || (live.at !== undefined && localNow.value - live.at > oldAfter);
   const tone = isOld || wrong.some((w) => w.tone === 'bad') ? 'bad' : wrong.length > 0 ? 'warn' : 'good';

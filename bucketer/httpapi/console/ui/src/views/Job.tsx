@@ -10,6 +10,7 @@ import { may } from '../api/session';
 import type { Job, NextRun, Preview, Run } from '../api/types';
 import { serverNow } from '../clock';
 import { canRepeat, nameOfJob, pausedWords, previewOf, requestOf, spreadOf, workWords, zoneOfJob } from '../jobs';
+import { homeFact } from '../parts/AtHome';
 import { Changes } from '../parts/Changes';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl, Id } from '../parts/CopyCurl';
@@ -323,6 +324,7 @@ function JobFacts({ job }: { job: Job }) {
             </>
           ),
         ],
+        homeFact(job),
         ['Id', <Id text={job.id} />],
       ]}
     />

@@ -6,6 +6,7 @@ import { useLive } from '../api/live';
 import type { Attempt, Run } from '../api/types';
 import { now } from '../clock';
 import { spreadOf } from '../jobs';
+import { homeFact } from '../parts/AtHome';
 import { Id } from '../parts/CopyCurl';
 import { Facts } from '../parts/Facts';
 import { Field } from '../parts/Field';
@@ -85,6 +86,7 @@ export function RunFacts({ run }: { run: Run }) {
         ['Took', run.started_at && <Took run={run} />],
         ['Priority', run.priority],
         ['Ends at the latest', run.deadline_at && <TimeLabel at={run.deadline_at} relative />],
+        homeFact(run),
         ['Trace id', <Id text={run.id.replaceAll('-', '')} />],
       ]}
     />

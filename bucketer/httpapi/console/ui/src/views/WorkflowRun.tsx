@@ -10,6 +10,7 @@ import { may } from '../api/session';
 import type { Drawing, Run } from '../api/types';
 import { now, serverNow } from '../clock';
 import { Approval, ApprovedBy } from '../parts/Approval';
+import { homeFact } from '../parts/AtHome';
 import { confirm } from '../parts/Confirm';
 import { CopyCurl, Id } from '../parts/CopyCurl';
 import { Facts } from '../parts/Facts';
@@ -306,6 +307,7 @@ function RunFacts({ run }: { run: Run }) {
         ['Repeats', run.origin && <a href={href(`/workflow-runs/${run.origin}`)}>{run.origin}</a>],
         ['A step of', run.workflow_run_id && <a href={href(`/workflow-runs/${run.workflow_run_id}`, { step: run.step })}>{run.step}</a>],
         ['Priority', run.priority],
+        homeFact(run),
       ]}
     />
   );
