@@ -84,7 +84,7 @@ func TestViewsAskAtTheirIntervals(t *testing.T) {
 		{Runs, map[string]int{"GET /v1/runs from limit to": 13}},
 		{NextHour, map[string]int{"GET /v1/runs from limit to": 13}},
 		{Jobs, map[string]int{"GET /v1/jobs limit": 13}},
-		{Cluster, map[string]int{"GET /v1/cluster": 31}},
+		{Cluster, map[string]int{"GET /v1/cluster": 31, "GET /v1/regions": 1}},
 		{Job, map[string]int{
 			"GET /v1/jobs/watched": 13, "GET /v1/jobs/{id}/upcoming count": 13, "GET /v1/jobs/{id}/runs limit": 13, "POST /v1/schedules/preview": 1,
 		}},

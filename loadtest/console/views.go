@@ -45,6 +45,7 @@ const (
 	runsPath      = "/v1/runs"
 	jobsPath      = "/v1/jobs"
 	clusterPath   = "/v1/cluster"
+	regionsPath   = "/v1/regions"
 	whoamiPath    = "/v1/whoami"
 	tenantsPath   = "/v1/tenants"
 	previewPath   = "/v1/schedules/preview"
@@ -122,7 +123,10 @@ var views = map[View][]question{
 		{method: http.MethodPost, path: previewPath, ofJob: true, ask: askPreview},
 		{path: historyPath, every: steady, ofJob: true, ask: plain(func(time.Time) url.Values { return url.Values{"limit": {"8"}} })},
 	},
-	Cluster:  {{path: clusterPath, every: fast, ask: plain(nil)}},
+	Cluster: {
+		{path: clusterPath, every: fast, ask: plain(nil)},
+		{path: regionsPath, ask: plain(nil)}, // once, as without regions
+	},
 	Upcoming: {{path: upcomingPath, every: slow, ask: upcoming(2 * time.Hour)}},
 }
 
