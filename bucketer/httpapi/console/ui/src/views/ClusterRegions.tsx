@@ -12,7 +12,7 @@ import { Panel } from '../parts/Panel';
 import { StateBadge } from '../parts/StateBadge';
 import { Table, type Column } from '../parts/Table';
 import { leaseAge, leaseLife, meaningOf, purposesOf } from '../regions';
-import { spanText } from '../time';
+import { coarse } from '../time';
 import { number } from '../words';
 
 /** How each stand is shown: the state whose look it has, and its words. */
@@ -63,14 +63,14 @@ function LeaseAge({ age }: { age: number | undefined }) {
   if (age === undefined) {
     return <span class="toned tone-bad">never read</span>;
   }
-  return <span class={age > leaseLife ? 'toned tone-bad' : undefined}>{spanText(Math.round(age / 100) * 100)}</span>;
+  return <span class={age > leaseLife ? 'toned tone-bad' : undefined}>{coarse(age)}</span>;
 }
 
 function Commands({ regions }: { regions: Regions }) {
   const [chosen, setChosen] = useState('');
   // At first the home that an operator is likely to want back.
   const home =
-    regions.homes.find((h) => h.name === chosen) ?? regions.homes.find((h) => h.region !== h.name) ?? regions.homes[0];
+    regions.homes.find((h) => h.name === chosen) ?? regions.homes.find((h) => h.region && h.region !== h.name) ?? regions.homes[0];
   return home ? (
     <details>
       <summary>Commands to have another region serve a home</summary>
