@@ -507,6 +507,78 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/notifications": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The rules for notifications of the tenant, by name
+         * @description Who may: any key of the role viewer or above.
+         */
+        get: operations["list-notifications"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/notifications/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A rule for notifications
+         * @description Who may: any key of the role viewer or above.
+         */
+        get: operations["get-notification"];
+        /**
+         * Create or replace a rule for notifications
+         * @description Says of what the tenant is told, where, and how often: what is alike is told together, in the words of Prometheus Alertmanager. Each message is a run with the label notification=<name>: it is retried, and shown as every other run. A rule that is put again begins anew: what happened before is not told. A tenant may have 100 rules: beyond that it is 409.
+         *
+         *     Who may: any key of the role operator or above.
+         */
+        put: operations["put-notification"];
+        post?: never;
+        /**
+         * Delete a rule for notifications: within seconds nothing is told by it
+         * @description Who may: any key of the role operator or above.
+         */
+        delete: operations["delete-notification"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/notifications/{name}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test message to each sink of a rule
+         * @description The runs that are answered show whether the sinks take it.
+         *
+         *     Who may: any key of the role operator or above.
+         */
+        post: operations["test-notification"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/operations": {
         parameters: {
             query?: never;
@@ -2405,6 +2477,26 @@ export interface components {
              */
             under_way: number;
         };
+        MuteTimeInterval: {
+            /** @description Days, or ranges: 1:5; below zero they count from the end of the month: -3:-1 */
+            days_of_month?: string[];
+            /** @description A time zone, such as Europe/Berlin; absent: UTC */
+            location?: string;
+            /** @description Months by name or number, or ranges: january:march */
+            months?: string[];
+            /** @description Parts of the day */
+            times?: components["schemas"]["MuteTimes"][];
+            /** @description Days of the week, or ranges of them: monday:friday */
+            weekdays?: string[];
+            /** @description Years, or ranges: 2026:2028 */
+            years?: string[];
+        };
+        MuteTimes: {
+            /** @description Up to then, later than start_time */
+            end_time: string;
+            /** @description From then on, 00:00 to 24:00 */
+            start_time: string;
+        };
         NATSTarget: {
             /** @description Without wildcards; not under $, _ or carillon */
             subject: string;
@@ -2566,6 +2658,99 @@ export interface components {
              * @enum {string}
              */
             state: "closed" | "open" | "half_open" | "unknown";
+        };
+        Notification: {
+            /**
+             * Format: date-time
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            created_at?: string;
+            created_by?: string;
+            description?: string;
+            /** @description Why what is stored of it cannot be understood: then nothing but its name is known, and nothing is told by it */
+            fault?: string;
+            group_by: string[];
+            group_interval: string;
+            group_wait: string;
+            match?: components["schemas"]["NotificationMatch"];
+            mute_time_intervals?: components["schemas"]["MuteTimeInterval"][];
+            /** @example billing */
+            name: string;
+            /** @description Of what it tells */
+            on: string[];
+            repeat_interval: string;
+            send_resolved: boolean;
+            /** @description Where messages go. A viewer sees of the URLs of slack and teams only the host, and no values of headers */
+            sinks: components["schemas"]["NotificationSink"][];
+            /** @example default */
+            tenant: string;
+            /**
+             * Format: date-time
+             * @description What happened before is not told
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            updated_at?: string;
+        };
+        NotificationListBody: {
+            items: components["schemas"]["Notification"][];
+            next_cursor?: string;
+        };
+        NotificationMatch: {
+            /** @description The name of the run's job: equal to this, or fits it as a glob, in which * stands for any characters and ? for one */
+            job?: string;
+            /** @description Labels of the run: equal to this, or fits it as a glob, in which * stands for any characters and ? for one */
+            labels?: {
+                [key: string]: string;
+            };
+            /** @description The name of the run's task: equal to this, or fits it as a glob, in which * stands for any characters and ? for one */
+            task?: string;
+            /** @description The name of the workflow that ran: equal to this, or fits it as a glob, in which * stands for any characters and ? for one. Steps bear its labels, not its name */
+            workflow?: string;
+        };
+        NotificationRequest: {
+            /** @description For people */
+            description?: string;
+            /** @description What is alike in these is told together: job, task, workflow, kind, error (what errors of a kind share), label.NAME; absent: job and error; empty: all together */
+            group_by?: string[];
+            /**
+             * @description Between two messages of a group of which more happens, and until it is said that all is well; at least 1m; absent: 5m
+             * @example 1m30s
+             */
+            group_interval?: string;
+            /**
+             * @description From the first of a group to its message; absent: 30s
+             * @example 1m30s
+             */
+            group_wait?: string;
+            /** @description Which runs; absent: all. All that is stated must fit */
+            match?: components["schemas"]["NotificationMatch"];
+            /** @description While one of them lasts nothing is sent; what happens is counted on and told after it */
+            mute_time_intervals?: components["schemas"]["MuteTimeInterval"][];
+            /** @description Of what it tells: failed (a run or a step failed for good), dead (a dead letter was written), missed, late (it started more than a second after its time), stuck (it waits for other jobs beyond its deadline), recovered (all jobs of a group have succeeded since) */
+            on: ("failed" | "dead" | "missed" | "late" | "stuck" | "recovered")[];
+            /**
+             * @description Between two messages of a group that still stands; at least 1m; absent: 4h
+             * @example 1m30s
+             */
+            repeat_interval?: string;
+            /** @description A message when each job of the group has succeeded since; absent: true. One-off runs cannot succeed again: their groups end without a word */
+            send_resolved?: boolean;
+            /** @description Where messages go */
+            sinks: components["schemas"]["NotificationSink"][];
+        };
+        NotificationSink: {
+            /** @description Prometheus Alertmanager: the URL of its /api/v2/alerts. An alert a group */
+            alertmanager?: components["schemas"]["SinkCall"];
+            /** @description An incoming webhook of Slack */
+            slack?: components["schemas"]["SinkCall"];
+            /** @description A workflow of Microsoft Teams that posts what it receives: an adaptive card */
+            teams?: components["schemas"]["SinkCall"];
+            /** @description A POST of JSON as Standard Webhooks has it: type, timestamp, data. Signed by signing_key, or the tenant's key default if there is one */
+            webhook?: components["schemas"]["SinkCall"];
+        };
+        NotificationTested: {
+            /** @description A run for each sink, in their order */
+            runs: string[];
         };
         /**
          * @example {
@@ -3105,7 +3290,7 @@ export interface components {
             task?: string;
             tenant: string;
             /** @enum {string} */
-            trigger: "schedule" | "manual" | "retry" | "backfill" | "event" | "dependency";
+            trigger: "schedule" | "manual" | "retry" | "backfill" | "event" | "dependency" | "notification";
             /** @description Of a run that has started: what held it back last before that, and since when anything did */
             waited?: components["schemas"]["Waiting"];
             /** @description Of a pending or retrying run whose time has come, and that may not start yet: what it waits for. Of one that was cancelled before it started: what it waited for last */
@@ -3328,6 +3513,17 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             valid_until?: string;
+        };
+        SinkCall: {
+            auth?: components["schemas"]["HTTPAuth"];
+            /** @description As in http.headers of a task */
+            headers?: {
+                [key: string]: string;
+            };
+            /** @description The tenant's key that signs the call */
+            signing_key?: string;
+            /** @description Absolute, http or https. Addresses that tasks may not call are refused when the message is sent */
+            url: string;
         };
         Slots: {
             /** Format: int64 */
@@ -7059,6 +7255,542 @@ export interface operations {
             /** @description Unprocessable Entity */
             422: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-notifications": {
+        parameters: {
+            query?: {
+                /** @description The most items of one answer */
+                limit?: number;
+                /** @description next_cursor of the answer before; opaque, and good only for the same list */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotificationListBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-notification": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path: {
+                /** @description The name of the notification */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Notification"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "put-notification": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path: {
+                /** @description The name of the notification */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NotificationRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Notification"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Notification"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "delete-notification": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path: {
+                /** @description The name of the notification */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "test-notification": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path: {
+                /** @description The name of the notification */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotificationTested"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
