@@ -147,13 +147,13 @@ func (w *world) messages() (all []told) {
 	return all
 }
 
-// TestAStorm: 100,000 failures in a minute, and the owner dies twice in the middle: once between the
+// TestAStorm: 100,000 failures (failures) in a minute, and the owner dies twice in the middle: once between the
 // decision of a message and its runs. All are told, once, in few messages.
 func TestAStorm(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.put(nil)
 		const seconds, jobs = 60, 3
-		each := 100_000 / seconds
+		each := failures / seconds
 		total := 0
 		ownsA, ownsB := always(), new(atomic.Bool)
 		stopA := w.notify(ownsA)
@@ -161,7 +161,7 @@ func TestAStorm(t *testing.T) {
 		for s := range seconds {
 			now := each
 			if s == seconds-1 {
-				now = 100_000 - total
+				now = failures - total
 			}
 			for i := range now {
 				w.fail(fmt.Sprint("job-", i%jobs), schema.JobID{}, total+i)
