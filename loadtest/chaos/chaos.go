@@ -160,10 +160,15 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 // start starts the cluster and the sinks. The cluster comes first where it makes the address of the
 // sinks.
 func (r *run) start(ctx context.Context) (err error) {
-	if r.cfg.Scenario == TwoBuilds {
-		if err := (twoBuilds{r}).build(ctx); err != nil {
-			return err
-		}
+	build := func(context.Context) error { return nil }
+	switch r.cfg.Scenario {
+	case TwoBuilds:
+		build = twoBuilds{r}.build
+	case WrongClock:
+		build = r.buildClocked
+	}
+	if err := build(ctx); err != nil {
+		return err
 	}
 	if r.cfg.Scenario.plan().Regions > 0 {
 		return r.upRegions(ctx)

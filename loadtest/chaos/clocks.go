@@ -13,10 +13,13 @@ import (
 )
 
 // The wall clock of one process cannot be set from outside: time namespaces leave it alone, and Go
-// asks the kernel past the C library. So the nodes of a scenario with clocks are built with a runtime
+// asks the kernel past the C library. So the nodes of WrongClock are built with a runtime
 // whose wall clock is ahead of the kernel's by what stands in a file, which they look at all the
 // time. The monotonic clock is as ever. It is `go build -overlay` that replaces the files; the source
 // of the program stays.
+
+// ActClock sets the clock of a node ahead.
+const ActClock Act = "set the clock ahead"
 
 // clockFile is beside the configuration of a node: by how much its clock is ahead, a duration.
 const clockFile = "clock"
@@ -137,20 +140,15 @@ func (r *run) buildClocked(ctx context.Context) error {
 	return nil
 }
 
-// setClocks sets the clocks of the nodes of a region ahead by a duration. text is "region to 1.5s".
-func setClocks(_ context.Context, r *run, text string) (note string, err error) {
-	region, ahead, _ := strings.Cut(text, toWord)
-	if _, err := time.ParseDuration(ahead); err != nil {
-		return "", fmt.Errorf("set clocks: %w", err)
-	}
-	c, err := r.site(region)
-	if err != nil {
-		return "", err
-	}
-	var faults []error
-	for _, n := range c.Status().Carillon {
-		path := filepath.Join(r.cfg.Dir, "cluster", region, n.Name, clockFile)
-		faults = append(faults, os.WriteFile(path+".new", []byte(ahead), 0o600), os.Rename(path+".new", path))
-	}
-	return "", errors.Join(faults...)
+// clockActs are the acts on clocks.
+var clockActs = acts{
+	// The member of a step is a node and a duration: "carillon-2 to 1.5s".
+	ActClock: func(_ context.Context, r *run, text string) (note string, err error) {
+		member, ahead, _ := strings.Cut(text, toWord)
+		if _, err := time.ParseDuration(ahead); err != nil {
+			return "", fmt.Errorf("set clock: %w", err)
+		}
+		path := filepath.Join(r.cfg.Dir, "cluster", member, clockFile)
+		return "", errors.Join(os.WriteFile(path+".new", []byte(ahead), 0o600), os.Rename(path+".new", path))
+	},
 }

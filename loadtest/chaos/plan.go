@@ -66,7 +66,7 @@ func (l *Load) missing(members cluster.Spec) error {
 	var faults []error
 	for _, c := range l.Faults(members) {
 		for _, s := range c {
-			if _, ok := regionActs[s.act]; ok {
+			if _, ok := regionActs[s.act]; ok || s.act == ActClock {
 				continue
 			}
 			switch s.act {
@@ -105,7 +105,7 @@ func memberNamesOf(members cluster.Spec) []string {
 var Plans = slices.Concat(classicPlans, networkPlans, processPlans, buildPlans, diskPlans, loadPlans, workflowPlans, regionPlans)
 
 // families are the acts that families of plans bring with them.
-var families = []acts{buildActs, diskActs, regionActs}
+var families = []acts{buildActs, diskActs, regionActs, clockActs}
 
 // Scenarios lists the names of all scenarios.
 var Scenarios = names(Plans)

@@ -15,6 +15,7 @@ const (
 	CutOneWay   Scenario = "cut-oneway"
 	CutFlap     Scenario = "cut-flap"
 	CutExecutor Scenario = "cut-executor"
+	WrongClock  Scenario = "wrong-clock"
 )
 
 const (
@@ -104,6 +105,18 @@ var networkPlans = []Plan{
 				store = append(store, outage(between("carillon-2", "cassandra"), at, at+1)...)
 			}
 			return []chain{append(gossip, agree(141)), store}
+		}),
+	},
+	{
+		Name: WrongClock, Takes: 7 * time.Minute, Members: namespaced(cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 3}),
+		Does:     "the clock of one node is set 1.5 s ahead for 40 s, later 0.4 s for 40 s (F24)",
+		Promises: "at 1.5 s it refuses work and others take over; at 0.4 s it goes on: nothing is earlier than that",
+		Off:      450 * time.Millisecond,
+		Load: steady(4*time.Minute, cutRests+deathCosts, func(cluster.Spec) []chain {
+			return []chain{{
+				do(20, ActClock, "carillon-2 to 1.5s"), do(60, ActClock, "carillon-2 to 0s"), agree(60),
+				do(120, ActClock, "carillon-2 to 400ms"), do(160, ActClock, "carillon-2 to 0s"), agree(160),
+			}}
 		}),
 	},
 	{

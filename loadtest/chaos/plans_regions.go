@@ -14,7 +14,6 @@ const (
 	RegionSlow     Scenario = "region-slow"
 	RegionMove     Scenario = "region-move"
 	RegionFailback Scenario = "region-failback"
-	RegionClock    Scenario = "region-clock"
 	RegionAuto     Scenario = "region-automatic"
 )
 
@@ -38,12 +37,6 @@ func regional(name Scenario, span, late time.Duration, does, promises string, fa
 			Faults: func(cluster.Spec) []chain { return []chain{faults} },
 		},
 	}
-}
-
-// clocksOff is a plan whose nodes go on although their clocks are off by so much.
-func clocksOff(p Plan, off time.Duration) Plan {
-	p.Off = off
-	return p
 }
 
 // fault is when the first fault comes.
@@ -76,13 +69,6 @@ var regionPlans = []Plan{
 		"home eu is moved to us and back, while both regions are well",
 		"nothing missed; home us notices nothing",
 		chain{do(fault, ActMove, "eu to us"), do(fault+90, ActMove, "eu to eu")}),
-	clocksOff(regional(RegionClock, 4*time.Minute, byHand,
-		"the clocks of all nodes of region eu are set ahead by 1.5 s for 25 s, later by 0.4 s for 25 s",
-		"at 1.5 s the nodes refuse work, at 0.4 s they go on: nothing is earlier than that; home us notices nothing",
-		chain{
-			do(fault, ActRegionClock, "eu to 1.5s"), do(fault+25, ActRegionClock, "eu to 0s"),
-			do(fault+90, ActRegionClock, "eu to 400ms"), do(fault+115, ActRegionClock, "eu to 0s"),
-		}), 450*time.Millisecond),
 	regional(RegionFailback, 5*time.Minute, 3*time.Minute,
 		"region eu is cut off, killed 3 s later, failed over, started again, healed, and its home is moved back",
 		"what eu took in and us never saw runs after the fail-back, or was met before; home us notices nothing",

@@ -84,11 +84,6 @@ func (r regionsCourse) homes() []home {
 
 // upRegions starts the regions, and the sinks on the address that all of them reach.
 func (r *run) upRegions(ctx context.Context) (err error) {
-	if r.cfg.Scenario == RegionClock {
-		if err := r.buildClocked(ctx); err != nil {
-			return err
-		}
-	}
 	r.regions, err = cluster.UpRegions(ctx, cluster.Options{
 		Dir: filepath.Join(r.cfg.Dir, "cluster"), Attached: true,
 		Say: func(line string) { r.log.Info("cluster", "says", line) },
@@ -224,7 +219,6 @@ const (
 	ActRegionCut   Act = "cut off region"
 	ActRegionHeal  Act = "heal region"
 	ActRegionDelay Act = "delay between regions"
-	ActRegionClock Act = "set clocks ahead" // "eu to 1.5s"
 	ActFailOver    Act = "fail over"
 	ActMove        Act = "move"
 )
@@ -270,9 +264,8 @@ var regionActs = acts{
 		}
 		return "", r.regions.Control().Delay(ctx, "", "", d)
 	},
-	ActRegionClock: setClocks,
-	ActFailOver:    func(ctx context.Context, r *run, text string) (string, error) { return r.hand(ctx, "failover", text) },
-	ActMove:        func(ctx context.Context, r *run, text string) (string, error) { return r.hand(ctx, "move", text) },
+	ActFailOver: func(ctx context.Context, r *run, text string) (string, error) { return r.hand(ctx, "failover", text) },
+	ActMove:     func(ctx context.Context, r *run, text string) (string, error) { return r.hand(ctx, "move", text) },
 }
 
 func cutLink(ctx context.Context, r *cluster.Regions, from, to string) error {

@@ -204,7 +204,7 @@ func available(plan chaos.Plan) error {
 	if plan.Regions > 0 {
 		missing = append(missing, cluster.RegionsAvailable())
 	}
-	if plan.Name == chaos.RegionClock {
+	if plan.Name == chaos.WrongClock {
 		missing = append(missing, chaos.ClocksAvailable())
 	}
 	if plan.Members.Disks {
