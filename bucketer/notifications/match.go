@@ -91,7 +91,7 @@ func asksOnlyRecovered(r *schema.NotificationRule) bool { return asksRecovered(r
 func valuesOf(r *schema.NotificationRule, n *schema.Incident, kind schema.NotificationKind) []schema.NotificationValue {
 	values := make([]schema.NotificationValue, len(r.GroupBy))
 	for i, way := range r.GroupBy {
-		v := ""
+		var v string
 		switch way {
 		case byJob:
 			if v = n.JobName; v == "" && !n.Job.IsZero() {
