@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,6 +30,13 @@ func (k *kept) Send(spans ...trace.Span) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.spans = append(k.spans, spans...)
+}
+
+// sent returns what has come so far.
+func (k *kept) sent() []trace.Span {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.spans)
 }
 
 // traced wires an executor to a sink, and a sampler of that ratio.
@@ -211,7 +219,7 @@ func TestARunIsOneTrace(t *testing.T) {
 				s := scene{w, k, w.entry(at, change...)}
 				run = s.e.ID
 				c.course(s)
-				spans = append(k.spans[:len(k.spans):len(k.spans)], w.callees()...)
+				spans = append(k.sent(), w.callees()...)
 			})
 			got := arrived(t, spans)
 			if tree := otlptest.Tree(got); tree != c.want {
