@@ -32,7 +32,7 @@
 //  3. Early: a start, or an arrival at the sink, before every instant in force then. The tolerance
 //     is 0 ms, after both sides are cut to milliseconds. Sink and asker must share a clock. Where
 //     executors' clocks may be off ([History].Off), an arrival may come that much before its
-//     instant by true time, and never by the caller's own clock.
+//     instant by true time, and never by the caller's own clock. A retry may come as much too soon.
 //  4. An asked instant is in force until [ChangeGrace] after a reschedule was acknowledged; the new
 //     one from the request on. A reschedule of unknown outcome leaves both in force. Where clocks
 //     may be off ([History].Off), here and in rule 5 the grace is longer by that: an executor goes

@@ -81,7 +81,8 @@ func (j *judge) tooSoon(r *run) {
 			// The policy's wait counts from when the answer was read, after it was written.
 			asked = asked || before.asked() > 0
 			wait := max(before.asked(), r.job.Retry.wait(before.Attempt))
-			if worst, short = before, wait-s.At.Sub(before.End); short <= 0 {
+			// by the clocks of two nodes: that which saw the failure, and that which calls again
+			if worst, short = before, wait-s.At.Sub(before.End)-j.h.Off; short <= 0 {
 				break
 			}
 		}

@@ -85,6 +85,22 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 			want:  func(r *check.Report) { r.EarlyRetries++; r.AskedToWait++ },
 		},
 		{
+			name: "a clock is off by as much as Retry-After was not heeded",
+			forge: func(w *world) {
+				w.Off = 400 * time.Millisecond
+				w.twice(retried, 503, 30*time.Second, 29_600)
+			},
+			want: func(r *check.Report) { r.AskedToWait++ },
+		},
+		{
+			name: "a clock is off by less", fault: check.FaultEarlyRetry,
+			forge: func(w *world) {
+				w.Off = 399 * time.Millisecond
+				w.twice(retried, 503, 30*time.Second, 29_598)
+			},
+			want: func(r *check.Report) { r.EarlyRetries++; r.AskedToWait++ },
+		},
+		{
 			name: "Retry-After was not heeded, the policy was", fault: check.FaultEarlyRetry,
 			forge: func(w *world) {
 				w.ask(retried).Retry = exact
