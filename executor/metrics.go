@@ -134,6 +134,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}, []string{"priority"})
 	for i, p := range schema.Priorities {
 		m.byPriority[i] = byPriority.WithLabelValues(string(p))
+		m.waiting.WithLabelValues(string(p))
 	}
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: "carillon", Subsystem: "executor",
