@@ -23,9 +23,9 @@ const (
 	listeningWithin = 2 * time.Second
 )
 
-// listening knows of which tenants the ends of runs have consequences: they have subscribed to events
-// of the system, have jobs that run after others, or rules for notifications. All others cost a look
-// into a map for each record of a run.
+// listening knows of which tenants the ends of runs have consequences: they have subscribed to
+// events of the system, have jobs that run after others, or rules for notifications. All others
+// cost a look into a map for each record of a run.
 type listening struct {
 	from   schema.SubscriptionStore
 	logger *slog.Logger
@@ -82,8 +82,8 @@ func (l *listening) HasDependents(ctx context.Context, tenant string) (bool, err
 	return l.knows(ctx, schema.Dependents(tenant))
 }
 
-// Notifies reports whether a tenant may have rules for notifications. It reads that if it was not read
-// for long.
+// Notifies reports whether a tenant may have rules for notifications. It reads that if it was not
+// read for long.
 func (l *listening) Notifies(ctx context.Context, tenant string) (bool, error) {
 	return l.knows(ctx, schema.Notifying(tenant))
 }
@@ -151,8 +151,8 @@ func (l *listening) noteName(ctx context.Context, name string) error {
 	}
 }
 
-// RefreshListening reads which tenants listen, which have jobs that run after others, and which rules
-// for notifications.
+// RefreshListening reads which tenants listen, which have jobs that run after others, and which
+// rules for notifications.
 func (l *listening) RefreshListening(ctx context.Context) error {
 	was, is := l.known.Load(), &listeners{at: time.Now(), names: make(map[string]time.Time), tenants: make(map[string]struct{})}
 	for after := ""; ; {

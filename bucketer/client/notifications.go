@@ -27,8 +27,8 @@ const (
 	NotifyRecovered = schema.NotifyRecovered // all jobs of a group have succeeded since
 )
 
-// NotificationMatch selects runs: all that is stated must fit. A text is equal, or a glob, in which *
-// stands for any characters and ? for one.
+// NotificationMatch selects runs: all that is stated must fit. A text is equal, or a glob, in which
+// * stands for any characters and ? for one.
 type NotificationMatch = schema.NotificationMatch
 
 // MuteTimeInterval is a span in which nothing is sent, in the words of Prometheus Alertmanager.
@@ -43,8 +43,8 @@ type Notification struct {
 	On          []NotificationKind `json:"on"`
 	Match       NotificationMatch  `json:"match,omitzero"`
 	Sinks       []NotificationSink `json:"sinks"`
-	// GroupBy: what is alike in these is told together: job, task, workflow, kind, error, label.NAME;
-	// nil: job and error.
+	// GroupBy: what is alike in these is told together: job, task, workflow, kind, error,
+	// label.NAME; nil: job and error.
 	GroupBy        []string           `json:"group_by,omitzero"`
 	GroupWait      Duration           `json:"group_wait,omitzero"`      // from the first of a group to its message
 	GroupInterval  Duration           `json:"group_interval,omitzero"`  // between messages of a group that has more to tell

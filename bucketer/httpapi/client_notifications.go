@@ -12,8 +12,8 @@ func notificationPath(name, rest string) string {
 	return notificationsPath + "/" + url.PathEscape(name) + rest
 }
 
-// PutNotification creates or replaces a rule for notifications; rule is a request.NotificationRequest as
-// JSON.
+// PutNotification creates or replaces a rule for notifications; rule is a
+// request.NotificationRequest as JSON.
 func (c *Client) PutNotification(ctx context.Context, name string, rule json.RawMessage) (Notification, error) {
 	var out Notification
 	_, err := c.call(ctx, ask{method: http.MethodPut, path: notificationPath(name, ""), body: rule, repeatable: true}, &out)
@@ -41,8 +41,8 @@ func (c *Client) DeleteNotification(ctx context.Context, name string) error {
 	return err
 }
 
-// TestNotification sends a test message to each sink of a rule. It is not sent again when its answer is
-// lost.
+// TestNotification sends a test message to each sink of a rule. It is not sent again when its
+// answer is lost.
 func (c *Client) TestNotification(ctx context.Context, name string) (NotificationTested, error) {
 	var out NotificationTested
 	_, err := c.call(ctx, ask{method: http.MethodPost, path: notificationPath(name, "/test")}, &out)

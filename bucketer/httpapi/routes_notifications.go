@@ -14,8 +14,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Notifications keeps the rules by which a tenant is told what happens to its runs (engine.Engine has
-// it).
+// Notifications keeps the rules by which a tenant is told what happens to its runs (engine.Engine
+// has it).
 type Notifications interface {
 	// PutNotification answers notifications.ErrManyNotifications.
 	PutNotification(ctx context.Context, r schema.NotificationRule) (stored schema.NotificationRule, created bool, err error)
@@ -75,8 +75,8 @@ func sinkCallOf(h *schema.HTTPTarget) *request.SinkCall {
 	return &request.SinkCall{URL: h.URL, Headers: h.Headers, SigningKey: h.SigningKey, Auth: h.Auth}
 }
 
-// redactedNotification is a rule without what lets others send by it: values of headers, and the URLs of
-// Slack and Teams, who know a sender by them.
+// redactedNotification is a rule without what lets others send by it: values of headers, and the
+// URLs of Slack and Teams, who know a sender by them.
 func redactedNotification(r schema.NotificationRule) Notification {
 	sinks := make([]schema.NotificationSink, len(r.Sinks))
 	for i, s := range r.Sinks {

@@ -1,15 +1,16 @@
-// Package notifications tells tenants what happens to their runs: by their rules, grouped, and seldom
-// enough that people read it.
+// Package notifications tells tenants what happens to their runs: by their rules, grouped, and
+// seldom enough that people read it.
 //
-// What happened is written by whoever records it (runs.Recorder): an incident, one row, in the minute in
-// which it happened. Tenants without rules cost a look into a map. Their rules are looked at before the
-// write, so what no rule takes is not written.
+// What happened is written by whoever records it (runs.Recorder): an incident, one row, in the
+// minute in which it happened. Tenants without rules cost a look into a map. Their rules are looked
+// at before the write, so what no rule takes is not written.
 //
 // The incidents of a tenant are read by the node that owns the tenant's shard (Notifier): every 5 s
-// those that came, and each minute again as a whole, 90 s and 10 min after its end, because some come
-// late. It counts them by rule and group, and says when a group is to be told of. Each message to a
-// sink is a run of its own, with the trigger "notification" and the label notification=<rule>: it is
-// called, retried, guarded and seen as every HTTP call is, at low priority. Nothing follows from its end.
+// those that came, and each minute again as a whole, 90 s and 10 min after its end, because some
+// come late. It counts them by rule and group, and says when a group is to be told of. Each message
+// to a sink is a run of its own, with the trigger "notification" and the label notification=<rule>:
+// it is called, retried, guarded and seen as every HTTP call is, at low priority. Nothing follows
+// from its end.
 //
 // # What is authoritative
 //
@@ -19,16 +20,18 @@
 //
 //  1. An incident has an id that follows from the record, so it is counted once, whoever finds the
 //     record again.
-//  2. The row of a group says how many incidents of each minute it has counted (Counted), and how many
-//     of these no message told (Untold). A message is decided by one conditional write of the row, which
-//     also says what it tells. So the sum of what messages tell is the number of incidents, whoever
-//     owns the tenant.
-//  3. The runs of a message follow from the row: their ids are a hash of group, number of the message
-//     and sink, at the instant of the decision. Whoever finds the row writes the same runs. The id of a
-//     run is the webhook-id of its call, and its idempotency key.
-//  4. A tenant has at most schema.MaxNotificationGroups groups. What finds no place is counted in a group
-//     * of its rule. An incident of a minute of which * has counted stays in *, so it is not told twice.
-//  5. A rule that is put again begins anew: its groups are others, and what happened before is not told.
+//  2. The row of a group says how many incidents of each minute it has counted (Counted), and how
+//     many of these no message told (Untold). A message is decided by one conditional write of the
+//     row, which also says what it tells. So the sum of what messages tell is the number of
+//     incidents, whoever owns the tenant.
+//  3. The runs of a message follow from the row: their ids are a hash of group, number of the
+//     message and sink, at the instant of the decision. Whoever finds the row writes the same runs.
+//     The id of a run is the webhook-id of its call, and its idempotency key.
+//  4. A tenant has at most schema.MaxNotificationGroups groups. What finds no place is counted in a
+//     group * of its rule. An incident of a minute of which * has counted stays in *, so it is not
+//     told twice.
+//  5. A rule that is put again begins anew: its groups are others, and what happened before is not
+//     told.
 //
 // # When a message is sent
 //
@@ -37,10 +40,10 @@
 //	                                                      or nothing
 //	repeat_interval after a message                       that it still stands
 //
-// All is well when each job of the group has succeeded since its last incident (its history says so). Of
-// one-off runs none can succeed again: a group of these ends without a word at the next group_interval
-// without an incident. While a mute time interval of the rule lasts nothing is sent, and what happened is
-// counted on and told after it.
+// All is well when each job of the group has succeeded since its last incident (its history says
+// so). Of one-off runs none can succeed again: a group of these ends without a word at the next
+// group_interval without an incident. While a mute time interval of the rule lasts nothing is sent,
+// and what happened is counted on and told after it.
 //
 // # If we crash
 //

@@ -102,8 +102,8 @@ const (
 	end                // it is over without a word
 )
 
-// next says what becomes of a group at now. first is the instant of the first incident that is not told,
-// zero if it is not known. mute: the rule sends nothing now.
+// next says what becomes of a group at now. first is the instant of the first incident that is not
+// told, zero if it is not known. mute: the rule sends nothing now.
 func next(row *schema.NotificationGroup, r *schema.NotificationRule, now, first time.Time, mute bool) act {
 	fires := isFiring(row)
 	due := row.At.Add(r.GroupInterval.Std())

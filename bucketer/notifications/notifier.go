@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// stepEvery is how often the incidents of a tenant are read. An idle tenant that has rules costs a
-	// read of a partition or two each time.
+	// stepEvery is how often the incidents of a tenant are read. An idle tenant that has rules
+	// costs a read of a partition or two each time.
 	stepEvery = 5 * time.Second
 	// tenantsAtOnce bounds the tenants of one node that are worked on at once.
 	tenantsAtOnce = 4
@@ -31,8 +31,8 @@ type Config struct {
 	// Store is the store of the Bucketer.
 	Store bucketer.Store
 	Rules *Rules
-	// Owns reports whether this node owns a shard now. It does no I/O. Two nodes that own one, for some
-	// seconds, cost reads, and no message.
+	// Owns reports whether this node owns a shard now. It does no I/O. Two nodes that own one, for
+	// some seconds, cost reads, and no message.
 	Owns   func(schema.Shard) bool
 	Logger *slog.Logger
 }

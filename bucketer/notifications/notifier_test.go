@@ -54,8 +54,8 @@ func (w *world) engine() *engine.Engine {
 	return e
 }
 
-// notify runs the notifier of another node, until the returned func is called. It owns all while owns
-// says so.
+// notify runs the notifier of another node, until the returned func is called. It owns all while
+// owns says so.
 func (w *world) notify(owns *atomic.Bool) (stop func()) {
 	w.T.Helper()
 	e := w.engine()
@@ -147,8 +147,8 @@ func (w *world) messages() (all []told) {
 	return all
 }
 
-// TestAStorm: 100,000 failures (failures) in a minute, and the owner dies twice in the middle: once between the
-// decision of a message and its runs. All are told, once, in few messages.
+// TestAStorm: 100,000 failures (failures) in a minute, and the owner dies twice in the middle: once
+// between the decision of a message and its runs. All are told, once, in few messages.
 func TestAStorm(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.put(nil)

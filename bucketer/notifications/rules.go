@@ -56,8 +56,8 @@ func NewRules(core *bucketer.Bucketer, store bucketer.Store, reg prometheus.Regi
 	return &Rules{core: core, store: store, metrics: newMetrics(reg), known: make(map[string]knownRules)}
 }
 
-// PutNotification creates a rule or replaces it. It begins anew: only what happens from now on is told,
-// and within rulesFresh by nodes that remember others. It answers ErrManyNotifications.
+// PutNotification creates a rule or replaces it. It begins anew: only what happens from now on is
+// told, and within rulesFresh by nodes that remember others. It answers ErrManyNotifications.
 func (r *Rules) PutNotification(ctx context.Context, rule schema.NotificationRule) (stored schema.NotificationRule, created bool, err error) {
 	if err := r.core.NoteNotifying(ctx, rule.Tenant); err != nil {
 		return rule, false, err
@@ -101,8 +101,8 @@ func (r *Rules) Notifications(ctx context.Context, tenant, after string, limit i
 	return r.store.Notifications(ctx, tenant, after, limit)
 }
 
-// DeleteNotification deletes a rule, or answers schema.ErrNotFound. Within seconds nothing is told by
-// it.
+// DeleteNotification deletes a rule, or answers schema.ErrNotFound. Within seconds nothing is told
+// by it.
 func (r *Rules) DeleteNotification(ctx context.Context, tenant, name string) (schema.NotificationRule, error) {
 	was, err := r.store.Notification(ctx, tenant, name)
 	if err != nil && !errors.Is(err, schema.ErrNotUnderstood) {

@@ -51,8 +51,9 @@ func (r *Rules) runOf(row *schema.NotificationGroup, rule *schema.NotificationRu
 	return e, sink, err
 }
 
-// send writes the runs that tell the message of a row, unless they are held already, and returns their
-// ids. Calling it again writes the same. A sink that this build does not know is left out, and counted.
+// send writes the runs that tell the message of a row, unless they are held already, and returns
+// their ids. Calling it again writes the same. A sink that this build does not know is left out,
+// and counted.
 func (r *Rules) send(ctx context.Context, row *schema.NotificationGroup, rule *schema.NotificationRule, test bool) ([]schema.RunID, error) {
 	var entries []schema.Entry
 	var sinks []string

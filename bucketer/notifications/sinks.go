@@ -9,8 +9,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// The longest texts of a message, characters. Names, labels and errors come from tenants and from those
-// whom they call.
+// The longest texts of a message, characters. Names, labels and errors come from tenants and from
+// those whom they call.
 const (
 	maxValue    = 200
 	maxErrorSay = 300
@@ -43,8 +43,8 @@ func messageOf(row *schema.NotificationGroup, rule *schema.NotificationRule, tes
 	return m
 }
 
-// say returns a text on one line, without control characters and what turns its direction, at most so
-// many characters.
+// say returns a text on one line, without control characters and what turns its direction, at most
+// so many characters.
 func say(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		switch {
@@ -165,11 +165,12 @@ func webhookBody(m *message) any {
 	}
 }
 
-// slackEscapes takes from a text of tenants what Slack would take for a link, a mention or a format.
+// slackEscapes takes from a text of tenants what Slack would take for a link, a mention or a
+// format.
 var slackEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "*", "∗", "`", "ˋ", "_", "＿", "~", "∼")
 
-// slackBody: "text" is what a notification shows, the sections are what the channel shows. Slack takes
-// 3000 characters in each.
+// slackBody: "text" is what a notification shows, the sections are what the channel shows. Slack
+// takes 3000 characters in each.
 func slackBody(m *message) any {
 	type text struct {
 		Type string `json:"type"`
@@ -196,8 +197,8 @@ func slackBody(m *message) any {
 	}{title, blocks}
 }
 
-// teamsBody is what the workflow "when a webhook request is received" takes: an adaptive card, at most 28 KB.
-// Text runs show what they are given, without formats and links.
+// teamsBody is what the workflow "when a webhook request is received" takes: an adaptive card, at
+// most 28 KB. Text runs show what they are given, without formats and links.
 func teamsBody(m *message) any {
 	type inline struct {
 		Type   string `json:"type"`

@@ -47,8 +47,8 @@ func textsOf(v any) (texts []string) {
 	return texts
 }
 
-// TestBodiesAreBoundedAndHarmless: whatever names and errors hold, bodies are within the limits of the
-// sinks, and nothing in them breaks out of its place.
+// TestBodiesAreBoundedAndHarmless: whatever names and errors hold, bodies are within the limits of
+// the sinks, and nothing in them breaks out of its place.
 func TestBodiesAreBoundedAndHarmless(t *testing.T) {
 	most := map[string]int{schema.SinkWebhook: schema.MaxPayload, schema.SinkSlack: 16 << 10, schema.SinkTeams: 28 << 10, schema.SinkAlertmanager: schema.MaxPayload}
 	for _, text := range []string{"x", "ü", "𝄞", hostile, "<>&"} {

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// An incident may be written runs.incidentLate after its minute, and its write may take its time. A
-	// minute is counted again as a whole recountAfter its end, and for the last time closeAfter.
+	// An incident may be written runs.incidentLate after its minute, and its write may take its
+	// time. A minute is counted again as a whole recountAfter its end, and for the last time
+	// closeAfter.
 	recountAfter = 90 * time.Second
 	closeAfter   = 10 * time.Minute
 	// ahead is how far the clocks of others may be ahead of ours: incidents lie in minutes to come.
@@ -151,8 +152,8 @@ func (t *tenant) load(ctx context.Context, now time.Time) error {
 		}
 		after = page[len(page)-1].Name
 	}
-	// What is older than the retention of incidents is not there any more, and no rule takes what was
-	// before it.
+	// What is older than the retention of incidents is not there any more, and no rule takes what
+	// was before it.
 	t.closed = max(t.cursor.Closed, schema.BucketOf(now.Add(-schema.IncidentRetention)))
 	oldest := now
 	for _, r := range t.rules {
@@ -254,8 +255,8 @@ func (t *tenant) groupOf(r *schema.NotificationRule, n *schema.Incident, kind sc
 	return t.add(schema.NotificationGroup{Tenant: t.name, Name: name, Rule: r.Name, RuleAt: r.UpdatedAt, Values: values})
 }
 
-// closeMinute writes into the groups what was counted of a minute, and forgets it. Nobody counts it any
-// more.
+// closeMinute writes into the groups what was counted of a minute, and forgets it. Nobody counts it
+// any more.
 func (t *tenant) closeMinute(ctx context.Context, m schema.Bucket, now time.Time) error {
 	for name, n := range t.minutes[m].counts {
 		g := t.groups[name]
@@ -394,7 +395,8 @@ func (t *tenant) isWell(ctx context.Context, g *group) (bool, error) {
 	return true, nil
 }
 
-// hasSucceeded reports whether a run of the job succeeded after its last incident, as its history says.
+// hasSucceeded reports whether a run of the job succeeded after its last incident, as its history
+// says.
 func (t *tenant) hasSucceeded(ctx context.Context, j schema.NotifiedJob) (bool, error) {
 	now := t.n.core.Now()
 	for period := schema.PeriodOf(now); period >= schema.PeriodOf(now)-1; period-- {

@@ -38,8 +38,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Parent returns the traceparent (W3C Trace Context, version 00) by which the callee of an attempt is
-// told its parent. sampled says whether the attempt's span is sent.
+// Parent returns the traceparent (W3C Trace Context, version 00) by which the callee of an attempt
+// is told its parent. sampled says whether the attempt's span is sent.
 func Parent(run schema.RunID, span SpanID, sampled bool) string {
 	b := make([]byte, 0, 55)
 	b = append(b, "00-"...)

@@ -13,8 +13,8 @@ import (
 // level 2).
 const randomBits = 56
 
-// Sampler decides which traces are sampled. It goes by their ids alone, so all nodes come to the same
-// verdict. The zero Sampler is always_off.
+// Sampler decides which traces are sampled. It goes by their ids alone, so all nodes come to the
+// same verdict. The zero Sampler is always_off.
 type Sampler struct {
 	// odds is how many of the 2⁵⁶ ids are sampled.
 	odds uint64
@@ -26,8 +26,8 @@ type Sampler struct {
 
 // ParseSampler returns the sampler of that name with its argument, as OTEL_TRACES_SAMPLER and
 // OTEL_TRACES_SAMPLER_ARG say them: always_on, always_off, traceidratio, each also after
-// "parentbased_". "" is parentbased_always_on. A run is never part of a trace that others have begun,
-// so to runs parentbased makes no difference.
+// "parentbased_". "" is parentbased_always_on. A run is never part of a trace that others have
+// begun, so to runs parentbased makes no difference.
 func ParseSampler(name, arg string) (Sampler, error) {
 	name, arg = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(arg)
 	if name == "" {
@@ -60,8 +60,8 @@ func (s Sampler) Samples(id [16]byte) bool {
 	return random >= 1<<randomBits-s.odds
 }
 
-// SamplesRequest is Samples for a request whose caller says that it sampled the trace, or that it did
-// not; hasParent: it says something.
+// SamplesRequest is Samples for a request whose caller says that it sampled the trace, or that it
+// did not; hasParent: it says something.
 func (s Sampler) SamplesRequest(id [16]byte, hasParent, parentSampled bool) bool {
 	if s.asksParent && hasParent {
 		return parentSampled

@@ -62,8 +62,8 @@ type Tracer struct {
 // On reports whether spans are sent.
 func (t *Tracer) On() bool { return t.Sink != nil }
 
-// Foresees reports, at the start of an attempt, whether its spans will be sent however it ends. late
-// is how late the first attempt of the run started; of a later attempt it says nothing.
+// Foresees reports, at the start of an attempt, whether its spans will be sent however it ends.
+// late is how late the first attempt of the run started; of a later attempt it says nothing.
 func (t *Tracer) Foresees(e *schema.Entry, number int, late time.Duration) bool {
 	return t.Sampler.SamplesRun(e) || t.Sink != nil && t.Sampler.on && isOdd(number, late)
 }
@@ -153,8 +153,8 @@ type Run struct {
 	Record *schema.Record
 }
 
-// Span returns the span of the run. It begins when the run was due. A run that was retried, after it
-// was moved to a later time, begins when it was due first: nothing else is known then.
+// Span returns the span of the run. It begins when the run was due. A run that was retried, after
+// it was moved to a later time, begins when it was due first: nothing else is known then.
 func (r *Run) Span() Span {
 	e, rec := r.Entry, r.Record
 	run, spec := e.Run(), &e.Spec
@@ -204,8 +204,8 @@ func (s *Span) fail(rec *schema.Record) {
 	}
 }
 
-// appendCall adds what was called, in the words of OpenTelemetry's conventions. Of a URL only host and
-// port are told: path and query may hold secrets, as those of web hooks do.
+// appendCall adds what was called, in the words of OpenTelemetry's conventions. Of a URL only host
+// and port are told: path and query may hold secrets, as those of web hooks do.
 func appendCall(attrs []Attr, work *schema.Work, rec *schema.Record) []Attr {
 	switch {
 	case work == nil:

@@ -28,8 +28,8 @@ func entryOf(t *testing.T, run schema.RunID, spec schema.Spec) *schema.Entry {
 	return &e
 }
 
-// TestARatioIsKept: of 10,000 runs about a tenth is sampled at 0.1, the same ones by every node, and
-// all of these at a higher ratio too. The library's own sampler took none of them, or all.
+// TestARatioIsKept: of 10,000 runs about a tenth is sampled at 0.1, the same ones by every node,
+// and all of these at a higher ratio too. The library's own sampler took none of them, or all.
 func TestARatioIsKept(t *testing.T) {
 	runs := someRuns(10_000)
 	before := map[schema.RunID]bool{}
@@ -71,8 +71,8 @@ func TestARatioIsKept(t *testing.T) {
 	}
 }
 
-// TestWhatMattersIsSent: at a ratio of 0.1 of 10,000 runs every one is sent that failed, was late or
-// was retried, and callees are told so where it is known.
+// TestWhatMattersIsSent: at a ratio of 0.1 of 10,000 runs every one is sent that failed, was late
+// or was retried, and callees are told so where it is known.
 func TestWhatMattersIsSent(t *testing.T) {
 	s, err := ParseSampler("parentbased_traceidratio", "0.1")
 	if err != nil {
@@ -204,8 +204,8 @@ func TestNoSecretOfATargetIsTold(t *testing.T) {
 	}
 }
 
-// TestSpansOfAnAttempt: what was before the start is told apart, and a retry of a run that was moved
-// begins no later than its first start.
+// TestSpansOfAnAttempt: what was before the start is told apart, and a retry of a run that was
+// moved begins no later than its first start.
 func TestSpansOfAnAttempt(t *testing.T) {
 	run := someRuns(1)[0]
 	due := run.Time()

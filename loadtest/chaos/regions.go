@@ -22,12 +22,12 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Two regions share a keyspace, beside a witness. Each home has a tenant, a load, a sink and a judge
-// of its own. The faults are of home eu and its region; home us is to notice nothing.
+// Two regions share a keyspace, beside a witness. Each home has a tenant, a load, a sink and a
+// judge of its own. The faults are of home eu and its region; home us is to notice nothing.
 const (
 	lostHome, otherHome = "eu", "us"
-	// repeating is the tenant of recurring jobs, which are at home in eu too: repeatingJobs of them,
-	// each run every repeatingEvery.
+	// repeating is the tenant of recurring jobs, which are at home in eu too: repeatingJobs of
+	// them, each run every repeatingEvery.
 	repeating      = "repeating"
 	repeatingJobs  = 60
 	repeatingEvery = 10 * time.Second
@@ -212,7 +212,8 @@ func (r regionsCourse) importLate(ctx context.Context, h home, t0 time.Time) err
 	return g.Wait()
 }
 
-// The acts on regions. The member of a step is a region ("eu"), two of them ("eu to us"), or a delay.
+// The acts on regions. The member of a step is a region ("eu"), two of them ("eu to us"), or a
+// delay.
 const (
 	ActRegionKill  Act = "kill -9 region"
 	ActRegionStart Act = "start region"
@@ -287,8 +288,8 @@ func (r *run) eachLink(ctx context.Context, name string, do func(ctx context.Con
 	return errors.Join(faults...)
 }
 
-// hand has a home served by another region, as an operator does: the command is given again while it
-// is refused. text is "home to region".
+// hand has a home served by another region, as an operator does: the command is given again while
+// it is refused. text is "home to region".
 func (r *run) hand(ctx context.Context, how, text string) (note string, err error) {
 	name, to, _ := strings.Cut(text, toWord)
 	dir := filepath.Join(r.cfg.Dir, "cluster")

@@ -105,9 +105,9 @@ func (r regionsCourse) judge(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// unseenArgs name the spans in which a region that was cut off went on by its lease. What it wrote in
-// them the region that took its home over did not see: such runs may run again, guarded or not, and
-// are not judged otherwise.
+// unseenArgs name the spans in which a region that was cut off went on by its lease. What it wrote
+// in them the region that took its home over did not see: such runs may run again, guarded or not,
+// and are not judged otherwise.
 func (r regionsCourse) unseenArgs() []string {
 	var args []string
 	for _, e := range r.report.Events {
@@ -186,8 +186,8 @@ func (r regionsCourse) epochs(ctx context.Context) (all []check.Epoch, err error
 	return all, nil
 }
 
-// rowsOf returns the rows of a table as a region's own data centre holds them: how often each row is
-// there, by its hash.
+// rowsOf returns the rows of a table as a region's own data centre holds them: how often each row
+// is there, by its hash.
 func (r *run) rowsIn(ctx context.Context, region, table string) (rows map[[16]byte]int, n int, err error) {
 	rows = map[[16]byte]int{}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -201,7 +201,8 @@ func (r *run) rowsIn(ctx context.Context, region, table string) (rows map[[16]by
 	return rows, n, err
 }
 
-// alike waits until both data centres hold the same rows. That they do not in time breaks a promise.
+// alike waits until both data centres hold the same rows. That they do not in time breaks a
+// promise.
 func (r regionsCourse) alike(ctx context.Context, res *RegionsResult) error {
 	began := time.Now()
 	for _, table := range comparedTables {

@@ -10,11 +10,11 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A region that is lost can be failed over by itself (Config.Automatic). A node does that if its region
-// serves a home itself, and all reads for 30 s told the same beat of the region that serves another one.
-// So a region that is cut off fails nothing over: it reads nothing, and begins anew when it can. Of
-// several that do so at once one writes the next epoch, which must be the one after that which was read.
-// Nothing goes back by itself: the region of the newest epoch is alive then.
+// A region that is lost can be failed over by itself (Config.Automatic). A node does that if its
+// region serves a home itself, and all reads for 30 s told the same beat of the region that serves
+// another one. So a region that is cut off fails nothing over: it reads nothing, and begins anew
+// when it can. Of several that do so at once one writes the next epoch, which must be the one after
+// that which was read. Nothing goes back by itself: the region of the newest epoch is alive then.
 
 // AutomaticAfter is for how long a region gives no sign of life before its homes are failed over.
 const AutomaticAfter = 30 * time.Second
@@ -22,7 +22,8 @@ const AutomaticAfter = 30 * time.Second
 // byItself is who writes an epoch (schema.Epoch.By) if no person does.
 const byItself = "automatic"
 
-// watch is what this node has seen of the beats of all regions. Its times are of the monotonic clock.
+// watch is what this node has seen of the beats of all regions. Its times are of the monotonic
+// clock.
 type watch struct {
 	last map[string]seen // by region
 	read time.Time       // before the last read that was answered was sent
@@ -35,8 +36,8 @@ type seen struct {
 	since time.Time
 }
 
-// observe takes in a read of the beats, which was sent and answered at those times. Two reads that lie as
-// far apart as a lease lives prove nothing together: what is between them we have not seen.
+// observe takes in a read of the beats, which was sent and answered at those times. Two reads that
+// lie as far apart as a lease lives prove nothing together: what is between them we have not seen.
 func (w *watch) observe(beats []schema.Beat, sent, answered time.Time) {
 	if w.last == nil || elapsedSince(w.read, sent) >= schema.HomeLeaseLife {
 		w.last = make(map[string]seen)

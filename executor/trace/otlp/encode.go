@@ -32,8 +32,8 @@ func (x *Exporter) encode(batch []trace.Span) *tracepb.ResourceSpans {
 	}
 }
 
-// sampledFlag is the flag of W3C Trace Context of a span that is sent; the bit of OTLP says that it is
-// known whether its parent is of another process, and the third that it is.
+// sampledFlag is the flag of W3C Trace Context of a span that is sent; the bit of OTLP says that it
+// is known whether its parent is of another process, and the third that it is.
 const (
 	sampledFlag      = uint32(tracepb.SpanFlags_SPAN_FLAGS_TRACE_FLAGS_MASK) & 1
 	knowsRemoteFlag  = uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK)

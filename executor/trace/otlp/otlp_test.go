@@ -195,8 +195,8 @@ func TestItIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestNothingIsSentUnasked: without an endpoint there is no sink, no goroutine, no span of a request;
-// the counter is there.
+// TestNothingIsSentUnasked: without an endpoint there is no sink, no goroutine, no span of a
+// request; the counter is there.
 func TestNothingIsSentUnasked(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	x := open(t, Config{Registerer: reg})
@@ -260,8 +260,8 @@ func TestFromEnv(t *testing.T) {
 	}
 }
 
-// TestRequests: a request has a span if its trace is sampled, below that of its caller, and a link to
-// the run that it made.
+// TestRequests: a request has a span if its trace is sampled, below that of its caller, and a link
+// to the run that it made.
 func TestRequests(t *testing.T) {
 	run := schema.MakeEntryID(time.Unix(1_790_000_000, 0), 3, 5)
 	job := schema.MakeJobID(time.Unix(1_790_000_000, 0), 3, 5)

@@ -21,8 +21,9 @@ func (x *Exporter) Requests() func(r *http.Request, route string) func(status in
 	return x.request
 }
 
-// request begins the span of a request, whose route is known, if its trace is sampled. What it returns ends the span, with the status of the answer and its Location; nil: there is no
-// span. If the answer says where a run is that was made, the span has a link to the run.
+// request begins the span of a request, whose route is known, if its trace is sampled. What it
+// returns ends the span, with the status of the answer and its Location; nil: there is no span. If
+// the answer says where a run is that was made, the span has a link to the run.
 func (x *Exporter) request(r *http.Request, route string) func(status int, location string) {
 	id, parent, parentSampled, hasParent := parseParent(r.Header.Get("Traceparent"))
 	if !hasParent {
