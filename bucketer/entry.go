@@ -15,7 +15,8 @@ func (w *Writer) EntryOf(job *Job, id schema.EntryID, now time.Time) (schema.Ent
 	spec := schema.Spec{
 		Tenant: job.Tenant, Nominal: nominal.UTC().Truncate(time.Millisecond), Accepted: now.UnixMicro(),
 		JobName: job.JobName, Trigger: job.Trigger, Origin: job.Origin, Priority: job.Priority, Task: job.Task, Work: job.Work,
-		Misfire: job.Misfire, Labels: job.Labels, Key: job.Key, BodyHash: job.BodyHash,
+		RequireRegion: job.RequireRegion,
+		Misfire:       job.Misfire, Labels: job.Labels, Key: job.Key, BodyHash: job.BodyHash,
 	}
 	last := id.Time()
 	if job.After != nil {

@@ -27,6 +27,8 @@ type Job struct {
 	// Region: the home at which it is to lie, named after the region that served it first; "": where
 	// Regions says.
 	Region string
+	// RequireRegion: only the region that its home is named after runs it.
+	RequireRegion bool
 
 	// After: the job waits until other one-off jobs have ended; At is then zero.
 	After *schema.After

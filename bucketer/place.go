@@ -3,6 +3,8 @@ package bucketer
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/url"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -99,14 +101,18 @@ func Latest(t time.Time, others ...time.Time) time.Time {
 //
 // # Where new work lies
 //
-//	a one-off job that asks for a home      there, or it is refused
-//	of a tenant with a stated home          there
 //	keyed, or waiting for other jobs,       at its tenant's home: what is decided once for a tenant
 //	or of a task with a rate or a limit;    (keys, names, rates, limits) is decided by one region
 //	jobs with many runs; events
-//	other one-off jobs                      at a home that our region serves, its own before others
+//	other one-off jobs, the first of these that says something:
+//	- the job asks for a home               there
+//	- its task asks for one                 there
+//	- a route has the host of its URL       there
+//	- its tenant has a stated home          there
+//	- else                                  at a home that our region serves, its own before others
 //
-// A shard keeps its home, so an id tells where the work on it is done.
+// A shard keeps its home, so an id tells where the work on it is done. A job, or a task, may require
+// its region: what lies elsewhere is refused, and while its home has failed over it waits.
 type Regions struct {
 	Region string // ours
 	Homes  schema.Homes
@@ -116,7 +122,86 @@ type Regions struct {
 	// Takes is Served for new work, which is also refused while a home is about to be moved; nil:
 	// it is Served.
 	Takes func(shard schema.Shard) (epoch int64, err error)
+	// Routes are the operator's: the first that has the host of a job's URL says where it lies.
+	Routes []Route
 }
+
+// Route is a home for calls to hosts.
+type Route struct {
+	Host string // a pattern as of path.Match, in small letters: "*.eu.example.com"
+	Home string
+}
+
+// route returns the home of the first route that has the host of a URL; "": none has.
+func (r *Regions) route(work *schema.Work) string {
+	if len(r.Routes) == 0 || work == nil || work.HTTP == nil {
+		return ""
+	}
+	u, err := url.Parse(work.HTTP.URL)
+	if err != nil {
+		return ""
+	}
+	host := strings.ToLower(u.Hostname())
+	for _, route := range r.Routes {
+		if ok, err := path.Match(route.Host, host); ok && err == nil {
+			return route.Home
+		}
+	}
+	return ""
+}
+
+// choose returns where a job of a task is to lie: the shards of all that are alike can be shared. It
+// has the job require its region where its task does. The error is Faults.
+func (r *Regions) choose(job *Job, t *schema.Task) (homeOf, error) {
+	of := homeOf{tenant: job.Tenant, region: job.Region, pinned: t.Rate != "" || t.MaxConcurrent > 0 || job.Key != "" || job.After != nil}
+	if r == nil {
+		if job.RequireRegion && job.Region == "" {
+			return of, Faults{{Location: "body.region", Message: noRegions}}
+		}
+		return of, r.asked(of.tenant, of.region, of.pinned)
+	}
+	if err := r.checkTask(t, job.Tenant, of.pinned); err != nil {
+		return of, err
+	}
+	job.RequireRegion = job.RequireRegion || t.Region.Require
+	if of.region == "" && !of.pinned {
+		if of.region = t.Region.Name; of.region == "" {
+			if of.region = r.route(job.Work); job.Work == nil {
+				of.region = r.route(&t.Work)
+			}
+		}
+	}
+	return of, r.asked(of.tenant, job.Region, of.pinned)
+}
+
+// checkTask returns Faults if a task requires a region that is not the home of the tenant, and its
+// work must lie there.
+func (r *Regions) checkTask(t *schema.Task, tenant string, pinned bool) error {
+	if r == nil || !pinned || !t.Region.Require || t.Region.Name == "" {
+		return nil
+	}
+	if home, _ := r.Homes.OfTenant(tenant); t.Region.Name != home {
+		return Faults{{Location: "body.task", Value: t.Name, Message: fmt.Sprintf("requires region %s, but this lies at %s, where the tenant is at home: what has many runs or a key, waits for others, or is of a task with a rate or a limit lies there", t.Region.Name, home)}}
+	}
+	return nil
+}
+
+// CheckChoice returns Faults if there is no such home for a task. Nil, there are no regions.
+func (r *Regions) CheckChoice(c schema.RegionChoice) error {
+	switch {
+	case c == schema.RegionChoice{}:
+		return nil
+	case r == nil:
+		return Faults{{Location: "body.region", Value: c.Name, Message: noRegions}}
+	case c.Name != "" && len(r.Homes.Shards(c.Name, schema.MaxShards)) == 0:
+		return Faults{{Location: "body.region", Value: c.Name, Message: r.noHome()}}
+	}
+	return nil
+}
+
+const noRegions = "cannot be had: this cluster has no regions"
+
+func (r *Regions) noHome() string { return "is none: there are " + strings.Join(r.Homes.Names(), ", ") }
 
 // Serves returns nil while our region serves the home of a shard and takes work in for it.
 // Otherwise it is a schema.NotServedError, and nothing is to be written.
@@ -163,13 +248,13 @@ func (r *Regions) asked(tenant, region string, pinned bool) error {
 	}
 	fault := Fault{Location: "body.region", Value: region}
 	if r == nil {
-		fault.Message = "cannot be had: this cluster has no regions"
+		fault.Message = noRegions
 		return Faults{fault}
 	}
 	home, _ := r.Homes.OfTenant(tenant)
 	switch {
 	case len(r.Homes.Shards(region, schema.MaxShards)) == 0:
-		fault.Message = "is none: there are " + strings.Join(r.Homes.Names(), ", ")
+		fault.Message = r.noHome()
 	case pinned && region != home:
 		fault.Message = "must be " + home + ", where the tenant is at home: a job with a key, one that waits for others, and one of a task with a rate or a limit lie there"
 	default:
@@ -178,18 +263,17 @@ func (r *Regions) asked(tenant, region string, pinned bool) error {
 	return Faults{fault}
 }
 
-// place returns the shards below n that new work of a tenant is drawn of, all of one home that our
-// region serves: the one that it asks for, or else, if it is pinned, its tenant's. The error is
-// Faults or a NotServedError.
-func (r *Regions) place(tenant, region string, pinned bool, n int) (among, error) {
-	if err := r.asked(tenant, region, pinned); err != nil || r == nil {
-		return among{n: n}, err
+// place returns the shards below n that new work is drawn of, all of one home that our region serves:
+// the one that it asks for, or else, if it is pinned, its tenant's. The error is a NotServedError.
+func (r *Regions) place(of homeOf, n int) (among, error) {
+	if r == nil {
+		return among{n: n}, nil
 	}
-	home, stated := r.Homes.OfTenant(tenant)
+	home, stated := r.Homes.OfTenant(of.tenant)
 	switch {
-	case region != "":
-		return r.at(region, n)
-	case pinned, stated:
+	case of.region != "":
+		return r.at(of.region, n)
+	case of.pinned, stated:
 		return r.at(home, n)
 	}
 	a, err := r.at(r.Region, n)
@@ -255,7 +339,7 @@ func (r *Regions) checkAfter(job *Job) error {
 
 // Draw returns a shard below n for new work of a tenant that lies at its tenant's home.
 func (r *Regions) Draw(tenant string, n int) (schema.Shard, error) {
-	a, err := r.place(tenant, "", true, n)
+	a, err := r.place(homeOf{tenant: tenant, pinned: true}, n)
 	if err != nil {
 		return 0, err
 	}

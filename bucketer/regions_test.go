@@ -83,6 +83,12 @@ func TestWorkLiesAtAHomeThatIsServed(t *testing.T) {
 	to := func(home string, job Job) Job { job.Region = home; return job }
 	rated := func() Job { j := callTo(at()); j.Task, j.Work = "rated", nil; return j }
 	limited := func() Job { j := callTo(at()); j.Task, j.Work = "limited", nil; return j }
+	task := func(name string) Job { j := callTo(at()); j.Task, j.Work = name, nil; return j }
+	call := func(url string) Job {
+		j := callTo(at())
+		j.Work = &schema.Work{HTTP: &schema.HTTPTarget{URL: url}}
+		return j
+	}
 	for name, row := range map[string]struct {
 		eu, us bool
 		job    func() Job
@@ -106,6 +112,20 @@ func TestWorkLiesAtAHomeThatIsServed(t *testing.T) {
 		"of a task with a rate, elsewhere":           {false, true, rated, ""},
 		"of a task with a limit, elsewhere":          {false, true, limited, ""},
 		"keyed, of a tenant whose home is us":        {true, true, func() Job { return of("acme", keyed("k", at())) }, "us"},
+		"of a task that asks for us":                 {true, true, func() Job { return task("away") }, "us"},
+		"of a task that asks for us, asks for eu":    {true, true, func() Job { return to("eu", task("away")) }, "eu"},
+		"of a task that asks for us, served there":   {true, false, func() Job { return task("away") }, ""},
+		"of a task that calls a host with a route":   {true, true, func() Job { return task("routed") }, "us"},
+		"calls a host with a route":                  {true, true, func() Job { return call("https://A.us.test:8443/x") }, "us"},
+		"calls a host with a route, asks for eu":     {true, true, func() Job { return to("eu", call("https://a.us.test/x")) }, "eu"},
+		"calls a host of which a route is before":    {true, true, func() Job { return call("https://eu.us.test/x") }, "eu"},
+		"calls a host without a route":               {true, true, func() Job { return call("https://us.test/x") }, "eu"},
+		"of acme, calls a host with a route to eu":   {true, true, func() Job { return of("acme", call("https://eu.us.test/x")) }, "eu"},
+		"keyed, calls a host with a route": {true, true, func() Job {
+			j := call("https://a.us.test/x")
+			j.Key, j.BodyHash = "k", "1"
+			return j
+		}, "eu"},
 	} {
 		for way, submit := range ways {
 			t.Run(name+", "+way, func(t *testing.T) {
@@ -114,6 +134,9 @@ func TestWorkLiesAtAHomeThatIsServed(t *testing.T) {
 					r.us.Store(row.us)
 					w.putTask(schema.Task{Tenant: "t", Name: "rated", Rate: "5/s"})
 					w.putTask(schema.Task{Tenant: "t", Name: "limited", MaxConcurrent: 2})
+					w.putTask(schema.Task{Tenant: "t", Name: "away", Region: schema.RegionChoice{Name: "us"}})
+					w.putTask(schema.Task{Tenant: "t", Name: "routed", Work: schema.Work{HTTP: &schema.HTTPTarget{URL: "http://b.us.test"}}})
+					r.Routes = []Route{{Host: "eu.us.test", Home: "eu"}, {Host: "*.us.test", Home: "us"}}
 					for range 20 { // where it lies is drawn
 						before := writes(w)
 						receipt, err := submit(w, row.job())
@@ -130,6 +153,51 @@ func TestWorkLiesAtAHomeThatIsServed(t *testing.T) {
 					}
 				})
 			})
+		}
+	}
+}
+
+// TestATaskThatRequiresItsRegion: its one-off jobs lie there and require it. What must lie elsewhere is
+// refused, as is a region that is none.
+func TestATaskThatRequiresItsRegion(t *testing.T) {
+	inRegion(t, func(t *testing.T, w *world, r *regions) {
+		r.us.Store(true)
+		w.putTask(schema.Task{Tenant: "t", Name: "bound", Region: schema.RegionChoice{Name: "us", Require: true}})
+		job := callTo(time.Now().Add(time.Hour))
+		job.Task, job.Work = "bound", nil
+		for way, submit := range ways {
+			receipt, err := submit(w, job)
+			if err != nil {
+				t.Fatalf("%s: %v", way, err)
+			}
+			rows, err := w.Store().EntriesByID(t.Context(), receipt.Run.Partition(), []schema.EntryID{receipt.Run})
+			if home, _ := r.Homes.Of(receipt.Run.Shard()); err != nil || home != "us" || len(rows) != 1 || !rows[0].Spec.RequireRegion {
+				t.Errorf("%s: at home %s, %+v, %v; want one at us that requires its region", way, home, rows, err)
+			}
+			k := job
+			k.Key, k.BodyHash = "k", "1"
+			var faults Faults
+			if _, err := submit(w, k); !errors.As(err, &faults) || faults[0].Location != "body.task" || !strings.Contains(faults[0].Message, "requires region us, but this lies at eu") {
+				t.Errorf("%s, with a key: %v, want a fault of the task", way, err)
+			}
+		}
+		if err := w.CheckTask(t.Context(), "t", "bound", nil); err == nil {
+			t.Error("a job with many runs lies at eu: want a fault")
+		}
+	})
+	var faults Faults
+	for what, c := range map[string]struct {
+		r      *Regions
+		choice schema.RegionChoice
+		fault  string
+	}{
+		"nothing, without regions": {nil, schema.RegionChoice{}, ""},
+		"one, without regions":     {nil, schema.RegionChoice{Require: true}, "no regions"},
+		"one that is none":         {&newRegions(t).Regions, schema.RegionChoice{Name: "ap"}, "is none: there are eu, us"},
+		"one":                      {&newRegions(t).Regions, schema.RegionChoice{Name: "us", Require: true}, ""},
+	} {
+		if err := c.r.CheckChoice(c.choice); (c.fault == "") != (err == nil) || c.fault != "" && (!errors.As(err, &faults) || !strings.Contains(faults[0].Message, c.fault)) {
+			t.Errorf("%s: %v, want %q", what, err, c.fault)
 		}
 	}
 }

@@ -28,11 +28,11 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 		b.metrics.refused.WithLabelValues("not_ready").Inc()
 		return Receipt{}, err
 	}
-	limited, err := b.checkTask(ctx, &job)
+	of, err := b.checkTask(ctx, &job)
 	if err != nil {
 		return Receipt{}, err
 	}
-	home, err := b.regions.place(job.Tenant, job.Region, limited || job.Key != "" || job.After != nil, s.Shards)
+	home, err := b.regions.place(of, s.Shards)
 	if err == nil {
 		err = b.regions.checkAfter(&job)
 	}
@@ -232,13 +232,10 @@ func (c *chunk) sort(ctx context.Context) {
 	seen := make(map[keyAt]bool)
 	for i := range c.jobs {
 		job := &c.jobs[i]
-		limited, err := c.b.checkTask(ctx, job)
+		of, err := c.b.checkTask(ctx, job)
 		var shards *chunkShards
-		if err == nil {
-			err = c.b.regions.asked(job.Tenant, job.Region, limited || job.Key != "")
-		}
 		if err == nil && job.Key == "" {
-			shards, err = c.shardsFor(homeOf{job.Tenant, job.Region, limited})
+			shards, err = c.shardsFor(of)
 		}
 		if err != nil {
 			c.answer(i, Receipt{}, err)
@@ -262,7 +259,8 @@ func (c *chunk) sort(ctx context.Context) {
 	}
 }
 
-// homeOf is of whom unkeyed rows share their shards: without regions all do.
+// homeOf is what says where a one-off job lies. Unkeyed rows of one share their shards: without
+// regions all do.
 type homeOf struct {
 	tenant, region string
 	pinned         bool
@@ -278,7 +276,7 @@ func (c *chunk) shardsFor(of homeOf) (*chunkShards, error) {
 	}
 	shards, ok := c.homes[of]
 	if !ok {
-		home, err := c.b.regions.place(of.tenant, of.region, of.pinned, c.settings.Shards)
+		home, err := c.b.regions.place(of, c.settings.Shards)
 		if err != nil {
 			return nil, err
 		}

@@ -99,10 +99,14 @@ func (t *TaskCache) ForgetAt(ctx context.Context, halts <-chan struct{}) {
 	}
 }
 
-// CheckTask reports ErrNoTask if a job's task does not exist, and Faults for a payload (nil = none)
-// that does not fit the task's schema. Inline work has the task "" and no schema.
+// CheckTask reports ErrNoTask if the task of a job with many runs does not exist, and Faults for a
+// payload (nil = none) that does not fit the task's schema, or if the task requires a region that is
+// not the tenant's home. Inline work has the task "" and no schema.
 func (b *Bucketer) CheckTask(ctx context.Context, tenant, task string, payload []byte) error {
-	_, err := b.checkTask(ctx, &Job{Tenant: tenant, Task: task, Payload: payload})
+	t, err := payloadFits(ctx, b, tenant, task, payload)
+	if err == nil {
+		err = b.regions.checkTask(&t, tenant, true)
+	}
 	return err
 }
 
@@ -143,13 +147,22 @@ func payloadFaults(at string, err error) error {
 	return faults
 }
 
-// checkTask is CheckTask for a job, and reports whether its task has a rate or a limit.
-func (b *Bucketer) checkTask(ctx context.Context, job *Job) (limited bool, err error) {
-	t, err := b.TaskOf(ctx, job.Tenant, job.Task)
+// payloadFits returns a task, if a payload fits its schema. The task of inline work is empty.
+func payloadFits(ctx context.Context, b *Bucketer, tenant, task string, payload []byte) (schema.Task, error) {
+	t, err := b.TaskOf(ctx, tenant, task)
 	if err == nil && len(t.PayloadSchema) > 0 {
-		err = b.CheckPayload(&t, job.Payload)
+		err = b.CheckPayload(&t, payload)
 	}
-	return t.Rate != "" || t.MaxConcurrent > 0, err
+	return t, err
+}
+
+// checkTask is CheckTask for a one-off job, and returns where it is to lie.
+func (b *Bucketer) checkTask(ctx context.Context, job *Job) (homeOf, error) {
+	t, err := payloadFits(ctx, b, job.Tenant, job.Task, job.Payload)
+	if err != nil {
+		return homeOf{}, err
+	}
+	return b.regions.choose(job, &t)
 }
 
 // TaskCache returns the cache that the Bucketer itself uses.

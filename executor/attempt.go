@@ -174,6 +174,18 @@ func (h homes) mayStart(shard schema.Shard, epoch int64) bool {
 	return h.serves(shard) && !h.isFormer(shard, epoch)
 }
 
+// isRegion reports whether our region has that name; "": the one that the home of a shard is called
+// after. Without regions it has.
+func (x *Executor) isRegion(name string, shard schema.Shard) bool {
+	if x.homeOf == nil {
+		return true
+	}
+	if name == "" {
+		name = x.homeOf(shard)
+	}
+	return name == x.region
+}
+
 // needsCell reports whether the session must be in the rows before the call. A claim says all that
 // a session cell would.
 func (a *attempt) needsCell() bool {

@@ -186,6 +186,8 @@ type Config struct {
 	// schema.NotServedError: then nothing of it starts here. It does no I/O. Nil: there are no
 	// regions.
 	Served func(shard schema.Shard) (epoch int64, err error)
+	// HomeOf returns the home of a shard, which is called after a region. Nil: there are no regions.
+	HomeOf func(shard schema.Shard) string
 	// Trace says which runs are traced, and takes their spans; zero: none are.
 	Trace trace.Tracer
 	// MaxOutput is how much of an attempt's output is kept, bytes; default DefaultMaxOutput.

@@ -21,6 +21,7 @@ type limits struct {
 	hadJobSlot   bool // it has, or had, a slot of its job's limit
 	heldBack     bool // its job's limit holds it back
 	listed       bool // it has a slot of that limit, and its run still stands in the wait list
+	elsewhere    bool // another region alone may run it
 	claimSlot    bool // it may use the lease: as many as claimsAtOnce may
 }
 
@@ -65,7 +66,14 @@ func (l *limits) admit(ctx context.Context) bool {
 			return false
 		}
 		var d admission.Decision
-		d, at = x.admission.Admit(r, at)
+		if l.elsewhere {
+			d = x.admission.DeferForRegion(r.Deferrals)
+			if at != nil {
+				x.admission.Leave(at, r.Rank)
+			}
+		} else {
+			d, at = x.admission.Admit(r, at)
+		}
 		switch {
 		case d.Admitted:
 			l.permit = d.Permit
@@ -96,6 +104,7 @@ func (l *limits) admit(ctx context.Context) bool {
 func (l *limits) request(ctx context.Context) (admission.Request, error) {
 	x, spec := l.a.x, &l.a.entry.Spec
 	var r admission.Request
+	required := schema.RegionChoice{Require: spec.RequireRegion}
 	if spec.Work != nil {
 		r = admission.NewRequest(spec.Tenant, spec.Work, x.targets)
 	} else {
@@ -109,7 +118,11 @@ func (l *limits) request(ctx context.Context) (admission.Request, error) {
 		}
 		r = admission.NewRequest(spec.Tenant, &task.Work, x.targets)
 		r.Task, r.TaskLimit, l.rated = spec.Task, task.MaxConcurrent, task.Rate != ""
+		if task.Region.Require {
+			required = task.Region
+		}
 	}
+	l.elsewhere = required.Require && !x.isRegion(required.Name, l.a.entry.ID.Shard())
 	r.Rank, r.Deferrals, r.Deferred = spec.Priority.Rank(), spec.Deferrals, spec.Kind == schema.KindDeferral
 	return r, nil
 }

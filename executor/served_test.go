@@ -41,6 +41,54 @@ func TestNothingStartsOfAHomeThatIsServedElsewhere(t *testing.T) {
 	}
 }
 
+// TestARunWaitsForItsRegion: where a job, or its task, requires a region, executors of others defer its
+// runs, with the reason, and it uses no attempt. Others run there.
+func TestARunWaitsForItsRegion(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		home := "us"
+		w.begin("x1", func(c *Config) {
+			c.Region, c.Served = "eu", func(schema.Shard) (int64, error) { return 1, nil }
+			c.HomeOf = func(schema.Shard) string { return home }
+		})
+		bound := schema.Task{Tenant: "t", Name: "bound", Work: schema.Work{HTTP: &schema.HTTPTarget{URL: "http://sink"}}, Region: schema.RegionChoice{Name: "us", Require: true}, UpdatedAt: time.Now()}
+		if err := w.inner.PutTask(t.Context(), bound); err != nil {
+			t.Fatal(err)
+		}
+		require := func(s *schema.Spec) { s.RequireRegion = true }
+		job, task, other := w.entry(inAWhile(time.Second), require), w.entry(inAWhile(time.Second), func(s *schema.Spec) { s.Work, s.Task = nil, "bound" }), w.entry(inAWhile(time.Second))
+		for _, e := range []schema.Entry{job, task, other} {
+			w.publish(e, time.Now())
+		}
+		time.Sleep(2 * time.Second)
+		for what, e := range map[string]schema.Entry{"its job": job, "its task": task} {
+			all := w.deferrals(e)
+			if len(all) != 1 || all[0].Spec.AttemptNumber() != 1 || w.state(e.Run()) != schema.StatePending || w.causeOf(e) != schema.CauseRegion {
+				t.Fatalf("%s requires another region: %d entries stand in, it is %s, deferred for %q; want one, pending, for its region", what, len(all), w.state(e.Run()), w.causeOf(e))
+			}
+		}
+		if n := len(w.started()); n != 1 || w.state(other.Run()) != schema.StateSucceeded {
+			t.Errorf("%d starts, the run that requires nothing is %s; want that one alone", n, w.state(other.Run()))
+		}
+		home = "eu"
+		again := w.deferrals(job)[0]
+		w.publish(again, time.Now())
+		time.Sleep(time.Until(again.Due()) + time.Second)
+		if got := w.state(job.Run()); got != schema.StateSucceeded {
+			t.Errorf("where its region is ours it is %s, want succeeded", got)
+		}
+	})
+}
+
+// causeOf returns why an entry was deferred last.
+func (w *world) causeOf(e schema.Entry) (cause schema.Cause) {
+	for _, a := range w.attempts(e.Run()) {
+		if a.Number == 0 && a.Record != nil && a.Record.Outcome == schema.Replaced {
+			cause = a.Record.Cause
+		}
+	}
+	return cause
+}
+
 // TestAClaimOutlastsNoLease: where the lease on the home ends while a run is being claimed, it does
 // not start, and is free for whoever serves the home next.
 func TestAClaimOutlastsNoLease(t *testing.T) {

@@ -94,8 +94,10 @@ type Spec struct {
 	// ReservedRate: of a deferral: the rate under which its due time is reserved.
 	ReservedRate string   `json:"pace,omitempty"`
 	Priority     Priority `json:"priority,omitempty"`
-	Task         string   `json:"task,omitempty"` // the task to run …
-	Work         *Work    `json:"work,omitempty"` // … or the work itself: one of the two
+	// RequireRegion: only the region that its home is named after runs it. Meanwhile it waits.
+	RequireRegion bool   `json:"require_region,omitempty"`
+	Task          string `json:"task,omitempty"` // the task to run …
+	Work          *Work  `json:"work,omitempty"` // … or the work itself: one of the two
 
 	Misfire *Misfire `json:"misfire,omitempty"`
 	// Concurrency is the job's bound on runs at once; nil: none. It is written after the work,

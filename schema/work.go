@@ -278,6 +278,7 @@ type Task struct {
 	Rate          string          `json:"rate,omitempty"`
 	MaxConcurrent int             `json:"max_concurrent,omitempty"`
 	Description   string          `json:"description,omitempty"`
+	Region        RegionChoice    `json:"region,omitzero"`
 	CreatedAt     time.Time       `json:"created_at"`
 	UpdatedAt     time.Time       `json:"updated_at"`
 

@@ -106,6 +106,9 @@ type TaskSettings struct {
 	// PayloadSchema is what payloads must fit: a JSON Schema 2020-12.
 	PayloadSchema json.RawMessage `json:"payload_schema,omitempty"`
 	Description   string          `json:"description,omitempty"`
+	// Region is the home at which its one-off jobs lie that name none, and whether all its runs
+	// require that region.
+	Region RegionChoice `json:"region,omitzero"`
 }
 
 // TaskInfo is a task as the API answers it, with the values in force.

@@ -13,7 +13,7 @@ type Job struct {
 	common
 	work   Work
 	after  *AfterInfo
-	region string
+	region RegionChoice
 }
 
 // NewJob returns a job that does the work. Unless more is said it is due at once.
@@ -23,8 +23,8 @@ func NewJob(work Work) *Job { return &Job{work: work} }
 type jobBody struct {
 	Settings
 	workBody
-	After  *AfterInfo `json:"after,omitempty"`
-	Region string     `json:"region,omitempty"`
+	After  *AfterInfo   `json:"after,omitempty"`
+	Region RegionChoice `json:"region,omitzero"`
 }
 
 func (j *Job) build() (jobBody, error) {
@@ -106,7 +106,14 @@ func (j *Job) Priority(p Priority) *Job {
 // Region has a one-off job lie at the home of that name, which the region that is asked must serve. A
 // call draws an idempotency key, so it must be the home of the tenant.
 func (j *Job) Region(home string) *Job {
-	j.region = j.text("region", home)
+	j.region.Name = j.text("region", home)
+	return j
+}
+
+// RequireRegion has no other region run a one-off job than the one that its home is named after. While
+// that home has failed over, the job waits.
+func (j *Job) RequireRegion() *Job {
+	j.region.Require = true
 	return j
 }
 

@@ -29,6 +29,9 @@ func ParseRunID(text string) (RunID, error) {
 // returns it as a time.Duration.
 type Duration = schema.Duration
 
+// RegionChoice names the home at which work lies, and says whether no other region may run it.
+type RegionChoice = schema.RegionChoice
+
 // State is where a run stands. Its method Terminal says whether the run has ended.
 type State = schema.State
 

@@ -45,14 +45,16 @@ type Task struct {
 	MaxConcurrent int             `json:"max_concurrent,omitempty"`
 	PayloadSchema json.RawMessage `json:"payload_schema,omitempty"`
 	Description   string          `json:"description,omitempty"`
-	CreatedAt     Time            `json:"created_at,omitzero"`
-	UpdatedAt     Time            `json:"updated_at,omitzero"`
-	Fault         string          `json:"fault,omitempty" doc:"Why what is stored of it cannot be understood: then nothing but its name is known, and its runs fail until it is put again"`
+	// Region is the home at which its one-off jobs lie that name none.
+	Region    schema.RegionChoice `json:"region,omitzero"`
+	CreatedAt Time                `json:"created_at,omitzero"`
+	UpdatedAt Time                `json:"updated_at,omitzero"`
+	Fault     string              `json:"fault,omitempty" doc:"Why what is stored of it cannot be understood: then nothing but its name is known, and its runs fail until it is put again"`
 }
 
 func taskOf(t schema.Task) Task {
 	return Task{
-		Name: t.Name, Work: t.Work.InForce(), Rate: t.Rate, MaxConcurrent: t.MaxConcurrent, PayloadSchema: t.PayloadSchema, Description: t.Description,
+		Name: t.Name, Work: t.Work.InForce(), Rate: t.Rate, MaxConcurrent: t.MaxConcurrent, PayloadSchema: t.PayloadSchema, Description: t.Description, Region: t.Region,
 		CreatedAt: Time{t.CreatedAt}, UpdatedAt: Time{t.UpdatedAt}, Fault: faultOf(t.Fault),
 	}
 }
@@ -113,7 +115,7 @@ type Missed struct {
 // Waiting says what holds a run back.
 type Waiting struct {
 	Since  Time   `json:"since"`
-	Reason string `json:"reason" doc:"A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots"`
+	Reason string `json:"reason" doc:"A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now"`
 }
 
 // deferrals are the reasons of deferrals.
@@ -122,6 +124,7 @@ var deferrals = map[schema.Cause]string{
 	schema.CauseLimit:       "as many runs of its task are under way as may be at once",
 	schema.CauseBreaker:     "its target failed again and again",
 	schema.CauseTargetShare: "its target is slow, and has its part of the slots",
+	schema.CauseRegion:      "only its region may run it, and another serves its home now",
 	schema.CauseTenantShare: "its tenant's calls are slow, and have their part of the slots",
 }
 

@@ -165,10 +165,11 @@ func (s documentWriter) finish() error {
 		}},
 		{"JobRequest", "payload", func(f *huma.Schema) { f.Description = "Any JSON, at most 64 KiB" }},
 		{"JobRequest", "priority", words("critical", "high", "normal", "low")},
-		{"JobRequest", "region", func(f *huma.Schema) {
-			f.Description = "Of a one-off job: the home at which it lies, named after a region. One that has a key, waits for other jobs, or is of a task with a rate or a limit lies where its tenant is at home. " +
-				"Absent: there, or for other jobs of a tenant without a stated home where the request arrives. 503 not-served: another region serves that home"
-		}},
+		{"JobRequest", "region", regionChoice("Of a one-off job: the home at which it lies, named after a region. One that has a key, waits for other jobs, or is of a task with a rate or a limit lies where its tenant is at home. " +
+			"Absent: there; other jobs lie where their task says, or a route of the operator has the host of their URL, or their tenant's home is stated, or else where the request arrives. " +
+			"503 not-served: another region serves that home")},
+		{"TaskRequest", "region", taskRegion},
+		{"Task", "region", taskRegion},
 		{"JobRequest", "labels", func(f *huma.Schema) { f.Description = "At most 16" }},
 		{"TaskRequest", "rate", rate},
 		{"Task", "rate", rate},
@@ -295,6 +296,20 @@ func rate(f *huma.Schema) {
 	f.Description = "How many runs of the task may start in a second, a minute or an hour, in the whole cluster: at most 100000 a second. Attempts after the first count. Runs beyond wait: " +
 		"their due time stays what it was, and deferred_until says when they will be tried. A change is in force after a few seconds, at most a minute"
 }
+
+// regionChoice describes a schema.RegionChoice, which has two forms.
+func regionChoice(text string) func(*huma.Schema) {
+	long := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Properties: map[string]*huma.Schema{
+		"name":    {Type: huma.TypeString},
+		"require": {Type: huma.TypeBoolean, Description: "No other region runs it: while another one serves its home, its runs wait, and say so (waiting.reason region)"},
+	}}
+	return func(f *huma.Schema) {
+		*f = huma.Schema{Description: text, OneOf: []*huma.Schema{{Type: huma.TypeString}, long}}
+	}
+}
+
+var taskRegion = regionChoice("The home at which one-off jobs of the task lie that name none, have no key and wait for no other, unless the task has a rate or a limit. With require, all runs of the task wait until that region serves them; " +
+	"jobs whose home is another one are refused")
 
 func maxConcurrent(f *huma.Schema) {
 	f.Minimum, f.Maximum = number(1), number(schema.MaxTaskConcurrent)

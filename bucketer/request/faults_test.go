@@ -53,7 +53,8 @@ var faultyBodies = map[string]struct {
 
 	"a payload over the limit": {`{"task":"t","payload":"` + strings.Repeat("x", schema.MaxPayload-1) + `"}`, []string{"body.payload must be at most 65536 bytes"}},
 	"a region of nothing":      {`{"task":"t","region":""}`, []string{"body.region must be the name of a region"}},
-	"a region that is a list":  {`{"task":"t","region":["eu"]}`, []string{"body.region must be a string"}},
+	"a region that is a list":  {`{"task":"t","region":["eu"]}`, []string{"body.region must be the name of a region, or an object"}},
+	"a region with too much":   {`{"task":"t","region":{"name":7,"require":"yes","zone":"a"}}`, []string{"body.region.name must be a string", "body.region.require must be true or false", "body.region.zone is not a field of a region"}},
 	"an unknown priority":      {`{"task":"t","priority":"urgent"}`, []string{"body.priority must be one of critical, high, normal, low"}},
 	"an empty priority":        {`{"task":"t","priority":""}`, []string{"body.priority must be one of"}},
 	"labels as an array":       {`{"task":"t","labels":["a"]}`, []string{"body.labels must be an object"}},

@@ -23,7 +23,8 @@ var onLimits = []string{schema.OnLimitQueue, schema.OnLimitSkip, schema.OnLimitC
 // OfOneOff returns the job as a body that asks for it, with the fields that were stated.
 func OfOneOff(j *bucketer.Job) JobRequest {
 	r := JobRequest{
-		Task: j.Task, Payload: j.Payload, Priority: j.Priority, Labels: j.Labels, Misfire: j.Misfire, Region: j.Region,
+		Task: j.Task, Payload: j.Payload, Priority: j.Priority, Labels: j.Labels, Misfire: j.Misfire,
+		Region: schema.RegionChoice{Name: j.Region, Require: j.RequireRegion},
 	}
 	if j.Work != nil {
 		r.Work = *j.Work
@@ -183,7 +184,8 @@ func (r *jobReader) field(name string, c int32) {
 		r.afterNode, r.after = c, r.jobsBefore(c)
 	case "region":
 		r.region = c
-		r.job.Region = d.checked(c, regionFault)
+		choice := regionChoice(&d.fields, c)
+		r.job.Region, r.job.RequireRegion = choice.Name, choice.Require
 	default:
 		if !r.work.field(name, c) {
 			d.faultQuietly(c, "is not a field of a job")
@@ -227,6 +229,31 @@ func (r *jobReader) concurrency(i int32) *schema.Concurrency {
 	}
 	d.require(i, stated, "limit")
 	return out
+}
+
+// regionChoice reads the name of a region, or an object of name and require.
+func regionChoice(d *fields, i int32) (c schema.RegionChoice) {
+	if !d.is(i, kindObject) {
+		if !d.is(i, kindString) {
+			d.fault(i, `must be the name of a region, or an object such as {"name": "eu", "require": true}`)
+			return c
+		}
+		c.Name = d.checked(i, regionFault)
+		return c
+	}
+	for m := range d.members(i) {
+		switch string(d.doc.name(m)) {
+		case "name":
+			c.Name = d.checked(m, regionFault)
+		case "require":
+			if c.Require = d.is(m, kindTrue); !c.Require && !d.is(m, kindFalse) {
+				d.fault(m, "must be true or false")
+			}
+		default:
+			d.faultQuietly(m, "is not a field of a region")
+		}
+	}
+	return c
 }
 
 // regionFault says what is wrong with the name of a region, or "".

@@ -59,7 +59,7 @@ type JobRequest struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	Misfire  *schema.Misfire   `json:"misfire,omitempty"`
 	// Region is the home at which a one-off job is to lie.
-	Region string `json:"region,omitempty"`
+	Region schema.RegionChoice `json:"region,omitzero"`
 }
 
 // TaskRequest is the body of PUT /v1/tasks/{name}.
@@ -73,6 +73,8 @@ type TaskRequest struct {
 	// says within which bounds).
 	PayloadSchema json.RawMessage `json:"payload_schema,omitempty"`
 	Description   string          `json:"description,omitempty"`
+	// Region is the home at which its one-off jobs lie that name none.
+	Region schema.RegionChoice `json:"region,omitzero"`
 }
 
 // Rules are what an operator decides about requests. The zero value allows no scripts.
@@ -182,6 +184,8 @@ func (d *Decoder) Task(tenant, name string, body []byte) (schema.Task, error) {
 			t.Rate = d.checked(c, rateFault)
 		case "max_concurrent":
 			t.MaxConcurrent = d.integer(c, 1, schema.MaxTaskConcurrent)
+		case "region":
+			t.Region = regionChoice(&d.fields, c)
 		default:
 			if !w.field(string(field), c) {
 				d.faultQuietly(c, "is not a field of a task")

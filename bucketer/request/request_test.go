@@ -287,7 +287,7 @@ func TestEmptyBody(t *testing.T) {
 // What the nouns say, the decoder takes, and the other way round.
 func TestNounsAndDecoderAgree(t *testing.T) {
 	full := JobRequest{
-		Key: "k", Schedule: &Schedule{At: testNow}, Payload: json.RawMessage(`{"a":1}`), Priority: schema.High, Region: "eu",
+		Key: "k", Schedule: &Schedule{At: testNow}, Payload: json.RawMessage(`{"a":1}`), Priority: schema.High, Region: schema.RegionChoice{Name: "eu", Require: true},
 		Labels: map[string]string{"a": "b"}, Misfire: &schema.Misfire{Policy: "skip", Deadline: schema.Duration(time.Hour)},
 		Work: schema.Work{
 			HTTP:      &schema.HTTPTarget{Method: "PUT", URL: "http://x.test/", Headers: map[string]string{"a": "b"}, Body: "none"},

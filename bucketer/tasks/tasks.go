@@ -14,6 +14,9 @@ func (t *Tasks) PutTask(ctx context.Context, task schema.Task) (schema.Task, boo
 	if _, err := t.core.InForce(); err != nil {
 		return schema.Task{}, false, err
 	}
+	if err := t.core.Regions().CheckChoice(task.Region); err != nil {
+		return schema.Task{}, false, err
+	}
 	old, err := t.store.Task(ctx, task.Tenant, task.Name)
 	isNew := errors.Is(err, schema.ErrNotFound)
 	if err != nil && !isNew && !errors.Is(err, schema.ErrNotUnderstood) {

@@ -167,6 +167,7 @@ const (
 	ReasonShare   = "crowded" // the target, or the tenant, is slow and has its share of the slots
 	ReasonLimit   = "limit"   // as many runs of the task are under way as may
 	ReasonRate    = "rate"    // the reservation under the rate of the task has expired
+	ReasonRegion  = "region"  // another region alone may run it
 )
 
 // Decision is what becomes of a Request.
@@ -261,6 +262,11 @@ func (g *Controller) Admit(r Request, waitsAt *Load) (d Decision, at *Load) {
 func (g *Controller) deferBy(why string, cause schema.Cause, wait time.Duration) Decision {
 	g.metrics.deferrals.WithLabelValues(why).Inc()
 	return Decision{Defer: wait + rand.N(wait/2+1), Reason: why, Cause: cause}
+}
+
+// DeferForRegion defers a start that another region alone may make. It was deferred n times before.
+func (g *Controller) DeferForRegion(n int) Decision {
+	return g.deferBy(ReasonRegion, schema.CauseRegion, backedOff(n))
 }
 
 // CountDeferral counts a deferral that was not decided here.

@@ -6,11 +6,13 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi/forward"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/cassandra"
@@ -35,6 +37,9 @@ type Regions struct {
 	// region may stand there several times. What belongs to a region without one is refused
 	// elsewhere.
 	API []string `koanf:"api"`
+	// Routes are "host pattern=home", in order: where one-off jobs lie that call such a host and say
+	// nothing else of it.
+	Routes []string `koanf:"routes"`
 	// Keyspace holds what regions share: who serves each home, and signs of life.
 	Keyspace string `koanf:"keyspace"`
 	// Durability is when a job is acknowledged that does not say: DurableHome or DurableEverywhere.
@@ -56,6 +61,7 @@ type RegionMap struct {
 	Datacenters map[string]string   // by region
 	Copies      map[string]int      // of what regions share, by data centre, the witness's too
 	APIs        map[string][]string // base URLs of the regions' APIs, by region, in their order
+	Routes      []bucketer.Route
 }
 
 // Names returns the names of all regions, in order.
@@ -77,7 +83,7 @@ func (r Regions) Clear(region string) []string {
 
 // Enabled reports whether there are regions: something of them is set that has no default.
 func (r Regions) Enabled() bool {
-	return len(r.Homes) > 0 || len(r.Tenants) > 0 || len(r.Datacenters) > 0 || r.Witness != "" || len(r.API) > 0 || r.Automatic
+	return len(r.Homes) > 0 || len(r.Tenants) > 0 || len(r.Datacenters) > 0 || r.Witness != "" || len(r.API) > 0 || len(r.Routes) > 0 || r.Automatic
 }
 
 var (
@@ -182,6 +188,19 @@ func (r Regions) Map() (RegionMap, error) {
 			fault("api", "region %s has %s twice", region, base)
 		default:
 			m.APIs[region] = append(m.APIs[region], base)
+		}
+	}
+	for _, text := range r.Routes {
+		host, home, ok := strings.Cut(text, "=")
+		host, home = strings.ToLower(strings.TrimSpace(host)), strings.TrimSpace(home)
+		_, err := path.Match(host, "")
+		switch {
+		case !ok || host == "" || home == "" || err != nil:
+			fault("routes", "%q is not a pattern of hosts and a home, such as *.eu.example.com=eu", text)
+		case understood && !slices.Contains(m.Homes.Names(), home):
+			fault("routes", "%q: %s is none of regions.homes", text, home)
+		default:
+			m.Routes = append(m.Routes, bucketer.Route{Host: host, Home: home})
 		}
 	}
 	if len(r.Datacenters) < 2 && r.Enabled() {

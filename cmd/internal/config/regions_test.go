@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
 
@@ -44,6 +45,10 @@ func TestRegions(t *testing.T) {
 	c.Regions.API = []string{"us=https://a.test", "us=http://b.test:8080/carillon"}
 	if m, err := c.Regions.Map(); err != nil || !reflect.DeepEqual(m.APIs, map[string][]string{"us": {"https://a.test", "http://b.test:8080/carillon"}}) {
 		t.Errorf("APIs = %v, %v, want two of us", m.APIs, err)
+	}
+	c.Regions.Routes = []string{"*.US.test = us"}
+	if m, err := c.Regions.Map(); err != nil || !reflect.DeepEqual(m.Routes, []bucketer.Route{{Host: "*.us.test", Home: "us"}}) {
+		t.Errorf("routes = %v, %v, want one to us", m.Routes, err)
 	}
 	if got := c.Regions.Migration(); got == nil || got.Keyspace != "carillon_regions" || !reflect.DeepEqual(got.Homes, []string{"eu", "us"}) {
 		t.Errorf("Migration = %+v, want the homes and the keyspace", got)
@@ -92,6 +97,12 @@ func TestFaultsOfRegions(t *testing.T) {
 				"regions.api: region us has https://a.test twice", `regions.api: "eu" is not a region and the URL`, "regions.api: ap is none of the regions",
 				`regions.api: region us: "us.test" is not an http or https URL`, `regions.api: region us: "https://u:p@us.test" has more than`,
 			},
+		},
+		"routes": {
+			func(c *Config) {
+				c.Regions.Routes = []string{"*.eu.test=eu", "[=eu", "x.test", "y.test=ap", "=us"}
+			},
+			[]string{`regions.routes: "[=eu" is not a pattern`, `regions.routes: "x.test" is not`, `regions.routes: "y.test=ap": ap is none of regions.homes`, `regions.routes: "=us" is not`},
 		},
 		"automatic without a witness": {
 			func(c *Config) { c.Regions.Automatic, c.Regions.Witness = true, "" },

@@ -25,6 +25,7 @@ type EpochStore interface {
 type regions struct {
 	region string // ours
 	homes  schema.Homes
+	routes []bucketer.Route
 	keeper *homes.Keeper
 	sender *forward.Forwarder // nil: there is no address of another region
 }
@@ -63,7 +64,7 @@ func openRegions(ctx context.Context, n *Node, stops *cleanups, settings schema.
 	if err != nil {
 		return err
 	}
-	n.regions = &regions{region: n.cfg.Node.Region, homes: m.Homes, keeper: keeper}
+	n.regions = &regions{region: n.cfg.Node.Region, homes: m.Homes, routes: m.Routes, keeper: keeper}
 	n.store = keeper.Guard(n.store)
 	delete(m.APIs, n.cfg.Node.Region) // the configuration is the same in every region
 	if len(m.APIs) == 0 {
@@ -120,7 +121,7 @@ func (r *regions) intake() *bucketer.Regions {
 	if r == nil {
 		return nil
 	}
-	return &bucketer.Regions{Region: r.region, Homes: r.homes, Served: r.keeper.Served, Takes: r.keeper.Takes}
+	return &bucketer.Regions{Region: r.region, Homes: r.homes, Served: r.keeper.Served, Takes: r.keeper.Takes, Routes: r.routes}
 }
 
 // takes returns what the dispatcher asks: in which epoch the home of a shard is served here, unless
@@ -138,6 +139,17 @@ func (r *regions) served() func(schema.Shard) (int64, error) {
 		return nil
 	}
 	return r.keeper.Served
+}
+
+// homeOf returns what tells the home of a shard; nil: there are no regions.
+func (r *regions) homeOf() func(schema.Shard) string {
+	if r == nil {
+		return nil
+	}
+	return func(shard schema.Shard) string {
+		home, _ := r.homes.Of(shard)
+		return home
+	}
 }
 
 // executor returns the name of a node's executor. Its session is decided within its region, so no

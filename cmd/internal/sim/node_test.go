@@ -165,7 +165,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 		return nil, err
 	}
 	l.executor, err = executor.New(executor.Config{
-		Name: n.name, Region: n.at.region, Served: served(keeper), Slots: 64, Store: store, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Queue: l.conn, Notices: l.conn, Signals: l.conn,
+		Name: n.name, Region: n.at.region, Served: served(keeper), HomeOf: c.regions.homeOf(), Slots: 64, Store: store, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Queue: l.conn, Notices: l.conn, Signals: l.conn,
 		Targets: target.Set{HTTP: sink{n, l}}, Halt: halt, DrainTimeout: time.Second, Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {

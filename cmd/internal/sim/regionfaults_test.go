@@ -28,6 +28,13 @@ type Regional struct {
 	Gone bool
 	// Automatic: homes of a region that is silent are failed over by themselves, and the plan does not.
 	Automatic bool
+	// Required: every third one-off job requires its region. The plan gives each home back in the end.
+	Required bool
+}
+
+// requires reports whether a one-off job requires its region.
+func (s *Scenario) requires(line int) bool {
+	return s.Regions != nil && s.Regions.Required && line%3 == 0
 }
 
 // drama is what happens to the regions of a scenario.
@@ -56,6 +63,9 @@ func (w *world) newRegional(retention time.Duration) (*Cluster, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	c.regions.automatic = s.Regions.Automatic
+	if s.Regions.Required {
+		c.regions.requires = s.requires
+	}
 	v := rng.IntN(2)
 	w.drama = &drama{w: w, rng: rng, victim: c.sites[v], other: c.sites[1-v]}
 	c.sites[0].off, c.sites[1].off = s.Skew, -s.Skew
@@ -220,6 +230,17 @@ func homesMove(d *drama) {
 		}
 		d.move(home, to)
 		d.sleep(25*time.Second, 50*time.Second)
+	}
+}
+
+// homesMoveAndReturn: as homesMove, and in the end each home is served by its own region again.
+func homesMoveAndReturn(d *drama) {
+	homesMove(d)
+	for _, home := range regionNames {
+		if d.w.c.regions.servedBy(home) != home {
+			d.sleep(25*time.Second, 50*time.Second)
+			d.move(home, home)
+		}
 	}
 }
 

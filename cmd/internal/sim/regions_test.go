@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/executor/target"
+	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/embedded"
 	"carillon.dev/carillon/schema/homes"
@@ -27,8 +29,9 @@ const (
 type regions struct {
 	c         *Cluster
 	homes     schema.Homes
-	automatic bool            // silent regions are failed over by themselves
-	register  *embedded.Store // the log of epochs. It is linearised, as SERIAL with a witness is
+	requires  func(line int) bool // whether a one-off job requires its region; nil: none does
+	automatic bool                // silent regions are failed over by themselves
+	register  *embedded.Store     // the log of epochs. It is linearised, as SERIAL with a witness is
 
 	mu   sync.Mutex
 	log  map[string][]epochAt // by home, in order
@@ -344,6 +347,17 @@ func served(k *homes.Keeper) func(schema.Shard) (int64, error) {
 	return k.Served
 }
 
+// homeOf is what tells the executor the home of a shard.
+func (r *regions) homeOf() func(schema.Shard) string {
+	if r == nil {
+		return nil
+	}
+	return func(shard schema.Shard) string {
+		home, _ := r.homes.Of(shard)
+		return home
+	}
+}
+
 // deciding notes the conditional writes of a process, as its guard lets them through.
 type deciding struct {
 	schema.Store
@@ -417,6 +431,18 @@ func (r *regions) acts(n *Node, l *life, shard schema.Shard, what string, epoch 
 	home, _ := r.homes.Of(shard)
 	if wrong := r.wrong(n, l, home, what, epoch); wrong != "" {
 		r.c.fault("%s of home %s by %s at %s: %s", what, home, n.name, time.Now().Format(clockTime), wrong)
+	}
+}
+
+// required judges a call: one of a job that requires its region is made by the region that its home is
+// called after.
+func (r *regions) required(n *Node, call *target.Call) {
+	if r == nil || r.requires == nil {
+		return
+	}
+	ref, _ := check.ParseRef(call.Work.HTTP.URL)
+	if home, _ := r.homes.Of(call.Run.Shard()); ref.Source == "sim" && r.requires(ref.Line) && home != n.at.region {
+		r.c.fault("%s of region %s calls run %s, which requires region %s", n.name, n.at.region, call.Run, home)
 	}
 }
 

@@ -14,6 +14,9 @@ const (
 	lateByMove = 40 * time.Second
 	// lateByAnnounced is how late it may be where that was announced.
 	lateByAnnounced = 15 * time.Second
+	// lateByRequired is how late a run may be that waits for its region: as long as that does not serve,
+	// over a minute or two, and as long again until it is tried next.
+	lateByRequired = 8 * time.Minute
 	// lateByRegister is how late it may be where a region does not reach the epochs.
 	lateByRegister = 50 * time.Second
 	// lateByAll is how late it may be where none reaches them for up to 65 s; one does not for up to 40 s.
@@ -39,6 +42,9 @@ var regionScenarios = []play{
 	{"the link between them is cut, and nodes are killed", 1, Scenario{Guarantees: true, Changes: true, Kills: 6, Regions: &Regional{Plan: linkIsCut}}, nil},
 	{"homes move to and fro", 1, Scenario{
 		Guarantees: true, Changes: true, Regions: &Regional{Plan: homesMove}, Promise: Promise{Lateness: lateByMove, NoneLost: true},
+	}, nil},
+	{"homes move to and fro, and jobs require their region", 1, Scenario{
+		Guarantees: true, Changes: true, Regions: &Regional{Plan: homesMoveAndReturn, Required: true}, Promise: Promise{Lateness: lateByRequired, NoneLost: true},
 	}, nil},
 	{"homes move to and fro as announced", 1, Scenario{
 		Guarantees: true, Changes: true, Regions: &Regional{Plan: homesMoveAnnounced}, Promise: Promise{Lateness: lateByAnnounced, NoneLost: true},

@@ -384,6 +384,7 @@ func (w *world) submit(ctx context.Context, line int, at time.Time, keyed bool) 
 		Tenant: w.tenantOf(line), At: at, BodyHash: fmt.Sprint(line), Payload: payloadOf(line),
 		Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: urlOf(line)}, Timeout: schema.Duration(15 * time.Second)},
 	}
+	job.RequireRegion = w.s.requires(line)
 	ask := check.Ask{Ref: ref, At: at, Known: true, Body: check.Hash(0).Add(job.Payload)}
 	if w.s.Guarantees {
 		switch line % 3 {

@@ -37,6 +37,7 @@ func (s sink) Run(ctx context.Context, call target.Call) target.Result {
 	default:
 	}
 	c.regions.acts(s.n, s.l, call.Run.Shard(), "start", 0)
+	c.regions.required(s.n, &call)
 	if s.n.crashes(s.l, stepCall, func() {}) {
 		return target.Result{Outcome: schema.Failed}
 	}

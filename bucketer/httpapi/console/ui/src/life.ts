@@ -38,6 +38,7 @@ const heldBy: Record<string, string> = {
   limit: 'task’s limit',
   breaker: 'target’s circuit breaker',
   target_share: 'target’s share of the slots',
+  region: 'region that it requires',
   tenant_share: 'tenant’s share of the slots',
 };
 

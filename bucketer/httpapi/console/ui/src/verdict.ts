@@ -221,6 +221,7 @@ const waitsFor: Record<string, string> = {
   concurrency: 'for the limit of',
   breaker: 'for their target, which failed again and again:',
   target_share: 'for their target, which is slow:',
+  region: 'for their region, which alone may run them:',
   tenant_share: 'since calls of their tenant are slow:',
 };
 

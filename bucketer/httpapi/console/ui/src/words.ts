@@ -91,6 +91,7 @@ const meanings: Record<string, string> = {
   limit: 'As many runs of its task are under way as may be at once.',
   breaker: 'Its target failed again and again: it is left alone for a while.',
   target_share: 'Its target is slow, and has its part of the slots.',
+  region: 'Only its region may run it, and another one serves its home now.',
   tenant_share: 'The calls of its tenant are slow, and have their part of the slots.',
 };
 
