@@ -34,5 +34,5 @@ func main() {
 }
 
 func root() *cobra.Command {
-	return cli.Program(version, append(client.Commands(), serveCommand(), devCommand(), migrateCommand(), cursorCommand(), regionCommand(), importer.Command(), openapiCommand(), capacityCommand(), doctor.Command(version), versionCommand())...)
+	return cli.Program(version, append(client.Commands(), serveCommand(), devCommand(), migrateCommand(), cursorCommand(), regionCommand(), importer.Command(), openapiCommand(), capacityCommand(), simulateCommand(), doctor.Command(version), versionCommand())...)
 }

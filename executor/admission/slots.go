@@ -14,6 +14,10 @@ import (
 // schema.Priorities, while runs of all of them wait. What one does not want goes to the others.
 var priorityWeights = [4]int{8, 4, 2, 1}
 
+// PriorityWeights returns how many of the slots that come free each priority gets, in the order of
+// schema.Priorities, while runs of all of them wait.
+func PriorityWeights() [4]int { return priorityWeights }
+
 const (
 	// rateSpan is how far back it is counted how many runs of a priority got slots.
 	rateSpan = time.Second

@@ -123,6 +123,7 @@ var layers = []layer{
 	{folder: "cmd/carillon/clitest", imports: []string{"cmd/carillon/cli", "cmd/internal/config", "cmd/internal/node"}},
 	{folder: "cmd/carillon/crontab"},
 	{folder: "cmd/carillon/capacity", imports: []string{"schema", "bucketer/..."}, tests: append([]string{"loadtest/..."}, parts...)},
+	{folder: "cmd/carillon/planner", imports: []string{"schema", "dispatcher/queue/fair", "executor/admission"}},
 	{folder: "cmd/internal/clockcheck", imports: []string{"schema"}},
 	{folder: "cmd/internal/logging", tests: []string{"schema"}},
 	{folder: "cmd/internal/node", imports: append([]string{"cmd/internal/config", "cmd/internal/clockcheck"}, parts...), tests: []string{"deploy/local/cluster", "deploy/examples", "loadtest/..."}},

@@ -1,0 +1,427 @@
+package planner
+
+import (
+	"cmp"
+	"container/heap"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"carillon.dev/carillon/dispatcher/queue/fair"
+	"carillon.dev/carillon/executor/admission"
+)
+
+// Config is what is played.
+type Config struct {
+	Slots  int           // of all executors
+	Starts float64       // runs that the cluster can publish a second
+	Span   time.Duration // in which runs become due; what waits then is played to its end
+	Step   time.Duration // of the result
+	Seed   uint64        // of everything random
+	Loads  []Load
+}
+
+// Validate returns an error that joins every fault.
+func (c *Config) Validate() error {
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	check(c.Slots >= 1 && c.Slots <= MaxSlots, "slots: %d, want 1 to %d", c.Slots, MaxSlots)
+	check(c.Starts > 0, "starts: %g, want more than 0 a second", c.Starts)
+	check(c.Span > 0 && c.Span <= MaxSpan, "span: %s, want up to %s", c.Span, MaxSpan)
+	check(c.Step > 0 && c.Step <= c.Span && c.Span/max(c.Step, 1) <= maxSteps/2, "step: %s, want from a %dth of the span to all of it", c.Step, maxSteps/2)
+	check(len(c.Loads) > 0 && len(c.Loads) <= maxLoads, "loads: %d, want 1 to %d", len(c.Loads), maxLoads)
+	if len(faults) == 0 {
+		n := 0.0
+		for i := range c.Loads {
+			n += c.Loads[i].runs(c.Span)
+		}
+		check(n <= MaxRuns, "loads: %.0f runs in all, at most %d are played", n, MaxRuns)
+	}
+	return errors.Join(faults...)
+}
+
+// runs returns about how many runs of a load become due.
+func (l *Load) runs(span time.Duration) float64 {
+	herds := 0.0
+	if l.Herd > 0 && l.HerdAt <= span {
+		herds = 1
+		if l.HerdEvery > 0 {
+			herds += float64((span - l.HerdAt) / l.HerdEvery)
+		}
+	}
+	return l.Rate*span.Seconds() + herds*float64(l.Herd) + float64(len(l.Recorded))
+}
+
+// Step is what happened in a step of time.
+type Step struct {
+	At       time.Duration `json:"at"` // when it begins
+	Due      int           `json:"due"`
+	Started  int           `json:"started"`
+	Waiting  int           `json:"waiting"`     // due and not started, at its end
+	Running  int           `json:"running"`     // at its end
+	Use      float64       `json:"utilisation"` // of the slots, over the step
+	WaitP50  time.Duration `json:"wait_p50"`    // of those that started
+	WaitP99  time.Duration `json:"wait_p99"`
+	waits    []time.Duration
+	busyTime float64 // slots × ns
+}
+
+// Summary is what became of a load.
+type Summary struct {
+	Name     string        `json:"name"`
+	Runs     int           `json:"runs"`
+	WaitP50  time.Duration `json:"wait_p50"`
+	WaitP99  time.Duration `json:"wait_p99"`
+	WaitMost time.Duration `json:"wait_max"`
+	Deepest  int           `json:"waiting_max"` // due and not started at once
+	waiting  int
+	waits    []time.Duration
+}
+
+// Result is what Play foretells.
+type Result struct {
+	Steps []Step    `json:"steps"`
+	Loads []Summary `json:"loads"`
+	All   Summary   `json:"all"`
+	Use   float64   `json:"utilisation"` // of the slots, over the span
+	// Ended is when the last run ended.
+	Ended time.Duration `json:"ended"`
+	// Offered is the mean number of slots that the loads want; above Config.Slots what waits grows
+	// without bound.
+	Offered float64 `json:"offered_slots"`
+}
+
+// run is one run.
+type run struct {
+	load int
+	due  time.Duration
+	took time.Duration
+}
+
+// happens is an event: a run is due, may ask for a slot, or ends.
+type happens struct {
+	at   time.Duration
+	n    uint64 // the order of those of an instant
+	what func()
+}
+
+type events []happens
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(e[i].at, e[j].at), cmp.Compare(e[i].n, e[j].n)) < 0
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(happens)) }
+func (e *events) Pop() any {
+	last := len(*e) - 1
+	x := (*e)[last]
+	*e = (*e)[:last]
+	return x
+}
+
+// play is a Config being played.
+type play struct {
+	c      *Config
+	rng    *rand.Rand
+	now    time.Duration
+	events events
+	n      uint64
+	result Result
+
+	free      int
+	published time.Duration // until when the cluster is busy with publishing
+	reserved  []time.Duration
+	underWay  []int   // of tasks with a limit
+	held      [][]run // by such a limit
+	classes   [4]class
+	round     fair.Round[*class]
+	counted   time.Duration // up to here the slots' use was counted
+	busyTime  float64       // of all slots, in the span: slots × ns
+	seen      func(run)     // is told of each run that becomes due; nil: nobody is
+}
+
+// class is what waits for slots of a priority.
+type class struct {
+	flow    fair.Flow[*class]
+	tenants fair.Round[*line]
+	lines   map[string]*line
+}
+
+// line is what waits of a tenant.
+type line struct {
+	flow fair.Flow[*line]
+	runs []run
+}
+
+// Play plays a Config that is valid.
+func Play(c *Config) Result {
+	p := newPlay(c)
+	p.all()
+	p.sum()
+	return p.result
+}
+
+// newPlay returns a play with no event yet.
+func newPlay(c *Config) *play {
+	p := &play{
+		c: c, rng: rand.New(rand.NewPCG(c.Seed, 1)), free: c.Slots, // #nosec G404 -- drawn from the seed
+		reserved: make([]time.Duration, len(c.Loads)), underWay: make([]int, len(c.Loads)), held: make([][]run, len(c.Loads)),
+	}
+	for i, weight := range admission.PriorityWeights() {
+		p.classes[i].flow.Of, p.classes[i].lines = &p.classes[i], make(map[string]*line)
+		p.round.Weigh(&p.classes[i].flow, weight)
+	}
+	return p
+}
+
+// all plays to the end of the last run.
+func (p *play) all() {
+	c := p.c
+	p.step(c.Span - 1)
+	p.result.Loads = make([]Summary, len(c.Loads))
+	for i := range c.Loads {
+		l := &c.Loads[i]
+		p.result.Loads[i].Name = l.Name
+		p.result.Offered += l.runs(c.Span) / c.Span.Seconds() * l.mean().Seconds()
+		p.arrivals(i)
+	}
+	for len(p.events) > 0 {
+		e := heap.Pop(&p.events).(happens)
+		if e.at > p.now {
+			p.deepest()
+		}
+		p.tick(e.at)
+		p.now = e.at
+		e.what()
+	}
+	p.tick(c.Span)
+}
+
+// deepest notes how much waits at the end of an instant.
+func (p *play) deepest() {
+	for i := range p.result.Loads {
+		s := &p.result.Loads[i]
+		s.Deepest = max(s.Deepest, s.waiting)
+	}
+	p.result.All.Deepest = max(p.result.All.Deepest, p.result.All.waiting)
+}
+
+// mean returns how long runs of the load take.
+func (l *Load) mean() time.Duration {
+	if len(l.Recorded) == 0 {
+		return l.Duration.Mean()
+	}
+	sum := time.Duration(0)
+	for _, r := range l.Recorded {
+		sum += r.Took
+	}
+	return sum / time.Duration(len(l.Recorded))
+}
+
+func (p *play) at(t time.Duration, what func()) {
+	p.n++
+	heap.Push(&p.events, happens{t, p.n, what})
+}
+
+// arrivals has the runs of a load become due, one after the other.
+func (p *play) arrivals(i int) {
+	l := &p.c.Loads[i]
+	if l.Rate > 0 {
+		var next func()
+		gap := func() time.Duration {
+			if l.Even {
+				return time.Duration(float64(time.Second) / l.Rate)
+			}
+			return time.Duration(p.rng.ExpFloat64() / l.Rate * float64(time.Second))
+		}
+		next = func() {
+			p.due(run{i, p.now, l.Duration.draw(p.rng)})
+			if t := p.now + gap(); t < p.c.Span {
+				p.at(t, next)
+			}
+		}
+		if t := gap(); t < p.c.Span {
+			p.at(t, next)
+		}
+	}
+	if l.Herd > 0 && l.HerdAt < p.c.Span {
+		var herd func()
+		herd = func() {
+			for range l.Herd {
+				p.due(run{i, p.now, l.Duration.draw(p.rng)})
+			}
+			if t := p.now + l.HerdEvery; l.HerdEvery > 0 && t < p.c.Span {
+				p.at(t, herd)
+			}
+		}
+		p.at(l.HerdAt, herd)
+	}
+	for _, r := range l.Recorded {
+		if r.Due < p.c.Span {
+			p.at(r.Due, func() { p.due(run{i, p.now, r.Took}) })
+		}
+	}
+}
+
+// step returns the step of an instant. There are maxSteps at most: the last one has all that comes later.
+func (p *play) step(t time.Duration) *Step {
+	n := min(int(t/p.c.Step), maxSteps-1)
+	for len(p.result.Steps) <= n {
+		p.result.Steps = append(p.result.Steps, Step{At: time.Duration(len(p.result.Steps)) * p.c.Step})
+	}
+	return &p.result.Steps[n]
+}
+
+// tick counts the use of the slots up to an instant.
+func (p *play) tick(to time.Duration) {
+	for p.counted < to {
+		s := p.step(p.counted)
+		end := min(to, s.At+p.c.Step)
+		if len(p.result.Steps) == maxSteps {
+			end = to
+		}
+		busy := float64(p.c.Slots - p.free)
+		s.busyTime += float64(end-p.counted) * busy
+		p.busyTime += float64(max(min(end, p.c.Span)-p.counted, 0)) * busy
+		p.counted = end
+		s.Waiting, s.Running = p.result.All.waiting, p.c.Slots-p.free
+	}
+}
+
+// due has a run become due: it is published, and gets its start time under the rate of its task.
+func (p *play) due(r run) {
+	l, sum := &p.c.Loads[r.load], &p.result.Loads[r.load]
+	if p.seen != nil {
+		p.seen(r)
+	}
+	p.step(p.now).Due++
+	for _, s := range []*Summary{sum, &p.result.All} {
+		s.Runs++
+		s.waiting++
+	}
+	p.published = max(p.published, p.now)
+	at := p.published
+	p.published += time.Duration(float64(time.Second) / p.c.Starts)
+	if l.TaskRate > 0 {
+		at = max(at, p.reserved[r.load])
+		p.reserved[r.load] = at + time.Duration(float64(time.Second)/l.TaskRate)
+	}
+	if at == p.now {
+		p.ask(r)
+		return
+	}
+	p.at(at, func() { p.ask(r) })
+}
+
+// ask has a run ask for its task's limit, and then for a slot.
+func (p *play) ask(r run) {
+	l := &p.c.Loads[r.load]
+	if l.TaskLimit > 0 {
+		if p.underWay[r.load] >= l.TaskLimit {
+			p.held[r.load] = append(p.held[r.load], r)
+			return
+		}
+		p.underWay[r.load]++
+	}
+	if p.free > 0 && p.round.Len() == 0 {
+		p.start(r)
+		return
+	}
+	c := &p.classes[l.Priority.Rank()]
+	tenant := cmp.Or(l.Tenant, "load/"+l.Name)
+	of := c.lines[tenant]
+	if of == nil {
+		of = &line{}
+		of.flow.Of = of
+		c.lines[tenant] = of
+	}
+	of.runs = append(of.runs, r)
+	c.tenants.Join(&of.flow)
+	p.round.Join(&c.flow)
+}
+
+func (p *play) start(r run) {
+	p.free--
+	wait := p.now - r.due
+	s := p.step(p.now)
+	s.Started++
+	s.waits = append(s.waits, wait)
+	p.result.All.waiting--
+	sum := &p.result.Loads[r.load]
+	sum.waiting--
+	sum.waits = append(sum.waits, wait)
+	p.at(p.now+r.took, func() { p.end(r) })
+}
+
+// end gives back what a run has, to those whose turn it is.
+func (p *play) end(r run) {
+	p.free++
+	p.result.Ended = p.now
+	if p.c.Loads[r.load].TaskLimit > 0 {
+		p.underWay[r.load]--
+		if waiting := p.held[r.load]; len(waiting) > 0 {
+			p.held[r.load] = waiting[1:]
+			p.ask(waiting[0])
+		}
+	}
+	for p.free > 0 {
+		f := p.round.Next()
+		if f == nil {
+			return
+		}
+		c := f.Of
+		of := c.tenants.Next().Of
+		next := of.runs[0]
+		if of.runs = of.runs[1:]; len(of.runs) == 0 {
+			c.tenants.Leave(&of.flow)
+		}
+		if c.tenants.Len() == 0 {
+			p.round.Leave(&c.flow)
+		}
+		p.start(next)
+	}
+}
+
+// sum makes percentiles of what was noted.
+func (p *play) sum() {
+	for i := range p.result.Steps {
+		s := &p.result.Steps[i]
+		s.WaitP50, s.WaitP99, _ = percentiles(s.waits)
+		width := p.c.Step
+		if s.At < p.c.Span && p.result.Ended < p.c.Span {
+			width = min(width, p.c.Span-s.At)
+		}
+		s.Use = s.busyTime / float64(width) / float64(p.c.Slots)
+		s.waits = nil
+	}
+	p.result.Use = p.busyTime / float64(p.c.Span) / float64(p.c.Slots)
+	var all []time.Duration
+	for i := range p.result.Loads {
+		s := &p.result.Loads[i]
+		all = append(all, s.waits...)
+		s.WaitP50, s.WaitP99, s.WaitMost = percentiles(s.waits)
+		s.waits = nil
+	}
+	a := &p.result.All
+	a.Name = "all"
+	a.WaitP50, a.WaitP99, a.WaitMost = percentiles(all)
+}
+
+// percentiles returns the median, the 99th percentile and the greatest, by nearest rank; it sorts.
+func percentiles(waits []time.Duration) (p50, p99, most time.Duration) {
+	if len(waits) == 0 {
+		return 0, 0, 0
+	}
+	slices.Sort(waits)
+	rank := func(q float64) time.Duration {
+		return waits[min(int(q*float64(len(waits))), len(waits)-1)]
+	}
+	return rank(0.5), rank(0.99), waits[len(waits)-1]
+}
