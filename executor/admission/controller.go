@@ -219,7 +219,7 @@ func (g *Controller) Admit(r Request, waitsAt *Load) (d Decision, at *Load) {
 		if l == nil {
 			break
 		}
-		most, half := max(g.slots-g.slots/reservedPart, 1), max(g.slots/2, 1)
+		most, half := Share(g.slots)
 		if l == host && r.targetLimit > 0 {
 			most, half = min(most, r.targetLimit), min(half, r.targetLimit)
 		}
@@ -271,6 +271,15 @@ func (g *Controller) DeferForRegion(n int) Decision {
 
 // CountDeferral counts a deferral that was not decided here.
 func (g *Controller) CountDeferral(why string) { g.metrics.deferrals.WithLabelValues(why).Inc() }
+
+// Share returns how many of an executor's slots one target, or one tenant, may have; and with how many
+// slow attempts it gets no more while another target, or tenant, is there.
+func Share(slots int) (most, half int) {
+	return max(slots-slots/reservedPart, 1), max(slots/2, 1)
+}
+
+// SlowAfter is from when on an attempt counts as slow.
+const SlowAfter = slowAfter
 
 // backedOff returns how long a start waits that was deferred n times before.
 func backedOff(n int) time.Duration { return min(DeferFirst<<min(n, 10), deferMost) }

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -40,6 +41,9 @@ type Load struct {
 	TaskRate  float64      `json:"task_rate,omitempty"`      // runs a second that its task may start; 0: any number
 	TaskLimit int          `json:"max_concurrent,omitempty"` // runs of its task at once; 0: any number
 }
+
+// tenant returns whose runs these are.
+func (l *Load) tenant() string { return cmp.Or(l.Tenant, "load/"+l.Name) }
 
 // Recorded is a run as it was.
 type Recorded struct {

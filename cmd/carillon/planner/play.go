@@ -136,6 +136,8 @@ type play struct {
 	result Result
 
 	free      int
+	tenants   []*tenant     // by load
+	rivals    bool          // there are several
 	published time.Duration // until when the cluster is busy with publishing
 	reserved  []time.Duration
 	underWay  []int   // of tasks with a limit
@@ -145,6 +147,12 @@ type play struct {
 	counted   time.Duration // up to here the slots' use was counted
 	busyTime  float64       // of all slots, in the span: slots × ns
 	seen      func(run)     // is told of each run that becomes due; nil: nobody is
+}
+
+// tenant is what a tenant has of the slots, and what its share holds back, by priority.
+type tenant struct {
+	busy, slow int
+	held       [4][]run
 }
 
 // class is what waits for slots of a priority.
@@ -174,6 +182,15 @@ func newPlay(c *Config) *play {
 		c: c, rng: rand.New(rand.NewPCG(c.Seed, 1)), free: c.Slots, // #nosec G404 -- drawn from the seed
 		reserved: make([]time.Duration, len(c.Loads)), underWay: make([]int, len(c.Loads)), held: make([][]run, len(c.Loads)),
 	}
+	of := make(map[string]*tenant)
+	for i := range c.Loads {
+		name := c.Loads[i].tenant()
+		if of[name] == nil {
+			of[name] = &tenant{}
+		}
+		p.tenants = append(p.tenants, of[name])
+	}
+	p.rivals = len(of) > 1
 	for i, weight := range admission.PriorityWeights() {
 		p.classes[i].flow.Of, p.classes[i].lines = &p.classes[i], make(map[string]*line)
 		p.round.Weigh(&p.classes[i].flow, weight)
@@ -330,17 +347,34 @@ func (p *play) ask(r run) {
 		}
 		p.underWay[r.load]++
 	}
+	t := p.tenants[r.load]
+	if !p.mayHave(t) {
+		t.held[l.Priority.Rank()] = append(t.held[l.Priority.Rank()], r)
+		return
+	}
+	p.take(r)
+}
+
+// mayHave reports whether a tenant may have one more slot (admission.Share).
+func (p *play) mayHave(t *tenant) bool {
+	most, half := admission.Share(p.c.Slots)
+	return t.busy < most && !(p.rivals && t.slow >= half)
+}
+
+// take has a run take a slot, or wait for one.
+func (p *play) take(r run) {
+	l := &p.c.Loads[r.load]
+	p.tenants[r.load].busy++
 	if p.free > 0 && p.round.Len() == 0 {
 		p.start(r)
 		return
 	}
 	c := &p.classes[l.Priority.Rank()]
-	tenant := cmp.Or(l.Tenant, "load/"+l.Name)
-	of := c.lines[tenant]
+	of := c.lines[l.tenant()]
 	if of == nil {
 		of = &line{}
 		of.flow.Of = of
-		c.lines[tenant] = of
+		c.lines[l.tenant()] = of
 	}
 	of.runs = append(of.runs, r)
 	c.tenants.Join(&of.flow)
@@ -357,18 +391,33 @@ func (p *play) start(r run) {
 	sum := &p.result.Loads[r.load]
 	sum.waiting--
 	sum.waits = append(sum.waits, wait)
-	p.at(p.now+r.took, func() { p.end(r) })
+	slow := r.took > admission.SlowAfter
+	if slow {
+		p.at(p.now+admission.SlowAfter, func() { p.tenants[r.load].slow++ })
+	}
+	p.at(p.now+r.took, func() { p.end(r, slow) })
 }
 
 // end gives back what a run has, to those whose turn it is.
-func (p *play) end(r run) {
+func (p *play) end(r run, slow bool) {
 	p.free++
 	p.result.Ended = p.now
+	t := p.tenants[r.load]
+	if t.busy--; slow {
+		t.slow--
+	}
 	if p.c.Loads[r.load].TaskLimit > 0 {
 		p.underWay[r.load]--
 		if waiting := p.held[r.load]; len(waiting) > 0 {
 			p.held[r.load] = waiting[1:]
 			p.ask(waiting[0])
+		}
+	}
+	for rank := range t.held {
+		for len(t.held[rank]) > 0 && p.mayHave(t) {
+			next := t.held[rank][0]
+			t.held[rank] = t.held[rank][1:]
+			p.take(next)
 		}
 	}
 	for p.free > 0 {
