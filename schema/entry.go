@@ -89,6 +89,8 @@ type Spec struct {
 	Began int64 `json:"began,omitempty"`
 	// MayHaveStarted: the attempt may have been called before this entry was made.
 	MayHaveStarted bool `json:"may_have_started,omitempty"`
+	// Everywhere: what is acknowledged of the run is held in every region (DurableEverywhere).
+	Everywhere bool `json:"everywhere,omitempty"`
 	// Deferrals: how often the start of this attempt was deferred.
 	Deferrals int `json:"put_off,omitempty"`
 	// ReservedRate: of a deferral: the rate under which its due time is reserved.

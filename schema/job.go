@@ -84,6 +84,9 @@ type JobSpec struct {
 	// After: ends of runs of other jobs start runs of the job. It then has neither schedule nor On.
 	After *After `json:"after,omitempty"`
 
+	// Durability is as stated, or DurableEverywhere where that was in force when the job was made or
+	// changed.
+	Durability Durability `json:"durability,omitempty"`
 	// JitterStated: the job stated its jitter. Otherwise Schedule.Jitter is the default.
 	JitterStated bool `json:"jitter_stated,omitempty"`
 	// EndStated is the end that the job stated, if any. Schedule.End is the earlier of it and of

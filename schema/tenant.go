@@ -26,11 +26,13 @@ type Quotas struct {
 
 // Tenant owns tasks and jobs. A tenant without a row has weight 1 and no quotas.
 type Tenant struct {
-	Name      string    `json:"-"`
-	Weight    int       `json:"weight,omitempty"` // its share where tenants compete
-	Quotas    Quotas    `json:"quotas"`
-	CreatedAt time.Time `json:"created_at"`
-	UpdatedAt time.Time `json:"updated_at"`
+	Name   string `json:"-"`
+	Weight int    `json:"weight,omitempty"` // its share where tenants compete
+	Quotas Quotas `json:"quotas"`
+	// Durability is that of jobs that state none; "": that of the configuration.
+	Durability Durability `json:"durability,omitempty"`
+	CreatedAt  time.Time  `json:"created_at"`
+	UpdatedAt  time.Time  `json:"updated_at"`
 
 	// Fault is set where the stored text cannot be understood (ErrNotUnderstood). Then UpdatedAt is
 	// the write timestamp, and all but the name is unknown.

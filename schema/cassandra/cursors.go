@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
+
+	"github.com/gocql/gocql"
+	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/schema"
-	"github.com/gocql/gocql"
 )
 
 // errHalfCursor is a cursor of which one register was never written: every writer writes both.
@@ -155,4 +158,100 @@ func (s *core) sync(ctx context.Context, st statement, args ...any) (rows int, e
 		}
 		state = next
 	}
+}
+
+var _ schema.CopyStore = (*Store)(nil)
+
+// confirmsAtOnce bounds the questions to all data centres that are under way.
+const confirmsAtOnce = 64
+
+// Confirm implements schema.CopyStore: every row is read at EACH_QUORUM, with all its columns, so that
+// read repair writes what a data centre lacks before the answer. All are asked for at once.
+func (s *Store) Confirm(ctx context.Context, rows schema.Copies) error {
+	var g errgroup.Group
+	ask := func(st statement, args ...any) {
+		g.Go(func() error {
+			if err := s.confirm(ctx, st, args...); err != nil {
+				return fmt.Errorf("confirm a row of %s everywhere: %w", st.table(), err)
+			}
+			return nil
+		})
+	}
+	byPartition := make(map[schema.Partition][]schema.EntryID)
+	for _, id := range rows.Entries {
+		byPartition[id.Partition()] = append(byPartition[id.Partition()], id)
+	}
+	for p, ids := range byPartition {
+		for some := range slices.Chunk(ids, maxIDsPerRead) {
+			g.Go(func() error { return s.confirmEntries(ctx, p, some) })
+		}
+	}
+	for _, k := range rows.Keys {
+		ask(confirmKey, k.Tenant, k.Name)
+	}
+	for _, id := range rows.Jobs {
+		ask(confirmJob, int(id.Shard()), onlySlice, gocql.UUID(id))
+	}
+	for _, id := range rows.Listed {
+		ask(confirmListed, rows.Tenant, onlySlice, gocql.UUID(id))
+	}
+	for _, n := range rows.Names {
+		ask(confirmName, n.Tenant, n.Name)
+	}
+	for _, u := range rows.Subscriptions {
+		ask(confirmSubscription, u.Tenant, u.Event, gocql.UUID(u.Subscriber))
+	}
+	for _, key := range rows.Leases {
+		ask(confirmLease, leasePrefix+key)
+	}
+	return g.Wait()
+}
+
+// confirmEntries confirms rows of one partition of runs, and the payloads that lie apart.
+func (s *Store) confirmEntries(ctx context.Context, p schema.Partition, ids []schema.EntryID) error {
+	var large []schema.EntryID
+	err := s.each(ctx, confirmEntries, func(iter *gocql.Iter) {
+		large = large[:0]
+		var id, moved gocql.UUID
+		var payload, spec, cancelled []byte
+		for iter.Scan(&id, &payload, &spec, &moved, &cancelled) {
+			e := schema.LoadEntry(schema.EntryID(id), spec, payload, schema.Marks{})
+			if at, ok := e.LargePayload(); ok {
+				large = append(large, at)
+			}
+		}
+	}, int64(p.Bucket), int(p.Shard), uuids(ids))
+	for _, at := range large {
+		if err == nil {
+			of := at.Partition()
+			err = s.confirm(ctx, confirmPayload, int64(of.Bucket), int(of.Shard), uuid(at))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("confirm %d entries of %s everywhere: %w", len(ids), p, err)
+	}
+	return nil
+}
+
+// confirm reads rows of st at EACH_QUORUM. What they say is not of interest.
+func (s *Store) confirm(ctx context.Context, st statement, args ...any) error {
+	return s.each(ctx, st, func(*gocql.Iter) {}, args...)
+}
+
+// each reads one page of st at EACH_QUORUM. It waits for another region, so it does not count for how
+// much is under way in ours (window, speculation), and is sent once, again only if nothing was sent.
+func (s *Store) each(ctx context.Context, st statement, scan func(*gocql.Iter), args ...any) error {
+	select {
+	case s.confirms <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", schema.ErrUnavailable, ctx.Err())
+	}
+	defer func() { <-s.confirms }()
+	start := time.Now()
+	iter := s.session.Query(string(st), args...).WithContext(ctx).Idempotent(true).Consistency(gocql.EachQuorum).
+		SetSpeculativeExecutionPolicy(gocql.NonSpeculativeExecution{}).RetryPolicy(nil).PageSize(syncPage).Iter()
+	scan(iter)
+	err := translate(iter.Close(), reading)
+	s.metrics.observe(st, time.Since(start), err)
+	return err
 }

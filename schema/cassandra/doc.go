@@ -3,8 +3,9 @@
 //
 // # Invariants
 //
-//  1. Every read and write is LOCAL_QUORUM in the configured data centre. No node of another data
-//     centre is ever the coordinator: "local" would mean another place.
+//  1. Every read and write is LOCAL_QUORUM in the configured data centre, but for reads that have each
+//     data centre hold a row (cursors.go). No node of another data centre is ever the coordinator:
+//     "local" would mean another place.
 //  2. A plain write carries its own timestamp and expiry, made once per call. So a retry, a
 //     speculative copy and a repetition by another process write the same cells.
 //  3. A conditional write is sent once. If its answer does not come, the row is read at the same
@@ -35,6 +36,7 @@
 //	migrate.go                             brings a keyspace to the layout, one process at a time
 //	migrations.go                          the files; beside which layouts a build runs (missing)
 //	config.go check.go                     what the server and the keyspace must be
+//	cursors.go                             cursors, settings; rows that every data centre is to hold
 //	epochs.go                              the keyspace of regions: epochs of homes, beats
 //	the others                             roles of schema.Store, each a type of its own
 package cassandra

@@ -128,6 +128,17 @@ const (
 	syncJobs     statement = `SELECT job_id, spec, state, generation, cut, before_spec, before_state, before_generation FROM jobs WHERE shard = ? AND slice = ?`
 	syncCursors  statement = `SELECT epoch, dispatched, settled FROM cursors WHERE shard = ?`
 
+	// One row each, or at most maxIDsPerRead of one partition, at EACH_QUORUM, with every column.
+	// Idempotent.
+	confirmEntries      statement = `SELECT entry_id, payload, spec, moved_to, cancelled FROM runs WHERE bucket = ? AND shard = ? AND entry_id IN ?`
+	confirmPayload      statement = `SELECT entry_id, payload FROM payloads WHERE bucket = ? AND shard = ? AND entry_id = ?`
+	confirmKey          statement = `SELECT expires, body_hash, entry_id, spec, payload FROM keys WHERE tenant = ? AND "key" = ?`
+	confirmJob          statement = `SELECT job_id, spec, state, generation, cut, before_spec, before_state, before_generation FROM jobs WHERE shard = ? AND slice = ? AND job_id = ?`
+	confirmListed       statement = `SELECT job_id FROM job_index WHERE tenant = ? AND slice = ? AND job_id = ?`
+	confirmName         statement = `SELECT taken_at, job_id FROM job_names WHERE tenant = ? AND name = ?`
+	confirmSubscription statement = `SELECT job_id FROM subscriptions WHERE tenant = ? AND event = ? AND job_id = ?`
+	confirmLease        statement = `SELECT record, fence, session FROM leases WHERE lease = ?`
+
 	// One row of settings. Idempotent.
 	selectSetting statement = `SELECT value FROM settings WHERE scope = ? AND name = ?`
 	// One row of settings, conditional. Not idempotent.
@@ -218,6 +229,8 @@ var names = map[statement]string{
 	registerKey: "register_key", selectKey: "select_key",
 	raiseDispatched: "raise_dispatched", raiseSettled: "raise_settled", selectCursor: "select_cursor", selectCursors: "select_cursors",
 	syncEntries: "sync_entries", syncPayloads: "sync_payloads", syncAttempts: "sync_attempts", syncParts: "sync_parts", syncJobs: "sync_jobs", syncCursors: "sync_cursors",
+	confirmEntries: "confirm_entries", confirmPayload: "confirm_payload", confirmKey: "confirm_key", confirmJob: "confirm_job", confirmListed: "confirm_listed", confirmName: "confirm_name",
+	confirmSubscription: "confirm_subscription", confirmLease: "confirm_lease",
 	selectSetting: "select_setting", createSetting: "create_setting",
 	insertTask: "insert_task", deleteTask: "delete_task", selectTask: "select_task", selectTasks: "select_tasks",
 	insertSubscription: "insert_subscription", deleteSubscription: "delete_subscription", selectSubscriptions: "select_subscriptions",

@@ -96,6 +96,7 @@ type core struct {
 	session     *gocql.Session
 	speculation *speculation
 	window      *congestion.Window // of the plain statements under way
+	confirms    chan struct{}      // a token for each question to all data centres under way
 	metrics     *metrics
 	damage      *damage.Log
 
@@ -164,7 +165,7 @@ func connect(ctx context.Context, cfg Config, keyspace string) (*Store, error) {
 	}
 	s := newStore(&core{
 		cfg: cfg, session: session, speculation: sp, metrics: m, damage: rows,
-		window: congestion.New(minInFlight, maxInFlight, cfg.Timeout/slowPart),
+		window: congestion.New(minInFlight, maxInFlight, cfg.Timeout/slowPart), confirms: make(chan struct{}, confirmsAtOnce),
 	})
 	s.batchBytes.Store(maxBatchBytes)
 	if err := watch(cfg.Registerer, s.window); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/document"
 )
 
 // Mutation is a write of one row, as another copy of the store takes it in ([Store.Apply]).
@@ -138,4 +139,41 @@ func (s *Store) Rows(ctx context.Context) (map[string]string, error) {
 		return true, nil
 	})
 	return rows, err
+}
+
+// Of reports whether m is a write of one of the rows, as those who ask for copies of them name them
+// (schema.CopyStore).
+func (m *Mutation) Of(rows *schema.Copies) bool {
+	is := func(key []byte) bool { return bytes.Equal(m.key, key) }
+	for _, id := range rows.Entries {
+		if is(appendEntry(nil, tableRuns, id)) || is(appendEntry(nil, tablePayloads, id)) {
+			return true
+		}
+	}
+	for _, k := range rows.Keys {
+		if is(appendName(nil, tableKeys, k.Tenant, k.Name)) {
+			return true
+		}
+	}
+	for _, id := range rows.Jobs {
+		if is(jobKey(id)) {
+			return true
+		}
+	}
+	for _, id := range rows.Listed {
+		if is(appendNewestFirst(appendName(nil, tableJobIndex, rows.Tenant, ""), id)) {
+			return true
+		}
+	}
+	for _, n := range rows.Names {
+		if is(appendName(nil, tableJobNames, n.Tenant, n.Name)) {
+			return true
+		}
+	}
+	for _, key := range rows.Leases {
+		if is(leaseKey(key)) {
+			return true
+		}
+	}
+	return len(rows.Subscriptions) > 0 && m.key[0] == byte(documentTables[document.Subscription].table) // of any: there are few
 }

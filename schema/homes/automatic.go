@@ -27,6 +27,7 @@ const byItself = "automatic"
 type watch struct {
 	last map[string]seen // by region
 	read time.Time       // before the last read that was answered was sent
+	from time.Time       // since when nothing was left out
 }
 
 // seen is a beat, and when the first answer came that told it.
@@ -40,7 +41,7 @@ type seen struct {
 // lie as far apart as a lease lives prove nothing together: what is between them we have not seen.
 func (w *watch) observe(beats []schema.Beat, sent, answered time.Time) {
 	if w.last == nil || elapsedSince(w.read, sent) >= schema.HomeLeaseLife {
-		w.last = make(map[string]seen)
+		w.last, w.from = make(map[string]seen), answered
 	}
 	w.read = sent
 	for _, b := range beats {
@@ -62,6 +63,24 @@ func (w *watch) silent(region string) time.Duration {
 		return 0
 	}
 	return max(w.read.Sub(was.since), 0)
+}
+
+// silence is for how long regions gave no sign of life, as of a read.
+type silence struct {
+	read time.Time // before it was sent
+	of   map[string]time.Duration
+}
+
+// silence returns that of regions. One of which no beat was told is silent since nothing is left out.
+func (w *watch) silence(regions []string) *silence {
+	s := &silence{read: w.read, of: make(map[string]time.Duration, len(regions))}
+	for _, r := range regions {
+		s.of[r] = w.silent(r)
+		if _, ok := w.last[r]; !ok {
+			s.of[r] = max(w.read.Sub(w.from), 0)
+		}
+	}
+	return s
 }
 
 // failOver fails over the homes of regions that are silent, if our region serves one.

@@ -45,6 +45,11 @@
 // way when the next epoch ends the lease. Nobody reports that all has ended: who asks waits for a
 // time. If no epoch follows, work is taken in again DrainSpare later.
 //
+// # Everywhere
+//
+// What is acknowledged with schema.DurableEverywhere, and the claims of guarded runs of it, are confirmed
+// in every data centre first (everywhere.go).
+//
 // # What is left
 //
 // Before a home is moved its rows in all data centres are compared (walk.go), but not keys, names, leases
@@ -113,9 +118,10 @@ type Keeper struct {
 	leases  atomic.Pointer[map[string]schema.HomeLease] // by home; never changed once stored
 	here    atomic.Pointer[map[string]schema.Beat]      // by region, as our data centre has them; likewise
 	drains  atomic.Pointer[map[string]drain]            // by home; likewise
-	watch   watch                                       // only with cfg.Automatic
-	count   int64                                       // beats of this process
-	failing bool                                        // the last read was not answered: said once
+	watch   watch
+	silence atomic.Pointer[silence] // what watch knows; never changed once stored
+	count   int64                   // beats of this process
+	failing bool                    // the last read was not answered: said once
 }
 
 // New returns a Keeper that holds no lease until Run has read.
@@ -261,8 +267,9 @@ func (k *Keeper) step(ctx context.Context) error {
 	defer time.AfterFunc(beatsMore, cancel).Stop()
 	all := <-beats
 	k.observe(newest, all, sent)
-	if k.cfg.Automatic && all != nil {
+	if all != nil {
 		k.watch.observe(all, sent, k.cfg.Now())
+		k.silence.Store(k.watch.silence(k.cfg.Regions))
 	}
 	k.follow(all)
 	if err := k.beat(ctx); err != nil {
