@@ -135,6 +135,7 @@ func (a *attempt) facts(ctx context.Context) facts {
 		f.noSession = !alive
 		f.unreachable = alive && !x.targets.Reachable(a.work.Work)
 		f.guarded = a.lease.guarded
+		f.unconfirmed = f.guarded && a.confirms() && x.everywhere.ReadyToClaim() != nil
 		f.needsCell = a.needsCell()
 	case a.stage == stageClaimed:
 		f.needsCell = a.needsCell()
@@ -197,6 +198,9 @@ func (a *attempt) advance(s stage) bool {
 	a.stage = s
 	return true
 }
+
+// confirms reports whether every region must know of the run's claim before it starts.
+func (a *attempt) confirms() bool { return a.x.everywhere != nil && a.entry.Spec.Everywhere }
 
 // step does what was decided, and reports whether the attempt goes on. If not, the message has been
 // dealt with. Until the call an attempt is ended by ctx, then by attempts.
@@ -286,6 +290,9 @@ func (a *attempt) claimRun(ctx, attempts context.Context) (goesOn bool) {
 	switch a.lease.claim(ctx, attempts) {
 	case claimMade:
 		a.limits.releaseClaimSlot()
+		if a.confirms() && !a.lease.confirm(ctx, attempts) {
+			return false
+		}
 		a.start.began, a.start.now = time.Now(), a.x.now()
 		return a.advance(stageClaimed)
 	case claimConflict:
@@ -431,6 +438,17 @@ func (a *attempt) cancel(cause error) {
 	}
 }
 
+// isCutOff reports whether the attempt is one that other regions know of, and who serves its home cannot
+// be learned any more: another region may not see our session, and may start the run.
+func (a *attempt) isCutOff() bool {
+	if !a.confirms() || a.x.homes == nil {
+		return false
+	}
+	_, err := a.x.homes(a.entry.ID.Shard())
+	var unserved *schema.NotServedError
+	return errors.As(err, &unserved) && unserved.Region() == ""
+}
+
 // abandonIfSessionLost stops an effectively_once attempt once its session is not to be trusted any
 // more: another may start.
 func (a *attempt) abandonIfSessionLost(now time.Time) {
@@ -440,7 +458,7 @@ func (a *attempt) abandonIfSessionLost(now time.Time) {
 	a.mu.Lock()
 	session := a.session
 	a.mu.Unlock()
-	if current, alive := a.x.session.current(now); !alive || current != session {
+	if current, alive := a.x.session.current(now); !alive || current != session || a.isCutOff() {
 		a.cancel(target.ErrAbandoned)
 		a.abandonOnce.Do(func() { close(a.abandoned) })
 	}

@@ -162,6 +162,14 @@ type Secrets interface {
 	Values(ctx context.Context, tenant, name string) ([][]byte, error)
 }
 
+// Everywhere has every region know of claims (homes.Everywhere).
+type Everywhere interface {
+	// ReadyToClaim returns an error while that cannot be had: then a run is not to be claimed.
+	ReadyToClaim() error
+	// ConfirmClaim returns nil once a claim is known everywhere, or need not be. key is that of its lease.
+	ConfirmClaim(ctx context.Context, key string) error
+}
+
 // Config wires an Executor.
 type Config struct {
 	Name    string // unique among live executors: the key of its session
@@ -188,6 +196,8 @@ type Config struct {
 	Served func(shard schema.Shard) (epoch int64, err error)
 	// HomeOf returns the home of a shard, which is called after a region. Nil: there are no regions.
 	HomeOf func(shard schema.Shard) string
+	// Everywhere has every region know of the claims of runs that are to be held everywhere; nil: none does.
+	Everywhere Everywhere
 	// Trace says which runs are traced, and takes their spans; zero: none are.
 	Trace trace.Tracer
 	// MaxOutput is how much of an attempt's output is kept, bytes; default DefaultMaxOutput.

@@ -56,6 +56,7 @@ type facts struct {
 	stopping    bool // judged: the executor stops, its clock is wrong, or the run is not due by it
 	noSession   bool // judged: there is no session to start under
 	unreachable bool // judged: the target cannot be reached from here
+	unconfirmed bool // judged: a claim is to be known in every region, and one does not answer
 
 	needsCell bool // judged, claimed: the session must be in the rows before the call
 }
@@ -135,6 +136,8 @@ func decide(f facts) action {
 		return doDeferForRate
 	case f.stopping:
 		return doGiveBack
+	case f.unconfirmed: // the message would come again at once
+		return doGiveBackLater
 	case f.noSession, f.unreachable: // a renewal is late, or the connection to workers is lost: the message would come again at once
 		return doGiveBackLater
 	case f.guarded:

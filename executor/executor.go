@@ -31,6 +31,7 @@ type Executor struct {
 	halt         *bucketer.Halt
 	homes        homes
 	homeOf       func(schema.Shard) string // nil: there are no regions
+	everywhere   Everywhere                // nil: no claim is confirmed
 	drain        time.Duration
 	maxOutput    int
 	now          func() time.Time
@@ -104,7 +105,7 @@ func New(c Config) (*Executor, error) {
 		// enough to fill every slot.
 		maxInHand: allowed, fetchMost: min(fetchLimit, max(1, allowed/2/pullers)),
 		name: c.Name, region: c.Region, lanes: max(c.Lanes, 1), store: c.Store, writer: c.Writer, tasks: c.Tasks, signer: c.Signer, secrets: c.Secrets,
-		queue: c.Queue, notices: c.Notices, targets: c.Targets, halt: c.Halt, homes: c.Served, homeOf: c.HomeOf, drain: c.DrainTimeout, spans: spans{c.Trace},
+		queue: c.Queue, notices: c.Notices, targets: c.Targets, halt: c.Halt, homes: c.Served, homeOf: c.HomeOf, everywhere: c.Everywhere, drain: c.DrainTimeout, spans: spans{c.Trace},
 		maxOutput: c.MaxOutput, now: c.Now, log: c.Logger, metrics: m,
 		session: session,
 		reader:  reader,

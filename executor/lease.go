@@ -300,6 +300,29 @@ func (l *runLease) claim(ctx, attempts context.Context) claimResult {
 	return claimGaveUp
 }
 
+// errUnconfirmed: a region that is to know of the claim does not answer.
+var errUnconfirmed = errors.New("not started: its claim could not be made known in every region")
+
+// confirm has every region know of our claim, and reports whether the run may still start. If not, the
+// claim is given up. So a region that is cut off starts nothing that the next one starts again.
+func (l *runLease) confirm(ctx, attempts context.Context) bool {
+	a, x := l.a, l.a.x
+	err := x.everywhere.ConfirmClaim(ctx, schema.RunLease(a.entry.Run()))
+	a.mu.Lock()
+	recheck := a.recheck
+	a.mu.Unlock()
+	switch {
+	case err != nil:
+		x.log.Debug("a claim is not known in every region", "run", a.entry.Run(), "err", err)
+		l.release(attempts, errUnconfirmed, a.giveBack)
+		return false
+	case recheck || !a.rows.mayStillStart(ctx, a.start.session): // the answer may have taken its time
+		l.release(attempts, errLateClaim, a.giveBack)
+		return false
+	}
+	return true
+}
+
 // release gives up a claim under which nothing was started, or of which the stop of the executor
 // left nothing. The row says that nothing stands behind its number, also where another executor
 // wrote the session on our behalf. then ends the message once the row is held.
