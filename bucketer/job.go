@@ -33,6 +33,9 @@ type Job struct {
 	// After: the job waits until other one-off jobs have ended; At is then zero.
 	After *schema.After
 
+	// Durability is when it is acknowledged; "": as its tenant or the configuration says.
+	Durability schema.Durability
+
 	// Key is the idempotency key, if any, and BodyHash the hash of the body it came with.
 	Key, BodyHash string
 	// KeyUntil is until when the key is kept, if that is later than a day from now.
@@ -44,6 +47,8 @@ type Receipt struct {
 	Run schema.RunID
 	// Existing: the key was known with the same body; nothing new was made.
 	Existing bool
+	// Everywhere: every region holds a run that was made just now.
+	Everywhere bool
 	// Entry is that of a run which was made just now; nil: its rows say it.
 	Entry *schema.Entry
 }

@@ -1,6 +1,7 @@
 package bucketer
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
@@ -124,6 +125,69 @@ type Regions struct {
 	Takes func(shard schema.Shard) (epoch int64, err error)
 	// Routes are the operator's: the first that has the host of a job's URL says where it lies.
 	Routes []Route
+	// Everywhere has every region hold what is acknowledged with schema.DurableEverywhere; nil: that
+	// cannot be had.
+	Everywhere Everywhere
+	// Durability returns that of what a tenant asks for without stating one; nil: home.
+	Durability func(ctx context.Context, tenant string) (schema.Durability, error)
+}
+
+// Everywhere has every region hold rows (homes.Everywhere).
+type Everywhere interface {
+	// Ready returns a schema.NotEverywhereError while another region is known not to answer.
+	Ready() error
+	// Confirm returns nil once every region holds what stands of the rows, or a
+	// schema.NotEverywhereError that says that they were written.
+	Confirm(ctx context.Context, rows schema.Copies) error
+}
+
+// DurabilityOf returns the durability in force for what a tenant asks for: the one stated, or else the
+// tenant's. Home is "" unless it was stated. The error is Faults if it cannot be had here.
+func (r *Regions) DurabilityOf(ctx context.Context, tenant string, stated schema.Durability) (schema.Durability, error) {
+	switch {
+	case stated == schema.DurableHome, r == nil && stated == "":
+		return stated, nil
+	case r == nil || r.Everywhere == nil:
+		if stated == "" {
+			return "", nil
+		}
+		return "", Faults{NoRegions("body.durability")}
+	case stated != "" || r.Durability == nil:
+		return stated, nil
+	}
+	d, err := r.Durability(ctx, tenant)
+	if err != nil {
+		return "", fmt.Errorf("durability of tenant %s: %w", tenant, err)
+	}
+	if d == schema.DurableHome {
+		d = ""
+	}
+	return d, nil
+}
+
+// NoRegions is the fault of a durability that a cluster without regions cannot give.
+func NoRegions(location string) Fault {
+	return Fault{
+		Location: location, Value: string(schema.DurableEverywhere),
+		Message: "cannot be had: this cluster has no regions (regions.homes of the configuration), so there is no other data centre to hold it; home is what it has",
+	}
+}
+
+// Ready returns nil if what is to be held everywhere may be written, or a schema.NotEverywhereError.
+func (r *Regions) Ready(everywhere bool) error {
+	if !everywhere || r == nil || r.Everywhere == nil {
+		return nil
+	}
+	return r.Everywhere.Ready()
+}
+
+// Confirm has every region hold what was written of rows, if they are to be held everywhere. It is
+// asked between the write and the answer.
+func (r *Regions) Confirm(ctx context.Context, everywhere bool, rows schema.Copies) error {
+	if !everywhere || r == nil || r.Everywhere == nil {
+		return nil
+	}
+	return r.Everywhere.Confirm(ctx, rows)
 }
 
 // Route is a home for calls to hosts.

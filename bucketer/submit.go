@@ -39,6 +39,9 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
+	if job.Durability, err = b.regions.DurabilityOf(ctx, job.Tenant, job.Durability); err != nil {
+		return Receipt{}, err
+	}
 	if job.After != nil {
 		if err := b.NoteDependents(ctx, job.Tenant); err != nil {
 			return Receipt{}, err
@@ -59,24 +62,46 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 	if job.Key != "" {
 		return b.SubmitKeyed(ctx, &job, e, now)
 	}
-	return Receipt{Run: e.ID}, b.WriteNew(ctx, e)
+	return Receipt{Run: e.ID, Everywhere: e.Spec.Everywhere}, b.WriteNew(ctx, e)
 }
 
 // WriteNew writes an entry as WriteOne does, for somebody who is told that it stands: while our
-// region serves its home. The error may be a schema.NotServedError; if it is an ErrUnknown as well,
-// the lease on the home ended meanwhile, and the entry may be there.
+// region serves its home, and once every region holds it, if it says so. The error may be a
+// schema.NotServedError; if it is an ErrUnknown as well, the lease on the home ended meanwhile, and
+// the entry may be there. It may be a schema.NotEverywhereError, of which the same holds.
 func (b *Bucketer) WriteNew(ctx context.Context, e schema.Entry) error {
 	if b.regions == nil {
 		return b.WriteOne(ctx, e)
 	}
+	if err := b.regions.Ready(e.Spec.Everywhere); err != nil {
+		return err
+	}
+	return b.writeNew(ctx, e)
+}
+
+// writeNew is WriteNew for somebody who knows that others may hold it. They are to hold keys as well.
+func (b *Bucketer) writeNew(ctx context.Context, e schema.Entry, keys ...schema.TenantName) error {
 	err := b.regions.Serves(e.ID.Shard())
 	if err == nil {
 		err = b.WriteOne(ctx, e)
+	}
+	if err == nil && e.Spec.Everywhere {
+		err = b.confirm(ctx, &e, keys...)
 	}
 	if err == nil {
 		err = b.regions.Acknowledges(e.ID.Shard())
 	}
 	return err
+}
+
+// confirm has every region hold an entry that is held here, how its job hears of those that it waits
+// for, and keys.
+func (b *Bucketer) confirm(ctx context.Context, e *schema.Entry, keys ...schema.TenantName) error {
+	rows := schema.Copies{Entries: []schema.EntryID{e.ID}, Keys: keys}
+	if e.Spec.Join != nil {
+		rows.Subscriptions = follows(e)
+	}
+	return b.regions.Confirm(ctx, true, rows)
 }
 
 // follow has a job hear of the ends of the jobs that it runs after. Its row comes later: what has
@@ -85,15 +110,22 @@ func (b *Bucketer) follow(ctx context.Context, e *schema.Entry) error {
 	if e.Spec.Join == nil {
 		return nil
 	}
-	for _, u := range e.Spec.Join.Jobs {
-		err := b.store.PutSubscription(ctx, schema.Subscription{
-			Tenant: e.Spec.Tenant, Event: schema.EndOf(u.Job), Subscriber: schema.EntryID(schema.JobOf(e.ID)), Written: time.UnixMicro(e.Spec.Accepted), Expires: e.Expires,
-		})
-		if err != nil {
-			return fmt.Errorf("follow job %s: %w", u.Job, err)
+	for _, s := range follows(e) {
+		if err := b.store.PutSubscription(ctx, s); err != nil {
+			return fmt.Errorf("follow %s: %w", s.Event, err)
 		}
 	}
 	return nil
+}
+
+// follows returns by what a job hears of the ends of those that it runs after.
+func follows(e *schema.Entry) (all []schema.Subscription) {
+	for _, u := range e.Spec.Join.Jobs {
+		all = append(all, schema.Subscription{
+			Tenant: e.Spec.Tenant, Event: schema.EndOf(u.Job), Subscriber: schema.EntryID(schema.JobOf(e.ID)), Written: time.UnixMicro(e.Spec.Accepted), Expires: e.Expires,
+		})
+	}
+	return all
 }
 
 // HasRoom counts e into its partition, and reports whether it fits.
@@ -112,16 +144,21 @@ func (b *Bucketer) TakeRoom(e *schema.Entry) error {
 // looks for the recorded row and writes it if it is not there: we may have crashed between key and
 // row. A row that is there is left alone, because it may have been cancelled or moved.
 func (b *Bucketer) SubmitKeyed(ctx context.Context, job *Job, e schema.Entry, now time.Time) (Receipt, error) {
-	if err := b.regions.Serves(e.ID.Shard()); err != nil {
+	err := b.regions.Serves(e.ID.Shard())
+	if err == nil {
+		err = b.regions.Ready(e.Spec.Everywhere)
+	}
+	if err != nil {
 		return Receipt{}, err
 	}
+	whose := schema.TenantName{Tenant: job.Tenant, Name: job.Key}
 	record := schema.KeyRecord{BodyHash: job.BodyHash, Entry: e.ID, Text: e.Text(), Payload: e.Payload, Expires: e.Expires}
 	held, mine, err := b.store.RegisterKey(ctx, job.Tenant, job.Key, record, Latest(now.Add(KeyRetention), job.KeyUntil))
 	switch {
 	case err != nil:
 		return Receipt{}, fmt.Errorf("register key: %w", err)
 	case mine:
-		return Receipt{Run: e.ID}, b.WriteNew(ctx, e)
+		return Receipt{Run: e.ID, Everywhere: e.Spec.Everywhere}, b.writeNew(ctx, e, whose)
 	}
 	b.fill.give(e.ID.Partition(), e.Size())
 	if held.BodyHash != job.BodyHash {
@@ -141,9 +178,15 @@ func (b *Bucketer) SubmitKeyed(ctx context.Context, job *Job, e schema.Entry, no
 	if len(rows) == 0 {
 		known := schema.LoadEntry(held.Entry, held.Text, held.Payload, schema.Marks{})
 		known.Expires = held.Expires
-		return receipt, b.WriteNew(ctx, known)
+		if err = b.writeNew(ctx, known, whose); err == nil && e.Spec.Everywhere && !known.Spec.Everywhere {
+			err = b.confirm(ctx, &known, whose) // it is asked for now, and was not when the key was registered
+		}
+		return receipt, err
 	}
 	b.checkLateRows(ctx, rows, func(_ int, e error) { err = e })
+	if err == nil && (e.Spec.Everywhere || rows[0].Spec.Everywhere) {
+		err = b.confirm(ctx, &rows[0], whose)
+	}
 	if err == nil {
 		err = b.regions.Acknowledges(held.Entry.Shard())
 	}
@@ -188,6 +231,10 @@ func (b *Bucketer) SubmitBatch(ctx context.Context, jobs []Job, answer func(i in
 		c.look(ctx)
 	}
 	b.Write(ctx, c.entries, func(k int, err error) {
+		if err == nil && c.entries[k].Spec.Everywhere {
+			c.holds(c.index[k], &c.entries[k], false)
+			return
+		}
 		if err == nil {
 			err = b.regions.Acknowledges(c.entries[k].ID.Shard())
 		}
@@ -197,6 +244,7 @@ func (b *Bucketer) SubmitBatch(ctx context.Context, jobs []Job, answer func(i in
 		}
 		answer(c.index[k], Receipt{Run: c.entries[k].ID}, nil)
 	})
+	c.confirm(ctx)
 	wg.Wait()
 	// A line that repeats an earlier one of the chunk is rare. It is submitted once the earlier row
 	// is held, finds that row, and is answered like it.
@@ -221,6 +269,53 @@ type chunk struct {
 	keyed      []int          // jobs with key and instant
 	toRegister []int          // jobs with key and no instant
 	repeats    []int          // jobs whose key and instant stand in this chunk already
+
+	mu   sync.Mutex
+	here []heldHere // what every region is to hold; guarded by mu
+}
+
+// heldHere is a row of a job that our region holds, and the others are to hold before it is answered.
+type heldHere struct {
+	i        int // the job
+	row      *schema.Entry
+	existing bool
+}
+
+// holds notes such a row.
+func (c *chunk) holds(i int, row *schema.Entry, existing bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.here = append(c.here, heldHere{i, row, existing})
+}
+
+// confirm has every region hold the rows that were noted, by partition, and answers their jobs.
+func (c *chunk) confirm(ctx context.Context) {
+	if len(c.here) == 0 {
+		return
+	}
+	var g errgroup.Group
+	g.SetLimit(lookupsAtOnce)
+	for _, rows := range ByPartition(c.here, func(h heldHere) schema.EntryID { return h.row.ID }) {
+		g.Go(func() error {
+			var copies schema.Copies
+			for _, h := range rows {
+				copies.Entries = append(copies.Entries, h.row.ID)
+			}
+			err := c.b.regions.Confirm(ctx, true, copies)
+			for _, h := range rows {
+				r, err := Receipt{Run: h.row.ID, Existing: h.existing, Everywhere: true}, err
+				if err == nil {
+					err = c.b.regions.Acknowledges(h.row.ID.Shard())
+				}
+				if err != nil && !h.existing {
+					r = Receipt{}
+				}
+				c.answer(h.i, r, err)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // each job was answered
 }
 
 // sort makes the rows of the unkeyed jobs and sets the others apart.
@@ -234,6 +329,9 @@ func (c *chunk) sort(ctx context.Context) {
 		job := &c.jobs[i]
 		of, err := c.b.checkTask(ctx, job)
 		var shards *chunkShards
+		if err == nil {
+			job.Durability, err = c.b.regions.DurabilityOf(ctx, job.Tenant, job.Durability)
+		}
 		if err == nil && job.Key == "" {
 			shards, err = c.shardsFor(of)
 		}
@@ -292,6 +390,9 @@ func (c *chunk) add(i int, id schema.EntryID) {
 	e, err := c.b.EntryOf(&c.jobs[i], id, c.now)
 	if err == nil {
 		err = c.b.regions.Serves(id.Shard())
+	}
+	if err == nil {
+		err = c.b.regions.Ready(e.Spec.Everywhere)
 	}
 	if err == nil {
 		err = c.b.TakeRoom(&e)
@@ -371,6 +472,10 @@ func (c *chunk) look(ctx context.Context) {
 		}
 	}
 	c.b.checkLateRows(ctx, existing, func(k int, err error) {
+		if err == nil && (existing[k].Spec.Everywhere || c.jobs[whose[k]].Durability == schema.DurableEverywhere) {
+			c.holds(whose[k], &existing[k], true)
+			return
+		}
 		if err == nil {
 			err = c.b.regions.Acknowledges(existing[k].ID.Shard())
 		}

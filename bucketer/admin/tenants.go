@@ -112,7 +112,7 @@ func (t *Tenants) Tenants(ctx context.Context, after string, limit int) ([]schem
 	return tenants, nil
 }
 
-// PutTenant sets weight and quotas of a tenant, and tells every node. It returns the tenant as
+// PutTenant sets weight, quotas and durability of a tenant, and tells every node. It returns the tenant as
 // stored, and as it was.
 func (t *Tenants) PutTenant(ctx context.Context, tenant schema.Tenant) (stored, was schema.Tenant, err error) {
 	if was, err = t.read(ctx, tenant.Name); err != nil {
@@ -137,6 +137,13 @@ func (t *Tenants) Weight(ctx context.Context, name string) (int, error) {
 		return 0, fmt.Errorf("weight of tenant %s: %w", name, err)
 	}
 	return tenant.Weight, nil
+}
+
+// Durability returns that of what a tenant asks for without stating one, as it was within the last
+// 10 s; "": it has none.
+func (t *Tenants) Durability(ctx context.Context, name string) (schema.Durability, error) {
+	tenant, err := t.cache.of(ctx, name)
+	return tenant.Durability, err
 }
 
 // Changed forgets a tenant. body is that of a signal of topic "tenant".

@@ -36,6 +36,8 @@ type Settings struct {
 	Priority Priority          `json:"priority,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Misfire  *Misfire          `json:"misfire,omitempty"`
+	// Durability is when it is acknowledged where there are regions; "": as the tenant states.
+	Durability Durability `json:"durability,omitempty"`
 }
 
 // Standing is how a job or a workflow stands.

@@ -117,6 +117,12 @@ func (j *Job) RequireRegion() *Job {
 	return j
 }
 
+// Durability says when the job and its changes are acknowledged, where there are regions.
+func (j *Job) Durability(d Durability) *Job {
+	j.says.Durability = Durability(j.text("durability", string(d)))
+	return j
+}
+
 // Label adds a label, by which jobs can be listed.
 func (j *Job) Label(name, value string) *Job {
 	j.label(name, value)

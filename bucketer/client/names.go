@@ -145,6 +145,15 @@ const (
 	CancelOldest OnLimit = schema.OnLimitCancelOldest // the runs that were due first are cancelled
 )
 
+// Durability says when a job is acknowledged where there are regions.
+type Durability = schema.Durability
+
+// The durabilities.
+const (
+	DurableHome       = schema.DurableHome       // once the region that serves its home holds it; the default
+	DurableEverywhere = schema.DurableEverywhere // once every region does
+)
+
 // MisfirePolicy says what becomes of runs that are a minute late or more.
 type MisfirePolicy string
 

@@ -99,6 +99,12 @@ func (w *Workflow) Misfire(p MisfirePolicy, deadline time.Duration) *Workflow {
 	return w
 }
 
+// Durability says when the workflow and its changes are acknowledged, where there are regions.
+func (w *Workflow) Durability(d Durability) *Workflow {
+	w.says.Durability = Durability(w.text("durability", string(d)))
+	return w
+}
+
 // MarshalJSON returns the body of the request that puts the workflow, which is also what `carillon
 // workflow apply` takes.
 func (w *Workflow) MarshalJSON() ([]byte, error) {

@@ -109,10 +109,14 @@ func (v *Events) Publish(ctx context.Context, tenant, name string, body json.Raw
 	if err != nil {
 		return bucketer.Receipt{}, err
 	}
+	durability, err := v.core.Regions().DurabilityOf(ctx, tenant, "")
+	if err != nil {
+		return bucketer.Receipt{}, err
+	}
 	id := schema.MakeEntryID(bucketer.DueTime(time.Time{}, now), shard, schema.RandomHash())
 	e, err := schema.NewEntry(id, schema.Spec{
 		Tenant: tenant, Kind: schema.KindEvent, Of: id, Nominal: id.Time(), Accepted: now.UnixMicro(), Event: &schema.Event{Name: name},
-		Key: key, BodyHash: bodyHash,
+		Key: key, BodyHash: bodyHash, Everywhere: durability == schema.DurableEverywhere,
 	}, body, v.core.Expiry(id.Time(), now))
 	if err != nil {
 		return bucketer.Receipt{}, err

@@ -310,6 +310,6 @@ func (v *Events) rowOf(job *schema.Job, id schema.RunID, e *schema.Entry, body *
 	return schema.NewEntry(id, schema.Spec{
 		Tenant: spec.Tenant, Nominal: id.Time(), Accepted: max(at.UnixMicro(), job.Current.Number), Job: job.ID, JobName: spec.Name, Generation: job.Current.Number,
 		Trigger: schema.TriggerEvent, Priority: spec.Priority, Task: spec.Task, Work: spec.Work, Labels: spec.Labels, Concurrency: spec.Concurrency,
-		Workflow: spec.WorkflowRun(), Event: &schema.Event{Name: e.Spec.Event.Name, ID: e.Run(), Depth: e.Spec.Event.Depth + 1},
+		Workflow: spec.WorkflowRun(), Event: &schema.Event{Name: e.Spec.Event.Name, ID: e.Run(), Depth: e.Spec.Event.Depth + 1}, Everywhere: spec.Durability == schema.DurableEverywhere,
 	}, payloadFor(job, body), v.core.Expiry(id.Time(), now))
 }

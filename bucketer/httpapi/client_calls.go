@@ -233,9 +233,11 @@ func (c *Client) Ready(ctx context.Context) error {
 
 // ImportOptions say how an import is sent and answered.
 type ImportOptions struct {
-	ValidateOnly bool   // check, and write nothing
-	ErrorsOnly   bool   // answer only lines that failed
-	Encoding     string // how the text is compressed as it is: "", "gzip" or "zstd"
+	ValidateOnly bool // check, and write nothing
+	ErrorsOnly   bool // answer only lines that failed
+	// Durability is that of lines that state none; "": as the tenant or the configuration says.
+	Durability schema.Durability
+	Encoding   string // how the text is compressed as it is: "", "gzip" or "zstd"
 }
 
 // ErrImportCut: an import ended before its summary. What was answered stands; sent again, its keyed
@@ -255,6 +257,9 @@ func (c *Client) Import(ctx context.Context, r io.Reader, o ImportOptions, onRes
 	params := url.Values{}
 	if o.ValidateOnly {
 		params.Set("validate_only", "true")
+	}
+	if o.Durability != "" {
+		params.Set("durability", string(o.Durability))
 	}
 	if o.ErrorsOnly {
 		params.Set("results", "errors")

@@ -295,3 +295,11 @@ func (h homedRecurring) JobByName(ctx context.Context, tenant, name string) (sch
 	}
 	return job, err
 }
+
+// durable refuses a durability that the cluster cannot give.
+func durable(homes *schema.Homes, d schema.Durability, location string) error {
+	if d == schema.DurableEverywhere && homes == nil {
+		return invalid(bucketer.NoRegions(location))
+	}
+	return nil
+}

@@ -39,6 +39,7 @@ const (
 
 type importQuery struct {
 	ValidateOnly    bool   `query:"validate_only" doc:"Check, and write nothing: a valid line is answered 200, without id"`
+	Durability      string `query:"durability" enum:"home,everywhere" doc:"Of lines that state none: everywhere, a line is answered once every region holds its job. Absent: as the tenant states, or else the configuration"`
 	Results         string `query:"results" enum:"all,errors" default:"all" doc:"errors: answer only lines that failed, and the summary"`
 	ContentType     string `header:"Content-Type"`
 	ContentEncoding string `header:"Content-Encoding" doc:"gzip or zstd"`
@@ -69,6 +70,9 @@ func (s importRoutes) route() {
 
 func (s importRoutes) importJobs(ctx context.Context, in *importQuery) (*huma.StreamResponse, error) {
 	if err := checkMedia(in.ContentType, ndjson, "application/ndjson", "application/jsonl"); err != nil {
+		return nil, err
+	}
+	if err := durable(s.deps.Homes, schema.Durability(in.Durability), "query.durability"); err != nil {
 		return nil, err
 	}
 	if !knownEncoding(in.ContentEncoding) {
@@ -110,6 +114,7 @@ type importer struct {
 	tenant       string
 	validateOnly bool
 	errorsOnly   bool
+	durability   schema.Durability // of lines that state none
 	encoding     string
 
 	blocks  chan block    // what was read, in order; closed after one with an error
@@ -141,7 +146,7 @@ type chunk struct {
 func (s importRoutes) newImporter(ctx context.Context, c *gin.Context, in *importQuery) *importer {
 	m := &importer{
 		s: s.Server, ctx: context.WithValue(ctx, importing{}, true), gin: c, conn: http.NewResponseController(c.Writer), tenant: tenantOf(ctx),
-		validateOnly: in.ValidateOnly, errorsOnly: in.Results == "errors", encoding: in.ContentEncoding,
+		validateOnly: in.ValidateOnly, errorsOnly: in.Results == "errors", durability: schema.Durability(in.Durability), encoding: in.ContentEncoding,
 		blocks: make(chan block), free: make(chan []byte, readBuffers), slots: make(chan struct{}, s.config.Chunks),
 		broken: make(chan struct{}),
 	}
@@ -325,6 +330,12 @@ func (m *importer) line(d *request.Decoder) {
 	if err != nil {
 		m.answerAlone(number, lineProblem(err))
 		return
+	}
+	if job.Durability == "" {
+		job.Durability = m.durability
+	}
+	if spec != nil && spec.Durability == "" {
+		spec.Durability = m.durability
 	}
 	m.chunk.jobs = append(m.chunk.jobs, job)
 	m.chunk.specs = append(m.chunk.specs, spec)

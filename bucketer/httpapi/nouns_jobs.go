@@ -65,6 +65,8 @@ type Job struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	Misfire  JobMisfire        `json:"misfire"`
 
+	Durability schema.Durability `json:"durability,omitempty" enum:"home,everywhere" doc:"When it was acknowledged, and its changes are: everywhere, once every region held it; else once its home did"`
+
 	State      string   `json:"state" enum:"active,paused,cancelled,finished"`
 	Generation int64    `json:"generation" doc:"Grows with every change; 1 for a one-off job"`
 	NextRun    *NextRun `json:"next_run,omitempty"`
@@ -104,7 +106,7 @@ func requestOf(r *runs.Run, payload []byte) bucketer.Job {
 	s := &standing(r).Spec
 	j := bucketer.Job{
 		Tenant: s.Tenant, At: s.Nominal, Task: s.Task, Work: s.Work, Priority: s.Priority,
-		Misfire: s.Misfire, Labels: s.Labels, Payload: payload,
+		Misfire: s.Misfire, Labels: s.Labels, Payload: payload, Durability: schema.OfEntry(s),
 	}
 	if s.Join != nil {
 		j.At, j.After = time.Time{}, &s.Join.After
@@ -150,7 +152,7 @@ func nextOf(o recurring.Occurrence) NextRun {
 func jobFrom(id schema.JobID, b bucketer.Job) Job {
 	j := Job{
 		ID: id, Tenant: b.Tenant, Task: b.Task, Schedule: JobSchedule{At: Time{b.At}}, Payload: b.Payload,
-		Priority: b.Priority.Or(), Labels: b.Labels, Misfire: misfireOf(b.Misfire, "run_all"), State: string(schema.JobActive), Generation: 1,
+		Priority: b.Priority.Or(), Labels: b.Labels, Misfire: misfireOf(b.Misfire, "run_all"), Durability: b.Durability, State: string(schema.JobActive), Generation: 1,
 	}
 	if b.Work != nil {
 		j.Work = b.Work.InForce()
@@ -177,7 +179,7 @@ func recurringOf(j *schema.Job, next []recurring.Occurrence) Job {
 	out := Job{
 		ID: j.ID, Tenant: s.Tenant, Name: s.Name, Task: s.Task, MaxRuns: s.MaxRuns, Concurrency: s.Concurrency, On: s.On,
 		Payload: s.Payload, Priority: s.Priority.Or(), Labels: s.Labels, Misfire: misfireOf(s.Misfire, "run_latest"),
-		After: afterOf(s.After), State: string(j.Current.State), Generation: j.Current.Number, CreatedAt: Time{s.Created}, UpdatedAt: Time{s.Updated},
+		Durability: s.Durability, After: afterOf(s.After), State: string(j.Current.State), Generation: j.Current.Number, CreatedAt: Time{s.Created}, UpdatedAt: Time{s.Updated},
 	}
 	if s.Work != nil {
 		out.Work = s.Work.InForce()

@@ -32,6 +32,8 @@ type Workflow struct {
 	Labels   map[string]string    `json:"labels,omitempty"`
 	Steps    []workflow.Step      `json:"steps,omitempty" doc:"Not in lists"`
 
+	Durability schema.Durability `json:"durability,omitempty" enum:"home,everywhere" doc:"As of a job"`
+
 	State      string            `json:"state" enum:"active,paused,cancelled,finished"`
 	Waiting    []WorkflowWaiting `json:"waiting,omitempty" doc:"In a list that asks for it: which of its runs wait for events, by the events that its definition names now"`
 	Generation int64             `json:"generation" doc:"Grows with every change; 0 in a dry run, of a workflow that does not exist"`
@@ -59,7 +61,7 @@ func isPlainJob(j *schema.Job) bool { return j.Current.Fault == nil && !isWorkfl
 func workflowOf(j *schema.Job, shown *Job) Workflow {
 	out := Workflow{
 		ID: shown.ID, Tenant: shown.Tenant, Name: shown.Name, Start: shown.Start, End: shown.End, MaxRuns: shown.MaxRuns, Jitter: shown.Jitter,
-		Concurrency: shown.Concurrency, On: shown.On, Misfire: shown.Misfire, Payload: shown.Payload, Priority: shown.Priority, Labels: shown.Labels,
+		Concurrency: shown.Concurrency, On: shown.On, Misfire: shown.Misfire, Payload: shown.Payload, Priority: shown.Priority, Labels: shown.Labels, Durability: shown.Durability,
 		State: shown.State, Generation: shown.Generation, NextRun: shown.NextRun, Fault: shown.Fault, CreatedAt: shown.CreatedAt, UpdatedAt: shown.UpdatedAt,
 	}
 	if j.Current.Spec.Schedule != nil {

@@ -170,6 +170,9 @@ func (s documentWriter) finish() error {
 			"503 not-served: another region serves that home")},
 		{"TaskRequest", "region", taskRegion},
 		{"Task", "region", taskRegion},
+		{"JobRequest", "durability", durability("this job, and its changes, are acknowledged")},
+		{"WorkflowRequest", "durability", durability("this workflow, and its changes, are acknowledged")},
+		{"TenantRequest", "durability", durability("jobs and imports that state none are acknowledged")},
 		{"JobRequest", "labels", func(f *huma.Schema) { f.Description = "At most 16" }},
 		{"TaskRequest", "rate", rate},
 		{"Task", "rate", rate},
@@ -284,6 +287,16 @@ func words(ws ...string) func(*huma.Schema) {
 		for _, w := range ws {
 			f.Enum = append(f.Enum, w)
 		}
+	}
+}
+
+// durability describes when things of a kind are acknowledged, where there are regions.
+func durability(what string) func(*huma.Schema) {
+	return func(f *huma.Schema) {
+		words(schema.Durabilities...)(f)
+		f.Description = "When " + what + ", where there are regions. home: once the region that serves the home holds it; one that is lost for good loses what it wrote in its last moments. " +
+			"everywhere: once every region holds it, and 503 while one of them does not answer; guarded runs are then not started unless every region knows. " +
+			"Of a job it counts before that of its import, and that before its tenant's. 422: everywhere, and the cluster has no regions"
 	}
 }
 

@@ -104,7 +104,7 @@ func examplesOf(op *huma.Operation, status int) []string {
 	}[status]
 	switch {
 	case status == http.StatusServiceUnavailable && !reads:
-		usual = append(usual, "not-ready", "not-served", unknownKind)
+		usual = append(usual, "not-ready", "not-served", notEverywhereKind, unknownKind)
 	case status == http.StatusForbidden && !reads:
 		usual = append(usual, "read-only")
 	case status == http.StatusTooManyRequests && op.RequestBody != nil && (strings.HasPrefix(op.Path, "/v1/jobs") || strings.HasPrefix(op.Path, workflowsPath)):

@@ -27,6 +27,9 @@ import (
 // unknownKind is the kind of an answer that leaves open whether something was written.
 const unknownKind = "unknown"
 
+// notEverywhereKind is the kind of a refusal because a region does not answer that is to hold a copy.
+const notEverywhereKind = "not-everywhere"
+
 // notServedKind is the kind of a refusal because another region serves the home, or nobody does.
 const notServedKind = "not-served"
 
@@ -142,6 +145,10 @@ var kinds = []struct {
 	{schema.ErrNotFound, kind{name: "not-found", status: 404, title: "There is no such thing"}},
 	{schema.ErrConflict, kind{name: "conflict", status: 409, title: "Somebody else changed it at the same time", detail: "Read it again, and decide again."}},
 	{schema.ErrTooLarge, kind{name: "too-large", status: 413, title: "The request is too large"}},
+	{schema.ErrNotEverywhere, kind{
+		name: notEverywhereKind, status: 503, title: "Another region does not answer, which is to hold it too", retryAfter: 3 * time.Second,
+		detail: "Nothing was taken in. It is asked for with durability everywhere: send it again, or ask for durability home.",
+	}},
 	{schema.ErrUnknown, kind{name: unknownKind, status: 503, title: "It is not known whether this was written", detail: "Send it again with the same idempotency key.", retryAfter: time.Second}},
 	{schema.ErrNotServed, kind{name: notServedKind, status: 503, title: "This region does not serve its home", detail: "Nothing was taken in or changed. Ask the region that serves it: GET /v1/regions tells which.", retryAfter: schema.HomeLeaseLife}},
 	{schema.ErrUnavailable, kind{name: "unavailable", status: 503, title: "The store cannot be reached", retryAfter: time.Second}},
@@ -194,7 +201,7 @@ func problemOf(err error) *Problem {
 			if k.location != "" {
 				p.Errors = []bucketer.Fault{{Location: k.location, Message: k.err.Error()}}
 			}
-			return p.ofHome(err)
+			return p.ofHome(err).ofCopies(err)
 		}
 	}
 	return internal.problem("")
@@ -214,6 +221,24 @@ func (p *Problem) ofHome(err error) *Problem {
 		}
 	}
 	return p
+}
+
+// ofCopies returns p with what err says of the regions that are to hold a copy.
+func (p *Problem) ofCopies(err error) *Problem {
+	var missing *schema.NotEverywhereError
+	if !errors.As(err, &missing) {
+		return p
+	}
+	regions := strings.Join(missing.Regions, " or ")
+	if !missing.Written {
+		p.Detail = "Nothing was taken in: region " + regions + " does not answer, and what is asked for with durability everywhere is to be held there too. Send it again, or ask for durability home."
+		return p
+	}
+	again := problemOf(schema.ErrUnknown)
+	again.Detail = "Nothing is lost: this region has written it and acts by it. But region " + regions + " does not answer, which is to hold it too (durability everywhere). " +
+		"Send it again, with the same idempotency key if it has one: that asks for the copies again."
+	again.RetryAfter = p.RetryAfter
+	return again
 }
 
 // ofRead returns p for a request that wrote nothing, so no write can be left open.

@@ -105,6 +105,10 @@ func (s jobRoutes) answerCreated(ctx context.Context, job bucketer.Job, receipt 
 			return out, nil
 		}
 	}
+	job.Durability = "" // as it is shown when it is read
+	if receipt.Everywhere {
+		job.Durability = schema.DurableEverywhere
+	}
 	born := runs.Run{ID: receipt.Run, State: schema.StatePending}
 	born.Entry.ID = receipt.Run
 	if job.At.IsZero() && job.After == nil {
@@ -167,7 +171,7 @@ func (s *Server) makeAfter(ctx context.Context, spec schema.JobSpec, key, hash s
 	}
 	b := bucketer.Job{
 		Tenant: spec.Tenant, Task: spec.Task, Work: spec.Work, Priority: spec.Priority, Misfire: spec.Misfire, Labels: spec.Labels, Payload: spec.Payload,
-		After: &one.After, Key: key, BodyHash: hash,
+		After: &one.After, Durability: spec.Durability, Key: key, BodyHash: hash,
 	}
 	receipt, err := s.deps.Jobs.Submit(ctx, b)
 	return madeJob{oneOff: &b, run: receipt.Run, existing: receipt.Existing}, err

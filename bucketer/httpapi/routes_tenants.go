@@ -24,16 +24,19 @@ type Tenants interface {
 
 // Tenant is a tenant as the API answers it.
 type Tenant struct {
-	Name      string        `json:"name" example:"default"`
-	Weight    int           `json:"weight" doc:"Its share where tenants compete"`
-	Quotas    schema.Quotas `json:"quotas" doc:"Absent or 0: no bound"`
-	CreatedAt Time          `json:"created_at,omitzero"`
-	UpdatedAt Time          `json:"updated_at,omitzero"`
-	Fault     string        `json:"fault,omitempty" doc:"Why what is stored of it cannot be understood: until it is put again it has the defaults"`
+	Name   string        `json:"name" example:"default"`
+	Weight int           `json:"weight" doc:"Its share where tenants compete"`
+	Quotas schema.Quotas `json:"quotas" doc:"Absent or 0: no bound"`
+
+	Durability schema.Durability `json:"durability,omitempty" enum:"home,everywhere" doc:"Of jobs and imports that state none; absent: that of the configuration"`
+
+	CreatedAt Time   `json:"created_at,omitzero"`
+	UpdatedAt Time   `json:"updated_at,omitzero"`
+	Fault     string `json:"fault,omitempty" doc:"Why what is stored of it cannot be understood: until it is put again it has the defaults"`
 }
 
 func tenantFrom(t schema.Tenant) Tenant {
-	return Tenant{Name: t.Name, Weight: t.Weight, Quotas: t.Quotas, CreatedAt: Time{t.CreatedAt}, UpdatedAt: Time{t.UpdatedAt}, Fault: faultOf(t.Fault)}
+	return Tenant{Name: t.Name, Weight: t.Weight, Quotas: t.Quotas, Durability: t.Durability, CreatedAt: Time{t.CreatedAt}, UpdatedAt: Time{t.UpdatedAt}, Fault: faultOf(t.Fault)}
 }
 
 type (
@@ -100,6 +103,9 @@ func (s tenantRoutes) putTenant(ctx context.Context, in *tenantPut) (*tenantAnsw
 	defer s.decoders.Put(d)
 	t, err := d.Tenant(in.Name, text)
 	if err != nil {
+		return nil, s.fail(ctx, "put tenant", err)
+	}
+	if err := durable(s.deps.Homes, t.Durability, "body.durability"); err != nil {
 		return nil, s.fail(ctx, "put tenant", err)
 	}
 	stored, was, err := s.deps.Tenants.PutTenant(ctx, t)

@@ -275,6 +275,6 @@ func (o *Operations) backfilled(job *schema.Job, op *schema.Operation, nominal, 
 	return schema.NewEntry(id, schema.Spec{
 		Tenant: spec.Tenant, Nominal: nominal, Accepted: job.Current.Number, Job: job.ID, JobName: spec.Name, Generation: job.Current.Number,
 		Trigger: schema.TriggerBackfill, Priority: schema.Low, Task: spec.Task, Work: spec.Work, Labels: spec.Labels,
-		Concurrency: spec.Concurrency, Workflow: spec.WorkflowRun(),
+		Concurrency: spec.Concurrency, Workflow: spec.WorkflowRun(), Everywhere: spec.Durability == schema.DurableEverywhere,
 	}, spec.Payload, o.bucketer.Expiry(due, now))
 }

@@ -24,7 +24,7 @@ var onLimits = []string{schema.OnLimitQueue, schema.OnLimitSkip, schema.OnLimitC
 func OfOneOff(j *bucketer.Job) JobRequest {
 	r := JobRequest{
 		Task: j.Task, Payload: j.Payload, Priority: j.Priority, Labels: j.Labels, Misfire: j.Misfire,
-		Region: schema.RegionChoice{Name: j.Region, Require: j.RequireRegion},
+		Region: schema.RegionChoice{Name: j.Region, Require: j.RequireRegion}, Durability: j.Durability,
 	}
 	if j.Work != nil {
 		r.Work = *j.Work
@@ -40,7 +40,7 @@ func OfOneOff(j *bucketer.Job) JobRequest {
 func OfSpec(s *schema.JobSpec) JobRequest {
 	r := JobRequest{
 		Name: s.Name, Task: s.Task, End: s.EndStated, MaxRuns: s.MaxRuns, Concurrency: s.Concurrency, On: s.On,
-		Payload: s.Payload, Priority: s.Priority, Labels: s.Labels, Misfire: s.Misfire,
+		Payload: s.Payload, Priority: s.Priority, Labels: s.Labels, Misfire: s.Misfire, Durability: s.Durability,
 	}
 	if s.Work != nil {
 		r.Work = *s.Work
@@ -145,7 +145,7 @@ func (d *Decoder) job(body []byte, form jobForm) (bucketer.Job, *schema.JobSpec,
 	}
 	spec := r.spec
 	spec.Tenant, spec.Task, spec.Work, spec.Priority, spec.Labels, spec.Misfire = form.tenant, j.Task, j.Work, j.Priority, j.Labels, j.Misfire
-	spec.Payload, spec.On, spec.After = j.Payload, r.on, r.after
+	spec.Payload, spec.On, spec.After, spec.Durability = j.Payload, r.on, r.after, j.Durability
 	if r.when.recurring() {
 		spec.Schedule = &r.when.schedule
 	}
@@ -182,6 +182,8 @@ func (r *jobReader) field(name string, c int32) {
 		r.onNode, r.on = c, r.event(c)
 	case "after":
 		r.afterNode, r.after = c, r.jobsBefore(c)
+	case "durability":
+		r.job.Durability = schema.Durability(d.oneOf(c, schema.Durabilities))
 	case "region":
 		r.region = c
 		choice := regionChoice(&d.fields, c)
@@ -345,6 +347,10 @@ func (d *Decoder) Patch(current bucketer.Job, body []byte, now time.Time) (runs.
 	}
 	if touched["region"] {
 		d.faultAt("body.region", "cannot be changed: a job keeps its home")
+		return runs.Change{}, d.err()
+	}
+	if everywhere := schema.DurableEverywhere; touched["durability"] && (merged.Durability == everywhere) != (current.Durability == everywhere) {
+		d.faultAt("body.durability", "cannot be changed: create another job")
 		return runs.Change{}, d.err()
 	}
 	if touched["misfire"] {

@@ -60,6 +60,8 @@ type JobRequest struct {
 	Misfire  *schema.Misfire   `json:"misfire,omitempty"`
 	// Region is the home at which a one-off job is to lie.
 	Region schema.RegionChoice `json:"region,omitzero"`
+	// Durability is when it is acknowledged.
+	Durability schema.Durability `json:"durability,omitempty"`
 }
 
 // TaskRequest is the body of PUT /v1/tasks/{name}.

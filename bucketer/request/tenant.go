@@ -12,6 +12,8 @@ import (
 type TenantRequest struct {
 	Weight int           `json:"weight,omitempty"`
 	Quotas schema.Quotas `json:"quotas,omitzero"`
+	// Durability is that of jobs and imports that state none; absent: that of the configuration.
+	Durability schema.Durability `json:"durability,omitempty"`
 }
 
 // KeyRequest is the body of POST /v1/api-keys.
@@ -42,6 +44,8 @@ func (d *Decoder) Tenant(name string, body []byte) (schema.Tenant, error) {
 			t.Weight = d.integer(c, 1, admin.MaxWeight)
 		case "quotas":
 			t.Quotas = d.quotas(c)
+		case "durability":
+			t.Durability = schema.Durability(d.oneOf(c, schema.Durabilities))
 		default:
 			d.faultQuietly(c, "is not a field of a tenant")
 		}

@@ -27,6 +27,8 @@ type WorkflowRequest struct {
 	Priority schema.Priority   `json:"priority,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Misfire  *schema.Misfire   `json:"misfire,omitempty"`
+	// Durability is when it is acknowledged, and its runs that are asked for.
+	Durability schema.Durability `json:"durability,omitempty"`
 
 	workflow.Definition
 }
@@ -43,7 +45,7 @@ func OfWorkflow(w *Workflow) WorkflowRequest {
 	r := OfSpec(&w.JobSpec)
 	return WorkflowRequest{
 		Name: r.Name, Schedule: r.Schedule, Start: r.Start, End: r.End, MaxRuns: r.MaxRuns, Jitter: r.Jitter, Concurrency: r.Concurrency,
-		On: w.On, Payload: r.Payload, Priority: r.Priority, Labels: r.Labels, Misfire: r.Misfire, Definition: w.Definition,
+		On: w.On, Payload: r.Payload, Priority: r.Priority, Labels: r.Labels, Misfire: r.Misfire, Durability: r.Durability, Definition: w.Definition,
 	}
 }
 
@@ -68,7 +70,7 @@ func (d *Decoder) Workflow(tenant, name string, body []byte, now time.Time) (Wor
 	}
 	w := Workflow{JobSpec: r.spec, Definition: r.definition}
 	j := &r.job
-	w.On = r.on
+	w.On, w.Durability = r.on, j.Durability
 	w.Tenant, w.Name, w.Priority, w.Labels, w.Misfire, w.Payload = tenant, name, j.Priority, j.Labels, j.Misfire, j.Payload
 	if r.when.recurring() {
 		w.Schedule = &r.when.schedule
@@ -86,7 +88,7 @@ type workflowReader struct {
 func (r *workflowReader) field(name string, c int32) {
 	d := r.d
 	switch name {
-	case "name", "schedule", "start", "end", "max_runs", "jitter", "concurrency", "on", "priority", "labels", "misfire":
+	case "name", "schedule", "start", "end", "max_runs", "jitter", "concurrency", "on", "priority", "labels", "misfire", "durability":
 		r.jobReader.field(name, c)
 	case "payload":
 		r.jobReader.field(name, c)

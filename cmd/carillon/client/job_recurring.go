@@ -21,6 +21,7 @@ type recurringFlags struct {
 	name             string
 	maxRuns          int
 	misfire, onLimit string
+	durability       string
 	deadline         time.Duration
 	concurrency      int
 }
@@ -32,11 +33,12 @@ func (f *recurringFlags) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.name, "name", "", "`name` of a job that can have many runs, unique in the tenant")
 	flags.IntVar(&f.maxRuns, "max-runs", 0, "end after the time of this number, missed ones included")
 	flags.StringVar(&f.misfire, "misfire", "", "what becomes of runs that could not start in time: run_all, run_latest or skip")
+	flags.StringVar(&f.durability, "durability", "", "when it is acknowledged, where there are regions: home or everywhere (default as the tenant states)")
 	flags.DurationVar(&f.deadline, "misfire-deadline", 0, "a run that is later than this is missed")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "runs of the job under way at once")
 	flags.StringVar(&f.onLimit, "on-limit", "", "what becomes of a run beyond --concurrency: queue, skip or cancel_oldest")
 	for flag, values := range map[string][]string{
-		"misfire": {"run_all", "run_latest", "skip"}, "on-limit": {"queue", "skip", "cancel_oldest"}, "priority": {"critical", "high", "normal", "low"},
+		"misfire": {"run_all", "run_latest", "skip"}, "durability": schema.Durabilities, "on-limit": {"queue", "skip", "cancel_oldest"}, "priority": {"critical", "high", "normal", "low"},
 	} {
 		cli.CompleteFlag(cmd, flag, values...)
 	}
@@ -45,6 +47,7 @@ func (f *recurringFlags) flags(cmd *cobra.Command) {
 // state adds the flags that were given to a job.
 func (f *recurringFlags) state(cmd *cobra.Command, job *request.JobRequest) error {
 	given := cmd.Flags().Changed
+	job.Durability = schema.Durability(f.durability)
 	if given("misfire") || given("misfire-deadline") {
 		job.Misfire = &schema.Misfire{Policy: f.misfire, Deadline: schema.Duration(f.deadline)}
 	}

@@ -11,6 +11,7 @@ import (
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/carillon/cli"
+	"carillon.dev/carillon/schema"
 )
 
 func tenantCommand() *cobra.Command {
@@ -45,7 +46,7 @@ func tenantGetCommand(r *cli.Remote) *cobra.Command {
 func tenantSetCommand(r *cli.Remote) *cobra.Command {
 	var stated request.TenantRequest
 	cmd := &cobra.Command{
-		Use:   "set NAME [--weight N] [quotas]",
+		Use:   "set NAME [--weight N] [--durability D] [quotas]",
 		Short: "State weight and quotas of a tenant; what no flag states stays as it is",
 		Long: "State weight and quotas of a tenant. What no flag states stays as it is, and a quota of 0 is none.\n\n" +
 			"Quotas that are rates are kept by each node for its share of them, and every node knows of a change within 10 s.",
@@ -58,6 +59,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 	flags.IntVar(&stated.Quotas.Jobs, "jobs", 0, "jobs that can have many runs and have not ended")
 	flags.IntVar(&stated.Quotas.RunsPerMinute, "runs-per-minute", 0, "runs that are asked for; those of schedules are not counted")
 	flags.IntVar(&stated.Quotas.ImportLinesPerSecond, "import-lines-per-second", 0, "lines of imports; one that is faster is slowed down")
+	durability := flags.String("durability", "", "when jobs and imports that state none are acknowledged: home or everywhere; \"\": as the configuration says")
 	flags.Int64Var(&stated.Quotas.PayloadBytesPerMinute, "payload-bytes-per-minute", 0, "bytes of payload of the runs that are asked for")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		given := cmd.Flags().Changed
@@ -66,6 +68,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 			take func(ask *request.TenantRequest)
 		}{
 			{"weight", func(ask *request.TenantRequest) { ask.Weight = stated.Weight }},
+			{"durability", func(ask *request.TenantRequest) { ask.Durability = schema.Durability(*durability) }},
 			{"jobs", func(ask *request.TenantRequest) { ask.Quotas.Jobs = stated.Quotas.Jobs }},
 			{"runs-per-minute", func(ask *request.TenantRequest) { ask.Quotas.RunsPerMinute = stated.Quotas.RunsPerMinute }},
 			{"import-lines-per-second", func(ask *request.TenantRequest) {
@@ -83,7 +86,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 		}
 		switch {
 		case changes == 0:
-			return cli.Usagef("state --weight or a quota")
+			return cli.Usagef("state --weight, --durability or a quota")
 		case given("weight") && stated.Weight < 1: // the API would take 0 for what is not stated
 			return cli.Usagef("--weight: %d is below 1", stated.Weight)
 		}
@@ -96,7 +99,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("read tenant: %w", err)
 		}
-		ask := request.TenantRequest{Weight: was.Weight, Quotas: was.Quotas}
+		ask := request.TenantRequest{Weight: was.Weight, Quotas: was.Quotas, Durability: was.Durability}
 		for _, f := range fields {
 			if given(f.flag) {
 				f.take(&ask)

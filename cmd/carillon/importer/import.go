@@ -13,6 +13,7 @@ import (
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/carillon/cli"
+	"carillon.dev/carillon/schema"
 )
 
 // maxParallel bounds the requests under way at once; the server takes 16 imports a node by default.
@@ -24,6 +25,7 @@ type importFlags struct {
 	failed       string
 	parallel     int
 	validateOnly bool
+	durability   string
 	resend       bool
 	silenceLimit time.Duration // how long a node may be silent
 }
@@ -49,6 +51,7 @@ func Command() *cobra.Command {
 	cmd.Flags().StringVar(&f.failed, "failed", "", "keep lines that fail in this `file` (default FILE.failed.ndjson)")
 	cmd.Flags().IntVar(&f.parallel, "parallel", 0, "requests at once (default 2 for each node)")
 	cmd.Flags().BoolVar(&f.validateOnly, "validate-only", false, "check every line, and create nothing")
+	cmd.Flags().StringVar(&f.durability, "durability", "", "when lines that state none are acknowledged, where there are regions: home or everywhere (default as the tenant states)")
 	cmd.Flags().BoolVar(&f.resend, "resend-unknown", false, "send lines without a key again that may stand already")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) }
 	return cmd
@@ -169,7 +172,7 @@ func (f *importFlags) file(cmd *cobra.Command, nodes []*httpapi.Client, name str
 	kept := &failedLines{path: f.failedFile(name), appendTo: state != nil && state.resumed || further && f.failed != ""}
 	p := &progress{start: time.Now()}
 	s := &sender{
-		file: name, nodes: nodes, options: httpapi.ImportOptions{ValidateOnly: f.validateOnly}, resend: f.resend,
+		file: name, nodes: nodes, options: httpapi.ImportOptions{ValidateOnly: f.validateOnly, Durability: schema.Durability(f.durability)}, resend: f.resend,
 		state: state, failed: kept, progress: p, pause: pauseFor, silenceLimit: f.silenceLimit,
 	}
 	total := tally{}

@@ -82,7 +82,7 @@ var layers = []layer{
 		tests:   append([]string{"bucketer/engine", "bucketer/orchestration"}, bucketerFakes...),
 	},
 	{folder: "bucketer/notifications", imports: []string{"schema", "bucketer"}, tests: append([]string{"bucketer/engine"}, bucketerFakes...)},
-	{folder: "bucketer/engine", imports: []string{"bucketer", "bucketer/notifications", "bucketer/tasks", "bucketer/runs", "bucketer/recurring", "bucketer/concurrency", "bucketer/orchestration", "bucketer/events", "bucketer/joins"}},
+	{folder: "bucketer/engine", imports: []string{"schema", "bucketer", "bucketer/notifications", "bucketer/tasks", "bucketer/runs", "bucketer/recurring", "bucketer/concurrency", "bucketer/orchestration", "bucketer/events", "bucketer/joins"}, tests: bucketerFakes},
 	{
 		folder:  "bucketer/operations",
 		imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring", "bucketer/schedule"},

@@ -11,6 +11,7 @@ import (
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/bucketer/httpapi/forward"
 	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/executor"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/homes"
 )
@@ -28,6 +29,9 @@ type regions struct {
 	routes []bucketer.Route
 	keeper *homes.Keeper
 	sender *forward.Forwarder // nil: there is no address of another region
+
+	everywhere *homes.Everywhere // nil: the store has no copies elsewhere
+	durability func(ctx context.Context, tenant string) (schema.Durability, error)
 }
 
 // openRegions opens what the regions share, if there are any, and has the node's store write
@@ -35,9 +39,6 @@ type regions struct {
 func openRegions(ctx context.Context, n *Node, stops *cleanups, settings schema.Settings) error {
 	if !n.cfg.Regions.Enabled() {
 		return nil
-	}
-	if n.cfg.Regions.Durability == config.DurableEverywhere {
-		return errors.New("regions.durability: everywhere is not supported yet: jobs are acknowledged once their home's data centre holds them; leave it at home")
 	}
 	m, err := n.cfg.Regions.Map()
 	if err != nil {
@@ -64,7 +65,13 @@ func openRegions(ctx context.Context, n *Node, stops *cleanups, settings schema.
 	if err != nil {
 		return err
 	}
-	n.regions = &regions{region: n.cfg.Node.Region, homes: m.Homes, routes: m.Routes, keeper: keeper}
+	n.regions = &regions{region: n.cfg.Node.Region, homes: m.Homes, routes: m.Routes, keeper: keeper, durability: durabilityOf(n)}
+	switch copies, ok := n.store.(schema.CopyStore); {
+	case ok:
+		n.regions.everywhere = keeper.Everywhere(copies)
+	case n.cfg.Regions.Durability == config.DurableEverywhere:
+		return errors.New("regions.durability: everywhere needs a store that has copies in other data centres")
+	}
 	n.store = keeper.Guard(n.store)
 	delete(m.APIs, n.cfg.Node.Region) // the configuration is the same in every region
 	if len(m.APIs) == 0 {
@@ -121,7 +128,30 @@ func (r *regions) intake() *bucketer.Regions {
 	if r == nil {
 		return nil
 	}
-	return &bucketer.Regions{Region: r.region, Homes: r.homes, Served: r.keeper.Served, Takes: r.keeper.Takes, Routes: r.routes}
+	intake := &bucketer.Regions{Region: r.region, Homes: r.homes, Served: r.keeper.Served, Takes: r.keeper.Takes, Routes: r.routes}
+	if r.everywhere != nil { // else the interface would not be nil
+		intake.Everywhere, intake.Durability = r.everywhere, r.durability
+	}
+	return intake
+}
+
+// durabilityOf returns the func that tells the durability of what a tenant asks for without stating one.
+func durabilityOf(n *Node) func(ctx context.Context, tenant string) (schema.Durability, error) {
+	return func(ctx context.Context, tenant string) (schema.Durability, error) {
+		d, err := n.administration.tenants.Durability(ctx, tenant)
+		if d == "" {
+			d = schema.Durability(n.cfg.Regions.Durability)
+		}
+		return d, err
+	}
+}
+
+// claims returns what has every region know of the claims of runs; nil: nothing does.
+func (r *regions) claims() executor.Everywhere {
+	if r == nil || r.everywhere == nil {
+		return nil
+	}
+	return r.everywhere
 }
 
 // takes returns what the dispatcher asks: in which epoch the home of a shard is served here, unless

@@ -258,7 +258,7 @@ func TestWhatRegionsCannotDoIsRefused(t *testing.T) {
 		want   string
 	}{
 		{func(c *config.Config) { c.Regions.Homes = []string{"eu=0-3", "us=4-6"} }, "regions.homes: the cluster has 8 shards, and the homes have those below 7"},
-		{func(c *config.Config) { c.Regions.Durability = config.DurableEverywhere }, "regions.durability: everywhere is not supported yet"},
+		{func(c *config.Config) { c.Regions.Durability = config.DurableEverywhere }, "regions.durability: everywhere needs a store that has copies"},
 	} {
 		w, _ := twoRegions(t)
 		r := startIn(t, w, "eu", "a", row.change)
