@@ -52,12 +52,14 @@
 //   - A region that comes back has lost nothing that it acknowledged. One that is lost for good has
 //     lost at most what it acknowledged within the time that replication takes. What it called then may
 //     be called again under any guarantee, and ends. The other home is judged as if nothing happened.
+//   - Of jobs of durability everywhere nothing that was acknowledged is lost with a region, no cancel is
+//     forgotten, and a guarded one is not called by two regions.
 //
 // Left out: nodes that freeze; more than two regions; quorums and copies within a data centre, and
 // within the keyspace of epochs; read repair and hints that are given up after 3 h; recurring jobs,
 // workflows and limits while a region dies or is cut off from the epochs and replication (they are
-// there while homes move, and jobs recur while the epochs cannot be read); forwarding between regions,
-// a sync walk, and durability everywhere, which the product does not have.
+// there while homes move, and jobs recur while the epochs cannot be read); recurring jobs and events of
+// durability everywhere; forwarding between regions, and a sync walk.
 //
 // A seed decides what is asked and what is done to the nodes and when. Goroutines of one instant
 // run in an order that no seed decides, so a seed leads back to a fault often, and not always.

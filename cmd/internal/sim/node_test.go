@@ -145,6 +145,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	if err != nil {
 		return nil, err
 	}
+	everywhere := c.regions.everywhere(n, l, keeper)
 	clocks, err := n.newClock(l, store, halt.Subscribe())
 	if err != nil {
 		return nil, err
@@ -152,7 +153,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	halt.Also(clocks.Off)
 	l.bucketer, err = engine.New(bucketer.Config{
 		Store: store, Hints: l.conn, Signals: l.conn, Listeners: &bucketer.TaskListeners{Bus: l.conn, Members: func() []string { return namesOf(l.view.Snapshot().Members()) }}, Now: now, Halted: halt.Halted, Logger: log, Registerer: reg,
-		Regions: c.regions.intake(n, keeper),
+		Regions: c.regions.intake(n, keeper, everywhere),
 	})
 	if err != nil {
 		return nil, err
@@ -165,7 +166,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 		return nil, err
 	}
 	l.executor, err = executor.New(executor.Config{
-		Name: n.name, Region: n.at.region, Served: served(keeper), HomeOf: c.regions.homeOf(), Slots: 64, Store: store, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Queue: l.conn, Notices: l.conn, Signals: l.conn,
+		Name: n.name, Region: n.at.region, Served: served(keeper), HomeOf: c.regions.homeOf(), Everywhere: claims(everywhere), Slots: 64, Store: store, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Queue: l.conn, Notices: l.conn, Signals: l.conn,
 		Targets: target.Set{HTTP: sink{n, l}}, Halt: halt, DrainTimeout: time.Second, Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {

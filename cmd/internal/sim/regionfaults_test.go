@@ -30,6 +30,8 @@ type Regional struct {
 	Automatic bool
 	// Required: every third one-off job requires its region. The plan gives each home back in the end.
 	Required bool
+	// Everywhere: half of the one-off jobs are of durability everywhere.
+	Everywhere bool
 }
 
 // requires reports whether a one-off job requires its region.
@@ -368,6 +370,7 @@ func (w *world) healRegions() {
 // judgeOneOff judges the one-off jobs by loadtest/check. Where a region lost what it did last, its
 // home is judged without that, and the other home as if nothing had happened.
 func (w *world) judgeOneOff(h *check.History) (report check.Report, err error) {
+	w.judgeEverywhere(h)
 	if w.s.Regions == nil || !w.s.Regions.Loses {
 		return check.Judge(*h)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/executor"
 	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
@@ -324,11 +325,19 @@ func (r *regions) guard(n *Node, l *life, s schema.Store, now func() time.Time) 
 }
 
 // intake is what the bucketer of a process knows of regions.
-func (r *regions) intake(n *Node, k *homes.Keeper) *bucketer.Regions {
+func (r *regions) intake(n *Node, k *homes.Keeper, all *homes.Everywhere) *bucketer.Regions {
 	if r == nil {
 		return nil
 	}
-	return &bucketer.Regions{Region: n.at.region, Homes: r.homes, Served: k.Served, Takes: k.Takes}
+	return &bucketer.Regions{Region: n.at.region, Homes: r.homes, Served: k.Served, Takes: k.Takes, Everywhere: all}
+}
+
+// claims is what the executor has every region know claims by.
+func claims(all *homes.Everywhere) executor.Everywhere {
+	if all == nil {
+		return nil
+	}
+	return all
 }
 
 // takes is what the dispatcher asks.

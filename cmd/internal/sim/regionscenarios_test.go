@@ -125,6 +125,10 @@ var regionScenarios = []play{
 }
 
 func init() {
+	for i := range everywhereScenarios {
+		everywhereScenarios[i].name += ", everywhere"
+	}
+	regionScenarios = append(regionScenarios, everywhereScenarios...)
 	for i := range regionScenarios {
 		s := &regionScenarios[i].Scenario
 		s.Nodes, s.Shards = 2, 4

@@ -394,6 +394,9 @@ func (w *world) submit(ctx context.Context, line int, at time.Time, keyed bool) 
 			job.Work.Guarantee, ask.Guarantee = schema.EffectivelyOnce, check.EffectivelyOnce
 		}
 	}
+	if w.everywhere(line) {
+		job.Durability = schema.DurableEverywhere
+	}
 	if keyed {
 		job.Key = fmt.Sprintf("key-%d", line)
 		ask.Key = job.Key
