@@ -32,6 +32,10 @@ const (
 	repeatingJobs  = 60
 	repeatingEvery = 10 * time.Second
 	regionsDelay   = 40 * time.Millisecond
+	// everywhereSource are jobs of durability everywhere at home in eu, everywhereOf of its load. They are
+	// imported before the fault, and due through all of it.
+	everywhereSource = lostHome + "-everywhere"
+	everywhereOf     = 4
 	// regionsFault is when the first fault comes, after T0; a home is measured before it from
 	// regionsWarm on.
 	regionsFault = 60 * time.Second
@@ -142,7 +146,13 @@ func (r regionsCourse) play(ctx context.Context) error {
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	for _, h := range r.homes() {
-		g.Go(func() error { return r.importFor(gctx, h, h.name, r.cfg.Jobs-r.cfg.Jobs/lateOf, t0, r.cfg.Span, 0) })
+		n := r.cfg.Jobs - r.cfg.Jobs/lateOf
+		if h.name == lostHome {
+			all := n / everywhereOf
+			n -= all
+			g.Go(func() error { return r.importAs(gctx, h, everywhereSource, all, t0, r.cfg.Span, 0, everywhereKinds()) })
+		}
+		g.Go(func() error { return r.importFor(gctx, h, h.name, n, t0, r.cfg.Span, 0) })
 	}
 	g.Go(func() error { return r.repeat(gctx, start.at, t0) })
 	if err := g.Wait(); err != nil {
@@ -181,10 +191,28 @@ func (r regionsCourse) repeat(ctx context.Context, now, t0 time.Time) (err error
 	return nil
 }
 
+// everywhereMix has more guarded runs than others: those are what a region that is cut off must not
+// start.
+var everywhereMix = Mix{AtLeastOnce: 4, EffectivelyOnce: 3, AtMostOnce: 3}
+
+// everywhereKinds are the jobs of durability everywhere.
+func everywhereKinds() []workload.Kind {
+	kinds := guaranteeKinds(everywhereMix)
+	for i := range kinds {
+		kinds[i].Durability = string(schema.DurableEverywhere)
+	}
+	return kinds
+}
+
 // importFor imports n jobs of a home, immediate of them without a time.
 func (r regionsCourse) importFor(ctx context.Context, h home, source string, n int, from time.Time, spread time.Duration, immediate int) error {
+	return r.importAs(ctx, h, source, n, from, spread, immediate, guaranteeKinds(r.cfg.Mix))
+}
+
+// importAs is importFor of jobs of these kinds.
+func (r regionsCourse) importAs(ctx context.Context, h home, source string, n int, from time.Time, spread time.Duration, immediate int, kinds []workload.Kind) error {
 	spec := r.jobs(source, n, from, spread)
-	spec.Target, spec.Kinds, spec.Immediate = h.sink.URL, guaranteeKinds(r.cfg.Mix), immediate
+	spec.Target, spec.Kinds, spec.Immediate = h.sink.URL, kinds, immediate
 	spec.Seed += schema.HashOf(source) % (1 << 32)
 	if err := writeJobs(r.askedFile(source), spec); err != nil {
 		return fmt.Errorf("import %s: %w", source, err)

@@ -86,6 +86,11 @@ func (r regionsCourse) judge(ctx context.Context, out io.Writer) error {
 			return err
 		}
 		calls = append(calls, seen...)
+		if h.name == lostHome {
+			if err := r.judgeEverywhere(seen); err != nil {
+				return err
+			}
+		}
 		late, err := r.lateBySpan(h.name, sources, seen)
 		if err != nil {
 			return err
@@ -116,6 +121,50 @@ func (r regionsCourse) unseenArgs() []string {
 		}
 	}
 	return args
+}
+
+// judgeEverywhere judges the jobs of durability everywhere by the record of the sink, also in the spans
+// of which other jobs are excused.
+func (r regionsCourse) judgeEverywhere(seen []check.Sighting) error {
+	asks, err := r.readAsked(everywhereSource)
+	if err != nil {
+		return err
+	}
+	acks, err := journal.ReadFile(r.acksFile(everywhereSource), journal.ReadAcks)
+	if err != nil {
+		return err
+	}
+	acked, uncalled, twice := countEverywhere(asks, acks, seen)
+	r.figure("durability everywhere", "%d jobs acknowledged; %d never called, %d at_most_once called again", acked, uncalled, twice)
+	if uncalled > 0 || twice > 0 {
+		r.broken("durability everywhere: of %d jobs that were acknowledged %d were never called, and %d at_most_once were called again", acked, uncalled, twice)
+	}
+	return nil
+}
+
+// countEverywhere counts the jobs that were acknowledged, those of them that were never called, and
+// those of at_most_once that were called more than once. One of at_most_once may end as lost without a
+// call: its executor died after it claimed it.
+func countEverywhere(asks []check.Ask, acks []check.Ack, seen []check.Sighting) (acked, uncalled, twice int) {
+	calls, known := map[check.Ref]int{}, map[check.Ref]bool{}
+	for i := range seen {
+		calls[seen[i].Ref]++
+	}
+	for _, a := range acks {
+		known[a.Ref] = known[a.Ref] || a.ID != ""
+	}
+	for _, a := range asks {
+		switch n := calls[a.Ref]; {
+		case !known[a.Ref]:
+			continue
+		case n == 0 && a.Guarantee != check.AtMostOnce:
+			uncalled++
+		case n > 1 && a.Guarantee == check.AtMostOnce:
+			twice++
+		}
+		acked++
+	}
+	return acked, uncalled, twice
 }
 
 // judgeRepeating judges the recurring jobs.

@@ -46,3 +46,23 @@ func TestRegionsReportFails(t *testing.T) {
 		}
 	}
 }
+
+func TestCountEverywhere(t *testing.T) {
+	ref := func(line int) check.Ref { return check.Ref{Source: everywhereSource, Line: line} }
+	ask := func(line int, g check.Guarantee) check.Ask { return check.Ask{Ref: ref(line), Guarantee: g} }
+	ack := func(line int, id string) check.Ack { return check.Ack{Ref: ref(line), ID: id} }
+	call := func(line int) check.Sighting { return check.Sighting{Ref: ref(line)} }
+	acked, uncalled, twice := countEverywhere(
+		[]check.Ask{ask(1, check.AtLeastOnce), ask(2, check.AtLeastOnce), ask(3, check.AtMostOnce), ask(4, check.AtMostOnce), ask(5, check.AtLeastOnce), ask(6, check.AtMostOnce)},
+		[]check.Ack{ack(1, "a"), ack(2, "b"), ack(3, "c"), ack(4, "d"), ack(5, ""), ack(6, "f"), ack(6, "")},
+		[]check.Sighting{call(1), call(1), call(3), call(3), call(4)},
+	)
+	if acked != 5 || uncalled != 1 || twice != 1 {
+		t.Errorf("countEverywhere = %d acknowledged, %d never called, %d called again; want 5, the second job, the third", acked, uncalled, twice)
+	}
+	for _, k := range everywhereKinds() {
+		if k.Durability != string(schema.DurableEverywhere) {
+			t.Errorf("%+v is not of durability everywhere", k)
+		}
+	}
+}

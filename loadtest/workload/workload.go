@@ -48,6 +48,8 @@ type Kind struct {
 	Guarantee string
 	Timeout   string
 	Retry     *Retry
+
+	Durability string
 }
 
 // Retry is how a job is retried, in the words of the API.
@@ -75,6 +77,9 @@ func (k Kind) appendTo(b []byte) []byte {
 	}
 	if k.Timeout != "" {
 		b = fmt.Appendf(b, `"timeout":%q,`, k.Timeout)
+	}
+	if k.Durability != "" {
+		b = fmt.Appendf(b, `"durability":%q,`, k.Durability)
 	}
 	if k.Retry != nil {
 		text, err := json.Marshal(k.Retry)
