@@ -41,7 +41,10 @@ type seen struct {
 // lie as far apart as a lease lives prove nothing together: what is between them we have not seen.
 func (w *watch) observe(beats []schema.Beat, sent, answered time.Time) {
 	if w.last == nil || elapsedSince(w.read, sent) >= schema.HomeLeaseLife {
-		w.last, w.from = make(map[string]seen), answered
+		w.last = make(map[string]seen)
+	}
+	if len(w.last) == 0 {
+		w.from = answered
 	}
 	w.read = sent
 	for _, b := range beats {

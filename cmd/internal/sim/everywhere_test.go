@@ -171,7 +171,7 @@ func overlap(calls []check.Sighting) (a, b check.Sighting, ok bool) {
 // everywhereScenarios are those of jobs whose acknowledgements every region holds.
 var everywhereScenarios = []play{
 	{"nothing goes wrong", 1, Scenario{
-		Guarantees: true, Changes: true, Regions: &Regional{Everywhere: true}, Promise: Promise{Lateness: 2*copiesTake + 10*onTime, Once: true, NoneLost: true},
+		Guarantees: true, Changes: true, Regions: &Regional{Everywhere: true}, Promise: Promise{Lateness: 2*copiesTake + 10*onTime, CalledOnce: true, NoneLost: true},
 	}, nil},
 	{"the link between the regions is cut", 1, Scenario{
 		Guarantees: true, Changes: true, Regions: &Regional{Plan: linkIsCut, Everywhere: true}, Promise: Promise{Lateness: lateByCopies, NoneLost: true},
