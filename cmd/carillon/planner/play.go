@@ -153,6 +153,28 @@ type play struct {
 type tenant struct {
 	busy, slow int
 	held       [4][]run
+	credit     [4]int
+}
+
+// next returns the rank of the priority whose held run has its turn, by smooth weighted round robin as in
+// package admission; -1: none is held.
+func (t *tenant) next() int {
+	next, sum := -1, 0
+	for i, weight := range admission.PriorityWeights() {
+		if len(t.held[i]) == 0 {
+			t.credit[i] = 0
+			continue
+		}
+		t.credit[i] += weight
+		sum += weight
+		if next < 0 || t.credit[i] > t.credit[next] {
+			next = i
+		}
+	}
+	if next >= 0 {
+		t.credit[next] -= sum
+	}
+	return next
 }
 
 // class is what waits for slots of a priority.
@@ -413,12 +435,14 @@ func (p *play) end(r run, slow bool) {
 			p.ask(waiting[0])
 		}
 	}
-	for rank := range t.held {
-		for len(t.held[rank]) > 0 && p.mayHave(t) {
-			next := t.held[rank][0]
-			t.held[rank] = t.held[rank][1:]
-			p.take(next)
+	for p.mayHave(t) {
+		rank := t.next()
+		if rank < 0 {
+			break
 		}
+		next := t.held[rank][0]
+		t.held[rank] = t.held[rank][1:]
+		p.take(next)
 	}
 	for p.free > 0 {
 		f := p.round.Next()
