@@ -10,6 +10,7 @@ import (
 	"carillon.dev/carillon/bucketer/concurrency"
 	"carillon.dev/carillon/bucketer/events"
 	"carillon.dev/carillon/bucketer/joins"
+	"carillon.dev/carillon/bucketer/logs"
 	"carillon.dev/carillon/bucketer/notifications"
 	"carillon.dev/carillon/bucketer/orchestration"
 	"carillon.dev/carillon/bucketer/recurring"
@@ -26,6 +27,7 @@ type (
 	eventPart = events.Events
 	joinPart  = joins.Joins
 	ruleParts = notifications.Rules
+	logParts  = logs.Searcher
 )
 
 // Engine has the methods of all its parts.
@@ -39,6 +41,7 @@ type Engine struct {
 	*eventPart
 	*joinPart
 	*ruleParts
+	*logParts
 }
 
 // New returns an Engine, which refuses writes until Refresh or Watch has read the settings.
@@ -71,7 +74,7 @@ func New(c bucketer.Config) (*Engine, error) {
 	})
 	rules := notifications.NewRules(b, c.Store, c.Registerer)
 	r.TellIncidents(rules)
-	return &Engine{b, r, t, j, w, o, v, n, rules}, nil
+	return &Engine{b, r, t, j, w, o, v, n, rules, logs.New(b, r, j, o)}, nil
 }
 
 // RunParts returns the part that shows and changes runs.

@@ -20,6 +20,8 @@ type Filter struct {
 	// lateness that is shown), those that could have started for longer and have not, and those
 	// that were missed; nil: any.
 	Late *time.Duration
+	// Workflows: runs of workflows are selected whatever Task says: the tasks are those of their steps.
+	Workflows bool `json:"-"`
 	// Calls reports whether what a run does goes to Host; nil if there is no Host. Calls of it may come
 	// from several goroutines.
 	Calls func(spec *schema.Spec) bool `json:"-"`
@@ -42,7 +44,7 @@ func (w *Window) Holds(r *Run, now time.Time) bool {
 // MayMatch reports whether the run of these rows may match, by the rows alone: the one that starts
 // it, and the one that it was born with.
 func (f *Filter) MayMatch(starts, birth *schema.Entry) bool {
-	if f.Task != "" && starts.Spec.Task != f.Task || f.Key != "" && birth.Spec.Key != f.Key {
+	if f.Task != "" && starts.Spec.Task != f.Task && (!f.Workflows || birth.Spec.Workflow == nil) || f.Key != "" && birth.Spec.Key != f.Key {
 		return false
 	}
 	if f.Calls != nil && !f.Calls(&starts.Spec) {

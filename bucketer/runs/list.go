@@ -69,7 +69,7 @@ func (r *Reader) Runs(ctx context.Context, w Window, pos Position, limit int) ([
 		runs = append(runs, some...)
 		switch {
 		case cut:
-			return runs, &Position{After: runs[len(runs)-1].place()}, nil
+			return runs, &Position{After: runs[len(runs)-1].Place()}, nil
 		case m.done:
 			return runs, nil, nil
 		case m.reads >= pageReads || m.rows >= pageRows:
@@ -172,8 +172,8 @@ func (r *Reader) Entries(ctx context.Context, w Window, pos Position, limit int,
 	}
 }
 
-// place returns the id of the entry at which the run is listed: the one that starts it.
-func (r *Run) place() schema.EntryID {
+// Place returns the id of the entry at which the run is listed: the one that starts it.
+func (r *Run) Place() schema.EntryID {
 	if to := r.Entry.Marks.MovedTo; !to.IsZero() {
 		return to
 	}

@@ -81,6 +81,36 @@ func (r *Reader) Logs(ctx context.Context, tenant string, id schema.RunID, attem
 	return lines, &pos, nil
 }
 
+// LogReport is what an execution of a run reported within some time.
+type LogReport struct {
+	schema.PartKey
+	Lines   []schema.Line
+	Dropped int // lines after these that were not kept
+	// Fault says why the report cannot be understood; nil: it can.
+	Fault error
+}
+
+// Reports returns reports of a run after that one (zero: from the first), in order of attempt,
+// execution and number, by one read of at most some hundred KiB. more says that there may be
+// further ones. It does not ask whose the run is.
+func (r *Reader) Reports(ctx context.Context, id schema.RunID, after schema.PartKey) (reports []LogReport, more bool, err error) {
+	parts, err := r.store.Parts(ctx, id, schema.ReportPart, after, reportReads)
+	if err != nil {
+		return nil, false, fmt.Errorf("log of %s: %w", id, err)
+	}
+	reports = make([]LogReport, len(parts))
+	for i := range parts {
+		reports[i].PartKey = parts[i].PartKey
+		report, err := schema.DecodeReport(parts[i].Data)
+		if err != nil {
+			reports[i].Fault = err
+			continue
+		}
+		reports[i].Lines, reports[i].Dropped = report.Lines, report.Dropped
+	}
+	return reports, len(parts) == reportReads, nil
+}
+
 // linesOf returns the lines of a report.
 func linesOf(p *schema.Part) ([]LogLine, error) {
 	r, err := schema.DecodeReport(p.Data)
