@@ -21,6 +21,8 @@ func TestAnswersAreComplete(t *testing.T) {
 		{reflect.TypeFor[httpapi.Task](), reflect.TypeFor[client.TaskInfo]()},
 		{reflect.TypeFor[httpapi.Event](), reflect.TypeFor[client.Event]()},
 		{reflect.TypeFor[httpapi.Notification](), reflect.TypeFor[client.NotificationInfo]()},
+		{reflect.TypeFor[httpapi.FoundLine](), reflect.TypeFor[client.FoundLine]()},
+		{reflect.TypeFor[httpapi.LookedAt](), reflect.TypeFor[client.LookedAt]()},
 	} {
 		api, ours := fields(row.api, ""), fields(row.client, "")
 		for _, name := range slices.Sorted(maps.Keys(api)) {

@@ -42,7 +42,7 @@
 //	names.go     the names that schema's types have here
 //	answers.go   what the API answers; answers_run.go the same of runs
 //	jobs.go, runs.go, workflows.go, events.go, tasks.go
-//	             what can be asked for, by noun
+//	             what can be asked for, by noun; logs.go: what runs logged
 //	job.go, workflow.go, step.go
 //	             builders; schedule.go, work.go and values.go are their parts
 //	notes.go     what a builder finds wrong

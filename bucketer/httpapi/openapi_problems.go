@@ -54,6 +54,7 @@ var conflicts = map[string][]string{
 	"put-notification":   {"too-many-notifications"},
 	"get-notification":   {"not-understood"},
 	"test-notification":  {"not-understood", "minute-full"},
+	"search-logs":        {"too-many-searches"},
 }
 
 // problemExamples returns a problem of each kind, as the API answers it, by name.
@@ -63,19 +64,20 @@ func problemExamples() map[string]*Problem {
 			bucketer.Fault{Location: "body.schedule.cron", Message: "never fires: no day matches it", Value: "0 0 30 2 *"},
 			bucketer.Fault{Location: "query.limit", Message: "expected number <= 500", Value: 1000},
 		),
-		"not-json":        problemOf(&request.NotJSONError{Offset: 17, What: "a comma was expected"}),
-		"unauthenticated": unauthenticated("Send it in the header Authorization: Bearer <key>.", noToken),
-		"read-only":       readOnly(),
-		"auth-off":        authOff(),
-		"needs-tls":       needsTLS("carillon.example"),
-		"forbidden":       forbidden("This needs the role operator; the key has viewer."),
-		"quota":           quotaProblem(&admin.QuotaError{Quota: "runs_per_minute", Limit: 6000, RetryAfter: time.Second}),
-		"step":            stepProblem(schema.MakeEntryID(time.Unix(1795253400, 0), 3, 9)),
-		"one-off":         oneOffProblem("It can be given another time, or be cancelled."),
-		"not-finished":    notFinished(schema.StateRunning),
-		"timeout":         plain(http.StatusRequestTimeout, "The body did not come in time."),
-		"media-type":      plain(http.StatusUnsupportedMediaType, "The content type must be application/json, in UTF-8."),
-		"internal":        internal.problem(""),
+		"not-json":          problemOf(&request.NotJSONError{Offset: 17, What: "a comma was expected"}),
+		"unauthenticated":   unauthenticated("Send it in the header Authorization: Bearer <key>.", noToken),
+		"read-only":         readOnly(),
+		"auth-off":          authOff(),
+		"needs-tls":         needsTLS("carillon.example"),
+		"forbidden":         forbidden("This needs the role operator; the key has viewer."),
+		"quota":             quotaProblem(&admin.QuotaError{Quota: "runs_per_minute", Limit: 6000, RetryAfter: time.Second}),
+		"step":              stepProblem(schema.MakeEntryID(time.Unix(1795253400, 0), 3, 9)),
+		"one-off":           oneOffProblem("It can be given another time, or be cancelled."),
+		"not-finished":      notFinished(schema.StateRunning),
+		"too-many-searches": tooManySearches(),
+		"timeout":           plain(http.StatusRequestTimeout, "The body did not come in time."),
+		"media-type":        plain(http.StatusUnsupportedMediaType, "The content type must be application/json, in UTF-8."),
+		"internal":          internal.problem(""),
 	}
 	for i := range kinds {
 		if k := &kinds[i]; examples[k.name] == nil {

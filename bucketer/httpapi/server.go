@@ -157,6 +157,8 @@ type Deps struct {
 	Joins     Joins
 	// DeadLetters keeps the runs that have failed for good. Nil means that there are none.
 	DeadLetters DeadLetters
+	// Logs finds lines in the logs of runs. Nil means that nobody does.
+	Logs Logs
 	// Operations does one thing to everything that matches. Nil means that there are none.
 	Operations Operations
 	// Keys keeps API keys. Nil means that there are none.
@@ -349,6 +351,7 @@ type Server struct {
 
 	sessions sessions
 	events   eventNotes
+	searches searches
 
 	engine   *gin.Engine
 	api      huma.API
@@ -435,6 +438,7 @@ func build(config Config, deps Deps) (*Server, error) {
 	eventRoutes{s}.route()
 	stuckRoutes{s}.route()
 	runRoutes{s}.route()
+	logRoutes{s}.route()
 	scheduleRoutes{s}.route()
 	operationRoutes{s}.route()
 	deadLetterRoutes{s}.route()

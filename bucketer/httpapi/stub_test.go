@@ -32,6 +32,7 @@ var (
 	_ Tasks     = (*engine.Engine)(nil)
 	_ Recurring = (*engine.Engine)(nil)
 	_ Workflows = (*engine.Engine)(nil)
+	_ Logs      = (*engine.Engine)(nil)
 )
 
 var testNow = time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
@@ -387,7 +388,7 @@ func (s *stub) DeleteTask(_ context.Context, tenant, name string) error {
 func serve(t testing.TB, b *stub, change ...func(*Config, *Deps)) *httptest.Server {
 	t.Helper()
 	c := Config{Now: func() time.Time { return testNow }, CursorKey: []byte("0123456789abcdef")}
-	d := Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b, Joins: b}
+	d := Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b, Joins: b, Logs: b}
 	for _, f := range change {
 		f(&c, &d)
 	}
