@@ -5,6 +5,7 @@
 //	job*.go, apply.go, crontab.go, schedule.go   jobs, what starts them, and jobs from files
 //	workflow*.go, steps.go                       workflows, and the steps of their runs
 //	run*.go, deadletter.go, operation*.go        runs, dead letters, operations on all that matches
+//	logs.go                                      what runs logged, across runs
 //	task.go, target.go                           tasks and the targets that they call
 //	auth.go                                      who makes a call; functions of AWS Lambda
 //	tenant.go, key.go, signing.go, secret.go     tenants, API keys, signing keys, secrets
@@ -21,7 +22,7 @@ import "github.com/spf13/cobra"
 // Commands returns the commands of the package.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
-		jobCommand(), workflowCommand(), taskCommand(), runCommand(), scheduleCommand(), operationCommand(), deadLetterCommand(),
+		jobCommand(), workflowCommand(), taskCommand(), runCommand(), logsCommand(), scheduleCommand(), operationCommand(), deadLetterCommand(),
 		keyCommand(), signingCommand(), secretCommand(), notificationsCommand(), eventCommand(), targetCommand(), tenantCommand(), auditCommand(), statsCommand(), clusterCommand(), whoamiCommand(),
 	}
 }

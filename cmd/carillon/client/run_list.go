@@ -84,7 +84,8 @@ func (l *runList) runs(cmd *cobra.Command, client *httpapi.Client) (iter.Seq2[ht
 	for _, s := range l.states {
 		q.States = append(q.States, schema.State(s))
 	}
-	if err := l.readLabels(); err != nil {
+	var err error
+	if q.Labels, err = readLabels(l.labels); err != nil {
 		return nil, err
 	}
 	window := cmd.Flags().Changed("from") || cmd.Flags().Changed("to")
@@ -112,7 +113,6 @@ func (l *runList) runs(cmd *cobra.Command, client *httpapi.Client) (iter.Seq2[ht
 		}
 	}
 	q.Key = l.key
-	var err error
 	if q.From, q.To, err = cli.Window(l.from, l.to, now); err != nil {
 		return nil, err
 	}
@@ -120,18 +120,18 @@ func (l *runList) runs(cmd *cobra.Command, client *httpapi.Client) (iter.Seq2[ht
 }
 
 // readLabels reads the flags --label.
-func (l *runList) readLabels() error {
-	for _, text := range l.labels {
+func readLabels(flags []string) (labels map[string]string, err error) {
+	for _, text := range flags {
 		name, value, ok := strings.Cut(text, "=")
-		if before, twice := l.query.Labels[name]; !ok || name == "" || twice && before != value {
-			return cli.Usagef("--label: %q is not a name, '=' and a value, or another value of a label stated before", text)
+		if before, twice := labels[name]; !ok || name == "" || twice && before != value {
+			return nil, cli.Usagef("--label: %q is not a name, '=' and a value, or another value of a label stated before", text)
 		}
-		if l.query.Labels == nil {
-			l.query.Labels = make(map[string]string)
+		if labels == nil {
+			labels = make(map[string]string)
 		}
-		l.query.Labels[name] = value
+		labels[name] = value
 	}
-	return nil
+	return labels, nil
 }
 
 // alone reports a flag that selects runs beside one, and is not among those that may be.
