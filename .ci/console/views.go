@@ -26,6 +26,7 @@ var Views = []View{
 	{Name: "run, deferred", Place: func(w *World) string { return "#/runs/" + w.run("deferred") }, Thing: true},
 	{Name: "run, missed", Place: func(w *World) string { return "#/runs/" + w.run("missed") }, Thing: true},
 	{Name: "run, waiting", Place: func(w *World) string { return "#/runs/" + w.run("waiting") }, Thing: true},
+	{Name: "logs", Place: at("#/logs")},
 	{Name: "jobs", Place: at("#/jobs")},
 	{Name: "job", Place: at("#/jobs/nightly-report"), Thing: true},
 	{Name: "new job", Place: at("#/jobs/new")},

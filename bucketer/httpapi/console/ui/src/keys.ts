@@ -17,6 +17,7 @@ export interface KeyWord {
 export const places: readonly { key: string; path: string; name: string }[] = [
   { key: 'o', path: '/', name: 'Overview' },
   { key: 'r', path: '/runs', name: 'Runs' },
+  { key: 'l', path: '/logs', name: 'Logs' },
   { key: 'j', path: '/jobs', name: 'Jobs' },
   { key: 'w', path: '/workflows', name: 'Workflows' },
   { key: 't', path: '/tasks', name: 'Tasks' },

@@ -38,6 +38,7 @@ const Import = later(load, (file) => file.Import);
 const JobEdit = later(load, (file) => file.JobEdit);
 const JobNew = later(load, (file) => file.JobNew);
 const Keys = later(load, (file) => file.Keys);
+const Logs = later(load, (file) => file.Logs);
 const Quotas = later(load, (file) => file.Quotas);
 const Secrets = later(load, (file) => file.Secrets);
 const SigningKeys = later(load, (file) => file.SigningKeys);
@@ -51,6 +52,7 @@ export const routes: readonly Route[] = [
   { pattern: '/coming', view: Coming },
   { pattern: '/runs', view: Runs },
   { pattern: '/runs/:id', view: RunView },
+  { pattern: '/logs', view: Logs },
   { pattern: '/jobs', view: Jobs },
   { pattern: '/jobs/new', view: JobNew },
   { pattern: '/jobs/:id', view: JobView },

@@ -17,6 +17,7 @@ const groups: readonly { name: string; entries: readonly Entry[] }[] = [
       { name: 'Overview', path: '/' },
       { name: 'Coming hour', path: '/coming' },
       { name: 'Runs', path: '/runs' },
+      { name: 'Logs', path: '/logs' },
       { name: 'Dead letters', path: '/dead-letters' },
       { name: 'Operations', path: '/operations' },
     ],
