@@ -109,7 +109,7 @@ func TestSigningKeyIsInNothingThatANodeSaysOrWrites(t *testing.T) {
 		id := "/" + job.ID.String()
 		for _, path := range []string{
 			"/metrics", "/readyz", "/v1/signing-keys", "/v1/audit", "/v1/cluster", "/v1/stats", "/v1/dead-letters", "/v1/tasks", "/v1/tasks/" + task,
-			"/v1/jobs" + id, "/v1/runs" + id, "/v1/runs" + id + "/output", "/v1/runs" + id + "/output?attempt=1", "/v1/runs" + id + "/logs", "/v1/dead-letters" + id,
+			"/v1/jobs" + id, "/v1/runs" + id, "/v1/runs" + id + "/output", "/v1/runs" + id + "/output?attempt=1", "/v1/runs" + id + "/logs", "/v1/logs", "/v1/dead-letters" + id,
 		} {
 			status, body := get(t, r.url+path)
 			if status != http.StatusOK {

@@ -60,6 +60,20 @@ func (r *running) showWorker(g ground) {
 	if want := []string{"step 1", "step 2", "step 3"}; !slices.Equal(lines, want) {
 		t.Errorf("log = %q, want %q", lines, want)
 	}
+	found := 0
+	for page, err := range c.SearchLogs(t.Context(), httpapi.LogQuery{Text: "STEP 2"}) {
+		if err != nil {
+			t.Fatalf("SearchLogs = %v", err)
+		}
+		for _, line := range page.Items {
+			if line.RunID == run.ID && line.Text == "step 2" {
+				found++
+			}
+		}
+	}
+	if found != 1 {
+		t.Errorf("a search of all logs found the second step %d times, want once", found)
+	}
 }
 
 func (r *running) showScript(ground) {
