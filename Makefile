@@ -85,6 +85,14 @@ test-all: $(BIN)/gotestsum ## what takes long as well, with the race detector wh
 console-test: $(BIN)/gotestsum ## the console in a real browser, on carillon dev and a cluster of three nodes, in 8 minutes (RUN=TestTour)
 	@bash .ci/console/run
 
+.PHONY: sdk-test
+sdk-test: ## deploy/sdk (Python, TypeScript) and package outbox against the program that is built, in a minute (ONLY=python|typescript|outbox)
+	@ONLY='$(ONLY)' bash .ci/sdk
+
+.PHONY: sdk-types
+sdk-types: ## write the types of deploy/sdk anew, of the OpenAPI document
+	@TYPES=1 bash .ci/sdk
+
 .PHONY: check
 check: format-check vet lint tidy-check generate-check console-check scripts-check openapi-lint ## format, vet, lint, go.mod, generated and built files, shell scripts, OpenAPI document
 

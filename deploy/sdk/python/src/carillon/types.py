@@ -1,0 +1,855 @@
+"""The types of the API. Generated from its OpenAPI document by generate.py: not to be edited.
+
+Answers have times as text (RFC 3339; `carillon.instant` reads them) and durations as text such as "1m30s"
+(`carillon.span` reads them). Where a request alone has one, a datetime or a timedelta may stand as well.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Literal, TypedDict
+
+
+class _AfterRequestRequired(TypedDict):
+    # Their names or ids: either all of jobs that can have many runs, or all of one-off jobs.
+    # The job has one run for each run with which their chain begins, which must be one job's
+    jobs: list[str]
+
+
+class AfterRequest(_AfterRequestRequired, total=False):
+    # From the due time of the run with which the chain began, or from the creation of a one-off
+    # job, to when a run that still waits is stuck; absent: 168h
+    deadline: str | timedelta
+    # How their runs must have ended; default all_succeeded. Once they cannot end so any more,
+    # the run is skipped
+    when: Literal["all_succeeded", "all_done", "any_succeeded", "any_failed"]
+
+
+class _AttemptRequired(TypedDict):
+    number: int
+
+
+class Attempt(_AttemptRequired, total=False):
+    error: str
+    executor: str
+    finished_at: str
+    # Lines of log that were not kept: too many, or too fast
+    log_dropped: int
+    # Lines of log that were kept
+    log_lines: int
+    outcome: Literal["succeeded", "failed", "timed_out", "cancelled", "lost", "superseded"]
+    # The output, or its first 2 KiB as text
+    output: str
+    # The output is not UTF-8
+    output_binary: bool
+    # There was more output than was kept
+    output_cut: bool
+    # Bytes that were kept, if that is more than output shows
+    output_size: int
+    # The last that the worker told
+    progress: Progress
+    # When its message was published to the executors
+    published_at: str
+    # When its executor received the message
+    received_at: str
+    redispatched: bool
+    region: str
+    started_at: str
+    status_code: int
+
+
+class _BasicAuthRequired(TypedDict):
+    # Name of the secret that holds the password
+    secret: str
+    # Without a colon, at most 255 bytes
+    username: str
+
+
+class BasicAuth(_BasicAuthRequired, total=False):
+    pass
+
+
+class _BearerAuthRequired(TypedDict):
+    # Name of the secret that holds the token of the header Authorization: Bearer
+    secret: str
+
+
+class BearerAuth(_BearerAuthRequired, total=False):
+    pass
+
+
+class _ClientCredentialsRequired(TypedDict):
+    # At most 255 bytes
+    client_id: str
+    # Name of the secret that holds the client's secret
+    secret: str
+    # Where tokens are had (RFC 6749, section 4.4). A token is used until shortly before it
+    # expires, and another one is asked for once if the call is answered with 401
+    token_url: str
+
+
+class ClientCredentials(_ClientCredentialsRequired, total=False):
+    # What the request for a token says besides, such as audience: at most 16, 2 KiB together,
+    # and nothing secret
+    params: dict[str, str]
+    # At most 32
+    scopes: list[str]
+
+
+class _ConcurrencyRequired(TypedDict):
+    limit: int
+
+
+class Concurrency(_ConcurrencyRequired, total=False):
+    on_limit: Literal["queue", "skip", "cancel_oldest"]
+
+
+class _EventRequired(TypedDict):
+    accepted_at: str
+    id: str
+    name: str
+    tenant: str
+
+
+class Event(_EventRequired, total=False):
+    # Only if it is at most 4 KiB
+    body: Any
+
+
+class _EventReceiptRequired(TypedDict):
+    # Its runs: GET /v1/runs?event=<id>
+    id: str
+
+
+class EventReceipt(_EventReceiptRequired, total=False):
+    pass
+
+
+class _EventTriggerRequired(TypedDict):
+    # The event's name; run.*, dead_letter.* and workflow.* are those of the system
+    event: str
+
+
+class EventTrigger(_EventTriggerRequired, total=False):
+    # From the event to the run's due time; absent: none
+    delay: str
+    # A CEL expression over event, its body; absent: every one starts a run. One that cannot be
+    # evaluated does not
+    filter: str
+
+
+class _FaultRequired(TypedDict):
+    message: str
+
+
+class Fault(_FaultRequired, total=False):
+    location: str
+    value: Any
+
+
+_ForEachKeywordsOptional = TypedDict("_ForEachKeywordsOptional", {"from": "str"}, total=False)
+
+
+class ForEach(_ForEachKeywordsOptional, total=False):
+    # Where in the payload of the run the list is: a JSON pointer
+    input: str
+    # The list itself
+    items: list[Any]
+    # The most items that run at once; 0 or absent: all
+    max_concurrent: int
+    # Where in that output the list is: a JSON pointer (RFC 6901)
+    pointer: str
+
+
+# Exactly one of these. A field named secret, or that ends in _secret, names a secret of the tenant
+# (PUT /v1/secrets/{name}); no value stands here. An attempt whose secret is missing, or whose token
+# is refused, fails and is retried
+class HTTPAuth(TypedDict, total=False):
+    aws_sigv4: SigV4Auth
+    basic: BasicAuth
+    bearer: BearerAuth
+    header: HeaderAuth
+    mtls: MTLSAuth
+    oauth2_client_credentials: ClientCredentials
+
+
+class _HTTPTargetRequired(TypedDict):
+    # Absolute, http or https, without user and password
+    url: str
+
+
+class HTTPTarget(_HTTPTargetRequired, total=False):
+    # How the call shows who makes it. It goes to the URL's own origin alone, not where that
+    # redirects to
+    auth: HTTPAuth
+    body: Literal["payload", "none"]
+    # At most 32, 8 KiB together
+    headers: dict[str, str]
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+    # The key by which the call is signed; absent: the one called default, if there is one
+    signing_key: str
+
+
+class _HeaderAuthRequired(TypedDict):
+    # A header that Carillon does not set itself
+    name: str
+    # Name of the secret that holds the header's value
+    secret: str
+
+
+class HeaderAuth(_HeaderAuthRequired, total=False):
+    pass
+
+
+class _ImportResultRequired(TypedDict):
+    line: int
+    status: int
+
+
+class ImportResult(_ImportResultRequired, total=False):
+    error: Problem
+    id: str
+
+
+class _ImportSummaryRequired(TypedDict):
+    created: int
+    existing: int
+    failed: int
+    lines: int
+
+
+class ImportSummary(_ImportSummaryRequired, total=False):
+    pass
+
+
+_JobKeywordsOptional = TypedDict("_JobKeywordsOptional", {"lambda": "LambdaTarget"}, total=False)
+
+
+class _JobRequired(TypedDict):
+    created_at: str
+    # Grows with every change; 1 for a one-off job
+    generation: int
+    id: str
+    misfire: JobMisfire
+    priority: str
+    schedule: JobSchedule
+    state: Literal["active", "paused", "cancelled", "finished"]
+    tenant: str
+    updated_at: str
+
+
+class Job(_JobKeywordsOptional, _JobRequired, total=False):
+    # The jobs after which it runs; such a job has no schedule. A one-off job if they are
+    after: JobAfter
+    concurrency: Concurrency
+    # No run from it on; that of max_runs, if it is earlier
+    end: str
+    # Why the job does not go on, though it is active: what is stored of it is not understood by
+    # this node
+    fault: str
+    guarantee: str
+    http: HTTPTarget
+    # The window of the job's own offset, which is the same for all its runs
+    jitter: str
+    labels: dict[str, str]
+    max_runs: int
+    name: str
+    nats: NATSTarget
+    next_run: NextRun
+    # Which events start a run; such a job has no schedule
+    on: EventTrigger
+    payload: Any
+    retry: Retry
+    script: ScriptTarget
+    # No run before it
+    start: str
+    task: str
+    timeout: str
+
+
+class _JobAfterRequired(TypedDict):
+    # From the run with which the chain began, or from the creation of a one-off job, to when
+    # the run is stuck that has not started
+    deadline: str
+    # Their names or ids, as they were stated. A name stands for the job that had it when this
+    # one was made or changed
+    jobs: list[str]
+    when: Literal["all_succeeded", "all_done", "any_succeeded", "any_failed"]
+
+
+class JobAfter(_JobAfterRequired, total=False):
+    pass
+
+
+class _JobMisfireRequired(TypedDict):
+    policy: Literal["run_all", "run_latest", "skip"]
+
+
+class JobMisfire(_JobMisfireRequired, total=False):
+    deadline: str
+
+
+_JobRequestKeywordsOptional = TypedDict("_JobRequestKeywordsOptional", {"lambda": "LambdaTarget"}, total=False)
+
+
+class JobRequest(_JobRequestKeywordsOptional, total=False):
+    after: AfterRequest
+    concurrency: Concurrency
+    # Of a recurring job: no run from it on
+    end: str | datetime
+    guarantee: Literal["at_least_once", "at_most_once", "effectively_once"]
+    http: HTTPTarget
+    jitter: str | timedelta
+    # Idempotency key of a line of an import; not of a single request
+    key: str
+    # At most 16
+    labels: dict[str, str]
+    # Of a recurring job: paused and missed runs count
+    max_runs: int
+    misfire: Misfire
+    # Of a job that can have many runs; unique in the tenant
+    name: str
+    nats: NATSTarget
+    on: EventTrigger
+    # Any JSON, at most 64 KiB
+    payload: Any
+    priority: Literal["critical", "high", "normal", "low"]
+    # Of a one-off job: the home at which it lies, named after a region. One that has a key,
+    # waits for other jobs, or is of a task with a rate or a limit lies where its tenant is at
+    # home. Absent: there, or for other jobs of a tenant without a stated home where the request
+    # arrives. 503 not-served: another region serves that home
+    region: str
+    retry: Retry
+    schedule: Schedule
+    script: ScriptTarget
+    # Of a recurring job: no run before it
+    start: str | datetime
+    # The task to run; else exactly one of http, nats, script and lambda
+    task: str
+    timeout: str | timedelta
+
+
+class JobSchedule(TypedDict, total=False):
+    # Of every: an instant from which the others are counted
+    anchor: str
+    # Of a one-off job
+    at: str
+    cron: str
+    every: str
+    # Of cron: what becomes of times that the zone leaves out
+    gap: Literal["run", "skip"]
+    # Of cron: which of the times that the zone has twice
+    overlap_hour: Literal["first", "second", "both"]
+    # Of cron
+    timezone: str
+
+
+class _LambdaTargetRequired(TypedDict):
+    # Name of the secret that holds {"access_key_id": "…", "secret_access_key": "…",
+    # "session_token": "…"} (the last is optional)
+    credentials: str
+    # Its name or ARN, with a version or alias after a colon
+    function: str
+    region: str
+
+
+class LambdaTarget(_LambdaTargetRequired, total=False):
+    # Instead of AWS's of the region; without a query
+    endpoint: str
+    # sync (default): the run ends as the function does; async: it has succeeded once the
+    # invocation is accepted
+    invocation: Literal["sync", "async"]
+
+
+class _LogLineRequired(TypedDict):
+    attempt: int
+
+
+class LogLine(_LogLineRequired, total=False):
+    # When its executor heard it
+    at: str
+    # No line of its own: so many that came here were not kept
+    dropped: int
+    text: str
+
+
+class _MTLSAuthRequired(TypedDict):
+    # Name of the secret that holds the certificate that is shown, as PEM, followed by those
+    # that lead from it to a root
+    certificate_secret: str
+    # Name of the secret that holds the certificate's private key, as PEM
+    key_secret: str
+
+
+class MTLSAuth(_MTLSAuthRequired, total=False):
+    # Name of the secret that holds the certificates that the callee's one is to come from, as
+    # PEM; absent: those of the system
+    ca_secret: str
+
+
+class Misfire(TypedDict, total=False):
+    deadline: str | timedelta
+    policy: Literal["run_all", "run_latest", "skip"]
+
+
+_MissedKeywordsRequired = TypedDict("_MissedKeywordsRequired", {"from": "str"}, total=True)
+
+
+class _MissedRequired(TypedDict):
+    count: int
+    to: str
+
+
+class Missed(_MissedKeywordsRequired, _MissedRequired, total=False):
+    reason: str
+
+
+class _NATSTargetRequired(TypedDict):
+    # Without wildcards; not under $, _ or carillon
+    subject: str
+
+
+class NATSTarget(_NATSTargetRequired, total=False):
+    pass
+
+
+class _NextRunRequired(TypedDict):
+    due_at: str
+    id: str
+    nominal_at: str
+
+
+class NextRun(_NextRunRequired, total=False):
+    pass
+
+
+class _PreviewRequired(TypedDict):
+    # The schedule in words
+    description: str
+    # What is to be known about it: changes of the zone that move, drop or double runs, jitter
+    notes: list[str]
+    # The first nominal times after from
+    times: list[str]
+    # The version of the time zone data
+    zones: str
+
+
+class Preview(_PreviewRequired, total=False):
+    pass
+
+
+_PreviewRequestKeywordsOptional = TypedDict("_PreviewRequestKeywordsOptional", {"from": "str | datetime"}, total=False)
+
+
+class _PreviewRequestRequired(TypedDict):
+    schedule: Schedule
+
+
+class PreviewRequest(_PreviewRequestKeywordsOptional, _PreviewRequestRequired, total=False):
+    # The most times; default 10
+    count: int
+    end: str | datetime
+    jitter: str | timedelta
+    start: str | datetime
+
+
+class _ProblemRequired(TypedDict):
+    status: int
+    title: str
+    type: str
+
+
+class Problem(_ProblemRequired, total=False):
+    detail: str
+    errors: list[Fault]
+
+
+class _ProgressRequired(TypedDict):
+    # When it was told
+    at: str
+    done: int
+
+
+class Progress(_ProgressRequired, total=False):
+    text: str
+    # Absent if the worker does not say
+    total: int
+
+
+class Retry(TypedDict, total=False):
+    factor: float
+    initial: str
+    jitter: Literal["full", "none"]
+    max: str
+    max_attempts: int
+
+
+class _RunRequired(TypedDict):
+    attempts: list[Attempt]
+    due_at: str
+    id: str
+    nominal_at: str
+    priority: Literal["critical", "high", "normal", "low"]
+    # waiting: of a workflow run, of which nothing but waits is under way (it is among those
+    # that are running, where a list asks for that), of a step that waits, or of a run that
+    # waits for other jobs; and stuck if its deadline has passed (both are among those that are
+    # pending, where a list asks for that). skipped: of a step, or of a run that never starts
+    # since other jobs did not end as it asks for
+    state: Literal["pending", "running", "waiting", "stuck", "retrying", "succeeded", "failed", "cancelled", "missed", "skipped"]
+    tenant: str
+    trigger: Literal["schedule", "manual", "retry", "backfill", "event", "dependency", "notification"]
+
+
+class Run(_RunRequired, total=False):
+    # What it calls, without a query: of a task, what the task says now; not in lists
+    calls: str
+    # Why it was cancelled, if nobody asked for that
+    cancel_reason: str
+    dead_letter: bool
+    # Of a workflow run that has begun, and of a step that has a deadline: when it ends at the
+    # latest. That of a workflow run is not in lists. Of a run that waits for other jobs: when
+    # it is stuck
+    deadline_at: str
+    # While it waits: when its start will be tried that was put off, by the rate of its task,
+    # since as many runs of its task were under way as may, or since its target had no room or
+    # failed
+    deferred_until: str
+    # What started it, if trigger is event
+    event: RunEvent
+    # Why what is stored of its last attempt cannot be understood: the run counts as failed, but
+    # what it came to is unknown
+    fault: str
+    finished_at: str
+    # Of a step with for_each: which item it is, from 0
+    item: int
+    # Absent for a step of a workflow run
+    job_id: str
+    # The name of its job. Of a run that repeats another: of the job that the other is a run of
+    job_name: str
+    labels: dict[str, str]
+    # Start of the first attempt less the later of due time and acceptance, in ms
+    lateness_ms: int
+    missed: Missed
+    next_attempt_at: str
+    origin: str
+    # In a list only if it is at most 4 KiB
+    payload: Any
+    # Of the attempt under way; not in lists
+    progress: Progress
+    # Of a step: why it was skipped, or could not be started. Of a run that would run after
+    # other jobs: why it was skipped
+    reason: str
+    started_at: str
+    # Of a step: its name
+    step: str
+    # Of a workflow run: its steps, in the order of the workflow; not in lists
+    steps: list[RunStep]
+    task: str
+    # Of a run that has started: what held it back last before that, and since when anything did
+    waited: Waiting
+    # Of a pending or retrying run whose time has come, and that may not start yet: what it
+    # waits for. Of one that was cancelled before it started: what it waited for last
+    waiting: Waiting
+    # Of a workflow run: the workflow. Its one attempt stands for all that its steps do
+    workflow: str
+    # Of a step: the workflow run
+    workflow_run_id: str
+
+
+class _RunEventRequired(TypedDict):
+    id: str
+    name: str
+
+
+class RunEvent(_RunEventRequired, total=False):
+    pass
+
+
+class _RunStepRequired(TypedDict):
+    name: str
+    state: Literal["pending", "running", "waiting", "retrying", "succeeded", "failed", "cancelled", "missed", "skipped"]
+
+
+class RunStep(_RunStepRequired, total=False):
+    after: list[str]
+    # Of all items, if it has any
+    attempts: int
+    # Of a step that waited for an event, and has it: that event, whose publisher the audit log
+    # knows. Of a run the first 20 steps that have one are told of
+    event: RunEvent
+    finished_at: str
+    # Of a step with for_each
+    items: StepItems
+    # Why it waits, was skipped or failed
+    reason: str
+    # Its run. Absent: it has none, because it has not started, was skipped since what it comes
+    # after ended otherwise, or has a run for each item
+    run_id: str
+    started_at: str
+
+
+class Schedule(TypedDict, total=False):
+    # Of every: an instant from which the others are counted; default: creation
+    anchor: str | datetime
+    # When it is due, to the ms; absent or past: now; at most ten years ahead
+    at: str | datetime
+    # Five fields, or six with the second first; not beside at or every
+    cron: str
+    every: str | timedelta
+    gap: Literal["run", "skip"]
+    overlap_hour: Literal["first", "second", "both"]
+    # Of cron: an IANA name; default UTC
+    timezone: str
+
+
+class _ScriptTargetRequired(TypedDict):
+    # A name in the operator's allow list
+    command: str
+
+
+class ScriptTarget(_ScriptTargetRequired, total=False):
+    args: list[str]
+
+
+class _SigV4AuthRequired(TypedDict):
+    access_key_id: str
+    region: str
+    # Name of the secret that holds the secret access key
+    secret: str
+    # As the signature names it
+    service: str
+
+
+class SigV4Auth(_SigV4AuthRequired, total=False):
+    # Name of the secret that holds the session token of temporary credentials
+    session_token_secret: str
+
+
+_StepKeywordsOptional = TypedDict("_StepKeywordsOptional", {"if": "str", "lambda": "LambdaTarget"}, total=False)
+
+
+class _StepRequired(TypedDict):
+    # Unique in the workflow
+    name: str
+
+
+class Step(_StepKeywordsOptional, _StepRequired, total=False):
+    # The steps that come before it; absent: it starts at once
+    after: list[str]
+    # How long after its start the step may take, with all its attempts
+    deadline: str
+    for_each: ForEach
+    guarantee: Literal["at_least_once", "at_most_once", "effectively_once"]
+    http: HTTPTarget
+    nats: NATSTarget
+    # Any JSON, at most 64 KiB when the step starts. An object {"$from": "extract", "pointer":
+    # "/files"} stands for the output of a step before it, {"$input": "/date"} for the payload
+    # of the run, {"$item": ""} for the item of for_each, {"$index": true} for its number from
+    # 0, {"$run": "/id"} for the run's id
+    payload: Any
+    priority: Literal["critical", "high", "normal", "low"]
+    retry: Retry
+    script: ScriptTarget
+    # The task to run; else exactly one of http, nats, script, lambda, wait and workflow
+    task: str
+    timeout: str
+    wait: Wait
+    # How those must have ended; default all_succeeded. A step that cannot start any more is
+    # skipped: it counts as failed if one of those did, else as succeeded. always also starts
+    # after a cancel of the run
+    when: Literal["all_succeeded", "all_done", "any_succeeded", "any_failed", "always"]
+    # The workflow to run as a step; at most 8 deep. Its output is an object of the outputs of
+    # the steps that none comes after, by their names, at most 64 KiB
+    workflow: str
+
+
+class _StepItemsRequired(TypedDict):
+    # How many are pending, running, retrying, succeeded, failed, cancelled. Items that have no
+    # run yet are in none
+    states: dict[str, int]
+    total: int
+
+
+class StepItems(_StepItemsRequired, total=False):
+    pass
+
+
+_TaskKeywordsOptional = TypedDict("_TaskKeywordsOptional", {"lambda": "LambdaTarget"}, total=False)
+
+
+class _TaskRequired(TypedDict):
+    name: str
+
+
+class Task(_TaskKeywordsOptional, _TaskRequired, total=False):
+    created_at: str
+    description: str
+    # Why what is stored of it cannot be understood: then nothing but its name is known, and its
+    # runs fail until it is put again
+    fault: str
+    guarantee: str
+    http: HTTPTarget
+    # How many runs of the task may be under way at once, in the whole cluster; absent: any
+    # number. Runs beyond wait, about in the order in which they are due: deferred_until says
+    # when they will be tried next. A change is in force within seconds; runs that were begun
+    # before are not stopped
+    max_concurrent: int
+    nats: NATSTarget
+    # What payloads must fit when jobs are written: a JSON Schema 2020-12 of at most 16 KiB.
+    # format is an annotation, patterns are Go's (RE2), references stay within it. No payload
+    # counts as null. A changed schema leaves jobs that were written before alone
+    payload_schema: dict[str, Any]
+    # How many runs of the task may start in a second, a minute or an hour, in the whole
+    # cluster: at most 100000 a second. Attempts after the first count. Runs beyond wait: their
+    # due time stays what it was, and deferred_until says when they will be tried. A change is
+    # in force after a few seconds, at most a minute
+    rate: str
+    retry: Retry
+    script: ScriptTarget
+    timeout: str
+    updated_at: str
+
+
+_TaskRequestKeywordsOptional = TypedDict("_TaskRequestKeywordsOptional", {"lambda": "LambdaTarget"}, total=False)
+
+
+class TaskRequest(_TaskRequestKeywordsOptional, total=False):
+    # At most 1024 bytes
+    description: str
+    guarantee: Literal["at_least_once", "at_most_once", "effectively_once"]
+    http: HTTPTarget
+    # How many runs of the task may be under way at once, in the whole cluster; absent: any
+    # number. Runs beyond wait, about in the order in which they are due: deferred_until says
+    # when they will be tried next. A change is in force within seconds; runs that were begun
+    # before are not stopped
+    max_concurrent: int
+    nats: NATSTarget
+    # What payloads must fit when jobs are written: a JSON Schema 2020-12 of at most 16 KiB.
+    # format is an annotation, patterns are Go's (RE2), references stay within it. No payload
+    # counts as null. A changed schema leaves jobs that were written before alone
+    payload_schema: dict[str, Any]
+    # How many runs of the task may start in a second, a minute or an hour, in the whole
+    # cluster: at most 100000 a second. Attempts after the first count. Runs beyond wait: their
+    # due time stays what it was, and deferred_until says when they will be tried. A change is
+    # in force after a few seconds, at most a minute
+    rate: str
+    retry: Retry
+    script: ScriptTarget
+    timeout: str | timedelta
+
+
+class TriggerRequest(TypedDict, total=False):
+    # The input of the run: any JSON, at most 64 KiB; absent: the workflow's
+    payload: Any
+
+
+_WaitKeywordsOptional = TypedDict("_WaitKeywordsOptional", {"for": "str"}, total=False)
+
+
+class Wait(_WaitKeywordsOptional, total=False):
+    # Of event: how long; then the step fails
+    deadline: str
+    # For the event of this name
+    event: str
+    # Of event: a CEL expression over event and input
+    filter: str
+    # Until this instant
+    until: str
+
+
+class _WaitingRequired(TypedDict):
+    # A word and what it means. jobs: those that it runs after. event, time: what a step waits
+    # for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its
+    # target failed again and again. target_share, tenant_share: slow calls to its target, or of
+    # its tenant, have their part of the slots
+    reason: str
+    since: str
+
+
+class Waiting(_WaitingRequired, total=False):
+    pass
+
+
+class _WorkflowRequired(TypedDict):
+    # How long after its due time a run ends at the latest
+    deadline: str
+    # Grows with every change; 0 in a dry run, of a workflow that does not exist
+    generation: int
+    id: str
+    misfire: JobMisfire
+    name: str
+    priority: str
+    state: Literal["active", "paused", "cancelled", "finished"]
+    tenant: str
+
+
+class Workflow(_WorkflowRequired, total=False):
+    concurrency: Concurrency
+    created_at: str
+    # No run from it on; that of max_runs, if it is earlier
+    end: str
+    # Why the workflow does not go on, though it is active: what is stored of it is not
+    # understood by this node
+    fault: str
+    # The window of the workflow's own offset, which is the same for all its runs
+    jitter: str
+    labels: dict[str, str]
+    max_runs: int
+    next_run: NextRun
+    # Which events start a run; such a workflow has no schedule
+    on: EventTrigger
+    # The input of scheduled runs, and of others that state none
+    payload: Any
+    # Absent: it runs when it is asked to
+    schedule: JobSchedule
+    # No run before it
+    start: str
+    # Not in lists
+    steps: list[Step]
+    updated_at: str
+    # In a list that asks for it: which of its runs wait for events, by the events that its
+    # definition names now
+    waiting: list[WorkflowWaiting]
+
+
+class _WorkflowRequestRequired(TypedDict):
+    # In any order: after says which come before which
+    steps: list[Step]
+
+
+class WorkflowRequest(_WorkflowRequestRequired, total=False):
+    # How many runs may be under way at once; runs that are steps of other workflows do not
+    # count. Absent: any number
+    concurrency: Concurrency
+    # How long after its due time a run may take as a whole; absent: 168h
+    deadline: str | timedelta
+    # No scheduled run from it on
+    end: str | datetime
+    jitter: str | timedelta
+    # At most 16
+    labels: dict[str, str]
+    # Paused and missed runs count
+    max_runs: int
+    misfire: Misfire
+    # If stated, that of the path
+    name: str
+    on: EventTrigger
+    # The input of scheduled runs, and of others that state none: any JSON, at most 64 KiB.
+    # {"$run": "/id"} and {"$run": "/nominal_at"} stand for the run's
+    payload: Any
+    priority: Literal["critical", "high", "normal", "low"]
+    # By cron or every; absent: it runs when it is asked to
+    schedule: Schedule
+    # No scheduled run before it
+    start: str | datetime
+
+
+class _WorkflowWaitingRequired(TypedDict):
+    event: str
+    runs: int
+
+
+class WorkflowWaiting(_WorkflowWaitingRequired, total=False):
+    # There may be more: not all that wait for the event were looked at
+    more: bool
+
