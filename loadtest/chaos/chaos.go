@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/alerts"
 	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/nats"
 	"carillon.dev/carillon/loadtest/process"
@@ -49,6 +50,10 @@ type run struct {
 	watched watched
 	// older and newer are the programs of TwoBuilds.
 	older, newer string
+	// alerts is the Prometheus of scenarios with alerts, monitoring the folder of the rules; nil and
+	// empty in others.
+	alerts     *alerts.Watch
+	monitoring string
 	// tally replaces the judge in courses with too many runs for it; nil in all others.
 	tally *tally
 }
@@ -114,6 +119,11 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	if err := r.start(ctx); err != nil {
 		return r.report, err
 	}
+	if cfg.Scenario.plan().Alerts {
+		if err := r.watchAlerts(ctx); err != nil {
+			return r.report, err
+		}
+	}
 	stopSampling := r.sampleAlways()
 	defer stopSampling()
 	stopWatching, err := (watching{r}).always(ctx)
@@ -148,6 +158,11 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	if err := play(ctx); err != nil {
 		return r.report, err
 	}
+	if r.alerts != nil {
+		if err := r.judgeAlerts(ctx); err != nil {
+			return r.report, err
+		}
+	}
 	r.log.Info("judging", "wait", cfg.Wait, "apart", cfg.Apart)
 	if err := (judging{r}).judge(ctx, out); err != nil {
 		return r.report, err
@@ -161,10 +176,10 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 // sinks.
 func (r *run) start(ctx context.Context) (err error) {
 	build := func(context.Context) error { return nil }
-	switch r.cfg.Scenario {
-	case TwoBuilds:
+	switch s := r.cfg.Scenario; {
+	case s == TwoBuilds:
 		build = twoBuilds{r}.build
-	case WrongClock:
+	case s.setsClocks():
 		build = r.buildClocked
 	}
 	if err := build(ctx); err != nil {
@@ -179,6 +194,9 @@ func (r *run) start(ctx context.Context) (err error) {
 			return err
 		}
 		listen = []string{"--listen", net.JoinHostPort(r.cluster().Host(), "0")}
+	}
+	if r.cfg.Scenario == AlertsTarget { // the second address is the target that hangs
+		listen = []string{"--listen", "127.0.0.1:0,127.0.0.1:0"}
 	}
 	if r.sink, err = process.StartSink(ctx, r.cfg.Program, r.cfg.Dir, listen...); err != nil {
 		return err
@@ -198,6 +216,9 @@ func (r *run) start(ctx context.Context) (err error) {
 func (r *run) stop(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
+	if r.alerts != nil {
+		err = r.alerts.End()
+	}
 	if r.regions != nil {
 		err = r.regions.Close(ctx)
 	} else {

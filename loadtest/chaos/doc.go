@@ -9,6 +9,7 @@
 //	plan.go        what a scenario declares; plans_*.go: the scenarios by family of faults
 //	schedule.go    acts, steps, and the faults of the main job
 //	steady.go      a steady load, and waiting until nodes agree
+//	plans_alerts.go  which alerts fire
 //	load_counted.go load_soak.go  much or long load, judged by a tally; load_cuts.go: killed imports
 //	recurring.go   recurring jobs; guarantees.go: guarantees; limits.go: rates and limits
 //	workflows.go    workflows; regions.go: two regions

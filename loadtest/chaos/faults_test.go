@@ -9,7 +9,7 @@ import (
 )
 
 // FAULTS.md has a row for each fault, in order, and names scenarios that there are; each scenario
-// of a steady load is in it.
+// of a steady load is in it, but for those of alerts: faults.yaml has them.
 func TestFaultsAreInTheTable(t *testing.T) {
 	text, err := os.ReadFile("../FAULTS.md")
 	if err != nil {
@@ -40,7 +40,7 @@ func TestFaultsAreInTheTable(t *testing.T) {
 		t.Errorf("FAULTS.md ends with F%d, want F45", next-1)
 	}
 	for _, p := range Plans {
-		if p.Load != nil && !named[p.Name] {
+		if p.Load != nil && !p.Alerts && !named[p.Name] {
 			t.Errorf("FAULTS.md does not name %s", p.Name)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/workload"
 )
 
 // A Plan declares a scenario. The plans of one family of faults are in one file; Plans lists the
@@ -28,6 +29,8 @@ type Plan struct {
 	Regions int
 	// Off is how far the clocks of nodes are off that go on with their work.
 	Off time.Duration
+	// Alerts: a Prometheus watches, and it is judged which alerts fire.
+	Alerts bool
 	// Load is the load and its faults; nil in scenarios that have a course of their own.
 	Load *Load
 	// Course is the defaults of the others.
@@ -58,6 +61,8 @@ type Load struct {
 	Faults func(members cluster.Spec) []chain
 	// MaxLateness is how late a run may start: what the faults cost.
 	MaxLateness time.Duration
+	// Kinds are the jobs; nil = those of guaranteeKinds, of which some fail.
+	Kinds func(Mix) []workload.Kind
 }
 
 // missing says which members the faults name that a cluster of these does not have; nil = none.
@@ -102,10 +107,10 @@ func memberNamesOf(members cluster.Spec) []string {
 }
 
 // Plans lists all scenarios in the order in which they are shown.
-var Plans = slices.Concat(classicPlans, networkPlans, processPlans, buildPlans, diskPlans, loadPlans, workflowPlans, regionPlans)
+var Plans = slices.Concat(classicPlans, networkPlans, processPlans, buildPlans, diskPlans, loadPlans, workflowPlans, regionPlans, alertPlans)
 
 // families are the acts that families of plans bring with them.
-var families = []acts{buildActs, diskActs, regionActs, clockActs}
+var families = []acts{buildActs, diskActs, regionActs, clockActs, alertActs}
 
 // Scenarios lists the names of all scenarios.
 var Scenarios = names(Plans)

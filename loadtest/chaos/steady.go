@@ -70,7 +70,11 @@ func agree(at seconds) step { return do(at, ActAgree, "") }
 // part describes jobs of a steady load.
 func (r steadyCourse) part(source string, n int, from time.Time, spread time.Duration) workload.Spec {
 	spec := r.jobs(source, n, from, spread)
-	spec.Kinds = guaranteeKinds(r.cfg.Mix) // quick ones and some of up to 2 s, of which some fail
+	kinds := r.cfg.Scenario.plan().Load.Kinds
+	if kinds == nil {
+		kinds = guaranteeKinds // quick ones and some of up to 2 s, of which some fail
+	}
+	spec.Kinds = kinds(r.cfg.Mix)
 	return spec
 }
 

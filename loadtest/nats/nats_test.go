@@ -28,7 +28,7 @@ func TestDeleteStreams(t *testing.T) {
 		t.Error("the server's version is not known")
 	}
 	for _, name := range []string{"carillon_runs_0", "others"} {
-		config := fmt.Sprintf(`{"name":%q,"subjects":["%s.>"],"storage":"memory","num_replicas":1}`, name, name)
+		config := fmt.Sprintf(`{"name":%q,"subjects":["%s.>"],"storage":"memory","num_replicas":1,"discard":"new"}`, name, name)
 		if err := n.Request("$JS.API.STREAM.CREATE."+name, config, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -36,6 +36,17 @@ func TestDeleteStreams(t *testing.T) {
 	// the answer is the stream's acknowledgement
 	if err := n.Request("carillon_runs_0.x", "hello", nil); err != nil {
 		t.Fatal(err)
+	}
+	for i, want := range []bool{true, false} {
+		if changed, before, err := Resize(t.Context(), url, 1); err != nil || changed != want || changed && before != -1 {
+			t.Errorf("Resize %d = %t, %d, %v, want %t, -1", i, changed, before, err, want)
+		}
+	}
+	if err := n.Request("carillon_runs_0.x", "more", nil); err == nil || !strings.Contains(err.Error(), "maximum bytes") {
+		t.Errorf("a stream of one byte takes a message: %v, want that it is full", err)
+	}
+	if err := n.Request("others.x", "more", nil); err != nil {
+		t.Errorf("the stream of others takes no message: %v", err)
 	}
 	gone, err := DeleteStreams(t.Context(), url)
 	if want := (Stream{"carillon_runs_0", 1, 1, ""}); err != nil || len(gone) != 1 || gone[0] != want {

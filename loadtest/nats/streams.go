@@ -2,8 +2,10 @@ package nats
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -54,6 +56,44 @@ func Streams(ctx context.Context, url string) (all []Stream, err error) {
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
 	return n.Streams()
+}
+
+// Resize sets the most bytes (max_bytes) of Carillon's streams. It reports whether a stream had another
+// size, and which.
+func Resize(ctx context.Context, url string, bytes int64) (changed bool, before int64, err error) {
+	n, err := Dial(ctx, url)
+	if err != nil {
+		return false, 0, err
+	}
+	defer func() { err = errors.Join(err, n.Close()) }()
+	var list struct {
+		Streams []struct {
+			Config map[string]json.RawMessage `json:"config"`
+		} `json:"streams"`
+	}
+	if err := n.Request("$JS.API.STREAM.LIST", "", &list); err != nil {
+		return false, 0, err
+	}
+	for _, s := range list.Streams {
+		var name string
+		var is int64
+		if err := errors.Join(json.Unmarshal(s.Config["name"], &name), json.Unmarshal(s.Config["max_bytes"], &is)); err != nil {
+			return changed, before, fmt.Errorf("read the configuration of a stream: %w", err)
+		}
+		if !strings.HasPrefix(name, StreamPrefix) || is == bytes {
+			continue
+		}
+		s.Config["max_bytes"] = json.RawMessage(strconv.FormatInt(bytes, 10))
+		config, err := json.Marshal(s.Config)
+		if err != nil {
+			return changed, before, fmt.Errorf("change the size of a stream: %w", err)
+		}
+		if err := n.Request("$JS.API.STREAM.UPDATE."+name, string(config), nil); err != nil {
+			return changed, before, err
+		}
+		changed, before = true, is
+	}
+	return changed, before, nil
 }
 
 // DeleteStreams deletes Carillon's streams with all messages, and returns what they were.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"carillon.dev/carillon/deploy/local/cluster"
+	"carillon.dev/carillon/loadtest/alerts"
 	"carillon.dev/carillon/loadtest/chaos"
 	"carillon.dev/carillon/loadtest/journal"
 )
@@ -33,7 +34,8 @@ that it started. --list shows the scenarios.
 Scenarios that cut links (cut-…) give each member a network namespace on a bridge 10.77.x.1. They need
 root and the programs ip and nft. Scenarios that cut power or fill disks (power-…, full-…, stuck-…) give
 each Cassandra and NATS an ext4 image on a loop device, and need root too. Namespaces and devices are
-removed at the end, or at the next start if this program was killed.
+removed at the end, or at the next start if this program was killed. In alerts-… a Prometheus watches, which
+must be installed, and deploy/monitoring/faults.yaml states which alerts must fire, and which may.
 
 Writes its report as JSON and as a block of markdown into --out. Exit status 1 if a promise was broken;
 then the folder with all logs, jobs, answers and arrivals is kept, and named.`,
@@ -204,8 +206,12 @@ func available(plan chaos.Plan) error {
 	if plan.Regions > 0 {
 		missing = append(missing, cluster.RegionsAvailable())
 	}
-	if plan.Name == chaos.WrongClock {
+	if plan.Clocks() {
 		missing = append(missing, chaos.ClocksAvailable())
+	}
+	if plan.Alerts {
+		_, err := alerts.Available(".")
+		missing = append(missing, err)
 	}
 	if plan.Members.Disks {
 		missing = append(missing, cluster.DisksAvailable())
