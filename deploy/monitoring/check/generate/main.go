@@ -1,16 +1,19 @@
-// Command generate writes deploy/monitoring/dashboards anew. It is run in deploy/monitoring/check.
+// Command generate writes deploy/monitoring/dashboards anew, and the rules for the Prometheus operator in
+// deploy/kubernetes. It is run in deploy/monitoring/check.
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
+	"carillon.dev/carillon/deploy/monitoring/check"
 	"carillon.dev/carillon/deploy/monitoring/check/dashboards"
 )
 
 func main() {
-	if err := generate(filepath.Join("..", "dashboards")); err != nil {
+	if err := errors.Join(generate(filepath.Join("..", "dashboards")), generateRules()); err != nil {
 		fmt.Fprintln(os.Stderr, "generate:", err)
 		os.Exit(1)
 	}
@@ -30,4 +33,12 @@ func generate(dir string) error {
 		}
 	}
 	return nil
+}
+
+func generateRules() error {
+	content, err := check.PrometheusRule(filepath.Join("..", "rules"))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join("..", check.KubernetesRules), content, 0o644)
 }
