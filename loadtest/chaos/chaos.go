@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -119,11 +120,6 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	if err := r.start(ctx); err != nil {
 		return r.report, err
 	}
-	if cfg.Scenario.plan().Alerts {
-		if err := r.watchAlerts(ctx); err != nil {
-			return r.report, err
-		}
-	}
 	stopSampling := r.sampleAlways()
 	defer stopSampling()
 	stopWatching, err := (watching{r}).always(ctx)
@@ -158,7 +154,7 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (rep *Report, err error
 	if err := play(ctx); err != nil {
 		return r.report, err
 	}
-	if r.alerts != nil {
+	if cfg.Scenario.plan().Alerts {
 		if err := r.judgeAlerts(ctx); err != nil {
 			return r.report, err
 		}
@@ -291,7 +287,7 @@ func (r *run) upAgain(ctx context.Context) (note string, err error) {
 
 // programSum returns the SHA-256 of the program that the nodes run.
 func (r *members) programSum() ([sha256.Size]byte, error) {
-	text, err := os.ReadFile(filepath.Join(r.cfg.Dir, "cluster", "carillon"))
+	text, err := os.ReadFile(cmp.Or(r.cfg.Cluster.Program, filepath.Join(r.cfg.Dir, "cluster", "carillon")))
 	if err != nil {
 		return [sha256.Size]byte{}, fmt.Errorf("look at the nodes' program: %w", err)
 	}

@@ -31,6 +31,8 @@ const (
 
 // The acts of these scenarios.
 const (
+	// ActWatch starts the Prometheus.
+	ActWatch Act = "start Prometheus"
 	// ActSqueeze holds all streams at a size at which they take no message, for squeezedFor. Nodes
 	// give them their own size back each minute.
 	ActSqueeze Act = "hold streams full at"
@@ -41,8 +43,11 @@ const (
 const (
 	// alertsFaster is by how much the rules are faster.
 	alertsFaster = 10
-	squeezedFor  = 80 * time.Second
-	squeezeEvery = 100 * time.Millisecond
+	// alertsFrom is when the Prometheus starts: after runs have gone for a while, since the first ones
+	// of new processes are late.
+	alertsFrom   seconds = 20
+	squeezedFor          = 80 * time.Second
+	squeezeEvery         = 100 * time.Millisecond
 	// stuckCalls are enough for each of two nodes to open its circuit.
 	stuckCalls   = 60
 	stuckSource  = "stuck"
@@ -53,7 +58,9 @@ var one = cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 2}
 
 // watchedBy declares a scenario with alerts.
 func watchedBy(name Scenario, members cluster.Spec, span, late time.Duration, does string, faults chain) Plan {
-	load := steady(span, late, func(cluster.Spec) []chain { return []chain{faults} })
+	load := steady(span, late, func(cluster.Spec) []chain {
+		return []chain{append(chain{do(alertsFrom, ActWatch, "")}, faults...)}
+	})
 	load.Kinds = unfailing
 	return Plan{
 		Name: name, Takes: span + 3*time.Minute, Members: members, Alerts: true, Load: load,
@@ -62,23 +69,23 @@ func watchedBy(name Scenario, members cluster.Spec, span, late time.Duration, do
 }
 
 var alertPlans = []Plan{
-	watchedBy(AlertsCalm, one, 2*time.Minute, 10*time.Second, "nothing; a Prometheus watches, as in all alerts-…", chain{agree(100)}),
+	watchedBy(AlertsCalm, one, 140*time.Second, 10*time.Second, "nothing; a Prometheus watches, as in all alerts-…", chain{agree(130)}),
 	watchedBy(AlertsNode, one, 150*time.Second, deathCosts, "one node of two is killed, and is back after 60 s",
-		append(away(ActKill, "carillon-2", 30, 90), agree(92))),
+		append(away(ActKill, "carillon-2", 40, 100), agree(102))),
 	watchedBy(AlertsCassandra, one, 210*time.Second, 100*time.Second+startsAgain+recovers, "Cassandra is killed, and is back after 100 s",
-		append(away(ActKill, "cassandra-1", 30, 130), agree(140))),
-	watchedBy(AlertsNATS, one, 180*time.Second, 100*time.Second+onlyNATS+recovers, "NATS is killed, and is back after 100 s",
-		append(away(ActKill, "nats-1", 30, 130), agree(135))),
+		append(away(ActKill, "cassandra-1", 40, 140), agree(150))),
+	watchedBy(AlertsNATS, one, 190*time.Second, 100*time.Second+onlyNATS+recovers, "NATS is killed, and is back after 100 s",
+		append(away(ActKill, "nats-1", 40, 140), agree(145))),
 	alertsClock,
 	watchedBy(AlertsStream, one, 160*time.Second, squeezedFor+recovers, "the streams take no message for 80 s: they are full",
-		chain{do(30, ActSqueeze, "nats-1"), agree(115)}),
-	watchedBy(AlertsTarget, one, 160*time.Second, deathCosts, "a target does not answer 60 calls; its circuit opens", chain{do(30, ActStuck, "")}),
+		chain{do(40, ActSqueeze, "nats-1"), agree(125)}),
+	watchedBy(AlertsTarget, one, 160*time.Second, deathCosts, "a target does not answer 60 calls; its circuit opens", chain{do(40, ActStuck, "")}),
 }
 
 var alertsClock = func() Plan {
 	p := watchedBy(AlertsClock, namespaced(cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 3}), 2*time.Minute, cutRests+deathCosts,
 		"the clock of one node of three is set 1.5 s ahead for 40 s",
-		chain{do(30, ActClock, "carillon-2 to 1.5s"), do(70, ActClock, "carillon-2 to 0s"), agree(70)})
+		chain{do(40, ActClock, "carillon-2 to 1.5s"), do(80, ActClock, "carillon-2 to 0s"), agree(80)})
 	p.Off = 450 * time.Millisecond
 	return p
 }()
@@ -104,6 +111,7 @@ func unfailing(mix Mix) []workload.Kind {
 
 // alertActs are the acts of these scenarios.
 var alertActs = acts{
+	ActWatch: func(ctx context.Context, r *run, _ string) (string, error) { return "", r.watchAlerts(ctx) },
 	ActSqueeze: func(ctx context.Context, r *run, _ string) (string, error) {
 		urls := r.cluster().NATSURLs()
 		times, was, until := 0, int64(0), time.Now().Add(squeezedFor)
@@ -169,6 +177,9 @@ func (r *run) judgeAlerts(ctx context.Context) (err error) {
 	row, err := table.Of(string(r.cfg.Scenario))
 	if err != nil {
 		return err
+	}
+	if r.alerts == nil {
+		return errors.New("judge alerts: no Prometheus was started")
 	}
 	fired, err := r.alerts.Fired(ctx)
 	if err != nil {

@@ -86,6 +86,9 @@ then the folder with all logs, jobs, answers and arrivals is kept, and named.`,
 		if cfg.Program, err = os.Executable(); err != nil {
 			return fmt.Errorf("find this program: %w", err)
 		}
+		if cfg.Cluster.Program, err = absolute(cfg.Cluster.Program); err != nil {
+			return err
+		}
 		cfg.Command = commandLine(os.Args)
 		temporary := cfg.Dir == ""
 		if temporary {
@@ -134,6 +137,7 @@ then the folder with all logs, jobs, answers and arrivals is kept, and named.`,
 	f.BoolVar(&cfg.Unkeyed, "unkeyed", false, "import the main part without idempotency keys")
 	f.IntVar(&cfg.Payload, "payload", 0, "bytes of each payload; 0 = the least")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed of everything random but the faults' effects")
+	f.StringVar(&cfg.Cluster.Program, "carillon", "", "program that the nodes run (default: built from the work tree)")
 	f.IntVar(&cfg.Cluster.Cassandra, "cassandra", 3, "Cassandra nodes: 1 or 3")
 	f.IntVar(&cfg.Cluster.NATS, "nats", 3, "NATS servers: 1 or 3")
 	f.IntVar(&cfg.Cluster.Nodes, "nodes", 2, "Carillon nodes (guarantees and frozen: default 3)")
@@ -148,6 +152,18 @@ then the folder with all logs, jobs, answers and arrivals is kept, and named.`,
 	f.StringVar(&out, "out", filepath.Join(".local", "chaos"), "folder for the report: <scenario>.json and <scenario>.md")
 	f.StringSliceVar(&beside, "beside", nil, "reports (JSON) to show beside this one")
 	return cmd
+}
+
+// absolute returns the absolute path of a program; that of none is none.
+func absolute(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("find program: %w", err)
+	}
+	return path, nil
 }
 
 // longTimeout bounds runs whose jobs are created or read one by one, if no bound is stated.
