@@ -13,6 +13,7 @@
 //	chaos     scenarios on a real cluster of its own, which is broken meanwhile
 //	console   asks a node what an open page of the console asks it, as often
 //	bench     protocols that measure speed, on real clusters and on carillon dev, and the goals
+//	plot      draws curves over time into SVG files
 //	flame     flame graphs of CPU profiles
 //	gate      compares benchmarks of the hot paths with committed figures (cmd/bench-gate)
 //	cmd/carillon-load  the program over all the others

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"carillon.dev/carillon/loadtest/plot"
 	"carillon.dev/carillon/loadtest/wait"
 )
 
@@ -31,12 +32,12 @@ type BesideBacklog struct {
 	HeapBefore float64   `json:"heap_before"`
 	HeapMost   float64   `json:"heap_most"` // from the backlog's instant to its last run
 	Missed     int       `json:"missed"`
-	heap       curve
+	heap       plot.Curve
 }
 
 // behind is PartBacklog.
 func (b fairness) besideBacklog(ctx context.Context, sys system, f FairConfig, r *FairResult) error {
-	o := &BesideBacklog{Backlog: f.Backlog, Rate: f.Rate, Span: b.cfg.Span.Seconds(), heap: curve{name: "alive"}}
+	o := &BesideBacklog{Backlog: f.Backlog, Rate: f.Rate, Span: b.cfg.Span.Seconds(), heap: plot.Curve{Name: "alive"}}
 	little := jobs{n: max(int(float64(f.Rate)*o.Span), 1), span: b.cfg.Span, tenant: "little"}
 	alone, err := b.runGroup(ctx, sys, f.Work, []jobs{little}, []time.Duration{0})
 	if err != nil {
@@ -77,7 +78,7 @@ func (o *BesideBacklog) count(heap []heapSeen, t0 time.Time) {
 			continue
 		}
 		o.HeapMost = max(o.HeapMost, h.bytes)
-		o.heap.add(h.at.Sub(t0).Seconds(), h.bytes/(1<<20))
+		o.heap.Add(h.at.Sub(t0).Seconds(), h.bytes/(1<<20))
 	}
 }
 

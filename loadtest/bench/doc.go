@@ -35,7 +35,7 @@
 //	system.go        the systems: a cluster, carillon dev
 //	jobs.go load.go  lines of imports, and sending them
 //	scraper.go memory.go outcomes.go series.go  the witnesses: metrics, memory, the API, the sink
-//	result.go text.go plot.go flames.go         what is written
+//	result.go text.go flames.go                 what is written; package plot draws
 //	suite.go goals.go growth.go                 all protocols, and the goals: of several rounds the
 //	                                            median counts (goal.verdict)
 //

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wcharczuk/go-chart/v2"
+	"carillon.dev/carillon/loadtest/plot"
 )
 
 const (
@@ -139,19 +139,19 @@ func (p panel) draw(b *bytes.Buffer, all []*Result, x, y int) error {
 	if least == 0 {
 		least = counts[1]
 	}
-	own := plot{x: "rows resident (logarithmic, with 0)", right: p.unit, width: panelWidth, height: panelHeight}
+	own := plot.Plot{X: "rows resident (logarithmic, with 0)", Right: p.unit, Width: panelWidth, Height: panelHeight}
 	for _, n := range counts {
-		own.ticks = append(own.ticks, chart.Tick{Value: place(n, least), Label: rowsOf(n)})
+		own.Ticks = append(own.Ticks, plot.Tick{Value: place(n, least), Label: rowsOf(n)})
 	}
 	for _, t := range p.lines {
-		if line, dots := t.points(all, counts, least); len(line.x) >= 2 {
-			own.curves = append(own.curves,
-				curve{name: t.name, color: t.color, width: 2, points: line},
-				curve{color: t.color, width: 2.5, dots: true, points: dots})
+		if line, dots := t.points(all, counts, least); len(line.X) >= 2 {
+			own.Curves = append(own.Curves,
+				plot.Curve{Name: t.name, Color: t.color, Width: 2, Points: line},
+				plot.Curve{Color: t.color, Width: 2.5, Dots: true, Points: dots})
 		}
 	}
-	svg, err := own.svg()
-	if errors.Is(err, errNoCurve) {
+	svg, err := own.SVG()
+	if errors.Is(err, plot.ErrNoCurve) {
 		write(b, x+16, y+40, 11, "not measured")
 		return nil
 	}
@@ -169,7 +169,7 @@ func (p panel) draw(b *bytes.Buffer, all []*Result, x, y int) error {
 }
 
 // points returns the medians and the rounds. It leaves out runs that never came.
-func (t trend) points(all []*Result, counts []int, least int) (line, dots points) {
+func (t trend) points(all []*Result, counts []int, least int) (line, dots plot.Points) {
 	for _, n := range counts {
 		var these []*Result
 		for _, r := range all {
@@ -178,11 +178,11 @@ func (t trend) points(all []*Result, counts []int, least int) (line, dots points
 			}
 			if y, ok := t.value(r); ok && !math.IsInf(y, 0) {
 				these = append(these, r)
-				dots.add(place(n, least), y)
+				dots.Add(place(n, least), y)
 			}
 		}
 		if y, ok := median(these, t.value); ok {
-			line.add(place(n, least), y)
+			line.Add(place(n, least), y)
 		}
 	}
 	return line, dots

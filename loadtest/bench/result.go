@@ -14,6 +14,7 @@ import (
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/metrics"
+	"carillon.dev/carillon/loadtest/plot"
 )
 
 // A Result is one measurement. Peers are compared by its JSON: fields may be added and not changed.
@@ -199,7 +200,7 @@ func (r *Result) keep(folder string) error {
 	if err := writeJSON(base+".json", r); err != nil {
 		return err
 	}
-	return r.plot().write(base + ".svg")
+	return r.plot().Write(base + ".svg")
 }
 
 // writeJSON writes a result into a file, whose folder it makes.
@@ -233,4 +234,30 @@ func ReadResults(paths []string) ([]*Result, error) {
 		}
 	}
 	return all, nil
+}
+
+// writeFile writes a result for everybody to read.
+func writeFile(path string, text []byte) error {
+	if err := os.WriteFile(path, text, 0o644); err != nil { // #nosec G306 -- for everybody
+		return fmt.Errorf("keep result: %w", err)
+	}
+	return nil
+}
+
+// plot shows lateness and rate over time. Lateness is 0 where nothing began.
+func (r *Result) plot() plot.Plot {
+	rate := plot.Curve{Name: "starts a second (left)", Color: "9aa5b1", Width: 2, Left: true}
+	p50 := plot.Curve{Name: "lateness p50 (right)", Color: "2f80ed", Width: 1.5}
+	p99 := plot.Curve{Name: "lateness p99 (right)", Color: "c0392b", Width: 1.5}
+	for _, p := range r.Series {
+		rate.Add(p.At, p.Rate)
+		p50.Add(p.At, p.P50)
+		p99.Add(p.At, p.P99)
+	}
+	all := plot.Plot{Title: r.title(), X: "seconds", Right: "ms", Left: "runs/s", Curves: []plot.Curve{rate, p50, p99}}
+	if l := r.Lateness; l != nil && l.From == "histogram" { // counters tell no quantiles over time
+		p99.Name = "mean lateness (right)"
+		all.Curves = []plot.Curve{rate, p99}
+	}
+	return all
 }

@@ -17,6 +17,7 @@ import (
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/plot"
 )
 
 func TestExactQuantiles(t *testing.T) {
@@ -127,7 +128,7 @@ func TestAResultIsKeptWithItsPlot(t *testing.T) {
 	for _, pair := range regexp.MustCompile(`[ML] (-?\d+) (-?\d+)`).FindAllStringSubmatch(string(svg), -1) {
 		x, _ := strconv.Atoi(pair[1]) // digits
 		y, _ := strconv.Atoi(pair[2])
-		if x < 0 || x > plotWidth || y < 0 || y > plotHeight {
+		if x < 0 || x > plot.Width || y < 0 || y > plot.Height {
 			t.Fatalf("the plot draws at %d, %d, outside of itself", x, y)
 		}
 	}
