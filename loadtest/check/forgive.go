@@ -9,15 +9,16 @@ import (
 // it acknowledged from From until Cut.
 type Loss struct{ From, Cut time.Time }
 
-func (l Loss) holds(t time.Time) bool { return !t.Before(l.From) && !t.After(l.Cut) }
+// Holds reports whether t is in the span.
+func (l Loss) Holds(t time.Time) bool { return !t.Before(l.From) && !t.After(l.Cut) }
 
 // recordedWithin is how long after its end the record of a call is acknowledged at most, while the
 // store answers.
 const recordedWithin = time.Second
 
-// meets reports whether a write that a call caused may have been acknowledged within the loss: from
+// Meets reports whether a write that a call caused may have been acknowledged within the loss: from
 // the arrival to the record. A call without a known end went on.
-func (l Loss) meets(s *Sighting) bool {
+func (l Loss) Meets(s *Sighting) bool {
 	end := latestOf(s.End, s.Gone)
 	return !s.At.After(l.Cut) && (end.IsZero() || !end.Add(recordedWithin).Before(l.From))
 }
@@ -51,7 +52,7 @@ type Forgiven struct {
 // The slices of the history are replaced, not changed.
 func (h *History) Forgive(losses []Loss) Forgiven {
 	in := func(t time.Time) (Loss, bool) {
-		i := slices.IndexFunc(losses, func(l Loss) bool { return l.holds(t) })
+		i := slices.IndexFunc(losses, func(l Loss) bool { return l.Holds(t) })
 		if i < 0 {
 			return Loss{}, false
 		}
@@ -85,7 +86,7 @@ func (h *History) Forgive(losses []Loss) Forgiven {
 	lostOrOut := map[Ref]bool{} // taken out of the history
 	for ref, id := range ids {
 		called := slices.ContainsFunc(calls[ref], func(s *Sighting) bool {
-			return slices.ContainsFunc(losses, func(l Loss) bool { return l.meets(s) })
+			return slices.ContainsFunc(losses, func(l Loss) bool { return l.Meets(s) })
 		})
 		if called {
 			lostOrOut[ref] = true

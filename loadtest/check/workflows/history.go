@@ -24,6 +24,9 @@ type History struct {
 	StepRuns []check.Observation
 	// Late is how late steps may start. Its zero value bounds nothing.
 	Late check.LatenessBound
+	// Losses are spans whose writes may not have been known where the work went on, as those of a
+	// region that was cut off.
+	Losses []check.Loss
 }
 
 // stepHex is how many hexadecimal digits at the end of the id of a step's run name step and item. What

@@ -146,12 +146,40 @@ func (j *judge) judgeRun(t *Trigger) {
 	r.id, _ = schema.ParseEntryID(t.Run) // newJudge has parsed it
 	r.fates = make([]fate, len(r.steps))
 	j.readings(r)
+	if j.lost(r) {
+		j.rep.Forgiven++
+		return
+	}
 	for i := range r.steps {
 		j.judgeStep(r, i)
 	}
 	if r.over {
 		j.states(r)
 	}
+}
+
+// lost reports whether a call of a run was under way within a loss. Then it takes all its calls.
+func (j *judge) lost(r *run) bool {
+	if len(j.h.Losses) == 0 {
+		return false
+	}
+	var ids []string
+	met := false
+	for id, seen := range j.calls {
+		if runOf(id) != runOf(stepID(r.id, 0, 0)) {
+			continue
+		}
+		ids = append(ids, id)
+		met = met || slices.ContainsFunc(seen, func(s *check.Sighting) bool {
+			return slices.ContainsFunc(j.h.Losses, func(l check.Loss) bool { return l.Meets(s) })
+		})
+	}
+	if met {
+		for _, id := range ids {
+			j.take(id)
+		}
+	}
+	return met
 }
 
 // readings judges whether a run was found, and has ended.

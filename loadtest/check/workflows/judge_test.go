@@ -422,3 +422,37 @@ func TestReport(t *testing.T) {
 		t.Errorf("WriteJSON = %v, %s", err, doc.String())
 	}
 }
+
+// A run with a call within a loss may run its steps again, and another way. It must still be there, and
+// end.
+func TestLossesExcuseAllButTheEnd(t *testing.T) {
+	lost := func(w *world) *world {
+		w.Losses = []check.Loss{{From: at(25), Cut: at(35)}}
+		w.call(4, 0, 1, 10, 12, 200) // early, and not explained
+		w.call(7, 0, 1, 60, 70, 200) // not to run
+		return w
+	}
+	judged := func(w *world) workflows.Report {
+		t.Helper()
+		rep, err := workflows.Judge(w.History)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rep
+	}
+	w := lost(clean(t))
+	if rep := judged(w); rep.Failed() || rep.Forgiven != 2 || rep.Acknowledged != 2 || rep.StepRuns != 0 {
+		t.Errorf("Judge = %+v, want both runs forgiven, and nothing else", rep)
+	}
+	w.Losses[0] = check.Loss{From: at(5000), Cut: at(6000)} // when nothing was called
+	if rep := judged(w); !rep.Failed() || rep.Forgiven != 0 {
+		t.Errorf("Judge with a loss at another time = %+v, want the faults", rep)
+	}
+	w = lost(clean(t))
+	w.Runs[0].Second.Run.State = check.Running
+	w.Runs[0].First.Run.State = check.Running
+	w.Runs[1].First, w.Runs[1].Second = check.Reading{Status: check.Absent}, check.Reading{Status: check.Absent}
+	if rep := judged(w); rep.Stuck != 1 || rep.Missed != 1 || rep.Forgiven != 2 {
+		t.Errorf("Judge of a run without an end and one that is gone = %+v, want one stuck and one missed", rep)
+	}
+}

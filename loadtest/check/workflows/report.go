@@ -24,6 +24,9 @@ type Report struct {
 	// make it.
 	DoneFailed int `json:"done_failed"`
 
+	// Forgiven are acknowledged runs with calls in a loss. Only that they ended is judged (rule 10).
+	Forgiven int `json:"forgiven,omitempty"`
+
 	// StepRuns were called: runs of steps, Items of them of items. FailedSteps, Skipped and Waits count
 	// steps: those that have failed, were not to run, or waited for a time.
 	StepRuns    int `json:"step_runs"`
@@ -108,6 +111,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	p("of which failed\t%d\t(as they had to)", r.DoneFailed)
 	p("runs of steps\t%d\t(of items %d; steps that failed %d, were skipped %d, waited %d; calls of later attempts %d)",
 		r.StepRuns, r.Items, r.FailedSteps, r.Skipped, r.Waits, r.Retried)
+	if r.Forgiven > 0 {
+		p("not judged but for their end\t%d\t(called in a span whose writes may have been lost)", r.Forgiven)
+	}
 	p("missed\t%d\t", r.Missed)
 	p("extra\t%d\t", r.Extra)
 	p("stuck\t%d\t", r.Stuck)

@@ -92,7 +92,7 @@ read.`,
 			if h.States, err = readFiles(ev.states, journal.ReadWatched); err != nil {
 				return err
 			}
-			losses, err := spansOf("--lost", ev.lost, func(from, cut time.Time) check.Loss { return check.Loss{From: from, Cut: cut} })
+			losses, err := ev.losses()
 			if err != nil {
 				return err
 			}
@@ -123,7 +123,7 @@ read.`,
 	f.StringArrayVar(&ev.triggers, "triggers", nil, "with --workflows: requests to run them, and their answers, one a line (required, may be repeated)")
 	f.StringArrayVar(&ev.tasks, "tasks", nil, "tasks with limits that jobs name, as the API shows them, one a line (may be repeated)")
 	f.StringArrayVar(&ev.states, "states", nil, "looks at the states of runs that a chaos run wrote (may be repeated)")
-	f.StringArrayVar(&ev.lost, "lost", nil, "a span before a power cut, as FROM,CUT in RFC 3339, whose acknowledged writes the store may have lost (may be repeated)")
+	f.StringArrayVar(&ev.lost, "lost", nil, "a span before a power cut, as FROM,CUT in RFC 3339, whose acknowledged writes the store may have lost (may be repeated; not with --events)")
 	f.BoolVar(&ev.calm, "calm", false, "nothing went wrong: a duplicate execution is a fault, whatever explains it")
 	f.DurationVar(&ev.late.Max, "max-lateness", 0, "how late a run may start at most; 0 = no bound")
 	f.DurationVar(&ev.late.P99, "max-lateness-p99", 0, "how late 99 of 100 runs may start at most; 0 = no bound")
@@ -136,6 +136,11 @@ read.`,
 	f.StringVar(&out, "out", "", "file for the report as JSON")
 	required(cmd, "sink")
 	return cmd
+}
+
+// losses reads the spans whose writes may have been lost.
+func (ev *evidence) losses() ([]check.Loss, error) {
+	return spansOf("--lost", ev.lost, func(from, cut time.Time) check.Loss { return check.Loss{From: from, Cut: cut} })
 }
 
 // spansOf reads the values of a flag, each "FROM,TO", two instants in RFC 3339.

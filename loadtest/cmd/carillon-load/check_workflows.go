@@ -27,6 +27,9 @@ func checkWorkflows(ctx context.Context, to *target, ev *evidence, b bounds, log
 	if h.Triggers, err = readFiles(ev.triggers, journal.ReadTriggers); err != nil {
 		return err
 	}
+	if h.Losses, err = ev.losses(); err != nil {
+		return err
+	}
 	log.Info("evidence read", "workflows", len(h.Workflows), "triggers", len(h.Triggers))
 	client, done := to.client(log)
 	defer done()
