@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -66,11 +67,11 @@ type members struct {
 	http  *http.Client
 	meter *process.Meter
 	sink  *process.Sink
-	// second receives what is judged apart: the calls of jobs with limits, and of the home of regions
-	// that has no fault; nil in other scenarios.
+	// second receives what is judged apart: the calls of jobs with limits; nil in other scenarios.
 	second *process.Sink
-	// third receives the calls of recurring jobs of regions; nil in other scenarios.
-	third *process.Sink
+	// apart are those of regions beside the first, by what they receive: the calls of a home without a
+	// fault ("us"), of recurring jobs, of a home's workflows ("flow-eu").
+	apart map[string]*process.Sink
 	// regions are those of scenarios with several; nil in others. The first of them is the cluster.
 	regions *cluster.Regions
 
@@ -222,10 +223,8 @@ func (r *run) stop(ctx context.Context) (err error) {
 			err = errors.Join(err, c.Close(ctx))
 		}
 	}
-	for _, sink := range []*process.Sink{r.sink, r.second, r.third} {
-		if sink != nil {
-			err = errors.Join(err, sink.End())
-		}
+	for _, sink := range r.sinks() {
+		err = errors.Join(err, sink.End())
 	}
 	return err
 }
@@ -440,7 +439,11 @@ func (r *run) untilQuiet(ctx context.Context) error {
 
 // sinks returns all that receive calls.
 func (r *members) sinks() []*process.Sink {
-	return slices.DeleteFunc([]*process.Sink{r.sink, r.second, r.third}, func(s *process.Sink) bool { return s == nil })
+	all := []*process.Sink{r.sink, r.second}
+	for _, name := range slices.Sorted(maps.Keys(r.apart)) {
+		all = append(all, r.apart[name])
+	}
+	return slices.DeleteFunc(all, func(s *process.Sink) bool { return s == nil })
 }
 
 func (r *run) changesFile() string { return filepath.Join(r.cfg.Dir, "changes.ndjson") }

@@ -86,6 +86,9 @@ type Config struct {
 	Create time.Duration
 	// Rate is the runs a second of a steady load. Default as the plan says.
 	Rate int
+	// Regions is how many there are in scenarios of regions: 2 or 3, beside a witness. Default as the
+	// plan says.
+	Regions int
 	// Older is the commit of the older build in TwoBuilds; default as olderCommit says.
 	Older string
 	// KillEvery is the time between two kills of executors in Guarantees; default 10 s.
@@ -163,7 +166,7 @@ func (c Config) withDefaults() Config {
 	c.KillEvery, c.Mix = cmp.Or(c.KillEvery, defaultKillEvery), cmp.Or(c.Mix, defaultMix)
 	c.Concurrency, c.Items = cmp.Or(c.Concurrency, defaultConcurrency), cmp.Or(c.Items, workflowItems)
 	c.Wait, c.Apart, c.Idle = cmp.Or(c.Wait, defaultWait), cmp.Or(c.Apart, defaultApart), cmp.Or(c.Idle, defaultIdle)
-	c.Cluster.Shards = cmp.Or(c.Cluster.Shards, p.Members.Shards)
+	c.Cluster.Shards, c.Regions = cmp.Or(c.Cluster.Shards, p.Members.Shards), cmp.Or(c.Regions, p.Regions)
 	if p.Load != nil || p.Course.Unchanged {
 		c.Changes = -1
 	}
@@ -261,6 +264,9 @@ func (c Config) Validate() error {
 	}
 	if l := c.Scenario.plan().Load; l != nil {
 		faults = append(faults, l.missing(c.Cluster))
+	}
+	if of := c.Scenario.plan().Regions; c.Regions != of && (of == 0 || c.Regions < 2 || c.Regions > 3) {
+		fault("regions: %d; scenarios of regions have 2 or 3, others none", c.Regions)
 	}
 	if c.Scenario == Blackout && c.Cluster.CommitLog != cluster.CommitLogGroup {
 		fault("a blackout needs the group commit log: the periodic one loses acknowledged writes when every replica is killed")

@@ -12,7 +12,10 @@
 //	plans_alerts.go  which alerts fire
 //	load_counted.go load_soak.go  much or long load, judged by a tally; load_cuts.go: killed imports
 //	recurring.go   recurring jobs; guarantees.go: guarantees; limits.go: rates and limits
-//	workflows.go    workflows; regions.go: two regions
+//	workflows.go    workflows
+//	regions.go      regions: a run; regions_acts.go: what is done to them; regions_flows.go: workflows of
+//	                homes; regions_keyed.go: keys sent again at another region; regions_judge.go: verdicts;
+//	                regions_measure.go: fail-overs; regions_plot.go: who started what when
 //	imports.go ask.go changes.go  imports, requests about jobs, cancels and reschedules
 //	links.go resources.go watch.go  cuts and the stream's leader; what members use; states of runs
 //	judge.go lateness.go tally.go   verdicts and their bounds
@@ -44,7 +47,8 @@
 //	            a sink and a judge each, since calls of a task name no job
 //	workflows   workflows are put in the lead, and runs of them are asked for over the span; the faults of
 //	            the main job come again, of nodes each minute, of the others each third
-//	region-…    two regions on one keyspace; each home has a tenant, a steady load, a sink and a judge
+//	region-…    two or three regions on one keyspace; each home has a tenant, a steady load, a sink and a
+//	            judge, and the same of workflows; some jobs are asked for again at another region
 //	steady      a steady load of all guarantees; everything else stands in the scenario's Plan
 //	load        the Course of the Plan: herd-million, tombstones, soak, import-cuts
 //

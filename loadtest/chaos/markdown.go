@@ -129,7 +129,11 @@ var commonRows = []row{
 	}},
 	{"settings", func(r *Report) string {
 		s, c := r.Settings, r.Settings.Cluster
-		return fmt.Sprintf("%d Cassandra (profile %s, replication %d), %d NATS (stream replicas %d), %s",
+		each := ""
+		if r.Regions != nil {
+			each = fmt.Sprintf("%d regions, %g ms apart, and a witness; each region: ", r.Regions.Regions, r.Regions.DelayMS)
+		}
+		return each + fmt.Sprintf("%d Cassandra (profile %s, replication %d), %d NATS (stream replicas %d), %s",
 			c.Cassandra, c.Profile, s.Replication, c.NATS, s.StreamReplicas, nodesText(c))
 	}},
 	{"durability", func(r *Report) string {

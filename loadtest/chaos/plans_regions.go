@@ -6,8 +6,8 @@ import (
 	"carillon.dev/carillon/deploy/local/cluster"
 )
 
-// Scenarios of two regions and a witness on one keyspace. All faults are of region eu; what is at home
-// in us is to notice nothing.
+// Scenarios of two regions (--regions 3: three) and a witness on one keyspace. All faults are of region
+// eu; what is at home in another one is to notice nothing.
 const (
 	RegionKilled   Scenario = "region-killed"
 	RegionCut      Scenario = "region-cut"
@@ -15,26 +15,31 @@ const (
 	RegionMove     Scenario = "region-move"
 	RegionFailback Scenario = "region-failback"
 	RegionAuto     Scenario = "region-automatic"
+	RegionRolling  Scenario = "region-rolling"
 )
 
 // regionRate is the runs a second of each home: two cores carry five Cassandra and NATS, four nodes
 // and what is started again beside it. --rate asks for more.
 const regionRate = 20
 
-// twoRegions is what each of two regions has.
+// twoRegions is what each region has.
 var twoRegions = cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 2, Shards: 16}
 
 // byHand is how late a run may be whose region is lost: until an operator's command, until it takes
 // effect, and the backlog.
 const byHand = 10*time.Second + byHandWithin + 20*time.Second
 
-// regional declares a scenario of two regions.
+// regional declares a scenario of regions.
 func regional(name Scenario, span, late time.Duration, does, promises string, faults chain) Plan {
+	return regionalOf(name, span, late, does, promises, func(cluster.Spec) []chain { return []chain{faults} })
+}
+
+// regionalOf is regional where faults depend on the members that region eu has.
+func regionalOf(name Scenario, span, late time.Duration, does, promises string, faults func(cluster.Spec) []chain) Plan {
 	return Plan{
 		Name: name, Takes: span + 4*time.Minute, Members: twoRegions, Regions: 2, Does: does, Promises: promises,
 		Load: &Load{
-			Rate: regionRate, Span: span, Mix: steadyMix, MaxLateness: late,
-			Faults: func(cluster.Spec) []chain { return []chain{faults} },
+			Rate: regionRate, Span: span, Mix: steadyMix, MaxLateness: late, Faults: faults,
 		},
 	}
 }
@@ -69,6 +74,12 @@ var regionPlans = []Plan{
 		"home eu is moved to us and back, while both regions are well",
 		"nothing missed; home us notices nothing",
 		chain{do(fault, ActMove, "eu to us"), do(fault+90, ActMove, "eu to eu")}),
+	regionalOf(RegionRolling, 4*time.Minute, 2*time.Second,
+		"each node of region eu in turn is stopped (SIGTERM) and started again, twice",
+		"nothing missed; at most 2 s late; home us notices nothing",
+		func(m cluster.Spec) []chain {
+			return []chain{rolling("carillon", 2*m.Nodes, m.Nodes, fault, 20)}
+		}),
 	regional(RegionFailback, 5*time.Minute, 3*time.Minute,
 		"region eu is cut off, killed 3 s later, failed over, started again, healed, and its home is moved back",
 		"what eu took in and us never saw runs after the fail-back, or was met before; home us notices nothing",

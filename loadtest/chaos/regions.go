@@ -1,12 +1,10 @@
 package chaos
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,14 +14,16 @@ import (
 
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/api"
+	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/loadtest/process"
 	"carillon.dev/carillon/loadtest/wait"
 	"carillon.dev/carillon/loadtest/workload"
 	"carillon.dev/carillon/schema"
 )
 
-// Two regions share a keyspace, beside a witness. Each home has a tenant, a load, a sink and a
-// judge of its own. The faults are of home eu and its region; home us is to notice nothing.
+// Regions share a keyspace, beside a witness. Each home has a tenant, a load, a sink and a judge of
+// its own, and a second tenant with a sink and a judge for its workflows. The faults are of home eu
+// and its region; the other homes are to notice nothing.
 const (
 	lostHome, otherHome = "eu", "us"
 	// repeating is the tenant of recurring jobs, which are at home in eu too: repeatingJobs of
@@ -40,7 +40,7 @@ const (
 	// regionsWarm on.
 	regionsFault = 60 * time.Second
 	regionsWarm  = 30 * time.Second
-	// untouchedLate is how late a run of the home without a fault may start, and untouchedTimes how
+	// untouchedLate is how late a run of a home without a fault may start, and untouchedTimes how
 	// many times the p99 of before that of after may be.
 	untouchedLate  = 2 * time.Second
 	untouchedTimes = 2
@@ -56,45 +56,78 @@ const (
 	// alikeWithin is how long the data centres may take, after the last arrival, to hold the same
 	// rows: what one has missed comes by hints.
 	alikeWithin, alikePoll = 2 * time.Minute, 5 * time.Second
-	mostDifferences        = 5
 )
 
-// A regionsCourse is the course of scenarios with two regions.
+// A regionsCourse is the course of scenarios with regions.
 type regionsCourse struct{ *run }
 
 // home is what one home has of its own.
 type home struct {
-	name   string
-	client *api.Client
-	sink   *process.Sink
+	name        string
+	own, others []string    // nodes: of the region that serves it at first, and of the next one
+	client      *api.Client // of both, in turn
+	sink        *process.Sink
 }
 
 func tenantOf(home string) string { return "team-" + home }
 
-// homes returns both; each asks its own region first.
+// homeNames are the homes of so many regions, which are called like these: the names of a cluster's
+// regions without that of the witness.
+func (r *members) homeNames() []string {
+	return slices.DeleteFunc(r.regions.Names(), func(name string) bool { return name == cluster.Witness })
+}
+
+// homes returns all, that with the faults first; each asks its own region first.
 func (r regionsCourse) homes() []home {
+	names := r.homeNames()
 	var all []home
-	for i, name := range []string{lostHome, otherHome} {
-		other := []string{otherHome, lostHome}[i]
-		own, others := r.regions.Region(name).APIs(), r.regions.Region(other).APIs()
+	for i, name := range names {
+		h := home{name: name, sink: r.sinkOf(name)}
+		h.own, h.others = r.regions.Region(name).APIs(), r.regions.Region(names[(i+1)%len(names)]).APIs()
 		var urls []string
-		for j := range own {
-			urls = append(urls, own[j], others[j])
+		for j := range h.own {
+			urls = append(urls, h.own[j], h.others[j])
 		}
-		all = append(all, home{name, &api.Client{URLs: urls, HTTP: r.http, Log: r.log, Tenant: tenantOf(name)}, r.sinks()[i]})
+		h.client = &api.Client{URLs: urls, HTTP: r.http, Log: r.log, Tenant: tenantOf(name)}
+		all = append(all, h)
 	}
 	return all
 }
 
+// sinkOf returns the sink of a home.
+func (r *members) sinkOf(home string) *process.Sink {
+	if home == lostHome {
+		return r.sink
+	}
+	return r.apart[home]
+}
+
+// regionsSpec describes the cluster of a scenario of regions.
+func (c Config) regionsSpec() cluster.RegionsSpec {
+	return cluster.RegionsSpec{
+		Regions: c.Regions, Each: c.Cluster, Delay: regionsDelay, OneKeyspace: true, Automatic: c.Scenario == RegionAuto,
+	}
+}
+
+// RegionsMemory is about how much memory, in bytes, the members of a scenario of regions keep; 0 if c
+// states no such.
+func (c Config) RegionsMemory() int64 {
+	if c.Regions < 2 || c.Regions > 3 {
+		return 0
+	}
+	return c.regionsSpec().Memory()
+}
+
 // upRegions starts the regions, and the sinks on the address that all of them reach.
 func (r *run) upRegions(ctx context.Context) (err error) {
+	spec := r.cfg.regionsSpec()
+	for _, name := range spec.Homes()[1:] {
+		spec.Tenants = append(spec.Tenants, tenantOf(name)+"="+name, flowTenant(name)+"="+name)
+	}
 	r.regions, err = cluster.UpRegions(ctx, cluster.Options{
 		Dir: filepath.Join(r.cfg.Dir, "cluster"), Attached: true,
 		Say: func(line string) { r.log.Info("cluster", "says", line) },
-	}, cluster.RegionsSpec{
-		Regions: r.cfg.Scenario.plan().Regions, Each: r.cfg.Cluster, Delay: regionsDelay, OneKeyspace: true,
-		Tenants: []string{tenantOf(otherHome) + "=" + otherHome}, Automatic: r.cfg.Scenario == RegionAuto,
-	})
+	}, spec)
 	if err != nil {
 		return fmt.Errorf("start regions: %w", err)
 	}
@@ -104,12 +137,19 @@ func (r *run) upRegions(ctx context.Context) (err error) {
 	if r.sink, err = process.StartSink(ctx, r.cfg.Program, r.cfg.Dir, listen...); err != nil {
 		return err
 	}
-	for name, sink := range map[string]**process.Sink{otherHome: &r.second, repeating: &r.third} {
+	apart := []string{repeating}
+	for _, name := range r.homeNames() {
+		if apart = append(apart, flowTenant(name)); name != lostHome {
+			apart = append(apart, name)
+		}
+	}
+	r.apart = map[string]*process.Sink{}
+	for _, name := range apart {
 		folder, err := emptyDir(filepath.Join(r.cfg.Dir, name))
 		if err != nil {
 			return err
 		}
-		if *sink, err = process.StartSink(ctx, r.cfg.Program, folder, listen...); err != nil {
+		if r.apart[name], err = process.StartSink(ctx, r.cfg.Program, folder, listen...); err != nil {
 			return err
 		}
 	}
@@ -144,8 +184,16 @@ func (r regionsCourse) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.report.Regions = &RegionsResult{
+		Regions: r.cfg.Regions, DelayMS: float64(regionsDelay.Milliseconds()), Rows: map[string]int{}, Bytes: map[string]int64{},
+		Others: map[string]*check.Report{}, Workflows: map[string]*WorkflowsResult{}, Keyed: map[string]*KeyedResult{},
+	}
+	homes := r.homes()
+	for _, h := range homes { // before anybody else looks at these
+		r.report.Regions.Workflows[h.name], r.report.Regions.Keyed[h.name] = &WorkflowsResult{}, &KeyedResult{}
+	}
 	g, gctx := errgroup.WithContext(ctx)
-	for _, h := range r.homes() {
+	for _, h := range homes {
 		n := r.cfg.Jobs - r.cfg.Jobs/lateOf
 		if h.name == lostHome {
 			all := n / everywhereOf
@@ -153,6 +201,7 @@ func (r regionsCourse) play(ctx context.Context) error {
 			g.Go(func() error { return r.importAs(gctx, h, everywhereSource, all, t0, r.cfg.Span, 0, everywhereKinds()) })
 		}
 		g.Go(func() error { return r.importFor(gctx, h, h.name, n, t0, r.cfg.Span, 0) })
+		g.Go(func() error { return r.flow(h).put(gctx) })
 	}
 	g.Go(func() error { return r.repeat(gctx, start.at, t0) })
 	if err := g.Wait(); err != nil {
@@ -163,8 +212,10 @@ func (r regionsCourse) play(ctx context.Context) error {
 	for _, c := range r.cfg.Scenario.plan().Load.Faults(r.cfg.Cluster) {
 		g.Go(func() error { return r.take(gctx, t0, c) })
 	}
-	for _, h := range r.homes() {
+	for _, h := range homes {
 		g.Go(func() error { return r.importLate(gctx, h, t0) })
+		g.Go(func() error { return r.createKeyed(gctx, h, t0) })
+		g.Go(func() error { return r.flow(h).trigger(gctx, t0) })
 	}
 	if err := g.Wait(); err != nil {
 		return err
@@ -180,7 +231,7 @@ func (r regionsCourse) repeat(ctx context.Context, now, t0 time.Time) (err error
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	spec := workload.Recurring{
-		N: repeatingJobs, Every: repeatingEvery, From: now, Start: t0, End: t0.Add(r.cfg.Span), Seed: r.cfg.Seed, Source: repeating, Target: r.third.URL,
+		N: repeatingJobs, Every: repeatingEvery, From: now, Start: t0, End: t0.Add(r.cfg.Span), Seed: r.cfg.Seed, Source: repeating, Target: r.apart[repeating].URL,
 	}
 	r.keepDue(spec.End.Add(mostJitter))
 	a := &asker{urls: r.homes()[0].client.URLs, http: r.http, out: f, tenant: repeating}
@@ -204,6 +255,14 @@ func everywhereKinds() []workload.Kind {
 	return kinds
 }
 
+// part describes jobs of a home, immediate of them without a time.
+func (r regionsCourse) part(h home, source string, n int, from time.Time, spread time.Duration, immediate int, kinds []workload.Kind) workload.Spec {
+	spec := r.jobs(source, n, from, spread)
+	spec.Target, spec.Kinds, spec.Immediate = h.sink.URL, kinds, immediate
+	spec.Seed += schema.HashOf(source) % (1 << 32)
+	return spec
+}
+
 // importFor imports n jobs of a home, immediate of them without a time.
 func (r regionsCourse) importFor(ctx context.Context, h home, source string, n int, from time.Time, spread time.Duration, immediate int) error {
 	return r.importAs(ctx, h, source, n, from, spread, immediate, guaranteeKinds(r.cfg.Mix))
@@ -211,9 +270,7 @@ func (r regionsCourse) importFor(ctx context.Context, h home, source string, n i
 
 // importAs is importFor of jobs of these kinds.
 func (r regionsCourse) importAs(ctx context.Context, h home, source string, n int, from time.Time, spread time.Duration, immediate int, kinds []workload.Kind) error {
-	spec := r.jobs(source, n, from, spread)
-	spec.Target, spec.Kinds, spec.Immediate = h.sink.URL, kinds, immediate
-	spec.Seed += schema.HashOf(source) % (1 << 32)
+	spec := r.part(h, source, n, from, spread, immediate, kinds)
 	if err := writeJobs(r.askedFile(source), spec); err != nil {
 		return fmt.Errorf("import %s: %w", source, err)
 	}
@@ -238,106 +295,4 @@ func (r regionsCourse) importLate(ctx context.Context, h home, t0 time.Time) err
 		})
 	}
 	return g.Wait()
-}
-
-// The acts on regions. The member of a step is a region ("eu"), two of them ("eu to us"), or a
-// delay.
-const (
-	ActRegionKill  Act = "kill -9 region"
-	ActRegionStart Act = "start region"
-	ActRegionCut   Act = "cut off region"
-	ActRegionHeal  Act = "heal region"
-	ActRegionDelay Act = "delay between regions"
-	ActFailOver    Act = "fail over"
-	ActMove        Act = "move"
-)
-
-var regionActs = acts{
-	ActRegionKill: func(ctx context.Context, r *run, name string) (string, error) {
-		r.sample()
-		c, err := r.site(name)
-		if err != nil {
-			return "", err
-		}
-		var g errgroup.Group
-		for member := range c.Status().PIDs() {
-			g.Go(func() error { return c.Kill(ctx, member) })
-		}
-		return "", g.Wait()
-	},
-	ActRegionStart: func(ctx context.Context, r *run, name string) (string, error) {
-		c, err := r.site(name)
-		if err != nil {
-			return "", err
-		}
-		s := c.Status()
-		for _, of := range [][]cluster.MemberStatus{slices.Concat(s.Cassandra, s.NATS), s.Carillon} {
-			for _, m := range of { // the folder of a cluster is locked by each start
-				if err := c.StartMember(ctx, m.Name); err != nil {
-					return "", err
-				}
-			}
-		}
-		return "", nil
-	},
-	ActRegionCut: func(ctx context.Context, r *run, name string) (string, error) {
-		return "", r.eachLink(ctx, name, cutLink)
-	},
-	ActRegionHeal: func(ctx context.Context, r *run, name string) (string, error) {
-		return "", r.eachLink(ctx, name, healLink)
-	},
-	ActRegionDelay: func(ctx context.Context, r *run, text string) (string, error) {
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			return "", fmt.Errorf("delay: %w", err)
-		}
-		return "", r.regions.Control().Delay(ctx, "", "", d)
-	},
-	ActFailOver: func(ctx context.Context, r *run, text string) (string, error) { return r.hand(ctx, "failover", text) },
-	ActMove:     func(ctx context.Context, r *run, text string) (string, error) { return r.hand(ctx, "move", text) },
-}
-
-func cutLink(ctx context.Context, r *cluster.Regions, from, to string) error {
-	return r.Control().Cut(ctx, from, to)
-}
-
-func healLink(ctx context.Context, r *cluster.Regions, from, to string) error {
-	return r.Control().Heal(ctx, from, to)
-}
-
-// eachLink does something to all links of a region, both ways.
-func (r *run) eachLink(ctx context.Context, name string, do func(ctx context.Context, r *cluster.Regions, from, to string) error) error {
-	var faults []error
-	for _, other := range r.regions.Names() {
-		if other != name {
-			faults = append(faults, do(ctx, r.regions, name, other), do(ctx, r.regions, other, name))
-		}
-	}
-	return errors.Join(faults...)
-}
-
-// hand has a home served by another region, as an operator does: the command is given again while
-// it is refused. text is "home to region".
-func (r *run) hand(ctx context.Context, how, text string) (note string, err error) {
-	name, to, _ := strings.Cut(text, toWord)
-	dir := filepath.Join(r.cfg.Dir, "cluster")
-	config := filepath.Join(dir, to, numbered("carillon", 1), "carillon.yaml")
-	for began, tries := time.Now(), 1; ; tries++ {
-		bounded, cancel := context.WithTimeout(ctx, commandWithin)
-		cmd := exec.CommandContext(bounded, filepath.Join(dir, "carillon"), "region", how, name, "--to", to, "--reason", "chaos", "--config", config) // #nosec G204 -- our own program
-		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &out
-		err = cmd.Run()
-		cancel()
-		r.log.Info("command about a region", "command", how, "says", out.String())
-		if err == nil {
-			return fmt.Sprintf("after %.1f s, %d times asked", time.Since(began).Seconds(), tries), nil
-		}
-		if time.Since(began) > commandWithin {
-			return "", fmt.Errorf("region %s %s: %w: %s", how, text, err, out.String())
-		}
-		if err := wait.For(ctx, commandEvery); err != nil {
-			return "", err
-		}
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,10 +27,16 @@ type RegionsResult struct {
 	Starts  check.Regions  `json:"starts"`
 	Homes   []HomeResult   `json:"homes"`
 	Rows    map[string]int `json:"rows"` // compared, by table
-	// Recurring is about the recurring jobs, Other about the home without a fault.
-	Recurring check.RecurringReport `json:"check_recurring"`
-	Other     check.Report          `json:"check_other"`
-	Bytes     map[string]int64      `json:"link_bytes"` // by link, in the whole run
+	// Recurring is about the recurring jobs. What follows is by home, Others of those without a fault:
+	// that of the home with the faults is Report.Check.
+	Recurring check.RecurringReport       `json:"check_recurring"`
+	Others    map[string]*check.Report    `json:"check_others"`
+	Workflows map[string]*WorkflowsResult `json:"workflows"`
+	Keyed     map[string]*KeyedResult     `json:"keyed"`
+	Bytes     map[string]int64            `json:"link_bytes"` // by link, in the whole run
+	// FailOvers are fail-overs and moves, in order, and PerSecond what started where.
+	FailOvers []FailOver     `json:"fail_overs"`
+	PerSecond []StartsSeries `json:"starts_by_second"`
 }
 
 // HomeResult is how late the runs of a home started, in milliseconds, before the first fault and
@@ -44,39 +49,48 @@ type HomeResult struct {
 
 // judge judges each home, who started what, and whether the data centres hold the same rows.
 func (r regionsCourse) judge(ctx context.Context, out io.Writer) error {
+	for _, judge := range []func(context.Context, io.Writer) error{
+		r.readLinks, r.readEpochs, r.judgeRows, r.judgeHomes, r.judgeRepeating, r.judgeFlows, r.judgeStarts,
+	} {
+		if err := judge(ctx, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readLinks notes what links carried and lost.
+func (r regionsCourse) readLinks(ctx context.Context, _ io.Writer) error {
 	links, err := r.regions.Control().Links(ctx)
 	if err != nil {
 		return err
 	}
-	res := &RegionsResult{Regions: r.cfg.Scenario.plan().Regions, DelayMS: float64(regionsDelay.Milliseconds()), Rows: map[string]int{}, Bytes: map[string]int64{}}
-	for _, l := range links {
-		res.Bytes[l.From+toWord+l.To] = l.Bytes
-		if l.Lost > 0 {
-			r.record(func(rep *Report) { rep.DroppedPackets += int(l.Lost) })
+	r.record(func(rep *Report) {
+		for _, l := range links {
+			rep.Regions.Bytes[l.From+toWord+l.To] = l.Bytes
+			rep.DroppedPackets += int(l.Lost)
 		}
-	}
-	r.record(func(rep *Report) { rep.Regions = res })
-	if res.Epochs, err = r.epochs(ctx); err != nil {
-		return err
-	}
-	if err := r.alike(ctx, res); err != nil {
-		return err
-	}
-	var calls []check.Sighting
-	for i, h := range r.homes() {
+	})
+	return nil
+}
+
+// judgeHomes has the one-off jobs of each home judged.
+func (r regionsCourse) judgeHomes(ctx context.Context, out io.Writer) error {
+	res := r.report.Regions
+	for _, h := range r.homes() {
 		args := []string{"--tenant", tenantOf(h.name), "--states", r.statesFile()}
 		report, name := &r.report.Check, "check"
-		if i > 0 {
-			report, name = &res.Other, "check-"+h.name
+		if h.name == lostHome {
+			// What a region wrote that was cut off and went on by its lease, the one that took its home
+			// over did not see: such runs may run again, guarded or not, and are not judged otherwise.
+			args = append(args, lossArgs(r.losses(ActRegionCut))...)
 		} else {
-			args = append(args, r.unseenArgs()...)
+			report, name = &check.Report{}, "check-"+h.name
+			res.Others[h.name] = report
 		}
-		var sources []string
-		for _, s := range r.sources() {
-			if s == h.name || strings.HasPrefix(s, h.name+"-") {
-				sources = append(sources, s)
-				args = append(args, "--asked", r.askedFile(s), "--acks", r.acksFile(s))
-			}
+		sources := r.sourcesOf(h.name)
+		for _, s := range sources {
+			args = append(args, "--asked", r.askedFile(s), "--acks", r.acksFile(s))
 		}
 		if err := judging(r).by(ctx, name, h.sink, args, out, report); err != nil {
 			return err
@@ -85,7 +99,6 @@ func (r regionsCourse) judge(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		calls = append(calls, seen...)
 		if h.name == lostHome {
 			if err := r.judgeEverywhere(seen); err != nil {
 				return err
@@ -97,30 +110,34 @@ func (r regionsCourse) judge(ctx context.Context, out io.Writer) error {
 		}
 		res.Homes = append(res.Homes, late)
 	}
-	if err := r.judgeRepeating(ctx, out, &res.Recurring); err != nil {
-		return err
-	}
-	seen, _, err := journal.ReadSeenFile(r.third.Record)
-	if err != nil {
-		return err
-	}
-	calls = append(calls, seen...)
-	res.Starts = check.JudgeRegions(calls, res.Epochs, homeOfRun(r.cfg.Cluster.Shards), r.regionOf)
-	r.measure(res, calls)
 	return nil
 }
 
-// unseenArgs name the spans in which a region that was cut off went on by its lease. What it wrote
-// in them the region that took its home over did not see: such runs may run again, guarded or not,
-// and are not judged otherwise.
-func (r regionsCourse) unseenArgs() []string {
-	var args []string
-	for _, e := range r.report.Events {
-		if e.Act == ActRegionCut {
-			args = append(args, "--lost", e.Began.Add(-replicated).Format(time.RFC3339Nano)+","+e.Ended.Add(check.LeaseLife).Format(time.RFC3339Nano))
+// sourcesOf returns the sources of a home's jobs.
+func (r regionsCourse) sourcesOf(home string) (sources []string) {
+	for _, s := range r.sources() {
+		if s == home || strings.HasPrefix(s, home+"-") {
+			sources = append(sources, s)
 		}
 	}
-	return args
+	return sources
+}
+
+// judgeStarts judges which region started what, by the calls of everything, and measures fail-overs.
+func (r regionsCourse) judgeStarts(context.Context, io.Writer) error {
+	var calls []check.Sighting
+	for _, sink := range r.sinks() {
+		seen, _, err := journal.ReadSeenFile(sink.Record)
+		if err != nil {
+			return err
+		}
+		calls = append(calls, seen...)
+	}
+	res, homeOf := r.report.Regions, homeOfRun(r.cfg.Cluster.Shards, r.homeNames())
+	res.Starts = check.JudgeRegions(calls, res.Epochs, homeOf, r.regionOf)
+	res.PerSecond = startsBySecond(calls, r.report.FirstDue, homeOf, r.regionOf)
+	r.measure(calls)
+	return nil
 }
 
 // judgeEverywhere judges the jobs of durability everywhere by the record of the sink, also in the spans
@@ -168,27 +185,30 @@ func countEverywhere(asks []check.Ask, acks []check.Ack, seen []check.Sighting) 
 }
 
 // judgeRepeating judges the recurring jobs.
-func (r regionsCourse) judgeRepeating(ctx context.Context, out io.Writer, into *check.RecurringReport) error {
+func (r regionsCourse) judgeRepeating(ctx context.Context, out io.Writer) error {
 	args := []string{"--tenant", repeating, "--events", r.eventsFile(), "--end", r.lastDue.Format(time.RFC3339Nano)}
 	for _, e := range r.report.Events {
 		if e.Act == ActRegionKill {
 			args = append(args, "--kill", e.Began.Format(time.RFC3339Nano))
 		}
 	}
-	return judging(r).by(ctx, "check-"+repeating, r.third, args, out, into)
+	return judging(r).by(ctx, "check-"+repeating, r.apart[repeating], args, out, &r.report.Regions.Recurring)
 }
 
-// homeOfRun returns the home of a run by its id: eu has the first half of the shards, us the other.
-func homeOfRun(shards int) func(string) string {
+// homeOfRun returns the home of a run by its id: each home has as many shards as the others, in
+// order, as deploy/local lays them out.
+func homeOfRun(shards int, homes []string) func(string) string {
 	return func(run string) string {
 		id, err := schema.ParseEntryID(run)
-		switch {
-		case err != nil:
+		if err != nil {
 			return ""
-		case int(id.Shard()) < shards/2:
-			return lostHome
 		}
-		return otherHome
+		for i, home := range homes {
+			if int(id.Shard()) < (i+1)*shards/len(homes) {
+				return home
+			}
+		}
+		return ""
 	}
 }
 
@@ -215,9 +235,10 @@ func cutLastDot(addr string) (before, after string, found bool) {
 	return addr[:i], addr[i+1:], true
 }
 
-// epochs reads which region served which home when.
-func (r regionsCourse) epochs(ctx context.Context) (all []check.Epoch, err error) {
-	err = r.regions.Region(otherHome).EachRow(ctx, "SELECT home, epoch, region, at FROM carillon_regions.epochs", func(row [][]byte) error {
+// readEpochs reads which region served which home when.
+func (r regionsCourse) readEpochs(ctx context.Context, _ io.Writer) error {
+	var all []check.Epoch
+	err := r.regions.Region(otherHome).EachRow(ctx, "SELECT home, epoch, region, at FROM carillon_regions.epochs", func(row [][]byte) error {
 		number := int64(0)
 		for _, b := range row[1] {
 			number = number<<8 | int64(b)
@@ -230,9 +251,10 @@ func (r regionsCourse) epochs(ctx context.Context) (all []check.Epoch, err error
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read epochs: %w", err)
+		return fmt.Errorf("read epochs: %w", err)
 	}
-	return all, nil
+	r.report.Regions.Epochs = all
+	return nil
 }
 
 // rowsOf returns the rows of a table as a region's own data centre holds them: how often each row
@@ -250,32 +272,27 @@ func (r *run) rowsIn(ctx context.Context, region, table string) (rows map[[16]by
 	return rows, n, err
 }
 
-// alike waits until both data centres hold the same rows. That they do not in time breaks a
+// judgeRows waits until all data centres hold the same rows. That they do not in time breaks a
 // promise.
-func (r regionsCourse) alike(ctx context.Context, res *RegionsResult) error {
-	began := time.Now()
+func (r regionsCourse) judgeRows(ctx context.Context, _ io.Writer) error {
+	began, res := time.Now(), r.report.Regions
+	names := r.homeNames()
 	for _, table := range comparedTables {
 		differ := 0
 		alike, err := wait.Poll(ctx, alikePoll, began.Add(alikeWithin), func() (bool, error) {
-			here, n, err := r.rowsIn(ctx, lostHome, table)
+			here, n, err := r.rowsIn(ctx, names[0], table)
 			if err != nil {
-				return false, fmt.Errorf("rows of %s in %s: %w", table, lostHome, err)
+				return false, fmt.Errorf("rows of %s in %s: %w", table, names[0], err)
 			}
-			there, _, err := r.rowsIn(ctx, otherHome, table)
-			if err != nil {
-				return false, fmt.Errorf("rows of %s in %s: %w", table, otherHome, err)
-			}
-			res.Rows[table] = n
-			if maps.Equal(here, there) {
-				return true, nil
-			}
-			differ = 0
-			for of, other := range map[*map[[16]byte]int]map[[16]byte]int{&here: there, &there: here} {
-				for row, n := range *of {
-					differ += max(0, n-other[row])
+			res.Rows[table], differ = n, 0
+			for _, other := range names[1:] {
+				there, _, err := r.rowsIn(ctx, other, table)
+				if err != nil {
+					return false, fmt.Errorf("rows of %s in %s: %w", table, other, err)
 				}
+				differ += differences(here, there)
 			}
-			return false, nil
+			return differ == 0, nil
 		})
 		if err != nil {
 			return err
@@ -284,8 +301,19 @@ func (r regionsCourse) alike(ctx context.Context, res *RegionsResult) error {
 			r.broken("the data centres differ in %d rows of %s, %s after the last arrival", differ, table, time.Since(began).Round(time.Second))
 		}
 	}
-	r.figure("rows of both data centres are alike", "%d rows of %d tables, after %.0f s", sumOf(res.Rows), len(comparedTables), time.Since(began).Seconds())
+	r.figure("rows of all data centres are alike", "%d rows of %d tables, after %.0f s", sumOf(res.Rows), len(comparedTables), time.Since(began).Seconds())
 	return nil
+}
+
+// differences counts the rows that one side has, and the other has not as often.
+func differences(here, there map[[16]byte]int) (n int) {
+	for row, times := range here {
+		n += max(0, times-there[row])
+	}
+	for row, times := range there {
+		n += max(0, times-here[row])
+	}
+	return n
 }
 
 func sumOf(rows map[string]int) (n int) {
@@ -295,116 +323,35 @@ func sumOf(rows map[string]int) (n int) {
 	return n
 }
 
-// lateBySpan sums up how late the runs of a home started: of those due before the first fault, and
-// of the others. What was acknowledged after it was due counts from then.
-func (r regionsCourse) lateBySpan(name string, sources []string, seen []check.Sighting) (res HomeResult, err error) {
-	due := map[check.Ref]time.Time{}
-	for _, source := range sources {
-		asks, err := r.readAsked(source)
-		if err != nil {
-			return res, err
-		}
-		for _, a := range asks {
-			due[a.Ref] = a.At
-		}
-		acks, err := journal.ReadFile(r.acksFile(source), journal.ReadAcks)
-		if err != nil {
-			return res, err
-		}
-		for _, a := range acks {
-			if a.ID != "" {
-				due[a.Ref] = latest(due[a.Ref], a.At)
-			}
-		}
-	}
-	first := map[check.Ref]time.Time{}
-	for i := range seen {
-		if at, ok := first[seen[i].Ref]; !ok || seen[i].At.Before(at) {
-			first[seen[i].Ref] = seen[i].At
-		}
-	}
-	warm, fault := r.report.FirstDue.Add(regionsWarm), r.report.FirstDue.Add(regionsFault)
-	var before, after []time.Duration
-	for ref, at := range first {
-		switch d := due[ref]; {
-		case d.Before(warm):
-		case d.Before(fault):
-			before = append(before, max(0, at.Sub(d)))
-		default:
-			after = append(after, max(0, at.Sub(d)))
-		}
-	}
-	return HomeResult{name, check.SumLateness(before), check.SumLateness(after)}, nil
-}
-
-// measure notes what fail-overs and moves cost, and what the home without a fault noticed.
-func (r regionsCourse) measure(res *RegionsResult, calls []check.Sighting) {
-	homeOf := homeOfRun(r.cfg.Cluster.Shards)
-	var starts []check.Sighting // of the home with the faults
-	for i := range calls {
-		if homeOf(calls[i].Run) == lostHome {
-			starts = append(starts, calls[i])
-		}
-	}
-	slices.SortFunc(starts, func(a, b check.Sighting) int { return a.At.Compare(b.At) })
-	for _, e := range r.report.Events {
-		_, to, _ := strings.Cut(e.Member, toWord)
-		within := byHandWithin
-		switch {
-		case e.Act == ActRegionKill && r.cfg.Scenario == RegionAuto:
-			to, within = otherHome, byItselfWithin
-		case e.Act != ActFailOver && e.Act != ActMove:
-			continue
-		}
-		i := slices.IndexFunc(starts, func(s check.Sighting) bool { return s.At.After(e.Began) && r.regionOf(s.From) == to })
-		if i < 0 {
-			r.broken("%s %s: nothing started in region %s", e.Act, e.Member, to)
-			continue
-		}
-		took, gap := starts[i].At.Sub(e.Began), time.Duration(0)
-		if i > 0 {
-			gap = starts[i].At.Sub(starts[i-1].At)
-		}
-		r.figure(fmt.Sprintf("%s %s", e.Act, e.Member), "first start in "+to+" after %.1f s, %.1f s after the last one elsewhere", took.Seconds(), gap.Seconds())
-		if e.Act != ActMove && took > within {
-			r.broken("%s %s: the first start in %s came after %.1f s, of %s", e.Act, e.Member, to, took.Seconds(), within)
-		}
-	}
-	for _, h := range res.Homes {
-		r.figure("home "+h.Home, "p99 lateness %s ms before the first fault, %s ms from then on (greatest %s ms); %d and %d runs",
-			number(h.Before.P99), number(h.After.P99), number(h.After.Max), h.Before.Count, h.After.Count)
-		if late := untouchedLate.Seconds() * 1000; h.Home == otherHome && h.After.Max > late {
-			r.broken("home %s, which had no fault: a run was %s ms late, of %s ms", h.Home, number(h.After.Max), number(late))
-		}
-		if h.Home == otherHome && h.After.P99 > untouchedTimes*h.Before.P99 {
-			r.broken("home %s, which had no fault: p99 lateness %s ms, of %d times the %s ms of before", h.Home, number(h.After.P99), untouchedTimes, number(h.Before.P99))
-		}
-	}
-	for _, link := range slices.Sorted(maps.Keys(res.Bytes)) {
-		r.figure("link "+link, "%.1f MB", float64(res.Bytes[link])/1e6)
-	}
-}
-
-func number(ms float64) string { return strconv.FormatFloat(ms, 'f', 1, 64) }
-
-// regionsFaults names what two regions have broken.
+// regionsFaults names what regions have broken.
 func (r *Report) regionsFaults() []string {
-	if r.Regions == nil || !r.Judged {
+	res := r.Regions
+	if res == nil || !r.Judged {
 		return nil
 	}
 	var faults []string
-	if n := r.Regions.Starts.Broken(); n > 0 {
-		faults = append(faults, fmt.Sprintf("%d starts by a region that did not serve the home: %s", n, strings.Join(r.Regions.Starts.Examples, "; ")))
+	if n := res.Starts.Broken(); n > 0 {
+		faults = append(faults, fmt.Sprintf("%d starts by a region that did not serve the home: %s", n, strings.Join(res.Starts.Examples, "; ")))
 	}
-	if r.Regions.Starts.Starts == 0 {
+	if res.Starts.Starts == 0 {
 		faults = append(faults, "it is not known which region started what")
 	}
-	for name, of := range map[string]Report{
-		"home " + otherHome: {Check: r.Regions.Other},
-		"recurring jobs":    {Recurring: &RecurringResult{Check: r.Regions.Recurring}},
-	} {
-		for _, f := range of.verdicts() {
+	of := func(name string, all []string) {
+		for _, f := range all {
 			faults = append(faults, name+": "+f)
+		}
+	}
+	for _, home := range slices.Sorted(maps.Keys(res.Others)) {
+		of("home "+home, (&Report{Check: *res.Others[home]}).verdicts())
+	}
+	of("recurring jobs", (&Report{Recurring: &RecurringResult{Check: res.Recurring}}).verdicts())
+	flows := res.flowsFaults()
+	for _, home := range slices.Sorted(maps.Keys(flows)) {
+		of("workflows of home "+home, flows[home])
+	}
+	for _, home := range slices.Sorted(maps.Keys(res.Keyed)) {
+		if f := res.Keyed[home].fault(); f != "" {
+			of("home "+home, []string{f})
 		}
 	}
 	return faults

@@ -5,19 +5,26 @@ import (
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/check"
+	"carillon.dev/carillon/loadtest/check/workflows"
 	"carillon.dev/carillon/schema"
 )
 
 func TestHomeOfRun(t *testing.T) {
-	of := homeOfRun(16)
-	for shard, want := range map[schema.Shard]string{0: lostHome, 7: lostHome, 8: otherHome, 15: otherHome} {
-		if got := of(schema.MakeEntryID(time.Now(), shard, 1).String()); got != want {
-			t.Errorf("home of a run of shard %d = %q, want %q", shard, got, want)
+	for homes, want := range map[int]map[schema.Shard]string{
+		2: {0: lostHome, 7: lostHome, 8: otherHome, 15: otherHome},
+		3: {0: lostHome, 4: lostHome, 5: otherHome, 9: otherHome, 10: "ap", 15: "ap"}, // as deploy/local lays them out
+	} {
+		of := homeOfRun(16, cluster.RegionsSpec{Regions: homes}.Homes())
+		for shard, want := range want {
+			if got := of(schema.MakeEntryID(time.Now(), shard, 1).String()); got != want {
+				t.Errorf("of %d homes that of a run of shard %d = %q, want %q", homes, shard, got, want)
+			}
 		}
-	}
-	if got := of("no run"); got != "" {
-		t.Errorf("home of what is no run = %q, want none", got)
+		if got := of("no run"); got != "" {
+			t.Errorf("home of what is no run = %q, want none", got)
+		}
 	}
 }
 
@@ -27,8 +34,12 @@ func TestRegionsReportFails(t *testing.T) {
 	good := func() *Report {
 		return &Report{
 			Judged: true, Scenario: RegionMove,
-			Check:   check.Report{Guarantees: []check.GuaranteeCount{{Guarantee: check.AtLeastOnce, Runs: 1}, {Guarantee: check.AtMostOnce, Runs: 1}, {Guarantee: check.EffectivelyOnce, Runs: 1}}},
-			Regions: &RegionsResult{Starts: check.Regions{Starts: 1}},
+			Check: check.Report{Guarantees: []check.GuaranteeCount{{Guarantee: check.AtLeastOnce, Runs: 1}, {Guarantee: check.AtMostOnce, Runs: 1}, {Guarantee: check.EffectivelyOnce, Runs: 1}}},
+			Regions: &RegionsResult{
+				Starts: check.Regions{Starts: 1}, Others: map[string]*check.Report{otherHome: {}},
+				Workflows: map[string]*WorkflowsResult{otherHome: {Check: workflows.Report{Triggers: 10, Acknowledged: 10, StepRuns: 90, Items: 3, SeenAll: true}}},
+				Keyed:     map[string]*KeyedResult{lostHome: {Created: 2, Same: 1, Silent: 1}},
+			},
 		}
 	}
 	if r := good(); r.Failed() {
@@ -37,7 +48,12 @@ func TestRegionsReportFails(t *testing.T) {
 	for want, spoil := range map[string]func(*Report){
 		"2 starts by a region that did not serve": func(r *Report) { r.Regions.Starts.Foreign, r.Regions.Starts.Overlapping = 1, 1 },
 		"not known which region":                  func(r *Report) { r.Regions.Starts.Starts = 0 },
-		"home us: missed 1":                       func(r *Report) { r.Regions.Other.Missed = 1 },
+		"home us: missed 1":                       func(r *Report) { r.Regions.Others[otherHome].Missed = 1 },
+		"workflows of home us: missed 2":          func(r *Report) { r.Regions.Workflows[otherHome].Check.Missed = 2 },
+		"0 steps ran":                             func(r *Report) { r.Regions.Workflows[otherHome].Check.StepRuns = 0 },
+		"8 of 10 requests to run workflows":       func(r *Report) { r.Regions.Workflows[otherHome].Check.Acknowledged = 8 },
+		"home eu: 1 requests sent again":          func(r *Report) { r.Regions.Keyed[lostHome].Different = 1 },
+		"no request with a key was sent again":    func(r *Report) { r.Regions.Keyed[lostHome].Same = 0 },
 	} {
 		r := good()
 		spoil(r)

@@ -161,8 +161,10 @@ func (r *members) sample() map[string]time.Duration {
 	if r.second != nil {
 		all["sink-2"] = r.second.PID
 	}
-	if r.third != nil {
-		all["sink-3"] = r.third.PID
+	for name, sink := range r.apart {
+		if sink != nil {
+			all["sink-"+name] = sink.PID
+		}
 	}
 	return r.meter.Sample(all)
 }

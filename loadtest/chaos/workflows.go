@@ -69,11 +69,41 @@ type WorkflowsResult struct {
 	Check      workflows.Report `json:"check"`
 }
 
-func (r workflowsCourse) workflowsFile() string {
-	return filepath.Join(r.cfg.Dir, "workflows.ndjson")
+// A flow is the workflows of one tenant, and the requests to run them.
+type flow struct {
+	*run
+	urls   []string // of the nodes that are asked, in turn
+	tenant string   // "" = the default one, which has the files without a name
+	spec   workload.Workflows
+	span   time.Duration // over which runs are asked for
+	result *WorkflowsResult
 }
 
-func (r workflowsCourse) triggersFile() string { return filepath.Join(r.cfg.Dir, "triggers.ndjson") }
+func (f flow) file(kind string) string {
+	if f.tenant != "" {
+		kind = f.tenant + "." + kind
+	}
+	return filepath.Join(f.cfg.Dir, kind+".ndjson")
+}
+
+func (f flow) workflowsFile() string { return f.file("workflows") }
+
+func (f flow) triggersFile() string { return f.file("triggers") }
+
+// evidence are the arguments of a judge of the flow.
+func (f flow) evidence() []string {
+	return []string{"--workflows", f.workflowsFile(), "--triggers", f.triggersFile()}
+}
+
+// flow is that of Workflows.
+func (r workflowsCourse) flow() flow {
+	return flow{
+		run: r.run, urls: r.client.URLs, span: r.cfg.Span, result: r.report.Workflows,
+		spec: workload.Workflows{
+			Graphs: min(workflowGraphs, r.cfg.Jobs), Items: r.cfg.Items, Runs: r.cfg.Jobs, Seed: r.cfg.Seed, Target: r.sink.URL,
+		},
+	}
+}
 
 // play is a run of Workflows, from the idle cluster to the last arrival. T0 is the first request to run
 // a workflow.
@@ -82,10 +112,9 @@ func (r workflowsCourse) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	spec := workload.Workflows{
-		Graphs: min(workflowGraphs, r.cfg.Jobs), Items: r.cfg.Items, Runs: r.cfg.Jobs, Seed: r.cfg.Seed, Target: r.sink.URL,
-	}
-	if err := r.put(ctx, spec); err != nil {
+	r.report.Workflows = &WorkflowsResult{}
+	f := r.flow()
+	if err := f.put(ctx); err != nil {
 		return err
 	}
 	created := r.mark()
@@ -93,7 +122,7 @@ func (r workflowsCourse) play(ctx context.Context) error {
 	for _, c := range workflowFaults(r.cfg.Cluster, r.cfg.Span) {
 		g.Go(func() error { return r.take(gctx, t0, c) })
 	}
-	g.Go(func() error { return r.trigger(gctx, spec, t0) })
+	g.Go(func() error { return f.trigger(gctx, t0) })
 	if err := g.Wait(); err != nil {
 		return err
 	}
@@ -108,29 +137,29 @@ func (r workflowsCourse) play(ctx context.Context) error {
 }
 
 // put makes the workflows and writes down what was asked.
-func (r workflowsCourse) put(ctx context.Context, spec workload.Workflows) (err error) {
-	all, err := spec.All()
+func (f flow) put(ctx context.Context) (err error) {
+	all, err := f.spec.All()
 	if err != nil {
 		return err
 	}
-	f, err := createNew(r.workflowsFile())
+	out, err := createNew(f.workflowsFile())
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	res := &WorkflowsResult{Workflows: len(all), Items: spec.Items}
-	r.report.Workflows = res
+	defer func() { err = errors.Join(err, out.Close()) }()
+	f.result.Workflows, f.result.Items = len(all), f.spec.Items
 	for i := range all {
 		w := &all[i]
 		body, err := json.Marshal(w.Definition)
 		if err != nil {
 			return fmt.Errorf("make workflow %s: %w", w.Name, err)
 		}
-		if err := journal.WriteLine(f, w); err != nil {
+		if err := journal.WriteLine(out, w); err != nil {
 			return err
 		}
-		o, err := askUntil(ctx, r.http, r.client.URLs, api.Request{
+		o, err := askUntil(ctx, f.http, f.urls, api.Request{
 			Method: http.MethodPut, URL: "/v1/workflows/" + w.Name, Type: "application/json", Body: body, Timeout: askTimeout,
+			Header: map[string]string{"Carillon-Tenant": f.tenant},
 		}, i, askPatient)
 		if err == nil && o.acked.IsZero() {
 			err = errors.New("no node has said that it is there")
@@ -138,46 +167,46 @@ func (r workflowsCourse) put(ctx context.Context, spec workload.Workflows) (err 
 		if err != nil {
 			return fmt.Errorf("make workflow %s: %w", w.Name, err)
 		}
-		res.Steps += len(w.Definition.Steps)
+		f.result.Steps += len(w.Definition.Steps)
 	}
 	return nil
 }
 
 // trigger asks for the runs, evenly over the span, and writes down each request with its answer.
-func (r workflowsCourse) trigger(ctx context.Context, spec workload.Workflows, t0 time.Time) (err error) {
-	f, err := createNew(r.triggersFile())
+func (f flow) trigger(ctx context.Context, t0 time.Time) (err error) {
+	out, err := createNew(f.triggersFile())
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	var mu sync.Mutex // guards f
-	err = recurringCourse(r).askAll(ctx, "workflows triggered", spec.Runs, &r.report.Workflows.Triggering, func(ctx context.Context, i int) error {
-		if err := wait.Until(ctx, t0.Add(time.Duration(i)*r.cfg.Span/time.Duration(spec.Runs))); err != nil {
+	defer func() { err = errors.Join(err, out.Close()) }()
+	var mu sync.Mutex // guards out
+	err = recurringCourse{f.run}.askAll(ctx, "workflows triggered", f.spec.Runs, &f.result.Triggering, func(ctx context.Context, i int) error {
+		if err := wait.Until(ctx, t0.Add(time.Duration(i)*f.span/time.Duration(f.spec.Runs))); err != nil {
 			return err
 		}
-		t, err := r.triggerOne(ctx, spec, i+1)
+		t, err := f.triggerOne(ctx, i+1)
 		if err != nil {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		return journal.WriteLine(f, t)
+		return journal.WriteLine(out, t)
 	})
-	r.keepDue(time.Now())
+	f.keepDue(time.Now())
 	return err
 }
 
 // triggerOne makes request n.
-func (r workflowsCourse) triggerOne(ctx context.Context, spec workload.Workflows, n int) (workflows.Trigger, error) {
-	name, payload := spec.Trigger(n)
+func (f flow) triggerOne(ctx context.Context, n int) (workflows.Trigger, error) {
+	name, payload := f.spec.Trigger(n)
 	t := workflows.Trigger{Ref: check.Ref{Source: name, Line: n}, Payload: payload, Requested: time.Now().UTC()}
 	body, err := json.Marshal(map[string]json.RawMessage{"payload": payload})
 	if err != nil {
 		return t, fmt.Errorf("trigger %s: %w", t.Ref, err)
 	}
-	o, err := askUntil(ctx, r.http, r.client.URLs, api.Request{
+	o, err := askUntil(ctx, f.http, f.urls, api.Request{
 		Method: http.MethodPost, URL: "/v1/workflows/" + name + "/trigger", Type: "application/json", Body: body, Timeout: askTimeout,
-		Header: map[string]string{"Idempotency-Key": fmt.Sprintf("run-%d", n)},
+		Header: map[string]string{"Carillon-Tenant": f.tenant, "Idempotency-Key": fmt.Sprintf("run-%d", n)},
 	}, n, askPatient)
 	if err != nil || o.acked.IsZero() {
 		return t, errors.Join(err, ctx.Err())
@@ -229,8 +258,7 @@ func turned(member string, places, nodes int) string {
 
 // judge has the runs of the workflows judged.
 func (r workflowsCourse) judge(ctx context.Context, out io.Writer) error {
-	args := []string{"--workflows", r.workflowsFile(), "--triggers", r.triggersFile()}
-	return judging(r).by(ctx, "check", r.sink, args, out, &r.report.Workflows.Check)
+	return judging(r).by(ctx, "check", r.sink, r.flow().evidence(), out, &r.report.Workflows.Check)
 }
 
 // workflowsFaults says what the judge found, and names what must have happened in Workflows and did not.
@@ -241,8 +269,7 @@ func (r *Report) workflowsFaults() []string {
 	var faults []string
 	c := &r.Workflows.Check
 	if c.Failed() {
-		faults = append(faults, fmt.Sprintf("missed %d, extra %d, stuck %d, untrue %d, early %d, unexplained duplicates %d, called twice by one process %d, too late %d, unreadable %d, record of the sink complete: %t",
-			c.Missed, c.Extra, c.Stuck, c.Untrue, c.Early, c.Unexplained, c.CalledTwice, c.TooLate, c.Unreadable+c.Unread+c.Unlisted, c.SeenAll))
+		faults = append(faults, flowFault(c))
 	}
 	for _, n := range []struct {
 		n    int
@@ -261,6 +288,12 @@ func (r *Report) workflowsFaults() []string {
 		faults = append(faults, "no node was killed")
 	}
 	return faults
+}
+
+// flowFault says in words what the judge of a flow found.
+func flowFault(c *workflows.Report) string {
+	return fmt.Sprintf("missed %d, extra %d, stuck %d, untrue %d, early %d, unexplained duplicates %d, called twice by one process %d, too late %d, unreadable %d, record of the sink complete: %t",
+		c.Missed, c.Extra, c.Stuck, c.Untrue, c.Early, c.Unexplained, c.CalledTwice, c.TooLate, c.Unreadable+c.Unread+c.Unlisted, c.SeenAll)
 }
 
 // workflowRows are of Workflows.

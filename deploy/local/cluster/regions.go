@@ -77,9 +77,13 @@ func (s RegionsSpec) Validate() error {
 	return errors.Join(append(faults, each.Validate())...)
 }
 
+// Homes returns the names of the regions that have Carillon nodes, in order. Under OneKeyspace they are
+// those of the homes as well.
+func (s RegionsSpec) Homes() []string { return slices.Clone(regionNames[:s.Regions]) }
+
 // names returns the name of every region, the witness last.
 func (s RegionsSpec) names() []string {
-	names := slices.Clone(regionNames[:s.Regions])
+	names := s.Homes()
 	if !s.NoWitness {
 		names = append(names, Witness)
 	}

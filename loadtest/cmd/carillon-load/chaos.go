@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +24,7 @@ func newChaos() *cobra.Command {
 	var beside []string
 	var mix []int
 	var timeout, span time.Duration
-	var list, summary bool
+	var list, summary, draw bool
 	cmd := &cobra.Command{
 		Use:   "chaos",
 		Short: "Run jobs on a real cluster of its own, break it meanwhile, and judge",
@@ -37,11 +38,12 @@ each Cassandra and NATS an ext4 image on a loop device, and need root too. Names
 removed at the end, or at the next start if this program was killed. In alerts-… a Prometheus watches, which
 must be installed, and deploy/monitoring/faults.yaml states which alerts must fire, and which may.
 
-Writes its report as JSON and as a block of markdown into --out. Exit status 1 if a promise was broken;
+Writes its report as JSON and as a block of markdown into --out, of region-… also a plot of who started
+what when. Exit status 1 if a promise was broken;
 then the folder with all logs, jobs, answers and arrivals is kept, and named.`,
 		Example: "  chaos --scenario kill --jobs 2000 --rate-span 20s --cassandra 1 --nats 1\n  chaos --scenario cut-store --rate 50\n  chaos --summary .local/chaos/*.json",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if summary {
+			if summary || draw {
 				return cobra.MinimumNArgs(1)(cmd, args)
 			}
 			return cobra.NoArgs(cmd, args)
@@ -57,6 +59,17 @@ then the folder with all logs, jobs, answers and arrivals is kept, and named.`,
 				return err
 			}
 			return chaos.WriteSummary(cmd.OutOrStdout(), reports...)
+		case draw:
+			reports, err := readReports(args)
+			if err != nil {
+				return err
+			}
+			for i, path := range args {
+				if err := writePlot(strings.TrimSuffix(path, filepath.Ext(path))+".svg", reports[i]); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
 		cfg.Scenario = chaos.Scenario(scenario)
 		cfg.Cluster.CommitLog, cfg.Cluster.Profile = cluster.CommitLog(commitLog), cluster.Profile(profile)
@@ -119,6 +132,7 @@ then the folder with all logs, jobs, answers and arrivals is kept, and named.`,
 	f.StringVar(&scenario, "scenario", string(chaos.Faults), "what is done to the cluster (--list shows all)")
 	f.BoolVar(&list, "list", false, "list the scenarios: what is done, what is promised, about how long it takes")
 	f.BoolVar(&summary, "summary", false, "show a row of FAULTS.md for each of the reports (JSON) that are named")
+	f.BoolVar(&draw, "plot", false, "draw the plot of each of the reports (JSON) that are named beside it")
 	f.StringVar(&cfg.Older, "older", "", "two-builds: commit of the older build (default the one before the newest migration, if that one only adds)")
 	f.IntVar(&cfg.Rate, "rate", 0, "scenarios with a steady load, and soak: runs due a second (default as the scenario says)")
 	f.IntVar(&cfg.Jobs, "jobs", 100_000, "jobs in all: 94.5 % due over the span, 5 % within the minute of their import, 0.5 % immediate; recurring ones and runs of workflows as the scenario says")
@@ -138,7 +152,8 @@ then the folder with all logs, jobs, answers and arrivals is kept, and named.`,
 	f.IntVar(&cfg.Payload, "payload", 0, "bytes of each payload; 0 = the least")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed of everything random but the faults' effects")
 	f.StringVar(&cfg.Cluster.Program, "carillon", "", "program that the nodes run (default: built from the work tree)")
-	f.IntVar(&cfg.Cluster.Cassandra, "cassandra", 3, "Cassandra nodes: 1 or 3")
+	f.IntVar(&cfg.Regions, "regions", 0, "region-…: regions with nodes, 2 or 3, beside the witness (default 2)")
+	f.IntVar(&cfg.Cluster.Cassandra, "cassandra", 3, "Cassandra nodes: 1 or 3; region-…: of each region, which keeps as many copies (default 1)")
 	f.IntVar(&cfg.Cluster.NATS, "nats", 3, "NATS servers: 1 or 3")
 	f.IntVar(&cfg.Cluster.Nodes, "nodes", 2, "Carillon nodes (guarantees and frozen: default 3)")
 	f.StringVar(&commitLog, "commitlog", string(cluster.CommitLogGroup), "Cassandra: group (acknowledged = on disk) or periodic")
@@ -180,6 +195,7 @@ func planFlags(cfg *chaos.Config, span time.Duration, stated func(name string) b
 	unless(stated, "cassandra", &cfg.Cluster.Cassandra, plan.Members.Cassandra)
 	unless(stated, "nats", &cfg.Cluster.NATS, plan.Members.NATS)
 	unless(stated, "nodes", &cfg.Cluster.Nodes, plan.Members.Nodes)
+	unless(stated, "regions", &cfg.Regions, plan.Regions)
 	switch s := cfg.Scenario; {
 	case s.Steady():
 		for _, name := range []string{"jobs", "span", "rate-span", "changes"} {
@@ -188,7 +204,7 @@ func planFlags(cfg *chaos.Config, span time.Duration, stated func(name string) b
 			}
 		}
 		cfg.Jobs, cfg.Span = 0, 0
-		return longTimeout, available(plan)
+		return longTimeout, available(plan, *cfg)
 	case s.Recurs() || s.Loads():
 		cfg.Span = span
 		unless(stated, "jobs", &cfg.Jobs, 0)
@@ -214,13 +230,13 @@ func planFlags(cfg *chaos.Config, span time.Duration, stated func(name string) b
 }
 
 // available reports what this machine lacks for a plan.
-func available(plan chaos.Plan) error {
+func available(plan chaos.Plan, cfg chaos.Config) error {
 	var missing []error
 	if plan.Members.Namespaces {
 		missing = append(missing, cluster.NamespacesAvailable())
 	}
 	if plan.Regions > 0 {
-		missing = append(missing, cluster.RegionsAvailable())
+		missing = append(missing, cluster.RegionsAvailable(), cluster.Fits(cfg.RegionsMemory()))
 	}
 	if plan.Clocks() {
 		missing = append(missing, chaos.ClocksAvailable())
@@ -280,6 +296,19 @@ func readReports(paths []string) ([]*chaos.Report, error) {
 	return reports, nil
 }
 
+// writePlot draws a report that has something to draw.
+func writePlot(path string, rep *chaos.Report) error {
+	var svg bytes.Buffer
+	ok, err := chaos.WritePlot(&svg, rep)
+	if err != nil || !ok {
+		return err
+	}
+	return writeTo(path, func(w io.Writer) error {
+		_, err := svg.WriteTo(w)
+		return err
+	})
+}
+
 // writeChaos writes the report and its markdown, beside that of others, into the folder, and the
 // markdown to w.
 func writeChaos(rep *chaos.Report, others []*chaos.Report, folder string, w io.Writer) error {
@@ -289,7 +318,7 @@ func writeChaos(rep *chaos.Report, others []*chaos.Report, folder string, w io.W
 	all := append([]*chaos.Report{rep}, others...)
 	base := filepath.Join(folder, string(rep.Scenario))
 	markdown := func(w io.Writer) error { return chaos.WriteMarkdown(w, all...) }
-	if err := errors.Join(writeTo(base+".json", rep.WriteJSON), writeTo(base+".md", markdown)); err != nil {
+	if err := errors.Join(writeTo(base+".json", rep.WriteJSON), writeTo(base+".md", markdown), writePlot(base+".svg", rep)); err != nil {
 		return err
 	}
 	_, _ = fmt.Fprintln(w)

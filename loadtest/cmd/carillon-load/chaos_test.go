@@ -7,10 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/chaos"
 	"carillon.dev/carillon/loadtest/check"
 )
@@ -208,6 +210,39 @@ func TestSteadyScenariosFollowTheirPlan(t *testing.T) {
 	_, err := planFlags(&cfg, 0, func(name string) bool { return name == "cassandra" })
 	if c := cfg.Cluster; err != nil || cfg.Jobs != 0 || cfg.Span != 0 || c.Cassandra != 1 || c.NATS != 3 || c.Nodes != 3 {
 		t.Errorf("planFlags = %+v, %v, want what was stated (1 Cassandra), and what the plan says else", cfg, err)
+	}
+}
+
+// Scenarios of regions have what their plan says of each region, or what is stated.
+func TestScenariosOfRegionsFollowTheirPlan(t *testing.T) {
+	none := func(string) bool { return false }
+	for _, row := range []struct {
+		stated                        []string
+		regions, cassandra            int
+		wantRegions, wantCassandra, n int
+	}{
+		{nil, 0, 3, 2, 1, 2},
+		{[]string{"regions", "cassandra"}, 3, 3, 3, 3, 2},
+	} {
+		cfg := chaos.Config{Scenario: chaos.RegionMove, Regions: row.regions}
+		cfg.Cluster.Cassandra = row.cassandra
+		// whether this machine has room for it is another question
+		_, _ = planFlags(&cfg, 0, func(name string) bool { return slices.Contains(row.stated, name) })
+		if cfg.Regions != row.wantRegions || cfg.Cluster.Cassandra != row.wantCassandra || cfg.Cluster.Nodes != row.n {
+			t.Errorf("stated %q: %d regions with %d Cassandra and %d nodes each, want %d, %d and %d", row.stated,
+				cfg.Regions, cfg.Cluster.Cassandra, cfg.Cluster.Nodes, row.wantRegions, row.wantCassandra, row.n)
+		}
+		if cfg.Dir, cfg.Program, cfg.Cluster.CommitLog = "d", "p", cluster.CommitLogGroup; cfg.Validate() != nil {
+			t.Errorf("stated %q: Validate = %v, want nil", row.stated, cfg.Validate())
+		}
+	}
+	for scenario, regions := range map[chaos.Scenario]int{chaos.RegionMove: 4, chaos.RegionCut: 1, chaos.Freeze: 2} {
+		cfg := chaos.Config{Scenario: scenario}
+		_, _ = planFlags(&cfg, 0, none)
+		cfg.Regions = regions
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "regions: ") {
+			t.Errorf("Validate of %s with %d regions = %v, want it refused", scenario, regions, err)
+		}
 	}
 }
 
