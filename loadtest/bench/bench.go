@@ -68,6 +68,9 @@ func newBench(cfg Config, out io.Writer) *bench {
 
 // hold holds a session: it starts the system, warms it up, measures and stops it.
 func (b *bench) hold(ctx context.Context, s session) (err error) {
+	if s.alone != nil {
+		return s.alone(ctx, b)
+	}
 	if s.prepare != nil {
 		var undo func() error
 		if undo, err = s.prepare(b); err != nil {
@@ -126,18 +129,26 @@ func (b *bench) result(ctx context.Context, sys system, protocol, variant string
 		Commit: process.Commit(ctx), Machine: process.Machine(), Command: b.cfg.Command,
 		Settings: Settings{Target: string(t), Payload: b.cfg.Payload, Keyed: b.cfg.Keyed, Shards: 16, Durability: devDurability, Nodes: "all in one process"},
 	}
-	if c, ok := sys.(*clusterSystem); ok {
-		var nodes []string
-		for _, roles := range c.spec.Roles {
-			nodes = append(nodes, strings.Join(roles, "+"))
-		}
-		r.Settings.Cassandra, r.Settings.NATS, r.Settings.Profile = c.spec.Cassandra, c.spec.NATS, string(c.spec.Profile)
-		r.Settings.Nodes, r.Settings.Durability = strings.Join(nodes, ", "), durability(c.spec)
-		if c.spec.Shards != 0 {
-			r.Settings.Shards = c.spec.Shards
-		}
+	switch s := sys.(type) {
+	case *clusterSystem:
+		r.Settings.of(s.spec)
+	case *regionsSystem:
+		r.Settings.of(s.spec)
 	}
 	return r
+}
+
+// of fills in what a cluster says, or each region of one.
+func (s *Settings) of(spec cluster.Spec) {
+	var nodes []string
+	for _, roles := range spec.Roles {
+		nodes = append(nodes, strings.Join(roles, "+"))
+	}
+	s.Cassandra, s.NATS, s.Profile = spec.Cassandra, spec.NATS, string(spec.Profile)
+	s.Nodes, s.Durability = strings.Join(nodes, ", "), durability(spec)
+	if spec.Shards != 0 {
+		s.Shards = spec.Shards
+	}
 }
 
 // keep notes and writes a result.

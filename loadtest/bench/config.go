@@ -15,6 +15,9 @@ import (
 // Protocols are all that there are, in the order in which they are done.
 var Protocols = []string{"A", "B", "C", "D", "E", "R", "F", "H", "W", "import", "api", consolesProtocol, pagesProtocol}
 
+// RootProtocols are further ones, which need root, and which no suite has.
+var RootProtocols = []string{regionsProtocol}
+
 // The systems that can be measured.
 const (
 	OnCluster = "cluster" // Cassandra, NATS and nodes of its own
@@ -31,9 +34,9 @@ type Config struct {
 	// Outage also measures A where all that works starts after all runs are overdue.
 	Outage bool
 	N      int // jobs of A, B, D's B, F, import
-	// of C, a second; D, E, R and consoles take the first, and H, of the tenant that is watched
+	// of C, a second; D, E, R, consoles and regions take the first, and H, of the tenant that is watched
 	Rates []int
-	Span  time.Duration // of C, D, E, R, H and consoles, and of pace in W
+	Span  time.Duration // of C, D, E, R, H, consoles and regions, and of pace in W
 	// Every is the interval of the jobs of R, of which rate × Every are created. Default 10 s; Span
 	// must be a multiple of it.
 	Every time.Duration
@@ -173,8 +176,8 @@ func (c Config) Validate() error {
 		fault("no protocol is named")
 	}
 	for _, p := range c.Protocols {
-		if !slices.Contains(Protocols, p) {
-			fault("protocol is %q, want some of %q", p, Protocols)
+		if all := slices.Concat(Protocols, RootProtocols); !slices.Contains(all, p) {
+			fault("protocol is %q, want some of %q", p, all)
 		}
 	}
 	for _, t := range c.Targets {
@@ -248,6 +251,9 @@ func (c Config) Validate() error {
 	case OnDev:
 		if c.Carillon == "" {
 			fault("the program carillon must be given")
+		}
+		if slices.Contains(c.Protocols, regionsProtocol) {
+			fault("regions need a cluster: carillon dev has none")
 		}
 		if slices.Contains(c.Protocols, "E") {
 			fault("protocol E needs a cluster: carillon dev has no second dispatcher")

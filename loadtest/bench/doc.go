@@ -17,6 +17,7 @@
 //	api       single creations at a constant rate
 //	consoles  C with and without open consoles, in turn
 //	pages     how long the pages of the console take with rows resident
+//	regions   C in a region that shares its keyspace with another, and in a single one, in turn
 //
 // # Map
 //
@@ -31,6 +32,7 @@
 //	intake.go        import and api
 //	consoles.go      consoles: a page that is open is package console
 //	pages.go         pages
+//	regions.go       regions: two systems side by side; regions_table.go: what their halves say
 //	fair.go          fairness between tenants and priorities
 //	system.go        the systems: a cluster, carillon dev
 //	jobs.go load.go  lines of imports, and sending them

@@ -387,6 +387,10 @@ var clusterGoals = []goal{
 		what: "W: from the end of a step to the next, chains of 5, p99 at 200 steps/s", unit: "ms", bar: 50, aim: 10,
 		of: pick(func(r *Result) bool { return isPace(r) && r.System == "carillon" }, p99),
 	},
+	{
+		what: "regions: CPU of a run of the serving region's processes, against a single region", unit: "×", bar: 1 + withinRegions, aim: 1,
+		of: dearerShared, by: "carillon-load bench regions --nodes 2 --rounds 5",
+	},
 }
 
 // devGoals are those of carillon dev.
@@ -444,6 +448,7 @@ func WriteGoals(w io.Writer, all []*Result) error {
 	writeFlights(&b, all)
 	writeInterferences(&b, all)
 	writeConsoles(&b, all)
+	writeRegions(&b, all)
 	writePages(&b, all)
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write goals: %w", err)

@@ -10,7 +10,7 @@ import (
 )
 
 // asked are the protocols after which the API is asked for outcomes.
-var asked = []string{"A", "B", "C", "D", "E", "F", "H", "R", consolesProtocol}
+var asked = []string{"A", "B", "C", "D", "E", "F", "H", "R", consolesProtocol, regionsProtocol}
 
 // outcomes is what the API says of the runs of a batch at the end. Of a run that is listed twice
 // the first reading counts.

@@ -76,10 +76,11 @@ type Result struct {
 	Flight *InFlight     `json:"in_flight,omitempty"` // of F
 	Harm   *Interference `json:"harm,omitempty"`      // of H
 	// Consoles were open; nil: none were.
-	Consoles *Consoles `json:"consoles,omitempty"`
-	Pages    []Page    `json:"pages,omitempty"` // of pages; N is how often they were asked for
-	Notes    []string  `json:"notes,omitempty"`
-	Error    string    `json:"error,omitempty"` // of a peer: why there are no figures
+	Consoles *Consoles   `json:"consoles,omitempty"`
+	Regions  *RegionCost `json:"regions,omitempty"` // of regions
+	Pages    []Page      `json:"pages,omitempty"`   // of pages; N is how often they were asked for
+	Notes    []string    `json:"notes,omitempty"`
+	Error    string      `json:"error,omitempty"` // of a peer: why there are no figures
 
 	Began   time.Time `json:"began"`
 	Commit  string    `json:"commit"`

@@ -382,7 +382,7 @@ const nowhere = "http://127.0.0.1:9"
 func (b *members) callee(ctx context.Context, sys system, t target) (callee, error) {
 	switch t {
 	case httpTarget:
-		return b.startSink(ctx, "sink")
+		return b.startSink(ctx, "sink", sinkArgs(sys)...)
 	case natsTarget:
 		return b.worker(ctx, sys, natsSubject, 0)
 	default:

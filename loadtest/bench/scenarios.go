@@ -18,6 +18,8 @@ type session struct {
 	// prepare does what must be done before the system starts; undo takes it back.
 	prepare func(b *bench) (undo func() error, err error)
 	steps   []step
+	// alone, if set, is all there is: it starts its systems itself.
+	alone func(ctx context.Context, b *bench) error
 }
 
 // A step is one measurement. It keeps its results.
@@ -38,6 +40,7 @@ var scenarios = []struct {
 	{[]string{"import", "api"}, intakes},
 	{[]string{consolesProtocol}, besideConsoles},
 	{[]string{pagesProtocol}, pageSessions},
+	{[]string{regionsProtocol}, regionPairs},
 }
 
 // sessions returns all that c asks for.

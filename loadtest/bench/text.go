@@ -103,6 +103,9 @@ func (r *Result) String() string {
 	if c := r.Consoles; c != nil {
 		b.WriteString("\n    " + c.String())
 	}
+	if c := r.Regions; c != nil {
+		b.WriteString("\n    " + c.String())
+	}
 	if s := r.Scans; s != nil {
 		fmt.Fprintf(&b, "\n    scans %d, mean %s ms, p99 at most %s ms", s.Count, amount(s.Mean, ""), amount(s.P99, ""))
 	}

@@ -69,7 +69,13 @@ func queryNode(ctx context.Context, addr string, security *Security, statement s
 // EachRow visits what a statement selects of the copies in the data centre of the cluster, page by
 // page: each row is read of one copy, and no other is asked. Columns must be of simple types.
 func (c *Cluster) EachRow(ctx context.Context, statement string, visit func(row [][]byte) error) error {
-	conn, err := connectNode(ctx, c.CQL()[0], c.Security())
+	return c.EachRowOf(ctx, c.CQL()[0], statement, visit)
+}
+
+// EachRowOf is EachRow through the node at an address that CQL names: of tables that each node has for
+// itself, as those of system_views, they are that node's.
+func (c *Cluster) EachRowOf(ctx context.Context, node, statement string, visit func(row [][]byte) error) error {
+	conn, err := connectNode(ctx, node, c.Security())
 	if err != nil {
 		return err
 	}

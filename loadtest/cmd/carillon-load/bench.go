@@ -145,11 +145,15 @@ func newBench() *cobra.Command {
           the overview, three the runs, two the cluster, one a job)
   pages   how long the pages of the console take with the last of --resident rows, right after the start
           of a node and then again: the overview, first pages of runs and jobs, coming minutes
+  regions C at the first rate in region eu, which shares its keyspace with region us and a witness, and in
+          one that knows of no other, in turn, both up side by side: the CPU of its own processes; the
+          CPU, bytes between regions and statements that its runs cost elsewhere. Needs root
 
 Writes each result as JSON, with a plot, into --out; with --flames also a flame graph of each node.`,
 		Example: "  bench A --targets noop --n 200000\n  bench C --rates 2000,5000 --span 30s --nodes 2\n  bench A C --system dev\n" +
 			"  bench F --targets http,h2,nats --n 100000\n  bench H --rates 500 --rounds 5\n" +
-			"  bench W --system dev --workflows chains --chains 50000 --rounds 3\n  bench consoles pages --resident 10000000 --rounds 5",
+			"  bench W --system dev --workflows chains --chains 50000 --rounds 3\n  bench consoles pages --resident 10000000 --rounds 5\n" +
+			"  bench regions --nodes 2 --rounds 5",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b.cfg.Protocols = args
@@ -165,7 +169,7 @@ Writes each result as JSON, with a plot, into --out; with --flames also a flame 
 	f.BoolVar(&b.cfg.Outage, "outage", false, "measure A also where nothing was dispatched before")
 	f.StringSliceVar(&b.cfg.Targets, "targets", []string{"noop"}, "what the runs of A, B and F do: noop, nats, http; of F http, h2, nats")
 	f.IntVar(&b.cfg.N, "n", 100_000, "jobs of A, B, F and import")
-	f.IntSliceVar(&b.cfg.Rates, "rates", []int{2000}, "runs due a second in C; D, E, H, R and consoles take the first")
+	f.IntSliceVar(&b.cfg.Rates, "rates", []int{2000}, "runs due a second in C; D, E, H, R, consoles and regions take the first")
 	f.DurationVar(&b.cfg.Span, "span", time.Minute, "over which they fall due")
 	f.DurationVar(&b.cfg.Every, "every", 10*time.Second, "interval of the jobs of R: rate × every of them are created")
 	f.DurationVar(&b.cfg.Hold, "hold", time.Minute, "how long calls of F are held")
