@@ -55,8 +55,17 @@ func (w *Writer) Defer(e *schema.Entry, at time.Time, pace string, accepted time
 func (w *Writer) later(e *schema.Entry, spec schema.Spec, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error) {
 	spec.Kind, spec.Of, spec.For, spec.Attempt, spec.Accepted = kind, e.Run(), schema.EntryID{}, attempt, accepted.UnixMicro()
 	spec.MayHaveStarted = spec.MayHaveStarted && kind != schema.KindRetry // that is of another attempt
+	from := spec.DeadlineFrom
+	spec.DeadlineFrom = 0
 	if first, ok := e.First(); ok && kind != schema.KindRetry {
 		spec.For = first // it may start only while the entry that it replaces might
+		switch {
+		case spec.Misfire == nil, !spec.Job.IsZero():
+		case kind == schema.KindLate: // of a run that is accepted only now
+			spec.DeadlineFrom = from
+		default:
+			spec.DeadlineFrom = e.MisfireFrom().UnixMilli()
+		}
 	}
 	payload := e.Payload
 	if at, large := e.LargePayload(); large {

@@ -102,6 +102,9 @@ type Spec struct {
 	Work          *Work  `json:"work,omitempty"` // … or the work itself: one of the two
 
 	Misfire *Misfire `json:"misfire,omitempty"`
+	// DeadlineFrom: of an entry that replaces the one of a one-off run with a misfire policy: the
+	// instant from which the deadline counts, ms since the Unix epoch. 0: that is its due time.
+	DeadlineFrom int64 `json:"deadline_from,omitempty"`
 	// Concurrency is the job's bound on runs at once; nil: none. It is written after the work,
 	// because the memo of specs relies on that order.
 	Concurrency *Concurrency      `json:"concurrency,omitempty"`
@@ -141,10 +144,17 @@ func (e *Entry) First() (EntryID, bool) {
 }
 
 // MisfireFrom returns the instant from which a misfire deadline counts: the due time of First, or
-// e's own for a later attempt.
+// e's own for a later attempt. Of a one-off run it is the later of due time and acceptance. An
+// entry that replaces another one of it says which that is; a late entry is due when it is accepted.
 func (e *Entry) MisfireFrom() time.Time {
-	if first, ok := e.First(); ok && !e.Spec.Job.IsZero() {
+	first, ok := e.First()
+	switch {
+	case ok && !e.Spec.Job.IsZero():
 		return first.Time()
+	case ok && e.Spec.DeadlineFrom != 0:
+		return time.UnixMilli(e.Spec.DeadlineFrom).UTC()
+	case ok && e.Spec.Kind == KindRun && !e.ID.IsStep():
+		return e.Spec.Start(e.ID)
 	}
 	return e.Due()
 }

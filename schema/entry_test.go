@@ -154,6 +154,42 @@ func TestWhoStandsInIsAsLateAsWhomItStandsInFor(t *testing.T) {
 	}
 }
 
+// A misfire deadline of a one-off run counts from one instant, whichever entry starts the run.
+func TestWhatAMisfireDeadlineCountsFrom(t *testing.T) {
+	due, later := begin.Add(time.Second), begin.Add(time.Hour)
+	at := func(t time.Time) schema.EntryID { return schema.MakeEntryID(t, 3, 4) }
+	job := schema.MakeJobID(begin, 3, 5)
+	for _, row := range []struct {
+		name string
+		id   schema.EntryID
+		spec schema.Spec
+		want time.Time
+	}{
+		{"the run", at(due), schema.Spec{Accepted: begin.UnixMicro()}, due},
+		{"a run that was accepted later", at(due), schema.Spec{Accepted: later.UnixMicro()}, later},
+		{"a run of a job, whatever its generation", at(due), schema.Spec{Accepted: later.UnixMicro(), Job: job}, due},
+		{"a late entry", at(later), schema.Spec{Kind: schema.KindLate, Of: at(due), For: at(due)}, later},
+		{"a reschedule", at(later), schema.Spec{Kind: schema.KindReschedule, Of: at(due)}, later},
+		{"a change of what is overdue", at(later), schema.Spec{Kind: schema.KindReschedule, Of: at(due), DeadlineFrom: due.UnixMilli()}, due},
+		{"a deferral", at(later), schema.Spec{Kind: schema.KindDeferral, Of: at(due), For: at(due), DeadlineFrom: due.UnixMilli()}, due},
+		{"a deferral of an older version", at(later), schema.Spec{Kind: schema.KindDeferral, Of: at(due), For: at(due)}, later},
+		{"a deferral of a run of a job", at(later), schema.Spec{Kind: schema.KindDeferral, Of: at(due), For: at(due), Job: job}, due},
+		{"a retry", at(later), schema.Spec{Kind: schema.KindRetry, Of: at(due), Attempt: 2}, later},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			row.spec.Nominal = begin
+			e, err := schema.NewEntry(row.id, row.spec, nil, later)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e = schema.LoadEntry(e.ID, e.Text(), nil, schema.Marks{})
+			if got := e.MisfireFrom(); !got.Equal(row.want) || got.Location() != time.UTC {
+				t.Errorf("MisfireFrom of %s = %v, want %v", e.Text(), got, row.want)
+			}
+		})
+	}
+}
+
 func TestLargePayload(t *testing.T) {
 	large := make([]byte, schema.InlinePayload+1)
 	for _, c := range []struct {

@@ -354,8 +354,10 @@ func (d *Decoder) Patch(current bucketer.Job, body []byte, now time.Time) (runs.
 		return runs.Change{}, d.err()
 	}
 	if touched["misfire"] {
-		d.faultAt("body.misfire", "cannot be changed yet")
-		return runs.Change{}, d.err()
+		c.Misfire = merged.Misfire
+		if c.Misfire == nil {
+			c.Misfire = new(schema.Misfire)
+		}
 	}
 	return c, nil
 }

@@ -211,6 +211,7 @@ func TestDecodePatch(t *testing.T) {
 	}
 	byTask := bucketer.Job{Tenant: "acme", Task: "send"}
 	waits := bucketer.Job{Tenant: "acme", Task: "send", After: &schema.After{Jobs: []schema.Upstream{{Name: "a"}}}}
+	late := bucketer.Job{Tenant: "acme", Task: "send", Misfire: &schema.Misfire{Policy: schema.Skip}}
 	lots := bucketer.Job{Tenant: "acme", Task: "send", Payload: []byte(`"` + strings.Repeat("<", schema.MaxPayload-2) + `"`)}
 	later, soon := at.Add(time.Hour), time.Time{}
 	ref := func(v []byte) *[]byte { return &v }
@@ -250,7 +251,10 @@ func TestDecodePatch(t *testing.T) {
 		"after, in part":        {waits, `{"after":{"deadline":"1h"}}`, runs.Change{}, "body.after cannot be changed"},
 		"after, removed":        {waits, `{"after":null,"schedule":{"at":"2026-11-21T11:30:00Z"}}`, runs.Change{}, "body.after cannot be changed"},
 		"beside after":          {waits, `{"priority":"high"}`, runs.Change{Priority: &high}, ""},
-		"misfire":               {inline, `{"misfire":{"policy":"skip"}}`, runs.Change{}, "body.misfire cannot be changed yet"},
+		"misfire":               {inline, `{"misfire":{"policy":"skip"}}`, runs.Change{Misfire: &schema.Misfire{Policy: schema.Skip}}, ""},
+		"a deadline":            {late, `{"misfire":{"deadline":"1h"}}`, runs.Change{Misfire: &schema.Misfire{Policy: schema.Skip, Deadline: schema.Duration(time.Hour)}}, ""},
+		"no misfire any more":   {late, `{"misfire":null}`, runs.Change{Misfire: new(schema.Misfire)}, ""},
+		"a fault of misfire":    {late, `{"misfire":{"policy":"never"}}`, runs.Change{}, "body.misfire.policy must be one of"},
 		"nested too deep":       {inline, strings.Repeat(`{"payload":`, 101) + `1` + strings.Repeat(`}`, 101), runs.Change{}, "body.payload.payload"},
 		"payload grown too big": {inline, `{"payload":{"z":"` + strings.Repeat("x", schema.MaxPayload) + `"}}`, runs.Change{}, "body.payload must be at most"},
 	} {

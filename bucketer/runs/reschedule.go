@@ -95,6 +95,10 @@ func (c *Control) moved(ctx context.Context, run *Run, change Change) (schema.En
 			spec.PayloadAt, spec.PayloadSize, payload = schema.EntryID{}, 0, *change.Payload
 		}
 		apply(&spec, change)
+		spec.DeadlineFrom = 0
+		if from := run.Current.MisfireFrom(); change.At == nil && spec.Misfire != nil && from.Before(due) {
+			spec.DeadlineFrom = from.UnixMilli() // what is overdue stays so
+		}
 		if err := c.checkMoved(ctx, run, &spec, change); err != nil {
 			return schema.Entry{}, err
 		}
@@ -154,6 +158,12 @@ func apply(spec *schema.Spec, c Change) {
 	}
 	if c.Task != nil {
 		spec.Task, spec.Work = *c.Task, nil
+	}
+	if c.Misfire != nil {
+		spec.Misfire = c.Misfire
+		if *c.Misfire == (schema.Misfire{}) {
+			spec.Misfire = nil
+		}
 	}
 }
 

@@ -85,6 +85,43 @@ func TestRescheduleChangesWhatItNames(t *testing.T) {
 	})
 }
 
+// A change of the misfire policy says what it says; unless the run is moved, its deadline counts from
+// the instant that was asked for before.
+func TestRescheduleChangesTheMisfirePolicy(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		begin := time.Now().UTC()
+		at := begin.Add(time.Minute)
+		hour := &schema.Misfire{Policy: schema.RunAll, Deadline: schema.Duration(time.Hour)}
+		id := w.submit(callTo(at))
+		change := func(c Change) Run {
+			t.Helper()
+			run, err := w.Reschedule(t.Context(), "t", id, c)
+			if err != nil {
+				t.Fatalf("Reschedule(%+v) = %v", c, err)
+			}
+			return run
+		}
+		if run := change(Change{Misfire: hour}); *run.Current.Spec.Misfire != *hour || run.Current.Spec.DeadlineFrom != 0 || !run.Current.MisfireFrom().Equal(at) {
+			t.Errorf("before it is due: %s", run.Current.Text())
+		}
+		time.Sleep(time.Until(at) + 10*time.Minute)
+		run := change(Change{Misfire: &schema.Misfire{Policy: schema.Skip}})
+		if run.Current.Spec.Misfire.Policy != schema.Skip || !run.Current.MisfireFrom().Equal(at) || !run.Current.Due().Equal(at.Add(10*time.Minute)) {
+			t.Errorf("once it is overdue: due %v, counted from %v: %s", run.Current.Due(), run.Current.MisfireFrom(), run.Current.Text())
+		}
+		if run = change(Change{Labels: &map[string]string{"a": "b"}}); !run.Current.MisfireFrom().Equal(at) {
+			t.Errorf("after another change its deadline counts from %v, want %v", run.Current.MisfireFrom(), at)
+		}
+		next := at.Add(time.Hour)
+		if run = change(Change{At: &next}); run.Current.Spec.DeadlineFrom != 0 || !run.Current.MisfireFrom().Equal(next) {
+			t.Errorf("moved: its deadline counts from %v, want %v", run.Current.MisfireFrom(), next)
+		}
+		if run = change(Change{Misfire: new(schema.Misfire)}); run.Current.Spec.Misfire != nil {
+			t.Errorf("taken back: %s", run.Current.Text())
+		}
+	})
+}
+
 // A reschedule entry means nothing until it is named: its owner is told after that, and only if it
 // is near.
 func TestRescheduleHintsAfterItNamed(t *testing.T) {

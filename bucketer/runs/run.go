@@ -34,8 +34,9 @@ type Change struct {
 	Payload  *[]byte    // a new payload; nil slice = none
 	Priority *schema.Priority
 	Labels   *map[string]string
-	Work     *schema.Work // replaces the inline work …
-	Task     *string      // … or the task
+	Work     *schema.Work    // replaces the inline work …
+	Task     *string         // … or the task
+	Misfire  *schema.Misfire // a new misfire policy; zero = the default
 }
 
 // Position is where a listing goes on. The zero Position is the start of the window.

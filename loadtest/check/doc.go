@@ -80,6 +80,9 @@
 //   - No run starts later than [LatenessBound] after its due time or its acceptance, whichever is
 //     later, by the later of sink and API. Each scenario states its bound.
 //   - A lost at_most_once claim is left out: it may never have started.
+//   - No first attempt of a run starts later than the deadline of its job, or than [SkipAfter] under
+//     the policy skip, counted from the instant in force or the acceptance; under a guarantee a
+//     claim may take [ClaimSlack] more.
 //
 // # Retries and dead letters
 //

@@ -114,6 +114,23 @@ func TestEveryFaultIsFound(t *testing.T) {
 			want:  func(r *check.Report) { r.MissedByPolicy--; r.Missed++ },
 		},
 		{
+			name: "started 1 ms after its deadline", fault: check.FaultPastDeadline,
+			forge: func(w *world) { w.ask(onTime).Misfire.Deadline = 3 * time.Millisecond },
+			want:  func(r *check.Report) { r.PastDeadline++ },
+		},
+		{
+			name: "started 1 ms after what the policy skip allows", fault: check.FaultPastDeadline,
+			forge: func(w *world) {
+				w.ask(onTime).Misfire = check.Misfire{Policy: "skip"}
+				w.sighting(onTime).At, w.sighting(onTime).End = at(70_002), at(70_003)
+				w.both(onTime, func(r *check.Run) {
+					r.LatenessMS, r.StartedAt, r.FinishedAt = num(60_001), at(70_001), at(70_004)
+					r.Attempts = []check.Attempt{attempt(1, 70_001, 70_004, "succeeded")}
+				})
+			},
+			want: func(r *check.Report) { r.PastDeadline++ },
+		},
+		{
 			name: "early at the sink by 1 ms", fault: check.FaultEarly,
 			forge: func(w *world) { w.sighting(onTime).At = at(9_999) },
 			want:  func(r *check.Report) { r.Early++ },
@@ -375,6 +392,26 @@ func TestWhatIsAllowedPasses(t *testing.T) {
 			name:  "a cancel of unknown outcome that took no effect",
 			forge: func(w *world) { w.Changes[0].Run = id(onTime); w.Changes[0].Acked = time.Time{}; w.cancelledRan() },
 			want:  func(r *check.Report) { r.Cancelled--; r.Done++ },
+		},
+		{
+			name:  "started at its deadline",
+			forge: func(w *world) { w.ask(onTime).Misfire.Deadline = 4 * time.Millisecond },
+		},
+		{
+			name:  "retried after its deadline",
+			forge: func(w *world) { w.ask(retried).Misfire.Deadline = time.Second },
+		},
+		{
+			name:  "started within its deadline, counted from the acknowledgement",
+			forge: func(w *world) { w.ask(onTime).Misfire.Deadline = 3 * time.Millisecond; w.ack(onTime).At = at(10_002) },
+		},
+		{
+			name: "claimed after its deadline",
+			forge: func(w *world) {
+				w.ask(onTime).Misfire.Deadline = 3 * time.Millisecond
+				w.ask(onTime).Guarantee = check.EffectivelyOnce
+				w.sighting(onTime).Fence = 1
+			},
 		},
 		{
 			name:  "missed under the policy skip",

@@ -41,6 +41,7 @@ const (
 	FaultExcessAttempt      Kind = "attempt beyond the bound"
 	FaultEarlyRetry         Kind = "retry too soon"
 	FaultTooLate            Kind = "too late"
+	FaultPastDeadline       Kind = "started past its deadline"
 	FaultNoDeadLetter       Kind = "failed without a dead letter"
 	FaultSurplusDeadLetter  Kind = "dead letter of a run that should have none"
 )
@@ -139,13 +140,15 @@ type Report struct {
 	// beyond it.
 	Bound   LatenessBound `json:"lateness_bound,omitzero"`
 	TooLate int           `json:"too_late"`
+	// PastDeadline runs first started when their misfire policy did not let them any more.
+	PastDeadline int `json:"past_deadline"`
 
 	Faults []Fault `json:"faults"`
 }
 
 // Failed reports whether a promise was broken, or too much is unknown to confirm it.
 func (r *Report) Failed() bool {
-	broken := r.Reversed + r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.NoDeadLetter + r.SurplusDeadLetters + r.ExcessAttempts + r.EarlyRetries + r.TooLate +
+	broken := r.Reversed + r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.NoDeadLetter + r.SurplusDeadLetters + r.ExcessAttempts + r.EarlyRetries + r.TooLate + r.PastDeadline +
 		r.broken()
 	broken += brokenGuarantees(r.Guarantees) + brokenLimits(r.Limits, r.Rates)
 	unknown := r.Unreadable + r.UnreadableOthers + r.Unlisted + r.Unfinished
@@ -206,7 +209,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	p("unfinished\t%d\t", r.Unfinished)
 	p("unreadable\t%d\t(runs not acknowledged %d, windows not listed %d)", r.Unreadable, r.UnreadableOthers, r.Unlisted)
-	p("too late\t%d\t(bound: %s)", r.TooLate, r.Bound)
+	p("too late\t%d\t(bound: %s; past the deadline of a job %d)", r.TooLate, r.Bound, r.PastDeadline)
 	p("sink saw\t%d\t(record complete: %t; succeeded but unseen %d)", r.Sightings, r.SeenAll, r.Unseen)
 	if err := flush(); err != nil {
 		return err

@@ -38,6 +38,33 @@ func (j *judge) times(r *run) {
 	if !r.claimLost() { // nobody knows whether it started, or when
 		j.tooLate(r, max(seen, reported))
 	}
+	j.pastDeadline(r, ts)
+}
+
+// ClaimSlack is how long a claim may take, between the look at the deadline and the start.
+const ClaimSlack = 10 * time.Second
+
+// pastDeadline judges the starts of the first attempt against the misfire policy of the job.
+func (j *judge) pastDeadline(r *run, ts []term) {
+	limit, limited := r.job.Misfire.limit()
+	if !limited {
+		return
+	}
+	slack := j.h.Off
+	if policyOf(r.asked()).guarantee != AtLeastOnce {
+		slack += ClaimSlack
+	}
+	for _, a := range r.attempts() {
+		if a.Number != 1 || a.StartedAt.IsZero() {
+			continue
+		}
+		from, ok := base(ts, a.StartedAt.Add(j.h.Off))
+		if late := a.StartedAt.Sub(from); ok && late > limit+slack {
+			j.rep.PastDeadline++
+			j.fault(FaultPastDeadline, r, "it started %s late, and may at most %s", late, limit)
+			return
+		}
+	}
 }
 
 // early judges the first attempt's starts. Later attempts go on with a run that has started: the

@@ -114,6 +114,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 			return w.out, err
 		}
 	}
+	w.out.Counts[missedByPolicy] = float64(w.out.Report.MissedByPolicy)
 	w.c.mu.Lock()
 	for name, n := range w.c.crashed {
 		w.out.Counts[name] = float64(n)

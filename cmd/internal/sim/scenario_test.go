@@ -80,6 +80,8 @@ type Scenario struct {
 	Regions *Regional
 	// Outage is how long, in the middle, no node runs.
 	Outage time.Duration
+	// Deadlines: one-off jobs state misfire policies in turn.
+	Deadlines bool
 	// Guarantees: a third of the jobs each is at_least_once, at_most_once and effectively_once.
 	Guarantees bool
 	// Lasting is how long the longest runs last, of one job in twenty; 0 = none does.
@@ -158,7 +160,9 @@ const (
 	deferred     = "carillon_dispatcher_deferred_total"
 	cursorsAhead = "carillon_dispatcher_cursors_ahead_total"
 	lateRows     = "carillon_dispatcher_late_rows_total"
-	full         = "full" // starts deferred by the max_concurrent of their task
+	// missedByPolicy counts one-off runs that their misfire policy let nobody start
+	missedByPolicy = "missed by policy"
+	full           = "full" // starts deferred by the max_concurrent of their task
 )
 
 var counted = []string{redispatched, replaced, halts, takeovers, lateEntries, limitGrants, deferred, cursorsAhead, lateRows}
@@ -396,6 +400,9 @@ func (w *world) submit(ctx context.Context, line int, at time.Time, keyed bool) 
 	}
 	if w.everywhere(line) {
 		job.Durability = schema.DurableEverywhere
+	}
+	if w.s.Deadlines {
+		stateDeadline(&job, &ask)
 	}
 	if keyed {
 		job.Key = fmt.Sprintf("key-%d", line)

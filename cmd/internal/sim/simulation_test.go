@@ -221,6 +221,12 @@ var scenarios = []play{
 	{"jobs recur while everything fails", 10, Scenario{
 		Jobs: 20, Recurring: 12, Changes: true, Kills: 3, Freezes: 3, StreamLosses: 1, Steps: 4, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
 	}, []string{halts}},
+	{"jobs have deadlines, and nobody runs for three minutes", 3, Scenario{
+		Deadlines: true, Guarantees: true, Outage: 3 * time.Minute,
+	}, []string{missedByPolicy}},
+	{"jobs have deadlines, and everything fails", 6, Scenario{
+		Deadlines: true, Guarantees: true, Kills: 4, Freezes: 3, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
+	}, nil},
 	{"all guarantees, and nothing goes wrong", 3, Scenario{
 		Guarantees: true, Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, Lag: 4},
 	}, nil},
