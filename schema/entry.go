@@ -122,6 +122,9 @@ type Spec struct {
 	// PayloadAt: … under this entry; zero means under this very one
 	PayloadAt EntryID `json:"payload_at,omitzero"`
 
+	// PauseAfter: the job pauses when so many runs in a row have failed; 0: it does not.
+	PauseAfter int `json:"pause_after,omitempty"`
+
 	Workflow *WorkflowRun `json:"workflow,omitempty"` // the run is one of a workflow
 	Step     *Step        `json:"step,omitempty"`     // the run is a step of one
 

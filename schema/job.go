@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -22,8 +23,9 @@ const (
 // Ended reports whether no further run is ever planned.
 func (s JobState) Ended() bool { return s == JobCancelled || s == JobFinished }
 
-// Schedule says when a recurring job is due: by exactly one of Cron and Every. Instants are UTC,
-// ms.
+// Schedule says when a recurring job is due: by exactly one of Cron, Every and Any. Instants are UTC,
+// ms. A schedule that leaves out dates is stored as Any, which versions that do not know it do not
+// understand: they would run it on those dates.
 type Schedule struct {
 	Cron     string `json:"cron,omitempty"`
 	Timezone string `json:"timezone,omitempty"` // IANA name; "" = UTC
@@ -34,11 +36,39 @@ type Schedule struct {
 	Every       Duration `json:"every,omitempty"`
 	// Anchor: of Every: the instants are anchor + k · every; set at creation if it was not stated.
 	Anchor time.Time `json:"anchor,omitzero"`
+	// Exclude are dates on which the schedule is not due, such as "2026-12-25", of Timezone.
+	Exclude []string `json:"exclude,omitempty"`
+
+	// Any are the schedules of a job that has several, or one that leaves dates out: it is due when any
+	// of them is. They say all but what follows here.
+	Any []Schedule `json:"any,omitempty"`
+	// Listed: Any was stated as a list; otherwise it is one schedule.
+	Listed bool `json:"listed,omitempty"`
 
 	Start time.Time `json:"start,omitzero"` // no nominal time before it
 	End   time.Time `json:"end,omitzero"`   // no nominal time at or after it
 	// Jitter is the window over which the job's fixed offset is drawn: in force, so 0 means none.
 	Jitter Duration `json:"jitter,omitempty"`
+}
+
+// Anchored returns the schedule with an anchor for each interval that states none. It shares nothing
+// that it changes.
+func (s Schedule) Anchored(at time.Time) Schedule {
+	if s.Every > 0 && s.Anchor.IsZero() {
+		s.Anchor = at
+	}
+	s.Any = slices.Clone(s.Any)
+	for i := range s.Any {
+		s.Any[i] = s.Any[i].Anchored(at)
+	}
+	return s
+}
+
+// SameAs reports whether two schedules say the same.
+func (s *Schedule) SameAs(o *Schedule) bool {
+	return s.Cron == o.Cron && s.Timezone == o.Timezone && s.Gap == o.Gap && s.OverlapHour == o.OverlapHour && s.Every == o.Every &&
+		s.Anchor.Equal(o.Anchor) && s.Start.Equal(o.Start) && s.End.Equal(o.End) && s.Jitter == o.Jitter && s.Listed == o.Listed &&
+		slices.Equal(s.Exclude, o.Exclude) && slices.EqualFunc(s.Any, o.Any, func(a, b Schedule) bool { return a.SameAs(&b) })
 }
 
 // Concurrency bounds the runs of one job that are under way at once: those that have an attempt
@@ -77,6 +107,10 @@ type JobSpec struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Misfire     *Misfire          `json:"misfire,omitempty"`
 	Concurrency *Concurrency      `json:"concurrency,omitempty"`
+	// PauseAfter: the job pauses when so many runs in a row have failed; 0: it does not.
+	PauseAfter int `json:"pause_after,omitempty"`
+	// PausedBecause says why a job is paused that nobody has paused.
+	PausedBecause string `json:"paused_because,omitempty"`
 	// Workflow: the job is a workflow, and has neither task nor work.
 	Workflow *JobWorkflow `json:"workflow,omitempty"`
 	// On: events start runs of the job. It then has no schedule.

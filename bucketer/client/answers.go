@@ -18,19 +18,31 @@ type ScheduleInfo struct {
 
 	Every  Duration  `json:"every,omitempty"`
 	Anchor time.Time `json:"anchor,omitzero"` // of Every: an instant from which the others are counted
+
+	// Exclude are dates of the time zone on which it is not due, such as "2026-12-25".
+	Exclude []string `json:"exclude,omitempty"`
+}
+
+// PauseOnFailure says when a job or a workflow pauses by itself.
+type PauseOnFailure struct {
+	After int `json:"after"` // runs in a row that have failed for good
 }
 
 // Settings are what jobs and workflows have in common.
 type Settings struct {
 	Name string `json:"name,omitempty"`
 
-	Schedule    *ScheduleInfo `json:"schedule,omitempty"`
-	Start       time.Time     `json:"start,omitzero"` // no run before it
-	End         time.Time     `json:"end,omitzero"`   // no run from it on
-	MaxRuns     int           `json:"max_runs,omitempty"`
-	Jitter      *Duration     `json:"jitter,omitempty"`
-	Concurrency *Concurrency  `json:"concurrency,omitempty"`
-	On          *EventTrigger `json:"on,omitempty"` // which events start a run, instead of a schedule
+	Schedule *ScheduleInfo `json:"schedule,omitempty"`
+	// Schedules are several, instead of one: it is due when any of them is.
+	Schedules   []ScheduleInfo `json:"schedules,omitempty"`
+	Start       time.Time      `json:"start,omitzero"` // no run before it
+	End         time.Time      `json:"end,omitzero"`   // no run from it on
+	MaxRuns     int            `json:"max_runs,omitempty"`
+	Jitter      *Duration      `json:"jitter,omitempty"`
+	Concurrency *Concurrency   `json:"concurrency,omitempty"`
+	// PauseOnFailure: it pauses when so many runs in a row have failed.
+	PauseOnFailure *PauseOnFailure `json:"pause_on_failure,omitempty"`
+	On             *EventTrigger   `json:"on,omitempty"` // which events start a run, instead of a schedule
 
 	Payload  json.RawMessage   `json:"payload,omitempty"`
 	Priority Priority          `json:"priority,omitempty"`
@@ -42,11 +54,13 @@ type Settings struct {
 
 // Standing is how a job or a workflow stands.
 type Standing struct {
-	State      JobState  `json:"state"`
-	Generation int64     `json:"generation"` // grows with every change
-	NextRun    *NextRun  `json:"next_run,omitempty"`
-	CreatedAt  time.Time `json:"created_at,omitzero"`
-	UpdatedAt  time.Time `json:"updated_at,omitzero"`
+	State JobState `json:"state"`
+	// PausedBecause is why it is paused, if nobody has paused it.
+	PausedBecause string    `json:"paused_because,omitempty"`
+	Generation    int64     `json:"generation"` // grows with every change
+	NextRun       *NextRun  `json:"next_run,omitempty"`
+	CreatedAt     time.Time `json:"created_at,omitzero"`
+	UpdatedAt     time.Time `json:"updated_at,omitzero"`
 	// Fault is why it does not go on although it is active: the node does not understand what is
 	// stored of it.
 	Fault string `json:"fault,omitempty"`

@@ -46,6 +46,15 @@ func TestBodies(t *testing.T) {
 		{"a recurring job", often, `{"name": "report", "schedule": {"every": "15m0s", "anchor": "2026-11-21T12:00:00Z"}, "start": "2026-11-21T12:00:00Z",
 			"end": "2027-11-21T12:00:00Z", "max_runs": 100, "jitter": "0s", "concurrency": {"limit": 1, "on_limit": "skip"}, "labels": {"team": "billing"},
 			"script": {"command": "report", "args": ["--fast"]}, "guarantee": "at_most_once", "retry": {"max_attempts": 1}}`},
+		{
+			"a job of several schedules",
+			client.NewJob(client.Task("t")).Schedule(client.AnyOf(client.Cron("0 9 * * *", "Europe/Berlin").Exclude("2026-12-25"), client.Every(time.Hour)).MaxRuns(5)),
+			`{"schedules": [{"cron": "0 9 * * *", "timezone": "Europe/Berlin", "exclude": ["2026-12-25"]}, {"every": "1h0m0s"}], "max_runs": 5, "task": "t"}`,
+		},
+		{
+			"a job that is not due on dates", client.NewJob(client.Task("t")).Schedule(client.Every(time.Hour).Timezone("Asia/Tokyo").Exclude("2026-12-25", "2026-12-26")),
+			`{"schedule": {"every": "1h0m0s", "timezone": "Asia/Tokyo", "exclude": ["2026-12-25", "2026-12-26"]}, "task": "t"}`,
+		},
 		{"a job on events", onEvent, `{"on": {"event": "file.uploaded", "filter": "event.region == 'eu'", "delay": "5s"}, "timeout": "1m0s",
 			"http": {"method": "PUT", "url": "https://x.test/", "headers": {"x-a": "b"}, "body": "none", "signing_key": "k", "auth": {"bearer": {"secret": "orders-token"}}}}`},
 		{"a job after others", follows, `{"name": "load", "after": {"jobs": ["extract", "clean", "prices"], "when": "all_done", "deadline": "6h0m0s"}, "task": "load"}`},
@@ -116,6 +125,9 @@ func TestFaultsOfBuilders(t *testing.T) {
 		{"no function", client.NewJob(client.Lambda("", "", "")), []string{"body.lambda.function", stated, "body.lambda.region", stated, "body.lambda.credentials", stated}},
 		{"no instant", job().At(time.Time{}), []string{"body.schedule.at", "must not be the zero time"}},
 		{"two schedules", job().At(noon).Schedule(client.Every(time.Hour)), []string{"body.schedule", "is stated twice"}},
+		{"several that are none", job().Schedule(client.AnyOf(nil, client.AnyOf(), client.Every(0))), []string{
+			"body.schedules[0]", "must be a schedule of Cron or Every", "body.schedules[1]", "must be a schedule of Cron or Every", "body.schedule.every", positive,
+		}},
 		{"no schedule", job().Schedule(nil), []string{"body.schedule", "must not be nil"}},
 		{"no event", job().On(""), []string{"body.on.event", stated}},
 		{"two events", job().On("a").On("b"), []string{"body.on", "is stated twice"}},

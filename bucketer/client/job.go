@@ -1,6 +1,7 @@
 package client
 
 import (
+	"slices"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -35,7 +36,8 @@ func (j *Job) build() (jobBody, error) {
 	return body, n.err()
 }
 
-// Name gives the job a name, which is unique in the tenant. It must be able to have many runs.
+// Name gives the job a name, which is unique in the tenant. It must be able to have many runs. If it
+// has neither a schedule nor events nor jobs before it, it runs only when it is triggered.
 func (j *Job) Name(name string) *Job {
 	j.says.Name = j.text("name", name)
 	return j
@@ -136,6 +138,13 @@ func (j *Job) Concurrency(limit int, then OnLimit) *Job {
 	return j
 }
 
+// PauseOnFailure has the job pause when so many of its runs in a row have failed for good, until it is
+// resumed. It must be able to have many runs.
+func (j *Job) PauseOnFailure(runs int) *Job {
+	j.pauseOnFailure(runs)
+	return j
+}
+
 // Misfire says what becomes of runs that cannot start when they are due. A run that cannot start
 // within the deadline is missed; 0: however late it is, it starts.
 func (j *Job) Misfire(p MisfirePolicy, deadline time.Duration) *Job {
@@ -164,12 +173,19 @@ func (c *common) schedule(s *Schedule) {
 	case s == nil:
 		c.fault("schedule", "must not be nil")
 		return
-	case c.says.Schedule != nil:
+	case c.says.Schedule != nil || c.says.Schedules != nil:
 		c.fault("schedule", "is stated twice")
 	}
 	c.take("", &s.notes)
-	says := s.says
-	c.says.Schedule, c.says.Start, c.says.End, c.says.MaxRuns, c.says.Jitter = &says, s.start, s.end, s.maxRuns, s.jitter
+	says := &s.says
+	if s.any != nil {
+		says = nil
+	} else {
+		is := s.says
+		is.Exclude, says = slices.Clone(is.Exclude), &is
+	}
+	c.says.Schedules = s.any
+	c.says.Schedule, c.says.Start, c.says.End, c.says.MaxRuns, c.says.Jitter = says, s.start, s.end, s.maxRuns, s.jitter
 }
 
 func (c *common) on(event string, options []OnOption) {
@@ -191,6 +207,10 @@ func (c *common) label(name, value string) {
 
 func (c *common) concurrency(limit int, then OnLimit) {
 	c.says.Concurrency = &schema.Concurrency{Limit: c.number("concurrency.limit", limit), OnLimit: c.text("concurrency.on_limit", string(then))}
+}
+
+func (c *common) pauseOnFailure(runs int) {
+	c.says.PauseOnFailure = &PauseOnFailure{After: c.number("pause_on_failure.after", runs)}
 }
 
 func (c *common) misfire(p MisfirePolicy, deadline time.Duration) {

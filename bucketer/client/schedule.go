@@ -1,6 +1,9 @@
 package client
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Schedule says when the runs of a job or a workflow are due. Cron and Every make one.
 type Schedule struct {
@@ -9,6 +12,7 @@ type Schedule struct {
 	start, end time.Time
 	maxRuns    int
 	jitter     *Duration
+	any        []ScheduleInfo // several, instead of says
 }
 
 // Cron returns the schedule of a cron expression of 5 or 6 fields in a time zone, such as
@@ -25,6 +29,37 @@ func Cron(expression, timezone string) *Schedule {
 func Every(interval time.Duration) *Schedule {
 	s := new(Schedule)
 	s.says.Every = s.span("schedule.every", interval)
+	return s
+}
+
+// AnyOf returns the schedule that is due when any of several is, once at each instant: at most 8, each
+// with a time zone of its own. What they say of start, end, number of runs and jitter does not count:
+// say it of what AnyOf returns.
+func AnyOf(schedules ...*Schedule) *Schedule {
+	s := &Schedule{any: []ScheduleInfo{}}
+	for i, one := range schedules {
+		if one == nil || one.any != nil {
+			s.fault(fmt.Sprintf("schedules[%d]", i), "must be a schedule of Cron or Every")
+			continue
+		}
+		s.take("", &one.notes)
+		s.any = append(s.any, one.says)
+	}
+	if len(schedules) == 0 {
+		s.fault("schedules", "must hold at least one schedule")
+	}
+	return s
+}
+
+// Exclude has the schedule not be due on dates of its time zone, such as "2026-12-25". More may be added.
+func (s *Schedule) Exclude(dates ...string) *Schedule {
+	s.says.Exclude = append(s.says.Exclude, dates...)
+	return s
+}
+
+// Timezone says of which time zone the excluded dates of an interval are. Cron has it state its own.
+func (s *Schedule) Timezone(name string) *Schedule {
+	s.says.Timezone = s.text("schedule.timezone", name)
 	return s
 }
 

@@ -92,6 +92,13 @@ func (w *Workflow) Concurrency(limit int, then OnLimit) *Workflow {
 	return w
 }
 
+// PauseOnFailure has the workflow pause when so many of its runs in a row have failed, until it is
+// resumed.
+func (w *Workflow) PauseOnFailure(runs int) *Workflow {
+	w.pauseOnFailure(runs)
+	return w
+}
+
 // Misfire says what becomes of runs that cannot begin when they are due. A run that cannot begin
 // within the deadline is missed; 0: however late it is, it begins.
 func (w *Workflow) Misfire(p MisfirePolicy, deadline time.Duration) *Workflow {

@@ -95,7 +95,7 @@ func TestClientCallsOfRecurringJobs(t *testing.T) {
 			t.Errorf("JobRuns(%+v) yields %v, want %v", row.query, got, row.want)
 		}
 	}
-	p, err := c.PreviewSchedule(ctx, request.PreviewRequest{Schedule: request.Schedule{Cron: "0 9 * * *", Timezone: "Europe/Berlin"}, Count: 2})
+	p, err := c.PreviewSchedule(ctx, request.PreviewRequest{Schedule: &request.Schedule{Cron: "0 9 * * *", Timezone: "Europe/Berlin"}, Count: 2})
 	if err != nil || len(p.Times) != 2 || p.Description == "" {
 		t.Errorf("PreviewSchedule = %+v, %v; want two times in words", p, err)
 	}

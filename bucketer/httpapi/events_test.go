@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -119,7 +120,7 @@ func TestJobsOnEvents(t *testing.T) {
 	hs := serve(t, b)
 	var job Job
 	doJSON(t, hs, call{method: "PUT", path: "/v1/jobs/j", body: `{"http":{"url":"http://x.test/"},"on":{"event":"a","filter":"event.n > 1","delay":"5s"}}`}, 201, &job)
-	if job.On == nil || job.On.Event != "a" || job.On.Filter != "event.n > 1" || job.On.Delay.Std() != 5*time.Second || job.Schedule != (JobSchedule{}) {
+	if job.On == nil || job.On.Event != "a" || job.On.Filter != "event.n > 1" || job.On.Delay.Std() != 5*time.Second || !reflect.ValueOf(job.Schedule).IsZero() {
 		t.Errorf("job = %+v", job)
 	}
 	job = Job{}

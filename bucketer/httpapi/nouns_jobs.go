@@ -1,12 +1,14 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/bucketer/workflow"
 	"carillon.dev/carillon/schema"
@@ -18,12 +20,14 @@ type JobSchedule struct {
 	At Time `json:"at,omitzero" doc:"Of a one-off job"`
 
 	Cron        string `json:"cron,omitempty"`
-	Timezone    string `json:"timezone,omitempty" doc:"Of cron"`
+	Timezone    string `json:"timezone,omitempty" doc:"Of cron, and of excluded dates"`
 	Gap         string `json:"gap,omitempty" enum:"run,skip" doc:"Of cron: what becomes of times that the zone leaves out"`
 	OverlapHour string `json:"overlap_hour,omitempty" enum:"first,second,both" doc:"Of cron: which of the times that the zone has twice"`
 
 	Every  schema.Duration `json:"every,omitempty"`
 	Anchor Time            `json:"anchor,omitzero" doc:"Of every: an instant from which the others are counted"`
+
+	Exclude []string `json:"exclude,omitempty" doc:"Dates of the time zone on which it is not due"`
 }
 
 // JobMisfire is what becomes of a late run, as the API answers it.
@@ -50,11 +54,14 @@ type Job struct {
 	schema.Work
 
 	Schedule    JobSchedule         `json:"schedule"`
+	Schedules   []JobSchedule       `json:"schedules,omitempty" doc:"Instead of one: it is due when any of them is, once at each instant"`
 	Start       Time                `json:"start,omitzero" doc:"No run before it"`
 	End         Time                `json:"end,omitzero" doc:"No run from it on; that of max_runs, if it is earlier"`
 	MaxRuns     int                 `json:"max_runs,omitempty"`
 	Jitter      *schema.Duration    `json:"jitter,omitempty" doc:"The window of the job's own offset, which is the same for all its runs"`
 	Concurrency *schema.Concurrency `json:"concurrency,omitempty"`
+
+	PauseOnFailure *request.PauseOnFailure `json:"pause_on_failure,omitempty"`
 
 	On *schema.EventTrigger `json:"on,omitempty" doc:"Which events start a run; such a job has no schedule"`
 
@@ -67,12 +74,13 @@ type Job struct {
 
 	Durability schema.Durability `json:"durability,omitempty" enum:"home,everywhere" doc:"When it was acknowledged, and its changes are: everywhere, once every region held it; else once its home did"`
 
-	State      string   `json:"state" enum:"active,paused,cancelled,finished"`
-	Generation int64    `json:"generation" doc:"Grows with every change; 1 for a one-off job"`
-	NextRun    *NextRun `json:"next_run,omitempty"`
-	Fault      string   `json:"fault,omitempty" doc:"Why the job does not go on, though it is active: what is stored of it is not understood by this node"`
-	CreatedAt  Time     `json:"created_at"`
-	UpdatedAt  Time     `json:"updated_at"`
+	State         string   `json:"state" enum:"active,paused,cancelled,finished"`
+	PausedBecause string   `json:"paused_because,omitempty" doc:"Why the job is paused, if nobody has paused it"`
+	Generation    int64    `json:"generation" doc:"Grows with every change; 1 for a one-off job"`
+	NextRun       *NextRun `json:"next_run,omitempty"`
+	Fault         string   `json:"fault,omitempty" doc:"Why the job does not go on, though it is active: what is stored of it is not understood by this node"`
+	CreatedAt     Time     `json:"created_at"`
+	UpdatedAt     Time     `json:"updated_at"`
 }
 
 // JobAfter is after which jobs a job runs, as the API answers it.
@@ -184,11 +192,15 @@ func recurringOf(j *schema.Job, next []recurring.Occurrence) Job {
 	if s.Work != nil {
 		out.Work = s.Work.InForce()
 	}
+	if s.PauseAfter > 0 {
+		out.PauseOnFailure = &request.PauseOnFailure{After: s.PauseAfter}
+	}
+	out.PausedBecause = s.PausedBecause
 	if c := s.Concurrency; c != nil && c.OnLimit == "" {
 		out.Concurrency = &schema.Concurrency{Limit: c.Limit, OnLimit: "queue"}
 	}
 	if c := s.Schedule; c != nil {
-		out.Schedule = scheduleOf(c)
+		out.Schedule, out.Schedules = schedulesOf(c)
 		out.Start, out.End, out.Jitter = Time{c.Start}, Time{c.End}, &c.Jitter
 	}
 	if len(next) > 0 {
@@ -198,9 +210,25 @@ func recurringOf(j *schema.Job, next []recurring.Occurrence) Job {
 	return out
 }
 
-// scheduleOf returns a schedule with the values in force.
+// schedulesOf returns a schedule with the values in force: as one, or as the list that was stated.
+func schedulesOf(s *schema.Schedule) (one JobSchedule, list []JobSchedule) {
+	switch {
+	case len(s.Any) == 0:
+		return scheduleOf(s), nil
+	case !s.Listed:
+		return scheduleOf(&s.Any[0]), nil
+	}
+	for i := range s.Any {
+		list = append(list, scheduleOf(&s.Any[i]))
+	}
+	return one, list
+}
+
 func scheduleOf(s *schema.Schedule) JobSchedule {
-	out := JobSchedule{Cron: s.Cron, Every: s.Every, Anchor: Time{s.Anchor}}
+	out := JobSchedule{Cron: s.Cron, Every: s.Every, Anchor: Time{s.Anchor}, Exclude: s.Exclude}
+	if s.Cron == "" && len(s.Exclude) > 0 {
+		out.Timezone = cmp.Or(s.Timezone, "UTC")
+	}
 	if s.Cron != "" {
 		out.Timezone, out.Gap, out.OverlapHour = "UTC", "run", "first"
 		for _, stated := range []struct {

@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"carillon.dev/carillon/bucketer/orchestration"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/bucketer/workflow"
 	"carillon.dev/carillon/schema"
@@ -17,13 +18,16 @@ type Workflow struct {
 	Tenant string       `json:"tenant"`
 	Name   string       `json:"name"`
 
-	Schedule    *JobSchedule        `json:"schedule,omitempty" doc:"Absent: it runs when it is asked to"`
+	Schedule    *JobSchedule        `json:"schedule,omitempty" doc:"Absent: it runs when it is asked to, or has several"`
+	Schedules   []JobSchedule       `json:"schedules,omitempty" doc:"Instead of one: it is due when any of them is, once at each instant"`
 	Start       Time                `json:"start,omitzero" doc:"No run before it"`
 	End         Time                `json:"end,omitzero" doc:"No run from it on; that of max_runs, if it is earlier"`
 	MaxRuns     int                 `json:"max_runs,omitempty"`
 	Jitter      *schema.Duration    `json:"jitter,omitempty" doc:"The window of the workflow's own offset, which is the same for all its runs"`
 	Concurrency *schema.Concurrency `json:"concurrency,omitempty"`
 	Misfire     JobMisfire          `json:"misfire"`
+
+	PauseOnFailure *request.PauseOnFailure `json:"pause_on_failure,omitempty"`
 
 	On       *schema.EventTrigger `json:"on,omitempty" doc:"Which events start a run; such a workflow has no schedule"`
 	Deadline schema.Duration      `json:"deadline" doc:"How long after its due time a run ends at the latest"`
@@ -34,13 +38,14 @@ type Workflow struct {
 
 	Durability schema.Durability `json:"durability,omitempty" enum:"home,everywhere" doc:"As of a job"`
 
-	State      string            `json:"state" enum:"active,paused,cancelled,finished"`
-	Waiting    []WorkflowWaiting `json:"waiting,omitempty" doc:"In a list that asks for it: which of its runs wait for events, by the events that its definition names now"`
-	Generation int64             `json:"generation" doc:"Grows with every change; 0 in a dry run, of a workflow that does not exist"`
-	NextRun    *NextRun          `json:"next_run,omitempty"`
-	Fault      string            `json:"fault,omitempty" doc:"Why the workflow does not go on, though it is active: what is stored of it is not understood by this node"`
-	CreatedAt  Time              `json:"created_at,omitzero"`
-	UpdatedAt  Time              `json:"updated_at,omitzero"`
+	State         string            `json:"state" enum:"active,paused,cancelled,finished"`
+	Waiting       []WorkflowWaiting `json:"waiting,omitempty" doc:"In a list that asks for it: which of its runs wait for events, by the events that its definition names now"`
+	PausedBecause string            `json:"paused_because,omitempty" doc:"Why the workflow is paused, if nobody has paused it"`
+	Generation    int64             `json:"generation" doc:"Grows with every change; 0 in a dry run, of a workflow that does not exist"`
+	NextRun       *NextRun          `json:"next_run,omitempty"`
+	Fault         string            `json:"fault,omitempty" doc:"Why the workflow does not go on, though it is active: what is stored of it is not understood by this node"`
+	CreatedAt     Time              `json:"created_at,omitzero"`
+	UpdatedAt     Time              `json:"updated_at,omitzero"`
 }
 
 // WorkflowWaiting says how many runs of a workflow wait for an event.
@@ -64,9 +69,10 @@ func workflowOf(j *schema.Job, shown *Job) Workflow {
 		Concurrency: shown.Concurrency, On: shown.On, Misfire: shown.Misfire, Payload: shown.Payload, Priority: shown.Priority, Labels: shown.Labels, Durability: shown.Durability,
 		State: shown.State, Generation: shown.Generation, NextRun: shown.NextRun, Fault: shown.Fault, CreatedAt: shown.CreatedAt, UpdatedAt: shown.UpdatedAt,
 	}
-	if j.Current.Spec.Schedule != nil {
+	if out.Schedules = shown.Schedules; j.Current.Spec.Schedule != nil && out.Schedules == nil {
 		out.Schedule = &shown.Schedule
 	}
+	out.PauseOnFailure, out.PausedBecause = shown.PauseOnFailure, shown.PausedBecause
 	if w := j.Current.Spec.Workflow; w != nil {
 		out.Deadline = w.Deadline
 	}

@@ -152,7 +152,7 @@ func (s documentWriter) finish() error {
 			f.Description = "Idempotency key of a line of an import; not of a single request"
 		}},
 		{"JobRequest", "name", func(f *huma.Schema) {
-			f.Pattern, f.Description = namePattern, "Of a job that can have many runs; unique in the tenant"
+			f.Pattern, f.Description = namePattern, "Of a job that can have many runs; unique in the tenant. One that has a name, and neither schedule nor on nor after, runs only when it is triggered"
 		}},
 		{"JobRequest", "start", func(f *huma.Schema) { f.Description = "Of a recurring job: no run before it" }},
 		{"JobRequest", "end", func(f *huma.Schema) { f.Description = "Of a recurring job: no run from it on" }},
@@ -195,6 +195,12 @@ func (s documentWriter) finish() error {
 		{"Schedule", "every", duration},
 		{"Schedule", "anchor", func(f *huma.Schema) {
 			f.Description = "Of every: an instant from which the others are counted; default: creation"
+		}},
+		{"Schedule", "exclude", func(f *huma.Schema) {
+			f.Description, f.Examples = "Dates of the time zone on which it is not due; at most 500 of all schedules of a job. Beside every, timezone says whose dates they are", []any{[]string{"2026-12-25"}}
+		}},
+		{"JobRequest", "schedules", func(f *huma.Schema) {
+			f.Description, f.MaxItems = "Instead of schedule, of a recurring job: it is due when any of them is, once at each instant. Each has cron or every, and a time zone of its own; start, end, max_runs and jitter are of all", whole(8)
 		}},
 		{"JobSchedule", "every", duration},
 		{"OperationRequest", "action", words("cancel", "pause", "resume", "trigger", "retry", "replay", "discard")},

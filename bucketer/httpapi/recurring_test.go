@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -113,13 +114,18 @@ func TestJobIsPutByName(t *testing.T) {
 	none.header = nil
 	doJSON(t, hs, none, 201, nil)
 	for name, body := range map[string]string{
-		"another name": strings.Replace(nightly, "nightly", "x", 1), "one-off": `{"nats":{"subject":"a"}}`, "empty": `{}`,
+		"another name": strings.Replace(nightly, "nightly", "x", 1), "one-off": `{"nats":{"subject":"a"},"schedule":{"at":"2026-11-22T00:00:00Z"}}`, "empty": `{}`,
 	} {
 		if p := doProblem(t, hs, call{method: "PUT", path: "/v1/jobs/nightly", body: body}, 422); len(p.Errors) == 0 {
 			t.Errorf("PUT of %s: no fault is named", name)
 		}
 	}
 	doProblem(t, hs, call{method: "PUT", path: "/v1/jobs/" + first.ID.String(), body: nightly}, 422)
+	var manual Job
+	doJSON(t, hs, call{method: "PUT", path: "/v1/jobs/manual", body: `{"nats":{"subject":"a"},"pause_on_failure":{"after":3}}`}, 201, &manual)
+	if !reflect.ValueOf(manual.Schedule).IsZero() || manual.NextRun != nil || manual.PauseOnFailure == nil || manual.PauseOnFailure.After != 3 {
+		t.Errorf("a job that is only triggered = %+v", manual)
+	}
 }
 
 func TestRecurringJobIsPatched(t *testing.T) {

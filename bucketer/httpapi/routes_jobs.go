@@ -161,7 +161,7 @@ func (s *Server) makeAfter(ctx context.Context, spec schema.JobSpec, key, hash s
 	for _, f := range []struct {
 		name   string
 		stated bool
-	}{{"name", spec.Name != ""}, {"concurrency", spec.Concurrency != nil}} {
+	}{{"name", spec.Name != ""}, {"concurrency", spec.Concurrency != nil}, {"pause_on_failure", spec.PauseAfter > 0}} {
 		if f.stated {
 			faults = append(faults, bucketer.Fault{Location: "body." + f.name, Message: "belongs to a job that can have many runs: the jobs that this one runs after are one-off jobs, and so is it"})
 		}

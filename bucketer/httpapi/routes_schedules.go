@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"reflect"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/bucketer/schedule"
+	"carillon.dev/carillon/schema"
 )
 
 const previewPath = "/v1/schedules/preview"
@@ -61,7 +63,7 @@ func (s scheduleRoutes) previewSchedule(ctx context.Context, in *previewAsk) (*p
 	if len(out.Body.Times) == 0 {
 		out.Body.Notes = append(out.Body.Notes, "there is no time after "+p.From.Format(timeFormat))
 	}
-	if hashed.MatchString(p.Schedule.Cron) {
+	if hashed.MatchString(p.Schedule.Cron) || slices.ContainsFunc(p.Schedule.Any, func(s schema.Schedule) bool { return hashed.MatchString(s.Cron) }) {
 		out.Body.Notes = append(out.Body.Notes, "H stands for a number that is drawn from the job's id: a job has other times than these, always the same ones")
 	}
 	if window := jitterOf(&p, compiled); window > 0 {

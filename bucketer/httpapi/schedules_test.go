@@ -32,9 +32,17 @@ func TestScheduleIsPreviewed(t *testing.T) {
 			[]string{"2027-03-27T01:30", "2027-03-28T01:00"},
 			[]string{"the 02:30 run of 2027-03-28 moves to 03:00"},
 		},
-		"an end": {`{"schedule":{"every":"1m"},"from":"2026-11-21T10:00:00Z","end":"2026-11-21T10:02:00Z","jitter":"0s"}`, "15:04", []string{"10:01"}, nil},
-		"over":   {`{"schedule":{"every":"1m"},"from":"2026-11-21T10:00:00Z","end":"2026-11-21T09:00:00Z","jitter":"0s"}`, "15:04", nil, []string{"there is no time after 2026-11-21T10:00:00.000Z"}},
-		"sparse": {`{"schedule":{"cron":"0 0 29 2 *"},"count":3,"jitter":"0s"}`, time.DateOnly, []string{"2028-02-29", "2032-02-29", "2036-02-29"}, nil},
+		"several": {
+			`{"schedules":[{"cron":"30 2 * * *","timezone":"Europe/Berlin"},{"every":"12h","anchor":"2026-11-21T01:00:00Z"}],"from":"2027-03-27T00:00:00Z","count":4,"jitter":"0s"}`,
+			"2006-01-02T15:04",
+			[]string{"2027-03-27T01:00", "2027-03-27T01:30", "2027-03-27T13:00", "2027-03-28T01:00"},
+			[]string{"the 02:30 run of 2027-03-28 moves to 03:00 (at 02:30 every day, Europe/Berlin time)"},
+		},
+		"without a date":      {`{"schedule":{"cron":"0 9 * * *","exclude":["2026-11-22"]},"count":2,"jitter":"0s"}`, time.DateOnly, []string{"2026-11-23", "2026-11-24"}, nil},
+		"H in one of several": {`{"schedules":[{"cron":"0 0 H * *"},{"cron":"0 0 * * *"}],"count":1,"jitter":"0s"}`, "15", []string{"00"}, []string{"drawn from the job's id"}},
+		"an end":              {`{"schedule":{"every":"1m"},"from":"2026-11-21T10:00:00Z","end":"2026-11-21T10:02:00Z","jitter":"0s"}`, "15:04", []string{"10:01"}, nil},
+		"over":                {`{"schedule":{"every":"1m"},"from":"2026-11-21T10:00:00Z","end":"2026-11-21T09:00:00Z","jitter":"0s"}`, "15:04", nil, []string{"there is no time after 2026-11-21T10:00:00.000Z"}},
+		"sparse":              {`{"schedule":{"cron":"0 0 29 2 *"},"count":3,"jitter":"0s"}`, time.DateOnly, []string{"2028-02-29", "2032-02-29", "2036-02-29"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got Preview
@@ -72,6 +80,9 @@ func TestPreviewsThatAreRefused(t *testing.T) {
 		"never":               {`{"schedule":{"cron":"0 0 30 2 *"}}`, "body.schedule.cron"},
 		"too many":            {`{"schedule":{"every":"1m"},"count":101}`, "body.count"},
 		"none":                {`{"schedule":{"every":"1m"},"count":0}`, "body.count"},
+		"one of several":      {`{"schedules":[{"every":"1m"},{"cron":"60 * * * *"}]}`, "body.schedules[1].cron"},
+		"a list and one":      {`{"schedules":[{"every":"1m"}],"schedule":{"every":"1m"}}`, "body"},
+		"a date":              {`{"schedule":{"every":"1m","exclude":["soon"]}}`, "body.schedule.exclude[0]"},
 		"an odd time":         {`{"schedule":{"every":"1m"},"from":"noon"}`, "body.from"},
 		"a jitter of a week":  {`{"schedule":{"every":"1m"},"jitter":"168h"}`, "body.jitter"},
 		"a field of jobs":     {`{"schedule":{"every":"1m"},"task":"a"}`, "body.task"},

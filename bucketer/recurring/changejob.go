@@ -105,7 +105,7 @@ func (j *Changer) changeJob(
 			return false, err
 		}
 		spec := &g.Spec
-		spec.Tenant, spec.Name, spec.Created = was.Tenant, was.Name, was.Created
+		spec.Tenant, spec.Name, spec.Created, spec.PausedBecause = was.Tenant, was.Name, was.Created, was.PausedBecause
 		if err := j.checkChanged(ctx, spec, &was); err != nil {
 			return false, err
 		}
@@ -156,9 +156,8 @@ func sameTimes(a, b *schema.JobSpec) bool {
 		return a.Schedule == b.Schedule
 	}
 	x, y := *a.Schedule, *b.Schedule
-	same := x.Anchor.Equal(y.Anchor) && x.Start.Equal(y.Start) && a.EndStated.Equal(b.EndStated)
-	x.Anchor, x.Start, x.End, x.Jitter = y.Anchor, y.Start, y.End, y.Jitter
-	return same && x == y
+	x.End, x.Jitter = y.End, y.Jitter
+	return a.EndStated.Equal(b.EndStated) && x.SameAs(&y)
 }
 
 // PauseJob stops the planning of runs. Pausing twice answers the same as once.
@@ -188,7 +187,7 @@ func turn(state schema.JobState) mutation {
 		case g.State.Ended():
 			return false, bucketer.ErrFinished
 		}
-		g.State = state
+		g.State, g.Spec.PausedBecause = state, ""
 		return true, nil
 	}
 }

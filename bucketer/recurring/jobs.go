@@ -364,11 +364,8 @@ func complete(id schema.JobID, spec *schema.JobSpec, from time.Time) error {
 	if spec.Schedule == nil {
 		return nil
 	}
-	rule := *spec.Schedule
+	rule := spec.Schedule.Anchored(spec.Created)
 	spec.Schedule = &rule
-	if rule.Every > 0 && rule.Anchor.IsZero() {
-		rule.Anchor = spec.Created
-	}
 	rule.End = spec.EndStated
 	if !spec.JitterStated {
 		rule.Jitter = 0

@@ -15,6 +15,7 @@ const (
 	maxRuns = 100_000
 	// the lease of a limit names all its holders, at about 130 bytes a slot, and is written whole
 	maxConcurrency = 1000
+	maxPauseAfter  = 100
 	maxRegion      = 32 // bytes of the name of a region, as in the configuration
 )
 
@@ -39,7 +40,7 @@ func OfOneOff(j *bucketer.Job) JobRequest {
 // were stated.
 func OfSpec(s *schema.JobSpec) JobRequest {
 	r := JobRequest{
-		Name: s.Name, Task: s.Task, End: s.EndStated, MaxRuns: s.MaxRuns, Concurrency: s.Concurrency, On: s.On,
+		Name: s.Name, Task: s.Task, End: s.EndStated, MaxRuns: s.MaxRuns, Concurrency: s.Concurrency, On: s.On, PauseOnFailure: ofPauseAfter(s.PauseAfter),
 		Payload: s.Payload, Priority: s.Priority, Labels: s.Labels, Misfire: s.Misfire, Durability: s.Durability,
 	}
 	if s.Work != nil {
@@ -47,13 +48,32 @@ func OfSpec(s *schema.JobSpec) JobRequest {
 	}
 	r.After = ofAfter(s.After)
 	if c := s.Schedule; c != nil {
-		r.Schedule = &Schedule{Cron: c.Cron, Timezone: c.Timezone, Gap: c.Gap, OverlapHour: c.OverlapHour, Every: c.Every, Anchor: c.Anchor}
+		r.Schedule, r.Schedules = ofSchedule(c)
 		r.Start = c.Start
 		if s.JitterStated {
 			r.Jitter = &c.Jitter
 		}
 	}
 	return r
+}
+
+// ofSchedule returns a schedule as a body that asks for it: as one, or as a list.
+func ofSchedule(c *schema.Schedule) (one *Schedule, list []Schedule) {
+	of := func(c *schema.Schedule) Schedule {
+		return Schedule{Cron: c.Cron, Timezone: c.Timezone, Gap: c.Gap, OverlapHour: c.OverlapHour, Every: c.Every, Anchor: c.Anchor, Exclude: c.Exclude}
+	}
+	switch {
+	case len(c.Any) == 0:
+		s := of(c)
+		return &s, nil
+	case !c.Listed:
+		s := of(&c.Any[0])
+		return &s, nil
+	}
+	for i := range c.Any {
+		list = append(list, of(&c.Any[i]))
+	}
+	return nil, list
 }
 
 // Job reads the body of POST /v1/jobs for a tenant. now is the time of the request. A job that can
@@ -72,7 +92,7 @@ func (d *Decoder) Line(tenant string, line []byte, now time.Time) (bucketer.Job,
 // PutJob reads the body of PUT /v1/jobs/{name}, which asks for a job that can have many runs. A
 // fault of the name is located at path.id.
 func (d *Decoder) PutJob(tenant, name string, body []byte, now time.Time) (schema.JobSpec, error) {
-	_, spec, err := d.job(body, jobForm{tenant: tenant, now: now, anchor: now})
+	_, spec, err := d.job(body, jobForm{tenant: tenant, now: now, anchor: now, mayTrigger: true})
 	if d.notJSON != nil {
 		return schema.JobSpec{}, err
 	}
@@ -80,7 +100,7 @@ func (d *Decoder) PutJob(tenant, name string, body []byte, now time.Time) (schem
 	switch {
 	case err != nil:
 	case spec == nil:
-		d.faultAt("body.schedule", "must have cron or every, or the job must have on or after: only jobs that can have many runs have a name")
+		d.faultAt("body.schedule", "must have cron or every, or be absent: only jobs that can have many runs have a name")
 	case spec.Name == "":
 		spec.Name = name
 	case spec.Name != name:
@@ -98,6 +118,8 @@ type jobForm struct {
 	now    time.Time
 	anchor time.Time // of an interval that states none
 	line   bool      // a line of an import, which may have a key
+	// mayTrigger: a job that nothing starts but a trigger needs no name in the body.
+	mayTrigger bool
 }
 
 // jobReader gathers the fields of a job.
@@ -147,7 +169,8 @@ func (d *Decoder) job(body []byte, form jobForm) (bucketer.Job, *schema.JobSpec,
 	spec.Tenant, spec.Task, spec.Work, spec.Priority, spec.Labels, spec.Misfire = form.tenant, j.Task, j.Work, j.Priority, j.Labels, j.Misfire
 	spec.Payload, spec.On, spec.After, spec.Durability = j.Payload, r.on, r.after, j.Durability
 	if r.when.recurring() {
-		spec.Schedule = &r.when.schedule
+		stated := r.when.stated()
+		spec.Schedule = &stated
 	}
 	return bucketer.Job{Tenant: form.tenant, Key: j.Key, BodyHash: j.BodyHash}, &spec, nil
 }
@@ -167,6 +190,8 @@ func (r *jobReader) field(name string, c int32) {
 		r.job.Task = d.named(c)
 	case "schedule":
 		r.when.read(c)
+	case "schedules":
+		r.when.readList(c)
 	case "payload":
 		r.job.Payload = d.payload(c)
 	case "priority":
@@ -175,7 +200,7 @@ func (r *jobReader) field(name string, c int32) {
 		r.job.Labels = d.labels(c)
 	case "misfire":
 		r.job.Misfire = d.misfire(c)
-	case "name", "start", "end", "max_runs", "jitter", "concurrency":
+	case "name", "start", "end", "max_runs", "jitter", "concurrency", "pause_on_failure":
 		r.many = append(r.many, c)
 		r.manyField(name, c)
 	case "on":
@@ -213,7 +238,33 @@ func (r *jobReader) manyField(name string, c int32) {
 		r.spec.JitterStated = true
 	case "concurrency":
 		r.spec.Concurrency = r.concurrency(c)
+	case "pause_on_failure":
+		r.spec.PauseAfter = r.pauseAfter(c)
 	}
+}
+
+// ofPauseAfter returns what a body says for so many failures.
+func ofPauseAfter(n int) *PauseOnFailure {
+	if n == 0 {
+		return nil
+	}
+	return &PauseOnFailure{After: n}
+}
+
+// pauseAfter reads after how many failures in a row a job pauses.
+func (r *jobReader) pauseAfter(i int32) (n int) {
+	d, stated := r.d, false
+	for c := range d.object(i) {
+		switch name := d.doc.name(c); string(name) {
+		case "after":
+			stated = true
+			n = d.integer(c, 1, maxPauseAfter)
+		default:
+			d.faultQuietly(c, "is not a field of pause_on_failure")
+		}
+	}
+	d.require(i, stated, "after")
+	return n
 }
 
 func (r *jobReader) concurrency(i int32) *schema.Concurrency {
@@ -291,9 +342,9 @@ func (r *jobReader) finish() {
 	}
 	for _, c := range r.many {
 		switch name := string(d.doc.name(c)); {
-		case r.onNode == 0 && r.afterNode == 0:
-			d.faultQuietly(c, "belongs to a recurring job, whose schedule has cron or every, or to one that has on or after")
-		case name != "name" && name != "concurrency":
+		case !r.hasMany():
+			d.faultQuietly(c, "belongs to a recurring job, whose schedule has cron or every, to one that has on or after, or to one that has a name and no schedule")
+		case name != "name" && name != "concurrency" && name != "pause_on_failure":
 			d.faultQuietly(c, "goes with a schedule alone")
 		}
 	}
@@ -301,7 +352,15 @@ func (r *jobReader) finish() {
 
 // hasMany reports whether the job can have many runs. One that runs after others can, unless they are
 // one-off jobs: the text does not say.
-func (r *jobReader) hasMany() bool { return r.when.recurring() || r.onNode > 0 || r.afterNode > 0 }
+func (r *jobReader) hasMany() bool {
+	return r.when.recurring() || r.onNode > 0 || r.afterNode > 0 || r.triggered()
+}
+
+// triggered reports whether the job runs only when somebody asks for it: it has a name, and nothing
+// else starts it.
+func (r *jobReader) triggered() bool {
+	return (r.spec.Name != "" || r.mayTrigger) && r.when.node == 0 && r.onNode == 0 && r.afterNode == 0
+}
 
 // Patch reads an RFC 7396 merge patch of a pending one-off job, as it stands, and returns what it
 // changes. Faults are located in the merged job. A patch that changes nothing returns the zero
@@ -367,10 +426,20 @@ func (d *Decoder) Patch(current bucketer.Job, body []byte, now time.Time) (runs.
 // job.
 func (d *Decoder) PatchJob(current schema.JobSpec, body []byte, now time.Time) (schema.JobSpec, error) {
 	request := OfSpec(&current)
-	if s := request.Schedule; s != nil && s.Anchor.Equal(current.Created) {
-		s.Anchor = time.Time{} // by default: it goes when the interval goes
+	unanchor := func(s *Schedule) {
+		if s.Anchor.Equal(current.Created) {
+			s.Anchor = time.Time{} // by default: it goes when the interval goes
+		}
 	}
-	_, merged, touched, err := d.patch(&request, body, jobForm{tenant: current.Tenant, now: now, anchor: current.Created})
+	if request.Schedule != nil {
+		unanchor(request.Schedule)
+	}
+	for i := range request.Schedules {
+		unanchor(&request.Schedules[i])
+	}
+	_, merged, touched, err := d.patch(&request, body, jobForm{
+		tenant: current.Tenant, now: now, anchor: current.Created, mayTrigger: request.Schedule == nil && request.Schedules == nil && current.On == nil && current.After == nil,
+	})
 	switch {
 	case err != nil:
 		return current, err
@@ -385,8 +454,8 @@ func (d *Decoder) PatchJob(current schema.JobSpec, body []byte, now time.Time) (
 	if len(touched) == 0 {
 		return current, nil
 	}
-	if s := merged.Schedule; s != nil && s.Every > 0 && s.Anchor.IsZero() {
-		s.Anchor = current.Created
+	if s := merged.Schedule; s != nil {
+		*s = s.Anchored(current.Created)
 	}
 	merged.Created, merged.Updated, merged.Past = current.Created, current.Updated, current.Past
 	return *merged, nil

@@ -36,6 +36,21 @@ func TestDecodeRecurringJob(t *testing.T) {
 			`{"start":"2026-11-21T10:00:00Z","end":"2999-11-21T12:00:00Z",` + everyMinute + `}`,
 			schema.JobSpec{Task: "t", EndStated: at(12, 0).AddDate(973, 0, 0), Schedule: &schema.Schedule{Cron: "* * * * *", Start: at(10, 0), End: at(12, 0).AddDate(973, 0, 0)}},
 		},
+		"without a date": {
+			`{"task":"t","schedule":{"cron":"0 9 * * *","timezone":"Europe/Berlin","exclude":["2026-12-25"]},"jitter":"1s"}`,
+			schema.JobSpec{Task: "t", JitterStated: true, Schedule: &schema.Schedule{
+				Jitter: schema.Duration(time.Second), Any: []schema.Schedule{{Cron: "0 9 * * *", Timezone: "Europe/Berlin", Exclude: []string{"2026-12-25"}}},
+			}},
+		},
+		"several": {
+			`{"task":"t","schedules":[{"cron":"0 9 * * *","timezone":"Europe/Berlin"},{"every":"15m","timezone":"Asia/Tokyo","exclude":["2026-12-25"]}],"end":"2027-01-01T00:00:00Z"}`,
+			schema.JobSpec{Task: "t", EndStated: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC), Schedule: &schema.Schedule{
+				Listed: true, End: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC),
+				Any: []schema.Schedule{{Cron: "0 9 * * *", Timezone: "Europe/Berlin"}, {Every: schema.Duration(15 * time.Minute), Timezone: "Asia/Tokyo", Exclude: []string{"2026-12-25"}}},
+			}},
+		},
+		"only triggered":         {`{"task":"t","name":"n","concurrency":{"limit":2},"labels":{"a":"b"}}`, schema.JobSpec{Name: "n", Task: "t", Concurrency: &schema.Concurrency{Limit: 2}, Labels: map[string]string{"a": "b"}}},
+		"a list of one":          {`{"task":"t","schedules":[{"cron":"* * * * *"}]}`, schema.JobSpec{Task: "t", Schedule: &schema.Schedule{Listed: true, Any: []schema.Schedule{*cron}}}},
 		"jitter":                 {`{"jitter":"30s",` + everyMinute + `}`, schema.JobSpec{Task: "t", JitterStated: true, Schedule: &schema.Schedule{Cron: "* * * * *", Jitter: schema.Duration(30 * time.Second)}}},
 		"jitter turned off":      {`{"jitter":"0s",` + everyMinute + `}`, schema.JobSpec{Task: "t", JitterStated: true, Schedule: cron}},
 		"concurrency":            {`{"concurrency":{"limit":1,"on_limit":"cancel_oldest"},` + everyMinute + `}`, schema.JobSpec{Task: "t", Concurrency: &schema.Concurrency{Limit: 1, OnLimit: "cancel_oldest"}, Schedule: cron}},
@@ -118,11 +133,30 @@ var faultyRecurring = map[string]struct {
 	"an end before start":      {`{"start":"2026-11-21T10:00:00Z","end":"2026-11-21T10:00:00Z",` + everyMinute + `}`, []string{"body.end must be later than start"}},
 	"an end that is past":      {`{"end":"2026-11-21T09:30:00Z",` + everyMinute + `}`, []string{"body.schedule names no time from now on"}},
 	"an end before a first":    {`{"end":"2026-11-21T09:45:00Z","task":"t","schedule":{"every":"15m"}}`, []string{"body.schedule names no time from now on"}},
+	"a list and one":           {`{"task":"t","schedule":{"every":"1m"},"schedules":[{"every":"1h"}]}`, []string{"body must have only one of schedule and schedules"}},
+	"one and a list":           {`{"task":"t","schedules":[{"every":"1h"}],"schedule":{"every":"1m"}}`, []string{"body must have only one of schedule and schedules"}},
+	"no list":                  {`{"task":"t","schedules":{"every":"1m"}}`, []string{"body.schedules must be a list"}},
+	"an empty list":            {`{"task":"t","schedules":[]}`, []string{"body.schedules must hold at least one"}},
+	"a long list":              {`{"task":"t","schedules":[` + strings.Repeat(`{"every":"1m"},`, 8) + `{"every":"1m"}]}`, []string{"body.schedules must be at most 8"}},
+	"several that are wrong":   {`{"task":"t","schedules":[{"cron":"60 * * * *"},{"every":"1m","cron":"* * * * *"},{"at":"2026-11-22T00:00:00Z"},{},5]}`, []string{"body.schedules[1] must have only one of", "body.schedules[2] must have cron or every", "body.schedules[3] must have cron or every", "body.schedules[4] must be an object"}},
+	"one of several":           {`{"task":"t","schedules":[{"every":"1m"},{"cron":"60 * * * *"}]}`, []string{"body.schedules[1].cron "}},
+	"one of no time to come":   {`{"task":"t","end":"2026-11-22T00:00:00Z","schedules":[{"every":"1m"},{"cron":"0 0 1 1 *"}]}`, []string{"body.schedules[1] names no time from now on"}},
+	"dates":                    {`{"task":"t","schedule":{"every":"1m","exclude":["2026-02-29",5,"25.12.2026","1969-12-31"]}}`, []string{"body.schedule.exclude[0] must be a date", "body.schedule.exclude[1] must be a string", "body.schedule.exclude[2] must be a date", "body.schedule.exclude[3] must be a date"}},
+	"no list of dates":         {`{"task":"t","schedule":{"every":"1m","exclude":"2026-12-25"}}`, []string{"body.schedule.exclude must be a list of dates"}},
+	"too many dates":           {`{"task":"t","schedule":{"every":"1m","exclude":[` + strings.Repeat(`"2026-12-25",`, 500) + `"2026-12-26"]}}`, []string{"body.schedule.exclude must be at most 500 dates"}},
+	"dates of an instant":      {`{"task":"t","schedule":{"at":"2026-12-25T00:00:00Z","exclude":["2026-12-25"]}}`, []string{"body.schedule.exclude goes with cron or every"}},
+	"a zone of no dates":       {`{"task":"t","schedule":{"every":"1m","timezone":"Europe/Berlin","exclude":[]}}`, []string{"body.schedule.timezone goes with cron alone"}},
+	"a zone of dates":          {`{"task":"t","schedule":{"every":"1m","timezone":"Europe/Bonn","exclude":["2026-12-25"]}}`, []string{"body.schedule.timezone "}},
 	"a jitter of 1.5 ms":       {`{"jitter":"1500us",` + everyMinute + `}`, []string{"body.jitter must be a whole number of milliseconds"}},
 
 	"of one run": {
-		`{"task":"t","name":"n","start":"2026-11-21T10:00:00Z","end":"2026-11-21T10:00:00Z","max_runs":1,"jitter":"1s","concurrency":{"limit":1}}`,
+		`{"task":"t","schedule":{"at":"2026-11-21T10:00:00Z"},"name":"n","start":"2026-11-21T10:00:00Z","end":"2026-11-21T10:00:00Z","max_runs":1,"jitter":"1s","concurrency":{"limit":1}}`,
 		[]string{"body.name belongs to a recurring job", "body.start belongs", "body.end belongs", "body.max_runs belongs", "body.jitter belongs", "body.concurrency belongs"},
+	},
+	"of one run, at once": {`{"task":"t","start":"2026-11-21T10:00:00Z","concurrency":{"limit":1}}`, []string{"body.start belongs to a recurring job", "body.concurrency belongs"}},
+	"only triggered": {
+		`{"task":"t","name":"n","start":"2026-11-21T10:00:00Z","end":"2026-11-22T10:00:00Z","max_runs":1,"jitter":"1s","concurrency":{"limit":1},"region":"eu"}`,
+		[]string{"body.region belongs to a one-off job", "body.start goes with a schedule", "body.end goes with a schedule", "body.max_runs goes with a schedule", "body.jitter goes with a schedule"},
 	},
 	"a bad name":         {`{"name":"Nightly Report",` + everyMinute + `}`, []string{"body.name must be 1 to 63"}},
 	"a long name":        {`{"name":"` + strings.Repeat("a", 64) + `",` + everyMinute + `}`, []string{"body.name must be 1 to 63"}},
@@ -168,7 +202,8 @@ func TestDecodePutJob(t *testing.T) {
 		"named by its path":  {"nightly", `{` + everyMinute + `}`, nil},
 		"named twice":        {"nightly", `{"name":"nightly",` + everyMinute + `}`, nil},
 		"another name":       {"nightly", `{"name":"weekly",` + everyMinute + `}`, []string{"body.name must be the name in the path"}},
-		"one-off":            {"nightly", `{"task":"t"}`, []string{"body.schedule must have cron or every"}},
+		"one-off":            {"nightly", `{"task":"t","schedule":{"at":"2026-11-22T00:00:00Z"}}`, []string{"body.schedule must have cron or every, or be absent"}},
+		"only triggered":     {"nightly", `{"task":"t"}`, nil},
 		"a bad name":         {"Nightly", `{` + everyMinute + `}`, []string{"path.id must be 1 to 63"}},
 		"an id":              {"0192e5a0-0000-7000-8000-000000000000", `{` + everyMinute + `}`, []string{"path.id must not be a UUID"}},
 		"bad path and body":  {"Nightly", `{"max_runs":0,` + everyMinute + `}`, []string{"path.id must be", "body.max_runs must be"}},
@@ -202,7 +237,12 @@ func TestDecodePatchJob(t *testing.T) {
 	}
 	// said is what a decoder makes of a spec: a default jitter, and an end that only max_runs
 	// makes, are for the planner.
+	manual := schema.JobSpec{Tenant: "acme", Name: "n", Task: "t", Created: created, Updated: created}
 	said := func(s schema.JobSpec, change func(*schema.JobSpec)) schema.JobSpec {
+		if s.Schedule == nil {
+			change(&s)
+			return s
+		}
 		c := *s.Schedule
 		c.End = s.EndStated
 		if !s.JitterStated {
@@ -242,10 +282,32 @@ func TestDecodePatchJob(t *testing.T) {
 		"another name":     {minutely, `{"name":"m"}`, minutely, "body.name cannot be changed"},
 		"no name":          {minutely, `{"name":null}`, minutely, "body.name cannot be changed"},
 		"one-off":          {interval, `{"schedule":{"every":null,"at":"2026-11-22T00:00:00Z"},"jitter":null}`, interval, "body.schedule cannot make a recurring job a one-off one"},
-		"both":             {interval, `{"schedule":{"cron":"* * * * *"}}`, interval, "body.schedule must have only one of"},
-		"a fault":          {interval, `{"max_runs":-1}`, interval, "body.max_runs must be"},
-		"no object":        {interval, `[]`, interval, "body must be an object"},
-		"a doubled name":   {interval, `{"task":"a","task":"b"}`, interval, "body.task is there twice"},
+		"to several": {
+			interval, `{"schedule":null,"schedules":[{"every":"1m"},{"cron":"0 9 * * *"}]}`,
+			said(interval, func(s *schema.JobSpec) {
+				*s.Schedule = schema.Schedule{Jitter: s.Schedule.Jitter, Listed: true, Any: []schema.Schedule{{Every: schema.Duration(time.Minute), Anchor: created}, {Cron: "0 9 * * *"}}}
+			}), "",
+		},
+		"without a date": {
+			minutely, `{"schedule":{"exclude":["2026-12-25"]}}`,
+			said(minutely, func(s *schema.JobSpec) {
+				s.Schedule.Any, s.Schedule.Cron, s.Schedule.Timezone = []schema.Schedule{{Cron: "* * * * *", Timezone: "Europe/Berlin", Exclude: []string{"2026-12-25"}}}, "", ""
+			}), "",
+		},
+		"several beside one": {minutely, `{"schedules":[{"every":"1m"}]}`, minutely, "body must have only one of schedule and schedules"},
+		"only triggered": {
+			minutely, `{"schedule":null,"max_runs":null,"end":null}`,
+			said(minutely, func(s *schema.JobSpec) { s.Schedule, s.MaxRuns, s.EndStated = nil, 0, time.Time{} }), "",
+		},
+		"triggered no more": {
+			manual, `{"schedule":{"cron":"* * * * *"}}`, said(manual, func(s *schema.JobSpec) { s.Schedule = &schema.Schedule{Cron: "* * * * *"} }), "",
+		},
+		"triggered as before":            {manual, `{"priority":"high"}`, said(manual, func(s *schema.JobSpec) { s.Priority = schema.High }), ""},
+		"without name nothing starts it": {interval, `{"schedule":null,"jitter":null}`, interval, "body.schedule cannot make a recurring job a one-off one"},
+		"both":                           {interval, `{"schedule":{"cron":"* * * * *"}}`, interval, "body.schedule must have only one of"},
+		"a fault":                        {interval, `{"max_runs":-1}`, interval, "body.max_runs must be"},
+		"no object":                      {interval, `[]`, interval, "body must be an object"},
+		"a doubled name":                 {interval, `{"task":"a","task":"b"}`, interval, "body.task is there twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := new(Decoder).PatchJob(row.job, []byte(row.patch), testNow)

@@ -14,12 +14,13 @@ const (
 
 // PreviewRequest is the body of POST /v1/schedules/preview.
 type PreviewRequest struct {
-	Schedule Schedule         `json:"schedule"` // with cron or every
-	Start    time.Time        `json:"start,omitzero"`
-	End      time.Time        `json:"end,omitzero"`
-	Jitter   *schema.Duration `json:"jitter,omitempty"`
-	From     time.Time        `json:"from,omitzero"`   // absent: now
-	Count    int              `json:"count,omitempty"` // absent: 10
+	Schedule  *Schedule        `json:"schedule,omitempty"`  // with cron or every …
+	Schedules []Schedule       `json:"schedules,omitempty"` // … or several: one of the two
+	Start     time.Time        `json:"start,omitzero"`
+	End       time.Time        `json:"end,omitzero"`
+	Jitter    *schema.Duration `json:"jitter,omitempty"`
+	From      time.Time        `json:"from,omitzero"`   // absent: now
+	Count     int              `json:"count,omitempty"` // absent: 10
 }
 
 // Preview is a validated request to see when a schedule is due.
@@ -42,6 +43,8 @@ func (d *Decoder) Preview(body []byte, now time.Time) (Preview, error) {
 		switch name := d.doc.name(c); string(name) {
 		case "schedule":
 			when.read(c)
+		case "schedules":
+			when.readList(c)
 		case "start":
 			when.start, when.schedule.Start = c, d.instant(c, lastInstant)
 		case "end":
@@ -60,9 +63,7 @@ func (d *Decoder) Preview(body []byte, now time.Time) (Preview, error) {
 	case when.node == 0:
 		d.faultAt("body.schedule", "is missing")
 	case when.recurring():
-		if when.schedule.Every > 0 && when.schedule.Anchor.IsZero() {
-			when.schedule.Anchor = p.From.Truncate(time.Millisecond)
-		}
+		when.otherwise = p.From.Truncate(time.Millisecond)
 		when.compile()
 	case !when.faulty:
 		d.faultAt("body.schedule", "must have cron or every")
@@ -70,6 +71,6 @@ func (d *Decoder) Preview(body []byte, now time.Time) (Preview, error) {
 	if err := d.err(); err != nil {
 		return Preview{}, err
 	}
-	p.Schedule = when.schedule
+	p.Schedule = when.rule()
 	return p, nil
 }

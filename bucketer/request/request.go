@@ -32,6 +32,9 @@ type Schedule struct {
 
 	Every  schema.Duration `json:"every,omitempty"`
 	Anchor time.Time       `json:"anchor,omitzero"` // of Every; absent: creation
+
+	// Exclude are dates of the time zone on which it is not due, such as "2026-12-25".
+	Exclude []string `json:"exclude,omitempty"`
 }
 
 // JobRequest is the body of POST /v1/jobs and, with Key, a line of an import. Name and the fields
@@ -43,12 +46,15 @@ type JobRequest struct {
 	Task        string `json:"task,omitempty"` // the task to run, or else …
 	schema.Work        // … the work itself, inline
 
-	Schedule    *Schedule           `json:"schedule,omitempty"` // absent: now
+	Schedule    *Schedule           `json:"schedule,omitempty"`  // absent: now
+	Schedules   []Schedule          `json:"schedules,omitempty"` // instead of one: due when any of them is
 	Start       time.Time           `json:"start,omitzero"`
 	End         time.Time           `json:"end,omitzero"`
 	MaxRuns     int                 `json:"max_runs,omitempty"`
 	Jitter      *schema.Duration    `json:"jitter,omitempty"` // nil: the default; 0: none
 	Concurrency *schema.Concurrency `json:"concurrency,omitempty"`
+	// PauseOnFailure: it pauses when so many runs in a row have failed.
+	PauseOnFailure *PauseOnFailure `json:"pause_on_failure,omitempty"`
 	// On: events start runs, instead of a schedule.
 	On *schema.EventTrigger `json:"on,omitempty"`
 	// After: it runs after other jobs, instead of by a schedule.
@@ -62,6 +68,11 @@ type JobRequest struct {
 	Region schema.RegionChoice `json:"region,omitzero"`
 	// Durability is when it is acknowledged.
 	Durability schema.Durability `json:"durability,omitempty"`
+}
+
+// PauseOnFailure says when a job pauses by itself.
+type PauseOnFailure struct {
+	After int `json:"after" doc:"It pauses when so many of its runs in a row have failed for good, in the order of their due times. A change or a resume begins the count anew" minimum:"1" maximum:"100"`
 }
 
 // TaskRequest is the body of PUT /v1/tasks/{name}.

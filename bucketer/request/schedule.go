@@ -3,6 +3,7 @@ package request
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
@@ -26,24 +27,90 @@ type scheduleReader struct {
 	at        time.Time       // of a one-off job; zero = now
 	schedule  schema.Schedule // of a recurring one
 
-	node       int32 // of the schedule
+	node       int32 // of the schedule, or of the list of them
+	list       int32 // of the list
+	several    []*scheduleReader
 	start, end int32 // beside it
 	once       bool  // at is stated
 	cron       int32 // nodes of what makes a job recurring
 	every      int32
 	ofCron     []int32 // nodes of what goes with cron
 	anchor     int32
+	exclude    int32
 	faulty     bool // a field of the schedule has a fault of its own
 }
 
 // recurring reports whether the job can have many runs.
-func (r *scheduleReader) recurring() bool { return r.cron > 0 || r.every > 0 }
+func (r *scheduleReader) recurring() bool { return r.cron > 0 || r.every > 0 || r.list > 0 }
+
+// readList takes a list of schedules, node i.
+func (r *scheduleReader) readList(i int32) {
+	d := r.d
+	before := len(d.faults)
+	if r.node > 0 {
+		d.faultAt("body", "must have only one of schedule and schedules")
+	}
+	r.node, r.list, r.schedule.Listed = i, i, true
+	switch {
+	case !d.is(i, kindArray):
+		d.fault(i, "must be a list of schedules")
+	case d.doc.nodes[i].end == i+1:
+		d.faultQuietly(i, "must hold at least one schedule")
+	}
+	if d.is(i, kindArray) {
+		for c := range d.allMembers(i) {
+			if len(r.several) == schedule.MaxAny {
+				d.faultQuietly(i, "must be at most %d schedules", schedule.MaxAny)
+				break
+			}
+			one := &scheduleReader{d: d, now: r.now, otherwise: r.otherwise}
+			one.read(c)
+			switch {
+			case one.once:
+				d.faultAt(d.doc.location(c), "must have cron or every: a list is of recurring schedules")
+			case !one.recurring() && !one.faulty:
+				d.faultAt(d.doc.location(c), "must have cron or every")
+			}
+			r.several, r.schedule.Any = append(r.several, one), append(r.schedule.Any, one.schedule)
+		}
+	}
+	r.faulty = r.faulty || len(d.faults) > before
+}
+
+// dates reads dates that a schedule excludes.
+func (r *scheduleReader) dates(i int32) []string {
+	d := r.d
+	if !d.is(i, kindArray) {
+		d.fault(i, `must be a list of dates such as "2026-12-25"`)
+		return nil
+	}
+	var dates []string
+	for c := range d.allMembers(i) {
+		if len(dates) == schedule.MaxDates {
+			d.faultQuietly(i, "must be at most %d dates", schedule.MaxDates)
+			break
+		}
+		dates = append(dates, d.checked(c, dateFault))
+	}
+	return dates
+}
+
+// dateFault says what is wrong with a date, or "".
+func dateFault(text string) string {
+	if _, ok := schedule.DayOf(text); !ok {
+		return `must be a date such as "2026-12-25", of the years 1970 to 2399`
+	}
+	return ""
+}
 
 // read takes the schedule, node i.
 func (r *scheduleReader) read(i int32) {
 	d := r.d
-	r.node = i
 	before := len(d.faults)
+	if r.list > 0 {
+		d.faultAt("body", "must have only one of schedule and schedules")
+	}
+	r.node = i
 	for c := range d.object(i) {
 		switch name := d.doc.name(c); string(name) {
 		case "at":
@@ -63,6 +130,8 @@ func (r *scheduleReader) read(i int32) {
 			r.every, r.schedule.Every = c, d.duration(c, schedule.MinEvery, schedule.MaxEvery)
 		case "anchor":
 			r.anchor, r.schedule.Anchor = c, d.instant(c, lastInstant)
+		case "exclude":
+			r.exclude, r.schedule.Exclude = c, r.dates(c)
 		default:
 			d.faultQuietly(c, "is not a field of a schedule")
 		}
@@ -72,13 +141,18 @@ func (r *scheduleReader) read(i int32) {
 	}
 	if r.cron == 0 {
 		for _, c := range r.ofCron {
-			d.faultQuietly(c, "goes with cron alone")
+			if zone := string(d.doc.name(c)) == "timezone"; !zone || r.every == 0 || len(r.schedule.Exclude) == 0 {
+				d.faultQuietly(c, "goes with cron alone")
+			}
 		}
+	}
+	if r.once && r.exclude > 0 {
+		d.faultQuietly(r.exclude, "goes with cron or every")
 	}
 	if r.every == 0 && r.anchor > 0 {
 		d.faultQuietly(r.anchor, "goes with every alone")
 	}
-	r.faulty = len(d.faults) > before
+	r.faulty = r.faulty || len(d.faults) > before
 }
 
 func countTrue(conditions ...bool) int {
@@ -107,14 +181,20 @@ func (r *scheduleReader) finish() {
 	}
 }
 
-// rule returns what was read, complete.
-func (r *scheduleReader) rule() schema.Schedule {
-	rule := r.schedule
-	if rule.Every > 0 && rule.Anchor.IsZero() {
-		rule.Anchor = r.otherwise
+// stated returns what was read, as it is stored.
+func (r *scheduleReader) stated() schema.Schedule {
+	s := r.schedule
+	if len(s.Exclude) == 0 {
+		return s
 	}
-	return rule
+	out := schema.Schedule{Start: s.Start, End: s.End, Jitter: s.Jitter}
+	s.Start, s.End, s.Jitter = time.Time{}, time.Time{}, 0
+	out.Any = []schema.Schedule{s}
+	return out
 }
+
+// rule returns what was read, complete.
+func (r *scheduleReader) rule() schema.Schedule { return r.stated().Anchored(r.otherwise) }
 
 // compile checks what finish does, but not that the schedule has a time to come.
 func (r *scheduleReader) compile() {
@@ -140,20 +220,18 @@ func (r *scheduleReader) jitter(i int32) schema.Duration {
 func (r *scheduleReader) fault(f bucketer.Fault) {
 	var node int32
 	switch f.Location {
-	case "body.schedule.cron":
-		node = r.cron
-	case "body.schedule.every":
-		node = r.every
-	case "body.schedule.anchor":
-		node = r.anchor
 	case "body.start":
 		node = r.start
 	case "body.end":
 		node = r.end
+	case "body.schedules":
+		node = r.list
 	default:
-		for _, c := range r.ofCron {
-			if r.d.doc.location(c) == f.Location {
-				node = c
+		for _, one := range append(r.several, r) {
+			for _, c := range append([]int32{one.cron, one.every, one.anchor, one.exclude}, one.ofCron...) {
+				if c > 0 && r.d.doc.location(c) == f.Location {
+					node = c
+				}
 			}
 		}
 	}
@@ -174,10 +252,12 @@ func ScheduleFaults(err error) bucketer.Faults {
 	faults := make(bucketer.Faults, len(found))
 	for i, f := range found {
 		faults[i] = bucketer.Fault{Location: "body.schedule." + f.Location, Message: f.Message}
-		switch f.Location { // these stand beside the schedule
-		case "start", "end", "jitter":
+		switch rest, several := strings.CutPrefix(f.Location, "any"); {
+		case several:
+			faults[i].Location = "body.schedules" + rest
+		case f.Location == "start", f.Location == "end", f.Location == "jitter": // these stand beside the schedule
 			faults[i].Location = "body." + f.Location
-		case "":
+		case f.Location == "":
 			faults[i].Location = "body.schedule"
 		}
 	}

@@ -13,13 +13,16 @@ import (
 
 // WorkflowRequest is the body of PUT /v1/workflows/{name}.
 type WorkflowRequest struct {
-	Name        string              `json:"name,omitempty"`     // absent, or that of the path
-	Schedule    *Schedule           `json:"schedule,omitempty"` // with cron or every
+	Name        string              `json:"name,omitempty"`      // absent, or that of the path
+	Schedule    *Schedule           `json:"schedule,omitempty"`  // with cron or every
+	Schedules   []Schedule          `json:"schedules,omitempty"` // instead of one: due when any of them is
 	Start       time.Time           `json:"start,omitzero"`
 	End         time.Time           `json:"end,omitzero"`
 	MaxRuns     int                 `json:"max_runs,omitempty"`
 	Jitter      *schema.Duration    `json:"jitter,omitempty"` // nil: the default; 0: none
 	Concurrency *schema.Concurrency `json:"concurrency,omitempty"`
+	// PauseOnFailure: it pauses when so many runs in a row have failed.
+	PauseOnFailure *PauseOnFailure `json:"pause_on_failure,omitempty"`
 	// On: events start runs, instead of a schedule.
 	On *schema.EventTrigger `json:"on,omitempty"`
 
@@ -44,8 +47,9 @@ type Workflow struct {
 func OfWorkflow(w *Workflow) WorkflowRequest {
 	r := OfSpec(&w.JobSpec)
 	return WorkflowRequest{
-		Name: r.Name, Schedule: r.Schedule, Start: r.Start, End: r.End, MaxRuns: r.MaxRuns, Jitter: r.Jitter, Concurrency: r.Concurrency,
-		On: w.On, Payload: r.Payload, Priority: r.Priority, Labels: r.Labels, Misfire: r.Misfire, Durability: r.Durability, Definition: w.Definition,
+		Name: r.Name, Schedule: r.Schedule, Schedules: r.Schedules, Start: r.Start, End: r.End, MaxRuns: r.MaxRuns, Jitter: r.Jitter, Concurrency: r.Concurrency,
+		PauseOnFailure: r.PauseOnFailure,
+		On:             w.On, Payload: r.Payload, Priority: r.Priority, Labels: r.Labels, Misfire: r.Misfire, Durability: r.Durability, Definition: w.Definition,
 	}
 }
 
@@ -73,7 +77,8 @@ func (d *Decoder) Workflow(tenant, name string, body []byte, now time.Time) (Wor
 	w.On, w.Durability = r.on, j.Durability
 	w.Tenant, w.Name, w.Priority, w.Labels, w.Misfire, w.Payload = tenant, name, j.Priority, j.Labels, j.Misfire, j.Payload
 	if r.when.recurring() {
-		w.Schedule = &r.when.schedule
+		stated := r.when.stated()
+		w.Schedule = &stated
 	}
 	return w, nil
 }
@@ -88,7 +93,7 @@ type workflowReader struct {
 func (r *workflowReader) field(name string, c int32) {
 	d := r.d
 	switch name {
-	case "name", "schedule", "start", "end", "max_runs", "jitter", "concurrency", "on", "priority", "labels", "misfire", "durability":
+	case "name", "schedule", "schedules", "start", "end", "max_runs", "jitter", "concurrency", "pause_on_failure", "on", "priority", "labels", "misfire", "durability":
 		r.jobReader.field(name, c)
 	case "payload":
 		r.jobReader.field(name, c)
@@ -119,7 +124,7 @@ func (r *workflowReader) finish(name string) {
 		switch field := string(d.doc.name(c)); {
 		case field == "name" && r.spec.Name != name:
 			d.faultAt("body.name", "must be the name in the path, or absent")
-		case field != "name" && field != "concurrency" && r.when.node == 0:
+		case field != "name" && field != "concurrency" && field != "pause_on_failure" && r.when.node == 0:
 			d.faultQuietly(c, "goes with a schedule alone")
 		}
 	}

@@ -35,6 +35,9 @@ const (
 // If H is drawn, it rather refuses: there must be time between now (or the start) and the end
 // whatever is drawn.
 func Check(sch schema.Schedule, now time.Time) error {
+	if len(sch.Any) > 0 && sch.Cron == "" && sch.Every == 0 {
+		return checkAny(sch, now)
+	}
 	places, hashes := hashedPlaces(sch.Cron)
 	if !hashes {
 		return check(sch, now, draw{}, 0)

@@ -28,6 +28,7 @@ type timetable struct {
 	skip    bool // gap: skip
 	overlap string
 	rule    dayRule
+	without []int64 // days that are excluded, since 1970-01-01
 }
 
 // compileCron reads a cron expression and its zone.
@@ -53,6 +54,8 @@ func compileCron(sch schema.Schedule, drawn func(field int) uint64, faults *Faul
 	if !sch.Anchor.IsZero() {
 		faults.add("anchor", "has no meaning for a cron expression: it belongs to every")
 	}
+	c.without = excluded(&sch, faults)
+	c.amend(c.without, nil)
 	return c
 }
 

@@ -85,6 +85,7 @@ func (c *timetable) describe() string {
 	if c.months != allMonths {
 		text += " in " + listed(c.months, func(n int) string { return time.Month(n).String() })
 	}
+	text += butNot(c.without)
 	if c.zone.name == "UTC" {
 		return text + ", UTC"
 	}

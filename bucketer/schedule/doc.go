@@ -31,9 +31,14 @@
 //     window.
 //  8. Zones come from data embedded in this package only, never from the system or ZONEINFO:
 //     [ZonesVersion] names the release. New data may move nominal times that lie in the future.
-//  9. A schedule that compiles has at least one nominal time. Nothing here takes more than a few
+//  9. Excluded dates (exclude) are those of the zone's calendar. A cron expression does not name them:
+//     a time of an excluded date is not there, also where it would run at the end of a gap on the next
+//     date. Of an interval, the instants at which a clock in the zone shows one are left out.
+//  10. Of several schedules (any) a job has the union, in which each instant is once. H is the same
+//     number in all of them. Each must have a time to come.
+//  11. A schedule that compiles has at least one nominal time. Nothing here takes more than a few
 //     ms, whatever it is given: Next costs at most a look at each month until 2400, Count and Last
-//     the same, whatever the number of times.
+//     the same, whatever the number of times. Of several schedules Count and NthAfter walk.
 //
 // # What is understood
 //
@@ -42,6 +47,20 @@
 // 7 for Sunday as days of the week; "?" for "*" in either; H, H/15, H(0-29), H(0-29)/10; @yearly,
 // @annually, @monthly, @weekly, @daily, @midnight, @hourly. A step counts from the start of its
 // range: 5/20 is 5-max/20.
+//
+// # Why there are no recurrence rules (RRULE)
+//
+// github.com/teambition/rrule-go (v1.8.2) was tried against the oracle of the tests, and fails it, since
+// it asks time.Date for wall-clock times that a zone leaves out or has twice:
+//
+//	daily at 02:30, Berlin, 2026-03-29     03:30 instead of the gap's end, 03:00
+//	the same on 2026-10-25                 the second 02:30, and never the first
+//	hourly over the gap                    01:00Z twice
+//	hourly over the overlap                nothing between 23:00Z and 01:00Z: an hour is left out
+//	every 30 minutes over the gap          01:00Z and 01:30Z twice, and out of order
+//	daily at 12:00, Apia, 2011-12-30       12:00 of the day before twice
+//
+// So several schedules, dates that are left out, and intervals stand for what rules would say.
 //
 // # New zone data
 //
@@ -57,5 +76,7 @@
 //	pattern.go             wall-clock times of a rule, without a zone
 //	expression.go          cron text to fields
 //	interval.go            every
+//	days.go                dates that are left out
+//	union.go               several schedules
 //	describe.go, notes.go  a schedule in words; what changes of clocks do
 package schedule

@@ -32,11 +32,20 @@ func compileEvery(sch schema.Schedule, faults *Faults) rhythm {
 	for _, f := range []struct{ location, value string }{
 		{"timezone", sch.Timezone}, {"gap", sch.Gap}, {"overlap_hour", sch.OverlapHour},
 	} {
-		if f.value != "" {
+		if f.value != "" && (f.location != "timezone" || len(sch.Exclude) == 0) {
 			faults.add(f.location, "has no meaning for an interval, which follows elapsed time: it belongs to cron")
 		}
 	}
-	return v
+	if len(sch.Exclude) == 0 {
+		return v
+	}
+	days := excluded(&sch, faults)
+	z, known := zoneNamed(sch.Timezone)
+	if !known {
+		zoneFault(sch.Timezone, faults)
+		return v
+	}
+	return exceptDays(v, days, z)
 }
 
 func (v interval) next(from, before int64) (int64, bool) {

@@ -13,10 +13,22 @@ const MaxNotes = 20
 // 2026-03-29 moves to 03:00". Times are those of the zone's clock.
 func (s *Schedule) Notes(from, until time.Time) []string {
 	lo, hi := max(after(from), s.first), min(after(until), s.end)
-	if c, ok := s.rhythm.(*timetable); ok && lo < hi {
+	if lo >= hi {
+		return nil
+	}
+	if c, ok := s.rhythm.(*timetable); ok {
 		return c.notes(ceilDiv(lo, 1000), ceilDiv(hi, 1000))
 	}
-	return nil
+	several, _ := s.rhythm.(union)
+	var notes []string
+	for _, r := range several {
+		if c, ok := r.(*timetable); ok {
+			for _, note := range c.notes(ceilDiv(lo, 1000), ceilDiv(hi, 1000)) {
+				notes = append(notes, note+" ("+c.describe()+")")
+			}
+		}
+	}
+	return notes[:min(len(notes), MaxNotes)]
 }
 
 // notes says what the changes at the instants in [from, before), in s, do.
@@ -84,7 +96,7 @@ func (c *timetable) overlapNote(lands, jumps wall) string {
 // steady reports whether an expression that follows elapsed time keeps its pace when the clock
 // jumps so far.
 func (c *timetable) steady(jump wall) bool {
-	everyDay := c.days == daily && c.months == allMonths
+	everyDay := c.days == daily && c.months == allMonths && c.amended == nil
 	return everyDay && c.hours == allHours && (jump%3600 == 0 || c.minutes == allSixty && jump%60 == 0)
 }
 

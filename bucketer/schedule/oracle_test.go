@@ -33,6 +33,7 @@ type oracle struct {
 	loc     *time.Location
 	gap     string
 	overlap string
+	exclude []string // dates
 }
 
 func (o oracle) schedule() schema.Schedule {
@@ -40,7 +41,7 @@ func (o oracle) schedule() schema.Schedule {
 	for i, f := range o.fields {
 		texts[i] = f.text
 	}
-	return schema.Schedule{Cron: strings.Join(texts, " "), Timezone: o.loc.String(), Gap: o.gap, OverlapHour: o.overlap}
+	return schema.Schedule{Cron: strings.Join(texts, " "), Timezone: o.loc.String(), Gap: o.gap, OverlapHour: o.overlap, Exclude: o.exclude}
 }
 
 func (o oracle) elapsed() bool { return o.fields[fieldMinute].wild || o.fields[fieldHour].wild }
@@ -51,6 +52,9 @@ func (o oracle) matches(r reading) bool {
 		if !o.fields[i].match(r) {
 			return false
 		}
+	}
+	if slices.Contains(o.exclude, r.Format(time.DateOnly)) {
+		return false
 	}
 	month, week := o.fields[fieldDay], o.fields[fieldWeekday]
 	if month.wild || week.wild {

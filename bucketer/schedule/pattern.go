@@ -29,6 +29,9 @@ type pattern struct {
 	// weekday (Sunday is 0): there are only 28 kinds of months.
 	days [4][daysPerWeek]uint32
 
+	// amended is what single months have else, by their first day; nil: nothing.
+	amended map[int64]amendment
+
 	perMinute, perHour, perDay int64 // how many times match in a minute, hour, day that matches
 }
 
@@ -93,10 +96,15 @@ func weekdayOf(day int64) int {
 
 // daysIn returns the days of m that match, as bits 1 to 31.
 func (p *pattern) daysIn(m month) uint32 {
-	if p.months>>m.number&1 == 0 {
-		return 0
+	var days uint32
+	if p.months>>m.number&1 != 0 {
+		days = p.days[m.length-28][m.weekday]
 	}
-	return p.days[m.length-28][m.weekday]
+	if p.amended != nil {
+		a := p.amended[m.first]
+		days = (days | a.with) &^ a.without
+	}
+	return days
 }
 
 // next returns the first match in [from, before).

@@ -89,17 +89,10 @@ func compile(sch schema.Schedule, seed uint64, drawn func(field int) uint64) (*S
 	var faults Faults
 	s := &Schedule{end: horizon.UnixMilli(), start: sch.Start, stop: sch.End}
 
-	switch {
-	case sch.Cron != "" && sch.Every != 0:
-		faults.add("every", "cannot be stated beside cron: a schedule has one of the two")
-	case sch.Cron == "" && sch.Every == 0:
-		faults.add("cron", "is missing, and so is every: a schedule has one of the two")
-	}
-	if sch.Cron != "" {
-		s.rhythm = compileCron(sch, drawn, &faults)
-	}
-	if sch.Every != 0 {
-		s.rhythm = compileEvery(sch, &faults)
+	if len(sch.Any) > 0 && sch.Cron == "" && sch.Every == 0 {
+		s.rhythm = compileAny(sch, drawn, &faults)
+	} else {
+		s.rhythm = compileOne(sch, drawn, &faults)
 	}
 	s.bound(sch, &faults)
 
@@ -122,6 +115,23 @@ func compile(sch schema.Schedule, seed uint64, drawn func(field int) uint64) (*S
 		return nil, faults
 	}
 	return s, nil
+}
+
+// compileOne reads a cron expression or an interval.
+func compileOne(sch schema.Schedule, drawn func(field int) uint64, faults *Faults) (r rhythm) {
+	switch {
+	case sch.Cron != "" && sch.Every != 0:
+		faults.add("every", "cannot be stated beside cron: a schedule has one of the two")
+	case sch.Cron == "" && sch.Every == 0:
+		faults.add("cron", "is missing, and so is every: a schedule has one of the two")
+	}
+	if sch.Cron != "" {
+		r = compileCron(sch, drawn, faults)
+	}
+	if sch.Every != 0 {
+		r = compileEvery(sch, faults)
+	}
+	return r
 }
 
 // bound reads start and end.
@@ -149,7 +159,10 @@ func (s *Schedule) bound(sch schema.Schedule, faults *Faults) {
 // silence returns the fault of a schedule that names no time.
 func (s *Schedule) silence(sch schema.Schedule) (location, message string) {
 	location = "cron"
-	if sch.Cron == "" {
+	switch {
+	case sch.Listed:
+		location = "any"
+	case len(sch.Any) > 0 && sch.Any[0].Cron == "", len(sch.Any) == 0 && sch.Cron == "":
 		location = "every"
 	}
 	if _, ok := s.rhythm.next(0, horizon.UnixMilli()); !ok {
@@ -192,7 +205,8 @@ func (s *Schedule) From(t time.Time) iter.Seq[time.Time] {
 }
 
 // Count returns how many nominal times lie in (from, to], or limit if there are more. Its work does
-// not depend on their number.
+// not depend on their number, unless the schedule has several: then all but those of the densest are
+// looked at, if they are at most maxWalked. Otherwise those that two of them name count twice.
 func (s *Schedule) Count(from, to time.Time, limit int) int {
 	return int(min(s.count(after(from), after(to)), int64(max(limit, 0))))
 }
@@ -201,6 +215,13 @@ func (s *Schedule) Count(from, to time.Time, limit int) int {
 // depend on their number.
 func (s *Schedule) Last(from, to time.Time) (time.Time, bool) {
 	lo, hi := after(from), after(to)
+	if u, ok := s.rhythm.(union); ok {
+		ms, ok := u.last(max(lo, s.first), min(hi, s.end))
+		if !ok {
+			return time.Time{}, false
+		}
+		return time.UnixMilli(ms).UTC(), true
+	}
 	return s.nth(lo, hi, s.count(lo, hi))
 }
 
@@ -215,7 +236,7 @@ func (s *Schedule) Nth(n int) (time.Time, bool) {
 }
 
 // NthAfter returns the n-th nominal time strictly after t, or false if there are fewer. NthAfter(t,
-// 1) is Next(t). Its work does not depend on n. The end that max_runs comes to is one ms after it,
+// 1) is Next(t). Its work does not depend on n, unless the schedule has several: these are walked. The end that max_runs comes to is one ms after it,
 // since End is exclusive.
 func (s *Schedule) NthAfter(t time.Time, n int) (time.Time, bool) {
 	return s.nth(after(t), s.end, int64(n))

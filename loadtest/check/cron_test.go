@@ -71,11 +71,13 @@ func TestIntervalNamesItsTimes(t *testing.T) {
 		from, to int64
 		want     []int64
 	}{
-		{"from the anchor on", times{every: 10, anchor: 3}, 3, 24, []int64{3, 13, 23}},
-		{"between two", times{every: 10, anchor: 3}, 4, 23, []int64{13}},
-		{"before the anchor too", times{every: 10, anchor: 103}, 60, 90, []int64{63, 73, 83}},
-		{"from the start of the schedule", times{every: 10, anchor: 3, start: 14}, 0, 34, []int64{23, 33}},
-		{"up to its end", times{every: 10, anchor: 3, end: 13}, 0, 34, []int64{3}},
+		{"from the anchor on", times{rules: []rule{{every: 10, anchor: 3}}}, 3, 24, []int64{3, 13, 23}},
+		{"between two", times{rules: []rule{{every: 10, anchor: 3}}}, 4, 23, []int64{13}},
+		{"before the anchor too", times{rules: []rule{{every: 10, anchor: 103}}}, 60, 90, []int64{63, 73, 83}},
+		{"from the start of the schedule", times{rules: []rule{{every: 10, anchor: 3}}, start: 14}, 0, 34, []int64{23, 33}},
+		{"up to its end", times{rules: []rule{{every: 10, anchor: 3}}, end: 13}, 0, 34, []int64{3}},
+		{"of several, each once", times{rules: []rule{{every: 10}, {every: 15}}}, 0, 46, []int64{0, 10, 15, 20, 30, 40, 45}},
+		{"but not on excluded dates", times{rules: []rule{{every: 12 * 3600_000, exclude: []string{"1970-01-02"}, zone: time.UTC}}}, 0, 3 * 24 * 3600_000, []int64{0, 12 * 3600_000, 48 * 3600_000, 60 * 3600_000}},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

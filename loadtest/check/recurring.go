@@ -72,18 +72,13 @@ type JobView struct {
 	ID         string `json:"id"`
 	State      string `json:"state"` // active, paused, cancelled or finished
 	Generation int64  `json:"generation"`
-	Schedule   struct {
-		Cron        string    `json:"cron,omitempty"`
-		Timezone    string    `json:"timezone,omitempty"`
-		Gap         string    `json:"gap,omitempty"`
-		OverlapHour string    `json:"overlap_hour,omitempty"`
-		Every       Span      `json:"every,omitempty"`
-		Anchor      time.Time `json:"anchor,omitzero"`
-	} `json:"schedule"`
-	Start   time.Time `json:"start,omitzero"`
-	End     time.Time `json:"end,omitzero"`
-	Jitter  Span      `json:"jitter"`
-	Misfire struct {
+	Schedule   Rule   `json:"schedule"`
+	// Schedules are several, instead of one: the job is due when any of them is.
+	Schedules []Rule    `json:"schedules,omitempty"`
+	Start     time.Time `json:"start,omitzero"`
+	End       time.Time `json:"end,omitzero"`
+	Jitter    Span      `json:"jitter"`
+	Misfire   struct {
 		Policy   string `json:"policy"`
 		Deadline Span   `json:"deadline,omitempty"`
 	} `json:"misfire"`
@@ -93,6 +88,18 @@ type JobView struct {
 		MaxAttempts int `json:"max_attempts,omitempty"`
 	} `json:"retry"`
 	NextRun *NextRun `json:"next_run,omitempty"`
+}
+
+// Rule says when a recurring job is due; its JSON is that of the API.
+type Rule struct {
+	Cron        string    `json:"cron,omitempty"`
+	Timezone    string    `json:"timezone,omitempty"`
+	Gap         string    `json:"gap,omitempty"`
+	OverlapHour string    `json:"overlap_hour,omitempty"`
+	Every       Span      `json:"every,omitempty"`
+	Anchor      time.Time `json:"anchor,omitzero"`
+	// Exclude are dates of the time zone on which it is not due.
+	Exclude []string `json:"exclude,omitempty"`
 }
 
 // NextRun is the run of a job that comes next; its JSON is that of the API.

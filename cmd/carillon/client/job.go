@@ -48,8 +48,8 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
 		Use:   "create (--url URL | --subject SUBJECT | --function NAME | --task NAME) [flags]",
-		Short: "Create a job: one-off, recurring (--cron, --every), on events (--on), or after other jobs (--after)",
-		Long: "Create a job that calls a URL, asks a NATS subject, invokes a function of AWS Lambda, or runs a task: once, now or at an instant, again and again, on events, or after other jobs.\n\n" +
+		Short: "Create a job: one-off, recurring (--cron, --every), on events (--on), after other jobs (--after), or only triggered (--name)",
+		Long: "Create a job that calls a URL, asks a NATS subject, invokes a function of AWS Lambda, or runs a task: once, now or at an instant, again and again, on events, after other jobs, or when it is triggered.\n\n" +
 			"With --after the job runs once for each run with which the chain of those jobs begins. If they are one-off jobs, so is this one.\n\n" +
 			"Without --idempotency-key one is drawn, so that it is safe to try again while the API is in trouble.",
 		Example: "  carillon job create --url http://127.0.0.1:8080/healthz --method GET --in 5s\n" +
@@ -57,6 +57,8 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 			"  carillon job create --subject work.report --payload @report.json --label team=billing\n" +
 			"  carillon job create --name nightly-report --task report --cron '0 2 * * *' --timezone Europe/Berlin\n" +
 			"  carillon job create --url http://127.0.0.1:9000/poll --every 15m --misfire skip\n" +
+			"  carillon job create --name open --task open --cron '0 9 * * MON-FRI' --cron '0 10 * * SAT' --timezone Europe/Berlin --exclude 2026-12-25\n" +
+			"  carillon job create --name rebuild --task rebuild  # then: carillon job trigger rebuild\n" +
 			"  carillon job create --task ingest --on file.uploaded --filter \"event.region == 'eu'\" --delay 30s\n" +
 			"  carillon job create --name load --task load --after extract --after clean --when all_done --after-deadline 6h",
 		Args: cobra.NoArgs,

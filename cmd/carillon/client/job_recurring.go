@@ -24,6 +24,7 @@ type recurringFlags struct {
 	durability       string
 	deadline         time.Duration
 	concurrency      int
+	pauseAfter       int
 }
 
 func (f *recurringFlags) flags(cmd *cobra.Command) {
@@ -36,6 +37,7 @@ func (f *recurringFlags) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.durability, "durability", "", "when it is acknowledged, where there are regions: home or everywhere (default as the tenant states)")
 	flags.DurationVar(&f.deadline, "misfire-deadline", 0, "a run that is later than this is missed")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "runs of the job under way at once")
+	flags.IntVar(&f.pauseAfter, "pause-after", 0, "pause the job when so many of its runs in a row have failed for good")
 	flags.StringVar(&f.onLimit, "on-limit", "", "what becomes of a run beyond --concurrency: queue, skip or cancel_oldest")
 	for flag, values := range map[string][]string{
 		"misfire": {"run_all", "run_latest", "skip"}, "durability": schema.Durabilities, "on-limit": {"queue", "skip", "cancel_oldest"}, "priority": {"critical", "high", "normal", "low"},
@@ -66,10 +68,10 @@ func (f *recurringFlags) state(cmd *cobra.Command, job *request.JobRequest) erro
 		return err
 	case ways > 1:
 		return cli.Usagef("state only one of a time (--at, --in), a schedule (--cron, --every), --on and --after")
-	case ways == 0 || job.Schedule != nil:
-		for _, flag := range []string{"name", "max-runs", "concurrency", "on-limit"} {
+	case job.Schedule != nil, ways == 0 && !given("name"):
+		for _, flag := range []string{"name", "max-runs", "concurrency", "on-limit", "pause-after"} {
 			if given(flag) {
-				return cli.Usagef("--%s goes with --cron, --every, --on or --after", flag)
+				return cli.Usagef("--%s goes with --cron, --every, --on or --after, or with --name alone: a job that is only triggered", flag)
 			}
 		}
 		return nil
@@ -79,12 +81,18 @@ func (f *recurringFlags) state(cmd *cobra.Command, job *request.JobRequest) erro
 		return cli.Usagef("--max-runs: %d is below 1", f.maxRuns)
 	case given("concurrency") && f.concurrency < 1:
 		return cli.Usagef("--concurrency: %d is below 1", f.concurrency)
+	case given("pause-after") && f.pauseAfter < 1:
+		return cli.Usagef("--pause-after: %d is below 1", f.pauseAfter)
 	case given("on-limit") && !given("concurrency"):
 		return cli.Usagef("--on-limit goes with --concurrency")
 	}
 	job.Name, job.MaxRuns = f.name, f.maxRuns
 	if stated != nil {
-		job.Schedule, job.Start, job.End, job.Jitter = &stated.Schedule, stated.Start, stated.End, stated.Jitter
+		job.Schedule, job.Schedules = stated.Schedule, stated.Schedules
+		job.Start, job.End, job.Jitter = stated.Start, stated.End, stated.Jitter
+	}
+	if given("pause-after") {
+		job.PauseOnFailure = &request.PauseOnFailure{After: f.pauseAfter}
 	}
 	if given("concurrency") {
 		job.Concurrency = &schema.Concurrency{Limit: f.concurrency, OnLimit: f.onLimit}

@@ -3,6 +3,7 @@ package client
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,14 +27,16 @@ func scheduleCommand() *cobra.Command {
 
 // scheduleFlags are the flags of a recurring schedule.
 type scheduleFlags struct {
-	cron, timezone, gap, overlapHour string
-	every, jitter                    time.Duration
-	anchor, start, end               string
+	cron, exclude              []string
+	timezone, gap, overlapHour string
+	every, jitter              time.Duration
+	anchor, start, end         string
 }
 
 func (f *scheduleFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.cron, "cron", "", "due when this `expression` says: five fields, or six with the second first")
+	flags.StringArrayVar(&f.cron, "cron", nil, "due when this `expression` says: five fields, or six with the second first; may be repeated: due when any of them says so")
+	flags.StringArrayVar(&f.exclude, "exclude", nil, "not due on this `date` of the time zone, such as 2026-12-25; may be repeated")
 	flags.StringVar(&f.timezone, "timezone", "", "IANA `name` of the zone in which --cron is read (default UTC)")
 	flags.StringVar(&f.gap, "gap", "", "times of --cron that the zone leaves out: run (default, at the end of the gap) or skip")
 	flags.StringVar(&f.overlapHour, "overlap-hour", "", "times of --cron that the zone has twice: first (default), second or both")
@@ -50,7 +53,7 @@ func (f *scheduleFlags) flags(cmd *cobra.Command) {
 func (f *scheduleFlags) state(cmd *cobra.Command) (*request.PreviewRequest, error) {
 	given := cmd.Flags().Changed
 	if !given("cron") && !given("every") {
-		for _, flag := range []string{"timezone", "gap", "overlap-hour", "anchor", "start", "end", "jitter"} {
+		for _, flag := range []string{"timezone", "gap", "overlap-hour", "exclude", "anchor", "start", "end", "jitter"} {
 			if given(flag) {
 				return nil, cli.Usagef("--%s goes with --cron or --every", flag)
 			}
@@ -60,14 +63,13 @@ func (f *scheduleFlags) state(cmd *cobra.Command) (*request.PreviewRequest, erro
 	switch {
 	case given("cron") && given("every"):
 		return nil, cli.Usagef("state --cron or --every, not both")
-	case given("cron") && f.cron == "":
+	case slices.Contains(f.cron, ""):
 		return nil, cli.Usagef("--cron is empty")
 	case given("every") && f.every <= 0:
 		return nil, cli.Usagef("--every: %v is not positive", f.every)
 	}
-	out := &request.PreviewRequest{Schedule: request.Schedule{
-		Cron: f.cron, Timezone: f.timezone, Gap: f.gap, OverlapHour: f.overlapHour, Every: schema.Duration(f.every),
-	}}
+	says := request.Schedule{Timezone: f.timezone, Gap: f.gap, OverlapHour: f.overlapHour, Every: schema.Duration(f.every), Exclude: f.exclude}
+	out := &request.PreviewRequest{Schedule: &says}
 	now := time.Now()
 	for _, t := range []cli.TimeFlag{cli.NewTimeFlag("anchor", f.anchor, &out.Schedule.Anchor), cli.NewTimeFlag("start", f.start, &out.Start), cli.NewTimeFlag("end", f.end, &out.End)} {
 		if !given(t.Name) {
@@ -81,6 +83,17 @@ func (f *scheduleFlags) state(cmd *cobra.Command) (*request.PreviewRequest, erro
 	if given("jitter") {
 		jitter := schema.Duration(f.jitter)
 		out.Jitter = &jitter
+	}
+	if len(f.cron) == 1 {
+		says.Cron = f.cron[0]
+	}
+	if len(f.cron) > 1 {
+		out.Schedule = nil
+		for _, expression := range f.cron {
+			one := says
+			one.Cron = expression
+			out.Schedules = append(out.Schedules, one)
+		}
 	}
 	return out, nil
 }

@@ -51,6 +51,13 @@ func jobRow(j *httpapi.Job) []string {
 
 // scheduleOf says in a few words when a job is due.
 func scheduleOf(j *httpapi.Job) string {
+	if n := len(j.Schedules); n > 0 {
+		first := scheduleOf(&httpapi.Job{Schedule: j.Schedules[0]})
+		if n > 1 {
+			first += fmt.Sprintf(" and %d more", n-1)
+		}
+		return first
+	}
 	switch s := &j.Schedule; {
 	case s.Cron != "" && s.Timezone != "UTC":
 		return s.Cron + " " + s.Timezone
@@ -62,6 +69,8 @@ func scheduleOf(j *httpapi.Job) string {
 		return "on " + j.On.Event
 	case j.After != nil:
 		return showAfter(j.After.Jobs)
+	case j.Name != "":
+		return "when triggered"
 	}
 	return "once"
 }

@@ -56,6 +56,8 @@ func workflowSchedule(w *httpapi.Workflow) string {
 	switch {
 	case w.On != nil:
 		return "on " + w.On.Event
+	case w.Schedules != nil:
+		return scheduleOf(&httpapi.Job{Schedules: w.Schedules})
 	case w.Schedule == nil:
 		return "when triggered"
 	}

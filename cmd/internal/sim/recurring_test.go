@@ -95,6 +95,13 @@ func someSpec(line int, guarded bool, rng *rand.Rand) schema.JobSpec {
 	if guarded {
 		spec.Work.Guarantee = guarantees[line/len(misfires)%len(guarantees)]
 	}
+	if line%4 == 3 { // two schedules, which have some instants in common
+		first := *rule
+		*rule = schema.Schedule{Listed: true, Any: []schema.Schedule{first, {Every: 3 * first.Every}}}
+		if first.Cron != "" {
+			rule.Any[1].Every = schema.Duration(7 * time.Second)
+		}
+	}
 	if rng.IntN(2) == 0 {
 		spec.JitterStated, rule.Jitter = true, schema.Duration(every/5)
 	}
@@ -129,7 +136,7 @@ func (w *world) changeRecurring(ctx context.Context, r *recurring, rng *rand.Ran
 		w.alter(r, check.JobUpdated, func(b *engine.Engine) (schema.Job, error) {
 			return b.ChangeJob(ctx, "default", r.id, 0, func(s *schema.JobSpec) error {
 				rule := *s.Schedule
-				rule.Cron, rule.Timezone, rule.Every = "", "", every
+				rule.Cron, rule.Timezone, rule.Every, rule.Any, rule.Listed = "", "", every, nil, false
 				s.Schedule = &rule
 				return nil
 			})
@@ -169,6 +176,10 @@ func (w *world) alter(r *recurring, kind check.JobEventKind, ask func(b *engine.
 	return false
 }
 
+func ruleOf(s *schema.Schedule) check.Rule {
+	return check.Rule{Cron: s.Cron, Timezone: s.Timezone, Every: check.Span(s.Every), Anchor: s.Anchor}
+}
+
 // shown returns the job as the API shows it.
 func shown(b *engine.Engine, job *schema.Job) check.JobView {
 	s := &job.Current.Spec
@@ -176,8 +187,10 @@ func shown(b *engine.Engine, job *schema.Job) check.JobView {
 		ID: job.ID.String(), State: string(job.Current.State), Generation: job.Current.Number,
 		Start: s.Schedule.Start, End: s.Schedule.End, Jitter: check.Span(s.Schedule.Jitter),
 	}
-	v.Schedule.Cron, v.Schedule.Timezone = s.Schedule.Cron, s.Schedule.Timezone
-	v.Schedule.Every, v.Schedule.Anchor = check.Span(s.Schedule.Every), s.Schedule.Anchor
+	v.Schedule = ruleOf(s.Schedule)
+	for i := range s.Schedule.Any {
+		v.Schedules = append(v.Schedules, ruleOf(&s.Schedule.Any[i]))
+	}
 	v.Misfire.Policy = schema.RunLatest
 	if s.Work != nil {
 		v.Guarantee = check.Guarantee(s.Work.Guarantee)
