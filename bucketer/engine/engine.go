@@ -74,6 +74,7 @@ func New(c bucketer.Config) (*Engine, error) {
 	})
 	rules := notifications.NewRules(b, c.Store, c.Registerer)
 	r.TellIncidents(rules)
+	r.TellFailures(j.NoteFailure)
 	return &Engine{b, r, t, j, w, o, v, n, rules, logs.New(b, r, j, o)}, nil
 }
 

@@ -37,6 +37,9 @@
 //	a job is not understood      it is not planned on, changed, triggered or backfilled. What was planned
 //	                             runs, catch-ups wait, its name stays taken. Mend takes it up again once
 //	                             it is understood. Only its zone not understood: it can be changed.
+//	pause_on_failure             pauses the job once as many runs have failed for good in a row, by due time,
+//	                             as its history shows since its last change. What starts within the 2 s
+//	                             that a change takes still runs.
 //	a trigger                    starts also while the job is paused or has finished, not when cancelled
 //
 // JobByID reads plainly, so of a change of unknown outcome it may show either side. A change (swap)
@@ -69,6 +72,7 @@
 //	the first run and its generation             the run is cancelled when it is due
 //	the next occurrence and publishing this one  the next look writes it again, to the same id
 //	the steps of a catch-up                      the step is taken again as of the same instant
+//	a failed run and pausing its job             the next failed run pauses it
 //	the last run and finishing its job           Mend finishes the job
 //
 // # Files
@@ -78,6 +82,7 @@
 //	recurring.go            nouns, filters
 //	changejob.go            Changer: change, pause, resume, cancel: swap; shardlocks.go
 //	trigger.go, ending.go   Changer: a run by hand; finish jobs
+//	pausing.go              Changer: pause jobs whose runs fail
 //	occurrence.go           a generation and its times; the row of an occurrence
 //	planon.go               Planner: judge entries before they start; planon_write.go writes what follows
 //	misfire.go, catchup.go  what is too late; Planner: work off what was missed; uncertain.go

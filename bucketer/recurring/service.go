@@ -3,6 +3,7 @@ package recurring
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -59,6 +60,7 @@ type Changer struct {
 	creator *Creator
 	locks   shardLocks
 	ending  ending
+	failing failing
 }
 
 // Planner plans jobs on: before a run of theirs starts, after runs were missed, and when they do
@@ -83,21 +85,26 @@ func New(c Config) *Jobs {
 	}
 	changer := &Changer{
 		upkeep: upkeep{r}, locks: newShardLocks(),
-		ending: ending{jobs: make(map[schema.JobID]*schema.Job), more: make(chan struct{}, 1)},
+		ending: ending{jobs: make(map[schema.JobID]*schema.Job), more: make(chan struct{}, 1)}, failing: newFailing(),
 	}
 	changer.creator = &Creator{upkeep: upkeep{r}, cancel: changer.CancelJob}
 	return &Jobs{r, changer.creator, changer, &Planner{Reader: r, changer: changer}}
 }
 
-// Watch finishes jobs whose last run was published, until ctx ends. It returns nil.
+// Watch finishes jobs whose last run was published, and pauses jobs whose runs fail, until ctx ends. It
+// returns nil.
 func (j *Changer) Watch(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { j.pauseAll(ctx) })
 	j.finishAll(ctx)
+	wg.Wait()
 	return nil
 }
 
 type metrics struct {
 	mended prometheus.Counter
 	faulty prometheus.Counter
+	paused prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -110,7 +117,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "carillon_job_faults_total",
 			Help: "Times that a recurring job could not go on because what is stored of it is not understood.",
 		}),
+		paused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_jobs_paused_total",
+			Help: "Jobs that were paused because as many of their runs failed in a row as they allow.",
+		}),
 	}
-	r.MustRegister(m.mended, m.faulty)
+	r.MustRegister(m.mended, m.faulty, m.paused)
 	return m
 }

@@ -79,6 +79,9 @@ func (r *Recorder) FollowUp(ctx context.Context, finished []bucketer.Finished, d
 		n := min(len(lines), bucketer.HistoryBatch)
 		err := r.core.PutHistory(ctx, lines[:n])
 		for _, i := range ended[:n] {
+			if err == nil {
+				r.watch.failed(&finished[i])
+			}
 			done(i, err)
 		}
 		lines, ended = lines[n:], ended[n:]

@@ -332,3 +332,47 @@ func (h *historyLines) PutJobRuns(_ context.Context, lines []schema.JobRun) erro
 	h.all = append(h.all, lines...)
 	return nil
 }
+
+// Who pauses jobs is told of failures for good once their line of history is held, of jobs that pause
+// then.
+func TestFailuresAreTold(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		told := 0
+		w.TellFailures(func(tenant string, _ schema.JobID) {
+			if told++; tenant != "t" {
+				t.Errorf("told of a job of %q, want t", tenant)
+			}
+		})
+		down := false
+		w.Befall(func(_ context.Context, op string) schematest.Fault {
+			return schematest.Fault{Fail: down && op == "PutJobRuns"}
+		})
+		failed := schema.Record{Outcome: schema.Failed, Final: true}
+		for _, row := range []struct {
+			name string
+			spec schema.Spec
+			rec  schema.Record
+			down bool
+			want int
+		}{
+			{"a failure for good", schema.Spec{PauseAfter: 3}, failed, false, 1},
+			{"of a job that does not pause", schema.Spec{}, failed, false, 0},
+			{"one that is tried again", schema.Spec{PauseAfter: 3}, schema.Record{Outcome: schema.Failed, Next: schema.MakeEntryID(time.Now(), 0, 9)}, false, 0},
+			{"a success", schema.Spec{PauseAfter: 3}, schema.Record{Outcome: schema.Succeeded}, false, 0},
+			{"a run that was missed", schema.Spec{PauseAfter: 3}, schema.Record{Outcome: schema.Missed}, false, 0},
+			{"a line that is not held", schema.Spec{PauseAfter: 3}, failed, true, 0},
+		} {
+			told, down = 0, row.down
+			id := schema.MakeEntryID(time.Now(), 0, schema.RandomHash())
+			row.spec.Tenant, row.spec.Job, row.spec.Nominal, row.spec.Work = "t", schema.MakeJobID(time.Now(), 0, 5), time.Now(), callTo(time.Time{}).Work
+			e, err := schema.NewEntry(id, row.spec, nil, time.Now().Add(time.Hour))
+			if err != nil {
+				t.Fatal(err)
+			}
+			errs := w.followUp(bucketer.Finished{Entry: e, Attempt: w.Recorded(e, 1, row.rec)})
+			if told != row.want || (errs[0] != nil) != row.down {
+				t.Errorf("%s: told %d times, %v; want %d", row.name, told, errs[0], row.want)
+			}
+		}
+	})
+}

@@ -22,8 +22,22 @@ type Incidents interface {
 // TellIncidents says who is told of incidents. It must be called before a record is written.
 func (r *Runs) TellIncidents(to Incidents) { r.Recorder.watch.incidents = to }
 
-// watch holds who is told of incidents.
-type watch struct{ incidents Incidents }
+// TellFailures says who is told that a run of a job has failed for good that pauses when runs fail, once
+// its line of history is held. It may be told twice. It must be called before a record is written.
+func (r *Runs) TellFailures(to func(tenant string, job schema.JobID)) { r.Recorder.watch.failures = to }
+
+// watch holds who is told of incidents, and of failures.
+type watch struct {
+	incidents Incidents
+	failures  func(tenant string, job schema.JobID)
+}
+
+// failed tells of a run that has failed, whose line of history is held.
+func (w *watch) failed(f *bucketer.Finished) {
+	if spec := &f.Entry.Spec; w.failures != nil && spec.PauseAfter > 0 && !spec.Job.IsZero() && f.Attempt.Record.Ruined() {
+		w.failures(spec.Tenant, spec.Job)
+	}
+}
 
 const (
 	// incidentError bounds what an incident says of an error, bytes.

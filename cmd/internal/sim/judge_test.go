@@ -59,7 +59,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 			ofSteps = append(ofSteps, s)
 			continue
 		}
-		if s.Ref.Source == listenerSource {
+		if s.Ref.Source == listenerSource || s.Ref.Source == pausingSource {
 			continue
 		}
 		if s.Ref.Source == eventSource {
@@ -92,6 +92,9 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 		return w.out, err
 	}
 	if err := w.judgeLimited(ctx, reader, ofLimits); err != nil {
+		return w.out, err
+	}
+	if err := w.judgePausing(ctx, reader); err != nil {
 		return w.out, err
 	}
 	w.judgeLong(ofKept)

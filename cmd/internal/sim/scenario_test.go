@@ -60,6 +60,8 @@ type Scenario struct {
 	Recurring int
 	// Limited is the number of recurring jobs with a concurrency limit.
 	Limited int
+	// Pausing is the number of recurring jobs that pause when runs fail.
+	Pausing int
 	// Rated is the number of runs of a task with a rate, asked for at about the same time.
 	Rated int
 	// Concurrent is the number of runs of a task with max_concurrent.
@@ -253,6 +255,7 @@ type world struct {
 
 	recurring    []*recurring
 	limited      []*limited
+	pausing      []*pausing
 	rated        []schema.RunID // acknowledged
 	ratedFrom    time.Time
 	concurrent   []schema.RunID // acknowledged
@@ -311,6 +314,7 @@ func (w *world) play(ctx context.Context) error {
 	w.ask(ctx, &wg)
 	w.askRecurring(ctx, &wg)
 	w.askLimited(ctx, &wg)
+	w.askPausing(ctx, &wg)
 	w.askRated(ctx, &wg)
 	w.askConcurrent(ctx, &wg)
 	w.askLong(ctx, &wg)
@@ -338,7 +342,7 @@ func (w *world) play(ctx context.Context) error {
 		}
 		w.pausedAt = time.Now()
 	}
-	if err := w.pauseLimited(ctx); err != nil {
+	if err := errors.Join(w.pauseLimited(ctx), w.endPausing(ctx)); err != nil {
 		return err
 	}
 	time.Sleep(w.s.settling())

@@ -246,6 +246,8 @@ var scenarios = []play{
 	{"all guarantees, and everything fails", 40, Scenario{
 		Guarantees: true, Changes: true, Kills: 2, Freezes: 4, StreamLosses: 1, Faults: Faults{Store: 0.01, Message: 0.01, Target: 0.05, Crash: 0.002},
 	}, []string{halts}},
+	{"jobs pause when their runs fail, and nothing goes wrong", 2, Scenario{Jobs: 20, Pausing: 6}, nil},
+	{"jobs pause when their runs fail, and nodes are killed", 4, Scenario{Jobs: 20, Pausing: 6, Kills: 6, Faults: Faults{Store: 0.005, Message: 0.01, Crash: 0.001}}, nil},
 	{"jobs have limits, and nothing goes wrong", 3, Scenario{
 		Jobs: 20, Limited: 9, Promise: Promise{Once: true, NoneLost: true, Lag: 4},
 	}, []string{limitGrants}},

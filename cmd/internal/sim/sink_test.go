@@ -82,7 +82,7 @@ func (s sink) Run(ctx context.Context, call target.Call) target.Result {
 			saw.Status, res = 503, target.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 503, RetryAfter: longTook}
 		} else if first && ref.Line == longRefuse {
 			saw.Status, res = 400, target.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 400, Final: true}
-		} else if ref.Source == refusedSource || ref.Source == joinRefused {
+		} else if ref.Source == refusedSource || ref.Source == joinRefused || ref.Source == pausingSource && ref.Line%2 == 1 {
 			saw.Status, res = 400, target.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 400, Final: true}
 		} else if kind == 0 {
 			saw.Status, res = 503, target.Result{Outcome: schema.Failed, Error: errRefused.Error(), Status: 503}

@@ -1,0 +1,175 @@
+package recurring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+const (
+	// maxFailing bounds the jobs that wait to be looked at because a run has failed. The next failure of
+	// one that is left out has it looked at.
+	maxFailing = 10_000
+	// failingRetry is when a job is looked at again that could not be paused.
+	failingRetry = 5 * time.Second
+)
+
+// failing are jobs that pause when runs fail, and of which a run has failed. They are looked at in the
+// background: pausing one is a conditional write, which a record must not wait for. A process that
+// crashes forgets them: then the next failure pauses the job, one run later.
+type failing struct {
+	mu   sync.Mutex
+	jobs map[schema.JobID]string // their tenants
+	more chan struct{}           // holds one when there may be something to do
+}
+
+func newFailing() failing {
+	return failing{jobs: make(map[schema.JobID]string), more: make(chan struct{}, 1)}
+}
+
+func (f *failing) add(tenant string, id schema.JobID) {
+	f.mu.Lock()
+	if len(f.jobs) < maxFailing {
+		f.jobs[id] = tenant
+	}
+	f.mu.Unlock()
+	select {
+	case f.more <- struct{}{}:
+	default:
+	}
+}
+
+// take takes all of the jobs out.
+func (f *failing) take() map[schema.JobID]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := f.jobs
+	f.jobs = make(map[schema.JobID]string)
+	return all
+}
+
+// NoteFailure notes that a run of a job has failed for good, and that the job may have to be paused. The
+// run's line of history is held.
+func (j *Changer) NoteFailure(tenant string, id schema.JobID) { j.failing.add(tenant, id) }
+
+// pauseAll pauses jobs whose runs fail, several at a time, until ctx ends.
+func (j *Changer) pauseAll(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-j.failing.more:
+		}
+		var g errgroup.Group
+		g.SetLimit(endsAtOnce)
+		var mu sync.Mutex
+		again := make(map[schema.JobID]string)
+		for id, tenant := range j.failing.take() {
+			g.Go(func() error {
+				if err := j.pauseIfFailing(ctx, tenant, id); err != nil && ctx.Err() == nil {
+					j.log.Debug("a job whose runs fail is not paused yet", "job", id, "err", err)
+					mu.Lock()
+					defer mu.Unlock()
+					again[id] = tenant
+				}
+				return nil
+			})
+		}
+		_ = g.Wait() // each tells of its error
+		if len(again) == 0 {
+			continue
+		}
+		if pause(ctx, failingRetry) != nil {
+			return
+		}
+		for id, tenant := range again {
+			j.failing.add(tenant, id)
+		}
+	}
+}
+
+// pauseIfFailing pauses a job if as many runs in a row have failed as it allows. A change or a resume of
+// the job in between begins the count anew.
+func (j *Changer) pauseIfFailing(ctx context.Context, tenant string, id schema.JobID) error {
+	job, err := j.JobByID(ctx, tenant, id)
+	switch {
+	case errors.Is(err, schema.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	spec := &job.Current.Spec
+	if job.Current.Fault != nil || spec.PauseAfter == 0 || job.Current.State != schema.JobActive {
+		return nil
+	}
+	failed, last, err := j.failedInARow(ctx, &job, spec.PauseAfter)
+	if err != nil || failed < spec.PauseAfter {
+		return err
+	}
+	because := fmt.Sprintf("%d runs in a row have failed, the last of them %s", failed, last)
+	paused, err := j.swap(ctx, tenant, id, job.Current.Number, func(g *schema.Generation, _ time.Time) (bool, error) {
+		if g.State != schema.JobActive {
+			return false, nil
+		}
+		g.State, g.Spec.PausedBecause = schema.JobPaused, because
+		return true, nil
+	})
+	switch {
+	case errors.Is(err, bucketer.ErrFinished), errors.Is(err, schema.ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("pause job %s: %w", id, err)
+	}
+	if paused.Current.State == schema.JobPaused {
+		j.metrics.paused.Inc()
+		j.log.Info("a job is paused because its runs fail", "tenant", tenant, "job", id, "name", spec.Name, "failed", failed, "run", last)
+	}
+	return nil
+}
+
+// failedInARow returns how many runs of the job in force have failed for good since the last that
+// succeeded, at most `most` of them, and the last of them. Runs are in the order of their due times.
+// Those that were missed, skipped or cancelled do not count, and neither do those under way. It looks
+// as far back as the history of the job reaches.
+func (j *Reader) failedInARow(ctx context.Context, job *schema.Job, most int) (failed int, last schema.RunID, err error) {
+	now := j.now()
+	stays := j.core.Expiry(now, now).Sub(now) + historyWait
+	oldest := bucketer.Latest(job.Current.Spec.Created, job.Cut, now.Add(-stays))
+	reads := 0
+	var before schema.RunID
+	for period := schema.PeriodOf(now.Add(time.Minute)); period >= schema.PeriodOf(oldest); period-- {
+		for full := true; full; reads++ {
+			if reads == historyReads {
+				return failed, last, nil
+			}
+			lines, err := j.store.JobRuns(ctx, job.ID, period, before, historyPage)
+			if err != nil {
+				return 0, last, fmt.Errorf("history of job %s: %w", job.ID, err)
+			}
+			full = len(lines) == historyPage
+			for i := range lines {
+				line := &lines[i]
+				before = line.Run
+				switch {
+				case line.Run.Time().Before(oldest), line.State == schema.StateSucceeded:
+					return failed, last, nil
+				case line.State != schema.StateFailed:
+					continue
+				case failed == 0:
+					last = line.Run
+				}
+				if failed++; failed == most {
+					return failed, last, nil
+				}
+			}
+		}
+	}
+	return failed, last, nil
+}
