@@ -77,12 +77,52 @@ type NotificationMatch struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 }
 
-// NotificationSink is where messages go: exactly one field is set. Each is called as an HTTP task is.
+// NotificationSink is where messages go: exactly one field is set. Each is called as a task is.
 type NotificationSink struct {
 	Webhook      *HTTPTarget `json:"webhook,omitempty"`      // Standard Webhooks
 	Slack        *HTTPTarget `json:"slack,omitempty"`        // an incoming webhook of Slack
 	Teams        *HTTPTarget `json:"teams,omitempty"`        // a workflow of Microsoft Teams
 	Alertmanager *HTTPTarget `json:"alertmanager,omitempty"` // its API v2: the URL of /api/v2/alerts
+
+	PagerDuty *PagerDutySink `json:"pagerduty,omitempty"`
+}
+
+// PagerDutySink is an integration of PagerDuty with its Events API v2. A group is one incident.
+type PagerDutySink struct {
+	RoutingKeySecret string          `json:"routing_key_secret"` // the tenant's secret that holds the integration's key
+	URL              string          `json:"url,omitempty"`      // default DefaultPagerDutyURL
+	Severity         string          `json:"severity,omitempty"` // one of PagerDutySeverities; default error
+	Links            []PagerDutyLink `json:"links,omitempty"`    // shown with the incident, such as a runbook
+}
+
+// PagerDutyLink is a link that PagerDuty shows.
+type PagerDutyLink struct {
+	Href string `json:"href"`
+	Text string `json:"text,omitempty"`
+}
+
+const (
+	// DefaultPagerDutyURL is where PagerDuty takes events of accounts in the US region.
+	DefaultPagerDutyURL = "https://events.pagerduty.com/v2/enqueue"
+	// MaxPagerDutyLinks bounds the links of a sink.
+	MaxPagerDutyLinks = 5
+
+	defaultSeverity = "error"
+)
+
+// PagerDutySeverities are what PagerDuty takes for a severity. Do not modify.
+var PagerDutySeverities = []string{"critical", defaultSeverity, "warning", "info"}
+
+// InForce returns s with every default filled in.
+func (s *PagerDutySink) InForce() PagerDutySink {
+	out := *s
+	out.URL, out.Severity = or(out.URL, DefaultPagerDutyURL), or(out.Severity, defaultSeverity)
+	return out
+}
+
+// call returns how PagerDuty is called: its key is a member of the body.
+func (s *PagerDutySink) call() *HTTPTarget {
+	return &HTTPTarget{URL: s.InForce().URL, Auth: &HTTPAuth{Field: &BodyFieldAuth{Name: "routing_key", Secret: s.RoutingKeySecret}}}
 }
 
 // The names of sinks.
@@ -91,24 +131,27 @@ const (
 	SinkSlack        = "slack"
 	SinkTeams        = "teams"
 	SinkAlertmanager = "alertmanager"
+	SinkPagerDuty    = "pagerduty"
 )
 
 // NotificationSinks are the names of all sinks. Do not modify.
-var NotificationSinks = []string{SinkWebhook, SinkSlack, SinkTeams, SinkAlertmanager}
+var NotificationSinks = []string{SinkWebhook, SinkSlack, SinkTeams, SinkAlertmanager, SinkPagerDuty}
 
-// Target returns which sink it is, and the call; "" if it is none that this build knows.
-func (s *NotificationSink) Target() (name string, call *HTTPTarget) {
+// Target returns which sink it is, and what is called; "" if it is none that this build knows.
+func (s *NotificationSink) Target() (name string, to Work) {
 	switch {
 	case s.Webhook != nil:
-		return SinkWebhook, s.Webhook
+		return SinkWebhook, Work{HTTP: s.Webhook}
 	case s.Slack != nil:
-		return SinkSlack, s.Slack
+		return SinkSlack, Work{HTTP: s.Slack}
 	case s.Teams != nil:
-		return SinkTeams, s.Teams
+		return SinkTeams, Work{HTTP: s.Teams}
 	case s.Alertmanager != nil:
-		return SinkAlertmanager, s.Alertmanager
+		return SinkAlertmanager, Work{HTTP: s.Alertmanager}
+	case s.PagerDuty != nil:
+		return SinkPagerDuty, Work{HTTP: s.PagerDuty.call()}
 	}
-	return "", nil
+	return "", Work{}
 }
 
 // MuteTimeInterval is a span in which no message is sent, in the words of Alertmanager: an instant lies

@@ -101,6 +101,7 @@ type HTTPAuth struct {
 	OAuth2 *ClientCredentials `json:"oauth2_client_credentials,omitempty"`
 	SigV4  *SigV4Auth         `json:"aws_sigv4,omitempty"`
 	MTLS   *MTLSAuth          `json:"mtls,omitempty"`
+	Field  *BodyFieldAuth     `json:"body_field,omitempty"`
 }
 
 // BearerAuth is a bearer token (RFC 6750).
@@ -116,6 +117,12 @@ type BasicAuth struct {
 
 // HeaderAuth is a header whose value is a secret.
 type HeaderAuth struct {
+	Name   string `json:"name"`
+	Secret string `json:"secret"`
+}
+
+// BodyFieldAuth is a member of the JSON object that is the call's body. Its value is a secret.
+type BodyFieldAuth struct {
 	Name   string `json:"name"`
 	Secret string `json:"secret"`
 }
@@ -247,6 +254,8 @@ func (w *Work) Secrets() []string {
 		return []string{a.Basic.Secret}
 	case a.Header != nil:
 		return []string{a.Header.Secret}
+	case a.Field != nil:
+		return []string{a.Field.Secret}
 	case a.OAuth2 != nil:
 		return []string{a.OAuth2.Secret}
 	case a.SigV4 != nil:

@@ -117,6 +117,8 @@ type (
 	BasicAuth = schema.BasicAuth
 	// HeaderAuth is a header whose value is a secret.
 	HeaderAuth = schema.HeaderAuth
+	// BodyFieldAuth is a member of the body whose value is a secret.
+	BodyFieldAuth = schema.BodyFieldAuth
 	// OAuth2Auth is a token that an OAuth 2 server gives for a client's secret.
 	OAuth2Auth = schema.ClientCredentials
 	// SigV4Auth is a signature as AWS asks for it.

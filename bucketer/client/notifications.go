@@ -59,7 +59,15 @@ type NotificationSink struct {
 	Slack        *SinkCall `json:"slack,omitempty"`
 	Teams        *SinkCall `json:"teams,omitempty"`
 	Alertmanager *SinkCall `json:"alertmanager,omitempty"` // the URL of its /api/v2/alerts
+
+	PagerDuty *PagerDutySink `json:"pagerduty,omitempty"`
 }
+
+// PagerDutySink is an integration of PagerDuty with its Events API v2. A group is one incident.
+type PagerDutySink = schema.PagerDutySink
+
+// PagerDutyLink is a link that PagerDuty shows with an incident.
+type PagerDutyLink = schema.PagerDutyLink
 
 // SinkCall is how a sink is called.
 type SinkCall struct {

@@ -41,6 +41,10 @@ func (s documentWriter) describeAuth() error {
 			f.Description, f.Examples = "A header that Carillon does not set itself", []any{"X-Api-Key"}
 		}},
 		{"HeaderAuth", "secret", secret("the header's value")},
+		{"BodyFieldAuth", "name", func(f *huma.Schema) {
+			f.Description = "A member of the JSON object that is the body: it is added, or replaced, when the call is made. At most 255 bytes"
+		}},
+		{"BodyFieldAuth", "secret", secret("the member's value, a text")},
 		{"ClientCredentials", "token_url", uri("Where tokens are had (RFC 6749, section 4.4). A token is used until shortly before it expires, and another one is asked for once if the call is answered with 401")},
 		{"ClientCredentials", "client_id", func(f *huma.Schema) { f.Description = "At most 255 bytes" }},
 		{"ClientCredentials", "secret", secret("the client's secret")},

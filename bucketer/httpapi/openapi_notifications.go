@@ -54,6 +54,17 @@ func (s documentWriter) describeNotifications() error {
 		{"NotificationSink", "slack", say("An incoming webhook of Slack")},
 		{"NotificationSink", "teams", say("A workflow of Microsoft Teams that posts what it receives: an adaptive card")},
 		{"NotificationSink", "alertmanager", say("Prometheus Alertmanager: the URL of its /api/v2/alerts. An alert a group")},
+		{"NotificationSink", "pagerduty", say("The Events API v2 of PagerDuty: an incident a group, which ends when all jobs of the group have succeeded since. " +
+			"Of one-off runs, which cannot succeed again, people end it")},
+		{"PagerDutySink", "routing_key_secret", say("Name of the secret that holds the integration's key: 32 characters")},
+		{"PagerDutySink", "url", say("Absent: " + schema.DefaultPagerDutyURL + "; https://events.eu.pagerduty.com/v2/enqueue for accounts of the EU region")},
+		{"PagerDutySink", "severity", func(f *huma.Schema) {
+			words(schema.PagerDutySeverities...)(f)
+			f.Description = "Absent: error. A test has info"
+		}},
+		{"PagerDutySink", "links", items(schema.MaxPagerDutyLinks, "Shown with the incident, such as a runbook")},
+		{"PagerDutyLink", "href", say("Absolute, http or https")},
+		{"PagerDutyLink", "text", say("What is shown of it")},
 		{"SinkCall", "url", say("Absolute, http or https. Addresses that tasks may not call are refused when the message is sent")},
 		{"SinkCall", "headers", say("As in http.headers of a task")},
 		{"SinkCall", "signing_key", say("The tenant's key that signs the call")},

@@ -63,9 +63,18 @@ func notificationOf(r schema.NotificationRule) Notification {
 	for _, s := range r.Sinks {
 		out.Sinks = append(out.Sinks, request.NotificationSink{
 			Webhook: sinkCallOf(s.Webhook), Slack: sinkCallOf(s.Slack), Teams: sinkCallOf(s.Teams), Alertmanager: sinkCallOf(s.Alertmanager),
+			PagerDuty: pagerDutyOf(s.PagerDuty),
 		})
 	}
 	return out
+}
+
+func pagerDutyOf(s *schema.PagerDutySink) *schema.PagerDutySink {
+	if s == nil {
+		return nil
+	}
+	out := s.InForce()
+	return &out
 }
 
 func sinkCallOf(h *schema.HTTPTarget) *request.SinkCall {
@@ -82,6 +91,7 @@ func redactedNotification(r schema.NotificationRule) Notification {
 	for i, s := range r.Sinks {
 		sinks[i] = schema.NotificationSink{
 			Webhook: redactedCall(s.Webhook, false), Slack: redactedCall(s.Slack, true), Teams: redactedCall(s.Teams, true), Alertmanager: redactedCall(s.Alertmanager, false),
+			PagerDuty: s.PagerDuty,
 		}
 	}
 	r.Sinks = sinks

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -126,15 +127,24 @@ type told struct {
 	}
 }
 
-// messages returns the messages that were sent, by their time.
-func (w *world) messages() (all []told) {
+// runsOfMessages returns the runs that send messages, by their time.
+func (w *world) runsOfMessages() (all []schema.Entry) {
 	w.T.Helper()
 	seen := make(map[schema.EntryID]bool)
 	for _, e := range w.Entries(48 * time.Hour) {
-		if e.Spec.Trigger != schema.TriggerNotification || e.Spec.Kind != schema.KindRun || seen[e.ID] {
-			continue
+		if e.Spec.Trigger == schema.TriggerNotification && e.Spec.Kind == schema.KindRun && !seen[e.ID] {
+			seen[e.ID] = true
+			all = append(all, e)
 		}
-		seen[e.ID] = true
+	}
+	slices.SortStableFunc(all, func(a, b schema.Entry) int { return a.ID.Time().Compare(b.ID.Time()) })
+	return all
+}
+
+// messages returns the messages that were sent, by their time.
+func (w *world) messages() (all []told) {
+	w.T.Helper()
+	for _, e := range w.runsOfMessages() {
 		m := told{id: e.ID, at: e.ID.Time().Sub(w.began)}
 		if err := json.Unmarshal(e.Payload, &m); err != nil {
 			w.T.Errorf("body of %s: %v", e.ID, err)

@@ -30,23 +30,21 @@ func (r *Rules) shardOf(row *schema.NotificationGroup, shards int) schema.Shard 
 
 // runOf makes, without writing it, the run that tells a sink the message of a row.
 func (r *Rules) runOf(row *schema.NotificationGroup, rule *schema.NotificationRule, i int, test bool) (e schema.Entry, sink string, err error) {
-	sink, call := rule.Sinks[i].Target()
-	if call == nil {
+	sink, work := rule.Sinks[i].Target()
+	if sink == "" {
 		return e, "", fmt.Errorf("sink %d of notification %s: %w", i, rule.Name, schema.ErrNotUnderstood)
 	}
-	body, err := bodyFor(sink, messageOf(row, rule, test))
+	body, err := bodyFor(&rule.Sinks[i], messageOf(row, rule, test))
 	if err != nil {
 		return e, sink, err
 	}
+	work.Timeout = messageTimeout
+	work.Retry = &schema.Retry{MaxAttempts: messageAttempts, Initial: schema.Duration(5 * time.Second), Factor: 3, Max: schema.Duration(10 * time.Minute), Jitter: "full"}
 	hash := schema.HashOf("notification", row.Tenant, row.Name, strconv.FormatInt(row.Flush, 10), strconv.Itoa(i))
 	id := schema.MakeEntryID(row.At, row.Shard, hash)
 	e, err = schema.NewEntry(id, schema.Spec{
 		Tenant: row.Tenant, Nominal: id.Time(), Accepted: row.At.UnixMicro(), Trigger: schema.TriggerNotification, Priority: schema.Low,
-		Work: &schema.Work{
-			HTTP: call, Timeout: messageTimeout,
-			Retry: &schema.Retry{MaxAttempts: messageAttempts, Initial: schema.Duration(5 * time.Second), Factor: 3, Max: schema.Duration(10 * time.Minute), Jitter: "full"},
-		},
-		Labels: map[string]string{ruleLabel: row.Rule, sinkLabel: sink},
+		Work: &work, Labels: map[string]string{ruleLabel: row.Rule, sinkLabel: sink},
 	}, body, r.core.Expiry(id.Time(), row.At))
 	return e, sink, err
 }
@@ -89,17 +87,19 @@ func (r *Rules) send(ctx context.Context, row *schema.NotificationGroup, rule *s
 }
 
 // bodyFor returns the body by which a sink is told a message.
-func bodyFor(sink string, m *message) (json.RawMessage, error) {
+func bodyFor(sink *schema.NotificationSink, m *message) (json.RawMessage, error) {
 	var body any
-	switch sink {
-	case schema.SinkWebhook:
+	switch {
+	case sink.Webhook != nil:
 		body = webhookBody(m)
-	case schema.SinkSlack:
+	case sink.Slack != nil:
 		body = slackBody(m)
-	case schema.SinkTeams:
+	case sink.Teams != nil:
 		body = teamsBody(m)
-	case schema.SinkAlertmanager:
+	case sink.Alertmanager != nil:
 		body = alertmanagerBody(m)
+	case sink.PagerDuty != nil:
+		body = pagerDutyBody(m, sink.PagerDuty)
 	}
 	return json.Marshal(body)
 }

@@ -47,13 +47,26 @@ func textsOf(v any) (texts []string) {
 	return texts
 }
 
+// sinkOf returns a sink of that name.
+func sinkOf(t *testing.T, name string) *schema.NotificationSink {
+	t.Helper()
+	call := &schema.HTTPTarget{URL: "https://x.test/"}
+	for _, s := range []schema.NotificationSink{{Webhook: call}, {Slack: call}, {Teams: call}, {Alertmanager: call}, {PagerDuty: &schema.PagerDutySink{RoutingKeySecret: "pd"}}} {
+		if is, _ := s.Target(); is == name {
+			return &s
+		}
+	}
+	t.Fatalf("this test knows no sink %s", name)
+	return nil
+}
+
 // TestBodiesAreBoundedAndHarmless: whatever names and errors hold, bodies are within the limits of
 // the sinks, and nothing in them breaks out of its place.
 func TestBodiesAreBoundedAndHarmless(t *testing.T) {
-	most := map[string]int{schema.SinkWebhook: schema.MaxPayload, schema.SinkSlack: 16 << 10, schema.SinkTeams: 28 << 10, schema.SinkAlertmanager: schema.MaxPayload}
+	most := map[string]int{schema.SinkWebhook: schema.MaxPayload, schema.SinkSlack: 16 << 10, schema.SinkTeams: 28 << 10, schema.SinkAlertmanager: schema.MaxPayload, schema.SinkPagerDuty: schema.MaxPayload}
 	for _, text := range []string{"x", "ü", "𝄞", hostile, "<>&"} {
 		for _, sink := range schema.NotificationSinks {
-			body, err := bodyFor(sink, largest(text))
+			body, err := bodyFor(sinkOf(t, sink), largest(text))
 			if err != nil {
 				t.Fatalf("%s: %v", sink, err)
 			}

@@ -32,7 +32,7 @@ var ownParams = []string{
 var signatureHeaders = []string{"authorization", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"}
 
 // authKinds are the fields of http.auth, of which exactly one is stated.
-var authKinds = []string{"bearer", "basic", "header", "oauth2_client_credentials", "aws_sigv4", "mtls"}
+var authKinds = []string{"bearer", "basic", "header", "oauth2_client_credentials", "aws_sigv4", "mtls", "body_field"}
 
 // Whatever is wrong with a field of auth, its value is not said back: somebody may have put the
 // secret itself there.
@@ -91,6 +91,7 @@ func (w *workReader) auth(i int32) *schema.HTTPAuth {
 	read := map[string]func(c int32){
 		"bearer": func(c int32) { a.Bearer = w.bearer(c) }, "basic": func(c int32) { a.Basic = w.basic(c) }, "header": func(c int32) { a.Header = w.headerAuth(c) },
 		"oauth2_client_credentials": func(c int32) { a.OAuth2 = w.clientCredentials(c) }, "aws_sigv4": func(c int32) { a.SigV4 = w.sigV4(c) }, "mtls": func(c int32) { a.MTLS = w.mtls(c) },
+		"body_field": func(c int32) { a.Field = w.bodyField(c) },
 	}
 	for name, f := range read {
 		read[name] = func(c int32) { kinds++; f(c) }
@@ -151,6 +152,15 @@ func (w *workReader) headerAuth(i int32) *schema.HeaderAuth {
 				return ""
 			})
 		},
+		"secret": func(c int32) { a.Secret = w.secretRef(c) },
+	})
+	return a
+}
+
+func (w *workReader) bodyField(i int32) *schema.BodyFieldAuth {
+	a := new(schema.BodyFieldAuth)
+	w.record(i, "body_field", []string{"name", "secret"}, map[string]func(int32){
+		"name":   func(c int32) { a.Name = w.quiet(c, userFault) },
 		"secret": func(c int32) { a.Secret = w.secretRef(c) },
 	})
 	return a
@@ -273,6 +283,10 @@ func (w *workReader) checkAuth(i int32, h *schema.HTTPTarget) {
 		own = func(name string) bool { return name == strings.ToLower(a.Header.Name) }
 	case a.SigV4 != nil:
 		own = func(name string) bool { return slices.Contains(signatureHeaders, name) }
+	case a.Field != nil:
+		if h.Body == "none" {
+			w.d.faultQuietly(i, "has body_field, and there is no body")
+		}
 	case a.MTLS != nil:
 		if !strings.HasPrefix(strings.ToLower(h.URL), "https:") {
 			w.d.faultQuietly(i, "has mtls, which needs an https URL")

@@ -22,9 +22,10 @@ func TestDecodeReadsAuth(t *testing.T) {
 		want    schema.HTTPAuth
 		secrets []string
 	}{
-		"bearer": {withAuth(`{"bearer":{"secret":"tok"}}`), schema.HTTPAuth{Bearer: &schema.BearerAuth{Secret: "tok"}}, []string{"tok"}},
-		"basic":  {withAuth(`{"basic":{"username":"me@x.test","secret":"pw"},"bearer":null}`), schema.HTTPAuth{Basic: &schema.BasicAuth{Username: "me@x.test", Secret: "pw"}}, []string{"pw"}},
-		"header": {withAuth(`{"header":{"name":"X-Api-Key","secret":"k"}}`), schema.HTTPAuth{Header: &schema.HeaderAuth{Name: "X-Api-Key", Secret: "k"}}, []string{"k"}},
+		"bearer":     {withAuth(`{"bearer":{"secret":"tok"}}`), schema.HTTPAuth{Bearer: &schema.BearerAuth{Secret: "tok"}}, []string{"tok"}},
+		"basic":      {withAuth(`{"basic":{"username":"me@x.test","secret":"pw"},"bearer":null}`), schema.HTTPAuth{Basic: &schema.BasicAuth{Username: "me@x.test", Secret: "pw"}}, []string{"pw"}},
+		"header":     {withAuth(`{"header":{"name":"X-Api-Key","secret":"k"}}`), schema.HTTPAuth{Header: &schema.HeaderAuth{Name: "X-Api-Key", Secret: "k"}}, []string{"k"}},
+		"body_field": {withAuth(`{"body_field":{"name":"routing_key","secret":"k"}}`), schema.HTTPAuth{Field: &schema.BodyFieldAuth{Name: "routing_key", Secret: "k"}}, []string{"k"}},
 		"oauth2": {
 			withAuth(`{"oauth2_client_credentials":{"token_url":"https://id.test/token","client_id":"c","secret":"s","scopes":["a","b:c"],"params":{"audience":"x"}}}`),
 			schema.HTTPAuth{OAuth2: &schema.ClientCredentials{TokenURL: "https://id.test/token", ClientID: "c", Secret: "s", Scopes: []string{"a", "b:c"}, Params: map[string]string{"audience": "x"}}},
@@ -121,6 +122,8 @@ var faultyAuth = map[string]struct {
 	"a region":            {withAuth(`{"aws_sigv4":{"region":"eu.evil.test/","service":"","access_key_id":"AKIAIOSFODNN7EXAMPLE","secret":"a"}}`), []string{"body.http.auth.aws_sigv4.region must be 1 to 63", "body.http.auth.aws_sigv4.service must be 1 to 63"}},
 	"a session token":     {withAuth(`{"aws_sigv4":{"region":"r","service":"s","access_key_id":"AKIAIOSFODNN7EXAMPLE","secret":"a","session_token":"s3cret"}}`), []string{"body.http.auth.aws_sigv4.session_token is not a field"}},
 	"a key inline":        {withAuth(`{"mtls":{"certificate_secret":"c","key":"s3cret"}}`), []string{"body.http.auth.mtls.key is not a field of mtls", "body.http.auth.mtls.key_secret is missing"}},
+	"a field of no name":  {withAuth(`{"body_field":{"name":"","value":"s3cret"}}`), []string{"body.http.auth.body_field.name must be 1 to 255", "body.http.auth.body_field.value is not a field", "body.http.auth.body_field.secret is missing"}},
+	"a field of no body":  {`{"http":{"url":"https://x.test/","body":"none","auth":{"body_field":{"name":"k","secret":"a"}}}}`, []string{"body.http.auth has body_field, and there is no body"}},
 	"a certificate over plain HTTP": {
 		`{"http":{"auth":{"mtls":{"certificate_secret":"c","key_secret":"k"}},"url":"http://x.test/"}}`, []string{"body.http.auth has mtls, which needs an https URL"},
 	},

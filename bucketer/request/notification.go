@@ -15,7 +15,8 @@ const (
 	maxGroupBy     = 8
 	maxGlob        = maxLabelValue // bytes
 	maxMutes       = 16
-	maxMuteRanges  = 32 // of a field of one
+	maxMuteRanges  = 32  // of a field of one
+	maxLinkText    = 255 // bytes
 	minGroupWait   = 0 * time.Second
 	minGroupRepeat = time.Minute
 	maxGroupSpan   = 7 * 24 * time.Hour
@@ -43,6 +44,8 @@ type NotificationSink struct {
 	Slack        *SinkCall `json:"slack,omitempty"`
 	Teams        *SinkCall `json:"teams,omitempty"`
 	Alertmanager *SinkCall `json:"alertmanager,omitempty"`
+
+	PagerDuty *schema.PagerDutySink `json:"pagerduty,omitempty"`
 }
 
 // SinkCall is how a sink is called: a POST of JSON, as an HTTP task makes it.
@@ -204,6 +207,8 @@ func (r *notificationReader) sink(i int32) (s schema.NotificationSink) {
 			s.Teams = r.call(c)
 		case schema.SinkAlertmanager:
 			s.Alertmanager = r.call(c)
+		case schema.SinkPagerDuty:
+			s.PagerDuty = r.pagerDuty(c)
 		default:
 			d.faultQuietly(c, "is no sink: there are %s", strings.Join(schema.NotificationSinks, ", "))
 		}
@@ -224,6 +229,27 @@ func (r *notificationReader) call(i int32) *schema.HTTPTarget {
 		}
 	}
 	return r.http(i)
+}
+
+func (r *notificationReader) pagerDuty(i int32) *schema.PagerDutySink {
+	s := new(schema.PagerDutySink)
+	r.record(i, "pagerduty", []string{"routing_key_secret"}, map[string]func(int32){
+		"routing_key_secret": func(c int32) { s.RoutingKeySecret = r.secretRef(c) },
+		"url":                func(c int32) { s.URL = r.quiet(c, urlFault) },
+		"severity":           func(c int32) { s.Severity = r.d.oneOf(c, schema.PagerDutySeverities) },
+		"links": func(c int32) {
+			r.each(c, schema.MaxPagerDutyLinks, func(l int32) { s.Links = append(s.Links, r.link(l)) })
+		},
+	})
+	return s
+}
+
+func (r *notificationReader) link(i int32) (l schema.PagerDutyLink) {
+	r.record(i, "links", []string{"href"}, map[string]func(int32){
+		"href": func(c int32) { l.Href = r.quiet(c, urlFault) },
+		"text": func(c int32) { l.Text = r.d.text(c, maxLinkText) },
+	})
+	return l
 }
 
 func (r *notificationReader) mute(i int32) (m schema.MuteTimeInterval) {

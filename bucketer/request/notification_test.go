@@ -23,6 +23,15 @@ func TestNotification(t *testing.T) {
 		r.GroupWait.Std() != 30*time.Second || r.GroupInterval.Std() != 5*time.Minute || r.RepeatInterval.Std() != 4*time.Hour || !r.SendResolved || len(r.Mute) != 1 {
 		t.Errorf("rule = %+v", r)
 	}
+	r, err = d.Notification("t", "n", []byte(`{"on":["dead"],"sinks":[{"pagerduty":{"routing_key_secret":"pd"}},
+		{"pagerduty":{"routing_key_secret":"pd","url":"https://events.eu.pagerduty.com/v2/enqueue","severity":"critical","links":[{"href":"https://x.test/runbook","text":"Runbook"}]}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one, two := r.Sinks[0].PagerDuty, r.Sinks[1].PagerDuty; one.RoutingKeySecret != "pd" || one.InForce().URL != schema.DefaultPagerDutyURL || one.InForce().Severity != "error" ||
+		two.Severity != "critical" || two.Links[0] != (schema.PagerDutyLink{Href: "https://x.test/runbook", Text: "Runbook"}) {
+		t.Errorf("sinks = %+v, %+v", one, two)
+	}
 	r, err = d.Notification("t", "n", []byte(`{"on":["dead"],"sinks":[{"teams":{"url":"https://x.test/a"}}],"group_by":[],"send_resolved":false,"group_wait":"0s"}`))
 	if err != nil || len(r.GroupBy) != 0 || r.SendResolved || r.GroupWait != 0 {
 		t.Errorf("rule = %+v, %v", r, err)
@@ -36,15 +45,19 @@ func TestFaultsOfANotification(t *testing.T) {
 		body string
 		want []string // locations
 	}{
-		"nothing":               {`{}`, []string{"body.on", "body.sinks"}},
-		"empty":                 {`{"on":[],"sinks":[]}`, []string{"body.on", "body.sinks"}},
-		"no kind":               {`{"on":["broken","failed","failed"],` + sinks + `}`, []string{"body.on[0]", "body.on[2]"}},
-		"no field":              {`{"on":["failed"],"regex":".*",` + sinks + `}`, []string{"body.regex"}},
-		"no sink":               {`{"on":["failed"],"sinks":[{"pigeon":{}},{}]}`, []string{"body.sinks[0].pigeon", "body.sinks[1]"}},
-		"two sinks in one":      {`{"on":["failed"],"sinks":[{"slack":{"url":"https://x.test/"},"teams":{"url":"https://x.test/"}}]}`, []string{"body.sinks[0]"}},
-		"no URL":                {`{"on":["failed"],"sinks":[{"slack":{}},{"slack":{"url":"ftp://x"}}]}`, []string{"body.sinks[0].slack.url", "body.sinks[1].slack.url"}},
-		"a method and a body":   {`{"on":["failed"],"sinks":[{"slack":{"url":"https://x.test/","method":"GET","body":"none"}}]}`, []string{"body.sinks[0].slack.method", "body.sinks[0].slack.body"}},
-		"a header with a line":  {`{"on":["failed"],"sinks":[{"webhook":{"url":"https://x.test/","headers":{"x":"a\r\nb"}}}]}`, []string{"body.sinks[0].webhook.headers.x"}},
+		"nothing":              {`{}`, []string{"body.on", "body.sinks"}},
+		"empty":                {`{"on":[],"sinks":[]}`, []string{"body.on", "body.sinks"}},
+		"no kind":              {`{"on":["broken","failed","failed"],` + sinks + `}`, []string{"body.on[0]", "body.on[2]"}},
+		"no field":             {`{"on":["failed"],"regex":".*",` + sinks + `}`, []string{"body.regex"}},
+		"no sink":              {`{"on":["failed"],"sinks":[{"pigeon":{}},{}]}`, []string{"body.sinks[0].pigeon", "body.sinks[1]"}},
+		"two sinks in one":     {`{"on":["failed"],"sinks":[{"slack":{"url":"https://x.test/"},"teams":{"url":"https://x.test/"}}]}`, []string{"body.sinks[0]"}},
+		"no URL":               {`{"on":["failed"],"sinks":[{"slack":{}},{"slack":{"url":"ftp://x"}}]}`, []string{"body.sinks[0].slack.url", "body.sinks[1].slack.url"}},
+		"a method and a body":  {`{"on":["failed"],"sinks":[{"slack":{"url":"https://x.test/","method":"GET","body":"none"}}]}`, []string{"body.sinks[0].slack.method", "body.sinks[0].slack.body"}},
+		"a header with a line": {`{"on":["failed"],"sinks":[{"webhook":{"url":"https://x.test/","headers":{"x":"a\r\nb"}}}]}`, []string{"body.sinks[0].webhook.headers.x"}},
+		"pagerduty": {`{"on":["failed"],"sinks":[{"pagerduty":{}},{"pagerduty":{"routing_key_secret":"K","routing_key":"s3cret","severity":"high","url":"http://u:p@x.test/","links":[{"href":"javascript:alert(1)"},{"text":"x"},1]}}]}`, []string{
+			"body.sinks[0].pagerduty.routing_key_secret", "body.sinks[1].pagerduty.routing_key_secret", "body.sinks[1].pagerduty.routing_key", "body.sinks[1].pagerduty.severity",
+			"body.sinks[1].pagerduty.url", "body.sinks[1].pagerduty.links[0].href", "body.sinks[1].pagerduty.links[1].href", "body.sinks[1].pagerduty.links[2]",
+		}},
 		"too many sinks":        {`{"on":["failed"],"sinks":[` + strings.Repeat(`{"webhook":{"url":"https://x.test/"}},`, 5) + `{"webhook":{"url":"https://x.test/"}}]}`, []string{"body.sinks"}},
 		"match":                 {`{"on":["failed"],"match":{"job":"","host":"x","labels":{"a b":"c"}},` + sinks + `}`, []string{"body.match.job", "body.match.host", "body.match.labels.a b"}},
 		"group by":              {`{"on":["failed"],"group_by":["host","label.","label.a b"],` + sinks + `}`, []string{"body.group_by[0]", "body.group_by[1]", "body.group_by[2]"}},

@@ -38,7 +38,7 @@ type caller struct {
 // identify finds out what a call needs to show who makes it; it may ask for a token.
 func (w *caller) identify(ctx context.Context) (err error) {
 	switch {
-	case w.auth == nil, w.auth.SigV4 != nil:
+	case w.auth == nil, w.auth.SigV4 != nil, w.auth.Field != nil:
 	case w.auth.MTLS != nil:
 		w.transport, err = w.h.identities.of(w.auth.MTLS, w.values)
 	case w.auth.OAuth2 != nil:
@@ -63,6 +63,11 @@ func (w *caller) request(ctx context.Context, at *hop) (*http.Request, *http.Tra
 	}
 	if w.name != "" {
 		at.setSecret(w.name, w.value)
+	}
+	if w.auth.Field != nil {
+		if err := at.setField(w.auth.Field, w.values); err != nil {
+			return nil, nil, err
+		}
 	}
 	r := at.request(ctx)
 	if w.auth.SigV4 != nil {
@@ -127,6 +132,20 @@ func (h *hop) setSecret(name, value string) {
 	if !slices.Contains(h.task, name) {
 		h.task = append(h.task, name)
 	}
+}
+
+// setField sets a member of the body, which goes to the task's own origin alone.
+func (h *hop) setField(a *schema.BodyFieldAuth, v auth.Values) error {
+	if h.bare != nil || len(h.body) == 0 && (h.method == http.MethodGet || h.method == http.MethodHead) {
+		return nil // it is there; or a redirect has left no body
+	}
+	body, err := auth.WithField(h.body, a, v)
+	if err != nil {
+		return err
+	}
+	h.bare, h.body = h.body, body
+	h.sign() // another body
+	return nil
 }
 
 // sentName returns the name of a task's header as it is sent: see xIdempotencyKey.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/executor/target/auth"
+	"carillon.dev/carillon/executor/webhook"
 	"carillon.dev/carillon/schema"
 )
 
@@ -310,5 +311,67 @@ func TestHTTPBoundsTheIdentitiesThatItKeeps(t *testing.T) {
 	}
 	if _, kept := h.identities.byKey[auth.KeyOfIdentity(&schema.MTLSAuth{CertificateSecret: "c", KeySecret: "k"}, first)]; !kept {
 		t.Error("the identity that was used last is not kept")
+	}
+}
+
+// A member of the body that is a secret goes to the task's own origin alone, and what is signed is what
+// is sent.
+func TestHTTPSendsAFieldOfTheBodyToTheTasksOriginAlone(t *testing.T) {
+	type got struct {
+		method, body string
+		signed       bool
+	}
+	signingKey, seen := webhook.NewSecret(), make(chan got, 10)
+	note := func(r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		v, err := webhook.NewVerifier(webhook.FormatSecret(signingKey))
+		if err != nil {
+			t.Error(err)
+		}
+		seen <- got{r.Method, string(body), v.Verify(r.Header, body) == nil}
+	}
+	var elsewhere *httptest.Server
+	home := serve(t, nil)
+	home.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		note(r)
+		switch r.URL.Path {
+		case "/here":
+			http.Redirect(w, r, "/land", http.StatusPermanentRedirect)
+		case "/get":
+			http.Redirect(w, r, "/land", http.StatusSeeOther)
+		case "/there":
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		default:
+			_, _ = fmt.Fprintf(w, "%q", secretText)
+		}
+	})
+	elsewhere = serve(t, func(_ http.ResponseWriter, r *http.Request) { note(r) })
+	const bare, full = `{"a":1,"key":"x"}`, `{"a":1,"key":"` + secretText + `"}`
+	for path, want := range map[string][]got{
+		"/land":  {{"POST", full, true}},
+		"/here":  {{"POST", full, true}, {"POST", full, true}},
+		"/get":   {{"POST", full, true}, {"GET", "", true}},
+		"/there": {{"POST", full, true}, {"POST", bare, true}},
+	} {
+		t.Run(path, func(t *testing.T) {
+			c := withAuth(home.URL+path, schema.HTTPAuth{Field: &schema.BodyFieldAuth{Name: "key", Secret: "s"}})
+			c.Payload, c.Secrets = []byte(bare), [][]byte{signingKey}
+			res := newHTTP(t, HTTPConfig{}).Run(t.Context(), c)
+			if res.Outcome != schema.Succeeded || strings.Contains(string(res.Output), "s3cret") {
+				t.Errorf("Run = %+v, output %s; want a success without the secret", res, res.Output)
+			}
+			for i, want := range want {
+				if got := <-seen; got != want {
+					t.Errorf("hop %d = %+v, want %+v", i, got, want)
+				}
+			}
+		})
+	}
+	for _, payload := range []string{"", "[]", "null", `"x"`} {
+		c := withAuth(home.URL+"/land", schema.HTTPAuth{Field: &schema.BodyFieldAuth{Name: "key", Secret: "s"}})
+		c.Payload = []byte(payload)
+		if res := newHTTP(t, HTTPConfig{}).Run(t.Context(), c); res.Outcome != schema.Failed || res.Final || !res.Uncalled || !strings.Contains(res.Error, "no JSON object") {
+			t.Errorf("Run with the body %q = %+v, want that it is not called", payload, res)
+		}
 	}
 }

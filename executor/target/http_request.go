@@ -69,7 +69,8 @@ type hop struct {
 	run     string
 	at      time.Time
 	secrets [][]byte
-	left    bool // it does not go to the task's own origin, or came from another
+	bare    []byte // the body without its secret; nil: body has none
+	left    bool   // it does not go to the task's own origin, or came from another
 }
 
 // firstHop makes the request that the task asks for, with the facts of the attempt.
@@ -184,12 +185,16 @@ func (h *hop) follow(status int, location string) error {
 		}
 		h.header["User-Agent"] = []string{"carillon"}
 		h.task, h.left = nil, true
+		if h.bare != nil {
+			h.body, h.bare = h.bare, nil
+			h.sign() // another body
+		}
 	}
 	if status != http.StatusTemporaryRedirect && status != http.StatusPermanentRedirect {
 		if h.method != http.MethodHead {
 			h.method = http.MethodGet
 		}
-		h.body = nil
+		h.body, h.bare = nil, nil
 		delete(h.header, "Content-Type")
 		h.sign() // another body
 	}

@@ -12,13 +12,14 @@ import (
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/carillon/cli"
+	"carillon.dev/carillon/schema"
 )
 
 func notificationsCommand() *cobra.Command {
 	r := &cli.Remote{}
 	cmd := cli.Group(&cobra.Command{
 		Use:   "notifications",
-		Short: "Say of what you are told, and where: Slack, Teams, Alertmanager, webhooks",
+		Short: "Say of what you are told, and where: Slack, Teams, PagerDuty, Alertmanager, webhooks",
 		Long: "Say of what you are told, and where. A rule names what happens (failed, dead, missed, late, stuck, recovered), which runs it is for, and sinks.\n" +
 			"What is alike is told together, in the words of Prometheus Alertmanager. Each message is a run with the label notification=NAME:\n" +
 			"carillon run list --label notification=NAME shows whether it was taken.",
@@ -66,9 +67,15 @@ func sinkNames(sinks []request.NotificationSink) (names []string) {
 	for _, s := range sinks {
 		for _, of := range []struct {
 			name string
-			call *request.SinkCall
-		}{{"webhook", s.Webhook}, {"slack", s.Slack}, {"teams", s.Teams}, {"alertmanager", s.Alertmanager}} {
-			if of.call != nil {
+			is   bool
+		}{
+			{schema.SinkWebhook, s.Webhook != nil},
+			{schema.SinkSlack, s.Slack != nil},
+			{schema.SinkTeams, s.Teams != nil},
+			{schema.SinkAlertmanager, s.Alertmanager != nil},
+			{schema.SinkPagerDuty, s.PagerDuty != nil},
+		} {
+			if of.is {
 				names = append(names, of.name)
 			}
 		}
@@ -169,7 +176,7 @@ func notificationTestCommand(r *cli.Remote) *cobra.Command {
 					return err
 				}
 			}
-			cli.Advise(cmd, "carillon run show RUN says whether the sink took it.")
+			cli.Advise(cmd, "carillon run get RUN says whether the sink took it.")
 			return nil
 		}),
 	}

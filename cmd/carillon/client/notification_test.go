@@ -1,23 +1,30 @@
 package client
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/cmd/carillon/clitest"
+	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/schema"
 )
 
 // On a whole node: a rule is set, tested, listed and deleted; a failure is told to its sink, under the id
 // of the run that tells it; and a sink at the address of a cloud's metadata is not called.
 func TestNotificationsOfANode(t *testing.T) {
-	api := clitest.StartNode(t)
+	api := clitest.StartNodeIn(t, t.TempDir(), func(c *config.Config) {
+		c.Secrets.Keys = []string{"k:" + base64.StdEncoding.EncodeToString(make([]byte, 32))}
+	})
+	const routingKey = "0123456789abcdef0123456789abcdef"
+	var keyed atomic.Bool
 	type told struct {
 		Type string
 		Data struct {
@@ -35,6 +42,12 @@ func TestNotificationsOfANode(t *testing.T) {
 			return
 		}
 		text, _ := io.ReadAll(r.Body)
+		if r.URL.Path == "/v2/enqueue" {
+			keyed.Store(strings.Contains(string(text), `"routing_key":"`+routingKey+`"`))
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = w.Write(text)
+			return
+		}
 		m := told{id: r.Header.Get("Webhook-Id")}
 		if err := json.Unmarshal(text, &m); err != nil {
 			t.Errorf("a message = %s: %v", text, err)
@@ -77,6 +90,16 @@ func TestNotificationsOfANode(t *testing.T) {
 	}
 	if run := awaitRun(t, api, m.id, schema.StateSucceeded); run.Trigger != schema.TriggerNotification || run.Labels["notification"] != "n" || run.Priority != schema.Low {
 		t.Errorf("the run of the message = %+v", run)
+	}
+
+	if r := clitest.Run(t.Context(), routingKey, "secret", "put", "--api", api, "pd"); r.Code != 0 {
+		t.Fatalf("secret put exits %d: %s", r.Code, r.Stderr)
+	}
+	set("pages", `{"on":["failed"],"sinks":[{"pagerduty":{"routing_key_secret":"pd","url":"`+sink.URL+`/v2/enqueue"}}]}`)
+	paged := strings.TrimSpace(clitest.Succeed(t, "notifications", "test", "--api", api, "pages").Stdout)
+	awaitRun(t, api, paged, schema.StateSucceeded)
+	if shown := clitest.Succeed(t, "run", "get", "--api", api, "-o", "json", paged).Stdout; !keyed.Load() || strings.Contains(shown, routingKey) {
+		t.Errorf("PagerDuty got its key: %t, and the run shows %s; want a key that is in no run", keyed.Load(), shown)
 	}
 
 	set("meta", `{"on":["failed"],"sinks":[{"slack":{"url":"http://169.254.169.254/latest/meta-data/"}}]}`)

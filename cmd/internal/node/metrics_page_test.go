@@ -62,7 +62,7 @@ var labels = map[string]label{
 	"role":      {"of a node", 3, true},
 	"route":     {"path of the API with its parameters' names, `none` for unknown ones", 150, false},
 	"shard":     {"that this node dispatches; all nodes together have as many as the cluster", 4096, false},
-	"sink":      {"where a message to a tenant goes", 4, true},
+	"sink":      {"where a message to a tenant goes", len(schema.NotificationSinks), true},
 	"statement": {"name of a statement of CQL", 150, false},
 	"status":    {"status of HTTP; of a member of the ring: `left` or `dead`", 30, false},
 	"step":      {"of the dispatcher's loop", 30, true},

@@ -44,10 +44,11 @@ func secretWork(plain, secure, token string) map[string]schema.Work {
 		return schema.Work{HTTP: &schema.HTTPTarget{URL: url, Auth: &a}}
 	}
 	return map[string]schema.Work{
-		"bearer": call(plain, schema.HTTPAuth{Bearer: &schema.BearerAuth{Secret: "text"}}),
-		"basic":  call(plain, schema.HTTPAuth{Basic: &schema.BasicAuth{Username: "usr", Secret: "text"}}), // the password lies on a border of base64
-		"header": call(plain, schema.HTTPAuth{Header: &schema.HeaderAuth{Name: "X-Api-Key", Secret: "text"}}),
-		"oauth2": call(plain, schema.HTTPAuth{OAuth2: &schema.ClientCredentials{TokenURL: token, ClientID: "c", Secret: "text"}}),
+		"bearer":     call(plain, schema.HTTPAuth{Bearer: &schema.BearerAuth{Secret: "text"}}),
+		"basic":      call(plain, schema.HTTPAuth{Basic: &schema.BasicAuth{Username: "usr", Secret: "text"}}), // the password lies on a border of base64
+		"body_field": call(plain, schema.HTTPAuth{Field: &schema.BodyFieldAuth{Name: "key", Secret: "text"}}),
+		"header":     call(plain, schema.HTTPAuth{Header: &schema.HeaderAuth{Name: "X-Api-Key", Secret: "text"}}),
+		"oauth2":     call(plain, schema.HTTPAuth{OAuth2: &schema.ClientCredentials{TokenURL: token, ClientID: "c", Secret: "text"}}),
 		"a token that is refused": call(plain, schema.HTTPAuth{OAuth2: &schema.ClientCredentials{
 			TokenURL: plain, ClientID: "c", Secret: "text",
 		}}),
@@ -124,7 +125,7 @@ func TestSecretIsInNothingThatANodeSaysOrWrites(t *testing.T) {
 		if _, err := r.client().PutTask(t.Context(), task, request.TaskRequest{Work: work}); err != nil {
 			t.Fatalf("%s: PutTask = %v", name, err)
 		}
-		job, err := r.client().CreateJob(t.Context(), request.JobRequest{Key: uuid.NewString(), Task: task, Payload: json.RawMessage(`"` + canary + `"`)})
+		job, err := r.client().CreateJob(t.Context(), request.JobRequest{Key: uuid.NewString(), Task: task, Payload: json.RawMessage(`{"said":"` + canary + `"}`)})
 		if err != nil {
 			t.Fatalf("%s: CreateJob = %v", name, err)
 		}
@@ -155,7 +156,7 @@ func TestSecretIsInNothingThatANodeSaysOrWrites(t *testing.T) {
 			t.Errorf("%s leaves the error %q, want %q", name, l.Error, want[name])
 		}
 	}
-	for _, name := range []string{"bearer", "basic", "header"} { // so that this is more than silence
+	for _, name := range []string{"bearer", "basic", "header", "body_field"} { // so that this is more than silence
 		if l := fail(name, work[name]); !strings.Contains(l.Output, "…") {
 			t.Errorf("%s leaves the output %q, want what was said back, without the secret", name, l.Output)
 		}

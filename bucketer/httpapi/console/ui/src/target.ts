@@ -44,6 +44,7 @@ export function authWords(work: WorkLike): string {
     oauth2_client_credentials: 'OAuth 2 client credentials',
     aws_sigv4: 'AWS signature',
     mtls: 'client certificate',
+    body_field: 'a field of the body',
   };
   return kind === undefined ? '' : (known[kind] ?? kind);
 }

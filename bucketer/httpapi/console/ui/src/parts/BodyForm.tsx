@@ -327,7 +327,7 @@ export function WorkFields({ form, kind }: { form: BodyForm; kind: WorkKind }) {
             path="http.auth"
             label="How calls show who makes them, JSON"
             placeholder='{"bearer": {"secret": "orders-token"}}'
-            help="One of bearer, basic, header, oauth2_client_credentials, aws_sigv4 and mtls. It names secrets, and never holds one."
+            help="One of bearer, basic, header, oauth2_client_credentials, aws_sigv4, mtls and body_field. It names secrets, and never holds one."
           />
         </>
       );
