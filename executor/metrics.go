@@ -31,7 +31,7 @@ type metrics struct {
 }
 
 // kinds are what an attempt can call; the last is that it called nothing, since its work had a fault.
-var kinds = [...]string{"http", "nats", "script", "lambda", "none"}
+var kinds = [...]string{"http", "nats", "script", "lambda", "email", "none"}
 
 // ends are the outcomes that an attempt can have that has begun.
 var ends = [...]schema.Outcome{schema.Succeeded, schema.Failed, schema.TimedOut, schema.Cancelled, schema.Lost}
@@ -47,6 +47,8 @@ func kindOf(work *schema.Work) int {
 		return 2
 	case work.Lambda != nil:
 		return 3
+	case work.Email != nil:
+		return 4
 	}
 	return len(kinds) - 1
 }

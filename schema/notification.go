@@ -85,6 +85,7 @@ type NotificationSink struct {
 	Alertmanager *HTTPTarget `json:"alertmanager,omitempty"` // its API v2: the URL of /api/v2/alerts
 
 	PagerDuty *PagerDutySink `json:"pagerduty,omitempty"`
+	Email     *EmailTarget   `json:"email,omitempty"`
 }
 
 // PagerDutySink is an integration of PagerDuty with its Events API v2. A group is one incident.
@@ -132,10 +133,11 @@ const (
 	SinkTeams        = "teams"
 	SinkAlertmanager = "alertmanager"
 	SinkPagerDuty    = "pagerduty"
+	SinkEmail        = "email"
 )
 
 // NotificationSinks are the names of all sinks. Do not modify.
-var NotificationSinks = []string{SinkWebhook, SinkSlack, SinkTeams, SinkAlertmanager, SinkPagerDuty}
+var NotificationSinks = []string{SinkWebhook, SinkSlack, SinkTeams, SinkAlertmanager, SinkPagerDuty, SinkEmail}
 
 // Target returns which sink it is, and what is called; "" if it is none that this build knows.
 func (s *NotificationSink) Target() (name string, to Work) {
@@ -150,6 +152,8 @@ func (s *NotificationSink) Target() (name string, to Work) {
 		return SinkAlertmanager, Work{HTTP: s.Alertmanager}
 	case s.PagerDuty != nil:
 		return SinkPagerDuty, Work{HTTP: s.PagerDuty.call()}
+	case s.Email != nil:
+		return SinkEmail, Work{Email: s.Email}
 	}
 	return "", Work{}
 }

@@ -202,6 +202,7 @@ type Work struct {
 	NATS   *NATSTarget   `json:"nats,omitempty"`
 	Script *ScriptTarget `json:"script,omitempty"`
 	Lambda *LambdaTarget `json:"lambda,omitempty"`
+	Email  *EmailTarget  `json:"email,omitempty"`
 
 	Timeout   Duration  `json:"timeout,omitempty"`
 	Retry     *Retry    `json:"retry,omitempty"`
@@ -243,6 +244,9 @@ func (w Work) InForce() Work {
 func (w *Work) Secrets() []string {
 	if w.Lambda != nil {
 		return []string{w.Lambda.Credentials}
+	}
+	if w.Email != nil && w.Email.Server != nil {
+		return distinct(w.Email.Server.PasswordSecret, w.Email.Server.CASecret)
 	}
 	if w.HTTP == nil || w.HTTP.Auth == nil {
 		return nil

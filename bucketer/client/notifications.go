@@ -61,7 +61,14 @@ type NotificationSink struct {
 	Alertmanager *SinkCall `json:"alertmanager,omitempty"` // the URL of its /api/v2/alerts
 
 	PagerDuty *PagerDutySink `json:"pagerduty,omitempty"`
+	Email     *EmailTarget   `json:"email,omitempty"`
 }
+
+// EmailTarget is to whom mails go, and by which mail server.
+type EmailTarget = schema.EmailTarget
+
+// EmailServer is a mail server.
+type EmailServer = schema.EmailServer
 
 // PagerDutySink is an integration of PagerDuty with its Events API v2. A group is one incident.
 type PagerDutySink = schema.PagerDutySink

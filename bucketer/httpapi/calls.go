@@ -49,6 +49,8 @@ func callWords(w *schema.Work) string {
 		return "script " + w.Script.Command
 	case w.Lambda != nil:
 		return "Lambda " + w.Lambda.Function
+	case w.Email != nil:
+		return "e-mail to " + strings.Join(w.Email.To, ", ")
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -32,6 +33,11 @@ func (s documentWriter) describeNotifications() error {
 	}
 	const glob = ": equal to this, or fits it as a glob, in which * stands for any characters and ? for one"
 	schemas := s.api.OpenAPI().Components.Schemas.Map()
+	for name, of := range schemas { // only runs of notifications are mails: nobody can ask for one
+		if strings.HasSuffix(name, "Request") || name == "Task" || name == "Step" {
+			delete(of.Properties, "email")
+		}
+	}
 	for _, p := range []struct {
 		schema, field string
 		say           func(*huma.Schema)
@@ -65,6 +71,19 @@ func (s documentWriter) describeNotifications() error {
 		{"PagerDutySink", "links", items(schema.MaxPagerDutyLinks, "Shown with the incident, such as a runbook")},
 		{"PagerDutyLink", "href", say("Absolute, http or https")},
 		{"PagerDutyLink", "text", say("What is shown of it")},
+		{"NotificationSink", "email", say("A mail, as text and HTML. The mails of a group are a thread. It is accepted for all recipients or for none")},
+		{"EmailTarget", "to", items(schema.MaxEmailRecipients, "Addresses, of ASCII: me@example.com, or Me <me@example.com>")},
+		{"EmailTarget", "from", say("Who sends it; with server, and not without")},
+		{"EmailTarget", "server", say("The mail server; absent: the operator's, if there is one (email.server)")},
+		{"EmailServer", "host", say("Its name: its certificate is to be of it. Addresses that tasks may not call are refused when a mail is sent")},
+		{"EmailServer", "port", say("Absent: 465 with implicit TLS, else 587")},
+		{"EmailServer", "tls", func(f *huma.Schema) {
+			words(schema.EmailTLS...)(f)
+			f.Description = "starttls (default): a server that does not offer it gets nothing; implicit: from the first byte on; none: everybody on the way can read it"
+		}},
+		{"EmailServer", "username", say("Absent: the server asks for none")},
+		{"EmailServer", "password_secret", say("Name of the secret that holds the password; not with tls none")},
+		{"EmailServer", "ca_secret", say("Name of the secret that holds the certificates that the server's one is to come from, as PEM; absent: those of the system")},
 		{"SinkCall", "url", say("Absolute, http or https. Addresses that tasks may not call are refused when the message is sent")},
 		{"SinkCall", "headers", say("As in http.headers of a task")},
 		{"SinkCall", "signing_key", say("The tenant's key that signs the call")},

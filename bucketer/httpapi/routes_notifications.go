@@ -63,7 +63,7 @@ func notificationOf(r schema.NotificationRule) Notification {
 	for _, s := range r.Sinks {
 		out.Sinks = append(out.Sinks, request.NotificationSink{
 			Webhook: sinkCallOf(s.Webhook), Slack: sinkCallOf(s.Slack), Teams: sinkCallOf(s.Teams), Alertmanager: sinkCallOf(s.Alertmanager),
-			PagerDuty: pagerDutyOf(s.PagerDuty),
+			PagerDuty: pagerDutyOf(s.PagerDuty), Email: emailOf(s.Email),
 		})
 	}
 	return out
@@ -74,6 +74,15 @@ func pagerDutyOf(s *schema.PagerDutySink) *schema.PagerDutySink {
 		return nil
 	}
 	out := s.InForce()
+	return &out
+}
+
+func emailOf(t *schema.EmailTarget) *schema.EmailTarget {
+	if t == nil || t.Server == nil {
+		return t
+	}
+	out, server := *t, t.Server.InForce()
+	out.Server = &server
 	return &out
 }
 
@@ -91,7 +100,7 @@ func redactedNotification(r schema.NotificationRule) Notification {
 	for i, s := range r.Sinks {
 		sinks[i] = schema.NotificationSink{
 			Webhook: redactedCall(s.Webhook, false), Slack: redactedCall(s.Slack, true), Teams: redactedCall(s.Teams, true), Alertmanager: redactedCall(s.Alertmanager, false),
-			PagerDuty: s.PagerDuty,
+			PagerDuty: s.PagerDuty, Email: s.Email,
 		}
 	}
 	r.Sinks = sinks

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -407,6 +408,44 @@ func TestRulesAreBounded(t *testing.T) {
 			t.Errorf("DeleteNotification again = %v", err)
 		}
 		w.put(func(r *schema.NotificationRule) { r.Name = "more" })
+	})
+}
+
+// TestEmails: the mails of a group are a thread until all is well; then another one begins.
+func TestEmails(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		to := &schema.EmailTarget{To: []string{"a@x.test"}}
+		w.put(func(r *schema.NotificationRule) {
+			r.Sinks = []schema.NotificationSink{{Email: to}, {Email: to}}
+		})
+		defer w.notify(always())()
+		job := schema.JobID(schema.MakeEntryID(w.began, 1, 7))
+		w.fail("a", job, 1)
+		time.Sleep(time.Minute)
+		w.fail("a", job, 2)
+		time.Sleep(6 * time.Minute)
+		w.history(job, schema.StateSucceeded)
+		time.Sleep(6 * time.Minute)
+		w.fail("a", job, 3)
+		time.Sleep(time.Minute)
+		var said []string
+		threads := make(map[string]int)
+		for _, e := range w.runsOfMessages() {
+			var mail schema.Email
+			if err := json.Unmarshal(e.Payload, &mail); err != nil || e.Spec.Work.Email == nil || e.Spec.Work.HTTP != nil || e.Spec.Labels["sink"] != "email" {
+				t.Fatalf("the run of a mail = %+v, %v", e.Spec, err)
+			}
+			said = append(said, fmt.Sprintf("%s %t", mail.Subject, mail.First))
+			threads[mail.Thread]++
+		}
+		want := []string{"1 × n: a true", "1 × n: a true", "1 × n: a false", "1 × n: a false", "Resolved n: a false", "Resolved n: a false", "1 × n: a true", "1 × n: a true"}
+		if !slices.Equal(said, want) {
+			t.Errorf("mails = %q, want %q", said, want)
+		}
+		sizes := slices.Sorted(maps.Values(threads))
+		if !slices.Equal(sizes, []int{1, 1, 3, 3}) {
+			t.Errorf("threads = %v, want two of three mails, and two that begin", threads)
+		}
 	})
 }
 

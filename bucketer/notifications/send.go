@@ -20,6 +20,7 @@ const (
 // How a message is tried: some 20 minutes long, at low priority.
 const (
 	messageTimeout  = schema.Duration(15 * time.Second)
+	mailTimeout     = schema.Duration(time.Minute) // mail servers let strangers wait on purpose
 	messageAttempts = 8
 )
 
@@ -34,11 +35,16 @@ func (r *Rules) runOf(row *schema.NotificationGroup, rule *schema.NotificationRu
 	if sink == "" {
 		return e, "", fmt.Errorf("sink %d of notification %s: %w", i, rule.Name, schema.ErrNotUnderstood)
 	}
-	body, err := bodyFor(&rule.Sinks[i], messageOf(row, rule, test))
+	m := messageOf(row, rule, test)
+	m.sink = i
+	body, err := bodyFor(&rule.Sinks[i], m)
 	if err != nil {
 		return e, sink, err
 	}
 	work.Timeout = messageTimeout
+	if work.Email != nil {
+		work.Timeout = mailTimeout
+	}
 	work.Retry = &schema.Retry{MaxAttempts: messageAttempts, Initial: schema.Duration(5 * time.Second), Factor: 3, Max: schema.Duration(10 * time.Minute), Jitter: "full"}
 	hash := schema.HashOf("notification", row.Tenant, row.Name, strconv.FormatInt(row.Flush, 10), strconv.Itoa(i))
 	id := schema.MakeEntryID(row.At, row.Shard, hash)
@@ -98,6 +104,8 @@ func bodyFor(sink *schema.NotificationSink, m *message) (json.RawMessage, error)
 		body = teamsBody(m)
 	case sink.Alertmanager != nil:
 		body = alertmanagerBody(m)
+	case sink.Email != nil:
+		body = emailBody(m)
 	case sink.PagerDuty != nil:
 		body = pagerDutyBody(m, sink.PagerDuty)
 	}

@@ -30,6 +30,7 @@ type message struct {
 	row   *schema.NotificationGroup
 	rule  *schema.NotificationRule
 	state string
+	sink  int // which of the rule's it goes to
 }
 
 func messageOf(row *schema.NotificationGroup, rule *schema.NotificationRule, test bool) *message {

@@ -51,7 +51,7 @@ func textsOf(v any) (texts []string) {
 func sinkOf(t *testing.T, name string) *schema.NotificationSink {
 	t.Helper()
 	call := &schema.HTTPTarget{URL: "https://x.test/"}
-	for _, s := range []schema.NotificationSink{{Webhook: call}, {Slack: call}, {Teams: call}, {Alertmanager: call}, {PagerDuty: &schema.PagerDutySink{RoutingKeySecret: "pd"}}} {
+	for _, s := range []schema.NotificationSink{{Webhook: call}, {Slack: call}, {Teams: call}, {Alertmanager: call}, {PagerDuty: &schema.PagerDutySink{RoutingKeySecret: "pd"}}, {Email: &schema.EmailTarget{To: []string{"a@x.test"}}}} {
 		if is, _ := s.Target(); is == name {
 			return &s
 		}
@@ -63,7 +63,7 @@ func sinkOf(t *testing.T, name string) *schema.NotificationSink {
 // TestBodiesAreBoundedAndHarmless: whatever names and errors hold, bodies are within the limits of
 // the sinks, and nothing in them breaks out of its place.
 func TestBodiesAreBoundedAndHarmless(t *testing.T) {
-	most := map[string]int{schema.SinkWebhook: schema.MaxPayload, schema.SinkSlack: 16 << 10, schema.SinkTeams: 28 << 10, schema.SinkAlertmanager: schema.MaxPayload, schema.SinkPagerDuty: schema.MaxPayload}
+	most := map[string]int{schema.SinkWebhook: schema.MaxPayload, schema.SinkSlack: 16 << 10, schema.SinkTeams: 28 << 10, schema.SinkAlertmanager: schema.MaxPayload, schema.SinkPagerDuty: schema.MaxPayload, schema.SinkEmail: schema.MaxPayload}
 	for _, text := range []string{"x", "ü", "𝄞", hostile, "<>&"} {
 		for _, sink := range schema.NotificationSinks {
 			body, err := bodyFor(sinkOf(t, sink), largest(text))
@@ -190,6 +190,29 @@ func TestMute(t *testing.T) {
 	} {
 		if field, fault := MuteFault(&c.mute); field != c.want || fault == "" {
 			t.Errorf("%s: fault of %q: %q, want one of %s", name, field, fault, c.want)
+		}
+	}
+}
+
+// TestEmailBody: what tenants, and those whom they call, say is text in the HTML of a mail, and a subject
+// is a line.
+func TestEmailBody(t *testing.T) {
+	m := largest(hostile)
+	mail := emailBody(m).(schema.Email)
+	if strings.ContainsAny(mail.Subject, "\r\n\x00\x1b") || mail.Subject == "" || utf8.RuneCountInString(mail.Subject) > 300 {
+		t.Errorf("subject = %q", mail.Subject)
+	}
+	for _, tag := range strings.Split(mail.HTML, "<")[1:] {
+		name, _, _ := strings.Cut(tag, ">")
+		switch strings.TrimPrefix(name, "/") {
+		case "!DOCTYPE html", "html", "head", `meta charset="utf-8"`, "body", "h3", "p", "ul", "li":
+		default:
+			t.Errorf("the HTML has a tag %q", name)
+		}
+	}
+	for _, text := range []string{mail.Text, mail.HTML} {
+		if strings.ContainsAny(text, "\r\x00\x1b\u202e") || !strings.Contains(text, "evil.test") {
+			t.Errorf("a mail says %q", text)
 		}
 	}
 }

@@ -26,6 +26,7 @@
 //	faults.go     note what is wrong
 //	job.go        jobs and changes of jobs; work.go, auth.go and schedule.go are their parts
 //	workflow.go   workflows, whose graphs package workflow checks
+//	notification.go, email.go  rules for notifications
 //	event.go      events, and what says which of them start a run
 //	request.go    the decoder, tasks; operation.go, tenant.go, signing.go, secret.go, target.go,
 //	              preview.go the rest

@@ -46,6 +46,7 @@ type NotificationSink struct {
 	Alertmanager *SinkCall `json:"alertmanager,omitempty"`
 
 	PagerDuty *schema.PagerDutySink `json:"pagerduty,omitempty"`
+	Email     *schema.EmailTarget   `json:"email,omitempty"`
 }
 
 // SinkCall is how a sink is called: a POST of JSON, as an HTTP task makes it.
@@ -209,6 +210,8 @@ func (r *notificationReader) sink(i int32) (s schema.NotificationSink) {
 			s.Alertmanager = r.call(c)
 		case schema.SinkPagerDuty:
 			s.PagerDuty = r.pagerDuty(c)
+		case schema.SinkEmail:
+			s.Email = r.email(c)
 		default:
 			d.faultQuietly(c, "is no sink: there are %s", strings.Join(schema.NotificationSinks, ", "))
 		}

@@ -58,6 +58,13 @@ func TestFaultsOfANotification(t *testing.T) {
 			"body.sinks[0].pagerduty.routing_key_secret", "body.sinks[1].pagerduty.routing_key_secret", "body.sinks[1].pagerduty.routing_key", "body.sinks[1].pagerduty.severity",
 			"body.sinks[1].pagerduty.url", "body.sinks[1].pagerduty.links[0].href", "body.sinks[1].pagerduty.links[1].href", "body.sinks[1].pagerduty.links[2]",
 		}},
+		"email": {`{"on":["failed"],"sinks":[{"email":{}},{"email":{"to":[],"from":"a@x.test"}},{"email":{"to":["a","a@x.test\r\nBcc: b@x.test","ä@x.test",1,"a@b c"],"server":{}}},
+			{"email":{"to":["a@x.test"],"from":"A <a@x.test>","server":{"host":"a b","port":0,"tls":"ssl","username":"u","password":"s3cret"}}},{"email":{"to":["a@x.test"],"from":"a@x.test","server":{"host":"x.test","tls":"none","username":"u","password_secret":"p"}}}]}`, []string{
+			"body.sinks[0].email.to", "body.sinks[0].email.server", "body.sinks[1].email.to", "body.sinks[1].email.from",
+			"body.sinks[2].email.to[0]", "body.sinks[2].email.to[1]", "body.sinks[2].email.to[2]", "body.sinks[2].email.to[3]", "body.sinks[2].email.to[4]", "body.sinks[2].email.from", "body.sinks[2].email.server.host",
+			"body.sinks[3].email.server.host", "body.sinks[3].email.server.port", "body.sinks[3].email.server.tls", "body.sinks[3].email.server.password", "body.sinks[3].email.server",
+			"body.sinks[4].email.server.tls",
+		}},
 		"too many sinks":        {`{"on":["failed"],"sinks":[` + strings.Repeat(`{"webhook":{"url":"https://x.test/"}},`, 5) + `{"webhook":{"url":"https://x.test/"}}]}`, []string{"body.sinks"}},
 		"match":                 {`{"on":["failed"],"match":{"job":"","host":"x","labels":{"a b":"c"}},` + sinks + `}`, []string{"body.match.job", "body.match.host", "body.match.labels.a b"}},
 		"group by":              {`{"on":["failed"],"group_by":["host","label.","label.a b"],` + sinks + `}`, []string{"body.group_by[0]", "body.group_by[1]", "body.group_by[2]"}},
@@ -92,5 +99,28 @@ func TestFaultsOfANotification(t *testing.T) {
 	}
 	if schema.MaxNotificationSinks != 5 {
 		t.Error("this test knows of 5 sinks")
+	}
+}
+
+func TestNotificationByMail(t *testing.T) {
+	d := request.Decoder{Rules: request.Rules{MailServer: true}}
+	r, err := d.Notification("t", "n", []byte(`{"on":["failed"],"sinks":[{"email":{"to":["a@x.test","B <b@x.test>"]}},
+		{"email":{"to":["a@x.test"],"from":"Carillon <c@x.test>","server":{"host":"smtp.x.test","username":"u","password_secret":"p","ca_secret":"ca"}}},
+		{"email":{"to":["a@x.test"],"from":"c@x.test","server":{"host":"::1","tls":"implicit"}}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := r.Sinks[0].Email; len(e.To) != 2 || e.Server != nil {
+		t.Errorf("by the operator's server: %+v", e)
+	}
+	if e := r.Sinks[1].Email.Server.InForce(); e.Port != 587 || e.TLS != schema.StartTLS || e.PasswordSecret != "p" || e.CASecret != "ca" {
+		t.Errorf("by another: %+v", e)
+	}
+	if e := r.Sinks[2].Email.Server.InForce(); e.Port != 465 {
+		t.Errorf("by TLS from the first byte on: %+v", e)
+	}
+	_, work := r.Sinks[1].Target()
+	if got := work.Secrets(); len(got) != 2 || got[0] != "p" || got[1] != "ca" {
+		t.Errorf("secrets = %q", got)
 	}
 }

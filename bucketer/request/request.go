@@ -90,11 +90,14 @@ type TaskRequest struct {
 	Region schema.RegionChoice `json:"region,omitzero"`
 }
 
-// Rules are what an operator decides about requests. The zero value allows no scripts.
+// Rules are what an operator decides about requests. The zero value allows no scripts, and
+// has no mail server.
 type Rules struct {
 	// Script says what is wrong with a tenant's script task, and of which field, such as "args[2]";
 	// "" = nothing. Nil: there are none.
 	Script func(tenant string, s *schema.ScriptTarget) (field, fault string)
+	// MailServer: the operator has a mail server, by which mails are sent that name none.
+	MailServer bool
 }
 
 // Decoder reads requests strictly and validates them: unknown fields, doubled names, invalid UTF-8

@@ -70,6 +70,8 @@ func (w *workReader) field(name string, c int32) bool {
 	case "lambda":
 		w.targets++
 		w.work.Lambda = w.lambda(c)
+	case "email":
+		w.d.faultQuietly(c, "cannot be asked for: only notifications send mails")
 	case "timeout":
 		w.limits = append(w.limits, c)
 		w.work.Timeout = w.d.duration(c, minTimeout, bucketer.MaxTimeout)

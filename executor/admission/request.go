@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"strconv"
 	"strings"
 
 	"carillon.dev/carillon/executor/target"
@@ -33,8 +34,19 @@ func NewRequest(tenant string, w *schema.Work, targets target.Set) Request {
 		ask.targetLimit = targets.ScriptLimit(w.Script)
 	case w.Lambda != nil:
 		ask.target.name, ask.hasBreaker = "lambda "+w.Lambda.Region+" "+w.Lambda.Function, true
+	case w.Email != nil:
+		ask.target.name, ask.hasBreaker = mailServerOf(w.Email), true
 	}
 	return ask
+}
+
+// mailServerOf returns the name of the mail server that sends a mail.
+func mailServerOf(t *schema.EmailTarget) string {
+	if t.Server == nil {
+		return "email"
+	}
+	s := t.Server.InForce()
+	return "email " + strings.ToLower(s.Host) + ":" + strconv.Itoa(s.Port)
 }
 
 // hostOf returns scheme, host and port of a URL that was found to be one, without allocating.

@@ -1,5 +1,5 @@
 // Package target calls what tasks name: HTTP endpoints, workers behind NATS, scripts, and functions
-// of AWS Lambda.
+// of AWS Lambda. It sends the mails of notifications.
 //
 // A Target makes one attempt and says how it went. It knows neither rows nor leases nor sessions:
 // the caller's context and Call.Abandoned tell it when to stop.
@@ -9,6 +9,7 @@
 //	budget.go        the memory that outputs share
 //	http.go          HTTP: the transport and the calls  http_request.go, http_answer.go  their two ends
 //	http_auth.go     who makes them: headers, signatures, tokens, certificates (package auth)
+//	email.go         mails, by SMTP
 //	lambda.go        functions of AWS Lambda, called as HTTP is
 //	guard.go         which addresses may be dialled
 //	dial.go          connections that outlast the attempt that began them

@@ -90,7 +90,7 @@ type reacher interface {
 
 // Set holds the target of each kind; nil = not enabled here.
 type Set struct {
-	HTTP, NATS, Script, Lambda Target
+	HTTP, NATS, Script, Lambda, Email Target
 }
 
 // For returns the target of w, or nil.
@@ -104,6 +104,8 @@ func (t Set) For(w schema.Work) Target {
 		return t.Script
 	case w.Lambda != nil:
 		return t.Lambda
+	case w.Email != nil:
+		return t.Email
 	}
 	return nil
 }

@@ -233,6 +233,9 @@ func appendCall(attrs []Attr, work *schema.Work, rec *schema.Record) []Attr {
 		}
 	case work.Lambda != nil:
 		attrs = append(attrs, Attr{Key: "faas.invoked_provider", Text: "aws"}, Attr{Key: "faas.invoked_name", Text: work.Lambda.Function})
+	case work.Email != nil && work.Email.Server != nil:
+		s := work.Email.Server.InForce()
+		attrs = append(attrs, Attr{Key: "server.address", Text: s.Host}, Attr{Key: "server.port", Number: int64(s.Port)})
 	}
 	if isFailure(rec.Outcome) {
 		kind := string(rec.Outcome)

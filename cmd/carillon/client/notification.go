@@ -19,7 +19,7 @@ func notificationsCommand() *cobra.Command {
 	r := &cli.Remote{}
 	cmd := cli.Group(&cobra.Command{
 		Use:   "notifications",
-		Short: "Say of what you are told, and where: Slack, Teams, PagerDuty, Alertmanager, webhooks",
+		Short: "Say of what you are told, and where: e-mail, Slack, Teams, PagerDuty, Alertmanager, webhooks",
 		Long: "Say of what you are told, and where. A rule names what happens (failed, dead, missed, late, stuck, recovered), which runs it is for, and sinks.\n" +
 			"What is alike is told together, in the words of Prometheus Alertmanager. Each message is a run with the label notification=NAME:\n" +
 			"carillon run list --label notification=NAME shows whether it was taken.",
@@ -74,6 +74,7 @@ func sinkNames(sinks []request.NotificationSink) (names []string) {
 			{schema.SinkTeams, s.Teams != nil},
 			{schema.SinkAlertmanager, s.Alertmanager != nil},
 			{schema.SinkPagerDuty, s.PagerDuty != nil},
+			{schema.SinkEmail, s.Email != nil},
 		} {
 			if of.is {
 				names = append(names, of.name)

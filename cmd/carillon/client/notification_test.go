@@ -4,12 +4,15 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/emersion/go-smtp"
 
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/cmd/carillon/clitest"
@@ -102,6 +105,29 @@ func TestNotificationsOfANode(t *testing.T) {
 		t.Errorf("PagerDuty got its key: %t, and the run shows %s; want a key that is in no run", keyed.Load(), shown)
 	}
 
+	mails := make(chan string, 1)
+	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return mailSession{mails}, nil }))
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	defer func() {
+		_ = server.Close()
+		<-served
+	}()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	set("mails", `{"on":["failed"],"sinks":[{"email":{"to":["ops@x.test"],"from":"c@x.test","server":{"host":"127.0.0.1","port":`+port+`,"tls":"none"}}}]}`)
+	mailed := strings.TrimSpace(clitest.Succeed(t, "notifications", "test", "--api", api, "mails").Stdout)
+	awaitRun(t, api, mailed, schema.StateSucceeded)
+	if text := <-mails; !strings.Contains(text, "Subject: Test of mails: test\r\n") || !strings.Contains(text, "Message-ID: <"+mailed+"@x.test>\r\n") {
+		t.Errorf("the mail = %s", text)
+	}
+	if shown := clitest.Succeed(t, "run", "get", "--api", api, "-o", "json", mailed).Stdout; !strings.Contains(shown, "e-mail to ops@x.test") {
+		t.Errorf("run get of a mail shows\n%s", shown)
+	}
+
 	set("meta", `{"on":["failed"],"sinks":[{"slack":{"url":"http://169.254.169.254/latest/meta-data/"}}]}`)
 	refused := strings.TrimSpace(clitest.Succeed(t, "notifications", "test", "--api", api, "meta").Stdout)
 	clitest.Await(t, "the refusal", func() bool {
@@ -126,4 +152,17 @@ func TestNotificationsOfANode(t *testing.T) {
 			t.Errorf("notifications set of %s exits 0", rule)
 		}
 	}
+}
+
+// mailSession takes every mail.
+type mailSession struct{ mails chan<- string }
+
+func (mailSession) Reset()                               {}
+func (mailSession) Logout() error                        { return nil }
+func (mailSession) Mail(string, *smtp.MailOptions) error { return nil }
+func (mailSession) Rcpt(string, *smtp.RcptOptions) error { return nil }
+func (s mailSession) Data(r io.Reader) error {
+	text, err := io.ReadAll(r)
+	s.mails <- string(text)
+	return err
 }

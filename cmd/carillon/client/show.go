@@ -97,6 +97,8 @@ func workOf(j *httpapi.Job) string {
 		return "script " + j.Script.Command
 	case j.Lambda != nil:
 		return "lambda " + j.Lambda.Function
+	case j.Email != nil:
+		return "e-mail to " + strings.Join(j.Email.To, ", ")
 	}
 	return "task " + j.Task
 }

@@ -95,6 +95,8 @@ var planted = map[string]string{
 	"api.cursor_key":     "planted-cursor-key-0001",
 	"cassandra.password": "planted/pass+word=0002",
 	"cassandra.username": "planted-user-0003",
+	"email.password":     "planted-mail-0004",
+	"email.username":     "planted-user-0013",
 	"nats.token":         "planted-token-0005",
 	"ring.key":           base64.StdEncoding.EncodeToString([]byte("planted-ring-006")),
 	"secrets.keys":       base64.StdEncoding.EncodeToString([]byte("planted-secrets-key-32-bytes-007")),
@@ -146,8 +148,10 @@ cassandra: {hosts: ["127.0.0.1:1"], username: %q, password: %q}
 nats: {urls: ["nats://%s:%s@127.0.0.1:1"], token: %q}
 ring: {listen: "10.0.0.1:7946", key: %q}
 secrets: {keys: ["k1:%s"]}
+email: {server: "127.0.0.1:1", from: "c@x.test", username: %q, password: %q}
 `, planted["api.cursor_key"], url.QueryEscape(plantedURLs[2]), url.PathEscape(plantedURLs[3]), planted["cassandra.username"], planted["cassandra.password"],
-		url.PathEscape(plantedURLs[0]), url.PathEscape(plantedURLs[1]), planted["nats.token"], planted["ring.key"], planted["secrets.keys"])
+		url.PathEscape(plantedURLs[0]), url.PathEscape(plantedURLs[1]), planted["nats.token"], planted["ring.key"], planted["secrets.keys"],
+		planted["email.username"], planted["email.password"])
 	if err := os.WriteFile(scripts, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

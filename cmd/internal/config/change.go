@@ -31,7 +31,7 @@ func changes(prefix string, a, b reflect.Value, keys *[]string) {
 // at each connection.
 func (c Config) Contents() map[string]string {
 	files := map[string]string{
-		"executor.scripts": c.Executor.Scripts,
+		"executor.scripts": c.Executor.Scripts, "email.ca": c.Email.CA,
 		"cassandra.tls.ca": c.Cassandra.TLS.CA, "cassandra.tls.cert": c.Cassandra.TLS.Cert, "cassandra.tls.key": c.Cassandra.TLS.Key,
 	}
 	for key, file := range files {

@@ -12,6 +12,7 @@
 //	change.go   what differs between two configurations
 //	convert.go  turns a value of a source into the type of its key
 //	regions.go  the regions and their homes
+//	email.go    the operator's mail server
 //	dev.go      the settings of carillon dev
 //	scripts.go  the operator's allow list of commands
 package config
@@ -30,6 +31,7 @@ import (
 
 	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/executor/target"
+	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/cassandra"
 )
 
@@ -46,6 +48,7 @@ type Config struct {
 	Regions     Regions     `koanf:"regions"`
 	Executor    Executor    `koanf:"executor"`
 	DeadLetters DeadLetters `koanf:"dead_letters"`
+	Email       Email       `koanf:"email"`
 	Secrets     Secrets     `koanf:"secrets"`
 	Log         Log         `koanf:"log"`
 }
@@ -287,6 +290,7 @@ func Default() Config {
 		Regions:     Regions{Keyspace: cassandra.DefaultRegionsKeyspace, Durability: DurableHome},
 		Executor:    Executor{Slots: 2048, DrainTimeout: 30 * time.Second, MaxOutput: target.DefaultMaxOutput},
 		DeadLetters: DeadLetters{Retention: 30 * 24 * time.Hour},
+		Email:       Email{TLS: schema.StartTLS},
 		Log:         Log{Level: "info", Format: "text"},
 	}
 }
@@ -344,6 +348,9 @@ func (c Config) Validate() error {
 		fault("nats.lanes", "%d is not between 1 and 64", c.NATS.Lanes)
 	}
 	if err := c.Clock.Validate(); err != nil {
+		faults = append(faults, err)
+	}
+	if err := c.Email.Validate(); err != nil {
 		faults = append(faults, err)
 	}
 	faults = append(faults, c.regionFaults()...)

@@ -58,12 +58,12 @@ func TestNoopIsSetByTheEnvironment(t *testing.T) {
 }
 
 func TestEveryFaultIsReportedAtOnce(t *testing.T) {
-	path := write(t, "node: {nam: x}\nroles: [cook]\nring: {key: short, listen: nowhere}\nexecutor: {slots: 0, allow_cidrs: [all]}\nlog: {level: loud}\ndead_letters: {retention: 1s}\n")
+	path := write(t, "node: {nam: x}\nroles: [cook]\nring: {key: short, listen: nowhere}\nexecutor: {slots: 0, allow_cidrs: [all]}\nlog: {level: loud}\ndead_letters: {retention: 1s}\nemail: {server: nowhere, tls: ssl, ca: /none, username: u, from: nobody, recipients: [all]}\n")
 	_, err := Load(path, nil, nil)
 	if err == nil {
 		t.Fatal("Load: no error for a file full of faults")
 	}
-	for _, key := range []string{"node.nam", "roles", "ring.key", "ring.listen", "executor.slots", "executor.allow_cidrs", "log.level", "dead_letters.retention", "cassandra.hosts", "nats.urls"} {
+	for _, key := range []string{"node.nam", "roles", "ring.key", "ring.listen", "executor.slots", "executor.allow_cidrs", "log.level", "dead_letters.retention", "email.server", "email.tls", "email.ca", "email.username", "email.from", "email.recipients", "cassandra.hosts", "nats.urls"} {
 		if !strings.Contains(err.Error(), key+":") {
 			t.Errorf("Load: the error does not name %s:\n%v", key, err)
 		}

@@ -46,6 +46,7 @@ func TestRedacted(t *testing.T) {
 	c.Ring.Key, c.API.CursorKey = "plant-ring", "plant-cursor"
 	c.Cassandra.Username, c.Cassandra.Password = "plant-u1", "plant-p1"
 	c.NATS.User, c.NATS.Password, c.NATS.Token = "plant-u2", "plant-p2", "plant-t"
+	c.Email.Username, c.Email.Password = "plant-u6", "plant-p6"
 	c.Secrets.Keys = []string{"k1:plant-k1", "k2:plant-k2"}
 	c.NATS.URLs = []string{"nats://plant-u3:plant%2Fp3@a:4222", "nats://plant-t2@b:4222"}
 	c.Regions.API = []string{"eu=https://plant-u4:plant-p4@eu.example.com/x?key=plant-q"}

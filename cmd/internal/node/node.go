@@ -308,7 +308,11 @@ func (n *Node) assembleExecutor(stops *cleanups, room *target.ByteBudget) error 
 		return err
 	}
 	stops.push("http target", func() error { http.Close(); return nil })
-	targets := target.Set{HTTP: http, Lambda: target.NewLambda(http), NATS: target.NewNATS(target.NATSConfig{Requester: n.queue, MaxOutput: n.cfg.Executor.MaxOutput, Budget: room})}
+	mails, err := mailServer(n.cfg.Email)
+	if err != nil {
+		return err
+	}
+	targets := target.Set{HTTP: http, Lambda: target.NewLambda(http), Email: target.NewEmail(http, mails), NATS: target.NewNATS(target.NATSConfig{Requester: n.queue, MaxOutput: n.cfg.Executor.MaxOutput, Budget: room})}
 	if n.scripts != nil {
 		targets.Script = n.scripts
 	}
@@ -321,7 +325,7 @@ func (n *Node) assembleExecutor(stops *cleanups, room *target.ByteBudget) error 
 	if n.cfg.Executor.Noop {
 		noop.Set(1)
 		n.log.Warn("executor.noop is set: EVERY RUN SUCCEEDS AT ONCE AND NOTHING IS CALLED. This is for measurements only")
-		targets = target.Set{HTTP: target.Noop{}, NATS: target.Noop{}, Script: target.Noop{}, Lambda: target.Noop{}}
+		targets = target.Set{HTTP: target.Noop{}, NATS: target.Noop{}, Script: target.Noop{}, Lambda: target.Noop{}, Email: target.Noop{}}
 	}
 	n.executor, err = executor.New(executor.Config{
 		Name: n.regions.executor(n.cfg.Node.Name), Region: n.cfg.Node.Region, Served: n.regions.served(), HomeOf: n.regions.homeOf(), Everywhere: n.regions.claims(), Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,

@@ -1,7 +1,11 @@
 package node
 
 import (
+	"fmt"
+
 	"carillon.dev/carillon/bucketer/notifications"
+	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 )
 
@@ -20,4 +24,15 @@ func newNotifier(n *Node) *notifications.Notifier {
 			return ok && owner.Name == n.cfg.Node.Name
 		},
 	})
+}
+
+// mailServer returns the operator's mail server; without an address there is none.
+func mailServer(c config.Email) (target.MailServer, error) {
+	roots, err := c.Roots()
+	if err != nil {
+		return target.MailServer{}, fmt.Errorf("email.ca: %w", err)
+	}
+	return target.MailServer{
+		Address: c.Server, TLS: c.TLS, Roots: roots, Username: c.Username, Password: c.Password, From: c.From, Recipients: c.Recipients,
+	}, nil
 }

@@ -10,17 +10,19 @@ import (
 	"carillon.dev/carillon/executor/target"
 )
 
-// openScripts makes the target of scripts, if the operator allows any, and the rules of requests
-// that name one. Executor and bucketer use the same allow list.
+// openScripts makes the target of scripts, if the operator allows any, and the rules of requests.
+// Executor and bucketer use the same allow list.
 func (n *Node) openScripts(room *target.ByteBudget) (request.Rules, error) {
+	rules := request.Rules{MailServer: n.cfg.Email.Server != ""}
 	if n.cfg.Executor.Scripts == "" {
-		return request.Rules{}, nil
+		return rules, nil
 	}
 	var err error
 	if n.scripts, err = loadScripts(n.cfg.Executor, room, n.log); err != nil {
 		return request.Rules{}, err
 	}
-	return request.Rules{Script: n.scripts.Fault}, nil
+	rules.Script = n.scripts.Fault
+	return rules, nil
 }
 
 // loadScripts reads the allow list and makes the target of it.

@@ -3,7 +3,6 @@ package auth
 import (
 	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/binary"
 
 	"carillon.dev/carillon/schema"
@@ -52,14 +51,10 @@ func Configure(to *tls.Config, a *schema.MTLSAuth, v Values) error {
 	if a.CASecret == "" {
 		return nil
 	}
-	authorities, err := v.newest(a.CASecret)
+	roots, err := Roots(a.CASecret, v)
 	if err != nil {
 		return err
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(authorities) {
-		return faultf("the secret %s holds no certificate, as PEM", a.CASecret)
-	}
-	to.RootCAs = pool
+	to.RootCAs = roots
 	return nil
 }
