@@ -49,11 +49,15 @@ func (d damaged) Damage(t *testing.T, c schematest.Cell, text []byte) {
 		"operations":    {"tenant = ? AND operation_id = ?", []any{c.Tenant, gocql.UUID(c.Operation)}},
 		"signing_keys":  {"tenant = ?", []any{c.Tenant}},
 		"secrets":       {"tenant = ? AND name = ?", []any{c.Tenant, c.Name}},
+		"notifications": {"tenant = ? AND name = ?", []any{c.Tenant, c.Name}},
+		"incidents":     {"tenant = ? AND minute = ? AND incident_id = ?", []any{c.Tenant, int64(schema.BucketOf(c.Run.Time())), uuid(c.Run)}},
+
+		"notification_groups": {"tenant = ? AND name = ?", []any{c.Tenant, c.Name}},
 	}[c.Table]
 	later := time.Now().Add(time.Second).UnixMicro()
 	// Conditional writes must be able to follow: their timestamps are those of the server's clock.
 	switch c.Table {
-	case "sessions", "leases", "signing_keys", "secrets", "api_key_names":
+	case "sessions", "leases", "signing_keys", "secrets", "api_key_names", "notification_groups":
 		later = time.Now().UnixMicro()
 	}
 	st := "UPDATE " + c.Table + " USING TIMESTAMP ? SET " + c.Column + " = ? WHERE " + key.where

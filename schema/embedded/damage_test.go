@@ -68,6 +68,12 @@ func (d damaged) Damage(t *testing.T, c schematest.Cell, text []byte) {
 		key = documentKey(document.SigningKeys, "", c.Tenant)
 	case "secrets":
 		key = documentKey(document.Secret, c.Tenant, c.Name)
+	case "notifications":
+		key = documentKey(document.Notification, c.Tenant, c.Name)
+	case "incidents":
+		key = documentKey(document.Incident, document.IncidentScope(c.Tenant, schema.BucketOf(c.Run.Time())), string(c.Run[:]))
+	case "notification_groups":
+		key = documentKey(document.NotificationGroup, c.Tenant, c.Name)
 	}
 	old, err := d.row(key)
 	if err != nil {

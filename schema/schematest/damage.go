@@ -38,7 +38,7 @@ type Damager interface {
 var garbage = []struct{ name, text string }{
 	{"half an object", `{"`},
 	{"an array", `[1]`},
-	{"another version's numbers", `{"outcome":5,"name":5,"weight":"5","role":5,"state":5,"at":5,"done":"5","due":"5","session":5,"attempts":"5","action":5,"keys":5,"fence":"5","work":5,"ending":5,"actor":5,"hash":5,"note":5,"spec":5,"shards":"5"}`},
+	{"another version's numbers", `{"outcome":5,"name":5,"weight":"5","role":5,"state":5,"at":5,"done":"5","due":"5","session":5,"attempts":"5","action":5,"keys":5,"fence":"5","work":5,"ending":5,"actor":5,"hash":5,"note":5,"spec":5,"shards":"5","on":5,"kinds":5,"rule":5}`},
 	{"no text", "\xff\xfe"},
 	{"null", `null`},
 	{"nothing", ``},
@@ -348,5 +348,71 @@ var damageRules = []damageRule{
 		damage(Cell{Table: "signing_keys", Column: "spec", Tenant: b.tenant})
 		_, err := b.store.SigningKeys(b.ctx, b.tenant)
 		b.wantErr(err, schema.ErrNotUnderstood, "SigningKeys")
+	}},
+	{"a bad rule for notifications is listed with its fault, and can be put again and deleted", func(b *bench, damage func(Cell)) {
+		rule := func(name string, at time.Time) schema.NotificationRule {
+			return schema.NotificationRule{Tenant: b.tenant, Name: name, On: []schema.NotificationKind{schema.NotifyFailed}, CreatedAt: b.now, UpdatedAt: at}
+		}
+		for _, name := range []string{"a", "bad", "c", "worse"} {
+			b.must(b.store.PutNotification(b.ctx, rule(name, b.now)), "PutNotification")
+		}
+		damage(Cell{Table: "notifications", Column: "spec", Tenant: b.tenant, Name: "bad"})
+		damage(Cell{Table: "notifications", Column: "spec", Tenant: b.tenant, Name: "worse"})
+		got, err := b.store.Notifications(b.ctx, b.tenant, "", 10)
+		if err != nil || len(got) != 4 {
+			b.Fatalf("Notifications = %+v, %v; want 4", got, err)
+		}
+		for i, name := range []string{"a", "bad", "c", "worse"} {
+			if isBad := i%2 == 1; got[i].Name != name || got[i].Tenant != b.tenant || errors.Is(got[i].Fault, schema.ErrNotUnderstood) != isBad || len(got[i].On) > 0 == isBad {
+				b.Errorf("Notifications: %s = %+v, fault %v", name, got[i], got[i].Fault)
+			}
+		}
+		one, err := b.store.Notification(b.ctx, b.tenant, "bad")
+		if !errors.Is(err, schema.ErrNotUnderstood) || one.UpdatedAt.IsZero() {
+			b.Errorf("Notification = %+v, %v; want ErrNotUnderstood and when it was written", one, err)
+		}
+		b.must(b.store.PutNotification(b.ctx, rule("bad", one.UpdatedAt.Add(time.Second))), "PutNotification")
+		if one, err := b.store.Notification(b.ctx, b.tenant, "bad"); err != nil || len(one.On) != 1 {
+			b.Errorf("Notification, put again = %+v, %v", one, err)
+		}
+		b.must(b.store.DeleteNotification(b.ctx, b.tenant, "worse", got[3].UpdatedAt.Add(time.Second)), "DeleteNotification")
+		_, err = b.store.Notification(b.ctx, b.tenant, "worse")
+		b.wantErr(err, schema.ErrNotFound, "Notification, deleted")
+	}},
+	{"a bad incident is listed with its fault", func(b *bench, damage func(Cell)) {
+		p := b.partition()
+		var bad schema.EntryID
+		for i := range 3 {
+			n := schema.Incident{Tenant: b.tenant, ID: b.id(p, i), Kinds: []schema.NotificationKind{schema.NotifyFailed}, Run: b.id(p, 10+i), Expires: b.now.Add(time.Hour)}
+			b.must(b.store.PutIncident(b.ctx, n), "PutIncident")
+			if i == 1 {
+				bad = n.ID
+			}
+		}
+		damage(Cell{Table: "incidents", Column: "spec", Tenant: b.tenant, Run: bad})
+		got, err := b.store.Incidents(b.ctx, b.tenant, p.Bucket, schema.EntryID{}, 10)
+		if err != nil || len(got) != 3 {
+			b.Fatalf("Incidents = %+v, %v; want 3", got, err)
+		}
+		for _, n := range got {
+			if isBad := n.ID == bad; errors.Is(n.Fault, schema.ErrNotUnderstood) != isBad || n.Tenant != b.tenant || !isBad && len(n.Kinds) != 1 {
+				b.Errorf("Incidents: %s = %+v, fault %v", n.ID, n, n.Fault)
+			}
+		}
+	}},
+	{"a bad group of notifications is listed with its fault, and can be removed", func(b *bench, damage func(Cell)) {
+		for _, name := range []string{"a", "bad", "c"} {
+			b.must(b.store.SwapNotificationGroup(b.ctx, 0, schema.NotificationGroup{Tenant: b.tenant, Name: name, Revision: 7, Rule: "n", Untold: 3}), "SwapNotificationGroup")
+		}
+		damage(Cell{Table: "notification_groups", Column: "spec", Tenant: b.tenant, Name: "bad"})
+		got, err := b.store.NotificationGroups(b.ctx, b.tenant, "", 10)
+		if err != nil || len(got) != 3 {
+			b.Fatalf("NotificationGroups = %+v, %v; want 3", got, err)
+		}
+		for _, g := range got {
+			if isBad := g.Name == "bad"; errors.Is(g.Fault, schema.ErrNotUnderstood) != isBad || !isBad && (g.Untold != 3 || g.Revision != 7) {
+				b.Errorf("NotificationGroups: %s = %+v, fault %v", g.Name, g, g.Fault)
+			}
+		}
 	}},
 }
