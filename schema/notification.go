@@ -2,6 +2,8 @@ package schema
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -60,12 +62,31 @@ type NotificationRule struct {
 
 	CreatedAt time.Time `json:"created_at"`
 	CreatedBy string    `json:"created_by,omitempty"`
-	// UpdatedAt is the write timestamp, µs. A rule that is put again begins anew: its groups are others.
+	// UpdatedAt is the write timestamp, µs.
 	UpdatedAt time.Time `json:"updated_at"`
+	// BeganAt is when the rule began to take what it takes: what happened before is not told. A rule
+	// that is put again with another On, Match or GroupBy begins anew: its groups are others. Zero:
+	// UpdatedAt, as older versions write it (Began).
+	BeganAt time.Time `json:"began_at,omitzero"`
 
 	// Fault is set in a list where the stored text cannot be understood (ErrNotUnderstood). Then all
 	// but the names is unknown.
 	Fault error `json:"-"`
+}
+
+// Began returns when the rule began to take what it takes.
+func (r *NotificationRule) Began() time.Time {
+	if r.BeganAt.IsZero() {
+		return r.UpdatedAt
+	}
+	return r.BeganAt
+}
+
+// TakesAs reports whether r takes and groups what other does.
+func (r *NotificationRule) TakesAs(other *NotificationRule) bool {
+	m, o := &r.Match, &other.Match
+	return slices.Equal(r.On, other.On) && slices.Equal(r.GroupBy, other.GroupBy) &&
+		m.Job == o.Job && m.Task == o.Task && m.Workflow == o.Workflow && maps.Equal(m.Labels, o.Labels)
 }
 
 // NotificationMatch selects runs: all that is stated must fit. A text is equal, or a glob, in which *
@@ -231,7 +252,7 @@ type NotificationGroup struct {
 	Revision int64  `json:"-"` // drawn for every change, and higher than the one before
 
 	Rule   string              `json:"rule"`
-	RuleAt time.Time           `json:"rule_at"` // UpdatedAt of the rule
+	RuleAt time.Time           `json:"rule_at"` // Began of the rule
 	Values []NotificationValue `json:"values,omitempty"`
 
 	// Counted is how many incidents of a minute (their bucket) are in Untold, or were told.
@@ -248,6 +269,7 @@ type NotificationGroup struct {
 	Examples []NotifiedRun `json:"examples,omitempty"`
 	Resolved bool          `json:"resolved,omitempty"` // the last message said that all is well again
 	Silent   bool          `json:"silent,omitempty"`   // nothing was sent at the last flush
+	Sinks    int           `json:"sinks,omitempty"`    // to how many of the rule's sinks the message goes; 0: to all
 
 	Jobs     []NotifiedJob `json:"jobs,omitempty"`
 	MoreJobs bool          `json:"more_jobs,omitempty"` // there are others, which are not watched

@@ -91,12 +91,13 @@ type NotificationInfo struct {
 	Notification
 	CreatedAt time.Time `json:"created_at,omitzero"`
 	CreatedBy string    `json:"created_by,omitempty"`
-	UpdatedAt time.Time `json:"updated_at,omitzero"` // what happened before is not told
+	UpdatedAt time.Time `json:"updated_at,omitzero"`
+	BeganAt   time.Time `json:"began_at,omitzero"` // what happened before is not told
 	// Fault is why nothing but the name is known: the node does not understand what is stored.
 	Fault string `json:"fault,omitempty"`
 }
 
-// Put creates the rule of a name, or replaces it: then it begins anew.
+// Put creates the rule of a name, or replaces it. With another On, Match or GroupBy it begins anew.
 func (s Notifications) Put(ctx context.Context, name string, n Notification) (NotificationInfo, error) {
 	return ask[NotificationInfo](ctx, s.node, question{method: http.MethodPut, path: []string{"notifications", name}, body: n})
 }

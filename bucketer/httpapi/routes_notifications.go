@@ -44,7 +44,8 @@ type Notification struct {
 
 	CreatedAt Time   `json:"created_at,omitzero"`
 	CreatedBy string `json:"created_by,omitempty"`
-	UpdatedAt Time   `json:"updated_at,omitzero" doc:"What happened before is not told"`
+	UpdatedAt Time   `json:"updated_at,omitzero"`
+	BeganAt   Time   `json:"began_at,omitzero" doc:"Since when it takes what it takes: what happened before is not told"`
 	Fault     string `json:"fault,omitempty" doc:"Why what is stored of it cannot be understood: then nothing but its name is known, and nothing is told by it"`
 }
 
@@ -52,7 +53,7 @@ func notificationOf(r schema.NotificationRule) Notification {
 	out := Notification{
 		Name: r.Name, Tenant: r.Tenant, Description: r.Description, On: r.On, Match: r.Match, Sinks: []request.NotificationSink{},
 		GroupBy: r.GroupBy, GroupWait: r.GroupWait, GroupInterval: r.GroupInterval, RepeatInterval: r.RepeatInterval, SendResolved: r.SendResolved,
-		Mute: r.Mute, CreatedAt: Time{r.CreatedAt}, CreatedBy: r.CreatedBy, UpdatedAt: Time{r.UpdatedAt}, Fault: faultOf(r.Fault),
+		Mute: r.Mute, CreatedAt: Time{r.CreatedAt}, CreatedBy: r.CreatedBy, UpdatedAt: Time{r.UpdatedAt}, BeganAt: Time{r.Began()}, Fault: faultOf(r.Fault),
 	}
 	if out.On == nil {
 		out.On = []schema.NotificationKind{}
@@ -161,7 +162,7 @@ func (s notificationRoutes) route() {
 	const path = notificationsPath + "/{name}"
 	op := s.operation("put-notification", http.MethodPut, path, "Create or replace a rule for notifications", 200, 400, 408, 409, 413, 415, 422, 429, 503)
 	op.Description = "Says of what the tenant is told, where, and how often: what is alike is told together, in the words of Prometheus Alertmanager. " +
-		"Each message is a run with the label notification=<name>: it is retried, and shown as every other run. A rule that is put again begins anew: what happened before is not told. " +
+		"Each message is a run with the label notification=<name>: it is retried, and shown as every other run. A rule that is put again with another on, match or group_by begins anew: what happened before is not told. " +
 		"A tenant may have 100 rules: beyond that it is 409."
 	huma.Register(s.api, op, s.putNotification)
 	s.alsoAnswers(path, http.MethodPut, http.StatusCreated, http.StatusOK)

@@ -30,8 +30,11 @@
 //  4. A tenant has at most schema.MaxNotificationGroups groups. What finds no place is counted in a
 //     group * of its rule. An incident of a minute of which * has counted stays in *, so it is not
 //     told twice.
-//  5. A rule that is put again begins anew: its groups are others, and what happened before is not
-//     told.
+//  5. A rule that is put again, and takes or groups something else, begins anew: its groups are
+//     others, and what happened before is not told. A message that was decided before is sent, to the
+//     sinks that the rule has now.
+//  6. A row that cannot be understood stays as it is. What it counted is counted in another one, from
+//     ten minutes before on.
 //
 // # When a message is sent
 //
@@ -51,8 +54,8 @@
 //	between the row of a group and the runs of a message  the next owner writes the runs
 //	between two minutes                                   the next owner counts from the cursor on
 //
-// What a step of a tenant could not do, the next one does. A message is not sent if its rule is put
-// again, or deleted, between the decision and its runs.
+// What a step of a tenant could not do, the next one does. A message is not sent if its rule is
+// deleted between the decision and its runs.
 //
 // # Files
 //

@@ -17,10 +17,10 @@ const millisecond = time.Millisecond
 // starValue is the value of the group of what found no place.
 const starValue = "*"
 
-// groupName returns the name of the group of a rule with those values. A rule that is put again has
+// groupName returns the name of the group of a rule with those values. A rule that begins anew has
 // other groups.
 func groupName(r *schema.NotificationRule, values []schema.NotificationValue) string {
-	parts := []string{"group", strconv.FormatInt(r.UpdatedAt.UnixMicro(), 10)}
+	parts := []string{"group", strconv.FormatInt(r.Began().UnixMicro(), 10)}
 	for _, v := range values {
 		parts = append(parts, v.Name, v.Value)
 	}
@@ -35,7 +35,7 @@ func starName(r *schema.NotificationRule) string {
 // group is a group in memory.
 type group struct {
 	row  schema.NotificationGroup // as stored; revision 0: it is not stored yet
-	rule *schema.NotificationRule // nil: it was deleted, or put again
+	rule *schema.NotificationRule // nil: it was deleted, or began anew
 
 	first    time.Time // of incidents that came after the last message; zero: there are none
 	examples []schema.NotifiedRun
@@ -151,6 +151,7 @@ func after(row *schema.NotificationGroup, r *schema.NotificationRule, now time.T
 func (g *group) flushed(a act, now time.Time) schema.NotificationGroup {
 	row := g.row
 	row.At, row.Flush, row.Told, row.Silent = now.UTC().Truncate(millisecond), row.Flush+1, 0, false
+	row.Sinks = len(g.rule.Sinks)
 	switch a {
 	case fire:
 		if !isFiring(&row) {

@@ -48,7 +48,7 @@ func glob(pattern, text string) bool {
 
 // takes returns as what a rule takes an incident: the first of the kinds that it asks for.
 func takes(r *schema.NotificationRule, n *schema.Incident) (schema.NotificationKind, bool) {
-	if r.Fault != nil || n.Fault != nil || n.ID.Time().Before(r.UpdatedAt.Truncate(millisecond)) {
+	if r.Fault != nil || n.Fault != nil || n.ID.Time().Before(r.Began().Truncate(millisecond)) {
 		return "", false
 	}
 	m := &r.Match

@@ -142,6 +142,19 @@ func (w *world) runsOfMessages() (all []schema.Entry) {
 	return all
 }
 
+// counts returns of how many failures each message tells.
+func (w *world) counts() (counts []int) {
+	w.T.Helper()
+	for _, e := range w.runsOfMessages() {
+		var m told
+		if err := json.Unmarshal(e.Payload, &m); err != nil {
+			w.T.Errorf("body of %s: %v", e.ID, err)
+		}
+		counts = append(counts, m.Data.Count)
+	}
+	return counts
+}
+
 // messages returns the messages that were sent, by their time.
 func (w *world) messages() (all []told) {
 	w.T.Helper()

@@ -167,7 +167,10 @@ func TestPagerDuty(t *testing.T) {
 		w.fail(name, job, 2)
 		time.Sleep(5 * time.Minute)
 		expect("one more", 2, 1, 1)
-		w.put(rule)
+		w.put(func(r *schema.NotificationRule) {
+			rule(r)
+			r.On = append(r.On, schema.NotifyMissed) // it begins anew
+		})
 		time.Sleep(time.Minute)
 		w.fail(name, job, 3)
 		time.Sleep(time.Minute)

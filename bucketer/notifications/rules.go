@@ -56,8 +56,9 @@ func NewRules(core *bucketer.Bucketer, store bucketer.Store, reg prometheus.Regi
 	return &Rules{core: core, store: store, metrics: newMetrics(reg), known: make(map[string]knownRules)}
 }
 
-// PutNotification creates a rule or replaces it. It begins anew: only what happens from now on is
-// told, and within rulesFresh by nodes that remember others. It answers ErrManyNotifications.
+// PutNotification creates a rule or replaces it, within rulesFresh for nodes that remember others. It
+// begins anew, so that only what happens from now on is told, unless it takes and groups what it did
+// before. It answers ErrManyNotifications.
 func (r *Rules) PutNotification(ctx context.Context, rule schema.NotificationRule) (stored schema.NotificationRule, created bool, err error) {
 	if err := r.core.NoteNotifying(ctx, rule.Tenant); err != nil {
 		return rule, false, err
@@ -68,12 +69,14 @@ func (r *Rules) PutNotification(ctx context.Context, rule schema.NotificationRul
 	switch {
 	case err == nil:
 		rule.CreatedAt, rule.CreatedBy = was.CreatedAt, was.CreatedBy
+		if rule.TakesAs(&was) {
+			rule.BeganAt = was.Began()
+		}
 		if !rule.UpdatedAt.After(was.UpdatedAt) { // written by a node whose clock is ahead
 			rule.UpdatedAt = was.UpdatedAt.Add(time.Microsecond)
 		}
 	case errors.Is(err, schema.ErrNotFound):
 		created = true
-		// Two that add at once may both find room for one.
 		all, err := r.store.Notifications(ctx, rule.Tenant, "", schema.MaxNotifications)
 		if err != nil {
 			return rule, false, err
@@ -88,7 +91,21 @@ func (r *Rules) PutNotification(ctx context.Context, rule schema.NotificationRul
 		return rule, false, err
 	}
 	r.forget(rule.Tenant)
+	if created && r.isOneTooMany(ctx, &rule) {
+		return rule, false, ErrManyNotifications
+	}
 	return rule, created, nil
+}
+
+// isOneTooMany takes a rule back that was added at once with others, all of which found room for one.
+// Perhaps all of them are taken back. What cannot be read stays.
+func (r *Rules) isOneTooMany(ctx context.Context, rule *schema.NotificationRule) bool {
+	all, err := r.store.Notifications(ctx, rule.Tenant, "", schema.MaxNotifications+1)
+	if err != nil || len(all) <= schema.MaxNotifications {
+		return false
+	}
+	defer r.forget(rule.Tenant)
+	return r.store.DeleteNotification(ctx, rule.Tenant, rule.Name, bucketer.Latest(r.core.Now(), rule.UpdatedAt.Add(time.Microsecond))) == nil
 }
 
 // Notification returns a rule, or schema.ErrNotFound.
@@ -123,7 +140,7 @@ func (r *Rules) TestNotification(ctx context.Context, tenant, name string) ([]sc
 	}
 	now := r.core.Now().UTC().Truncate(millisecond)
 	row := schema.NotificationGroup{
-		Tenant: tenant, Name: fmt.Sprintf("%s/test-%x", name, schema.RandomHash()), Rule: name, RuleAt: rule.UpdatedAt, Values: []schema.NotificationValue{{Name: byJob, Value: "test"}},
+		Tenant: tenant, Name: fmt.Sprintf("%s/test-%x", name, schema.RandomHash()), Rule: name, RuleAt: rule.Began(), Values: []schema.NotificationValue{{Name: byJob, Value: "test"}},
 		Since: now, At: now, Flush: 1, Told: 1, Total: 1,
 		Examples: []schema.NotifiedRun{{Kind: schema.NotifyFailed, At: now, Job: "test", Error: "this is a test: nothing has failed"}},
 	}

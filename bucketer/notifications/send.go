@@ -60,9 +60,13 @@ func (r *Rules) runOf(row *schema.NotificationGroup, rule *schema.NotificationRu
 // and counted.
 func (r *Rules) send(ctx context.Context, row *schema.NotificationGroup, rule *schema.NotificationRule, test bool) ([]schema.RunID, error) {
 	var entries []schema.Entry
-	var sinks []string
+	var names []string
 	var ids []schema.EntryID
-	for i := range rule.Sinks {
+	sinks := len(rule.Sinks)
+	if row.Sinks > 0 {
+		sinks = min(sinks, row.Sinks) // those that came since the decision are told of the next one
+	}
+	for i := range sinks {
 		e, sink, err := r.runOf(row, rule, i, test)
 		switch {
 		case errors.Is(err, schema.ErrNotUnderstood): // of a newer version
@@ -71,7 +75,7 @@ func (r *Rules) send(ctx context.Context, row *schema.NotificationGroup, rule *s
 		case err != nil:
 			return nil, err
 		}
-		entries, sinks, ids = append(entries, e), append(sinks, sink), append(ids, e.ID)
+		entries, names, ids = append(entries, e), append(names, sink), append(ids, e.ID)
 	}
 	held, err := r.core.Stored(ctx, ids)
 	if err != nil {
@@ -86,7 +90,7 @@ func (r *Rules) send(ctx context.Context, row *schema.NotificationGroup, rule *s
 		if err := r.core.WriteNew(ctx, entries[i]); err != nil {
 			return nil, fmt.Errorf("run of a message: %w", err)
 		}
-		r.metrics.count(sinks[i], sent)
+		r.metrics.count(names[i], sent)
 	}
 	// They may have been held too late for their sweep, by an owner that crashed.
 	return ids, r.core.CheckLate(ctx, known)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -53,6 +54,7 @@ type tenant struct {
 	mute    map[string]bool // rules that send nothing in this step
 	groups  map[string]*group
 	minutes map[schema.Bucket]*minute
+	unread  map[string]bool          // names of rows of groups that cannot be understood
 	cursor  schema.NotificationGroup // how far minutes are closed, as stored
 	closed  schema.Bucket            // minutes before it are closed
 	idle    time.Time                // nothing is done before
@@ -122,14 +124,14 @@ func (t *tenant) readRules(ctx context.Context) error {
 }
 
 func (t *tenant) ruleOf(g *group) {
-	if g.rule = t.rules[g.row.Rule]; g.rule != nil && !g.rule.UpdatedAt.Equal(g.row.RuleAt) {
+	if g.rule = t.rules[g.row.Rule]; g.rule != nil && !g.rule.Began().Equal(g.row.RuleAt) {
 		g.rule = nil
 	}
 }
 
 // load reads the groups and how far minutes are closed. All that is not closed is counted again.
 func (t *tenant) load(ctx context.Context, now time.Time) error {
-	t.groups, t.minutes = make(map[string]*group), make(map[schema.Bucket]*minute)
+	t.groups, t.minutes, t.unread = make(map[string]*group), make(map[schema.Bucket]*minute), make(map[string]bool)
 	t.cursor = schema.NotificationGroup{Tenant: t.name, Name: schema.NotificationCursor}
 	for after := ""; ; {
 		page, err := t.n.store.NotificationGroups(ctx, t.name, after, incidentPage)
@@ -139,9 +141,12 @@ func (t *tenant) load(ctx context.Context, now time.Time) error {
 		for i := range page {
 			row := page[i]
 			switch {
-			case row.Name == schema.NotificationCursor:
-				t.cursor = row
-			case row.Fault != nil: // its incidents are counted in another group, by whoever understands it
+			case row.Fault != nil:
+				t.unread[row.Name] = true
+			case strings.HasPrefix(row.Name, schema.NotificationCursor):
+				if row.Closed >= t.cursor.Closed {
+					t.cursor = row
+				}
 			default:
 				g := t.add(row)
 				g.sent = row.Flush == 0 || row.Silent || now.Sub(row.At) > resendWithin
@@ -152,16 +157,28 @@ func (t *tenant) load(ctx context.Context, now time.Time) error {
 		}
 		after = page[len(page)-1].Name
 	}
+	if t.cursor.Name = t.readable(t.cursor.Name); t.cursor.Revision == 0 && len(t.unread) > 0 {
+		t.cursor.Closed = schema.BucketOf(now.Add(-closeAfter)) // what was before it is taken for counted
+	}
 	// What is older than the retention of incidents is not there any more, and no rule takes what
 	// was before it.
 	t.closed = max(t.cursor.Closed, schema.BucketOf(now.Add(-schema.IncidentRetention)))
 	oldest := now
 	for _, r := range t.rules {
-		oldest = earlier(oldest, r.UpdatedAt)
+		oldest = earlier(oldest, r.Began())
 	}
 	t.closed = max(t.closed, schema.BucketOf(oldest))
 	t.loaded = true
 	return nil
+}
+
+// readable returns a name of a row that is not one that cannot be understood. Such a row may be of a
+// newer version: it stays as it is, and what it counted is counted in another one.
+func (t *tenant) readable(name string) string {
+	for t.unread[name] {
+		name += "+"
+	}
+	return name
 }
 
 func (t *tenant) add(row schema.NotificationGroup) *group {
@@ -238,7 +255,7 @@ func (t *tenant) read(ctx context.Context, m schema.Bucket, c *minute) error {
 // groupOf returns the group of a rule that takes an incident of a minute.
 func (t *tenant) groupOf(r *schema.NotificationRule, n *schema.Incident, kind schema.NotificationKind, m schema.Bucket) *group {
 	values := valuesOf(r, n, kind)
-	name, star := groupName(r, values), starName(r)
+	name, star := t.readable(groupName(r, values)), t.readable(starName(r))
 	own, rest := t.groups[name], t.groups[star]
 	inRest := rest != nil && rest.row.Counted[m] > 0
 	switch {
@@ -252,7 +269,7 @@ func (t *tenant) groupOf(r *schema.NotificationRule, n *schema.Incident, kind sc
 	default:
 		name, values = star, []schema.NotificationValue{{Name: starValue, Value: starValue}}
 	}
-	return t.add(schema.NotificationGroup{Tenant: t.name, Name: name, Rule: r.Name, RuleAt: r.UpdatedAt, Values: values})
+	return t.add(schema.NotificationGroup{Tenant: t.name, Name: name, Rule: r.Name, RuleAt: r.Began(), Values: values})
 }
 
 // closeMinute writes into the groups what was counted of a minute, and forgets it. Nobody counts it
@@ -296,6 +313,9 @@ func (t *tenant) swap(ctx context.Context, g *group, row schema.NotificationGrou
 // advance does what is due for a group.
 func (t *tenant) advance(ctx context.Context, g *group, now time.Time) error {
 	if g.rule == nil {
+		if err := t.sendByAnother(ctx, g); err != nil {
+			return err
+		}
 		return t.drop(ctx, g)
 	}
 	if err := t.send(ctx, g); err != nil {
@@ -363,6 +383,17 @@ func (t *tenant) send(ctx context.Context, g *group) error {
 	}
 	g.sent = true
 	return nil
+}
+
+// sendByAnother writes the runs of the last message of a group whose rule began anew, unless they are
+// held: to the sinks that the rule has now. A deleted rule has none.
+func (t *tenant) sendByAnother(ctx context.Context, g *group) error {
+	rule := t.rules[g.row.Rule]
+	if g.sent || rule == nil {
+		return nil
+	}
+	_, err := t.n.rules.send(ctx, &g.row, rule, false)
+	return err
 }
 
 // drop removes a group of which there is nothing more to tell.

@@ -92,7 +92,7 @@ func notificationGetCommand(r *cli.Remote) *cobra.Command {
 		RunE: r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 			n, err := client.Notification(cmd.Context(), args[0])
 			if err != nil {
-				return fmt.Errorf("read notification: %w", err)
+				return fmt.Errorf("read notification %s: %w", args[0], err)
 			}
 			return cli.Document(cmd.OutOrStdout(), n)
 		}),
@@ -105,7 +105,8 @@ func notificationSetCommand(r *cli.Remote) *cobra.Command {
 		Use:   "set NAME",
 		Short: "Create or replace a rule, of JSON from the standard input or a file",
 		Long: "Create or replace a rule, of JSON from the standard input or a file. What is left out has Alertmanager's default: group_wait 30s,\n" +
-			"group_interval 5m, repeat_interval 4h, send_resolved true. A rule that is set again begins anew.",
+			"group_interval 5m, repeat_interval 4h, send_resolved true. A rule that is set again\n" +
+			"with another on, match or group_by begins anew.",
 		Example: "  carillon notifications set billing <<'END'\n" +
 			"  {\"on\": [\"failed\", \"missed\"], \"match\": {\"labels\": {\"team\": \"billing\"}},\n" +
 			"   \"sinks\": [{\"slack\": {\"url\": \"https://hooks.slack.com/services/…\"}}]}\n" +
@@ -133,7 +134,7 @@ func notificationSetCommand(r *cli.Remote) *cobra.Command {
 		}
 		n, err := client.PutNotification(cmd.Context(), args[0], text)
 		if err != nil {
-			return fmt.Errorf("set notification: %w", err)
+			return fmt.Errorf("set notification %s: %w", args[0], err)
 		}
 		if r.JSON() {
 			return cli.Document(cmd.OutOrStdout(), n)
@@ -151,7 +152,7 @@ func notificationDeleteCommand(r *cli.Remote) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 			if err := client.DeleteNotification(cmd.Context(), args[0]); err != nil {
-				return fmt.Errorf("delete notification: %w", err)
+				return fmt.Errorf("delete notification %s: %w", args[0], err)
 			}
 			_, err := fmt.Fprintln(cmd.ErrOrStderr(), args[0], "is deleted")
 			return err
@@ -167,7 +168,7 @@ func notificationTestCommand(r *cli.Remote) *cobra.Command {
 		RunE: r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 			tested, err := client.TestNotification(cmd.Context(), args[0])
 			if err != nil {
-				return fmt.Errorf("test notification: %w", err)
+				return fmt.Errorf("test notification %s: %w", args[0], err)
 			}
 			if r.JSON() {
 				return cli.Document(cmd.OutOrStdout(), tested)

@@ -143,8 +143,8 @@ func TestNotificationsOfANode(t *testing.T) {
 	}
 	clitest.Succeed(t, "notifications", "delete", "--api", api, "n")
 	for _, bad := range [][]string{{"get", "n"}, {"delete", "n"}, {"test", "n"}} {
-		if r := clitest.Run(t.Context(), "", "notifications", bad[0], "--api", api, bad[1]); r.Code == 0 {
-			t.Errorf("notifications %s of what is deleted exits 0", bad[0])
+		if r := clitest.Run(t.Context(), "", "notifications", bad[0], "--api", api, bad[1]); r.Code == 0 || !strings.Contains(r.Stderr, "notification n: ") {
+			t.Errorf("notifications %s of what is deleted exits %d: %s; want that it is named", bad[0], r.Code, r.Stderr)
 		}
 	}
 	for _, rule := range []string{"{", `{"on":["failed"]}`} {

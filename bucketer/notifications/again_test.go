@@ -1,0 +1,206 @@
+package notifications_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/notifications"
+	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
+)
+
+// callsOf returns how many messages go to each URL, and of how many failures they tell.
+func (w *world) callsOf(t *testing.T) (calls map[string]int, failures int) {
+	t.Helper()
+	calls = make(map[string]int)
+	for _, e := range w.runsOfMessages() {
+		calls[e.Spec.Work.HTTP.URL]++
+	}
+	for _, m := range w.counts() {
+		failures += m
+	}
+	return calls, failures
+}
+
+// TestARuleIsPutAgain: between the decision of a message and its runs the rule is put again. The message
+// is sent, to the sinks that the rule has now, and told once.
+func TestARuleIsPutAgain(t *testing.T) {
+	to := func(urls ...string) []schema.NotificationSink {
+		var sinks []schema.NotificationSink
+		for _, url := range urls {
+			sinks = append(sinks, schema.NotificationSink{Webhook: &schema.HTTPTarget{URL: url}})
+		}
+		return sinks
+	}
+	for name, c := range map[string]struct {
+		put      func(r *schema.NotificationRule)
+		takeover bool // another node sends it
+		want     string
+	}{
+		"as it was":                       {func(*schema.NotificationRule) {}, false, "map[a:1] 3"},
+		"with another sink":               {func(r *schema.NotificationRule) { r.Sinks = to("b") }, false, "map[b:1] 3"},
+		"with one more":                   {func(r *schema.NotificationRule) { r.Sinks = to("a", "b") }, false, "map[a:1] 3"},
+		"it takes something else":         {func(r *schema.NotificationRule) { r.Match.Job, r.Sinks = "x*", to("b", "c") }, false, "map[b:1] 3"},
+		"with another sink, by another":   {func(r *schema.NotificationRule) { r.Sinks = to("b") }, true, "map[b:1] 3"},
+		"it takes something else, by one": {func(r *schema.NotificationRule) { r.GroupBy, r.Sinks = []string{"task"}, to("b") }, true, "map[b:1] 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.put(func(r *schema.NotificationRule) { r.Sinks = to("a") })
+				owns := always()
+				stop := w.notify(owns)
+				for i := range 3 {
+					w.fail("a", schema.JobID{}, i)
+				}
+				w.Befall(func(_ context.Context, op string) schematest.Fault { return schematest.Fault{Fail: op == "PutEntries"} })
+				time.Sleep(40 * time.Second) // it is decided, and not written
+				w.Befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
+				if c.takeover {
+					stop()
+				}
+				w.put(func(r *schema.NotificationRule) {
+					r.Sinks = to("a")
+					c.put(r)
+				})
+				if c.takeover {
+					stop = w.notify(owns)
+				}
+				time.Sleep(4 * time.Minute)
+				stop()
+				calls, failures := w.callsOf(t)
+				if got := fmt.Sprint(calls, failures); got != c.want {
+					t.Errorf("messages = %s, want %s", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestARuleGoesOn: a rule that is put again and takes what it took goes on: nothing is told twice, nor
+// forgotten.
+func TestARuleGoesOn(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		first := w.put(nil)
+		defer w.notify(always())()
+		job := schema.JobID(schema.MakeEntryID(w.began, 1, 7))
+		w.fail("a", job, 1)
+		time.Sleep(time.Minute)
+		w.fail("a", job, 2)
+		time.Sleep(time.Minute)
+		again := w.put(func(r *schema.NotificationRule) { r.Description = "it goes on" })
+		if !again.Began().Equal(first.UpdatedAt) || !again.UpdatedAt.After(first.UpdatedAt) {
+			t.Errorf("the rule began at %s, and was put at %s; want %s, and later", again.Began(), again.UpdatedAt, first.UpdatedAt)
+		}
+		time.Sleep(4 * time.Minute)
+		w.history(job, schema.StateSucceeded)
+		time.Sleep(6 * time.Minute)
+		var got []string
+		for _, m := range w.messages() {
+			got = append(got, fmt.Sprintf("%s %d of %d", m.Type, m.Data.Count, m.Data.Total))
+		}
+		if want := "notification.firing 1 of 1, notification.firing 1 of 2, notification.resolved 0 of 2"; strings.Join(got, ", ") != want {
+			t.Errorf("messages = %q, want %s", got, want)
+		}
+	})
+}
+
+// TestManyAddRulesAtOnce: however many add at once, no more rules are left than there may be, and who
+// adds one too many is told so.
+func TestManyAddRulesAtOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		for i := range schema.MaxNotifications - 2 {
+			w.put(func(r *schema.NotificationRule) { r.Name = fmt.Sprint("n", i) })
+		}
+		var g sync.WaitGroup
+		var added atomic.Int64
+		for i := range 50 {
+			g.Go(func() {
+				_, created, err := w.e.PutNotification(t.Context(), schema.NotificationRule{Tenant: tenant, Name: fmt.Sprint("more", i)})
+				switch {
+				case err == nil && created:
+					added.Add(1)
+				case !errors.Is(err, notifications.ErrManyNotifications):
+					t.Errorf("PutNotification = %v", err)
+				}
+			})
+		}
+		g.Wait()
+		all, err := w.e.Notifications(t.Context(), tenant, "", 1000)
+		if err != nil || len(all) != schema.MaxNotifications-2+int(added.Load()) || len(all) > schema.MaxNotifications {
+			t.Errorf("%d rules, %v, of which %d were added at once; want at most %d", len(all), err, added.Load(), schema.MaxNotifications)
+		}
+	})
+}
+
+// unreadable is a store whose rows of groups with those names cannot be understood.
+type unreadable struct {
+	bucketer.Store
+	bad map[string]bool
+}
+
+func (s unreadable) NotificationGroups(ctx context.Context, tenant, after string, limit int) ([]schema.NotificationGroup, error) {
+	all, err := s.Store.NotificationGroups(ctx, tenant, after, limit)
+	for i, g := range all {
+		if s.bad[g.Name] {
+			all[i] = schema.NotificationGroup{Tenant: g.Tenant, Name: g.Name, Fault: schema.ErrNotUnderstood}
+		}
+	}
+	return all, err
+}
+
+// TestGroupsThatCannotBeUnderstood: the rows of a group and of the cursor are damaged. What happens
+// afterwards is told, of that group and of others.
+func TestGroupsThatCannotBeUnderstood(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.put(nil)
+		stop := w.notify(always())
+		w.fail("a", schema.JobID{}, 1)
+		time.Sleep(20 * time.Minute)
+		w.fail("a", schema.JobID{}, 2)
+		time.Sleep(2 * time.Minute)
+		stop()
+		groups, err := w.Counts.NotificationGroups(t.Context(), tenant, "", 10)
+		if err != nil || len(groups) != 2 {
+			t.Fatalf("groups = %+v, %v; want the cursor and one", groups, err)
+		}
+		before := len(w.messages())
+		store := unreadable{w.Store(), make(map[string]bool)}
+		for _, g := range groups {
+			store.bad[g.Name] = true
+		}
+		e := w.engine()
+		n := notifications.New(notifications.Config{Bucketer: e.Bucketer, Store: store, Rules: e.NotificationRules(), Owns: func(schema.Shard) bool { return true }})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = n.Run(ctx) // returns nil
+		}()
+		time.Sleep(12 * time.Minute)
+		w.fail("a", schema.JobID{}, 3)
+		w.fail("b", schema.JobID{}, 4)
+		time.Sleep(20 * time.Minute)
+		cancel()
+		<-done
+		told := make(map[string]int)
+		for _, m := range w.messages()[before:] {
+			told[m.Data.Labels["job"]] += m.Data.Count
+		}
+		if told["b"] != 1 || told["a"] < 1 || told["a"] > 2 { // the second may be told again
+			t.Errorf("failures that are told after the damage = %v, want one of b, and one of a, or two", told)
+		}
+		for name := range store.bad {
+			left, err := w.Counts.NotificationGroups(t.Context(), tenant, "", 10)
+			if err != nil || !strings.Contains(fmt.Sprint(left), name) {
+				t.Errorf("the row %s is gone: %+v, %v; it may be of a newer version", name, left, err)
+			}
+		}
+	})
+}
