@@ -93,8 +93,26 @@ type NotificationInfo struct {
 	CreatedBy string    `json:"created_by,omitempty"`
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
 	BeganAt   time.Time `json:"began_at,omitzero"` // what happened before is not told
+	// State is how it stands; nil in the answer to Put.
+	State *NotificationState `json:"state,omitempty"`
 	// Fault is why nothing but the name is known: the node does not understand what is stored.
 	Fault string `json:"fault,omitempty"`
+}
+
+// NotificationState is how a rule stands.
+type NotificationState struct {
+	Muted         bool       `json:"muted"`  // a mute time interval lasts: nothing is sent
+	Firing        int        `json:"firing"` // groups of which a message told, and none that all is well again
+	Untold        int64      `json:"untold"` // what happened and no message told yet, as far as it is written
+	LastMessageAt time.Time  `json:"last_message_at,omitzero"`
+	Deliveries    []Delivery `json:"deliveries,omitempty"` // of that message, by sink
+}
+
+// Delivery is what became of a message at a sink.
+type Delivery struct {
+	Sink  string `json:"sink"`
+	Run   RunID  `json:"run_id"`
+	State State  `json:"state,omitempty"` // of the run; "": it is not there
 }
 
 // Put creates the rule of a name, or replaces it. With another On, Match or GroupBy it begins anew.

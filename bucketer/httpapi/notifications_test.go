@@ -65,6 +65,16 @@ func (d *ruleDesk) TestNotification(ctx context.Context, tenant, name string) ([
 	return []schema.RunID{schema.MakeEntryID(testNow, 1, 2)}, err
 }
 
+func (d *ruleDesk) NotificationStates(_ context.Context, _ string, rules []schema.NotificationRule) (map[string]notifications.RuleState, error) {
+	states := make(map[string]notifications.RuleState)
+	for _, r := range rules {
+		states[r.Name] = notifications.RuleState{
+			Mute: true, Firing: 2, Untold: 3, LastAt: testNow, Deliveries: []notifications.Delivery{{Sink: "slack", Run: schema.MakeEntryID(testNow, 1, 2), State: schema.StateFailed}},
+		}
+	}
+	return states, d.err
+}
+
 func (d *ruleDesk) deps(_ *Config, to *Deps) { to.Notifications = d }
 
 const ruleBody = `{"on":["failed"],"sinks":[{"slack":{"url":"https://hooks.test/services/token","headers":{"x-key":"hush"}}},{"webhook":{"url":"https://x.test/hook"}}]}`
@@ -88,6 +98,9 @@ func TestNotificationRules(t *testing.T) {
 		t.Errorf("a rule = %s, want all of it, with the values in force", text)
 	}
 	for _, path := range []string{"/v1/notifications/n", "/v1/notifications"} {
+		if text := ask(admin, "GET", path, "", 200); !strings.Contains(text, `"state":{"muted":true,"firing":2,"untold":3,"last_message_at"`) || !strings.Contains(text, `"state":"failed"`) {
+			t.Errorf("a rule = %s, want how it stands", text)
+		}
 		if text := ask(viewer, "GET", path, "", 200); strings.Contains(text, "token") || strings.Contains(text, "hush") || !strings.Contains(text, "https://hooks.test/…") || !strings.Contains(text, "https://x.test/hook") {
 			t.Errorf("a viewer sees %s", text)
 		}

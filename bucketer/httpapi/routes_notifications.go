@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/notifications"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
@@ -22,6 +23,8 @@ type Notifications interface {
 	Notification(ctx context.Context, tenant, name string) (schema.NotificationRule, error)
 	Notifications(ctx context.Context, tenant, after string, limit int) ([]schema.NotificationRule, error)
 	DeleteNotification(ctx context.Context, tenant, name string) (schema.NotificationRule, error)
+	// NotificationStates returns how rules of a tenant stand, by their names.
+	NotificationStates(ctx context.Context, tenant string, rules []schema.NotificationRule) (map[string]notifications.RuleState, error)
 	// TestNotification sends a message to each sink of a rule, and returns the runs.
 	TestNotification(ctx context.Context, tenant, name string) ([]schema.RunID, error)
 }
@@ -42,11 +45,36 @@ type Notification struct {
 	SendResolved   bool                      `json:"send_resolved"`
 	Mute           []schema.MuteTimeInterval `json:"mute_time_intervals,omitempty"`
 
-	CreatedAt Time   `json:"created_at,omitzero"`
-	CreatedBy string `json:"created_by,omitempty"`
-	UpdatedAt Time   `json:"updated_at,omitzero"`
-	BeganAt   Time   `json:"began_at,omitzero" doc:"Since when it takes what it takes: what happened before is not told"`
-	Fault     string `json:"fault,omitempty" doc:"Why what is stored of it cannot be understood: then nothing but its name is known, and nothing is told by it"`
+	CreatedAt Time               `json:"created_at,omitzero"`
+	CreatedBy string             `json:"created_by,omitempty"`
+	UpdatedAt Time               `json:"updated_at,omitzero"`
+	BeganAt   Time               `json:"began_at,omitzero" doc:"Since when it takes what it takes: what happened before is not told"`
+	State     *NotificationState `json:"state,omitempty" doc:"How it stands; not in the answer to a change"`
+	Fault     string             `json:"fault,omitempty" doc:"Why what is stored of it cannot be understood: then nothing but its name is known, and nothing is told by it"`
+}
+
+// NotificationState is how a rule stands.
+type NotificationState struct {
+	Muted         bool       `json:"muted" doc:"A mute time interval lasts: nothing is sent"`
+	Firing        int        `json:"firing" doc:"Groups of which a message told, and none that all is well again"`
+	Untold        int64      `json:"untold" doc:"What happened and no message told yet, as far as it is written"`
+	LastMessageAt Time       `json:"last_message_at,omitzero" doc:"Of the groups that are remembered: until some minutes after they are over"`
+	Deliveries    []Delivery `json:"deliveries,omitempty" doc:"Of that message: a run for each sink, in their order"`
+}
+
+// Delivery is what became of a message at a sink.
+type Delivery struct {
+	Sink  string       `json:"sink" example:"slack"`
+	Run   schema.RunID `json:"run_id"`
+	State schema.State `json:"state,omitempty" doc:"Of the run: succeeded is taken by the sink, failed is not, after all attempts. Absent: it is not there"`
+}
+
+func notificationStateOf(st *notifications.RuleState) *NotificationState {
+	out := &NotificationState{Muted: st.Mute, Firing: st.Firing, Untold: st.Untold, LastMessageAt: Time{st.LastAt}}
+	for _, d := range st.Deliveries {
+		out.Deliveries = append(out.Deliveries, Delivery(d))
+	}
+	return out
 }
 
 func notificationOf(r schema.NotificationRule) Notification {
@@ -233,7 +261,15 @@ func (s notificationRoutes) getNotification(ctx context.Context, in *notificatio
 	if err != nil {
 		return nil, s.fail(ctx, "read notification", err)
 	}
-	return &notificationAnswer{Status: http.StatusOK, Body: s.shown(ctx, found)}, nil
+	states, err := rules.NotificationStates(ctx, tenantOf(ctx), []schema.NotificationRule{found})
+	if err != nil {
+		return nil, s.fail(ctx, "read notification", err)
+	}
+	out := &notificationAnswer{Status: http.StatusOK, Body: s.shown(ctx, found)}
+	if st, ok := states[found.Name]; ok {
+		out.Body.State = notificationStateOf(&st)
+	}
+	return out, nil
 }
 
 func (s notificationRoutes) listNotifications(ctx context.Context, in *page) (*notificationList, error) {
@@ -242,12 +278,23 @@ func (s notificationRoutes) listNotifications(ctx context.Context, in *page) (*n
 		return nil, err
 	}
 	out := new(notificationList)
+	var states map[string]notifications.RuleState
 	out.Body.Items, out.Body.NextCursor, err = listed(s.cursors, []string{"notifications", tenantOf(ctx)}, in.Cursor, in.Limit,
 		func(after string, limit int) ([]schema.NotificationRule, error) {
-			return rules.Notifications(ctx, tenantOf(ctx), after, limit)
+			found, err := rules.Notifications(ctx, tenantOf(ctx), after, limit)
+			if err == nil {
+				states, err = rules.NotificationStates(ctx, tenantOf(ctx), found)
+			}
+			return found, err
 		},
 		func(found *schema.NotificationRule) string { return found.Name },
-		func(found schema.NotificationRule) Notification { return s.shown(ctx, found) })
+		func(found schema.NotificationRule) Notification {
+			shown := s.shown(ctx, found)
+			if st, ok := states[found.Name]; ok {
+				shown.State = notificationStateOf(&st)
+			}
+			return shown
+		})
 	if err != nil {
 		return nil, s.fail(ctx, "list notifications", err)
 	}

@@ -204,3 +204,44 @@ func TestGroupsThatCannotBeUnderstood(t *testing.T) {
 		}
 	})
 }
+
+// TestStates: it is told how a rule stands: what fires, the last message, and whether its sinks took it.
+func TestStates(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		rule := w.put(func(r *schema.NotificationRule) {
+			r.Sinks = append(r.Sinks, schema.NotificationSink{Slack: &schema.HTTPTarget{URL: "https://x.test/slack"}})
+		})
+		quiet := w.put(func(r *schema.NotificationRule) {
+			r.Name, r.Match.Job, r.Mute = "quiet", "none", []schema.MuteTimeInterval{{Times: []schema.MuteTimes{{StartTime: "00:00", EndTime: "24:00"}}}}
+		})
+		state := func() map[string]notifications.RuleState {
+			t.Helper()
+			states, err := w.e.NotificationStates(t.Context(), tenant, []schema.NotificationRule{rule, quiet})
+			if err != nil || len(states) != 2 {
+				t.Fatalf("NotificationStates = %+v, %v", states, err)
+			}
+			return states
+		}
+		if got := fmt.Sprintf("%+v", state()); strings.Contains(got, "Firing:1") || !strings.Contains(got, "quiet:{Mute:true") || !strings.Contains(got, "n:{Mute:false") {
+			t.Errorf("states of rules by which nothing was told = %s", got)
+		}
+		defer w.notify(always())()
+		w.fail("a", schema.JobID{}, 1)
+		time.Sleep(40 * time.Second)
+		got := state()["n"]
+		if got.Firing != 1 || got.LastAt.IsZero() || len(got.Deliveries) != 2 || got.Deliveries[0].State != schema.StatePending || got.Deliveries[1].Sink != "slack" {
+			t.Fatalf("state = %+v, want a message to two sinks that is pending", got)
+		}
+		now := time.Now()
+		for i, outcome := range []schema.Outcome{schema.Succeeded, schema.Failed} {
+			rec := &schema.Record{Entry: got.Deliveries[i].Run, Outcome: outcome, Final: true, Started: now, Finished: now}
+			row := schema.Attempt{Run: got.Deliveries[i].Run, Number: 1, Fence: 1, Record: rec, Written: now.UnixMicro(), Expires: now.Add(time.Hour)}
+			if err := w.e.Record(t.Context(), []schema.Attempt{row}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := state()["n"].Deliveries; d[0].State != schema.StateSucceeded || d[1].State != schema.StateFailed {
+			t.Errorf("deliveries = %+v, want one that was taken, and one that was not", d)
+		}
+	})
+}

@@ -63,5 +63,6 @@
 //	match.go, mute.go      which incidents a rule takes, and how they are grouped; when it is mute
 //	group.go               what becomes of a group, and when (pure)
 //	notifier.go tenant.go  which tenants are ours; one step of a tenant
-//	send.go sinks.go       the runs of a message; the bodies
+//	send.go sinks.go       the runs of a message; the bodies (also email.go, pagerduty.go)
+//	states.go              how rules stand
 package notifications

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -46,8 +45,7 @@ func (r *Rules) runOf(row *schema.NotificationGroup, rule *schema.NotificationRu
 		work.Timeout = mailTimeout
 	}
 	work.Retry = &schema.Retry{MaxAttempts: messageAttempts, Initial: schema.Duration(5 * time.Second), Factor: 3, Max: schema.Duration(10 * time.Minute), Jitter: "full"}
-	hash := schema.HashOf("notification", row.Tenant, row.Name, strconv.FormatInt(row.Flush, 10), strconv.Itoa(i))
-	id := schema.MakeEntryID(row.At, row.Shard, hash)
+	id := messageID(row, i)
 	e, err = schema.NewEntry(id, schema.Spec{
 		Tenant: row.Tenant, Nominal: id.Time(), Accepted: row.At.UnixMicro(), Trigger: schema.TriggerNotification, Priority: schema.Low,
 		Work: &work, Labels: map[string]string{ruleLabel: row.Rule, sinkLabel: sink},
@@ -62,11 +60,7 @@ func (r *Rules) send(ctx context.Context, row *schema.NotificationGroup, rule *s
 	var entries []schema.Entry
 	var names []string
 	var ids []schema.EntryID
-	sinks := len(rule.Sinks)
-	if row.Sinks > 0 {
-		sinks = min(sinks, row.Sinks) // those that came since the decision are told of the next one
-	}
-	for i := range sinks {
+	for i := range sinksOf(row, rule) {
 		e, sink, err := r.runOf(row, rule, i, test)
 		switch {
 		case errors.Is(err, schema.ErrNotUnderstood): // of a newer version

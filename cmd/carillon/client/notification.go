@@ -42,11 +42,11 @@ func notificationListCommand(r *cli.Remote) *cobra.Command {
 			if r.JSON() {
 				return cli.Document(cmd.OutOrStdout(), all)
 			}
-			rows := [][]string{{"NAME", "ON", "SINKS", "GROUP BY", "WAIT", "INTERVAL", "REPEAT", "CHANGED"}}
+			rows := [][]string{{"NAME", "STATE", "ON", "SINKS", "GROUP BY", "WAIT", "INTERVAL", "REPEAT", "CHANGED"}}
 			for i := range all {
 				n := &all[i]
 				if n.Fault != "" {
-					rows = append(rows, []string{n.Name, "", "", "", "", "", "", n.Fault})
+					rows = append(rows, []string{n.Name, "", "", "", "", "", "", "", n.Fault})
 					continue
 				}
 				var on []string
@@ -54,13 +54,37 @@ func notificationListCommand(r *cli.Remote) *cobra.Command {
 					on = append(on, string(kind))
 				}
 				rows = append(rows, []string{
-					n.Name, strings.Join(on, ","), strings.Join(sinkNames(n.Sinks), ","), strings.Join(n.GroupBy, ","),
+					n.Name, ruleState(n.State), strings.Join(on, ","), strings.Join(sinkNames(n.Sinks), ","), strings.Join(n.GroupBy, ","),
 					n.GroupWait.String(), n.GroupInterval.String(), n.RepeatInterval.String(), cli.ShowTime(n.UpdatedAt),
 				})
 			}
 			return cli.Table(cmd.OutOrStdout(), rows)
 		}),
 	}
+}
+
+// ruleState says in words how a rule stands.
+func ruleState(st *httpapi.NotificationState) string {
+	if st == nil {
+		return ""
+	}
+	words := "quiet"
+	if st.Firing > 0 {
+		words = fmt.Sprintf("%d firing", st.Firing)
+	}
+	if st.Muted {
+		words += ", muted"
+	}
+	var failed []string
+	for _, d := range st.Deliveries {
+		if d.State == schema.StateFailed {
+			failed = append(failed, d.Sink)
+		}
+	}
+	if len(failed) > 0 {
+		words += ", not taken by " + strings.Join(failed, ", ")
+	}
+	return words
 }
 
 func sinkNames(sinks []request.NotificationSink) (names []string) {
