@@ -217,8 +217,8 @@ func (c Config) Validate() error {
 		c.faultsOfFlight(fault)
 	}
 	for _, kind := range c.Harm {
-		if !slices.Contains(harmKinds, kind) {
-			fault("harm is %q, want some of %q", kind, harmKinds)
+		if !slices.Contains(allHarms, kind) {
+			fault("harm is %q, want some of %q", kind, allHarms)
 		}
 	}
 	for _, part := range c.Workflows {

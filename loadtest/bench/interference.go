@@ -4,14 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
+	"carillon.dev/carillon/loadtest/api"
 	"carillon.dev/carillon/loadtest/wait"
 )
 
 // harmKinds are what the other tenant's targets do in H; package sink understands them.
 var harmKinds = []string{"fail", "hang", "drip"}
+
+// toldHarm is a further kind, which has to be asked for: the targets fail, and the other tenant is told
+// of it by a rule for notifications.
+const toldHarm = "told"
+
+// allHarms are all kinds.
+var allHarms = append(harmKinds[:len(harmKinds):len(harmKinds)], toldHarm)
 
 const (
 	// harmBefore is how long before the watched runs those of the other tenant begin, or the span
@@ -40,7 +49,7 @@ const (
 // An Interference is what protocol H did beside the watched runs. In the half without it Kind is
 // the same, and Rate is 0.
 type Interference struct {
-	Kind    string  `json:"kind"` // "fail", "hang" or "drip"
+	Kind    string  `json:"kind"` // "fail", "hang", "drip" or "told"
 	Rate    int     `json:"rate"` // runs a second of the other tenant
 	Timeout float64 `json:"timeout_s"`
 	Calls   int64   `json:"calls"` // its target had by the end
@@ -84,6 +93,13 @@ func interfere(kind string, round int) step {
 		if err != nil {
 			return err
 		}
+		if kind == toldHarm {
+			forget, err := tell(ctx, b, sys, called.url)
+			if err != nil {
+				return errors.Join(err, called.end())
+			}
+			defer forget()
+		}
 		before := min(harmBefore, b.cfg.Span)
 		w.variant = kind + " beside"
 		w.beside = &interference{
@@ -107,6 +123,33 @@ func interfere(kind string, round int) step {
 		}
 		return b.keep(beside)
 	}
+}
+
+// tell has the other tenant told of its failures, by a webhook that takes every message. It returns what
+// ends that.
+func tell(ctx context.Context, b *bench, sys system, url string) (forget func(), err error) {
+	rule := fmt.Sprintf(`{"on":["failed"],"group_wait":"0s","group_interval":"1m","sinks":[{"webhook":{"url":%q}}]}`, url+"/told")
+	ask := func(ctx context.Context, method, body string) error {
+		a, err := api.Ask(ctx, b.client, api.Request{
+			Method: method, URL: sys.intake()[0] + "/v1/notifications/" + toldHarm, Type: "application/json", Body: []byte(body),
+			Header: map[string]string{"Carillon-Tenant": harmingTenant}, Timeout: api.RequestTimeout,
+		})
+		if err == nil && a.Status/100 != 2 {
+			err = fmt.Errorf("answered %d: %.300s", a.Status, a.Body)
+		}
+		if err != nil {
+			return fmt.Errorf("%s the rule for notifications: %w", method, err)
+		}
+		return nil
+	}
+	if err := ask(ctx, http.MethodPut, rule); err != nil {
+		return nil, err
+	}
+	return func() {
+		if err := ask(context.WithoutCancel(ctx), http.MethodDelete, ""); err != nil {
+			b.cfg.Log.Warn("the other tenant is still told of its failures", "err", err)
+		}
+	}, nil
 }
 
 // untilInterferenceOver waits until nothing has been under way for harmOver. It returns since when,
@@ -159,7 +202,11 @@ func (f *interference) load(ctx context.Context, b *bench, sys system, t0 time.T
 }
 
 func (f *interference) jobs(b *bench, t0 time.Time) jobs {
-	j := b.jobs(f.count(), t0.Add(-f.before), f.span, httpTarget, f.url+"/"+f.kind)
+	does := f.kind
+	if does == toldHarm {
+		does = "fail"
+	}
+	j := b.jobs(f.count(), t0.Add(-f.before), f.span, httpTarget, f.url+"/"+does)
 	j.tenant = harmingTenant
 	j.more = fmt.Sprintf(`"timeout":%q,"retry":{"max_attempts":%d,"initial":%q},`, f.timeout, harmAttempts, harmInitial)
 	return j
@@ -179,7 +226,7 @@ func (h *Interference) String() string {
 func writeInterferences(b *strings.Builder, all []*Result) {
 	head := "\n| H: beside a tenant whose target does … | rate, its rate, pairs | p99 alone, beside | pairs' ratio: median, worst | missed, early |\n|---|---|---|---|---|\n"
 	for _, system := range []string{"carillon", "carillon-dev"} {
-		for _, kind := range harmKinds {
+		for _, kind := range allHarms {
 			var p interferencePairs
 			for _, r := range all {
 				if r.System == system && r.Harm != nil && r.Harm.Kind == kind {
