@@ -227,6 +227,10 @@ func (w *World) rest(t testing.TB) {
 	}
 	type object = map[string]any
 	w.API.Do("PUT", "/v1/secrets/mail-password", object{"value": "correct horse battery staple"}, nil)
+	w.API.Do("PUT", "/v1/notifications/billing", object{
+		"on": []string{"failed", "missed"}, "match": object{"job": "nobody"}, "description": nasty["html"],
+		"sinks": []object{{"email": object{"to": []string{"ops@example.com"}, "from": "carillon@example.com", "server": object{"host": "smtp.example.com"}}}},
+	}, nil)
 	w.API.Do("PUT", "/v1/tenants/acme", object{"weight": 3, "quotas": object{"jobs": 1000, "runs_per_minute": 600}}, nil)
 	w.API.Do("POST", "/v1/api-keys", object{"name": "deploy", "role": "operator"}, nil)
 	w.API.Do("POST", "/v1/api-keys", object{"name": "wall-screen", "role": "viewer", "expires_at": time.Now().Add(240 * time.Hour).UTC()}, nil)

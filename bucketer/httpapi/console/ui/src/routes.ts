@@ -39,6 +39,9 @@ const JobEdit = later(load, (file) => file.JobEdit);
 const JobNew = later(load, (file) => file.JobNew);
 const Keys = later(load, (file) => file.Keys);
 const Logs = later(load, (file) => file.Logs);
+const NotificationForm = later(load, (file) => file.NotificationForm);
+const Notifications = later(load, (file) => file.Notifications);
+const NotificationView = later(load, (file) => file.NotificationView);
 const Quotas = later(load, (file) => file.Quotas);
 const Secrets = later(load, (file) => file.Secrets);
 const SigningKeys = later(load, (file) => file.SigningKeys);
@@ -72,6 +75,10 @@ export const routes: readonly Route[] = [
   { pattern: '/operations/:id', view: OperationView },
   { pattern: '/import', view: Import },
   { pattern: '/events', view: Events },
+  { pattern: '/notifications', view: Notifications },
+  { pattern: '/notifications/new', view: NotificationForm },
+  { pattern: '/notifications/:name', view: NotificationView },
+  { pattern: '/notifications/:name/edit', view: NotificationForm },
   { pattern: '/secrets', view: Secrets },
   { pattern: '/tenants', view: Tenants },
   { pattern: '/tenants/:name', view: TenantView },

@@ -127,3 +127,11 @@ export function faultsAt(problem: Problem | undefined, location: string, below =
       (below && (f.location.startsWith(location + '.') || f.location.startsWith(location + '['))),
   );
 }
+
+/** The problem as a part of the body has it that stands at a location: there it is "body". */
+export function problemBelow(problem: Problem, at: string): Problem {
+  const faults = problem.faults
+    .filter((f) => f.location.startsWith(at) && /^([.[]|$)/.test(f.location.slice(at.length)))
+    .map((f) => ({ ...f, location: `body${f.location.slice(at.length)}` }));
+  return new Problem(problem.status, problem.kind, problem.title, problem.detail, faults, problem.retryAfter);
+}

@@ -35,6 +35,8 @@ export type Hearers = Schemas['EventHearers'];
 export type Target = Schemas['TargetOfTenant'];
 export type Drawing = Schemas['Drawing'];
 export type TaskRequest = Schemas['TaskRequest'];
+export type Notification = Schemas['Notification'];
+export type NotificationRequest = Schemas['NotificationRequest'];
 
 /** A page of a list. */
 export interface Page<T> {

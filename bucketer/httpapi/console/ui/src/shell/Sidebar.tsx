@@ -35,6 +35,7 @@ const groups: readonly { name: string; entries: readonly Entry[] }[] = [
   {
     name: 'Settings',
     entries: [
+      { name: 'Notifications', path: '/notifications' },
       { name: 'Secrets', path: '/secrets' },
       { name: 'Signing keys', path: '/signing-keys', seen: () => maySee('admin') },
       { name: 'API keys', path: '/keys', seen: () => maySee('admin') },
