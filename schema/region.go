@@ -176,9 +176,13 @@ type Beat struct {
 	At     time.Time `json:"at"`    // by that node's clock, ms
 	// Serves holds the homes that the region serves, and in which epoch: it has waited TakeOverWait.
 	Serves map[string]int64 `json:"serves,omitempty"`
+	// Executors is how many executors of the region the node knows of; nil: it does not tell.
+	Executors *int `json:"executors,omitempty"`
 	// Drain makes the row a request to drain a home, not a sign of life: its region is DrainRow
 	// then.
 	Drain *Drain `json:"drain,omitempty"`
+	// Change makes the row the progress of a change of a home: its region is ChangeRow then.
+	Change *HomeProgress `json:"change,omitempty"`
 }
 
 // Drain asks the region that serves a home to take in and to publish nothing more of it, because

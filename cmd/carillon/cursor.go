@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"carillon.dev/carillon/cmd/carillon/cli"
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/homes"
 )
 
 func cursorCommand() *cobra.Command {
@@ -26,9 +26,8 @@ func cursorCommand() *cobra.Command {
 
 // rewinding says which cursors to move back, and how far.
 type rewinding struct {
-	shard  int            // -1: all
-	of     []schema.Shard // those alone; nil: all
-	since  time.Duration  // how far back
+	shard  int           // -1: all
+	since  time.Duration // how far back
 	dryRun bool
 	out    io.Writer
 }
@@ -74,10 +73,7 @@ func cursorRewindCommand() *cobra.Command {
 	return cmd
 }
 
-// rewind moves the cursors of the shards back. Within an epoch a cursor only grows, so rewind
-// begins a new epoch. A watermark that is already further back stays: entries are open there.
-// rewind reads each cursor again afterwards, because the shard's owner may have written one at the
-// same time and won.
+// rewind moves the cursors of the shards back.
 func (o rewinding) rewind(ctx context.Context, store interface {
 	schema.CursorStore
 	schema.SettingsStore
@@ -85,57 +81,20 @@ func (o rewinding) rewind(ctx context.Context, store interface {
 	schema.ClockStore
 },
 ) error {
-	now, err := schema.TimeByMost(ctx, store)
-	if err != nil {
-		return fmt.Errorf("ask for the time: %w", err)
+	r := homes.Rewind{Since: o.since, DryRun: o.dryRun, Say: func(format string, args ...any) {
+		_, _ = fmt.Fprintf(o.out, format+"\n", args...) // a closed output does not stop the rewind
+	}}
+	switch {
+	case o.shard >= schema.MaxShards:
+		return cli.Usagef("--shard: there is no shard %d", o.shard)
+	case o.shard >= 0:
+		r.Shards = []schema.Shard{schema.Shard(o.shard)} // #nosec G115 -- below MaxShards
 	}
-	settings, err := store.Settings(ctx)
-	if err != nil {
-		return fmt.Errorf("read the settings: %w", err)
-	}
-	if o.since > settings.Retention {
-		o.say("rows leave after %s: nothing older is there to be looked at", settings.Retention)
-		o.since = settings.Retention
-	}
-	to := schema.BucketOf(now.Add(-o.since)) - 1
-	cursors, err := store.Cursors(ctx)
-	if err != nil {
-		return fmt.Errorf("read the cursors: %w", err)
-	}
-	found := 0
-	for _, was := range cursors {
-		if o.shard >= 0 && int(was.Shard) != o.shard || o.of != nil && !slices.Contains(o.of, was.Shard) {
-			continue
-		}
-		found++
-		left := "finished up to " + was.Settled.End().Format(time.RFC3339)
-		switch {
-		case max(was.Settled, was.Dispatched) <= to:
-			o.say("shard %d: %s: left alone", was.Shard, left)
-			continue
-		case o.dryRun:
-			o.say("shard %d: %s: would go back to %s", was.Shard, left, to.End().Format(time.RFC3339))
-			continue
-		}
-		is := schema.Cursor{Shard: was.Shard, Epoch: was.Epoch + 1, Dispatched: min(was.Dispatched, to), Settled: min(was.Settled, to)}
-		if err := store.AdvanceCursor(ctx, is); err != nil {
-			return fmt.Errorf("rewind shard %d: %w", was.Shard, err)
-		}
-		stands, err := store.Cursor(ctx, was.Shard)
-		switch {
-		case err != nil:
-			return fmt.Errorf("read the cursor of shard %d again: %w", was.Shard, err)
-		case stands != is:
-			return fmt.Errorf("the cursor of shard %d was moved at the same time: run the command again", was.Shard)
-		}
-		o.say("shard %d: %s: goes back to %s", was.Shard, left, to.End().Format(time.RFC3339))
-	}
-	if found == 0 {
+	switch found, err := r.Do(ctx, store); {
+	case err != nil:
+		return err
+	case found == 0:
 		return cli.Usagef("--shard: there is no shard %d", o.shard)
 	}
 	return nil
-}
-
-func (o rewinding) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(o.out, format+"\n", args...) // a closed output does not stop the rewind
 }

@@ -6,20 +6,15 @@ import (
 	"fmt"
 	"io"
 	"os/user"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"carillon.dev/carillon/cmd/carillon/cli"
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/homes"
 )
-
-// listenFor is how long a command listens for signs of life of regions: one is written every 2 s by
-// each node.
-const listenFor = 3 * schema.HomeLeaseRead
 
 func regionCommand() *cobra.Command {
 	cmd := cli.Group(&cobra.Command{
@@ -43,10 +38,10 @@ func withEpochs(file *string, run func(cmd *cobra.Command, r regionsShared, args
 		return run(cmd, regionsShared{
 			store: store, region: region, homes: regions.Homes.Names(), regions: regions.Names(), out: cmd.OutOrStdout(),
 			shards: regions.Homes.Shards,
-			open: func() (rowStore, error) {
+			open: func() (homes.RowStore, error) {
 				rows, err := cli.OpenCassandra(cmd, *file)
 				if err != nil {
-					return nil, err // not a rowStore that is nil
+					return nil, err // not a store that is nil
 				}
 				return rows, nil
 			},
@@ -61,7 +56,13 @@ type regionsShared struct {
 	homes, regions []string
 	out            io.Writer
 	shards         func(home string, below int) []schema.Shard
-	open           func() (rowStore, error) // opens the store of everything else
+	urls           map[string][]string            // base URLs of the APIs, by region
+	open           func() (homes.RowStore, error) // opens the store of everything else
+}
+
+// changer returns what has another region serve a home.
+func (r regionsShared) changer() homes.Changer {
+	return homes.Changer{Store: r.store, Region: r.region, Homes: r.homes, Regions: r.regions, Shards: r.shards, Rows: r.open, Say: r.say}
 }
 
 func regionListCommand() *cobra.Command {
@@ -104,16 +105,9 @@ func regionLogCommand() *cobra.Command {
 
 // handing says which region is to serve a home from now on, and why.
 type handing struct {
-	home, to, by, reason string
-	forced               bool          // the region that serves it is lost
-	plan                 bool          // only say what it costs
-	drain                time.Duration // how long what is under way may end first; 0: nothing is drained
-	sync                 bool          // the rows of all data centres are compared first
-	since, until         time.Duration // over which due times
+	schema.HomeChange
+	plan bool // only say what it costs
 }
-
-// maxDrain bounds how long a home is drained: nothing is taken in for it meanwhile.
-const maxDrain = 5 * time.Minute
 
 func regionMoveCommand() *cobra.Command {
 	o := handing{}
@@ -133,15 +127,15 @@ func regionMoveCommand() *cobra.Command {
 			"Of what it finds everything runs, late, or is recorded as missed if its policy says so.",
 		Example: "  carillon region move eu --to us --reason 'maintenance of the data centre' --config carillon.yaml",
 	})
-	syncFlags(cmd, &o)
-	cmd.Flags().BoolVar(&o.sync, "sync", true, "compare the rows of all data centres first")
-	cmd.Flags().DurationVar(&o.drain, "drain", 4*time.Second, "how long what is under way may end first, at most 5m; 0: not at all")
+	syncFlags(cmd, &o.HomeChange)
+	cmd.Flags().BoolVar(&o.Sync, "sync", true, "compare the rows of all data centres first")
+	cmd.Flags().DurationVar(&o.Drain, "drain", 4*time.Second, "how long what is under way may end first, at most 5m; 0: not at all")
 	return cmd
 }
 
 func regionFailoverCommand() *cobra.Command {
-	o := handing{forced: true}
-	return handingCommand(&o, &cobra.Command{
+	o := handing{HomeChange: schema.HomeChange{Forced: true}}
+	cmd := handingCommand(&o, &cobra.Command{
 		Use:   "failover HOME --to REGION --reason TEXT [--plan]",
 		Short: "Have another region serve a home whose region is lost",
 		Long: "Have another region serve a home whose region is lost or cut off. It is refused while that region gives signs\n" +
@@ -150,10 +144,14 @@ func regionFailoverCommand() *cobra.Command {
 			"begins 12 s after it learns of the fail-over. What the lost region acknowledged and had not replicated, some 50 ms\n" +
 			"of work as a rule, is missing until it returns, and then runs late or, with the region lost for good, never.\n" +
 			"It says how old the last sign of life of the lost region is, and with the configuration of a node of the region\n" +
-			"that takes over also how far that one is behind. With --plan it says only that.\n" +
+			"that takes over also how far that one is behind. With --plan it says only that, and about how many runs are under\n" +
+			"way. It is refused while that one is behind by more than 10 s, or it is not known by how much: wait until what is\n" +
+			"missing has arrived, or --accept-lag.\n" +
 			"Without a witness nothing can be decided while one of two regions is lost.",
 		Example: "  carillon region failover eu --to us --reason 'eu has no power' --plan --config carillon.yaml",
 	})
+	cmd.Flags().BoolVar(&o.AcceptLag, "accept-lag", false, "also if the region that takes over is far behind, or it is not known how far")
+	return cmd
 }
 
 // handingCommand completes a command that has another region serve a home.
@@ -161,265 +159,129 @@ func handingCommand(o *handing, cmd *cobra.Command) *cobra.Command {
 	var file string
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.Flags().StringVar(&file, "config", "", "configuration `file` (YAML)")
-	cmd.Flags().StringVar(&o.to, "to", "", "the `region` that is to serve it")
-	cmd.Flags().StringVar(&o.reason, "reason", "", "why, in your words: it is kept")
+	cmd.Flags().StringVar(&o.To, "to", "", "the `region` that is to serve it")
+	cmd.Flags().StringVar(&o.Reason, "reason", "", "why, in your words: it is kept")
+	cmd.Flags().BoolVar(&o.AcceptNoExecutors, "accept-no-executors", false, "also if that region has no executor: it takes in, and starts nothing")
 	cmd.Flags().BoolVar(&o.plan, "plan", false, "only say what would be done")
 	run := withEpochs(&file, func(cmd *cobra.Command, r regionsShared, args []string) error {
-		o.home = args[0]
+		o.Home = args[0]
 		return r.hand(cmd.Context(), *o)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var faults []error
-		if o.to == "" {
+		if o.To == "" {
 			faults = append(faults, cli.Usagef("--to: say which region is to serve the home"))
 		}
-		if o.reason == "" && !o.plan {
+		if o.Reason == "" && !o.plan {
 			faults = append(faults, cli.Usagef("--reason: say why"))
 		}
-		if o.drain < 0 || o.drain > maxDrain {
-			faults = append(faults, cli.Usagef("--drain: %v is not between 0 and %v", o.drain, maxDrain))
+		if o.Drain < 0 || o.Drain > homes.MaxDrain {
+			faults = append(faults, cli.Usagef("--drain: %v is not between 0 and %v", o.Drain, homes.MaxDrain))
 		}
-		faults = append(faults, o.spanFaults()...)
+		faults = append(faults, spanFaults(o.HomeChange)...)
 		if err := errors.Join(faults...); err != nil {
 			return err
 		}
-		o.by = "unknown"
-		if u, err := user.Current(); err == nil {
-			o.by = u.Username
-		}
+		o.By = operator()
 		return run(cmd, args)
 	}
 	return cmd
 }
 
-// hand has another region serve a home: it inserts the next epoch. Of two that do so at once one wins,
-// and the other learns who did.
-func (r regionsShared) hand(ctx context.Context, o handing) error {
-	switch {
-	case !slices.Contains(r.homes, o.home):
-		return cli.Usagef("there is no home %s: there are %s", o.home, strings.Join(r.homes, ", "))
-	case !slices.Contains(r.regions, o.to):
-		return cli.Usagef("--to: there is no region %s: there are %s", o.to, strings.Join(r.regions, ", "))
+// operator returns who gives a command.
+func operator() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
 	}
-	newest, err := r.store.Epochs(ctx, []string{o.home})
-	if err != nil {
-		return err
-	}
-	was := newest[0]
-	switch {
-	case was.Number == 0:
-		return fmt.Errorf("home %s has no epoch: run carillon migrate, which writes the first one", o.home)
-	case was.Region == o.to:
-		r.say("region %s serves home %s already (epoch %d)", o.to, o.home, was.Number)
-		return nil
-	}
-	r.say("region %s serves home %s (epoch %d); listening for signs of life for %v", was.Region, o.home, was.Number, listenFor)
-	alive, err := r.alive(ctx)
-	if err != nil {
-		return err
-	}
-	switch {
-	case !alive[o.to]:
-		return fmt.Errorf("region %s gives no sign of life: it could not serve home %s", o.to, o.home)
-	case o.forced && alive[was.Region]:
-		return fmt.Errorf("region %s gives signs of life: move the home", was.Region)
-	case !o.forced && !alive[was.Region]:
-		return fmt.Errorf("region %s gives no sign of life: if it is lost, fail the home over", was.Region)
-	}
-	if o.forced {
-		if err := r.cost(ctx, was.Region, o.to); err != nil {
-			return err
-		}
-	}
-	begins := schema.TakeOverWait + schema.HomeLeaseRead // after the epoch
-	if !o.forced {
-		begins = schema.ShortTakeOverWait + time.Second
-	}
-	if o.plan {
-		if o.sync {
-			r.say("would compare what all data centres hold of home %s first", o.home)
-		}
-		if !o.forced {
-			r.say("would announce that for %v, while region %s serves the home, then drain it for %v: nothing is taken in for some %v", schema.TakeOverWait, was.Region, o.drain, o.drain+begins)
-		}
-		r.say("would have region %s serve home %s in epoch %d, some %v from then on", o.to, o.home, was.Number+1, begins)
-		return nil
-	}
-	if o.sync {
-		if err := r.sync(ctx, o); err != nil {
-			return fmt.Errorf("home %s is not moved; nothing was announced, and --sync=false leaves this out: %w", o.home, err)
-		}
-	}
-	if !o.forced {
-		if err := r.prepare(ctx, o, was); err != nil {
-			return err
-		}
-	}
-	stands, err := r.store.InsertEpoch(ctx, was.Next(o.to, o.by, o.reason, time.Now()))
-	switch {
-	case errors.Is(err, schema.ErrConflict):
-		return fmt.Errorf("somebody else was faster: %s decided that region %s serves home %s (epoch %d): %s", stands.By, stands.Region, stands.Home, stands.Number, stands.Reason)
-	case errors.Is(err, schema.ErrUnknown):
-		return fmt.Errorf("it is not known whether epoch %d was written: look at carillon region list, and then run the command again: %w", was.Number+1, err)
-	case err != nil:
-		return err
-	}
-	r.say("region %s serves home %s in epoch %d, in some %v", o.to, o.home, stands.Number, begins)
-	return nil
+	return "unknown"
 }
 
-// prepare announces that a home goes elsewhere, lets that become known, and has it drained. An
-// announcement cannot be taken back. So if the move is given up the next epoch is written for the region
-// that serves already; not if somebody else moves the home at the same time.
-func (r regionsShared) prepare(ctx context.Context, o handing, was schema.Epoch) error {
-	err := r.store.PutBeat(ctx, schema.Announcement(was))
+// hand has another region serve a home, or says what that costs. Of two that do so at once one wins, and
+// the other learns who did.
+func (r regionsShared) hand(ctx context.Context, o handing) error {
+	c := r.changer()
+	if o.plan {
+		plan, err := c.Plan(ctx, o.HomeChange)
+		if err == nil {
+			r.showPlan(&plan)
+		}
+		return refused(err)
+	}
+	change, err := c.Begin(ctx, o.HomeChange)
 	if err != nil {
-		err = fmt.Errorf("announce that home %s is moved: %w", o.home, err)
-	} else {
-		r.say("it is announced that home %s goes to region %s; region %s serves it for another %v", o.home, o.to, was.Region, schema.TakeOverWait)
-		if err = pause(ctx, schema.TakeOverWait); err == nil && o.drain > 0 {
-			err = r.drain(ctx, o, was)
-		}
-		if err == nil && o.sync && o.since > lateReach {
-			err = r.rewind(ctx, o)
-		}
+		return refused(err)
 	}
-	if err == nil || errors.Is(err, errOther) {
-		return err
+	if o.Forced && !change.Plan.Already {
+		r.showCost(&change.Plan)
 	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*schema.HomeLeaseRead)
-	defer cancel()
-	again := was.Next(was.Region, o.by, "the move to region "+o.to+" was given up", time.Now())
-	switch stands, failed := r.store.InsertEpoch(bounded, again); {
-	case failed == nil:
-		r.say("the move is given up: region %s serves home %s in epoch %d", stands.Region, stands.Home, stands.Number)
-	case !errors.Is(failed, schema.ErrConflict):
-		r.say("the move is given up, and that could not be written: until the next epoch region %s stops for home %s if it cannot read for %v; run the command again", was.Region, o.home, schema.ShortLeaseLife)
+	_, err = change.Do(ctx)
+	return err
+}
+
+// refused has an unknown home or region be an error of the command line.
+func refused(err error) error {
+	var e *schema.ChangeRefusedError
+	if errors.As(err, &e) && e.Unknown() {
+		return cli.Usagef("%w", err)
 	}
 	return err
 }
 
-// errOther: somebody else drains the home too.
-var errOther = errors.New("the request")
-
-// pause waits, unless ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// showPlan says what would be done, and what it costs.
+func (r regionsShared) showPlan(p *schema.ChangePlan) {
+	o := &p.Change
+	if p.Already {
+		return // it was said
+	}
+	if o.Forced {
+		r.showCost(p)
+	}
+	r.showBacklog(p)
+	if o.Sync {
+		r.say("would compare what all data centres hold of home %s first", o.Home)
+	}
+	if !o.Forced {
+		r.say("would announce that for %v, while region %s serves the home, then drain it for %v: nothing is taken in for some %v", p.Announced, p.Was.Region, p.Drained, p.Unavailable())
+	}
+	r.say("would have region %s serve home %s in epoch %d, some %v from then on", o.To, o.Home, p.Was.Number+1, p.Begins)
+	for _, f := range p.Refused {
+		r.say("would be refused: %s", f.Message)
 	}
 }
 
-// drain has the region that serves a home take in and publish nothing more of it, and waits. If it
-// is given up the request is taken back; one that cannot be is of no effect after some time. The
-// request bears the time of that region, as its last sign of life tells it: the clock of this
-// machine is not asked.
-func (r regionsShared) drain(ctx context.Context, o handing, was schema.Epoch) error {
-	beats, err := r.store.Beats(ctx)
-	if err != nil {
-		return err
-	}
-	ask := schema.Beat{
-		Region: schema.DrainRow(o.home), Node: o.by, Count: was.Number, At: time.Now(),
-		Drain: &schema.Drain{Home: o.home, Epoch: was.Number, To: o.to, For: schema.Duration(o.drain)},
-	}
-	if b, ok := beatOf(beats, was.Region); ok {
-		ask.At = b.At
-	}
-	ask.At = ask.At.Truncate(time.Millisecond)
-	if last, ok := beatOf(beats, ask.Region); ok && !ask.At.After(last.At) {
-		ask.At = last.At.Add(time.Millisecond) // of two the later one stays
-	}
-	if err := r.store.PutBeat(ctx, ask); err != nil {
-		return fmt.Errorf("ask region %s to drain home %s: %w", was.Region, o.home, err)
-	}
-	if beats, err = r.store.Beats(ctx); err != nil {
-		return err
-	}
-	if stands, _ := beatOf(beats, ask.Region); !stands.At.Equal(ask.At) || stands.Drain == nil || *stands.Drain != *ask.Drain {
-		return fmt.Errorf("home %s is not drained: %w of %s stands, not ours; run the command again", o.home, errOther, stands.Node)
-	}
-	r.say("region %s takes in and publishes nothing more of home %s; waiting %v for what is under way", was.Region, o.home, o.drain)
-	if pause(ctx, o.drain) == nil {
-		return nil
-	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), schema.HomeLeaseRead)
-	defer cancel()
-	ask.Drain, ask.At = nil, ask.At.Add(time.Millisecond)
-	if err := r.store.PutBeat(bounded, ask); err != nil {
-		r.say("that it is given up could not be written: region %s takes in again within %v", was.Region, o.drain+schema.DrainSpare)
-	}
-	return fmt.Errorf("drain home %s: %w", o.home, ctx.Err())
-}
-
-// cost says what of a lost region may be missing at the one that is to serve its home.
-func (r regionsShared) cost(ctx context.Context, lost, to string) error {
-	all, err := r.store.Beats(ctx)
-	if err != nil {
-		return err
-	}
-	last, ok := beatOf(all, lost)
-	if !ok {
+// showCost says what of a lost region may be missing at the one that is to serve its home.
+func (r regionsShared) showCost(p *schema.ChangePlan) {
+	lost, to := p.Was.Region, p.Change.To
+	if !p.HasSign {
 		r.say("region %s has never given a sign of life", lost)
-		return nil
+		return
 	}
-	r.say("the last sign of life of region %s is %v old, by its clock and that of this machine; if it was cut off it went on for at most %v", lost, time.Since(last.At).Round(100*time.Millisecond), schema.HomeLeaseLife)
-	local, ok := r.store.(schema.LocalBeats)
-	if r.region != to || !ok {
-		r.say("how far region %s is behind: run this with the configuration of a node of region %s", to, to)
-		return nil
-	}
-	here, err := local.BeatsHere(ctx)
-	if err != nil {
-		return err
-	}
-	switch seen, ok := beatOf(here, lost); {
-	case !ok:
-		r.say("region %s has no sign of life of region %s: perhaps nothing that %s acknowledged is there", to, lost, lost)
-	case seen.At.Before(last.At):
-		r.say("region %s is behind by %v before that sign: what region %s acknowledged in that time and since is missing there until %s returns", to, last.At.Sub(seen.At), lost, lost)
+	r.say("the last sign of life of region %s is %v old, by its clock and that of this machine; if it was cut off it went on for at most %v", lost, p.LastSign.Round(100*time.Millisecond), schema.HomeLeaseLife)
+	switch {
+	case p.LagFault != "":
+		r.say("%s", p.LagFault)
+		return
+	case p.Lag > 0:
+		r.say("region %s is behind by %v before that sign: what region %s acknowledged in that time and since is missing there until %s returns", to, p.Lag, lost, lost)
 	default:
 		r.say("region %s has that sign of life: what region %s acknowledged before it is there; what it acknowledged since may be missing until %s returns", to, lost, lost)
 	}
-	return nil
+	r.say("so at most %v of what it acknowledged is missing there", p.LostAtMost)
 }
 
-// beatOf returns the beat of a region.
-func beatOf(beats []schema.Beat, region string) (schema.Beat, bool) {
-	i := slices.IndexFunc(beats, func(b schema.Beat) bool { return b.Region == region })
-	if i < 0 {
-		return schema.Beat{}, false
+// showBacklog says what is under way in the home.
+func (r regionsShared) showBacklog(p *schema.ChangePlan) {
+	b := &p.Backlog
+	if b.Fault != "" {
+		r.say("what is under way in home %s is not known: %s", p.Change.Home, b.Fault)
+		return
 	}
-	return beats[i], true
-}
-
-// alive returns which regions give a sign of life while it listens. It compares no clocks.
-func (r regionsShared) alive(ctx context.Context) (map[string]bool, error) {
-	before, err := r.store.Beats(ctx)
-	if err != nil {
-		return nil, err
+	least := ""
+	if b.More {
+		least = " or more"
 	}
-	if err := pause(ctx, listenFor); err != nil {
-		return nil, fmt.Errorf("listen for signs of life: %w", err)
-	}
-	after, err := r.store.Beats(ctx)
-	if err != nil {
-		return nil, err
-	}
-	alive := make(map[string]bool)
-	for _, b := range after {
-		alive[b.Region] = true
-		for _, was := range before {
-			if was.Region == b.Region && was.Node == b.Node && was.Count == b.Count {
-				alive[b.Region] = false
-			}
-		}
-	}
-	return alive, nil
+	r.say("home %s is finished up to %s; about %d%s runs were due since, and wait or run: those that run may be started again, unless they are guarded", p.Change.Home, b.Settled.UTC().Format(time.RFC3339), b.UnderWay, least)
+	r.say("region %s would look at about %d%s runs; about %d become due while nobody publishes, and start late (%d of %d shards were counted)", p.Change.To, b.LookedAt, least, b.DueMeanwhile, b.Sampled, b.Shards)
 }
 
 // epochHead and epochRow show an epoch in a table.
@@ -445,7 +307,7 @@ func (r regionsShared) list(ctx context.Context) error {
 	if err := cli.Table(r.out, rows); err != nil {
 		return err
 	}
-	alive, err := r.alive(ctx)
+	alive, err := homes.Alive(ctx, r.store)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/embedded"
+	"carillon.dev/carillon/schema/homes"
 )
 
 // TestAnotherRegionServesAHome: when a home may be moved or failed over, by which regions give signs of
@@ -27,16 +28,16 @@ func TestAnotherRegionServesAHome(t *testing.T) {
 		failed bool
 		want   string // the region that serves home eu afterwards
 	}{
-		"move":                                 {[]string{"eu", "us"}, handing{home: "eu", to: "us"}, "serves home eu in epoch 2", false, "us"},
-		"only a plan":                          {[]string{"eu", "us"}, handing{home: "eu", to: "us", plan: true}, "would have region us serve home eu in epoch 2", false, "eu"},
-		"move to where it is":                  {[]string{"eu", "us"}, handing{home: "eu", to: "eu"}, "serves home eu already", false, "eu"},
-		"move from a region that is lost":      {[]string{"us"}, handing{home: "eu", to: "us"}, "region eu gives no sign of life: if it is lost, fail the home over", true, "eu"},
-		"move to a region that is lost":        {[]string{"eu"}, handing{home: "eu", to: "us"}, "region us gives no sign of life", true, "eu"},
-		"fail over":                            {[]string{"us"}, handing{home: "eu", to: "us", forced: true}, "serves home eu in epoch 2", false, "us"},
-		"fail over from a region that is well": {[]string{"eu", "us"}, handing{home: "eu", to: "us", forced: true}, "region eu gives signs of life: move the home", true, "eu"},
-		"fail over to a region that is lost":   {nil, handing{home: "eu", to: "us", forced: true}, "region us gives no sign of life", true, "eu"},
-		"no such region":                       {nil, handing{home: "eu", to: "ap"}, "there is no region ap: there are eu, us", true, "eu"},
-		"no such home":                         {nil, handing{home: "ap", to: "us"}, "there is no home ap: there are eu, us", true, "eu"},
+		"move":                                 {[]string{"eu", "us"}, handing{schema.HomeChange{Home: "eu", To: "us"}, false}, "serves home eu in epoch 2", false, "us"},
+		"only a plan":                          {[]string{"eu", "us"}, handing{schema.HomeChange{Home: "eu", To: "us"}, true}, "would have region us serve home eu in epoch 2", false, "eu"},
+		"move to where it is":                  {[]string{"eu", "us"}, handing{schema.HomeChange{Home: "eu", To: "eu"}, false}, "serves home eu already", false, "eu"},
+		"move from a region that is lost":      {[]string{"us"}, handing{schema.HomeChange{Home: "eu", To: "us"}, false}, "region eu gives no sign of life: if it is lost, fail the home over", true, "eu"},
+		"move to a region that is lost":        {[]string{"eu"}, handing{schema.HomeChange{Home: "eu", To: "us"}, false}, "region us gives no sign of life", true, "eu"},
+		"fail over":                            {[]string{"us"}, handing{schema.HomeChange{Home: "eu", To: "us", Forced: true}, false}, "serves home eu in epoch 2", false, "us"},
+		"fail over from a region that is well": {[]string{"eu", "us"}, handing{schema.HomeChange{Home: "eu", To: "us", Forced: true}, false}, "region eu gives signs of life: move the home", true, "eu"},
+		"fail over to a region that is lost":   {nil, handing{schema.HomeChange{Home: "eu", To: "us", Forced: true}, false}, "region us gives no sign of life", true, "eu"},
+		"no such region":                       {nil, handing{schema.HomeChange{Home: "eu", To: "ap"}, false}, "there is no region ap: there are eu, us", true, "eu"},
+		"no such home":                         {nil, handing{schema.HomeChange{Home: "ap", To: "us"}, false}, "there is no home ap: there are eu, us", true, "eu"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inRegions(t, row.alive, func(t *testing.T, r regionsShared, out *bytes.Buffer) {
@@ -90,7 +91,7 @@ func TestAFailOverSaysWhatItCosts(t *testing.T) {
 					}
 				}
 				r.store, r.region = l, row.region
-				if err := r.hand(t.Context(), handing{home: "eu", to: "us", forced: true, plan: true}); err != nil {
+				if err := r.hand(t.Context(), handing{schema.HomeChange{Home: "eu", To: "us", Forced: true}, true}); err != nil {
 					t.Fatal(err)
 				}
 				for _, want := range []string{"the last sign of life of region eu is 6s old", row.said, "would have region us serve home eu in epoch 2"} {
@@ -131,7 +132,7 @@ func (n *noted) InsertEpoch(ctx context.Context, e schema.Epoch) (schema.Epoch, 
 // drain it, and the epoch goes on only after what is under way had its time. Who gives up takes the
 // request back, and the epoch after the one whose end was announced is of the same region.
 func TestAMoveIsAnnouncedAndDrained(t *testing.T) {
-	move := handing{home: "eu", to: "us", by: "ann", drain: 30 * time.Second}
+	move := handing{schema.HomeChange{Home: "eu", To: "us", By: "ann", Drain: 30 * time.Second}, false}
 	inRegions(t, []string{"eu", "us"}, func(t *testing.T, r regionsShared, _ *bytes.Buffer) {
 		n := &noted{EpochStore: r.store}
 		r.store = n
@@ -152,7 +153,7 @@ func TestAMoveIsAnnouncedAndDrained(t *testing.T) {
 	for what, row := range map[string]struct {
 		after  time.Duration
 		drains int
-	}{"while it is announced": {listenFor + time.Second, 0}, "while it is drained": {listenFor + schema.TakeOverWait + 10*time.Second, 2}} {
+	}{"while it is announced": {homes.ListenFor + time.Second, 0}, "while it is drained": {homes.ListenFor + schema.TakeOverWait + 10*time.Second, 2}} {
 		inRegions(t, []string{"eu", "us"}, func(t *testing.T, r regionsShared, out *bytes.Buffer) {
 			n := &noted{EpochStore: r.store}
 			r.store = n
@@ -200,7 +201,7 @@ func (a ahead) PutBeat(ctx context.Context, b schema.Beat) error {
 // by that of whoever asks; it stands over an older one that a clock which was ahead has written;
 // one that does not stand is told.
 func TestADrainIsOfTheTimeOfItsRegion(t *testing.T) {
-	move := handing{home: "eu", to: "us", by: "ann", drain: 30 * time.Second}
+	move := handing{schema.HomeChange{Home: "eu", To: "us", By: "ann", Drain: 30 * time.Second}, false}
 	for name, row := range map[string]struct {
 		by     time.Duration // our clock is behind by so much
 		before time.Duration // how far ahead of the region's is the time of an older request; 0: there is none
@@ -231,7 +232,7 @@ func TestADrainIsOfTheTimeOfItsRegion(t *testing.T) {
 					t.Fatal(err)
 				}
 				beats, err := r.store.Beats(t.Context())
-				stands, _ := beatOf(beats, schema.DrainRow("eu"))
+				stands, _ := schema.BeatOf(beats, schema.DrainRow("eu"))
 				if err != nil || stands.Drain == nil || stands.Node != "ann" {
 					t.Fatalf("%+v, %v stands, want our request", stands, err)
 				}
@@ -319,7 +320,7 @@ func (f faster) InsertEpoch(ctx context.Context, e schema.Epoch) (schema.Epoch, 
 func TestOfTwoOperatorsOneWins(t *testing.T) {
 	inRegions(t, []string{"eu", "us"}, func(t *testing.T, r regionsShared, _ *bytes.Buffer) {
 		r.store = faster{r.store}
-		err := r.hand(t.Context(), handing{home: "eu", to: "us"})
+		err := r.hand(t.Context(), handing{schema.HomeChange{Home: "eu", To: "us"}, false})
 		if err == nil || !strings.Contains(err.Error(), "ann decided that region ap serves home eu (epoch 2): drill") {
 			t.Errorf("hand = %v, want that ann was faster", err)
 		}
@@ -372,7 +373,7 @@ func (s syncing) SyncPartition(_ context.Context, p schema.Partition) (int, erro
 // TestAMoveComparesFirst: the rows of the home alone, before anything is announced. Where a data centre
 // does not answer, nothing is moved. After a long cut the region that takes over looks at all of it.
 func TestAMoveComparesFirst(t *testing.T) {
-	move := handing{home: "eu", to: "us", by: "ann", sync: true, since: 20 * time.Minute}
+	move := handing{schema.HomeChange{Home: "eu", To: "us", By: "ann", Sync: true, Since: 20 * time.Minute}, false}
 	for name, row := range map[string]struct {
 		since time.Duration
 		fails bool
@@ -395,11 +396,11 @@ func TestAMoveComparesFirst(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r.open = func() (rowStore, error) { return s, nil }
+				r.open = func() (homes.RowStore, error) { return s, nil }
 				n := &noted{EpochStore: r.store}
 				r.store = n
 				move := move
-				move.since = row.since
+				move.Since = row.since
 				err = r.hand(t.Context(), move)
 				said := out.String()
 				if err != nil {
@@ -436,7 +437,7 @@ func TestAMoveComparesFirst(t *testing.T) {
 // TestOneCopyIsNotCompared: it is said, and a move goes on.
 func TestOneCopyIsNotCompared(t *testing.T) {
 	inRegions(t, []string{"eu", "us"}, func(t *testing.T, r regionsShared, out *bytes.Buffer) {
-		if err := r.sync(t.Context(), handing{home: "eu"}); err != nil || !strings.Contains(out.String(), "there is one copy of the rows of home eu") {
+		if err := r.changer().Compare(t.Context(), schema.HomeChange{Home: "eu"}); err != nil || !strings.Contains(out.String(), "there is one copy of the rows of home eu") {
 			t.Errorf("sync says %q, %v, want that there is nothing to compare", out, err)
 		}
 	})
@@ -490,7 +491,7 @@ func inRegions(t *testing.T, alive []string, f func(t *testing.T, r regionsShare
 			}
 		}()
 		out := new(bytes.Buffer)
-		f(t, regionsShared{store: store, homes: both, regions: both, out: out, shards: all.Shards, open: func() (rowStore, error) { return opened{store}, nil }}, out)
+		f(t, regionsShared{store: store, homes: both, regions: both, out: out, shards: all.Shards, open: func() (homes.RowStore, error) { return opened{store}, nil }}, out)
 		close(stop)
 		<-stopped
 		if err := store.Close(); err != nil {

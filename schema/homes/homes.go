@@ -45,6 +45,9 @@
 // way when the next epoch ends the lease. Nobody reports that all has ended: who asks waits for a
 // time. If no epoch follows, work is taken in again DrainSpare later.
 //
+// A move or a fail-over is made by a Changer, for commands and the API alike. Whoever works on one tells how
+// far it is (telling.go), so that nobody begins a second one; nothing is decided by that.
+//
 // # Everywhere
 //
 // What is acknowledged with schema.DurableEverywhere, and the claims of guarded runs of it, are confirmed
@@ -105,6 +108,8 @@ type Config struct {
 	Store   schema.EpochStore
 	// Automatic: homes of a region that is silent are failed over to ours (automatic.go).
 	Automatic bool
+	// Executors returns how many executors of our region the node knows of; nil: beats do not tell.
+	Executors func() int
 
 	Now        func() time.Time // with a monotonic reading; default time.Now
 	Logger     *slog.Logger     // default: nothing is logged
@@ -370,6 +375,10 @@ func (k *Keeper) Lag(region string) (time.Duration, bool) {
 	return max(k.cfg.Now().Sub(b.At), 0), ok
 }
 
+// Here returns the beats that our data centre has, by their Region: signs of life, and how far changes of
+// homes are (schema.ChangeRow). The caller must not change it.
+func (k *Keeper) Here() map[string]schema.Beat { return *k.here.Load() }
+
 // beat writes that our region is alive, and which homes it serves.
 func (k *Keeper) beat(ctx context.Context) error {
 	k.count++
@@ -381,6 +390,10 @@ func (k *Keeper) beat(ctx context.Context) error {
 			}
 			b.Serves[home] = epoch
 		}
+	}
+	if k.cfg.Executors != nil {
+		n := k.cfg.Executors()
+		b.Executors = &n
 	}
 	bounded, cancel := k.bound(ctx)
 	defer cancel()
