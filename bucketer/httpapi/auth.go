@@ -95,7 +95,9 @@ func (s *Server) accessOf(method, route string) (access, bool) {
 		return access{role: schema.Admin}, true
 	case under("/v1/tenants") && !reads: // a tenant's own admin must not raise its quotas
 		return access{role: schema.Admin, system: true}, true
-	case under("/v1/cluster"), under(upcomingPath): // counts of one's own tenant are for every key
+	case under("/v1/admin") && !reads:
+		return access{role: schema.Admin, system: true}, true
+	case under("/v1/cluster"), under("/v1/admin"), under(upcomingPath): // counts of one's own tenant are for every key
 		return access{role: schema.Viewer, system: true}, true
 	case reads:
 		return access{role: schema.Viewer}, true
@@ -115,11 +117,11 @@ var dryRuns = map[string]string{
 	http.MethodPut + " " + workflowsPath + "/:name": "dry_run",
 }
 
-// changes reports whether a request changes something. Whether an operation is a dry run stands in
-// its body: beginOperation looks.
+// changes reports whether a request changes something. Whether an operation is a dry run, and a change of
+// a home only planned, stands in the body: beginOperation and regionRoutes.change look.
 func (who *caller) changes(c *gin.Context) bool {
 	route := c.Request.Method + " " + c.FullPath()
-	if who.reads || route == http.MethodPost+" "+operationsPath {
+	if who.reads || route == http.MethodPost+" "+operationsPath || strings.HasPrefix(c.FullPath(), regionsPath+"/") {
 		return false
 	}
 	name, ok := dryRuns[route]

@@ -53,6 +53,7 @@ func TestEveryRouteAsksForAKey(t *testing.T) {
 		"GET /v1/targets": "viewer", "POST /v1/targets/reset": "operator",
 		"PUT /v1/tenants/:name": "system/admin", "GET /v1/cluster": "system/viewer", "GET /v1/stats/upcoming": "system/viewer",
 		"POST /v1/schedules/preview": "viewer",
+		"GET /v1/admin/regions":      "system/viewer", "POST /v1/admin/regions/:home/move": "system/admin", "POST /v1/admin/regions/:home/failover": "system/admin",
 	}
 	b, o := newStub(), newAdminStub()
 	hs := serve(t, b, o.desk)
@@ -67,7 +68,7 @@ func TestEveryRouteAsksForAKey(t *testing.T) {
 		if r[1] == sessionPath {
 			continue // a log-in brings its key in the body, and a log-out needs none
 		}
-		path := filled(r[1], map[string]string{":id": somewhere, ":name": "n", ":run": somewhere})
+		path := filled(r[1], map[string]string{":id": somewhere, ":name": "n", ":run": somewhere, ":home": "eu"})
 		need := unusual[r[0]+" "+r[1]]
 		if need == "" {
 			need = map[bool]string{true: "viewer", false: "operator"}[r[0] == http.MethodGet]

@@ -14,6 +14,9 @@ func (s documentWriter) describeAdmin() error {
 	quota := func(description string) func(*huma.Schema) {
 		return func(f *huma.Schema) { f.Minimum, f.Description = number(0), description+"; 0 or absent: no bound" }
 	}
+	says := func(description string) func(*huma.Schema) {
+		return func(f *huma.Schema) { f.Description = description }
+	}
 	schemas := s.api.OpenAPI().Components.Schemas.Map()
 	for _, p := range []struct {
 		schema, field string
@@ -45,6 +48,25 @@ func (s documentWriter) describeAdmin() error {
 		{"TenantRequest", "weight", func(f *huma.Schema) {
 			f.Minimum, f.Maximum, f.Description = number(1), number(admin.MaxWeight), "Its share where tenants compete; default 1"
 		}},
+		{"HomeChangeRequest", "to", says("The region that is to serve the home")},
+		{"HomeChangeRequest", "reason", says("Why, in your words, at most 500 bytes: it is kept. Needed unless plan is true")},
+		{"HomeChangeRequest", "confirm", says("The name of the home, typed by a person. Needed unless plan is true")},
+		{"HomeChangeRequest", "plan", says("Only say what it would cost")},
+		{"HomeChangeRequest", "drain", func(f *huma.Schema) {
+			duration(f)
+			f.Description = "Of a move: how long what is under way may end first, while nothing is taken in, at most 5m; absent: 4s"
+		}},
+		{"HomeChangeRequest", "sync", says("Of a move: compare the rows of all data centres first; absent: true")},
+		{"HomeChangeRequest", "since", func(f *huma.Schema) {
+			duration(f)
+			f.Description = "Of a move: compare at least what was due since so long ago, such as since a cut began"
+		}},
+		{"HomeChangeRequest", "until", func(f *huma.Schema) {
+			duration(f)
+			f.Description = "Of a move: compare what is due within so long; absent: 15m"
+		}},
+		{"HomeChangeRequest", "accept_lag", says("Of a fail-over: also if the region that takes over is behind by more than 10 s, or it is not known by how much")},
+		{"HomeChangeRequest", "accept_no_executors", says("Also if that region has no executor: it takes in, and starts nothing")},
 		{"Quotas", "jobs", quota("Jobs that can have many runs and have not ended. They are counted seldom, so a few more may pass")},
 		{"Quotas", "runs_per_minute", quota("Runs that are asked for, known and refused ones too; those that schedules make are not counted")},
 		{"Quotas", "import_lines_per_second", quota("Lines of imports that are taken in: an import that is faster is slowed down")},

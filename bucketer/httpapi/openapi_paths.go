@@ -21,6 +21,7 @@ const (
 var pathPatterns = map[string]string{
 	"tasks": namePattern, "tenants": namePattern, "api-keys": namePattern, "signing-keys": namePattern, "secrets": namePattern, "notifications": namePattern, "events": namePattern,
 	"jobs": jobPattern, "workflows": jobPattern, "runs": runPattern, "dead-letters": runPattern, "operations": operationPattern,
+	"regions": `^[A-Za-z0-9]([A-Za-z0-9_-]{0,30}[A-Za-z0-9])?$`,
 }
 
 // headerPatterns are the patterns of header parameters; the tenant's stands where that is described.
@@ -54,15 +55,21 @@ var tags = []*huma.Tag{
 	{Name: "audit", Description: "Who changed what"},
 	{Name: "stats", Description: "What was done, minute by minute"},
 	{Name: "cluster", Description: "Members and shards"},
-	{Name: "regions", Description: "Who serves which shards"},
+	{Name: "regions", Description: "Who serves which shards, and who is to"},
 	{Name: "node", Description: "The node that answers"},
+}
+
+// nounOf returns the noun of which a path is.
+func nounOf(path string) string {
+	noun, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(path, "/v1/"), "admin/"), "/")
+	return noun
 }
 
 // describeTags puts every operation into a group.
 func (s documentWriter) describeTags() {
 	s.api.OpenAPI().Tags = tags
 	for path, item := range s.api.OpenAPI().Paths {
-		noun, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
+		noun := nounOf(path)
 		if !slices.ContainsFunc(tags, func(t *huma.Tag) bool { return t.Name == noun }) {
 			noun = tags[len(tags)-1].Name
 		}
@@ -89,7 +96,7 @@ func (s documentWriter) describeParameters() error {
 				if p.In != "path" {
 					continue
 				}
-				noun, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
+				noun := nounOf(path)
 				pattern, ok := pathPatterns[noun]
 				if !ok {
 					return fmt.Errorf("the OpenAPI document has no pattern of %s in %s", p.Name, path)

@@ -51,6 +51,8 @@ var conflicts = map[string][]string{
 	"put-secret":         {"no-secrets-key", "too-many-secrets", "not-understood"},
 	"get-secret":         {"not-understood"},
 	"delete-secret":      {"not-understood"},
+	"move-home":          {"home-not-changed", "change-under-way"},
+	"fail-over-home":     {"home-not-changed", "change-under-way", "home-decided"},
 	"put-notification":   {"too-many-notifications"},
 	"get-notification":   {"not-understood"},
 	"test-notification":  {"not-understood", "minute-full"},
@@ -77,6 +79,14 @@ func problemExamples() map[string]*Problem {
 		"timeout":         plain(http.StatusRequestTimeout, "The body did not come in time."),
 		"media-type":      plain(http.StatusUnsupportedMediaType, "The content type must be application/json, in UTF-8."),
 		"internal":        internal.problem(""),
+		"home-not-changed": problemOf(&schema.ChangeRefusedError{Faults: []schema.ChangeFault{
+			{Field: "to", Message: "region us gives no sign of life: it could not serve home eu"},
+			{Field: "home", Message: "region eu gives signs of life: move the home"},
+		}}),
+		"change-under-way": problemOf(&schema.ChangeUnderWayError{By: schema.HomeProgress{
+			Home: "eu", To: "us", By: "ann", Reason: "power works", Phase: schema.PhaseDraining, Began: time.Unix(1795253400, 0),
+		}}),
+		"home-decided": problemOf(&schema.ChangeLostError{Stands: schema.Epoch{Home: "eu", Number: 2, Region: "us", By: "ann", Reason: "eu has no power", At: time.Unix(1795253400, 0)}}),
 	}
 	examples["too-many-searches"] = tooManySearches()
 	for i := range kinds {

@@ -185,6 +185,8 @@ func problemOf(err error) *Problem {
 		return noAttempt(attempt)
 	case errors.As(err, &problem):
 		return problem
+	case changeProblem(err) != nil:
+		return changeProblem(err)
 	case errors.As(err, &faults):
 		return invalid(faults...)
 	case errors.As(err, &syntax):

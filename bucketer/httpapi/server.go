@@ -189,6 +189,8 @@ type Deps struct {
 	Cluster func(ctx context.Context) (Cluster, error)
 	// Regions tells who serves the homes of shards, for /v1/regions. Nil means that there are none.
 	Regions func() Regions
+	// RegionChanges has other regions serve homes, for /v1/admin/regions. Nil means that there are none.
+	RegionChanges RegionChanges
 	// Homes are the homes of shards and tenants, which answers name. Nil means that there are no
 	// regions.
 	Homes *schema.Homes
@@ -452,6 +454,7 @@ func build(config Config, deps Deps) (*Server, error) {
 	auditRoutes{s}.route()
 	statsRoutes{s}.route()
 	sessionRoutes{s}.route()
+	regionRoutes{s}.route()
 	if err := (systemRoutes{s}).route(); err != nil {
 		return nil, err
 	}

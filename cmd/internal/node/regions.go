@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
@@ -29,6 +30,7 @@ type regions struct {
 	routes []bucketer.Route
 	keeper *homes.Keeper
 	sender *forward.Forwarder // nil: there is no address of another region
+	change *regionChanges
 
 	everywhere *homes.Everywhere // nil: the store has no copies elsewhere
 	durability func(ctx context.Context, tenant string) (schema.Durability, error)
@@ -60,12 +62,15 @@ func openRegions(ctx context.Context, n *Node, stops *cleanups, settings schema.
 	}
 	stops.push("keyspace of regions", store.Close)
 	keeper, err := homes.New(homes.Config{
-		Region: n.cfg.Node.Region, Node: n.cfg.Node.Name, Homes: m.Homes, Regions: m.Names(), Automatic: n.cfg.Regions.Automatic, Store: store, Logger: n.log.With("part", "regions"), Registerer: n.reg,
+		Region: n.cfg.Node.Region, Node: n.cfg.Node.Name, Homes: m.Homes, Regions: m.Names(), Automatic: n.cfg.Regions.Automatic, Store: store, Executors: func() int { return executorsIn(n.ring) }, Logger: n.log.With("part", "regions"), Registerer: n.reg,
 	})
 	if err != nil {
 		return err
 	}
-	n.regions = &regions{region: n.cfg.Node.Region, homes: m.Homes, routes: m.Routes, keeper: keeper, durability: durabilityOf(n)}
+	n.regions = &regions{
+		region: n.cfg.Node.Region, homes: m.Homes, routes: m.Routes, keeper: keeper, durability: durabilityOf(n),
+		change: newRegionChanges(n, m.Homes, m.Names(), keeper, store, n.store),
+	}
 	switch copies, ok := n.store.(schema.CopyStore); {
 	case ok:
 		n.regions.everywhere = keeper.Everywhere(copies)
@@ -196,30 +201,46 @@ func (r *regions) view() httpapi.Regions {
 	if r == nil {
 		return httpapi.Regions{}
 	}
-	all, now := httpapi.Regions{Region: r.region}, time.Now()
-	leases := r.keeper.Leases()
-	for _, name := range r.homes.Names() {
+	return httpapi.Regions{Region: r.region, Homes: homesOf(r.homes, r.keeper, time.Now())}
+}
+
+// changes returns what has other regions serve homes; nil: there are none.
+func (r *regions) changes() httpapi.RegionChanges {
+	if r == nil {
+		return nil
+	}
+	return r.change
+}
+
+// homesOf tells what a node knows of who serves the homes.
+func homesOf(all schema.Homes, keeper *homes.Keeper, now time.Time) (list []httpapi.Home) {
+	leases := keeper.Leases()
+	for _, name := range all.Names() {
 		lease := leases[name]
 		home := httpapi.Home{Name: name, Region: lease.Epoch.Region, Epoch: lease.Epoch.Number, Served: true}
 		if !lease.Read.IsZero() {
 			age := now.Sub(lease.Read).Seconds()
 			home.LeaseAge = &age
 		}
-		_, err := r.keeper.ServedHome(name)
+		_, err := keeper.ServedHome(name)
 		var elsewhere *schema.NotServedError
 		if errors.As(err, &elsewhere) {
 			home.Served, home.Region, home.Message = false, elsewhere.Region(), err.Error()
 		}
-		all.Homes = append(all.Homes, home)
+		list = append(list, home)
 	}
-	return all
+	return list
 }
 
 // run keeps the leases on the homes until ctx ends.
 func (r *regions) run(ctx context.Context) {
-	if r != nil {
-		_ = r.keeper.Run(ctx) // returns nil
+	if r == nil {
+		return
 	}
+	var wg sync.WaitGroup
+	wg.Go(func() { r.change.run(ctx) })
+	_ = r.keeper.Run(ctx) // returns nil
+	wg.Wait()
 }
 
 // ready returns the lines of /readyz about regions: a region that knows not who serves the homes does
