@@ -23,7 +23,7 @@ func regionCommand() *cobra.Command {
 		Long: "Show which region serves each home of shards, and have another serve it. The configuration is that of a node:\n" +
 			"the commands speak to Cassandra, of whose data centres a quorum must answer.",
 	})
-	cmd.AddCommand(regionListCommand(), regionLogCommand(), regionMoveCommand(), regionFailoverCommand(), regionSyncCommand())
+	cmd.AddCommand(regionListCommand(), regionLogCommand(), regionMoveCommand(), regionFailoverCommand(), regionSyncCommand(), regionDrillCommand())
 	return cmd
 }
 
@@ -37,7 +37,7 @@ func withEpochs(file *string, run func(cmd *cobra.Command, r regionsShared, args
 		defer func() { _ = store.Close() }() // never fails
 		return run(cmd, regionsShared{
 			store: store, region: region, homes: regions.Homes.Names(), regions: regions.Names(), out: cmd.OutOrStdout(),
-			shards: regions.Homes.Shards,
+			shards: regions.Homes.Shards, urls: regions.APIs,
 			open: func() (homes.RowStore, error) {
 				rows, err := cli.OpenCassandra(cmd, *file)
 				if err != nil {
