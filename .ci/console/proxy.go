@@ -24,6 +24,7 @@ type Proxy struct {
 	node    *url.URL
 	fault   Fault
 	refused int
+	answers map[string]string // JSON that is answered instead of asking the node, by method and path
 }
 
 // A Fault is what a proxy does instead of asking the node.
@@ -85,6 +86,16 @@ func (p *Proxy) Have(f Fault) {
 	p.fault = f
 }
 
+// Answer has the proxy answer requests of a method and path below its own with JSON, as a node would.
+func (p *Proxy) Answer(method, path, text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.answers == nil {
+		p.answers = make(map[string]string)
+	}
+	p.answers[method+" "+path] = text
+}
+
 // Refused returns how many requests were not let through.
 func (p *Proxy) Refused() int {
 	p.mu.Lock()
@@ -112,7 +123,13 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if fault != NoFault {
 		p.refused++
 	}
+	text, stated := p.answers[r.Method+" "+below]
 	p.mu.Unlock()
+	if stated && fault == NoFault {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(text)) // who has gone needs none
+		return
+	}
 	switch fault {
 	case StoreDown:
 		w.Header().Set("Content-Type", "application/problem+json")

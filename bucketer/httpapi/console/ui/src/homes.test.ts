@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Problem } from './api/problem';
 import type { Home, Regions } from './api/types';
-import { homeOf, homeWords, noteHome, regionsAsker, standOf, unknownHomes } from './homes';
+import { homeOf, homeWords, noteHome, regionsAsker, standOf, unknownHomes, whyThere } from './homes';
 
 const home = (name: string, region: string | undefined, served: boolean): Home => ({
   name,
@@ -30,6 +30,18 @@ describe('the home of what is answered', () => {
   });
   it.each([[undefined], [null], ['text'], [7]])('is nothing of %j', (answered) => {
     expect(() => noteHome(new Headers({ 'Carillon-Home': 'eu' }), answered)).not.toThrow();
+  });
+});
+
+describe('why something lies at its home', () => {
+  it.each([[{ schedule: { cron: '@hourly' } }], [{ schedule: { every: '1h' } }], [{ on: { event: 'a' } }], [{ workflow: 'etl' }], [{ id: 'a', job_id: 'b' }]])(
+    '%j: it is that of its tenant',
+    (answered) => {
+      expect(whyThere(answered)).toContain('the home of its tenant, as of all');
+    },
+  );
+  it.each([[{ schedule: {} }], [{ schedule: { at: '2026-11-27T00:00:00Z' } }], [{ id: 'a', job_id: 'a' }]])('%j: one of three rules', (answered) => {
+    expect(whyThere(answered)).toContain('else where it arrived');
   });
 });
 

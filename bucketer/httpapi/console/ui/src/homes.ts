@@ -22,6 +22,28 @@ export function homeOf(answered: object): string | undefined {
   return homes.get(answered);
 }
 
+/** What a job or a run says of how it came to be, as far as that decides where it lies. */
+interface Origin {
+  id?: string;
+  /** Of a run; a one-off job has the id of its run. */
+  job_id?: string;
+  schedule?: { cron?: string; every?: string };
+  on?: unknown;
+  after?: unknown;
+  workflow?: unknown;
+  steps?: unknown;
+}
+
+/** Why a job or a run lies at its home: the rule by which it was given one. */
+export function whyThere(answered: object): string {
+  const o = answered as Origin;
+  const many = o.schedule?.cron ?? o.schedule?.every ?? o.on ?? o.after ?? o.workflow ?? o.steps;
+  if (many !== undefined || (o.job_id !== undefined && o.job_id !== o.id)) {
+    return 'the home of its tenant, as of all that can have many runs';
+  }
+  return 'as it asked; else the home of its tenant if it has a key, or its task a rate or a limit; else where it arrived';
+}
+
 /**
  * How a home is served, seen from the region of the node that answers: by it, by it within seconds, by
  * another region, or by nobody that it knows of.
