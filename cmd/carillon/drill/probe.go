@@ -36,7 +36,7 @@ func (r Remote) Stand(ctx context.Context) (httpapi.RegionsStand, error) { retur
 // Start implements API.
 func (r Remote) Start(ctx context.Context, home string) (schema.RunID, error) {
 	job := r.Job
-	job.Region = home
+	job.Region = schema.RegionChoice{Name: home}
 	made, err := r.CreateJob(ctx, job)
 	return schema.RunID(made.ID), err
 }
