@@ -267,6 +267,22 @@ const noRegions = "cannot be had: this cluster has no regions"
 
 func (r *Regions) noHome() string { return "is none: there are " + strings.Join(r.Homes.Names(), ", ") }
 
+// confirmNew has every region hold an entry that is held here, how its job hears of those that it waits
+// for, and its key, if they are to be held everywhere.
+func (r *Regions) confirmNew(ctx context.Context, everywhere bool, e *schema.Entry, key string) error {
+	if !everywhere {
+		return nil
+	}
+	rows := schema.Copies{Entries: []schema.EntryID{e.ID}}
+	if key != "" {
+		rows.Keys = []schema.TenantName{{Tenant: e.Spec.Tenant, Name: key}}
+	}
+	if e.Spec.Join != nil {
+		rows.Subscriptions = follows(e)
+	}
+	return r.Confirm(ctx, true, rows)
+}
+
 // Serves returns nil while our region serves the home of a shard and takes work in for it.
 // Otherwise it is a schema.NotServedError, and nothing is to be written.
 func (r *Regions) Serves(shard schema.Shard) error {

@@ -76,32 +76,23 @@ func (b *Bucketer) WriteNew(ctx context.Context, e schema.Entry) error {
 	if err := b.regions.Ready(e.Spec.Everywhere); err != nil {
 		return err
 	}
-	return b.writeNew(ctx, e)
+	return writeNew(ctx, b, e, "")
 }
 
-// writeNew is WriteNew for somebody who knows that others may hold it. They are to hold keys as well.
-func (b *Bucketer) writeNew(ctx context.Context, e schema.Entry, keys ...schema.TenantName) error {
+// writeNew is WriteNew for somebody who knows that others may hold it. They are to hold its key as well;
+// "": it has none.
+func writeNew(ctx context.Context, b *Bucketer, e schema.Entry, key string) error {
 	err := b.regions.Serves(e.ID.Shard())
 	if err == nil {
 		err = b.WriteOne(ctx, e)
 	}
-	if err == nil && e.Spec.Everywhere {
-		err = b.confirm(ctx, &e, keys...)
+	if err == nil {
+		err = b.regions.confirmNew(ctx, e.Spec.Everywhere, &e, key)
 	}
 	if err == nil {
 		err = b.regions.Acknowledges(e.ID.Shard())
 	}
 	return err
-}
-
-// confirm has every region hold an entry that is held here, how its job hears of those that it waits
-// for, and keys.
-func (b *Bucketer) confirm(ctx context.Context, e *schema.Entry, keys ...schema.TenantName) error {
-	rows := schema.Copies{Entries: []schema.EntryID{e.ID}, Keys: keys}
-	if e.Spec.Join != nil {
-		rows.Subscriptions = follows(e)
-	}
-	return b.regions.Confirm(ctx, true, rows)
 }
 
 // follow has a job hear of the ends of the jobs that it runs after. Its row comes later: what has
@@ -151,14 +142,13 @@ func (b *Bucketer) SubmitKeyed(ctx context.Context, job *Job, e schema.Entry, no
 	if err != nil {
 		return Receipt{}, err
 	}
-	whose := schema.TenantName{Tenant: job.Tenant, Name: job.Key}
 	record := schema.KeyRecord{BodyHash: job.BodyHash, Entry: e.ID, Text: e.Text(), Payload: e.Payload, Expires: e.Expires}
 	held, mine, err := b.store.RegisterKey(ctx, job.Tenant, job.Key, record, Latest(now.Add(KeyRetention), job.KeyUntil))
 	switch {
 	case err != nil:
 		return Receipt{}, fmt.Errorf("register key: %w", err)
 	case mine:
-		return Receipt{Run: e.ID, Everywhere: e.Spec.Everywhere}, b.writeNew(ctx, e, whose)
+		return Receipt{Run: e.ID, Everywhere: e.Spec.Everywhere}, writeNew(ctx, b, e, job.Key)
 	}
 	b.fill.give(e.ID.Partition(), e.Size())
 	if held.BodyHash != job.BodyHash {
@@ -178,14 +168,14 @@ func (b *Bucketer) SubmitKeyed(ctx context.Context, job *Job, e schema.Entry, no
 	if len(rows) == 0 {
 		known := schema.LoadEntry(held.Entry, held.Text, held.Payload, schema.Marks{})
 		known.Expires = held.Expires
-		if err = b.writeNew(ctx, known, whose); err == nil && e.Spec.Everywhere && !known.Spec.Everywhere {
-			err = b.confirm(ctx, &known, whose) // it is asked for now, and was not when the key was registered
+		if err = writeNew(ctx, b, known, job.Key); err == nil && !known.Spec.Everywhere {
+			err = b.regions.confirmNew(ctx, e.Spec.Everywhere, &known, job.Key) // it is asked for now, and was not when the key was registered
 		}
 		return receipt, err
 	}
 	b.checkLateRows(ctx, rows, func(_ int, e error) { err = e })
-	if err == nil && (e.Spec.Everywhere || rows[0].Spec.Everywhere) {
-		err = b.confirm(ctx, &rows[0], whose)
+	if err == nil {
+		err = b.regions.confirmNew(ctx, e.Spec.Everywhere || rows[0].Spec.Everywhere, &rows[0], job.Key)
 	}
 	if err == nil {
 		err = b.regions.Acknowledges(held.Entry.Shard())

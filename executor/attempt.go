@@ -135,7 +135,7 @@ func (a *attempt) facts(ctx context.Context) facts {
 		f.noSession = !alive
 		f.unreachable = alive && !x.targets.Reachable(a.work.Work)
 		f.guarded = a.lease.guarded
-		f.unconfirmed = f.guarded && a.confirms() && x.everywhere.ReadyToClaim() != nil
+		f.unconfirmed = f.guarded && a.lease.confirms() && x.everywhere.ReadyToClaim() != nil
 		f.needsCell = a.needsCell()
 	case a.stage == stageClaimed:
 		f.needsCell = a.needsCell()
@@ -187,6 +187,17 @@ func (x *Executor) isRegion(name string, shard schema.Shard) bool {
 	return name == x.region
 }
 
+// isCutOff reports whether it cannot be learned any more who serves the home of a shard. Another region
+// that takes it over may not see our session.
+func (h homes) isCutOff(shard schema.Shard) bool {
+	if h == nil {
+		return false
+	}
+	_, err := h(shard)
+	var unserved *schema.NotServedError
+	return errors.As(err, &unserved) && unserved.Region() == ""
+}
+
 // needsCell reports whether the session must be in the rows before the call. A claim says all that
 // a session cell would.
 func (a *attempt) needsCell() bool {
@@ -198,9 +209,6 @@ func (a *attempt) advance(s stage) bool {
 	a.stage = s
 	return true
 }
-
-// confirms reports whether every region must know of the run's claim before it starts.
-func (a *attempt) confirms() bool { return a.x.everywhere != nil && a.entry.Spec.Everywhere }
 
 // step does what was decided, and reports whether the attempt goes on. If not, the message has been
 // dealt with. Until the call an attempt is ended by ctx, then by attempts.
@@ -290,7 +298,7 @@ func (a *attempt) claimRun(ctx, attempts context.Context) (goesOn bool) {
 	switch a.lease.claim(ctx, attempts) {
 	case claimMade:
 		a.limits.releaseClaimSlot()
-		if a.confirms() && !a.lease.confirm(ctx, attempts) {
+		if a.lease.confirms() && !a.lease.confirm(ctx, attempts) {
 			return false
 		}
 		a.start.began, a.start.now = time.Now(), a.x.now()
@@ -438,19 +446,8 @@ func (a *attempt) cancel(cause error) {
 	}
 }
 
-// isCutOff reports whether the attempt is one that other regions know of, and who serves its home cannot
-// be learned any more: another region may not see our session, and may start the run.
-func (a *attempt) isCutOff() bool {
-	if !a.confirms() || a.x.homes == nil {
-		return false
-	}
-	_, err := a.x.homes(a.entry.ID.Shard())
-	var unserved *schema.NotServedError
-	return errors.As(err, &unserved) && unserved.Region() == ""
-}
-
 // abandonIfSessionLost stops an effectively_once attempt once its session is not to be trusted any
-// more: another may start.
+// more: another may start. Where every region knows of its claim, that is so too once ours is cut off.
 func (a *attempt) abandonIfSessionLost(now time.Time) {
 	if !a.exclusive.Load() {
 		return
@@ -458,7 +455,7 @@ func (a *attempt) abandonIfSessionLost(now time.Time) {
 	a.mu.Lock()
 	session := a.session
 	a.mu.Unlock()
-	if current, alive := a.x.session.current(now); !alive || current != session || a.isCutOff() {
+	if current, alive := a.x.session.current(now); !alive || current != session || a.lease.confirms() && a.x.homes.isCutOff(a.entry.ID.Shard()) {
 		a.cancel(target.ErrAbandoned)
 		a.abandonOnce.Do(func() { close(a.abandoned) })
 	}

@@ -303,6 +303,9 @@ func (l *runLease) claim(ctx, attempts context.Context) claimResult {
 // errUnconfirmed: a region that is to know of the claim does not answer.
 var errUnconfirmed = errors.New("not started: its claim could not be made known in every region")
 
+// confirms reports whether every region must know of the run's claim before it starts.
+func (l *runLease) confirms() bool { return l.a.x.everywhere != nil && l.a.entry.Spec.Everywhere }
+
 // confirm has every region know of our claim, and reports whether the run may still start. If not, the
 // claim is given up. So a region that is cut off starts nothing that the next one starts again.
 func (l *runLease) confirm(ctx, attempts context.Context) bool {
