@@ -61,6 +61,7 @@ var faultyBodies = map[string]struct {
 	"a label's name":           {`{"task":"t","labels":{"a b":"c"}}`, []string{"body.labels.a b must have a name"}},
 	"a label's value":          {`{"task":"t","labels":{"a":1,"b":"\u0000","c":"` + strings.Repeat("x", 256) + `"}}`, []string{"body.labels.a must be a string", "body.labels.b must be at most 255", "body.labels.c must be at most 255"}},
 	"too many labels":          {`{"task":"t","labels":{` + numbered(17, `"l%d":""`) + `}}`, []string{"body.labels must be at most 16"}},
+	"durability":               {`{"task":"t","durability":"twice"}`, []string{"body.durability must be one of"}},
 	"misfire":                  {`{"task":"t","misfire":{"policy":"never","deadline":"-1h","x":1}}`, []string{"body.misfire.policy must be one of", "body.misfire.deadline must be from 1s", "body.misfire.x is not a field"}},
 
 	"no URL":                 {`{"http":{}}`, []string{"body.http.url is missing"}},

@@ -31,6 +31,7 @@ func TestDecodeRecurringJob(t *testing.T) {
 		"nulls":         {`{"task":"t","schedule":{"every":"1s","cron":null,"at":null},"name":null,"end":null,"jitter":null}`, schema.JobSpec{Task: "t", Schedule: &schema.Schedule{Every: schema.Duration(time.Second)}}},
 		"a name":        {`{"name":"nightly.report-7_x",` + everyMinute + `}`, schema.JobSpec{Name: "nightly.report-7_x", Task: "t", Schedule: cron}},
 		"inline work":   {`{"nats":{"subject":"a"},"timeout":"5s","schedule":{"cron":"* * * * *"}}`, schema.JobSpec{Work: &schema.Work{NATS: &schema.NATSTarget{Subject: "a"}, Timeout: schema.Duration(5 * time.Second)}, Schedule: cron}},
+		"everywhere":    {`{"durability":"everywhere",` + everyMinute + `}`, schema.JobSpec{Task: "t", Durability: schema.DurableEverywhere, Schedule: cron}},
 		"the most runs": {`{"max_runs":100000,` + everyMinute + `}`, schema.JobSpec{Task: "t", MaxRuns: 100_000, Schedule: cron}},
 		"start and end": {
 			`{"start":"2026-11-21T10:00:00Z","end":"2999-11-21T12:00:00Z",` + everyMinute + `}`,

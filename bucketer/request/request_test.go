@@ -230,6 +230,8 @@ func TestDecodePatch(t *testing.T) {
 		"payload removed":       {inline, `{"payload":null}`, runs.Change{Payload: ref(nil)}, ""},
 		"priority":              {inline, `{"priority":"high"}`, runs.Change{Priority: &high}, ""},
 		"priority back":         {inline, `{"priority":null}`, runs.Change{Priority: &none}, ""},
+		"durability as it is":   {inline, `{"durability":"home"}`, runs.Change{}, ""},
+		"durability":            {inline, `{"durability":"everywhere"}`, runs.Change{}, "body.durability cannot be changed"},
 		"region":                {inline, `{"region":"us"}`, runs.Change{}, "body.region cannot be changed: a job keeps its home"},
 		"labels merged":         {inline, `{"labels":{"x":null,"z":"3"}}`, runs.Change{Labels: &map[string]string{"y": "2", "z": "3"}}, ""},
 		"a URL, headers stay":   {inline, `{"http":{"url":"http://y.test/"}}`, runs.Change{Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: "http://y.test/", Headers: map[string]string{"h": "v"}}, Timeout: schema.Duration(time.Second)}}, ""},
