@@ -12,6 +12,7 @@ import (
 	"carillon.dev/carillon/bucketer/logs"
 	"carillon.dev/carillon/bucketer/orchestration"
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
 )
 
 // follower goes on with a FollowLogs from wherever it was.
@@ -189,6 +190,39 @@ func TestFollowLetsGo(t *testing.T) {
 		}
 		if got := f.next(500); strings.Count(got, "more") != 32 || strings.Contains(got, "more of 7 ") || !strings.Contains(got, "more of 8 ") {
 			t.Errorf("later: %q, want the 32 newest", got)
+		}
+	})
+}
+
+// TestFollowOfAStepThatEndsBetweenTwoReads: after its workflow run was looked at, and before its own
+// log. It is not found again.
+func TestFollowOfAStepThatEndsBetweenTwoReads(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.workflow("one", `{"steps":[{"name":"a","nats":{"subject":"a"}}]}`)
+		r, err := w.e.TriggerJob(t.Context(), "t", job.ID, nil, "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := w.follow(&logs.Query{Tenant: "t", Run: r.Run})
+		var state *orchestration.State
+		a := w.Running(w.advance(&state, r.Run)[0], 1)
+		w.report(&a, 1, 0, "a1")
+		if got := f.next(10); got != "1:a1" {
+			t.Fatalf("of a step under way: %q", got)
+		}
+		listed, ended := false, false
+		w.Befall(func(_ context.Context, op string) schematest.Fault {
+			if listed = listed || op == "Entries"; listed && op == "EntriesByID" && !ended {
+				ended = true
+				w.ended(a, refused, 1)
+			}
+			return schematest.Fault{}
+		})
+		if got := f.next(10); got != "1!refused" || !ended {
+			t.Errorf("of the step that ended meanwhile: %q, ended %t", got, ended)
+		}
+		if got := f.next(10); got != "" {
+			t.Errorf("once more: %q", got)
 		}
 	})
 }
