@@ -232,7 +232,8 @@ func (s logRoutes) logQuery(ctx context.Context, in *logFilter) (q logs.Query, f
 	} else {
 		q.Job = job
 	}
-	return q, append(faults, s.logWindow(in, &q)...), nil
+	faults = append(faults, s.logWindow(in, &q)...)
+	return q, faults, nil
 }
 
 // logWindow fills in the ends of the window that were left out, and returns what is wrong with it.
