@@ -80,8 +80,17 @@ func judgeSilence(f *Facts, n *NodeFacts, first bool, fs *findings) {
 func judgeMembers(f *Facts, c *httpapi.Cluster, fs *findings) {
 	versions, roles := make(map[string][]string), make(map[string]int)
 	ready := 0
+	for i := range c.Members { // an unhealthy one has laid its role down
+		if m := &c.Members[i]; m.Unhealthy && !slices.Contains(m.Roles, config.Dispatcher) {
+			roles[config.Dispatcher]++
+		}
+	}
+	healthy := slices.ContainsFunc(c.Members, func(m httpapi.Member) bool {
+		return !m.Unhealthy && slices.Contains(m.Roles, config.Dispatcher)
+	})
 	for i := range c.Members {
 		m := &c.Members[i]
+		unhealthy := m.Name + " dispatches nothing"
 		versions[m.Version] = append(versions[m.Version], m.Name)
 		for _, r := range m.Roles {
 			roles[r]++
@@ -90,8 +99,11 @@ func judgeMembers(f *Facts, c *httpapi.Cluster, fs *findings) {
 			ready++
 		}
 		for _, check := range m.Checks {
-			what := fmt.Sprintf("%s: %s: %s", m.Name, check.Name, check.Message)
+			message := strings.Join(strings.Fields(check.Message), " ")
+			what := fmt.Sprintf("%s: %s: %s", m.Name, check.Name, message)
 			switch {
+			case m.Unhealthy && check.OK && check.Name == config.Dispatcher:
+				unhealthy += ": " + message
 			case !check.OK && check.Name == "answer":
 				fs.add(Error, "nodes.ready", what, "it does nothing as far as others know", "see its process and its log; runbook CarillonMemberDead")
 			case !check.OK:
@@ -103,7 +115,11 @@ func judgeMembers(f *Facts, c *httpapi.Cluster, fs *findings) {
 			}
 		}
 		if m.Unhealthy {
-			fs.add(Error, "nodes.unhealthy", m.Name+" dispatches nothing", "others have its shards", "see how it reaches Cassandra and NATS; runbook CarillonDispatcherUnhealthy")
+			means := "others have its shards"
+			if !healthy {
+				means = "no dispatcher is healthy, so each keeps its shards and tries: nothing that is due starts until then"
+			}
+			fs.add(Error, "nodes.unhealthy", unhealthy, means, "see how it reaches Cassandra and NATS; runbook CarillonDispatcherUnhealthy")
 		}
 		if s := m.Slots; s != nil && s.Total > 0 && s.Used >= s.Total && s.Waiting > 0 {
 			fs.add(Warning, "nodes.slots", fmt.Sprintf("%s: all %d slots are busy, %d attempts wait", m.Name, s.Total, s.Waiting), "runs start late if it lasts", "more executors, or more executor.slots; runbook CarillonSlotsFull")

@@ -107,7 +107,7 @@ func TestEachFaultIsFound(t *testing.T) {
 		"one node silent":        {func(f *Facts) { f.Store.Clocks[2].Err = errors.New("x") }, Warning, "cassandra.nodes", "1 of 3"},
 		"two nodes silent":       {func(f *Facts) { f.Store.Clocks[1].Err, f.Store.Clocks[2].Err = errors.New("x"), errors.New("x") }, Error, "cassandra.nodes", "2 of 3"},
 		"more copies than nodes": {func(f *Facts) { f.Store.Seen.Nodes = 2 }, Error, "cassandra.replication", "3 copies"},
-		"one copy":               {func(f *Facts) { f.Store.Seen.Copies = 1 }, Warning, "cassandra.replication", "1 copies"},
+		"one copy":               {func(f *Facts) { f.Store.Seen.Copies = 1 }, Warning, "cassandra.replication", "each row: 1"},
 		"short grace":            {func(f *Facts) { f.Store.Seen.Grace["leases"] = time.Hour }, Warning, "cassandra.gc_grace", "leases"},
 		"long hints":             {func(f *Facts) { f.Store.Seen.Settings["max_hint_window"] = "6h" }, Warning, "cassandra.gc_grace", "runs"},
 		"not migrated":           {func(f *Facts) { f.Store.Seen.NotMigrated = cassandra.ErrNotMigrated }, Error, "cassandra.schema", ""},
@@ -150,7 +150,14 @@ func TestEachFaultIsFound(t *testing.T) {
 			f.Nodes[0].Cluster.Members[1].Checks[0] = httpapi.Check{Name: "store", Message: "gone"}
 			f.Nodes[0].Cluster.Members[1].Ready = false
 		}, Error, "nodes.ready", "b: store: gone"},
-		"unhealthy":       {func(f *Facts) { f.Nodes[0].Cluster.Members[1].Unhealthy = true }, Error, "nodes.unhealthy", "b"},
+		"unhealthy": {func(f *Facts) { f.Nodes[0].Cluster.Members[1].Unhealthy = true }, Error, "nodes.unhealthy", "b"},
+		"no healthy dispatcher": {func(f *Facts) {
+			for i := range f.Nodes[0].Cluster.Members {
+				m := &f.Nodes[0].Cluster.Members[i]
+				m.Unhealthy, m.Roles = true, []string{"bucketer", "executor"} // it has laid the role down
+				m.Checks = append(m.Checks, httpapi.Check{Name: "dispatcher", OK: true, Message: "unhealthy: scans fail:\nno hosts"})
+			}
+		}, Error, "nodes.unhealthy", "dispatches nothing: unhealthy: scans fail: no hosts"},
 		"slots full":      {func(f *Facts) { f.Nodes[0].Cluster.Members[1].Slots = &httpapi.Slots{Total: 2, Used: 2, Waiting: 1} }, Warning, "nodes.slots", "b: all 2"},
 		"another version": {func(f *Facts) { f.Nodes[0].Cluster.Members[1].Version = "v0" }, Warning, "nodes.versions", "v0 (b)"},
 		"no executor": {func(f *Facts) {

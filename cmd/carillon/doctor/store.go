@@ -101,7 +101,7 @@ func judgeCopies(f *Facts, fs *findings) {
 	case e.Copies == 0:
 	case up > 0 && len(f.Store.Clocks)-up > e.Copies-quorum:
 		fs.add(Error, "cassandra.nodes", fmt.Sprintf("%d of %d nodes do not answer: %s", len(down), len(f.Store.Clocks), strings.Join(down, ", ")),
-			fmt.Sprintf("each row has %d copies, of which %d must answer: rows with two of the silent nodes can be neither read nor written", e.Copies, quorum), "start them: nodetool status says which are down")
+			fmt.Sprintf("of the copies of each row (%d) %d must answer: rows with more than %d on silent nodes can be neither read nor written", e.Copies, quorum, e.Copies-quorum), "start them: nodetool status says which are down")
 	case len(down) > 0:
 		fs.add(Warning, "cassandra.nodes", fmt.Sprintf("%d of %d nodes do not answer: %s", len(down), len(f.Store.Clocks), strings.Join(down, ", ")),
 			"the next that fails stops what lies on both; after 3 h hints end and it must be repaired", "start it; after more than 3 h run nodetool repair on it")
@@ -115,7 +115,7 @@ func judgeCopies(f *Facts, fs *findings) {
 		fs.add(Error, "cassandra.replication", fmt.Sprintf("each row is to have %d copies, and the data centre has %d nodes", e.Copies, e.Nodes),
 			"one node less and nothing can be written", "add nodes")
 	case e.Copies == 1 || e.Copies == 2:
-		fs.add(Warning, "cassandra.replication", fmt.Sprintf("each row has %d copies", e.Copies), "when one node is away, some rows can be neither read nor written; with one copy a lost disk loses jobs",
+		fs.add(Warning, "cassandra.replication", fmt.Sprintf("copies of each row: %d", e.Copies), "when one node is away, some rows can be neither read nor written; with one copy a lost disk loses jobs",
 			fmt.Sprintf("with three nodes or more: ALTER KEYSPACE … WITH replication = {'class': 'NetworkTopologyStrategy', '%s': 3}, then nodetool repair -full on each node", f.Config.Cassandra.Datacenter))
 	case e.Copies > 2:
 		fs.ok("cassandra.replication", "%d copies on %d nodes", e.Copies, max(e.Nodes, up))

@@ -2,7 +2,9 @@ package node
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -34,11 +36,58 @@ func TestExamplesOnACluster(t *testing.T) {
 		t.Skip("a cluster of its own takes half a minute; TestTour runs the examples as well")
 	}
 	c := cluster.Start(t, cluster.Spec{Cassandra: 1, NATS: 1, Nodes: 2})
+	t.Run("the doctor looks at it", func(t *testing.T) {
+		t.Parallel()
+		showDoctor(t, c)
+	})
 	for name, stop := range exampleStops {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			stop((&running{t: t, url: c.APIs()[0]}).tourist(), ground{name: "cluster"})
 		})
+	}
+}
+
+// showDoctor has carillon doctor look at a cluster that is well: it finds what one Cassandra and its
+// commit log cannot promise, and nothing else that is worse than info.
+func showDoctor(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	argv, err := c.Carillon("carillon-1", "doctor", "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).Output()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Fatalf("carillon doctor: %v, want exit code 1, for warnings\n%s", err, text)
+	}
+	var report struct {
+		Errors   int
+		Findings []struct{ Severity, Check, What string }
+	}
+	if err := json.Unmarshal(text, &report); err != nil {
+		t.Fatalf("carillon doctor: %v\n%s", err, text)
+	}
+	var warnings, well []string
+	for _, f := range report.Findings {
+		switch f.Severity {
+		case "ok":
+			well = append(well, f.Check)
+		case "warning", "error":
+			warnings = append(warnings, f.Check)
+		}
+	}
+	slices.Sort(warnings)
+	if want := []string{"cassandra.commitlog_sync", "cassandra.replication"}; report.Errors != 0 || !slices.Equal(warnings, want) {
+		t.Errorf("carillon doctor warns of %q, want %q\n%s", warnings, want, text)
+	}
+	for _, want := range []string{
+		"config", "cassandra.reachable", "cassandra.nodes", "cassandra.gc_grace", "cassandra.schema", "nats.reachable", "nats.jetstream", "nats.streams",
+		"clocks", "nodes.ready", "nodes.versions", "nodes.ring", "nodes.shards",
+	} {
+		if !slices.Contains(well, want) {
+			t.Errorf("carillon doctor does not say that %s is well\n%s", want, text)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -101,6 +102,20 @@ func migrate(ctx context.Context, program, dir, config string, p plan) error {
 	_, err := run(ctx, dir, program, "migrate", "--config", config, "--replication", strconv.Itoa(min(p.Spec.Cassandra, 3)),
 		"--shards", strconv.Itoa(p.Spec.Shards))
 	return err
+}
+
+// Carillon returns the command line of the nodes' program with the configuration of the node name:
+// Carillon("carillon-1", "doctor").
+func (c *Cluster) Carillon(name string, args ...string) ([]string, error) {
+	m, err := c.find(name)
+	if err != nil {
+		return nil, err
+	}
+	if m.kind != kindCarillon {
+		return nil, fmt.Errorf("%s is not a Carillon node", name)
+	}
+	argv := append([]string{cmp.Or(c.plan.Spec.Program, filepath.Join(c.dir, "carillon"))}, args...)
+	return c.within(m, append(argv, "--config", filepath.Join(c.memberDir(m), "carillon.yaml"))), nil
 }
 
 // carillonReady says whether node index is ready for work.
