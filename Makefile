@@ -204,6 +204,10 @@ chaos: ## jobs on a real cluster that is broken meanwhile; without SCENARIO it l
 	  failed=; for s in $(SCENARIO); do $(BIN)/carillon-load chaos --scenario "$$s" $(if $(SPAN),--span $(SPAN)) $(ARGS) || failed+=" $$s"; done; \
 	  [[ -z $$failed ]] || { echo "failed:$$failed"; exit 1; }
 
+.PHONY: restore-drill
+restore-drill: carillon-load ## backup and restore as deploy/OPERATING.md says, on a real cluster of its own, judged; 5 minutes (CASSANDRA=3 ARGS='--slow 2')
+	$(BIN)/carillon-load restore --cassandra $(CASSANDRA) $(ARGS)
+
 .PHONY: k6
 k6: $(BIN)/k6 ## k6 scripts on a cluster of their own (PROFILE=smoke|average|stress|spike|soak SCRIPT=jobs.js; API=URL for one that is up)
 	@bash .ci/k6/run
@@ -247,7 +251,7 @@ monitoring: ## deploy/monitoring: every panel of every dashboard, asked of a rea
 	@SYSTEM='$(SYSTEM)' SPAN='$(SPAN)' bash .ci/monitoring
 
 .PHONY: dashboards
-dashboards: ## write deploy/monitoring/dashboards anew, of deploy/monitoring/check/dashboards
+dashboards: ## write deploy/monitoring/dashboards anew, of deploy/monitoring/check/dashboards; and the rules in deploy/kubernetes
 	cd deploy/monitoring/check && GOWORK=off go run ./generate
 
 .PHONY: manifests

@@ -6,6 +6,7 @@
 //	carillon-load check  --asked jobs.ndjson --acks acks.ndjson --sink seen.ndjson --api http://127.0.0.1:8081 --out report.json
 //	carillon-load check  --events events.ndjson --end 2026-11-21T10:00:00Z --sink seen.ndjson --api http://127.0.0.1:8081
 //	carillon-load chaos  --scenario faults --jobs 100000
+//	carillon-load restore
 //	carillon-load bench  A C --n 200000 --rates 2000,5000 --span 30s
 //	carillon-load suite  small
 //	carillon-load goals  .local/bench/*.json

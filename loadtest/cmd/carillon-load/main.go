@@ -43,7 +43,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newSink(), newGen(), newImport(), newCheck(), newChaos(), newBench(), newSuite(), newGoals(), newPairs(), newGrowth(), newFair(), newRespond())
+	root.AddCommand(newSink(), newGen(), newImport(), newCheck(), newChaos(), newRestore(), newBench(), newSuite(), newGoals(), newPairs(), newGrowth(), newFair(), newRespond())
 	return root
 }
 
