@@ -229,3 +229,21 @@ func TestHintWindow(t *testing.T) {
 		}
 	}
 }
+
+// Members are asked by NATS: where the node that is asked does not reach it, nothing follows for the
+// others.
+func TestOthersAreUnknownWithoutNATS(t *testing.T) {
+	f := wellFacts()
+	c := &f.Nodes[0].Cluster
+	c.Queue.ClusterHealth = httpapi.ClusterHealth{Message: "cut"}
+	c.Members[1].Ready, c.Members[1].Checks = false, []httpapi.Check{{Name: "answer", Message: "a does not reach NATS"}}
+	for _, x := range f.judge() {
+		if rank[x.Severity] < rank[Info] && x.Check != "nodes.servers" {
+			t.Errorf("finding %+v, want nothing of b", x)
+		}
+	}
+	c.Queue.ClusterHealth = httpapi.ClusterHealth{OK: true}
+	if fs := judgeNodes(f); !fs.bad("nodes.ready") {
+		t.Errorf("b does not answer a that reaches NATS: findings %+v, want an error", fs)
+	}
+}
