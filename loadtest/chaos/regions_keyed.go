@@ -102,7 +102,7 @@ func (r regionsCourse) createKeyed(ctx context.Context, h home, t0 time.Time) (e
 	}
 	err = g.Wait()
 	r.keepDue(time.Now())
-	return errors.Join(err, k.acks.Flush())
+	return err
 }
 
 // keylessLines returns the jobs of a file without their keys.
@@ -200,7 +200,7 @@ func (k *keyed) note(line int, id string, at time.Time, count func(c *KeyedResul
 	if id == "" {
 		status = 0
 	}
-	return k.acks.Write(line, id, status, at)
+	return errors.Join(k.acks.Write(line, id, status, at), k.acks.Flush())
 }
 
 // losses returns the spans in which a region wrote what no other one may have seen before its homes

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 const (
 	markColor, startColor = "c0392b", "27ae60"
 	curveWidth            = 2
+	tickEvery             = 30 // seconds
 )
 
 // curveColors are those of starts, one for each home and region in order.
@@ -52,6 +54,12 @@ func (r *Report) startsPlot() plot.Plot {
 			c.Add(float64(second), float64(n))
 		}
 		p.Curves = append(p.Curves, c)
+	}
+	for at := 0; ; at += tickEvery {
+		p.Ticks = append(p.Ticks, plot.Tick{Value: float64(at), Label: strconv.Itoa(at)})
+		if len(r.Regions.PerSecond) == 0 || at >= len(r.Regions.PerSecond[0].Starts) {
+			break
+		}
 	}
 	since := func(t time.Time) float64 { return t.Sub(r.FirstDue).Seconds() }
 	for _, e := range r.Events {

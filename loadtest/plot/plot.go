@@ -73,8 +73,11 @@ func (p Plot) highest(left bool, least float64) float64 {
 	return least
 }
 
-// span returns the least and the greatest x of all curves.
+// span returns the first and the last tick, or the least and the greatest x of all curves.
 func (p Plot) span() (from, to float64) {
+	if n := len(p.Ticks); n > 0 {
+		return p.Ticks[0].Value, p.Ticks[n-1].Value
+	}
 	from, to = math.Inf(1), math.Inf(-1)
 	for _, c := range p.Curves {
 		for _, x := range c.X {

@@ -53,6 +53,10 @@ func TestMarksStandAtTheirPlaces(t *testing.T) {
 			t.Fatalf("the plot is no XML: %v", err)
 		}
 	}
+	p.Ticks = []Tick{{Value: 0, Label: "0"}, {Value: 30, Label: "30"}}
+	if svg, err := p.SVG(); err != nil || !strings.Contains(string(svg), "beyond") {
+		t.Errorf("SVG with ticks up to 30 = %v, want the mark at 11 in it", err)
+	}
 	if _, err := (Plot{Marks: p.Marks}).SVG(); !errors.Is(err, ErrNoCurve) {
 		t.Errorf("SVG without curves = %v, want %v", err, ErrNoCurve)
 	}
