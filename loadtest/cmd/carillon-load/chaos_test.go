@@ -213,6 +213,36 @@ func TestSteadyScenariosFollowTheirPlan(t *testing.T) {
 	}
 }
 
+// A report of regions has a plot beside it, which can be drawn anew. Others have none.
+func TestChaosDrawsRegions(t *testing.T) {
+	folder := t.TempDir()
+	rep := &chaos.Report{Scenario: chaos.RegionMove, Judged: true, Regions: &chaos.RegionsResult{
+		PerSecond: []chaos.StartsSeries{{Home: "eu", Region: "eu", Starts: []int{1, 2, 3}}},
+	}}
+	for _, r := range []*chaos.Report{rep, {Scenario: chaos.Calm}} {
+		if err := writeChaos(r, nil, folder, &bytes.Buffer{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plot := filepath.Join(folder, "region-move.svg")
+	drawn, err := os.ReadFile(plot)
+	if err != nil || !strings.Contains(string(drawn), "home eu in eu") {
+		t.Fatalf("the plot is %.100s (%v), want the starts of home eu", drawn, err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "calm.svg")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("calm has a plot (%v), want none", err)
+	}
+	if err := os.Remove(plot); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := load(t, "chaos", "--plot", filepath.Join(folder, "region-move.json")); err != nil {
+		t.Fatalf("chaos --plot = %v:\n%s", err, out)
+	}
+	if again, err := os.ReadFile(plot); err != nil || !bytes.Equal(again, drawn) {
+		t.Errorf("drawn anew the plot differs (%v)", err)
+	}
+}
+
 // Scenarios of regions have what their plan says of each region, or what is stated.
 func TestScenariosOfRegionsFollowTheirPlan(t *testing.T) {
 	none := func(string) bool { return false }
