@@ -35,16 +35,17 @@ const (
 // The commands of the sources below. Results of carillon-load bench are in loadtest/RESULTS.md,
 // under the heading that is named. A test compares the constants with that page.
 const (
-	benchHTTP = "carillon-load bench C --rates 2000,7000 --span 15s (loadtest/RESULTS.md, Speed, earlier figures: CPU a run at 7,000/s)"
-	benchNoop = "carillon-load bench A --n 200000 (loadtest/RESULTS.md, Speed, earlier figures: CPU a run of the burn-down, 19,076 runs/s)"
-	benchHerd = "carillon-load bench B --targets noop --n 200000 (loadtest/RESULTS.md, Speed, earlier figures: 20,719 runs/s)"
-	benchHeld = "carillon-load bench F --targets http --n 10000 --ramp 7s --hold 30s (loadtest/RESULTS.md, Speed, F; 2 cores AMD EPYC, 2026-11-22)"
-	byRole    = "deploy/local up --roles 1=bucketer --roles 2=dispatcher --roles 3=executor, 60,000 HTTP runs over 20 s on a machine busy with other things, so that only shares and bytes are used"
-	onDisk    = "1 M lines by carillon-load gen --payload 200 --spread 10m and import, nodetool flush: size of the table's files; compacted within 2 %"
-	slope     = "the same with payloads of 25, 200 and 1,000 random characters: within 1 % at all three"
-	findings  = "measured once, and the command was not kept: one node, warm, client and Cassandra together"
-	wire      = "the same 60,000 runs: bytes of each process's sockets (ss -ti)"
-	idle      = "deploy/local up --shards 1024 and no jobs: CPU over about 20 s, divided by 1,198 statements a second"
+	benchHTTP  = "carillon-load bench C --rates 2000,7000 --span 15s (loadtest/RESULTS.md, Speed, earlier figures: CPU a run at 7,000/s)"
+	benchNoop  = "carillon-load bench A --n 200000 (loadtest/RESULTS.md, Speed, earlier figures: CPU a run of the burn-down, 19,076 runs/s)"
+	benchHerd  = "carillon-load bench B --targets noop --n 200000 (loadtest/RESULTS.md, Speed, earlier figures: 20,719 runs/s)"
+	benchHeld  = "carillon-load bench F --targets http --n 10000 --ramp 7s --hold 30s (loadtest/RESULTS.md, Speed, F; 2 cores AMD EPYC, 2026-11-22)"
+	byRole     = "deploy/local up --roles 1=bucketer --roles 2=dispatcher --roles 3=executor, 60,000 HTTP runs over 20 s on a machine busy with other things, so that only shares and bytes are used"
+	onDisk     = "1 M lines by carillon-load gen --payload 200 --spread 10m and import, nodetool flush: size of the table's files; compacted within 2 %"
+	slope      = "the same with payloads of 25, 200 and 1,000 random characters: within 1 % at all three"
+	findings   = "measured once, and the command was not kept: one node, warm, client and Cassandra together"
+	wire       = "the same 60,000 runs: bytes of each process's sockets (ss -ti)"
+	benchPairs = "carillon-load bench regions (loadtest/RESULTS.md, Cost of regions; 2 cores AMD EPYC, 2026-11-27, a first short run at 200/s on a busy machine)"
+	idle       = "deploy/local up --shards 1024 and no jobs: CPU over about 20 s, divided by 1,198 statements a second"
 )
 
 type key int
@@ -79,6 +80,9 @@ const (
 	readWire
 	natsWire
 	callWire
+	copyCassandra
+	copyWire
+	copyRest
 	shardMeasured
 	shardAdvised
 	maxShards
@@ -143,6 +147,9 @@ var table = [keys]Constant{
 	recordWire:    {"outcome to Cassandra", 361, "bytes", Measured, wire},
 	readWire:      {"rows read by scan, sweep and look", 679, "bytes", Measured, wire + ": 1,079 with two times 200 bytes of payload; the look was for runs late on a busy machine"},
 	natsWire:      {"to and from NATS, without the payload", 1063, "bytes", Measured, wire + ": 1,463 with two times 200 bytes of payload; notices and acks in it"},
+	copyCassandra: {"Cassandra of another region, a run with its import", 49, "µs CPU a replica", Measured, benchPairs + ": medians of us/cassandra, what it uses at rest taken off"},
+	copyWire:      {"between two regions, a run without its payload", 499, "bytes", Measured, benchPairs + ": what the link from the serving region carries, what it carries at rest taken off"},
+	copyRest:      {"between two regions, at rest", 1740, "bytes a second", Measured, benchPairs + ": the link from the serving region"},
 	callWire:      {"HTTP call and answer, without the payload", 600, "bytes", Estimate, "heads of a call and of an empty answer"},
 
 	shardMeasured: {"runs through one shard", 1290, "runs/s", Derived, benchHerd + " over 16 shards"},

@@ -47,6 +47,7 @@ type Plan struct {
 	KeyedRate float64 `json:"keyed_rate"`
 
 	Network Network `json:"network"`
+	Copies  Copies  `json:"copies"`
 	Limits  []Limit `json:"limits"` // the nearest limits, the first one first
 }
 
@@ -64,6 +65,14 @@ type Network struct {
 	Regions   float64 `json:"regions"`   // to the other regions
 }
 
+// Copies are what a region has of the runs of the others, while all regions are well. It is in the
+// machines and bytes above: there a region is planned that carries more, after another was lost.
+type Copies struct {
+	Cassandra float64 `json:"cassandra_busy_cores"` // of all replicas
+	Bytes     float64 `json:"bytes_stored"`         // of all replicas
+	Network   float64 `json:"network"`              // that comes from them, bytes a second
+}
+
 // Make plans for a demand that is valid.
 func Make(d Demand) (Plan, error) {
 	if err := d.Validate(); err != nil {
@@ -77,6 +86,7 @@ func Make(d Demand) (Plan, error) {
 	p.cassandra()
 	p.nats()
 	p.network()
+	p.copies()
 	p.KeyedRate = KeyedRate(d.Payload)
 	p.Limits = p.limits()
 	return p, nil
@@ -271,10 +281,30 @@ func (p *Plan) network() {
 	p.Network = Network{
 		Cassandra: p.Carried*(written+readWire.v()+2*d.inline()) + d.Rate*copies*written,
 		NATS:      p.Carried * (natsWire.v() + 2*d.inline() + (p.streamReplicas()-1)*p.MessageBytes),
-		Regions:   d.Rate / float64(d.Regions) * float64(d.Regions-1) * written,
+		Regions:   d.abroad()*p.copyBytes() + float64(d.Regions-1)*copyRest.v(),
 	}
 	if d.Kind == HTTP {
 		p.Network.Calls = p.Carried * (callWire.v() + float64(d.Payload))
+	}
+}
+
+// abroad is the rate of copies that a region sends, or gets, while all are well: the runs of one, once to
+// each of the others.
+func (d Demand) abroad() float64 { return d.Rate / float64(d.Regions) * float64(d.Regions-1) }
+
+// copyBytes are those of a run on the way to another region: its row once, and what attempts write.
+func (p *Plan) copyBytes() float64 {
+	d := p.Demand
+	return copyWire.v() + float64(d.Payload) + (d.attemptRows()-1)*recordWire.v()
+}
+
+// copies plans what a region does for the runs of the others. Each of its replicas writes them.
+func (p *Plan) copies() {
+	d := p.Demand
+	p.Copies = Copies{
+		Cassandra: float64(d.Replication) * cores(d.abroad(), copyCassandra.v()),
+		Bytes:     p.BytesStore * float64(d.Regions-1) / float64(d.Regions),
+		Network:   p.Network.Regions,
 	}
 }
 

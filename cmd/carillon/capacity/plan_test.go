@@ -114,6 +114,23 @@ func TestEveryRegionCopiesTheRowsOfAll(t *testing.T) {
 	}
 }
 
+// Each region gets the runs of the others once, and writes them to each of its replicas. A region alone
+// gets none.
+func TestWhatARegionDoesForTheOthers(t *testing.T) {
+	for regions, abroad := range map[int]float64{1: 0, 2: 6000, 3: 8000} {
+		d := usual()
+		d.Rate, d.Regions = 12_000, regions
+		p := mustMake(t, d)
+		want := abroad*(copyWire.v()+200) + float64(regions-1)*copyRest.v()
+		near(t, fmt.Sprintf("Network.Regions of %d regions", regions), p.Network.Regions, want)
+		near(t, fmt.Sprintf("Copies.Network of %d regions", regions), p.Copies.Network, want)
+		near(t, fmt.Sprintf("Copies.Cassandra of %d regions", regions), p.Copies.Cassandra, 3*abroad*copyCassandra.v()/1e6)
+		near(t, fmt.Sprintf("Copies.Bytes of %d regions", regions), p.Copies.Bytes, p.BytesStore*abroad/12_000)
+		d.Duration = 2 * time.Second
+		near(t, fmt.Sprintf("more between %d regions for long runs", regions), mustMake(t, d).Network.Regions-want, abroad*361)
+	}
+}
+
 // A run of more than a second also writes its session: one more row in a batch.
 func TestLongRunsWriteOneMoreRow(t *testing.T) {
 	plan := func(duration time.Duration) Plan {

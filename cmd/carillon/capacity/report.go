@@ -60,6 +60,12 @@ func Rows(plans []Plan) [][]string {
 	add("network: NATS", func(p *Plan) string { return bits(p.Network.NATS) })
 	add("network: calls", func(p *Plan) string { return bits(p.Network.Calls) })
 	add("network: to other regions", func(p *Plan) string { return bits(p.Network.Regions) })
+	add("for the runs of other regions: Cassandra, stored, received", func(p *Plan) string {
+		if p.Demand.Regions == 1 {
+			return "none"
+		}
+		return quantity(p.Copies.Cassandra, "cores") + ", " + decimal(p.Copies.Bytes) + ", " + bits(p.Copies.Network)
+	})
 	add("keyed runs a second of one tenant, at most", func(p *Plan) string { return count(p.KeyedRate) })
 	add("gives out first", func(p *Plan) string { return limitText(p.FirstLimits(0)[0]) })
 	add("ceiling that is nearest", func(p *Plan) string {
