@@ -116,7 +116,8 @@ type question struct {
 	method string
 	path   []string // below /v1; none may be empty
 	query  url.Values
-	body   any // as JSON; nil: none
+	body   any    // as JSON; nil: none
+	text   []byte // the body as it is, if there is no body; header says what it is
 	header http.Header
 }
 
@@ -170,7 +171,7 @@ func (n *node) send(ctx context.Context, q *question) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var body []byte
+	body := q.text
 	if q.body != nil {
 		if body, err = encode(q.body); err != nil {
 			return answer{}, fmt.Errorf("carillon: encode %s: %w", strings.Join(q.path, "/"), err)
@@ -200,7 +201,7 @@ func (n *node) once(ctx context.Context, q *question, at string, body []byte) (a
 		return answer{}, fmt.Errorf("carillon: %w", err)
 	}
 	maps.Copy(req.Header, q.header)
-	if body != nil {
+	if q.body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if n.key != "" {
@@ -252,11 +253,19 @@ func retryAfter(err error, try int) (time.Duration, bool) {
 	if !errors.As(err, &e) {
 		return backoff, true
 	}
-	switch e.Status {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	if temporary(e.Status) {
 		return min(max(backoff, e.RetryAfter), maxWait), true
 	}
 	return 0, false
+}
+
+// temporary reports whether a request with such an answer may be sent again.
+func temporary(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

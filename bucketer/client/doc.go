@@ -32,8 +32,9 @@
 // # Limits
 //
 // The package imports the standard library and package schema, whose types it shows under its own
-// names. It does not do what operators do (keys, tenants, secrets, operations on many jobs), nor
-// imports: those are in /docs of every node.
+// names. It does not do what operators do (keys, tenants, secrets, operations on many jobs): those
+// are in /docs of every node. Jobs.Import takes thousands of jobs; for files of millions there is
+// `carillon import`.
 //
 // # Files
 //
@@ -42,7 +43,7 @@
 //	names.go     the names that schema's types have here
 //	answers.go   what the API answers; answers_run.go the same of runs
 //	jobs.go, runs.go, workflows.go, events.go, tasks.go
-//	             what can be asked for, by noun; logs.go: what runs logged
+//	             what can be asked for, by noun; logs.go: what runs logged, import.go: many jobs at once
 //	job.go, workflow.go, step.go
 //	             builders; schedule.go, work.go and values.go are their parts
 //	notes.go     what a builder finds wrong
