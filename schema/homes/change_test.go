@@ -143,6 +143,30 @@ func TestOfTwoChangesOneGoesOn(t *testing.T) {
 	}
 }
 
+// TestTheRowOfAnotherIsNotWrittenOver: of two who saw nobody, and wrote, the row of one stays, and that one
+// goes on.
+func TestTheRowOfAnotherIsNotWrittenOver(t *testing.T) {
+	in(t, map[string]*int{"eu": nil, "us": nil}, func(t *testing.T, s *shared) {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := s.make(t.Context(), schema.HomeChange{Home: "eu", To: "us", By: "ann"})
+			ended <- err
+		}()
+		time.Sleep(time.Second)
+		bob := schema.HomeProgress{Home: "eu", From: "eu", To: "us", By: "bob", Phase: schema.PhaseChecking, Began: time.Now()}
+		if err := s.PutBeat(t.Context(), schema.Beat{Region: schema.ChangeRow("eu"), Node: "bob", Count: 1, At: time.Now(), Change: &bob}); err != nil {
+			t.Fatal(err)
+		}
+		var other *schema.ChangeUnderWayError
+		if err := <-ended; !errors.As(err, &other) || other.By.By != "bob" {
+			t.Errorf("the change ends with %v, want that bob is at it", err)
+		}
+		if p := s.told(t); p.By != "bob" || p.Ended() {
+			t.Errorf("it is told that %+v, want what bob does", p)
+		}
+	})
+}
+
 // TestAChangeOfSomebodyWhoIsGone: a row that stays as it is hinders nobody, though it says that the change
 // goes on.
 func TestAChangeOfSomebodyWhoIsGone(t *testing.T) {

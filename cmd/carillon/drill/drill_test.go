@@ -28,8 +28,9 @@ func (openRows) Close() error { return nil }
 type region struct {
 	w     *world
 	name  string
-	never bool // it takes nothing in
-	idle  bool // it starts nothing
+	never bool   // it takes nothing in
+	idle  bool   // it starts nothing
+	by    string // who starts what it takes in; "": its executor
 }
 
 // world is two regions in a bubble.
@@ -74,7 +75,11 @@ func (r *region) Run(_ context.Context, id schema.RunID) (httpapi.Run, error) {
 	if r.idle {
 		return httpapi.Run{ID: id}, nil
 	}
-	return httpapi.Run{ID: id, Attempts: []httpapi.Attempt{{Number: 1, Executor: "n." + r.name}}}, nil
+	by := "n." + r.name
+	if r.by != "" {
+		by = r.by
+	}
+	return httpapi.Run{ID: id, Attempts: []httpapi.Attempt{{Number: 1, Executor: by}}}, nil
 }
 
 // say notes what is told, and does what a person is asked for.
@@ -235,6 +240,7 @@ func TestADrillThatEndsBefore(t *testing.T) {
 	}{
 		"the region takes nothing in":       {func(w *world, _ *drill.Drill) { w.us.never = true }, 0, "region us started no job of home eu within 30s of the epoch", back, "us"},
 		"it starts nothing":                 {func(w *world, _ *drill.Drill) { w.us.idle = true }, 0, "was taken in, and not started", back, "us"},
+		"another region starts it":          {func(w *world, _ *drill.Drill) { w.us.by = "n.eu" }, 0, "was started by n.eu, which is no executor of region us", back, "us"},
 		"interrupted while it is there":     {func(w *world, _ *drill.Drill) { w.us.idle = true }, 45 * time.Second, "it was interrupted", back, "us"},
 		"interrupted while it is moved":     {func(*world, *drill.Drill) {}, 20 * time.Second, "it was interrupted", "", "eu"},
 		"the region that is not stopped":    {func(w *world, d *drill.Drill) { d.Failover, d.Say = true, func(string, ...any) {} }, 0, "region eu gives signs of life still, after 1m0s", "", "eu"},
