@@ -159,7 +159,7 @@ func (e *ChangeRefusedError) Unknown() bool {
 	return slices.ContainsFunc(e.Faults, func(f ChangeFault) bool { return f.Unknown })
 }
 
-// ChangeUnderWayError: somebody else works on a change of the home. Nothing was announced or written.
+// ChangeUnderWayError says that somebody else works on a change of the home. Nothing was announced or written.
 type ChangeUnderWayError struct{ By HomeProgress }
 
 // Error implements error.
@@ -172,7 +172,7 @@ func (e *ChangeUnderWayError) Error() string {
 	return fmt.Sprintf("%s %s home %s to region %s, since %s (%s): %s", p.By, what, p.Home, p.To, p.Began.UTC().Format(time.RFC3339), p.Phase, p.Reason)
 }
 
-// ChangeLostError: somebody else wrote the next epoch first. It is an ErrConflict.
+// ChangeLostError says that somebody else wrote the next epoch first. It is an ErrConflict.
 type ChangeLostError struct{ Stands Epoch }
 
 // Is implements errors.Is.
