@@ -69,6 +69,7 @@ type Store interface {
 	schema.SubscriptionStore
 	schema.NotificationStore
 	schema.IncidentStore
+	schema.CalendarStore
 	schema.DeadLetterStore
 	schema.LeaseStore
 	schema.WaitListStore

@@ -38,6 +38,8 @@ type Schedule struct {
 	Anchor time.Time `json:"anchor,omitzero"`
 	// Exclude are dates on which the schedule is not due, such as "2026-12-25", of Timezone.
 	Exclude []string `json:"exclude,omitempty"`
+	// Calendar: what it does on the dates of a calendar.
+	Calendar *ScheduleCalendar `json:"calendar,omitempty"`
 
 	// Any are the schedules of a job that has several, or one that leaves dates out: it is due when any
 	// of them is. They say all but what follows here.
@@ -64,11 +66,11 @@ func (s Schedule) Anchored(at time.Time) Schedule {
 	return s
 }
 
-// SameAs reports whether two schedules say the same.
+// SameAs reports whether two schedules say the same, whatever dates their calendars have.
 func (s *Schedule) SameAs(o *Schedule) bool {
 	return s.Cron == o.Cron && s.Timezone == o.Timezone && s.Gap == o.Gap && s.OverlapHour == o.OverlapHour && s.Every == o.Every &&
 		s.Anchor.Equal(o.Anchor) && s.Start.Equal(o.Start) && s.End.Equal(o.End) && s.Jitter == o.Jitter && s.Listed == o.Listed &&
-		slices.Equal(s.Exclude, o.Exclude) && slices.EqualFunc(s.Any, o.Any, func(a, b Schedule) bool { return a.SameAs(&b) })
+		slices.Equal(s.Exclude, o.Exclude) && s.Calendar.sameAs(o.Calendar) && slices.EqualFunc(s.Any, o.Any, func(a, b Schedule) bool { return a.SameAs(&b) })
 }
 
 // Concurrency bounds the runs of one job that are under way at once: those that have an attempt

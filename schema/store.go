@@ -34,6 +34,7 @@ type Store interface {
 	SubscriptionStore
 	NotificationStore
 	IncidentStore
+	CalendarStore
 	AuditStore
 	StatsStore
 	OperationStore

@@ -21,6 +21,14 @@ type ScheduleInfo struct {
 
 	// Exclude are dates of the time zone on which it is not due, such as "2026-12-25".
 	Exclude []string `json:"exclude,omitempty"`
+	// Calendar: what it does on the dates of a calendar.
+	Calendar *ScheduleCalendar `json:"calendar,omitempty"`
+}
+
+// ScheduleCalendar is what a schedule does on the dates of a calendar.
+type ScheduleCalendar struct {
+	Name string `json:"name"`
+	On   OnDate `json:"on,omitempty"`
 }
 
 // PauseOnFailure says when a job or a workflow pauses by itself.

@@ -23,6 +23,7 @@ func TestAnswersAreComplete(t *testing.T) {
 		{reflect.TypeFor[httpapi.Notification](), reflect.TypeFor[client.NotificationInfo]()},
 		{reflect.TypeFor[httpapi.FoundLine](), reflect.TypeFor[client.FoundLine]()},
 		{reflect.TypeFor[httpapi.LookedAt](), reflect.TypeFor[client.LookedAt]()},
+		{reflect.TypeFor[httpapi.Calendar](), reflect.TypeFor[client.CalendarInfo]()},
 	} {
 		api, ours := fields(row.api, ""), fields(row.client, "")
 		for _, name := range slices.Sorted(maps.Keys(api)) {

@@ -36,6 +36,7 @@ type Client struct {
 	Tasks     Tasks
 
 	Notifications Notifications
+	Calendars     Calendars
 
 	node *node
 }
@@ -79,7 +80,7 @@ func New(base string, options ...Option) (*Client, error) {
 	if n.timeout <= 0 {
 		return nil, fmt.Errorf("carillon: a time-out of %s", n.timeout)
 	}
-	return &Client{Jobs: Jobs{n}, Runs: Runs{n}, Workflows: Workflows{n}, Events: Events{n}, Tasks: Tasks{n}, Notifications: Notifications{n}, node: n}, nil
+	return &Client{Jobs: Jobs{n}, Runs: Runs{n}, Workflows: Workflows{n}, Events: Events{n}, Tasks: Tasks{n}, Notifications: Notifications{n}, Calendars: Calendars{n}, node: n}, nil
 }
 
 // Close lets go of idle connections. What WithHTTPClient gave stays as it is.

@@ -57,6 +57,22 @@ func (s *Schedule) Exclude(dates ...string) *Schedule {
 	return s
 }
 
+// OnDate is what a schedule does on a date of its calendar.
+type OnDate string
+
+// What a schedule does on a date of its calendar. An interval can only skip.
+const (
+	SkipDate    OnDate = "skip"         // it is not due then; the default
+	NextDay     OnDate = "next_day"     // due at its time of day on the next day that is none of the dates
+	PreviousDay OnDate = "previous_day" // … on the day before that is none of them
+)
+
+// Calendar says what the schedule does on the dates of a calendar: see Calendars.
+func (s *Schedule) Calendar(name string, on OnDate) *Schedule {
+	s.says.Calendar = &ScheduleCalendar{Name: s.text("schedule.calendar.name", name), On: on}
+	return s
+}
+
 // Timezone says of which time zone the excluded dates of an interval are. Cron has it state its own.
 func (s *Schedule) Timezone(name string) *Schedule {
 	s.says.Timezone = s.text("schedule.timezone", name)

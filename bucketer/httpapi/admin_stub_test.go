@@ -42,9 +42,10 @@ type adminStub struct {
 	made         int
 	err          error
 
-	signing Signing
-	secrets Secrets
-	rules   *ruleDesk
+	signing   Signing
+	secrets   Secrets
+	rules     *ruleDesk
+	calendars *calendarDesk
 
 	admit func(tenant string, bytes int) error
 	line  func() time.Duration
@@ -56,7 +57,7 @@ type adminStub struct {
 }
 
 func newAdminStub() *adminStub {
-	return &adminStub{keys: map[string]schema.APIKey{}, tenants: map[string]schema.Tenant{}, rules: &ruleDesk{rules: map[string]schema.NotificationRule{}}}
+	return &adminStub{keys: map[string]schema.APIKey{}, tenants: map[string]schema.Tenant{}, rules: &ruleDesk{rules: map[string]schema.NotificationRule{}}, calendars: newCalendarDesk()}
 }
 
 // desk makes a node that asks for keys, which the stub keeps.
@@ -68,7 +69,7 @@ func (o *adminStub) desk(c *Config, d *Deps) {
 // deps gives a node everything that the stub keeps.
 func (o *adminStub) deps(_ *Config, d *Deps) {
 	d.Keys, d.Tenants, d.Quotas, d.Audit, d.Stats, d.Upcoming = o, o, o, o, o, o
-	d.Signing, d.Secrets, d.Notifications = o.signing, o.secrets, o.rules
+	d.Signing, d.Secrets, d.Notifications, d.Calendars = o.signing, o.secrets, o.rules, o.calendars
 }
 
 // secret is the key of a name: "tenant/role" names both.

@@ -28,6 +28,14 @@ type JobSchedule struct {
 	Anchor Time            `json:"anchor,omitzero" doc:"Of every: an instant from which the others are counted"`
 
 	Exclude []string `json:"exclude,omitempty" doc:"Dates of the time zone on which it is not due"`
+
+	Calendar *JobScheduleCalendar `json:"calendar,omitempty" doc:"What it does on the dates of a calendar"`
+}
+
+// JobScheduleCalendar is what a schedule does on the dates of a calendar, as the API answers it.
+type JobScheduleCalendar struct {
+	Name string `json:"name" doc:"Of a calendar of the tenant"`
+	On   string `json:"on" enum:"skip,next_day,previous_day" doc:"It is not due then; or due at its time of day on the next day, or on the day before, that is none of the dates"`
 }
 
 // JobMisfire is what becomes of a late run, as the API answers it.
@@ -226,7 +234,10 @@ func schedulesOf(s *schema.Schedule) (one JobSchedule, list []JobSchedule) {
 
 func scheduleOf(s *schema.Schedule) JobSchedule {
 	out := JobSchedule{Cron: s.Cron, Every: s.Every, Anchor: Time{s.Anchor}, Exclude: s.Exclude}
-	if s.Cron == "" && len(s.Exclude) > 0 {
+	if c := s.Calendar; c != nil {
+		out.Calendar = &JobScheduleCalendar{Name: c.Name, On: cmp.Or(c.On, schema.OnDateSkip)}
+	}
+	if s.Cron == "" && (len(s.Exclude) > 0 || s.Calendar != nil) {
 		out.Timezone = cmp.Or(s.Timezone, "UTC")
 	}
 	if s.Cron != "" {

@@ -199,6 +199,21 @@ func (s documentWriter) finish() error {
 		{"Schedule", "exclude", func(f *huma.Schema) {
 			f.Description, f.Examples = "Dates of the time zone on which it is not due; at most 500 of all schedules of a job. Beside every, timezone says whose dates they are", []any{[]string{"2026-12-25"}}
 		}},
+		{"Schedule", "calendar", func(f *huma.Schema) {
+			f.Description = "What it does on the dates of a calendar of the tenant (PUT /v1/calendars/{name})"
+		}},
+		{"ScheduleCalendar", "name", func(f *huma.Schema) { f.Pattern, f.Description = namePattern, "Of a calendar of the tenant" }},
+		{"ScheduleCalendar", "on", func(f *huma.Schema) {
+			words("skip", "next_day", "previous_day")(f)
+			f.Description = "skip (default): it is not due then; next_day, previous_day, of cron alone: it is due at its time of day on the next day, or on the day before, that is none of the dates"
+		}},
+		{"CalendarRequest", "dates", func(f *huma.Schema) {
+			f.Description, f.MaxItems, f.Examples = "At most 500; or else icalendar", whole(schema.MaxCalendarDates), []any{[]string{"2026-12-25", "2026-12-26"}}
+		}},
+		{"CalendarRequest", "icalendar", func(f *huma.Schema) {
+			f.Description = "The text of an iCalendar (RFC 5545): the dates of its all-day events. Events that repeat, or have a time of day, are refused"
+		}},
+		{"CalendarRequest", "description", func(f *huma.Schema) { f.Description = "At most 1024 bytes" }},
 		{"JobRequest", "schedules", func(f *huma.Schema) {
 			f.Description, f.MaxItems = "Instead of schedule, of a recurring job: it is due when any of them is, once at each instant. Each has cron or every, and a time zone of its own; start, end, max_runs and jitter are of all", whole(8)
 		}},

@@ -19,7 +19,7 @@ const (
 
 // pathPatterns are the patterns of path parameters, by the noun after /v1.
 var pathPatterns = map[string]string{
-	"tasks": namePattern, "tenants": namePattern, "api-keys": namePattern, "signing-keys": namePattern, "secrets": namePattern, "notifications": namePattern, "events": namePattern,
+	"tasks": namePattern, "tenants": namePattern, "api-keys": namePattern, "signing-keys": namePattern, "secrets": namePattern, "notifications": namePattern, "calendars": namePattern, "events": namePattern,
 	"jobs": jobPattern, "workflows": jobPattern, "runs": runPattern, "dead-letters": runPattern, "operations": operationPattern,
 	"regions": `^[A-Za-z0-9]([A-Za-z0-9_-]{0,30}[A-Za-z0-9])?$`,
 }
@@ -39,6 +39,7 @@ var tags = []*huma.Tag{
 	{Name: "workflows", Description: "Graphs of steps"},
 	{Name: "tasks", Description: "Named work that jobs and steps call"},
 	{Name: "schedules", Description: "Rules in words and times"},
+	{Name: "calendars", Description: "Dates, such as holidays, that schedules leave out or move from"},
 	{Name: "events", Description: "What starts jobs, and what steps wait for"},
 	{Name: "imports", Description: "Many jobs at once"},
 	{Name: "operations", Description: "One thing done to everything that matches"},

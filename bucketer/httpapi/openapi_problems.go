@@ -13,6 +13,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
@@ -54,6 +55,9 @@ var conflicts = map[string][]string{
 	"move-home":          {"home-not-changed", "change-under-way"},
 	"fail-over-home":     {"home-not-changed", "change-under-way", "home-decided"},
 	"put-notification":   {"too-many-notifications"},
+	"put-calendar":       {"too-many-calendars"},
+	"get-calendar":       {"not-understood"},
+	"delete-calendar":    {"calendar-in-use"},
 	"get-notification":   {"not-understood"},
 	"test-notification":  {"not-understood", "minute-full"},
 	"search-logs":        {"too-many-searches"},
@@ -76,6 +80,7 @@ func problemExamples() map[string]*Problem {
 		"step":            stepProblem(schema.MakeEntryID(time.Unix(1795253400, 0), 3, 9)),
 		"one-off":         oneOffProblem("It can be given another time, or be cancelled."),
 		"not-finished":    notFinished(schema.StateRunning),
+		"calendar-in-use": calendarInUse(&recurring.CalendarInUseError{Jobs: []string{"nightly-report", "weekly-report"}}),
 		"timeout":         plain(http.StatusRequestTimeout, "The body did not come in time."),
 		"media-type":      plain(http.StatusUnsupportedMediaType, "The content type must be application/json, in UTF-8."),
 		"internal":        internal.problem(""),

@@ -136,6 +136,10 @@ var kinds = []struct {
 		name: "too-many-notifications", status: 409, title: "There are as many as there may be",
 		detail: fmt.Sprintf("A tenant may have %d rules for notifications: delete one, or let one rule match more.", schema.MaxNotifications),
 	}},
+	{recurring.ErrManyCalendars, kind{
+		name: "too-many-calendars", status: 409, title: "There are as many as there may be",
+		detail: fmt.Sprintf("A tenant may have %d calendars: delete one that is not used.", schema.MaxCalendars),
+	}},
 	{schema.ErrNotUnderstood, kind{
 		name: "not-understood", status: 409, title: "What is stored of it is not understood",
 		detail: "Nothing was changed. The job's fault says why. If a newer version wrote it, ask a node of that version, or upgrade this one; if its time zone is not known here, " +
@@ -175,8 +179,11 @@ func problemOf(err error) *Problem {
 		quota   *admin.QuotaError
 		attempt *runs.NoAttemptError
 		oneOff  *recurring.OneOffUpstreams
+		used    *recurring.CalendarInUseError
 	)
 	switch {
+	case errors.As(err, &used):
+		return calendarInUse(used)
 	case errors.As(err, &quota):
 		return quotaProblem(quota)
 	case errors.As(err, &oneOff):
@@ -207,6 +214,15 @@ func problemOf(err error) *Problem {
 		}
 	}
 	return internal.problem("")
+}
+
+// calendarInUse is the problem of deleting a calendar that jobs use.
+func calendarInUse(used *recurring.CalendarInUseError) *Problem {
+	detail := "These jobs use it: " + strings.Join(used.Jobs, ", ")
+	if used.More {
+		detail += ", and others"
+	}
+	return &Problem{Type: problemType + "calendar-in-use", Title: "The calendar is in use", Status: http.StatusConflict, Detail: detail + "."}
 }
 
 // ofHome returns p with what err says of the home that this region does not serve.

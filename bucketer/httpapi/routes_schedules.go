@@ -44,6 +44,15 @@ func (s scheduleRoutes) previewSchedule(ctx context.Context, in *previewAsk) (*p
 	if err != nil {
 		return nil, s.fail(ctx, "preview schedule", err)
 	}
+	if slices.ContainsFunc(p.Schedule.Any, func(one schema.Schedule) bool { return one.Calendar != nil }) {
+		all, err := calendars(s.Server)
+		if err == nil {
+			err = all.ResolveCalendars(ctx, tenantOf(ctx), &p.Schedule)
+		}
+		if err != nil {
+			return nil, s.fail(ctx, "preview schedule", err)
+		}
+	}
 	compiled, err := schedule.Compile(p.Schedule, 0)
 	if err != nil {
 		return nil, s.fail(ctx, "preview schedule", err)

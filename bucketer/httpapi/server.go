@@ -170,6 +170,8 @@ type Deps struct {
 	// Notifications keeps the rules by which tenants are told what happens to their runs. Nil means that
 	// there are none.
 	Notifications Notifications
+	// Calendars keeps the calendars that schedules name. Nil means that there are none.
+	Calendars Calendars
 	// Tenants keeps weights and quotas, and Quotas holds tenants to them. Nil means that there are
 	// none.
 	Tenants Tenants
@@ -449,6 +451,7 @@ func build(config Config, deps Deps) (*Server, error) {
 	signingRoutes{s}.route()
 	secretRoutes{s}.route()
 	notificationRoutes{s}.route()
+	calendarRoutes{s}.route()
 	tenantRoutes{s}.route()
 	targetRoutes{s}.route()
 	auditRoutes{s}.route()

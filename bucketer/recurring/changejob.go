@@ -117,6 +117,9 @@ func (j *Changer) changeJob(
 				return false, err
 			}
 		}
+		if err := j.resolveCalendars(ctx, spec); err != nil {
+			return false, err
+		}
 		if err := complete(id, spec, from); err != nil {
 			return false, err
 		}
@@ -268,6 +271,7 @@ func (j *Changer) swap(ctx context.Context, tenant string, id schema.JobID, ifMa
 		j.unlist(ctx, &next)
 		j.unsubscribe(ctx, &job, &next)
 		j.unfollow(ctx, &job, &next)
+		j.leaveCalendars(ctx, &job, &next)
 		if answer := next.Cut.Add(-knownBefore); !known.After(answer) {
 			return next, pause(ctx, answer.Sub(known))
 		}

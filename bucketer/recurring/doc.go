@@ -72,6 +72,7 @@
 //	the first run and its generation             the run is cancelled when it is due
 //	the next occurrence and publishing this one  the next look writes it again, to the same id
 //	the steps of a catch-up                      the step is taken again as of the same instant
+//	a calendar and the jobs that use it          Mend changes them
 //	a failed run and pausing its job             the next failed run pauses it
 //	the last run and finishing its job           Mend finishes the job
 //
@@ -87,6 +88,7 @@
 //	planon.go               Planner: judge entries before they start; planon_write.go writes what follows
 //	misfire.go, catchup.go  what is too late; Planner: work off what was missed; uncertain.go
 //	mend.go                 Planner: find jobs that do not go on
+//	calendars.go            CalendarKeeper: calendars, and the jobs that use them
 //	after.go, subscribe.go  what starts a job besides a schedule: other jobs, events
 //	jobruns.go              Reader: the runs of a job
 package recurring

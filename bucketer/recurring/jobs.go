@@ -76,6 +76,9 @@ func (j *Creator) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyH
 	id := schema.MakeJobID(now, shard, schema.RandomHash())
 	created := now.UTC().Truncate(time.Millisecond)
 	spec.Created, spec.Updated = created, created
+	if err := j.resolveCalendars(ctx, &spec); err != nil {
+		return schema.Job{}, false, err
+	}
 	if err := complete(id, &spec, created); err != nil {
 		return schema.Job{}, false, err
 	}

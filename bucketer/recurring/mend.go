@@ -31,6 +31,13 @@ func (j *Planner) Mend(ctx context.Context, shard schema.Shard, after schema.Job
 	if err != nil {
 		return after, fmt.Errorf("jobs of shard %d: %w", shard, err)
 	}
+	stale, err := j.outdated(ctx, jobs)
+	if err != nil {
+		return after, fmt.Errorf("calendars of shard %d: %w", shard, err)
+	}
+	for _, job := range stale {
+		j.changer.stale.add(job.Current.Spec.Tenant, job.ID)
+	}
 	var planned []step
 	for i := range jobs {
 		if job := &jobs[i]; job.Current.State == schema.JobActive && now.Sub(job.Cut) > unsureFor {

@@ -14,29 +14,30 @@ import (
 )
 
 const (
-	// maxFailing bounds the jobs that wait to be looked at because a run has failed. The next failure of
-	// one that is left out has it looked at.
-	maxFailing = 10_000
-	// failingRetry is when a job is looked at again that could not be paused.
-	failingRetry = 5 * time.Second
+	// maxTodo bounds the jobs that wait to be looked at. One that is left out is looked at when a run of
+	// it fails the next time, or when Mend comes there again.
+	maxTodo = 10_000
+	// todoRetry is when a job is looked at again that could not be changed.
+	todoRetry = 5 * time.Second
 )
 
-// failing are jobs that pause when runs fail, and of which a run has failed. They are looked at in the
-// background: pausing one is a conditional write, which a record must not wait for. A process that
-// crashes forgets them: then the next failure pauses the job, one run later.
-type failing struct {
+// todo are jobs that are to be looked at, and maybe changed: of which a run has failed, or that go by old
+// dates of a calendar. That is done in the background: a change is a conditional write, which a record
+// must not wait for. A process that crashes forgets them: then the next failure pauses the job, one run
+// later.
+type todo struct {
 	mu   sync.Mutex
 	jobs map[schema.JobID]string // their tenants
 	more chan struct{}           // holds one when there may be something to do
 }
 
-func newFailing() failing {
-	return failing{jobs: make(map[schema.JobID]string), more: make(chan struct{}, 1)}
+func newTodo() todo {
+	return todo{jobs: make(map[schema.JobID]string), more: make(chan struct{}, 1)}
 }
 
-func (f *failing) add(tenant string, id schema.JobID) {
+func (f *todo) add(tenant string, id schema.JobID) {
 	f.mu.Lock()
-	if len(f.jobs) < maxFailing {
+	if len(f.jobs) < maxTodo {
 		f.jobs[id] = tenant
 	}
 	f.mu.Unlock()
@@ -47,7 +48,7 @@ func (f *failing) add(tenant string, id schema.JobID) {
 }
 
 // take takes all of the jobs out.
-func (f *failing) take() map[schema.JobID]string {
+func (f *todo) take() map[schema.JobID]string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	all := f.jobs
@@ -59,22 +60,23 @@ func (f *failing) take() map[schema.JobID]string {
 // run's line of history is held.
 func (j *Changer) NoteFailure(tenant string, id schema.JobID) { j.failing.add(tenant, id) }
 
-// pauseAll pauses jobs whose runs fail, several at a time, until ctx ends.
-func (j *Changer) pauseAll(ctx context.Context) {
+// do looks at jobs, several at a time, until ctx ends. One of which look answers an error is looked at
+// again; open says in the log what is open until then.
+func (j *Changer) do(ctx context.Context, jobs *todo, open string, look func(ctx context.Context, tenant string, id schema.JobID) error) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-j.failing.more:
+		case <-jobs.more:
 		}
 		var g errgroup.Group
 		g.SetLimit(endsAtOnce)
 		var mu sync.Mutex
 		again := make(map[schema.JobID]string)
-		for id, tenant := range j.failing.take() {
+		for id, tenant := range jobs.take() {
 			g.Go(func() error {
-				if err := j.pauseIfFailing(ctx, tenant, id); err != nil && ctx.Err() == nil {
-					j.log.Debug("a job whose runs fail is not paused yet", "job", id, "err", err)
+				if err := look(ctx, tenant, id); err != nil && ctx.Err() == nil {
+					j.log.Debug(open, "job", id, "err", err)
 					mu.Lock()
 					defer mu.Unlock()
 					again[id] = tenant
@@ -86,11 +88,11 @@ func (j *Changer) pauseAll(ctx context.Context) {
 		if len(again) == 0 {
 			continue
 		}
-		if pause(ctx, failingRetry) != nil {
+		if pause(ctx, todoRetry) != nil {
 			return
 		}
 		for id, tenant := range again {
-			j.failing.add(tenant, id)
+			jobs.add(tenant, id)
 		}
 	}
 }

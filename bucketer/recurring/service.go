@@ -31,6 +31,7 @@ type Jobs struct {
 	*Creator
 	*Changer
 	*Planner
+	*CalendarKeeper
 }
 
 // Reader shows jobs, their times and their runs, and makes rows of runs without writing them.
@@ -60,7 +61,8 @@ type Changer struct {
 	creator *Creator
 	locks   shardLocks
 	ending  ending
-	failing failing
+	failing todo
+	stale   todo
 }
 
 // Planner plans jobs on: before a run of theirs starts, after runs were missed, and when they do
@@ -85,17 +87,18 @@ func New(c Config) *Jobs {
 	}
 	changer := &Changer{
 		upkeep: upkeep{r}, locks: newShardLocks(),
-		ending: ending{jobs: make(map[schema.JobID]*schema.Job), more: make(chan struct{}, 1)}, failing: newFailing(),
+		ending: ending{jobs: make(map[schema.JobID]*schema.Job), more: make(chan struct{}, 1)}, failing: newTodo(), stale: newTodo(),
 	}
 	changer.creator = &Creator{upkeep: upkeep{r}, cancel: changer.CancelJob}
-	return &Jobs{r, changer.creator, changer, &Planner{Reader: r, changer: changer}}
+	return &Jobs{r, changer.creator, changer, &Planner{Reader: r, changer: changer}, &CalendarKeeper{Reader: r, changer: changer}}
 }
 
-// Watch finishes jobs whose last run was published, and pauses jobs whose runs fail, until ctx ends. It
-// returns nil.
+// Watch finishes jobs whose last run was published, pauses jobs whose runs fail, and changes those that go
+// by old dates of a calendar, until ctx ends. It returns nil.
 func (j *Changer) Watch(ctx context.Context) error {
 	var wg sync.WaitGroup
-	wg.Go(func() { j.pauseAll(ctx) })
+	wg.Go(func() { j.do(ctx, &j.failing, "a job whose runs fail is not paused yet", j.pauseIfFailing) })
+	wg.Go(func() { j.do(ctx, &j.stale, "a job goes by the old dates of a calendar", j.refresh) })
 	j.finishAll(ctx)
 	wg.Wait()
 	return nil

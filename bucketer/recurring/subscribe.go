@@ -11,6 +11,9 @@ import (
 func (j *upkeep) subscribe(ctx context.Context, job *schema.Job) error {
 	on := job.Current.Spec.On
 	if on == nil {
+		if err := j.useCalendars(ctx, job); err != nil {
+			return err
+		}
 		return j.follow(ctx, job)
 	}
 	if schema.IsSystemEvent(on.Event) {

@@ -60,7 +60,7 @@ func OfSpec(s *schema.JobSpec) JobRequest {
 // ofSchedule returns a schedule as a body that asks for it: as one, or as a list.
 func ofSchedule(c *schema.Schedule) (one *Schedule, list []Schedule) {
 	of := func(c *schema.Schedule) Schedule {
-		return Schedule{Cron: c.Cron, Timezone: c.Timezone, Gap: c.Gap, OverlapHour: c.OverlapHour, Every: c.Every, Anchor: c.Anchor, Exclude: c.Exclude}
+		return Schedule{Cron: c.Cron, Timezone: c.Timezone, Gap: c.Gap, OverlapHour: c.OverlapHour, Every: c.Every, Anchor: c.Anchor, Exclude: c.Exclude, Calendar: ofCalendar(c.Calendar)}
 	}
 	switch {
 	case len(c.Any) == 0:

@@ -12,6 +12,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/schema"
 )
 
@@ -57,6 +58,10 @@ func largestWork() map[string]string {
 var largestRest = `,"payload":"` + strings.Repeat("p", schema.MaxPayload-2) + `","priority":"critical","misfire":{"policy":"run_latest","deadline":"87599h59m59.999999999s"},"labels":{` +
 	numbered(maxLabels, `"%02d`+strings.Repeat("l", maxLabelName-2)+`":"`+strings.Repeat("<", maxLabelValue)+`"`) + `}`
 
+// largestSchedule is one of several schedules, without its end.
+var largestSchedule = `{"cron":"` + strings.Repeat("0,", 120) + `0 * * * *","timezone":"America/Argentina/ComodRivadavia","gap":"skip","overlap_hour":"second",` +
+	`"calendar":{"name":"` + strings.Repeat("n", bucketer.MaxName) + `","on":"previous_day"}`
+
 // TestWhatFollowsFromTheLargestRunFits: a run was accepted whose row was as large as rows may be,
 // and its retry was larger.
 func TestWhatFollowsFromTheLargestRunFits(t *testing.T) {
@@ -78,9 +83,14 @@ func TestWhatFollowsFromTheLargestRunFits(t *testing.T) {
 				}
 				one.Trigger, one.Origin = schema.TriggerDependency, schema.MakeEntryID(testNow, 1, 1)
 				_, many, err := d.Job("t", []byte(`{`+work+largestRest+`,"name":"`+strings.Repeat("n", bucketer.MaxName)+`","concurrency":{"limit":1000,"on_limit":"cancel_oldest"},"jitter":"23h59m59s",`+
-					`"max_runs":100000,"start":"2027-01-01T00:00:00.001Z","end":"2036-01-01T00:00:00.001Z","schedule":{"cron":"`+strings.Repeat("0,", 100)+`0 * * * *","timezone":"America/Argentina/ComodRivadavia","gap":"skip","overlap_hour":"second"}}`), testNow)
+					`"max_runs":100000,"start":"2027-01-01T00:00:00.001Z","end":"2036-01-01T00:00:00.001Z","pause_on_failure":{"after":100},"schedules":[`+strings.Repeat(largestSchedule+`},`, schedule.MaxAny-1)+largestSchedule+
+					`,"exclude":[`+strings.Repeat(`"2399-12-31",`, schedule.MaxDates-1)+`"2399-12-31"]}]}`), testNow)
 				if err != nil {
 					t.Fatalf("Job = %v", err)
+				}
+				for range 100 { // as many dates of calendars as there may be besides
+					one := &many.Schedule.Any[0]
+					one.Calendar.Dates = append(one.Calendar.Dates, "2399-12-31")
 				}
 				for range recurring.MaxPast {
 					many.Past = append(many.Past, schema.PastGeneration{Number: number, Schedule: many.Schedule, Cut: testNow})

@@ -35,6 +35,21 @@ type Schedule struct {
 
 	// Exclude are dates of the time zone on which it is not due, such as "2026-12-25".
 	Exclude []string `json:"exclude,omitempty"`
+	// Calendar: what it does on the dates of a calendar.
+	Calendar *ScheduleCalendar `json:"calendar,omitempty"`
+}
+
+// ScheduleCalendar is what a schedule does on the dates of a calendar of the tenant.
+type ScheduleCalendar struct {
+	Name string `json:"name"`
+	On   string `json:"on,omitempty"` // skip (default), next_day or previous_day
+}
+
+func ofCalendar(c *schema.ScheduleCalendar) *ScheduleCalendar {
+	if c == nil {
+		return nil
+	}
+	return &ScheduleCalendar{Name: c.Name, On: c.On}
 }
 
 // JobRequest is the body of POST /v1/jobs and, with Key, a line of an import. Name and the fields

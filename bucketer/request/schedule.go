@@ -37,6 +37,7 @@ type scheduleReader struct {
 	ofCron     []int32 // nodes of what goes with cron
 	anchor     int32
 	exclude    int32
+	calendar   int32
 	faulty     bool // a field of the schedule has a fault of its own
 }
 
@@ -77,22 +78,40 @@ func (r *scheduleReader) readList(i int32) {
 	r.faulty = r.faulty || len(d.faults) > before
 }
 
-// dates reads dates that a schedule excludes.
-func (r *scheduleReader) dates(i int32) []string {
-	d := r.d
+// readDates reads the dates that node i holds, at most limit of them.
+func readDates(d *fields, i int32, limit int) []string {
 	if !d.is(i, kindArray) {
 		d.fault(i, `must be a list of dates such as "2026-12-25"`)
 		return nil
 	}
 	var dates []string
 	for c := range d.allMembers(i) {
-		if len(dates) == schedule.MaxDates {
-			d.faultQuietly(i, "must be at most %d dates", schedule.MaxDates)
+		if len(dates) == limit {
+			d.faultQuietly(i, "must be at most %d dates", limit)
 			break
 		}
 		dates = append(dates, d.checked(c, dateFault))
 	}
 	return dates
+}
+
+var onDates = []string{schema.OnDateSkip, schema.OnDateNext, schema.OnDatePrevious}
+
+// observes reads what a schedule does on the dates of a calendar. Which they are is found out later.
+func (r *scheduleReader) observes(i int32) *schema.ScheduleCalendar {
+	d, out, stated := r.d, new(schema.ScheduleCalendar), false
+	for c := range d.object(i) {
+		switch name := d.doc.name(c); string(name) {
+		case "name":
+			stated, out.Name = true, d.named(c)
+		case "on":
+			out.On = d.oneOf(c, onDates)
+		default:
+			d.faultQuietly(c, "is not a field of calendar")
+		}
+	}
+	d.require(i, stated, "name")
+	return out
 }
 
 // dateFault says what is wrong with a date, or "".
@@ -131,7 +150,9 @@ func (r *scheduleReader) read(i int32) {
 		case "anchor":
 			r.anchor, r.schedule.Anchor = c, d.instant(c, lastInstant)
 		case "exclude":
-			r.exclude, r.schedule.Exclude = c, r.dates(c)
+			r.exclude, r.schedule.Exclude = c, readDates(&d.fields, c, schedule.MaxDates)
+		case "calendar":
+			r.calendar, r.schedule.Calendar = c, r.observes(c)
 		default:
 			d.faultQuietly(c, "is not a field of a schedule")
 		}
@@ -141,13 +162,16 @@ func (r *scheduleReader) read(i int32) {
 	}
 	if r.cron == 0 {
 		for _, c := range r.ofCron {
-			if zone := string(d.doc.name(c)) == "timezone"; !zone || r.every == 0 || len(r.schedule.Exclude) == 0 {
+			if zone := string(d.doc.name(c)) == "timezone"; !zone || r.every == 0 || len(r.schedule.Exclude) == 0 && r.calendar == 0 {
 				d.faultQuietly(c, "goes with cron alone")
 			}
 		}
 	}
 	if r.once && r.exclude > 0 {
 		d.faultQuietly(r.exclude, "goes with cron or every")
+	}
+	if r.once && r.calendar > 0 {
+		d.faultQuietly(r.calendar, "goes with cron or every")
 	}
 	if r.every == 0 && r.anchor > 0 {
 		d.faultQuietly(r.anchor, "goes with every alone")
@@ -184,7 +208,7 @@ func (r *scheduleReader) finish() {
 // stated returns what was read, as it is stored.
 func (r *scheduleReader) stated() schema.Schedule {
 	s := r.schedule
-	if len(s.Exclude) == 0 {
+	if len(s.Exclude) == 0 && s.Calendar == nil {
 		return s
 	}
 	out := schema.Schedule{Start: s.Start, End: s.End, Jitter: s.Jitter}
@@ -228,7 +252,7 @@ func (r *scheduleReader) fault(f bucketer.Fault) {
 		node = r.list
 	default:
 		for _, one := range append(r.several, r) {
-			for _, c := range append([]int32{one.cron, one.every, one.anchor, one.exclude}, one.ofCron...) {
+			for _, c := range append([]int32{one.cron, one.every, one.anchor, one.exclude, one.calendar}, one.ofCron...) {
 				if c > 0 && r.d.doc.location(c) == f.Location {
 					node = c
 				}

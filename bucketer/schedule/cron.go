@@ -29,6 +29,7 @@ type timetable struct {
 	overlap string
 	rule    dayRule
 	without []int64 // days that are excluded, since 1970-01-01
+	observed
 }
 
 // compileCron reads a cron expression and its zone.
@@ -55,7 +56,7 @@ func compileCron(sch schema.Schedule, drawn func(field int) uint64, faults *Faul
 		faults.add("anchor", "has no meaning for a cron expression: it belongs to every")
 	}
 	c.without = excluded(&sch, faults)
-	c.amend(c.without, nil)
+	c.observe(sch.Calendar, faults)
 	return c
 }
 

@@ -70,11 +70,75 @@ func excluded(sch *schema.Schedule, faults *Faults) []int64 {
 	return parseDates("exclude", sch.Exclude, faults)
 }
 
+// observed is what a schedule does on the dates of a calendar.
+type observed struct {
+	calendar string  // its name; "": there is none
+	dates    []int64 // days since 1970-01-01, in order
+	moves    int64   // 0: it is not due then; 1: on the next day, -1: on the day before
+}
+
+func readCalendar(c *schema.ScheduleCalendar, faults *Faults) observed {
+	o := observed{calendar: c.Name, dates: parseDates("calendar", c.Dates, faults)}
+	switch c.On {
+	case "", schema.OnDateSkip:
+	case schema.OnDateNext:
+		o.moves = 1
+	case schema.OnDatePrevious:
+		o.moves = -1
+	default:
+		faults.add("calendar.on", "must be %s, %s or %s", schema.OnDateSkip, schema.OnDateNext, schema.OnDatePrevious)
+	}
+	return o
+}
+
+// observe has the timetable leave out the dates that are excluded and those of a calendar. What is due on
+// a date of the calendar moves, at its time of day, over all dates of the calendar to the next one that
+// is none of them, or to the one before. What is excluded does not move, and nothing moves there.
+func (c *timetable) observe(cal *schema.ScheduleCalendar, faults *Faults) {
+	if cal == nil {
+		c.amend(c.without, nil)
+		return
+	}
+	c.observed = readCalendar(cal, faults)
+	var with []int64
+	for _, day := range c.dates {
+		if _, not := slices.BinarySearch(c.without, day); not || c.moves == 0 || !c.matches(day) {
+			continue
+		}
+		to := day
+		for is := true; is; _, is = slices.BinarySearch(c.dates, to) {
+			to += c.moves
+		}
+		with = append(with, to)
+	}
+	c.amend(slices.Concat(c.without, c.dates), with)
+}
+
+// matches reports whether a day is one of the pattern.
+func (p *pattern) matches(day int64) bool {
+	m, number := monthOf(day)
+	return p.daysIn(m)>>number&1 != 0
+}
+
+// words says what it does.
+func (o *observed) words() string {
+	switch {
+	case o.calendar == "":
+		return ""
+	case o.moves > 0:
+		return ", on dates of " + o.calendar + " on the next day that is none"
+	case o.moves < 0:
+		return ", on dates of " + o.calendar + " on the day before that is none"
+	}
+	return ", but not on dates of " + o.calendar
+}
+
 // except is a rhythm without the instants of some stretches.
 type except struct {
 	rhythm
 	out  []stretch // in order; they do not touch
 	days []int64   // what the stretches are, in words
+	by   observed
 	zone string
 }
 
@@ -172,7 +236,7 @@ func (e except) nth(from, before, n int64) (int64, bool) {
 }
 
 func (e except) describe() string {
-	text := e.rhythm.describe() + butNot(e.days)
+	text := e.rhythm.describe() + butNot(e.days) + e.by.words()
 	if e.zone != "UTC" {
 		text += " in " + e.zone
 	}

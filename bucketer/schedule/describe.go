@@ -85,7 +85,7 @@ func (c *timetable) describe() string {
 	if c.months != allMonths {
 		text += " in " + listed(c.months, func(n int) string { return time.Month(n).String() })
 	}
-	text += butNot(c.without)
+	text += butNot(c.without) + c.observed.words()
 	if c.zone.name == "UTC" {
 		return text + ", UTC"
 	}

@@ -34,9 +34,14 @@
 //  9. Excluded dates (exclude) are those of the zone's calendar. A cron expression does not name them:
 //     a time of an excluded date is not there, also where it would run at the end of a gap on the next
 //     date. Of an interval, the instants at which a clock in the zone shows one are left out.
-//  10. Of several schedules (any) a job has the union, in which each instant is once. H is the same
+//  10. What a cron expression names on a date of the schedule's calendar is left out (skip), or moves
+//     by whole days of the zone's calendar to the nearest date after it (next_day) or before it
+//     (previous_day) that is none of the calendar; there it runs at its time of day, once, whatever
+//     else is due then, and by the rules for gaps and overlaps of that date. What is excluded neither
+//     moves nor is moved to. An interval only skips.
+//  11. Of several schedules (any) a job has the union, in which each instant is once. H is the same
 //     number in all of them. Each must have a time to come.
-//  11. A schedule that compiles has at least one nominal time. Nothing here takes more than a few
+//  12. A schedule that compiles has at least one nominal time. Nothing here takes more than a few
 //     ms, whatever it is given: Next costs at most a look at each month until 2400, Count and Last
 //     the same, whatever the number of times. Of several schedules Count and NthAfter walk.
 //

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"slices"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -32,20 +33,32 @@ func compileEvery(sch schema.Schedule, faults *Faults) rhythm {
 	for _, f := range []struct{ location, value string }{
 		{"timezone", sch.Timezone}, {"gap", sch.Gap}, {"overlap_hour", sch.OverlapHour},
 	} {
-		if f.value != "" && (f.location != "timezone" || len(sch.Exclude) == 0) {
+		if f.value != "" && (f.location != "timezone" || len(sch.Exclude) == 0 && sch.Calendar == nil) {
 			faults.add(f.location, "has no meaning for an interval, which follows elapsed time: it belongs to cron")
 		}
 	}
-	if len(sch.Exclude) == 0 {
+	if len(sch.Exclude) == 0 && sch.Calendar == nil {
 		return v
 	}
 	days := excluded(&sch, faults)
+	var by observed
+	if sch.Calendar != nil {
+		if by = readCalendar(sch.Calendar, faults); by.moves != 0 {
+			faults.add("calendar.on", "must be %s for an interval, which has no time of day to move", schema.OnDateSkip)
+		}
+		days = slices.Compact(slices.Sorted(slices.Values(slices.Concat(days, by.dates))))
+	}
 	z, known := zoneNamed(sch.Timezone)
 	if !known {
 		zoneFault(sch.Timezone, faults)
 		return v
 	}
-	return exceptDays(v, days, z)
+	e, ok := exceptDays(v, days, z).(except)
+	if !ok {
+		return v
+	}
+	e.days, e.by = excluded(&sch, new(Faults)), by
+	return e
 }
 
 func (v interval) next(from, before int64) (int64, bool) {

@@ -34,6 +34,8 @@ type oracle struct {
 	gap     string
 	overlap string
 	exclude []string // dates
+	// what it does on dates of a calendar; nil: there is none
+	calendar *schema.ScheduleCalendar
 }
 
 func (o oracle) schedule() schema.Schedule {
@@ -41,19 +43,45 @@ func (o oracle) schedule() schema.Schedule {
 	for i, f := range o.fields {
 		texts[i] = f.text
 	}
-	return schema.Schedule{Cron: strings.Join(texts, " "), Timezone: o.loc.String(), Gap: o.gap, OverlapHour: o.overlap, Exclude: o.exclude}
+	return schema.Schedule{Cron: strings.Join(texts, " "), Timezone: o.loc.String(), Gap: o.gap, OverlapHour: o.overlap, Exclude: o.exclude, Calendar: o.calendar}
 }
 
 func (o oracle) elapsed() bool { return o.fields[fieldMinute].wild || o.fields[fieldHour].wild }
 
 // matches reports whether the expression names what the clock shows.
 func (o oracle) matches(r reading) bool {
-	for _, i := range []int{fieldSecond, fieldMinute, fieldHour, fieldMonth} {
+	for _, i := range []int{fieldSecond, fieldMinute, fieldHour} {
 		if !o.fields[i].match(r) {
 			return false
 		}
 	}
-	if slices.Contains(o.exclude, r.Format(time.DateOnly)) {
+	holiday := func(r reading) bool {
+		return o.calendar != nil && slices.Contains(o.calendar.Dates, r.Format(time.DateOnly))
+	}
+	excluded := func(r reading) bool { return slices.Contains(o.exclude, r.Format(time.DateOnly)) }
+	if excluded(r) || holiday(r) {
+		return false
+	}
+	if o.namesDay(r) {
+		return true
+	}
+	step := 0
+	if o.calendar != nil {
+		step = map[string]int{"next_day": -1, "previous_day": 1}[o.calendar.On]
+	}
+	if step != 0 { // does anything move here?
+		for day := r.AddDate(0, 0, step); holiday(day); day = day.AddDate(0, 0, step) {
+			if o.namesDay(day) && !excluded(day) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// namesDay reports whether the expression names the date that the clock shows.
+func (o oracle) namesDay(r reading) bool {
+	if !o.fields[fieldMonth].match(r) {
 		return false
 	}
 	month, week := o.fields[fieldDay], o.fields[fieldWeekday]

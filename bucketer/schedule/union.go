@@ -14,6 +14,8 @@ const (
 	MaxAny = 8
 	// MaxDates bounds the dates that all schedules of a job exclude, together.
 	MaxDates = 500
+	// maxAllDates bounds them together with the dates of their calendars, each as often as it is named.
+	maxAllDates = 600
 	// maxWalked bounds the instants that a count of several schedules looks at one by one.
 	maxWalked = 1_000_000
 )
@@ -23,7 +25,7 @@ type union []rhythm
 
 // compileAny reads the schedules of which a job has several, or one that leaves dates out.
 func compileAny(sch schema.Schedule, drawn func(field int) uint64, faults *Faults) rhythm {
-	if sch.Timezone != "" || sch.Gap != "" || sch.OverlapHour != "" || !sch.Anchor.IsZero() || len(sch.Exclude) > 0 {
+	if sch.Timezone != "" || sch.Gap != "" || sch.OverlapHour != "" || !sch.Anchor.IsZero() || len(sch.Exclude) > 0 || sch.Calendar != nil {
 		faults.add("any", "must say all beside start, end and jitter")
 	}
 	if len(sch.Any) > MaxAny {
@@ -31,18 +33,24 @@ func compileAny(sch schema.Schedule, drawn func(field int) uint64, faults *Fault
 		return nil
 	}
 	var u union
-	dates := 0
+	dates, all := 0, 0
 	for i := range sch.Any {
 		var of Faults
 		if len(sch.Any[i].Any) > 0 {
 			of.add("any", "must not hold others")
 		}
 		dates += len(sch.Any[i].Exclude)
+		if all += len(sch.Any[i].Exclude); sch.Any[i].Calendar != nil {
+			all += len(sch.Any[i].Calendar.Dates)
+		}
 		u = append(u, compileOne(sch.Any[i], drawn, &of))
 		*faults = append(*faults, within(&sch, i, of)...)
 	}
 	if dates > MaxDates {
 		faults.add("any", "must exclude at most %d dates together, not %d", MaxDates, dates)
+	}
+	if all > maxAllDates {
+		faults.add("any", "must have at most %d dates together, with those of calendars, not %d: name the calendar in fewer of them", maxAllDates, all)
 	}
 	if len(u) == 1 {
 		return u[0]

@@ -87,6 +87,9 @@ func severalAgainstOracle(t *testing.T, seed uint64, zoneName string) {
 		if !o.firesAtAll() {
 			continue
 		}
+		if rng.IntN(2) == 0 {
+			o.calendar = &schema.ScheduleCalendar{Name: "c", On: pick(rng, "", "skip", "next_day", "previous_day"), Dates: someDates(rng, r)}
+		}
 		sch.Any, want = append(sch.Any, o.schedule()), append(want, o.times(from, to, margin)...)
 	}
 	if len(sch.Any) == 0 {
@@ -127,7 +130,8 @@ func severalAgainstOracle(t *testing.T, seed uint64, zoneName string) {
 	}
 }
 
-// TestSeveralSchedulesAreTheUnion: each instant is once, whichever of the schedules name it.
+// TestSeveralSchedulesAreTheUnion: each instant is once, whichever of the schedules name it, also around
+// dates that are excluded, and those of calendars.
 func TestSeveralSchedulesAreTheUnion(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -167,6 +171,34 @@ func TestSeveralSchedules(t *testing.T) {
 			"09:30 09:30 09:30 09:30 09:30", "at 09:30 every day, but not on 2026-11-27 and 2026-11-29, UTC",
 		},
 		{
+			"the next working day",
+			schema.Schedule{Any: []schema.Schedule{{
+				Cron: "30 9 28 * *", Calendar: &schema.ScheduleCalendar{Name: "closed", On: "next_day", Dates: []string{"2026-11-28", "2026-11-29", "2026-12-28"}},
+			}}},
+			"11-30 12-29 01-28 02-28 03-28", "at 09:30 on day 28 of the month, on dates of closed on the next day that is none, UTC",
+		},
+		{
+			"the working day before, over the end of a month",
+			schema.Schedule{Any: []schema.Schedule{{
+				Cron: "30 9 1 * *", Calendar: &schema.ScheduleCalendar{Name: "closed", On: "previous_day", Dates: []string{"2026-12-01", "2026-11-30", "2027-01-01"}},
+			}}},
+			"11-29 12-31 02-01 03-01 04-01", "at 09:30 on day 1 of the month, on dates of closed on the day before that is none, UTC",
+		},
+		{
+			"where it runs anyway, it runs once",
+			schema.Schedule{Any: []schema.Schedule{{
+				Cron: "30 9 * * *", Exclude: []string{"2026-11-30"}, Calendar: &schema.ScheduleCalendar{Name: "closed", On: "next_day", Dates: []string{"2026-11-29", "2026-12-01"}},
+			}}},
+			"11-27 11-28 12-02 12-03 12-04", "at 09:30 every day, but not on 2026-11-30, on dates of closed on the next day that is none, UTC",
+		},
+		{
+			"an interval skips",
+			schema.Schedule{Any: []schema.Schedule{{
+				Every: schema.Duration(24 * time.Hour), Calendar: &schema.ScheduleCalendar{Name: "closed", Dates: []string{"2026-11-28"}},
+			}}},
+			"11-29 11-30 12-01 12-02 12-03", "every day, counted from 1970-01-01T00:00:00Z, but not on dates of closed",
+		},
+		{
 			"an interval without a date",
 			schema.Schedule{Any: []schema.Schedule{{Every: schema.Duration(8 * time.Hour), Timezone: "Europe/Berlin", Exclude: []string{"2026-11-27"}}}},
 			"00:00 08:00 16:00 00:00 08:00", "every 8 hours, counted from 1970-01-01T00:00:00Z, but not on 2026-11-27 in Europe/Berlin",
@@ -183,7 +215,11 @@ func TestSeveralSchedules(t *testing.T) {
 			}
 			var got []string
 			for u := range s.From(utcTime("2026-11-27T00:00:00Z")) {
-				if got = append(got, u.Format("15:04")); len(got) == 5 {
+				layout := "15:04"
+				if strings.Contains(row.want, "-") {
+					layout = "01-02"
+				}
+				if got = append(got, u.Format(layout)); len(got) == 5 {
 					break
 				}
 			}
@@ -211,6 +247,13 @@ func TestSeveralSchedulesThatAreWrong(t *testing.T) {
 		{"not stated as a list", schema.Schedule{Any: []schema.Schedule{{Cron: "0 99 * * *", Exclude: []string{"2026-12-25"}}}}, []string{"cron"}},
 		{"dates", schema.Schedule{Listed: true, Any: []schema.Schedule{{Cron: "0 9 * * *", Exclude: []string{"2026-02-29", "x"}}}}, []string{"any[0].exclude", "any[0].exclude"}},
 		{"too many dates", schema.Schedule{Any: []schema.Schedule{{Cron: "0 9 * * *", Exclude: dates}}}, []string{"exclude", "any"}},
+		{"what becomes of dates of a calendar", schema.Schedule{Listed: true, Any: []schema.Schedule{
+			{Cron: "0 9 * * *", Calendar: &schema.ScheduleCalendar{Name: "c", On: "later"}},
+			{Every: schema.Duration(time.Hour), Calendar: &schema.ScheduleCalendar{Name: "c", On: "next_day"}},
+		}}, []string{"any[0].calendar.on", "any[1].calendar.on"}},
+		{"dates of calendars", schema.Schedule{Listed: true, Any: []schema.Schedule{
+			{Cron: "0 9 * * *", Calendar: &schema.ScheduleCalendar{Name: "c", Dates: dates}}, {Cron: "0 9 * * *", Calendar: &schema.ScheduleCalendar{Name: "c", Dates: dates}},
+		}}, []string{"any"}},
 		{"lists in lists", schema.Schedule{Listed: true, Any: []schema.Schedule{{Cron: "0 9 * * *", Any: []schema.Schedule{good}}}}, []string{"any[0].any"}},
 		{"a zone of all", schema.Schedule{Listed: true, Timezone: "UTC", Any: []schema.Schedule{good}}, []string{"any"}},
 		{"too many", schema.Schedule{Listed: true, Any: slices.Repeat([]schema.Schedule{good}, MaxAny+1)}, []string{"any"}},

@@ -96,6 +96,14 @@ const (
 	selectNotification statement = `SELECT spec, writetime(spec) FROM notifications WHERE tenant = ? AND name = ?`
 	// A slice of one tenant's notifications, in name order. Idempotent.
 	selectNotifications statement = `SELECT name, spec, writetime(spec) FROM notifications WHERE tenant = ? AND name > ?`
+	// One row of calendars. Idempotent.
+	insertCalendar statement = `INSERT INTO calendars (tenant, name, spec) VALUES (?, ?, ?) USING TIMESTAMP ?`
+	// One row of calendars. Idempotent.
+	deleteCalendar statement = `DELETE FROM calendars USING TIMESTAMP ? WHERE tenant = ? AND name = ?`
+	// One row of calendars. Idempotent.
+	selectCalendar statement = `SELECT spec, writetime(spec) FROM calendars WHERE tenant = ? AND name = ?`
+	// A slice of one tenant's calendars, in name order. Idempotent.
+	selectCalendars statement = `SELECT name, spec, writetime(spec) FROM calendars WHERE tenant = ? AND name > ?`
 	// One row of incidents. Idempotent.
 	insertIncident statement = `INSERT INTO incidents (tenant, minute, incident_id, spec) VALUES (?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
 	// A slice of one partition of incidents, in the order of ids. Idempotent.
@@ -180,6 +188,10 @@ var documentTables = map[document.Kind]documentTable{
 	},
 	document.Notification: {
 		put: insertNotification, remove: deleteNotification, get: selectNotification, list: selectNotifications,
+		key: scopedKey, row: textRow, next: nextText,
+	},
+	document.Calendar: {
+		put: insertCalendar, remove: deleteCalendar, get: selectCalendar, list: selectCalendars,
 		key: scopedKey, row: textRow, next: nextText,
 	},
 	document.Incident: {

@@ -30,4 +30,6 @@
 //	signing.go     signing keys
 //	secret.go      secrets, and when they were used
 //	subscription.go  who is to hear of events
+//	notification.go  rules for notifications, incidents
+//	calendar.go    calendars
 package document

@@ -28,6 +28,8 @@ const (
 	Notification      Kind = "notification"       // scope: the tenant; name: the rule's
 	Incident          Kind = "incident"           // scope: see IncidentScope; name: the 16 bytes of the id
 	NotificationGroup Kind = "notification group" // scope: the tenant; name: the group's
+
+	Calendar Kind = "calendar" // scope: the tenant; name: the calendar's
 )
 
 // Document is a row that holds one text.
@@ -67,17 +69,18 @@ type Rows interface {
 }
 
 // Roles implements schema.TenantStore, TaskStore, RateStore, OperationStore, SigningKeyStore,
-// SecretStore, SubscriptionStore, NotificationStore and IncidentStore. A backend embeds it.
+// SecretStore, SubscriptionStore, NotificationStore, IncidentStore and CalendarStore. A backend embeds it.
 type Roles struct {
 	subscriptions
 	notifications
+	calendars
 	rows   Rows
 	damage *damage.Log
 }
 
 // New returns the roles that keep their rows in rows, and report those that cannot be understood.
 func New(rows Rows, log *damage.Log) Roles {
-	return Roles{subscriptions: subscriptions{rows}, notifications: notifications{rows, log}, rows: rows, damage: log}
+	return Roles{subscriptions: subscriptions{rows}, notifications: notifications{rows, log}, calendars: calendars{rows, log}, rows: rows, damage: log}
 }
 
 // put writes d with v as its text.
@@ -119,4 +122,5 @@ var (
 	_ schema.SubscriptionStore = Roles{}
 	_ schema.NotificationStore = Roles{}
 	_ schema.IncidentStore     = Roles{}
+	_ schema.CalendarStore     = Roles{}
 )

@@ -39,6 +39,7 @@ var documentTables = map[document.Kind]documentTable{
 	document.Notification:      {table: 'Q', scoped: true},
 	document.Incident:          {table: 'L', scoped: true},
 	document.NotificationGroup: {table: 'J', scoped: true, revised: true},
+	document.Calendar:          {table: 'Y', scoped: true},
 }
 
 // revision is what a revised text says besides the document.

@@ -94,6 +94,12 @@ func (b *bench) calls() map[string]func(ctx context.Context) error {
 		"DeleteNotification": func(ctx context.Context) error { return s.DeleteNotification(ctx, t, "n", b.now) },
 		"Notification":       of(func(ctx context.Context) (any, error) { return s.Notification(ctx, t, "n") }),
 		"Notifications":      of(func(ctx context.Context) (any, error) { return s.Notifications(ctx, t, "", 1) }),
+		"PutCalendar": func(ctx context.Context) error {
+			return s.PutCalendar(ctx, schema.Calendar{Tenant: t, Name: "n", UpdatedAt: b.now})
+		},
+		"DeleteCalendar": func(ctx context.Context) error { return s.DeleteCalendar(ctx, t, "n", b.now) },
+		"Calendar":       of(func(ctx context.Context) (any, error) { return s.Calendar(ctx, t, "n") }),
+		"Calendars":      of(func(ctx context.Context) (any, error) { return s.Calendars(ctx, t, "", 1) }),
 		"PutIncident": func(ctx context.Context) error {
 			return s.PutIncident(ctx, schema.Incident{Tenant: t, ID: run, Expires: b.later()})
 		},

@@ -1,6 +1,7 @@
 package schematest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -105,6 +106,31 @@ var documentKinds = []documents{
 		},
 	},
 	{
+		kind: "calendars",
+		put: func(b *bench, scope, name string, age int) error {
+			return b.store.PutCalendar(b.ctx, b.calendar(scope, name, age))
+		},
+		remove: func(b *bench, scope, name string, age int) error {
+			return b.store.DeleteCalendar(b.ctx, scope, name, b.at(age))
+		},
+		shown: func(b *bench, scope, name string) string {
+			c, err := b.store.Calendar(b.ctx, scope, name)
+			return b.shown(c.Tenant+"/"+c.Name, c, err)
+		},
+		said: func(b *bench, scope, name string, age int) string {
+			return b.shown(scope+"/"+name, b.calendar(scope, name, age), nil)
+		},
+		listed: func(b *bench, scope string, limit int) []string {
+			return pages(b, "Calendars", limit, func(last *string) (names []string, err error) {
+				page, err := b.store.Calendars(b.ctx, scope, or(last, func(name *string) string { return *name }), limit)
+				for _, c := range page {
+					names = append(names, c.Name)
+				}
+				return names, err
+			})
+		},
+	},
+	{
 		kind: "tasks that have a rate",
 		put: func(b *bench, scope, name string, age int) error {
 			return b.store.PutRated(b.ctx, schema.TaskName{Tenant: scope, Name: name}, true, b.at(age))
@@ -164,6 +190,30 @@ func (b *bench) notification(tenant, name string, age int) schema.NotificationRu
 		GroupBy: []string{"job"}, Mute: []schema.MuteTimeInterval{{Weekdays: []string{"sunday"}}},
 		CreatedAt: b.now, UpdatedAt: b.at(age),
 	}
+}
+
+func (b *bench) calendar(tenant, name string, age int) schema.Calendar {
+	return schema.Calendar{
+		Tenant: tenant, Name: name, Description: "ü", Dates: []string{"2026-12-25", "2026-12-26"}, CreatedAt: b.now, CreatedBy: "k", UpdatedAt: b.at(age),
+	}
+}
+
+func (a *around) PutCalendar(ctx context.Context, c schema.Calendar) error {
+	return put(ctx, a, "PutCalendar", func(ctx context.Context) error { return a.inner.PutCalendar(ctx, c) })
+}
+
+func (a *around) DeleteCalendar(ctx context.Context, tenant, name string, at time.Time) error {
+	return put(ctx, a, "DeleteCalendar", func(ctx context.Context) error { return a.inner.DeleteCalendar(ctx, tenant, name, at) })
+}
+
+func (a *around) Calendar(ctx context.Context, tenant, name string) (schema.Calendar, error) {
+	return read(ctx, a, "Calendar", 1, func(ctx context.Context) (schema.Calendar, error) { return a.inner.Calendar(ctx, tenant, name) })
+}
+
+func (a *around) Calendars(ctx context.Context, tenant, after string, limit int) ([]schema.Calendar, error) {
+	return read(ctx, a, "Calendars", limit, func(ctx context.Context) ([]schema.Calendar, error) {
+		return a.inner.Calendars(ctx, tenant, after, limit)
+	})
 }
 
 // rated returns the names of the tenant's tasks that may have a rate.

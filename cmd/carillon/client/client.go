@@ -23,6 +23,6 @@ import "github.com/spf13/cobra"
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
 		jobCommand(), workflowCommand(), taskCommand(), runCommand(), logsCommand(), scheduleCommand(), operationCommand(), deadLetterCommand(),
-		keyCommand(), signingCommand(), secretCommand(), notificationsCommand(), eventCommand(), targetCommand(), tenantCommand(), auditCommand(), statsCommand(), clusterCommand(), whoamiCommand(),
+		keyCommand(), signingCommand(), secretCommand(), notificationsCommand(), calendarCommand(), eventCommand(), targetCommand(), tenantCommand(), auditCommand(), statsCommand(), clusterCommand(), whoamiCommand(),
 	}
 }

@@ -29,6 +29,7 @@ func scheduleCommand() *cobra.Command {
 type scheduleFlags struct {
 	cron, exclude              []string
 	timezone, gap, overlapHour string
+	calendar, onDate           string
 	every, jitter              time.Duration
 	anchor, start, end         string
 }
@@ -37,6 +38,8 @@ func (f *scheduleFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.cron, "cron", nil, "due when this `expression` says: five fields, or six with the second first; may be repeated: due when any of them says so")
 	flags.StringArrayVar(&f.exclude, "exclude", nil, "not due on this `date` of the time zone, such as 2026-12-25; may be repeated")
+	flags.StringVar(&f.calendar, "calendar", "", "`name` of a calendar, such as of holidays: see --on-date")
+	flags.StringVar(&f.onDate, "on-date", "", "on a date of --calendar: skip (default), next_day or previous_day")
 	flags.StringVar(&f.timezone, "timezone", "", "IANA `name` of the zone in which --cron is read (default UTC)")
 	flags.StringVar(&f.gap, "gap", "", "times of --cron that the zone leaves out: run (default, at the end of the gap) or skip")
 	flags.StringVar(&f.overlapHour, "overlap-hour", "", "times of --cron that the zone has twice: first (default), second or both")
@@ -46,6 +49,7 @@ func (f *scheduleFlags) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.end, "end", "", "no run at this `time` or later")
 	flags.DurationVar(&f.jitter, "jitter", 0, "window of the job's own offset; 0s turns it off (default 10s, or a tenth of the shortest distance of two runs)")
 	cli.CompleteFlag(cmd, "gap", "run", "skip")
+	cli.CompleteFlag(cmd, "on-date", "skip", "next_day", "previous_day")
 	cli.CompleteFlag(cmd, "overlap-hour", "first", "second", "both")
 }
 
@@ -53,7 +57,7 @@ func (f *scheduleFlags) flags(cmd *cobra.Command) {
 func (f *scheduleFlags) state(cmd *cobra.Command) (*request.PreviewRequest, error) {
 	given := cmd.Flags().Changed
 	if !given("cron") && !given("every") {
-		for _, flag := range []string{"timezone", "gap", "overlap-hour", "exclude", "anchor", "start", "end", "jitter"} {
+		for _, flag := range []string{"timezone", "gap", "overlap-hour", "exclude", "calendar", "on-date", "anchor", "start", "end", "jitter"} {
 			if given(flag) {
 				return nil, cli.Usagef("--%s goes with --cron or --every", flag)
 			}
@@ -63,12 +67,17 @@ func (f *scheduleFlags) state(cmd *cobra.Command) (*request.PreviewRequest, erro
 	switch {
 	case given("cron") && given("every"):
 		return nil, cli.Usagef("state --cron or --every, not both")
+	case given("on-date") && !given("calendar"):
+		return nil, cli.Usagef("--on-date goes with --calendar")
 	case slices.Contains(f.cron, ""):
 		return nil, cli.Usagef("--cron is empty")
 	case given("every") && f.every <= 0:
 		return nil, cli.Usagef("--every: %v is not positive", f.every)
 	}
 	says := request.Schedule{Timezone: f.timezone, Gap: f.gap, OverlapHour: f.overlapHour, Every: schema.Duration(f.every), Exclude: f.exclude}
+	if given("calendar") {
+		says.Calendar = &request.ScheduleCalendar{Name: f.calendar, On: f.onDate}
+	}
 	out := &request.PreviewRequest{Schedule: &says}
 	now := time.Now()
 	for _, t := range []cli.TimeFlag{cli.NewTimeFlag("anchor", f.anchor, &out.Schedule.Anchor), cli.NewTimeFlag("start", f.start, &out.Start), cli.NewTimeFlag("end", f.end, &out.End)} {
