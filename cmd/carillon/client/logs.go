@@ -106,7 +106,10 @@ func (l *logSearch) run(cmd *cobra.Command, client *httpapi.Client, asJSON bool)
 		pages = client.FollowLogs(cmd.Context(), l.query, followEvery)
 	}
 	for page, err := range pages {
-		if err != nil {
+		switch {
+		case err != nil && l.follow && cmd.Context().Err() != nil:
+			return nil // whoever followed has seen enough
+		case err != nil:
 			return fmt.Errorf("search logs: %w", err)
 		}
 		if page.LookedAt.LetGo > 0 {
