@@ -194,7 +194,7 @@ func (w *Watch) works(ctx context.Context) error {
 		}
 	}
 	if alerting == 0 {
-		return errors.New("Prometheus has no alerts")
+		return errors.New("no alerts are in force")
 	}
 	span := strconv.Itoa(int(time.Since(w.began).Seconds())+1) + "s"
 	scraped, err := w.query(ctx, "count(count by (instance) (count_over_time(carillon_build_info["+span+"])))")
@@ -202,7 +202,7 @@ func (w *Watch) works(ctx context.Context) error {
 		return err
 	}
 	if len(scraped) != 1 || int(scraped[0].value) != len(w.o.Targets) {
-		return fmt.Errorf("Prometheus has scraped %v of the %d nodes %v", scraped, len(w.o.Targets), w.o.Targets)
+		return fmt.Errorf("scraped are %v of the %d nodes %v", scraped, len(w.o.Targets), w.o.Targets)
 	}
 	return nil
 }
