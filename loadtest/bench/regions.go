@@ -54,13 +54,17 @@ func regionPairs(Config) []session { return []session{{alone: measureRegions}} }
 // measureRegions measures rounds of two halves, of which now the one and now the other comes first.
 func measureRegions(ctx context.Context, b *bench) (err error) {
 	var both []*regionsSystem
+	defer func() {
+		for _, sys := range both {
+			err = errors.Join(err, sys.end(ctx))
+		}
+	}()
 	for _, variant := range []string{singleRegion, sharedRegions} {
 		b.serial++
 		sys, failed := startRegions(ctx, b, filepath.Join(b.cfg.Dir, fmt.Sprintf("system-%d", b.serial)), variant)
 		if failed != nil {
 			return failed
 		}
-		defer func() { err = errors.Join(err, sys.end(ctx)) }()
 		both = append(both, sys)
 	}
 	for _, sys := range both {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -49,7 +50,7 @@ func (f roundTrip) RoundTrip(q *http.Request) (*http.Response, error) {
 	if a := f(q); a != nil {
 		return a, nil
 	}
-	return nil, &http.ProtocolError{ErrorString: "no answer"}
+	return nil, errors.New("no answer")
 }
 
 // Each request goes to the own region first and to the other one later, under one key; what answers there

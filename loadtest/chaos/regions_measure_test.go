@@ -54,7 +54,7 @@ func TestFailOversAreMeasured(t *testing.T) {
 		t.Errorf("failOvers = %+v, want %+v", byHand, want)
 	}
 	alone := failOvers(events[1:2], starts, itself, true)
-	if len(alone) != 1 || alone[0].First != at(86) || alone[0].At != at(60) || alone[0].Within != byItselfWithin {
+	if len(alone) != 1 || !alone[0].First.Equal(at(86)) || !alone[0].At.Equal(at(60)) || alone[0].Within != byItselfWithin {
 		t.Errorf("failOvers without a command = %+v, want one, from the loss to the first start in us", alone)
 	}
 }

@@ -17,7 +17,10 @@ import (
 )
 
 // Width and Height are those of a plot that states none, in pixels.
-const Width, Height = 960, 460
+const (
+	Width  = 960
+	Height = 460
+)
 
 const (
 	// margin leaves room for the axes' names, top for the title and the legend below it.
