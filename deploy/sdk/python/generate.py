@@ -59,6 +59,9 @@ def type_of(schema, asked):
     """Returns the type of a value. asked: it is of requests alone."""
     if "$ref" in schema:
         return schema["$ref"].rsplit("/", 1)[1]
+    for several in ("oneOf", "anyOf"):
+        if several in schema:
+            return " | ".join(dict.fromkeys(type_of(one, asked) for one in schema[several]))
     if "enum" in schema:
         return "Literal[" + ", ".join(json.dumps(v) for v in schema["enum"]) + "]"
     kind = schema.get("type")

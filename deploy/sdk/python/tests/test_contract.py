@@ -115,6 +115,17 @@ def test_a_job_by_interval(world: World) -> None:
     assert world.client.jobs.cancel(name)["state"] == "cancelled"
 
 
+def test_a_job_that_is_only_triggered(world: World) -> None:
+    name = world.name + "-by-hand"
+    job = world.client.jobs.create({"name": name, "http": {"url": world.url + "/hook"}})
+    assert "next_run" not in job
+    run: Any = world.settle(world.client.jobs.trigger(name)["id"])
+    assert (run["state"], run["job_id"], world.client.jobs.get(name)["state"]) == ("succeeded", job["id"], "active")
+    at: Any = {"name": name + "-at", "http": {"url": world.url + "/hook"}, "schedule": {"at": world.now() + timedelta(days=1)}}
+    assert refused(lambda: world.client.jobs.create(at)) == (422, "invalid", ["body.name"])
+    world.client.jobs.cancel(name)
+
+
 def test_an_import_says_what_became_of_each_line(world: World) -> None:
     at = world.now() + timedelta(days=2)
     jobs: Any = [

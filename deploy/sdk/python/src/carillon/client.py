@@ -157,7 +157,7 @@ def pause(attempt: int, retry_after: float) -> float:
     """How long to wait after a try (from 0): 0.1 s doubled each time up to 6.4 s, half of it drawn by lot so that
     clients do not come back together; longer if the answer asks for it; at most MAX_WAIT."""
     backoff = 0.1 * 2 ** min(attempt, 6)
-    return min(max(backoff / 2 + random.random() * backoff / 2, retry_after), MAX_WAIT)
+    return float(min(max(backoff / 2 + random.random() * backoff / 2, retry_after), MAX_WAIT))
 
 
 def _stated(query: Mapping[str, Any]) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
         hints = typing.get_type_hints(kind)
         read = {f.name: _read(hints[f.name], value[f.name], f"{where}.{f.name}") for f in dataclasses.fields(kind) if f.name in value}
         try:
-            return kind(**read)
+            return cast(Any, kind)(**read)
         except TypeError as e:  # a field is missing
             raise PayloadError(f"{where}: {e}") from e
     if origin is list and isinstance(value, list):

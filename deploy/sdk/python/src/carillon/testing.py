@@ -12,9 +12,9 @@ imports, cancel, pause, resume, trigger, retry; calls over HTTP and to workers, 
 (without jitter), dead letters and outputs; events and the jobs that run on them.
 
 What it does not model it refuses with 501 and the kind "not-modelled", and never pretends: cron, workflows, jobs after
-jobs, concurrency, filters of events, scripts, functions, operations. Handlers take no time, so there are no time-outs,
-rates and limits are not enforced, and nothing is late. Keys never expire. Whoever needs to know more tests against
-`carillon dev`.
+jobs, several schedules, concurrency, filters of events, scripts, functions, mails, operations. Handlers take no time,
+so there are no time-outs, rates and limits are not enforced, and nothing is late. Keys never expire. Whoever needs to
+know more tests against `carillon dev`.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ EPOCH = datetime(2030, 1, 1, tzinfo=timezone.utc)
 RETRY = {"max_attempts": 5, "initial": "1s", "factor": 2, "max": "10m0s", "jitter": "full"}
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
 MAX_PAYLOAD = 64 << 10
-WORK = ("task", "http", "nats", "script", "lambda")
-NOT_MODELLED = ("after", "concurrency", "script", "lambda", "region")
+WORK = ("task", "http", "nats", "script", "lambda", "email")
+NOT_MODELLED = ("after", "concurrency", "durability", "email", "lambda", "pause_on_failure", "region", "schedules", "script")
 SUCCESS, RETRIED = range(200, 300), (408, 425, 429)
 
 
@@ -328,7 +328,7 @@ class Fake:
         self._modelled(body)
         kept = {k: v for k, v in body.items() if v is not None}
         if sum(w in kept for w in WORK[1:]) != 1:
-            raise _invalid(("body", "must have exactly one of http, nats, script and lambda"))
+            raise _invalid(("body", "must have exactly one of http, nats, script, lambda and email"))
         existed = rest[0] in self._tasks
         times = {"created_at": self._tasks.get(rest[0], {}).get("created_at", _text(self._now)), "updated_at": _text(self._now)}
         kept = {"name": rest[0], "timeout": "30s", "guarantee": "at_least_once", **kept, "retry": {**RETRY, **kept.get("retry", {})}, **times}
@@ -358,8 +358,9 @@ class Fake:
         for name in NOT_MODELLED:
             if body.get(name) is not None:
                 raise _not_modelled(name)
-        if "cron" in (body.get("schedule") or {}):
-            raise _not_modelled("schedule.cron")
+        for name in ("cron", "exclude"):
+            if name in (body.get("schedule") or {}):
+                raise _not_modelled(f"schedule.{name}")
         if "filter" in (body.get("on") or {}) or "delay" in (body.get("on") or {}):
             raise _not_modelled("on.filter, on.delay")
 
@@ -371,9 +372,9 @@ class Fake:
         if "key" in body and not line:
             faults.append(("body.key", "is for lines of imports; a request has the header Idempotency-Key"))
         schedule = body.get("schedule", {})
-        many = "every" in schedule or "cron" in schedule or "on" in body or "after" in body
+        many = "at" not in schedule
         if sum(w in body for w in WORK) != 1:
-            faults.append(("body", "must have exactly one of task, http, nats, script and lambda"))
+            faults.append(("body", "must have exactly one of task, http, nats, script, lambda and email"))
         faults += [
             (f"body.{name}", "belongs to the task: it cannot be stated beside one")
             for name in ("timeout", "retry", "guarantee")
@@ -404,18 +405,16 @@ class Fake:
         self._modelled(body)
         if "task" in body and body["task"] not in self._tasks:
             raise _Problem(422, "no-task", "The request is not valid", [{"location": "body.task", "message": "does not exist"}])
-        return body
+        return dict(body)
 
     def _make_job(self, body: dict[str, Any]) -> _Job:
         schedule = body.get("schedule", {})
-        many = "every" in schedule or "on" in body
+        many = "every" in schedule or "on" in body or ("name" in body and "at" not in schedule)
         if body.get("name") and any(j.body.get("name") == body["name"] and j.state != "cancelled" for j in self._jobs.values()):
             raise _Problem(409, "name-taken", "The name is taken")
         job = _Job(self._id(), {k: v for k, v in body.items() if k != "key"}, self._now, self._now, many)
         self._jobs[job.id] = job
-        if "on" in body:
-            pass
-        elif many:
+        if many:
             self._plan(job)
         else:
             due = max(instant(schedule["at"]), self._now) if "at" in schedule else self._now

@@ -78,6 +78,18 @@ class BearerAuth(_BearerAuthRequired, total=False):
     pass
 
 
+class _BodyFieldAuthRequired(TypedDict):
+    # A member of the JSON object that is the body: it is added, or replaced, when the call is
+    # made. At most 255 bytes
+    name: str
+    # Name of the secret that holds the member's value, a text
+    secret: str
+
+
+class BodyFieldAuth(_BodyFieldAuthRequired, total=False):
+    pass
+
+
 class _ClientCredentialsRequired(TypedDict):
     # At most 255 bytes
     client_id: str
@@ -102,6 +114,40 @@ class _ConcurrencyRequired(TypedDict):
 
 class Concurrency(_ConcurrencyRequired, total=False):
     on_limit: Literal["queue", "skip", "cancel_oldest"]
+
+
+class _EmailServerRequired(TypedDict):
+    # Its name: its certificate is to be of it. Addresses that tasks may not call are refused
+    # when a mail is sent
+    host: str
+
+
+class EmailServer(_EmailServerRequired, total=False):
+    # Name of the secret that holds the certificates that the server's one is to come from, as
+    # PEM; absent: those of the system
+    ca_secret: str
+    # Name of the secret that holds the password; not with tls none
+    password_secret: str
+    # Absent: 465 with implicit TLS, else 587
+    port: int
+    # starttls (default): a server that does not offer it gets nothing; implicit: from the first
+    # byte on; none: everybody on the way can read it
+    tls: Literal["starttls", "implicit", "none"]
+    # Absent: the server asks for none
+    username: str
+
+
+_EmailTargetKeywordsOptional = TypedDict("_EmailTargetKeywordsOptional", {"from": "str"}, total=False)
+
+
+class _EmailTargetRequired(TypedDict):
+    # Addresses, of ASCII: me@example.com, or Me <me@example.com>
+    to: list[str]
+
+
+class EmailTarget(_EmailTargetKeywordsOptional, _EmailTargetRequired, total=False):
+    # The mail server; absent: the operator's, if there is one (email.server)
+    server: EmailServer
 
 
 class _EventRequired(TypedDict):
@@ -168,6 +214,7 @@ class HTTPAuth(TypedDict, total=False):
     aws_sigv4: SigV4Auth
     basic: BasicAuth
     bearer: BearerAuth
+    body_field: BodyFieldAuth
     header: HeaderAuth
     mtls: MTLSAuth
     oauth2_client_credentials: ClientCredentials
@@ -242,6 +289,10 @@ class Job(_JobKeywordsOptional, _JobRequired, total=False):
     # The jobs after which it runs; such a job has no schedule. A one-off job if they are
     after: JobAfter
     concurrency: Concurrency
+    # When it was acknowledged, and its changes are: everywhere, once every region held it; else
+    # once its home did
+    durability: Literal["home", "everywhere"]
+    email: EmailTarget
     # No run from it on; that of max_runs, if it is earlier
     end: str
     # Why the job does not go on, though it is active: what is stored of it is not understood by
@@ -258,8 +309,13 @@ class Job(_JobKeywordsOptional, _JobRequired, total=False):
     next_run: NextRun
     # Which events start a run; such a job has no schedule
     on: EventTrigger
+    pause_on_failure: PauseOnFailure
+    # Why the job is paused, if nobody has paused it
+    paused_because: str
     payload: Any
     retry: Retry
+    # Instead of one: it is due when any of them is, once at each instant
+    schedules: list[JobSchedule]
     script: ScriptTarget
     # No run before it
     start: str
@@ -295,6 +351,13 @@ _JobRequestKeywordsOptional = TypedDict("_JobRequestKeywordsOptional", {"lambda"
 class JobRequest(_JobRequestKeywordsOptional, total=False):
     after: AfterRequest
     concurrency: Concurrency
+    # When this job, and its changes, are acknowledged, where there are regions. home: once the
+    # region that serves the home holds it; one that is lost for good loses what it wrote in its
+    # last moments. everywhere: once every region holds it, and 503 while one of them does not
+    # answer; guarded runs are then not started unless every region knows. Of a job it counts
+    # before that of its import, and that before its tenant's. 422: everywhere, and the cluster
+    # has no regions
+    durability: Literal["home", "everywhere"]
     # Of a recurring job: no run from it on
     end: str | datetime
     guarantee: Literal["at_least_once", "at_most_once", "effectively_once"]
@@ -307,20 +370,27 @@ class JobRequest(_JobRequestKeywordsOptional, total=False):
     # Of a recurring job: paused and missed runs count
     max_runs: int
     misfire: Misfire
-    # Of a job that can have many runs; unique in the tenant
+    # Of a job that can have many runs; unique in the tenant. One that has a name, and neither
+    # schedule nor on nor after, runs only when it is triggered
     name: str
     nats: NATSTarget
     on: EventTrigger
+    pause_on_failure: PauseOnFailure
     # Any JSON, at most 64 KiB
     payload: Any
     priority: Literal["critical", "high", "normal", "low"]
     # Of a one-off job: the home at which it lies, named after a region. One that has a key,
     # waits for other jobs, or is of a task with a rate or a limit lies where its tenant is at
-    # home. Absent: there, or for other jobs of a tenant without a stated home where the request
+    # home. Absent: there; other jobs lie where their task says, or a route of the operator has
+    # the host of their URL, or their tenant's home is stated, or else where the request
     # arrives. 503 not-served: another region serves that home
-    region: str
+    region: str | dict[str, Any]
     retry: Retry
     schedule: Schedule
+    # Instead of schedule, of a recurring job: it is due when any of them is, once at each
+    # instant. Each has cron or every, and a time zone of its own; start, end, max_runs and
+    # jitter are of all
+    schedules: list[Schedule]
     script: ScriptTarget
     # Of a recurring job: no run before it
     start: str | datetime
@@ -336,11 +406,13 @@ class JobSchedule(TypedDict, total=False):
     at: str
     cron: str
     every: str
+    # Dates of the time zone on which it is not due
+    exclude: list[str]
     # Of cron: what becomes of times that the zone leaves out
     gap: Literal["run", "skip"]
     # Of cron: which of the times that the zone has twice
     overlap_hour: Literal["first", "second", "both"]
-    # Of cron
+    # Of cron, and of excluded dates
     timezone: str
 
 
@@ -423,6 +495,16 @@ class NextRun(_NextRunRequired, total=False):
     pass
 
 
+class _PauseOnFailureRequired(TypedDict):
+    # It pauses when so many of its runs in a row have failed for good, in the order of their
+    # due times. A change or a resume begins the count anew
+    after: int
+
+
+class PauseOnFailure(_PauseOnFailureRequired, total=False):
+    pass
+
+
 class _PreviewRequired(TypedDict):
     # The schedule in words
     description: str
@@ -441,15 +523,13 @@ class Preview(_PreviewRequired, total=False):
 _PreviewRequestKeywordsOptional = TypedDict("_PreviewRequestKeywordsOptional", {"from": "str | datetime"}, total=False)
 
 
-class _PreviewRequestRequired(TypedDict):
-    schedule: Schedule
-
-
-class PreviewRequest(_PreviewRequestKeywordsOptional, _PreviewRequestRequired, total=False):
+class PreviewRequest(_PreviewRequestKeywordsOptional, total=False):
     # The most times; default 10
     count: int
     end: str | datetime
     jitter: str | timedelta
+    schedule: Schedule
+    schedules: list[Schedule]
     start: str | datetime
 
 
@@ -596,6 +676,9 @@ class Schedule(TypedDict, total=False):
     # Five fields, or six with the second first; not beside at or every
     cron: str
     every: str | timedelta
+    # Dates of the time zone on which it is not due; at most 500 of all schedules of a job.
+    # Beside every, timezone says whose dates they are
+    exclude: list[str]
     gap: Literal["run", "skip"]
     overlap_hour: Literal["first", "second", "both"]
     # Of cron: an IANA name; default UTC
@@ -704,6 +787,10 @@ class Task(_TaskKeywordsOptional, _TaskRequired, total=False):
     # due time stays what it was, and deferred_until says when they will be tried. A change is
     # in force after a few seconds, at most a minute
     rate: str
+    # The home at which one-off jobs of the task lie that name none, have no key and wait for no
+    # other, unless the task has a rate or a limit. With require, all runs of the task wait
+    # until that region serves them; jobs whose home is another one are refused
+    region: str | dict[str, Any]
     retry: Retry
     script: ScriptTarget
     timeout: str
@@ -733,6 +820,10 @@ class TaskRequest(_TaskRequestKeywordsOptional, total=False):
     # due time stays what it was, and deferred_until says when they will be tried. A change is
     # in force after a few seconds, at most a minute
     rate: str
+    # The home at which one-off jobs of the task lie that name none, have no key and wait for no
+    # other, unless the task has a rate or a limit. With require, all runs of the task wait
+    # until that region serves them; jobs whose home is another one are refused
+    region: str | dict[str, Any]
     retry: Retry
     script: ScriptTarget
     timeout: str | timedelta
@@ -761,7 +852,8 @@ class _WaitingRequired(TypedDict):
     # A word and what it means. jobs: those that it runs after. event, time: what a step waits
     # for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its
     # target failed again and again. target_share, tenant_share: slow calls to its target, or of
-    # its tenant, have their part of the slots
+    # its tenant, have their part of the slots. region: its region alone may run it, and another
+    # serves its home now
     reason: str
     since: str
 
@@ -786,6 +878,8 @@ class _WorkflowRequired(TypedDict):
 class Workflow(_WorkflowRequired, total=False):
     concurrency: Concurrency
     created_at: str
+    # As of a job
+    durability: Literal["home", "everywhere"]
     # No run from it on; that of max_runs, if it is earlier
     end: str
     # Why the workflow does not go on, though it is active: what is stored of it is not
@@ -798,10 +892,15 @@ class Workflow(_WorkflowRequired, total=False):
     next_run: NextRun
     # Which events start a run; such a workflow has no schedule
     on: EventTrigger
+    pause_on_failure: PauseOnFailure
+    # Why the workflow is paused, if nobody has paused it
+    paused_because: str
     # The input of scheduled runs, and of others that state none
     payload: Any
-    # Absent: it runs when it is asked to
+    # Absent: it runs when it is asked to, or has several
     schedule: JobSchedule
+    # Instead of one: it is due when any of them is, once at each instant
+    schedules: list[JobSchedule]
     # No run before it
     start: str
     # Not in lists
@@ -823,6 +922,13 @@ class WorkflowRequest(_WorkflowRequestRequired, total=False):
     concurrency: Concurrency
     # How long after its due time a run may take as a whole; absent: 168h
     deadline: str | timedelta
+    # When this workflow, and its changes, are acknowledged, where there are regions. home: once
+    # the region that serves the home holds it; one that is lost for good loses what it wrote in
+    # its last moments. everywhere: once every region holds it, and 503 while one of them does
+    # not answer; guarded runs are then not started unless every region knows. Of a job it
+    # counts before that of its import, and that before its tenant's. 422: everywhere, and the
+    # cluster has no regions
+    durability: Literal["home", "everywhere"]
     # No scheduled run from it on
     end: str | datetime
     jitter: str | timedelta
@@ -834,12 +940,14 @@ class WorkflowRequest(_WorkflowRequestRequired, total=False):
     # If stated, that of the path
     name: str
     on: EventTrigger
+    pause_on_failure: PauseOnFailure
     # The input of scheduled runs, and of others that state none: any JSON, at most 64 KiB.
     # {"$run": "/id"} and {"$run": "/nominal_at"} stand for the run's
     payload: Any
     priority: Literal["critical", "high", "normal", "low"]
     # By cron or every; absent: it runs when it is asked to
     schedule: Schedule
+    schedules: list[Schedule]
     # No scheduled run before it
     start: str | datetime
 

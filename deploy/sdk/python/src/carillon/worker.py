@@ -18,6 +18,7 @@ key with which to recognise it; of two executions the one with the higher `run.f
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import logging
 import signal
@@ -251,6 +252,8 @@ class Worker:
 
         def give(handler: Handler) -> Handler:
             subject = on.subject if isinstance(on, JobType) else on
+            if inspect.isfunction(handler) and not inspect.iscoroutinefunction(handler):
+                raise TypeError(f"{handler.__name__} is no coroutine function: it would hold up all others; see asyncio.to_thread")
             if not subject:
                 raise ValueError("a handler needs a subject: a JobType has one if it was given one")
             self._handlers[subject] = (handler, on if isinstance(on, JobType) else None)
@@ -328,7 +331,7 @@ class Worker:
         alive = asyncio.ensure_future(talk.live())
         timer = asyncio.get_running_loop().call_later(run.timeout, stop, "timeout") if run.timeout else None
         try:
-            result, error = None, None
+            result, error = None, None  # type: Any, BaseException | None
             await asyncio.wait({work})
             if work.cancelled():
                 error = Exception({"timeout": "the time of the attempt is up"}.get(run.cancelled, f"the handler was stopped: {run.cancelled or 'by itself'}"))
