@@ -781,6 +781,12 @@ export interface components {
             /** @description Name of the secret that holds the token of the header Authorization: Bearer */
             secret: string;
         };
+        BodyFieldAuth: {
+            /** @description A member of the JSON object that is the body: it is added, or replaced, when the call is made. At most 255 bytes */
+            name: string;
+            /** @description Name of the secret that holds the member's value, a text */
+            secret: string;
+        };
         ClientCredentials: {
             /** @description At most 255 bytes */
             client_id: string;
@@ -820,6 +826,34 @@ export interface components {
             state?: string;
             what?: string;
             when?: string;
+        };
+        EmailServer: {
+            /** @description Name of the secret that holds the certificates that the server's one is to come from, as PEM; absent: those of the system */
+            ca_secret?: string;
+            /** @description Its name: its certificate is to be of it. Addresses that tasks may not call are refused when a mail is sent */
+            host: string;
+            /** @description Name of the secret that holds the password; not with tls none */
+            password_secret?: string;
+            /**
+             * Format: int64
+             * @description Absent: 465 with implicit TLS, else 587
+             */
+            port?: number;
+            /**
+             * @description starttls (default): a server that does not offer it gets nothing; implicit: from the first byte on; none: everybody on the way can read it
+             * @enum {string}
+             */
+            tls?: "starttls" | "implicit" | "none";
+            /** @description Absent: the server asks for none */
+            username?: string;
+        };
+        EmailTarget: {
+            /** @description Who sends it; with server, and not without */
+            from?: string;
+            /** @description The mail server; absent: the operator's, if there is one (email.server) */
+            server?: components["schemas"]["EmailServer"];
+            /** @description Addresses, of ASCII: me@example.com, or Me <me@example.com> */
+            to: string[];
         };
         Event: {
             /** Format: date-time */
@@ -896,6 +930,7 @@ export interface components {
             aws_sigv4?: components["schemas"]["SigV4Auth"];
             basic?: components["schemas"]["BasicAuth"];
             bearer?: components["schemas"]["BearerAuth"];
+            body_field?: components["schemas"]["BodyFieldAuth"];
             header?: components["schemas"]["HeaderAuth"];
             mtls?: components["schemas"]["MTLSAuth"];
             oauth2_client_credentials?: components["schemas"]["ClientCredentials"];
@@ -950,6 +985,12 @@ export interface components {
             /** Format: date-time */
             created_at: string;
             /**
+             * @description When it was acknowledged, and its changes are: everywhere, once every region held it; else once its home did
+             * @enum {string}
+             */
+            durability?: "home" | "everywhere";
+            email?: components["schemas"]["EmailTarget"];
+            /**
              * Format: date-time
              * @description No run from it on; that of max_runs, if it is earlier
              */
@@ -978,10 +1019,15 @@ export interface components {
             next_run?: components["schemas"]["NextRun"];
             /** @description Which events start a run; such a job has no schedule */
             on?: components["schemas"]["EventTrigger"];
+            pause_on_failure?: components["schemas"]["PauseOnFailure"];
+            /** @description Why the job is paused, if nobody has paused it */
+            paused_because?: string;
             payload?: unknown;
             priority: string;
             retry?: components["schemas"]["Retry"];
             schedule: components["schemas"]["JobSchedule"];
+            /** @description Instead of one: it is due when any of them is, once at each instant */
+            schedules?: components["schemas"]["JobSchedule"][];
             script?: components["schemas"]["ScriptTarget"];
             /**
              * Format: date-time
@@ -1017,6 +1063,11 @@ export interface components {
             after?: components["schemas"]["AfterRequest"];
             concurrency?: components["schemas"]["Concurrency"];
             /**
+             * @description When this job, and its changes, are acknowledged, where there are regions. home: once the region that serves the home holds it; one that is lost for good loses what it wrote in its last moments. everywhere: once every region holds it, and 503 while one of them does not answer; guarded runs are then not started unless every region knows. Of a job it counts before that of its import, and that before its tenant's. 422: everywhere, and the cluster has no regions
+             * @enum {string}
+             */
+            durability?: "home" | "everywhere";
+            /**
              * Format: date-time
              * @description Of a recurring job: no run from it on
              */
@@ -1038,18 +1089,25 @@ export interface components {
              */
             max_runs?: number;
             misfire?: components["schemas"]["Misfire"];
-            /** @description Of a job that can have many runs; unique in the tenant */
+            /** @description Of a job that can have many runs; unique in the tenant. One that has a name, and neither schedule nor on nor after, runs only when it is triggered */
             name?: string;
             nats?: components["schemas"]["NATSTarget"];
             on?: components["schemas"]["EventTrigger"];
+            pause_on_failure?: components["schemas"]["PauseOnFailure"];
             /** @description Any JSON, at most 64 KiB */
             payload?: unknown;
             /** @enum {string} */
             priority?: "critical" | "high" | "normal" | "low";
-            /** @description Of a one-off job: the home at which it lies, named after a region. One that has a key, waits for other jobs, or is of a task with a rate or a limit lies where its tenant is at home. Absent: there, or for other jobs of a tenant without a stated home where the request arrives. 503 not-served: another region serves that home */
-            region?: string;
+            /** @description Of a one-off job: the home at which it lies, named after a region. One that has a key, waits for other jobs, or is of a task with a rate or a limit lies where its tenant is at home. Absent: there; other jobs lie where their task says, or a route of the operator has the host of their URL, or their tenant's home is stated, or else where the request arrives. 503 not-served: another region serves that home */
+            region?: string | {
+                name?: string;
+                /** @description No other region runs it: while another one serves its home, its runs wait, and say so (waiting.reason region) */
+                require?: boolean;
+            };
             retry?: components["schemas"]["Retry"];
             schedule?: components["schemas"]["Schedule"];
+            /** @description Instead of schedule, of a recurring job: it is due when any of them is, once at each instant. Each has cron or every, and a time zone of its own; start, end, max_runs and jitter are of all */
+            schedules?: components["schemas"]["Schedule"][];
             script?: components["schemas"]["ScriptTarget"];
             /**
              * Format: date-time
@@ -1073,6 +1131,8 @@ export interface components {
             at?: string;
             cron?: string;
             every?: string;
+            /** @description Dates of the time zone on which it is not due */
+            exclude?: string[];
             /**
              * @description Of cron: what becomes of times that the zone leaves out
              * @enum {string}
@@ -1083,7 +1143,7 @@ export interface components {
              * @enum {string}
              */
             overlap_hour?: "first" | "second" | "both";
-            /** @description Of cron */
+            /** @description Of cron, and of excluded dates */
             timezone?: string;
         };
         LambdaTarget: {
@@ -1231,6 +1291,13 @@ export interface components {
             /** Format: date-time */
             to?: string;
         };
+        PauseOnFailure: {
+            /**
+             * Format: int64
+             * @description It pauses when so many of its runs in a row have failed for good, in the order of their due times. A change or a resume begins the count anew
+             */
+            after: number;
+        };
         Preview: {
             /** @description The schedule in words */
             description: string;
@@ -1255,7 +1322,8 @@ export interface components {
              */
             from?: string;
             jitter?: string;
-            schedule: components["schemas"]["Schedule"];
+            schedule?: components["schemas"]["Schedule"];
+            schedules?: components["schemas"]["Schedule"][];
             /** Format: date-time */
             start?: string;
         };
@@ -1418,6 +1486,8 @@ export interface components {
             /** @description Five fields, or six with the second first; not beside at or every */
             cron?: string;
             every?: string;
+            /** @description Dates of the time zone on which it is not due; at most 500 of all schedules of a job. Beside every, timezone says whose dates they are */
+            exclude?: string[];
             /** @enum {string} */
             gap?: "run" | "skip";
             /** @enum {string} */
@@ -1503,6 +1573,12 @@ export interface components {
             };
             /** @description How many runs of the task may start in a second, a minute or an hour, in the whole cluster: at most 100000 a second. Attempts after the first count. Runs beyond wait: their due time stays what it was, and deferred_until says when they will be tried. A change is in force after a few seconds, at most a minute */
             rate?: string;
+            /** @description The home at which one-off jobs of the task lie that name none, have no key and wait for no other, unless the task has a rate or a limit. With require, all runs of the task wait until that region serves them; jobs whose home is another one are refused */
+            region?: string | {
+                name?: string;
+                /** @description No other region runs it: while another one serves its home, its runs wait, and say so (waiting.reason region) */
+                require?: boolean;
+            };
             retry?: components["schemas"]["Retry"];
             script?: components["schemas"]["ScriptTarget"];
             timeout?: string;
@@ -1532,6 +1608,12 @@ export interface components {
             };
             /** @description How many runs of the task may start in a second, a minute or an hour, in the whole cluster: at most 100000 a second. Attempts after the first count. Runs beyond wait: their due time stays what it was, and deferred_until says when they will be tried. A change is in force after a few seconds, at most a minute */
             rate?: string;
+            /** @description The home at which one-off jobs of the task lie that name none, have no key and wait for no other, unless the task has a rate or a limit. With require, all runs of the task wait until that region serves them; jobs whose home is another one are refused */
+            region?: string | {
+                name?: string;
+                /** @description No other region runs it: while another one serves its home, its runs wait, and say so (waiting.reason region) */
+                require?: boolean;
+            };
             retry?: components["schemas"]["Retry"];
             script?: components["schemas"]["ScriptTarget"];
             timeout?: string;
@@ -1559,7 +1641,7 @@ export interface components {
             until?: string;
         };
         Waiting: {
-            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots */
+            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now */
             reason: string;
             /** Format: date-time */
             since: string;
@@ -1570,6 +1652,11 @@ export interface components {
             created_at?: string;
             /** @description How long after its due time a run ends at the latest */
             deadline: string;
+            /**
+             * @description As of a job
+             * @enum {string}
+             */
+            durability?: "home" | "everywhere";
             /**
              * Format: date-time
              * @description No run from it on; that of max_runs, if it is earlier
@@ -1595,11 +1682,16 @@ export interface components {
             next_run?: components["schemas"]["NextRun"];
             /** @description Which events start a run; such a workflow has no schedule */
             on?: components["schemas"]["EventTrigger"];
+            pause_on_failure?: components["schemas"]["PauseOnFailure"];
+            /** @description Why the workflow is paused, if nobody has paused it */
+            paused_because?: string;
             /** @description The input of scheduled runs, and of others that state none */
             payload?: unknown;
             priority: string;
-            /** @description Absent: it runs when it is asked to */
+            /** @description Absent: it runs when it is asked to, or has several */
             schedule?: components["schemas"]["JobSchedule"];
+            /** @description Instead of one: it is due when any of them is, once at each instant */
+            schedules?: components["schemas"]["JobSchedule"][];
             /**
              * Format: date-time
              * @description No run before it
@@ -1625,6 +1717,11 @@ export interface components {
             /** @description How long after its due time a run may take as a whole; absent: 168h */
             deadline?: string;
             /**
+             * @description When this workflow, and its changes, are acknowledged, where there are regions. home: once the region that serves the home holds it; one that is lost for good loses what it wrote in its last moments. everywhere: once every region holds it, and 503 while one of them does not answer; guarded runs are then not started unless every region knows. Of a job it counts before that of its import, and that before its tenant's. 422: everywhere, and the cluster has no regions
+             * @enum {string}
+             */
+            durability?: "home" | "everywhere";
+            /**
              * Format: date-time
              * @description No scheduled run from it on
              */
@@ -1643,12 +1740,14 @@ export interface components {
             /** @description If stated, that of the path */
             name?: string;
             on?: components["schemas"]["EventTrigger"];
+            pause_on_failure?: components["schemas"]["PauseOnFailure"];
             /** @description The input of scheduled runs, and of others that state none: any JSON, at most 64 KiB. {"$run": "/id"} and {"$run": "/nominal_at"} stand for the run's */
             payload?: unknown;
             /** @enum {string} */
             priority?: "critical" | "high" | "normal" | "low";
             /** @description By cron or every; absent: it runs when it is asked to */
             schedule?: components["schemas"]["Schedule"];
+            schedules?: components["schemas"]["Schedule"][];
             /**
              * Format: date-time
              * @description No scheduled run before it
@@ -1772,6 +1871,8 @@ export interface operations {
             query?: {
                 /** @description Check, and write nothing: a valid line is answered 200, without id */
                 validate_only?: boolean;
+                /** @description Of lines that state none: everywhere, a line is answered once every region holds its job. Absent: as the tenant states, or else the configuration */
+                durability?: "home" | "everywhere";
                 /** @description errors: answer only lines that failed, and the summary */
                 results?: "all" | "errors";
             };

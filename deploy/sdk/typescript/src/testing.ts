@@ -12,9 +12,9 @@
 // (without jitter), dead letters and outputs; events and the jobs that run on them.
 //
 // What it does not model it refuses with 501 and the kind "not-modelled", and never pretends: cron, workflows, jobs after
-// jobs, concurrency, filters of events, scripts, functions, operations. Handlers take no time, so there are no time-outs,
-// rates and limits are not enforced, and nothing is late. Keys never expire. Whoever needs to know more tests against
-// `carillon dev`.
+// jobs, several schedules, concurrency, filters of events, scripts, functions, mails, operations. Handlers take no time,
+// so there are no time-outs, rates and limits are not enforced, and nothing is late. Keys never expire. Whoever needs to
+// know more tests against `carillon dev`.
 
 import { Client, type Options } from "./client.js";
 import type { JobType } from "./jobs.js";
@@ -31,11 +31,11 @@ export const epoch = Date.UTC(2030, 0, 1);
 const defaultRetry = { max_attempts: 5, initial: "1s", factor: 2, max: "10m0s", jitter: "full" };
 const nameForm = /^[a-z0-9][a-z0-9._-]{0,62}$/;
 const maxPayload = 64 << 10;
-const work = ["task", "http", "nats", "script", "lambda"];
-const common = ["http", "lambda", "nats", "script", "guarantee", "retry", "timeout"];
+const work = ["task", "http", "nats", "script", "lambda", "email"];
+const common = ["email", "http", "lambda", "nats", "script", "guarantee", "retry", "timeout"];
 const jobFields = [
   ...common,
-  ...["after", "concurrency", "end", "jitter", "key", "labels", "max_runs", "misfire", "name", "on", "payload", "priority", "region", "schedule", "start", "task"],
+  ...["after", "concurrency", "durability", "end", "jitter", "key", "labels", "max_runs", "misfire", "name", "on", "pause_on_failure", "payload", "priority", "region", "schedule", "schedules", "start", "task"],
 ];
 const taskFields = [...common, "description", "max_concurrent", "payload_schema", "rate"];
 const ended = new Set(["succeeded", "failed", "cancelled"]);
@@ -341,7 +341,7 @@ export class Fake {
     if (faults.length) throw invalid(faults);
     modelled(body);
     const kept = Object.fromEntries(Object.entries(body).filter(([, v]) => v !== null)) as Json;
-    if (work.filter((w) => w in kept).length !== 1) throw invalid([{ location: "body", message: "must have exactly one of http, nats, script and lambda" }]);
+    if (work.filter((w) => w in kept).length !== 1) throw invalid([{ location: "body", message: "must have exactly one of http, nats, script, lambda and email" }]);
     const old = this.#tasks.get(name);
     const times = { created_at: old?.created_at ?? text(this.#now), updated_at: text(this.#now) };
     const task = { name, timeout: "30s", guarantee: "at_least_once", ...kept, retry: { ...defaultRetry, ...kept.retry }, ...times };
@@ -358,8 +358,8 @@ export class Fake {
     const fault = (location: string, message: string): unknown => faults.push({ location: `body${location}`, message });
     if ("key" in body && !line) fault(".key", "is for lines of imports; a request has the header Idempotency-Key");
     const schedule = body.schedule ?? {};
-    const many = "every" in schedule || "cron" in schedule || "on" in body || "after" in body;
-    if (work.filter((w) => w in body).length !== 1) fault("", "must have exactly one of task, http, nats, script and lambda");
+    const many = !("at" in schedule);
+    if (work.filter((w) => w in body).length !== 1) fault("", "must have exactly one of task, http, nats, script, lambda and email");
     for (const name of ["timeout", "retry", "guarantee"]) if ("task" in body && name in body) fault(`.${name}`, "belongs to the task: it cannot be stated beside one");
     if ("http" in body && !/^https?:\/\//.test(body.http.url ?? "")) fault(".http.url", "must be an absolute http or https URL");
     if ("name" in body && !nameForm.test(body.name)) fault(".name", "must be a name");
@@ -386,7 +386,7 @@ export class Fake {
   }
 
   #makeJob(body: Json): FakeJob {
-    const many = body.schedule?.every !== undefined || "on" in body;
+    const many = body.schedule?.every !== undefined || "on" in body || ("name" in body && body.schedule?.at === undefined);
     if (body.name && [...this.#jobs.values()].some((j) => j.body.name === body.name && j.state !== "cancelled")) {
       throw new Refusal(409, "name-taken", "The name is taken");
     }
@@ -600,8 +600,8 @@ function unknown(body: Json, known: string[]): { location: string; message: stri
 }
 
 function modelled(body: Json): void {
-  for (const name of ["after", "concurrency", "script", "lambda", "region"]) if (body[name] != null) throw notModelled(name);
-  if (body.schedule?.cron !== undefined) throw notModelled("schedule.cron");
+  for (const name of ["after", "concurrency", "durability", "email", "lambda", "pause_on_failure", "region", "schedules", "script"]) if (body[name] != null) throw notModelled(name);
+  for (const name of ["cron", "exclude"]) if (body.schedule?.[name] !== undefined) throw notModelled(`schedule.${name}`);
   if (body.on?.filter !== undefined || body.on?.delay !== undefined) throw notModelled("on.filter, on.delay");
 }
 

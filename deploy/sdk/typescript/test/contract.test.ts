@@ -98,6 +98,17 @@ function story(world: () => World): void {
     assert.equal((await client.jobs.cancel(name)).state, "cancelled");
   });
 
+  test("a job that is only triggered", async () => {
+    const { client, name: prefix, settle } = world();
+    const name = prefix + "-by-hand";
+    const job = await client.jobs.create({ name, ...hook() });
+    assert.equal(job.next_run, undefined);
+    const run = await settle((await client.jobs.trigger(name)).id);
+    assert.deepEqual([run.state, run.job_id, (await client.jobs.get(name)).state], ["succeeded", job.id, "active"]);
+    assert.deepEqual(await refused(client.jobs.create({ name: name + "-at", ...hook(), schedule: { at: at(48 * hour) } })), [422, "invalid", ["body.name"]]);
+    await client.jobs.cancel(name);
+  });
+
   test("an import says what became of each line", async () => {
     const { client, name } = world();
     const schedule = { at: at(48 * hour) };

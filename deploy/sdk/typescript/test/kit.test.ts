@@ -93,6 +93,7 @@ test("what is not modelled is refused", async () => {
   const http = { url: hook };
   const jobs: JobRequest[] = [
     { http, schedule: { cron: "0 9 * * *" } },
+    { http, schedules: [{ every: "1h" }] },
     { http, after: { jobs: ["a"] } },
     { http, schedule: { every: "1h" }, concurrency: { limit: 1 } },
     { http, on: { event: "e", filter: "true" } },
