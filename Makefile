@@ -1,5 +1,5 @@
 # Every target works on a clean clone with Go 1.26 alone, except those that start Cassandra (Java 17 and Maven as well),
-# openapi-lint and console-check (Node and npm) and console-test (Chromium), which leave out what they cannot do and say so.
+# openapi-lint and console-check (Node and npm), sdk-test (Python, Node, PostgreSQL) and console-test (Chromium), which leave out what they cannot do and say so.
 # Everything built, downloaded, started or measured lies in .local/.
 
 SHELL       := bash
