@@ -193,8 +193,7 @@ type Deps struct {
 	Regions func() Regions
 	// RegionChanges has other regions serve homes, for /v1/admin/regions. Nil means that there are none.
 	RegionChanges RegionChanges
-	// Homes are the homes of shards and tenants, which answers name. Nil means that there are no
-	// regions.
+	// Homes are those of shards and tenants, which answers name. Nil means that there are no regions.
 	Homes *schema.Homes
 	// Forward sends writes on to the region that serves their home; it needs Homes. Nil means that
 	// they are refused.

@@ -28,6 +28,6 @@
 //	workflow.go   workflows, whose graphs package workflow checks
 //	notification.go, email.go  rules for notifications
 //	event.go      events, and what says which of them start a run
-//	request.go    the decoder, tasks; operation.go, tenant.go, signing.go, secret.go, target.go,
+//	request.go    the decoder, tasks; operation.go, tenant.go, secret.go (signing keys too), target.go,
 //	              preview.go the rest
 package request

@@ -89,6 +89,72 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/regions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How all regions and homes stand, and which home is about to be served elsewhere
+         * @description Answered from memory, also while no majority of the data centres answers. GET /v1/regions has less, for every key.
+         *
+         *     Who may: any key of the role viewer or above, of the tenant system.
+         */
+        get: operations["get-regions-stand"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/regions/{home}/failover": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Have another region serve a home whose region is lost
+         * @description With plan it only says what that would cost. Else it needs the reason, which is kept, and as confirm the name of the home. It listens 6 s for signs of life, compares no clocks, and names every reason for which it refuses. Of two who do so at once one goes on; the other is told who did what, and when (409). Ask a node of the region that is to serve the home: how far that one is behind is known there alone. It is refused while the lost region gives signs of life, and, unless accept_lag says otherwise, while that one is behind by more than 10 s. After 503 unknown look who serves the home, and do it again.
+         *
+         *     Who may: any key of the role admin, of the tenant system.
+         */
+        post: operations["fail-over-home"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/regions/{home}/move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Have another region serve a home, while both are well; also to bring it back
+         * @description With plan it only says what that would cost. Else it needs the reason, which is kept, and as confirm the name of the home. It listens 6 s for signs of life, compares no clocks, and names every reason for which it refuses. Of two who do so at once one goes on; the other is told who did what, and when (409). It goes on after the answer: /v1/admin/regions shows how far it is. First the rows of all data centres are compared, then it is announced for 12 s, drained, and decided. If the node stops, it gives the move up; if it dies before the epoch is decided, begin the move again.
+         *
+         *     Who may: any key of the role admin, of the tenant system.
+         */
+        post: operations["move-home"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/api-keys": {
         parameters: {
             query?: never;
@@ -152,6 +218,58 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/calendars": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The calendars of the tenant, by name
+         * @description Who may: any key of the role viewer or above.
+         */
+        get: operations["list-calendars"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/calendars/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A calendar
+         * @description Who may: any key of the role viewer or above.
+         */
+        get: operations["get-calendar"];
+        /**
+         * Create a calendar or replace its dates
+         * @description A calendar is dates, such as holidays, that schedules of jobs name: on these dates they are not due, or on a day nearby. Where it changes, the jobs that use it change with it, as if each was changed itself: 2 s after the answer nothing starts by the dates before. open_jobs counts those that could not be changed in time: they follow within minutes, and so do all if there was no answer. A calendar has at most 500 dates, and a tenant 100 calendars: beyond that it is 409.
+         *
+         *     Who may: any key of the role operator or above.
+         */
+        put: operations["put-calendar"];
+        post?: never;
+        /**
+         * Delete a calendar that no job uses
+         * @description While jobs use it, the answer is 409, and names them.
+         *
+         *     Who may: any key of the role operator or above.
+         */
+        delete: operations["delete-calendar"];
         options?: never;
         head?: never;
         patch?: never;
@@ -507,6 +625,32 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Lines in the logs of runs, and errors of attempts that failed
+         * @description Logs lie with their runs, without an index. So runs are looked at one after the other, those of the newest minute first (of a job: the latest due first), and the log of each that logged is read. from and to are of the due times of runs, as in lists of runs. The lines of a run come in the order in which it logged them, and the error of an attempt after its lines. Lines have no level; kind=error has errors of attempts alone. Outputs and payloads are not searched.
+         *
+         *     An answer is bounded: it ends after at most 500 runs, 64 reads of logs, 512 partitions of due times (a minute has as many as there are shards) or 5 seconds, says in looked_at how much that was and how far it came, and has next_cursor while there is more. So it may hold fewer items than limit, even none. A node has at most 16 searches under way, and 4 of one tenant: what is over is answered 429.
+         *
+         *     follow=true goes with time: runs that fall due from from on, found 3 seconds later, and what those log that have not ended, at most 32 of them at once. Ask again with next_cursor, at once if looked_at.behind is true, else after a second or two. to cannot be stated beside it.
+         *
+         *     Who may: any key of the role viewer or above.
+         */
+        get: operations["search-logs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/notifications": {
         parameters: {
             query?: never;
@@ -541,7 +685,7 @@ export interface paths {
         get: operations["get-notification"];
         /**
          * Create or replace a rule for notifications
-         * @description Says of what the tenant is told, where, and how often: what is alike is told together, in the words of Prometheus Alertmanager. Each message is a run with the label notification=<name>: it is retried, and shown as every other run. A rule that is put again begins anew: what happened before is not told. A tenant may have 100 rules: beyond that it is 409.
+         * @description Says of what the tenant is told, where, and how often: what is alike is told together, in the words of Prometheus Alertmanager. Each message is a run with the label notification=<name>: it is retried, and shown as every other run. A rule that is put again with another on, match or group_by begins anew: what happened before is not told. A tenant may have 100 rules: beyond that it is 409.
          *
          *     Who may: any key of the role operator or above.
          */
@@ -1591,6 +1735,68 @@ export interface components {
             /** @description Name of the secret that holds the token of the header Authorization: Bearer */
             secret: string;
         };
+        BodyFieldAuth: {
+            /** @description A member of the JSON object that is the body: it is added, or replaced, when the call is made. At most 255 bytes */
+            name: string;
+            /** @description Name of the secret that holds the member's value, a text */
+            secret: string;
+        };
+        Calendar: {
+            /**
+             * Format: date-time
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            created_at?: string;
+            created_by?: string;
+            /**
+             * @description In order, each once
+             * @example [
+             *       "2026-12-25",
+             *       "2026-12-26"
+             *     ]
+             */
+            dates: string[];
+            description?: string;
+            /** @description Why what is stored of it cannot be understood: then nothing but its name is known */
+            fault?: string;
+            /**
+             * Format: int64
+             * @description In the answer to a change: how many jobs use it
+             */
+            jobs?: number;
+            /** @example holidays-de */
+            name: string;
+            /**
+             * Format: int64
+             * @description In the answer to a change: how many of these go by the dates before for some minutes more
+             */
+            open_jobs?: number;
+            /** @example default */
+            tenant: string;
+            /**
+             * Format: date-time
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            updated_at?: string;
+        };
+        CalendarListBody: {
+            items: components["schemas"]["Calendar"][];
+            next_cursor?: string;
+        };
+        CalendarRequest: {
+            /**
+             * @description At most 500; or else icalendar
+             * @example [
+             *       "2026-12-25",
+             *       "2026-12-26"
+             *     ]
+             */
+            dates?: string[];
+            /** @description At most 1024 bytes */
+            description?: string;
+            /** @description The text of an iCalendar (RFC 5545): the dates of its all-day events. Events that repeat, or have a time of day, are refused */
+            icalendar?: string;
+        };
         Check: {
             /** @description What is wrong; or what its operator should know although it is well */
             message?: string;
@@ -1865,6 +2071,13 @@ export interface components {
             task?: string;
             tenant: string;
         };
+        Delivery: {
+            run_id: string;
+            /** @example slack */
+            sink: string;
+            /** @description Of the run: succeeded is taken by the sink, failed is not, after all attempts. Absent: it is not there */
+            state?: string;
+        };
         Drawing: {
             edges: components["schemas"]["DrawnEdge"][];
             nodes: components["schemas"]["DrawnNode"][];
@@ -1881,6 +2094,34 @@ export interface components {
             state?: string;
             what?: string;
             when?: string;
+        };
+        EmailServer: {
+            /** @description Name of the secret that holds the certificates that the server's one is to come from, as PEM; absent: those of the system */
+            ca_secret?: string;
+            /** @description Its name: its certificate is to be of it. Addresses that tasks may not call are refused when a mail is sent */
+            host: string;
+            /** @description Name of the secret that holds the password; not with tls none */
+            password_secret?: string;
+            /**
+             * Format: int64
+             * @description Absent: 465 with implicit TLS, else 587
+             */
+            port?: number;
+            /**
+             * @description starttls (default): a server that does not offer it gets nothing; implicit: from the first byte on; none: everybody on the way can read it
+             * @enum {string}
+             */
+            tls?: "starttls" | "implicit" | "none";
+            /** @description Absent: the server asks for none */
+            username?: string;
+        };
+        EmailTarget: {
+            /** @description Who sends it; with server, and not without */
+            from?: string;
+            /** @description The mail server; absent: the operator's, if there is one (email.server) */
+            server?: components["schemas"]["EmailServer"];
+            /** @description Addresses, of ASCII: me@example.com, or Me <me@example.com> */
+            to: string[];
         };
         Event: {
             /**
@@ -1964,11 +2205,52 @@ export interface components {
             /** @description Where in that output the list is: a JSON pointer (RFC 6901) */
             pointer?: string;
         };
+        FoundLine: {
+            /**
+             * Format: date-time
+             * @description When its executor heard the line, or when the attempt ended
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            at?: string;
+            /** Format: int64 */
+            attempt: number;
+            /**
+             * Format: int64
+             * @description No line of its own: so many that came here were not kept. Not told where text is asked for
+             */
+            dropped?: number;
+            /**
+             * Format: date-time
+             * @description When the run was due
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            due_at: string;
+            /** @description Names the line: the same in every answer that has it */
+            id: string;
+            /**
+             * Format: int64
+             * @description Of a step with for_each: which item it is, from 0
+             */
+            item?: number;
+            /** @description Absent for a step of a workflow run */
+            job_id?: string;
+            job_name?: string;
+            /** @enum {string} */
+            kind: "line" | "error";
+            run_id: string;
+            /** @description Of a step: its name */
+            step?: string;
+            task?: string;
+            text?: string;
+            /** @description Of a step: the workflow run */
+            workflow_run_id?: string;
+        };
         /** @description Exactly one of these. A field named secret, or that ends in _secret, names a secret of the tenant (PUT /v1/secrets/{name}); no value stands here. An attempt whose secret is missing, or whose token is refused, fails and is retried */
         HTTPAuth: {
             aws_sigv4?: components["schemas"]["SigV4Auth"];
             basic?: components["schemas"]["BasicAuth"];
             bearer?: components["schemas"]["BearerAuth"];
+            body_field?: components["schemas"]["BodyFieldAuth"];
             header?: components["schemas"]["HeaderAuth"];
             mtls?: components["schemas"]["MTLSAuth"];
             oauth2_client_credentials?: components["schemas"]["ClientCredentials"];
@@ -2020,6 +2302,226 @@ export interface components {
             region?: string;
             /** @description The region of the node that answers may act for it now */
             served: boolean;
+        };
+        HomeBacklogView: {
+            /**
+             * Format: int64
+             * @description Runs that become due while nobody publishes: they start late
+             */
+            due_meanwhile: number;
+            /** @description Why it is not known */
+            fault?: string;
+            /**
+             * Format: int64
+             * @description Runs that the other region looks at: due since 10 minutes before
+             */
+            looked_at: number;
+            /** @description There are more: counting is bounded */
+            more?: boolean;
+            /**
+             * Format: int64
+             * @description Of those, counted
+             */
+            sampled: number;
+            /**
+             * Format: date-time
+             * @description Everything due before is finished
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            settled: string;
+            /**
+             * Format: int64
+             * @description Of the home
+             */
+            shards: number;
+            /**
+             * Format: int64
+             * @description Runs due since, which wait or run: those that run may be started again, unless they are guarded
+             */
+            under_way: number;
+        };
+        HomeChangeAnswer: {
+            /** @description How far it is; absent from a plan */
+            change?: components["schemas"]["HomeChangeView"];
+            /**
+             * Format: int64
+             * @description In which the other region serves it, or is to
+             */
+            epoch: number;
+            /** @description The region that served it */
+            from: string;
+            /** @example eu */
+            home: string;
+            plan: components["schemas"]["HomePlan"];
+            /** @description Nothing was done */
+            planned: boolean;
+            to: string;
+        };
+        HomeChangeRequest: {
+            /** @description Of a fail-over: also if the region that takes over is behind by more than 10 s, or it is not known by how much */
+            accept_lag?: boolean;
+            /** @description Also if that region has no executor: it takes in, and starts nothing */
+            accept_no_executors?: boolean;
+            /** @description The name of the home, typed by a person. Needed unless plan is true */
+            confirm?: string;
+            /**
+             * @description Of a move: how long what is under way may end first, while nothing is taken in, at most 5m; absent: 4s
+             * @example 1m30s
+             */
+            drain?: string;
+            /** @description Only say what it would cost */
+            plan?: boolean;
+            /** @description Why, in your words, at most 500 bytes: it is kept. Needed unless plan is true */
+            reason?: string;
+            /**
+             * @description Of a move: compare at least what was due since so long ago, such as since a cut began
+             * @example 1m30s
+             */
+            since?: string;
+            /** @description Of a move: compare the rows of all data centres first; absent: true */
+            sync?: boolean;
+            /** @description The region that is to serve the home */
+            to: string;
+            /**
+             * @description Of a move: compare what is due within so long; absent: 15m
+             * @example 1m30s
+             */
+            until?: string;
+        };
+        HomeChangeView: {
+            /**
+             * Format: date-time
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            began_at: string;
+            by: string;
+            /**
+             * Format: int64
+             * @description In which the home was served when it began
+             */
+            epoch: number;
+            /** @description Why it ended otherwise than done */
+            fault?: string;
+            /** @description It is a fail-over */
+            forced?: boolean;
+            from: string;
+            /**
+             * Format: int64
+             * @description … of so many
+             */
+            of?: number;
+            /**
+             * Format: int64
+             * @description Minutes of shards that were compared …
+             */
+            partitions?: number;
+            /**
+             * @description After done the other region begins some seconds later; after refused nothing was announced; after given-up the region before serves on; after unknown ask who serves the home
+             * @enum {string}
+             */
+            phase: "checking" | "comparing" | "announced" | "draining" | "deciding" | "done" | "refused" | "given-up" | "unknown";
+            /**
+             * Format: date-time
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            phase_since: string;
+            reason?: string;
+            /**
+             * Format: int64
+             * @description In which there are so many rows
+             */
+            rows?: number;
+            to: string;
+            /**
+             * Format: date-time
+             * @description When it told so; every 2 s while it is under way
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            updated_at: string;
+        };
+        HomePlan: {
+            /**
+             * Format: double
+             * @description How long it is announced, and the home still served
+             */
+            announced_seconds: number;
+            /** @description What is under way, about; only in a plan */
+            backlog?: components["schemas"]["HomeBacklogView"];
+            /**
+             * Format: double
+             * @description How long after the epoch the other region begins, about
+             */
+            begins_seconds: number;
+            /**
+             * Format: double
+             * @description How long the home is drained: nothing is taken in
+             */
+            drained_seconds: number;
+            /**
+             * Format: int64
+             * @description Of the region that takes over; absent: it does not tell
+             */
+            executors?: number;
+            /** @description Why that is not known */
+            lag_fault?: string;
+            /**
+             * Format: double
+             * @description How far the region that takes over is behind that sign; absent: not known
+             */
+            lag_seconds?: number;
+            /**
+             * Format: double
+             * @description How old the last sign of life is of the region that serves the home; absent: it never gave one
+             */
+            last_sign_seconds?: number;
+            /**
+             * Format: double
+             * @description Of a fail-over: of so long may be missing what was acknowledged, until the region returns
+             */
+            lost_at_most_seconds?: number;
+            /** @description Why it would be refused */
+            refused: string[];
+            /**
+             * Format: double
+             * @description For how long nothing is taken in or published of the home, about; of a fail-over from the epoch on
+             */
+            unavailable_seconds: number;
+        };
+        HomeStand: {
+            /** @description Who decided it: a key, a person, or automatic */
+            by?: string;
+            /** @description The last move or fail-over of it that is known here, and how far it is */
+            change?: components["schemas"]["HomeChangeView"];
+            /**
+             * Format: int64
+             * @description It grows by one whenever another region is to serve the home
+             */
+            epoch: number;
+            /**
+             * Format: double
+             * @description How long ago the node asked who serves it, by the last time that was answered: after 10 s it knows no more
+             */
+            lease_age_seconds?: number;
+            /** @description Why it is not served, and what to do */
+            message?: string;
+            /** @description It is called after the region that served it first */
+            name: string;
+            reason?: string;
+            /** @description The region that serves it; absent where the node that answers cannot learn it */
+            region?: string;
+            /** @description The region of the node that answers may act for it now */
+            served: boolean;
+            /**
+             * Format: int64
+             * @description How many it has, those of later numbers included
+             */
+            shards: number;
+            /**
+             * Format: date-time
+             * @description When its epoch was decided, by the clock of who did
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            since?: string;
         };
         Host: {
             /** @description Why it is not */
@@ -2111,6 +2613,12 @@ export interface components {
              */
             created_at: string;
             /**
+             * @description When it was acknowledged, and its changes are: everywhere, once every region held it; else once its home did
+             * @enum {string}
+             */
+            durability?: "home" | "everywhere";
+            email?: components["schemas"]["EmailTarget"];
+            /**
              * Format: date-time
              * @description No run from it on; that of max_runs, if it is earlier
              * @example 2026-11-21T09:30:00.000Z
@@ -2143,10 +2651,15 @@ export interface components {
             next_run?: components["schemas"]["NextRun"];
             /** @description Which events start a run; such a job has no schedule */
             on?: components["schemas"]["EventTrigger"];
+            pause_on_failure?: components["schemas"]["PauseOnFailure"];
+            /** @description Why the job is paused, if nobody has paused it */
+            paused_because?: string;
             payload?: unknown;
             priority: string;
             retry?: components["schemas"]["Retry"];
             schedule: components["schemas"]["JobSchedule"];
+            /** @description Instead of one: it is due when any of them is, once at each instant */
+            schedules?: components["schemas"]["JobSchedule"][];
             script?: components["schemas"]["ScriptTarget"];
             /**
              * Format: date-time
@@ -2191,6 +2704,11 @@ export interface components {
             after?: components["schemas"]["AfterRequest"];
             concurrency?: components["schemas"]["Concurrency"];
             /**
+             * @description When this job, and its changes, are acknowledged, where there are regions. home: once the region that serves the home holds it; one that is lost for good loses what it wrote in its last moments. everywhere: once every region holds it, and 503 while one of them does not answer; guarded runs are then not started unless every region knows. Of a job it counts before that of its import, and that before its tenant's. 422: everywhere, and the cluster has no regions
+             * @enum {string}
+             */
+            durability?: "home" | "everywhere";
+            /**
              * Format: date-time
              * @description Of a recurring job: no run from it on
              */
@@ -2213,18 +2731,25 @@ export interface components {
              */
             max_runs?: number;
             misfire?: components["schemas"]["Misfire"];
-            /** @description Of a job that can have many runs; unique in the tenant */
+            /** @description Of a job that can have many runs; unique in the tenant. One that has a name, and neither schedule nor on nor after, runs only when it is triggered */
             name?: string;
             nats?: components["schemas"]["NATSTarget"];
             on?: components["schemas"]["EventTrigger"];
+            pause_on_failure?: components["schemas"]["PauseOnFailure"];
             /** @description Any JSON, at most 64 KiB */
             payload?: unknown;
             /** @enum {string} */
             priority?: "critical" | "high" | "normal" | "low";
-            /** @description Of a one-off job: the home at which it lies, named after a region. One that has a key, waits for other jobs, or is of a task with a rate or a limit lies where its tenant is at home. Absent: there, or for other jobs of a tenant without a stated home where the request arrives. 503 not-served: another region serves that home */
-            region?: string;
+            /** @description Of a one-off job: the home at which it lies, named after a region. One that has a key, waits for other jobs, or is of a task with a rate or a limit lies where its tenant is at home. Absent: there; other jobs lie where their task says, or a route of the operator has the host of their URL, or their tenant's home is stated, or else where the request arrives. 503 not-served: another region serves that home */
+            region?: string | {
+                name?: string;
+                /** @description No other region runs it: while another one serves its home, its runs wait, and say so (waiting.reason region) */
+                require?: boolean;
+            };
             retry?: components["schemas"]["Retry"];
             schedule?: components["schemas"]["Schedule"];
+            /** @description Instead of schedule, of a recurring job: it is due when any of them is, once at each instant. Each has cron or every, and a time zone of its own; start, end, max_runs and jitter are of all */
+            schedules?: components["schemas"]["Schedule"][];
             script?: components["schemas"]["ScriptTarget"];
             /**
              * Format: date-time
@@ -2249,9 +2774,13 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             at?: string;
+            /** @description What it does on the dates of a calendar */
+            calendar?: components["schemas"]["JobScheduleCalendar"];
             cron?: string;
             /** @example 1m30s */
             every?: string;
+            /** @description Dates of the time zone on which it is not due */
+            exclude?: string[];
             /**
              * @description Of cron: what becomes of times that the zone leaves out
              * @enum {string}
@@ -2262,8 +2791,17 @@ export interface components {
              * @enum {string}
              */
             overlap_hour?: "first" | "second" | "both";
-            /** @description Of cron */
+            /** @description Of cron, and of excluded dates */
             timezone?: string;
+        };
+        JobScheduleCalendar: {
+            /** @description Of a calendar of the tenant */
+            name: string;
+            /**
+             * @description It is not due then; or due at its time of day on the next day, or on the day before, that is none of the dates
+             * @enum {string}
+             */
+            on: "skip" | "next_day" | "previous_day";
         };
         KeyListBody: {
             items: components["schemas"]["APIKey"][];
@@ -2348,6 +2886,47 @@ export interface components {
             items: components["schemas"]["LogLine"][];
             /** @description Present until the run has ended and all was read: what is logged meanwhile comes after it */
             next_cursor?: string;
+        };
+        LogSearchBody: {
+            items: components["schemas"]["FoundLine"][];
+            looked_at: components["schemas"]["LookedAt"];
+            /** @description Present until all was looked at; with follow until the run that was asked for has ended, else always */
+            next_cursor?: string;
+        };
+        LookedAt: {
+            /** @description With follow: there is more now. Else wait a second or two before you ask again */
+            behind?: boolean;
+            /**
+             * Format: int64
+             * @description Parts of logs that could not be understood, and were passed over
+             */
+            damaged?: number;
+            /**
+             * Format: int64
+             * @description With follow: how many runs under way are not followed any more, since there are too many
+             */
+            let_go?: number;
+            /**
+             * Format: int64
+             * @description How many lines and errors were looked at
+             */
+            lines: number;
+            /**
+             * Format: int64
+             * @description How often a part of a log was read: about once for each run that logged
+             */
+            log_reads: number;
+            /**
+             * Format: date-time
+             * @description How far the search came: the runs of the window that were due then or later were looked at. With follow: those that were due before then
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            reached?: string;
+            /**
+             * Format: int64
+             * @description How many runs were looked at, with steps of workflow runs
+             */
+            runs: number;
         };
         MTLSAuth: {
             /** @description Name of the secret that holds the certificates that the callee's one is to come from, as PEM; absent: those of the system */
@@ -2662,6 +3241,12 @@ export interface components {
         Notification: {
             /**
              * Format: date-time
+             * @description Since when it takes what it takes: what happened before is not told
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            began_at?: string;
+            /**
+             * Format: date-time
              * @example 2026-11-21T09:30:00.000Z
              */
             created_at?: string;
@@ -2682,11 +3267,12 @@ export interface components {
             send_resolved: boolean;
             /** @description Where messages go. A viewer sees of the URLs of slack and teams only the host, and no values of headers */
             sinks: components["schemas"]["NotificationSink"][];
+            /** @description How it stands; not in the answer to a change */
+            state?: components["schemas"]["NotificationState"];
             /** @example default */
             tenant: string;
             /**
              * Format: date-time
-             * @description What happened before is not told
              * @example 2026-11-21T09:30:00.000Z
              */
             updated_at?: string;
@@ -2741,12 +3327,38 @@ export interface components {
         NotificationSink: {
             /** @description Prometheus Alertmanager: the URL of its /api/v2/alerts. An alert a group */
             alertmanager?: components["schemas"]["SinkCall"];
+            /** @description A mail, as text and HTML. The mails of a group are a thread. It is accepted for all recipients or for none */
+            email?: components["schemas"]["EmailTarget"];
+            /** @description The Events API v2 of PagerDuty: an incident a group, which ends when all jobs of the group have succeeded since. Of one-off runs, which cannot succeed again, people end it */
+            pagerduty?: components["schemas"]["PagerDutySink"];
             /** @description An incoming webhook of Slack */
             slack?: components["schemas"]["SinkCall"];
             /** @description A workflow of Microsoft Teams that posts what it receives: an adaptive card */
             teams?: components["schemas"]["SinkCall"];
             /** @description A POST of JSON as Standard Webhooks has it: type, timestamp, data. Signed by signing_key, or the tenant's key default if there is one */
             webhook?: components["schemas"]["SinkCall"];
+        };
+        NotificationState: {
+            /** @description Of that message: a run for each sink, in their order */
+            deliveries?: components["schemas"]["Delivery"][];
+            /**
+             * Format: int64
+             * @description Groups of which a message told, and none that all is well again
+             */
+            firing: number;
+            /**
+             * Format: date-time
+             * @description Of the groups that are remembered: until some minutes after they are over
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            last_message_at?: string;
+            /** @description A mute time interval lasts: nothing is sent */
+            muted: boolean;
+            /**
+             * Format: int64
+             * @description What happened and no message told yet, as far as it is written
+             */
+            untold: number;
         };
         NotificationTested: {
             /** @description A run for each sink, in their order */
@@ -2924,6 +3536,32 @@ export interface components {
              */
             to?: string;
         };
+        PagerDutyLink: {
+            /** @description Absolute, http or https */
+            href: string;
+            /** @description What is shown of it */
+            text?: string;
+        };
+        PagerDutySink: {
+            /** @description Shown with the incident, such as a runbook */
+            links?: components["schemas"]["PagerDutyLink"][];
+            /** @description Name of the secret that holds the integration's key: 32 characters */
+            routing_key_secret: string;
+            /**
+             * @description Absent: error. A test has info
+             * @enum {string}
+             */
+            severity?: "critical" | "error" | "warning" | "info";
+            /** @description Absent: https://events.pagerduty.com/v2/enqueue; https://events.eu.pagerduty.com/v2/enqueue for accounts of the EU region */
+            url?: string;
+        };
+        PauseOnFailure: {
+            /**
+             * Format: int64
+             * @description It pauses when so many of its runs in a row have failed for good, in the order of their due times. A change or a resume begins the count anew
+             */
+            after: number;
+        };
         /**
          * @example {
          *       "description": "at 02:30 every day, Europe/Berlin time",
@@ -2962,7 +3600,8 @@ export interface components {
             from?: string;
             /** @example 1m30s */
             jitter?: string;
-            schedule: components["schemas"]["Schedule"];
+            schedule?: components["schemas"]["Schedule"];
+            schedules?: components["schemas"]["Schedule"][];
             /** Format: date-time */
             start?: string;
         };
@@ -3049,11 +3688,48 @@ export interface components {
             local?: boolean;
             name: string;
         };
+        RegionStand: {
+            /**
+             * Format: int64
+             * @description Its executors, as that node knew; absent: it did not tell
+             */
+            executors?: number;
+            /**
+             * Format: double
+             * @description How far this data centre may be behind it: the age of that sign, 0 to 2 s at rest
+             */
+            lag_seconds?: number;
+            /**
+             * Format: date-time
+             * @description The last sign of life of it that is here, by its clock
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            last_sign_at?: string;
+            /** @description The node that answers is in it */
+            local?: boolean;
+            /** @example eu */
+            name: string;
+            /** @description The node that gave it */
+            node?: string;
+        };
         Regions: {
             /** @description Empty without regions */
             homes: components["schemas"]["Home"][];
             /** @description Of the node that answers; absent without regions */
             region?: string;
+        };
+        RegionsStand: {
+            /**
+             * Format: date-time
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            as_of: string;
+            /** @description Empty without regions */
+            homes: components["schemas"]["HomeStand"][];
+            /** @description Of the node that answers; absent without regions */
+            region?: string;
+            /** @description Empty without regions */
+            regions: components["schemas"]["RegionStand"][];
         };
         Retry: {
             /** Format: double */
@@ -3348,6 +4024,8 @@ export interface components {
              * @description When it is due, to the ms; absent or past: now; at most ten years ahead
              */
             at?: string;
+            /** @description What it does on the dates of a calendar of the tenant (PUT /v1/calendars/{name}) */
+            calendar?: components["schemas"]["ScheduleCalendar"];
             /**
              * @description Five fields, or six with the second first; not beside at or every
              * @example 0 9 * * MON-FRI
@@ -3355,6 +4033,13 @@ export interface components {
             cron?: string;
             /** @example 1m30s */
             every?: string;
+            /**
+             * @description Dates of the time zone on which it is not due; at most 500 of all schedules of a job. Beside every, timezone says whose dates they are
+             * @example [
+             *       "2026-12-25"
+             *     ]
+             */
+            exclude?: string[];
             /** @enum {string} */
             gap?: "run" | "skip";
             /** @enum {string} */
@@ -3364,6 +4049,15 @@ export interface components {
              * @example Europe/Berlin
              */
             timezone?: string;
+        };
+        ScheduleCalendar: {
+            /** @description Of a calendar of the tenant */
+            name: string;
+            /**
+             * @description skip (default): it is not due then; next_day, previous_day, of cron alone: it is due at its time of day on the next day, or on the day before, that is none of the dates
+             * @enum {string}
+             */
+            on?: "skip" | "next_day" | "previous_day";
         };
         ScriptTarget: {
             args?: string[];
@@ -3872,6 +4566,12 @@ export interface components {
              * @example 1000/h
              */
             rate?: string;
+            /** @description The home at which one-off jobs of the task lie that name none, have no key and wait for no other, unless the task has a rate or a limit. With require, all runs of the task wait until that region serves them; jobs whose home is another one are refused */
+            region?: string | {
+                name?: string;
+                /** @description No other region runs it: while another one serves its home, its runs wait, and say so (waiting.reason region) */
+                require?: boolean;
+            };
             retry?: components["schemas"]["Retry"];
             script?: components["schemas"]["ScriptTarget"];
             /** @example 1m30s */
@@ -3910,6 +4610,12 @@ export interface components {
              * @example 1000/h
              */
             rate?: string;
+            /** @description The home at which one-off jobs of the task lie that name none, have no key and wait for no other, unless the task has a rate or a limit. With require, all runs of the task wait until that region serves them; jobs whose home is another one are refused */
+            region?: string | {
+                name?: string;
+                /** @description No other region runs it: while another one serves its home, its runs wait, and say so (waiting.reason region) */
+                require?: boolean;
+            };
             retry?: components["schemas"]["Retry"];
             script?: components["schemas"]["ScriptTarget"];
             /** @example 1m30s */
@@ -3921,6 +4627,11 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             created_at?: string;
+            /**
+             * @description Of jobs and imports that state none; absent: that of the configuration
+             * @enum {string}
+             */
+            durability?: "home" | "everywhere";
             /** @description Why what is stored of it cannot be understood: until it is put again it has the defaults */
             fault?: string;
             /** @example default */
@@ -3943,6 +4654,11 @@ export interface components {
             next_cursor?: string;
         };
         TenantRequest: {
+            /**
+             * @description When jobs and imports that state none are acknowledged, where there are regions. home: once the region that serves the home holds it; one that is lost for good loses what it wrote in its last moments. everywhere: once every region holds it, and 503 while one of them does not answer; guarded runs are then not started unless every region knows. Of a job it counts before that of its import, and that before its tenant's. 422: everywhere, and the cluster has no regions
+             * @enum {string}
+             */
+            durability?: "home" | "everywhere";
             quotas?: components["schemas"]["Quotas"];
             /**
              * Format: int64
@@ -4121,7 +4837,7 @@ export interface components {
             until?: string;
         };
         Waiting: {
-            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots */
+            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now */
             reason: string;
             /**
              * Format: date-time
@@ -4140,7 +4856,7 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             oldest_due_at: string;
-            /** @description A word, as of a run that waits: concurrency, rate, limit, breaker, target_share, tenant_share. executors: they wait until executors take more */
+            /** @description A word, as of a run that waits: concurrency, rate, limit, breaker, target_share, tenant_share, region. executors: they wait until executors take more */
             reason: string;
             /** Format: int64 */
             runs: number;
@@ -4257,6 +4973,11 @@ export interface components {
              */
             deadline: string;
             /**
+             * @description As of a job
+             * @enum {string}
+             */
+            durability?: "home" | "everywhere";
+            /**
              * Format: date-time
              * @description No run from it on; that of max_runs, if it is earlier
              * @example 2026-11-21T09:30:00.000Z
@@ -4285,11 +5006,16 @@ export interface components {
             next_run?: components["schemas"]["NextRun"];
             /** @description Which events start a run; such a workflow has no schedule */
             on?: components["schemas"]["EventTrigger"];
+            pause_on_failure?: components["schemas"]["PauseOnFailure"];
+            /** @description Why the workflow is paused, if nobody has paused it */
+            paused_because?: string;
             /** @description The input of scheduled runs, and of others that state none */
             payload?: unknown;
             priority: string;
-            /** @description Absent: it runs when it is asked to */
+            /** @description Absent: it runs when it is asked to, or has several */
             schedule?: components["schemas"]["JobSchedule"];
+            /** @description Instead of one: it is due when any of them is, once at each instant */
+            schedules?: components["schemas"]["JobSchedule"][];
             /**
              * Format: date-time
              * @description No run before it
@@ -4322,6 +5048,11 @@ export interface components {
              */
             deadline?: string;
             /**
+             * @description When this workflow, and its changes, are acknowledged, where there are regions. home: once the region that serves the home holds it; one that is lost for good loses what it wrote in its last moments. everywhere: once every region holds it, and 503 while one of them does not answer; guarded runs are then not started unless every region knows. Of a job it counts before that of its import, and that before its tenant's. 422: everywhere, and the cluster has no regions
+             * @enum {string}
+             */
+            durability?: "home" | "everywhere";
+            /**
              * Format: date-time
              * @description No scheduled run from it on
              */
@@ -4341,12 +5072,14 @@ export interface components {
             /** @description If stated, that of the path */
             name?: string;
             on?: components["schemas"]["EventTrigger"];
+            pause_on_failure?: components["schemas"]["PauseOnFailure"];
             /** @description The input of scheduled runs, and of others that state none: any JSON, at most 64 KiB. {"$run": "/id"} and {"$run": "/nominal_at"} stand for the run's */
             payload?: unknown;
             /** @enum {string} */
             priority?: "critical" | "high" | "normal" | "low";
             /** @description By cron or every; absent: it runs when it is asked to */
             schedule?: components["schemas"]["Schedule"];
+            schedules?: components["schemas"]["Schedule"][];
             /**
              * Format: date-time
              * @description No scheduled run before it
@@ -4494,6 +5227,375 @@ export interface operations {
                 };
                 content: {
                     "text/plain": unknown;
+                };
+            };
+        };
+    };
+    "get-regions-stand": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RegionsStand"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "fail-over-home": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path: {
+                /** @description The home's name */
+                home: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HomeChangeRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HomeChangeAnswer"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "move-home": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path: {
+                /** @description The home's name */
+                home: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HomeChangeRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HomeChangeAnswer"];
+                };
+            };
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HomeChangeAnswer"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -4838,6 +5940,411 @@ export interface operations {
             };
             /** @description Forbidden */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-calendars": {
+        parameters: {
+            query?: {
+                /** @description The most items of one answer */
+                limit?: number;
+                /** @description next_cursor of the answer before; opaque, and good only for the same list */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CalendarListBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-calendar": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path: {
+                /** @description The name of the calendar */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Calendar"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "put-calendar": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path: {
+                /** @description The name of the calendar */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CalendarRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Calendar"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Calendar"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "delete-calendar": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path: {
+                /** @description The name of the calendar */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5645,6 +7152,8 @@ export interface operations {
             query?: {
                 /** @description Check, and write nothing: a valid line is answered 200, without id */
                 validate_only?: boolean;
+                /** @description Of lines that state none: everywhere, a line is answered once every region holds its job. Absent: as the tenant states, or else the configuration */
+                durability?: "home" | "everywhere";
                 /** @description errors: answer only lines that failed, and the summary */
                 results?: "all" | "errors";
             };
@@ -7255,6 +8764,121 @@ export interface operations {
             /** @description Unprocessable Entity */
             422: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "search-logs": {
+        parameters: {
+            query?: {
+                /** @description The most items of one answer */
+                limit?: number;
+                /** @description next_cursor of the answer before; opaque, and good only for the same search */
+                cursor?: string;
+                /** @description First due time of the runs that are looked at; default: an hour before to, with follow a minute before now, and of a job or a run: any */
+                from?: string;
+                /** @description Due times before this one; default: now. At most 24 hours after from, unless job or run is stated */
+                to?: string;
+                /** @description Only runs of the job or workflow of this id or name, the latest due first */
+                job?: string;
+                /** @description Only this run; of a workflow run: its steps */
+                run?: string;
+                /** @description Only runs, and steps of workflow runs, of this task */
+                task?: string;
+                /** @description Only runs, and workflow runs, that have this label, as name=value; stated again: and that */
+                label?: string[];
+                /** @description Only lines that have this in them, in capitals or not. No pattern: it is taken as it is */
+                text?: string;
+                /** @description Only lines that workers logged, or only errors of attempts. Errors alone cost least: no log is read for them */
+                kind?: "line" | "error";
+                /** @description Go with time instead: see the description */
+                follow?: boolean;
+            };
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogSearchBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
