@@ -26,6 +26,8 @@
 //     all wait. What one does not want goes to the others. So low is starved for no longer than 14
 //     runs of others take.
 //
+// Breakers and shares are each executor's own: shared ones would be hot rows, and advice is enough.
+//
 // # If we crash
 //
 // What is in memory is gone, and circuits are closed. Slots and blocks belong to the session: they
