@@ -147,7 +147,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 		}
 		want, ids := 404, []string{job.ID.String()}
 		switch {
-		case r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/tenants/"):
+		case r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/tenants/"), strings.HasPrefix(r[1], "/v1/admin/"):
 			want = 403
 		case r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/tasks/"), r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/jobs/"),
 			r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/workflows/"), r[0] == "PUT" && strings.HasPrefix(r[1], "/v1/notifications/"), strings.HasPrefix(r[1], "/v1/events/"):
@@ -164,7 +164,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 			if strings.HasPrefix(r[1], "/v1/workflows/") {
 				name = id
 			}
-			path := filled(r[1], map[string]string{":id": id, ":name": name, ":run": id, ":step": "a", "/v1/tenants/:name": "theirs"})
+			path := filled(r[1], map[string]string{":id": id, ":name": name, ":run": id, ":step": "a", ":home": "eu", "/v1/tenants/:name": "theirs"})
 			body := bodies[r[0]]
 			if strings.HasSuffix(path, "/backfills") {
 				body = `{"from":"2026-11-14T00:00:00Z","to":"2026-11-21T00:00:00Z"}`

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"carillon.dev/carillon/bucketer/request"
 )
 
 // The patterns of what stands in paths. Ids are taken in upper case too, and answered in lower
@@ -21,7 +23,7 @@ const (
 var pathPatterns = map[string]string{
 	"tasks": namePattern, "tenants": namePattern, "api-keys": namePattern, "signing-keys": namePattern, "secrets": namePattern, "notifications": namePattern, "calendars": namePattern, "events": namePattern,
 	"jobs": jobPattern, "workflows": jobPattern, "runs": runPattern, "dead-letters": runPattern, "operations": operationPattern,
-	"regions": `^[A-Za-z0-9]([A-Za-z0-9_-]{0,30}[A-Za-z0-9])?$`,
+	"regions": request.HomePattern,
 }
 
 // headerPatterns are the patterns of header parameters; the tenant's stands where that is described.

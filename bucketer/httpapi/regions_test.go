@@ -146,6 +146,7 @@ func TestAChangeOfAHomeIsRefused(t *testing.T) {
 		"a plan to where it is":        {"eu/move", `{"to":"eu","plan":true}`, nil, true, 409, "home-not-changed", []string{"serves home eu already"}},
 		"it is not known what stands":  {"eu/failover", `{"to":"us","reason":"r","confirm":"eu"}`, schema.ErrUnknown, false, 503, "unknown", nil},
 		"no majority answers":          {"eu/failover", `{"to":"us","reason":"r","confirm":"eu"}`, schema.ErrUnavailable, false, 503, "unavailable", nil},
+		"a name that no home has":      {"a.b/move", `{"to":"us","plan":true}`, nil, false, 422, "invalid", []string{"path.home is not the name of a home"}},
 		"a body that is no JSON":       {"eu/move", `{`, nil, false, 400, "not-json", nil},
 		"a body that is not an object": {"eu/move", `[]`, nil, false, 422, "invalid", nil},
 	} {
@@ -164,7 +165,7 @@ func TestAChangeOfAHomeIsRefused(t *testing.T) {
 			}
 		})
 	}
-	doProblem(t, serve(t, newStub()), call{method: "POST", path: "/v1/admin/regions/eu/move", body: `{}`}, 404) // without regions
+	doProblem(t, serve(t, newStub()), call{method: "POST", path: "/v1/admin/regions/eu/move", body: `{"to":"us","plan":true}`}, 404) // without regions
 	s := new(regionsStub)
 	hs := serve(t, newStub(), s.deps, func(c *Config, _ *Deps) { c.ReadOnly = true })
 	doProblem(t, hs, call{method: "POST", path: "/v1/admin/regions/eu/move", body: `{"to":"us","reason":"r","confirm":"eu"}`}, 403)

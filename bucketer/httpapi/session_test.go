@@ -409,7 +409,7 @@ func TestAReadOnlyNodeChangesNothing(t *testing.T) {
 	admin := o.key("system/admin", "system/viewer")
 	changing := 0
 	for _, r := range routesOf(t, b) {
-		path := filled(r[1], map[string]string{":id": somewhere, ":name": "n", ":run": somewhere, ":step": "a"})
+		path := filled(r[1], map[string]string{":id": somewhere, ":name": "n", ":run": somewhere, ":step": "a", ":home": "eu"})
 		status, _, text := do(t, hs, call{method: r[0], path: path, header: admin})
 		kept := r[0] == http.MethodGet || r[1] == previewPath || r[1] == sessionPath || r[0] == http.MethodPost && r[1] == operationsPath
 		if got := status == 403 && bytes.Contains(text, []byte(problemType+"read-only")); got == kept {

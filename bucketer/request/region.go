@@ -1,6 +1,7 @@
 package request
 
 import (
+	"regexp"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -34,6 +35,11 @@ const (
 	maxReason   = 500 // bytes
 )
 
+// HomePattern is what names of homes match: they are those of regions.
+const HomePattern = `^[A-Za-z0-9]([A-Za-z0-9_-]{0,30}[A-Za-z0-9])?$`
+
+var homeName = regexp.MustCompile(HomePattern)
+
 // HomeChange reads by a decoder the body of a request to move a home, or with forced to fail it over, and
 // whether only a plan is asked for. What is in it beyond that needs the reason, and the name of the home
 // as a confirmation.
@@ -44,6 +50,9 @@ func HomeChange(d *Decoder, home string, forced bool, body []byte) (c schema.Hom
 	}
 	if !d.begin(body) {
 		return c, false, d.err()
+	}
+	if !homeName.MatchString(home) {
+		d.faultAt("path.home", "is not the name of a home: 1 to 32 of A-Z, a-z, 0-9, _ and -, the first and last no sign")
 	}
 	stated, confirm := make(map[string]bool), ""
 	for i := range d.members(0) {
