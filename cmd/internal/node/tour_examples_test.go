@@ -49,46 +49,51 @@ func TestExamplesOnACluster(t *testing.T) {
 }
 
 // showDoctor has carillon doctor look at a cluster that is well: it finds what one Cassandra and its
-// commit log cannot promise, and nothing else that is worse than info.
+// commit log cannot promise, and nothing else that is worse than info. Nodes that have just started may
+// not know one another yet, so it looks until that is so.
 func showDoctor(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	argv, err := c.Carillon("carillon-1", "doctor", "--json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).Output()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
-		t.Fatalf("carillon doctor: %v, want exit code 1, for warnings\n%s", err, text)
-	}
-	var report struct {
-		Errors   int
-		Findings []struct{ Severity, Check, What string }
-	}
-	if err := json.Unmarshal(text, &report); err != nil {
-		t.Fatalf("carillon doctor: %v\n%s", err, text)
-	}
-	var warnings, well []string
-	for _, f := range report.Findings {
-		switch f.Severity {
-		case "ok":
-			well = append(well, f.Check)
-		case "warning", "error":
-			warnings = append(warnings, f.Check)
+	said := ""
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("carillon doctor said last:\n%s", said)
 		}
-	}
-	slices.Sort(warnings)
-	if want := []string{"cassandra.commitlog_sync", "cassandra.replication"}; report.Errors != 0 || !slices.Equal(warnings, want) {
-		t.Errorf("carillon doctor warns of %q, want %q\n%s", warnings, want, text)
-	}
-	for _, want := range []string{
-		"config", "cassandra.reachable", "cassandra.nodes", "cassandra.gc_grace", "cassandra.schema", "nats.reachable", "nats.jetstream", "nats.streams",
-		"clocks", "nodes.ready", "nodes.versions", "nodes.ring", "nodes.shards",
-	} {
-		if !slices.Contains(well, want) {
-			t.Errorf("carillon doctor does not say that %s is well\n%s", want, text)
+	})
+	await(t, "carillon doctor finds the cluster well", func() bool {
+		text, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).Output()
+		said = fmt.Sprintf("%v\n%s", err, text)
+		var exit *exec.ExitError
+		var report struct {
+			Errors   int
+			Findings []struct{ Severity, Check string }
 		}
-	}
+		if !errors.As(err, &exit) || exit.ExitCode() != 1 || json.Unmarshal(text, &report) != nil || report.Errors != 0 {
+			return false // 1: there are warnings
+		}
+		var warnings, well []string
+		for _, f := range report.Findings {
+			switch f.Severity {
+			case "ok":
+				well = append(well, f.Check)
+			case "warning":
+				warnings = append(warnings, f.Check)
+			}
+		}
+		slices.Sort(warnings)
+		for _, want := range []string{
+			"config", "cassandra.reachable", "cassandra.nodes", "cassandra.gc_grace", "cassandra.schema", "nats.reachable", "nats.jetstream",
+			"nats.streams", "clocks", "nodes.ready", "nodes.versions", "nodes.ring", "nodes.shards",
+		} {
+			if !slices.Contains(well, want) {
+				return false
+			}
+		}
+		return slices.Equal(warnings, []string{"cassandra.commitlog_sync", "cassandra.replication"})
+	})
 }
 
 // example puts an example under a name, with some texts replaced (old and new in turn), and returns
