@@ -252,7 +252,10 @@ func (w *mailRoute) connect(ctx context.Context) mail.DialContextFunc {
 			return conn, nil
 		}
 		secure := tls.Client(conn, w.tls)
-		return secure, secure.HandshakeContext(dial)
+		if err := secure.HandshakeContext(dial); err != nil {
+			return nil, err //nolint:wrapcheck // explain reads it
+		}
+		return secure, nil
 	}
 }
 
