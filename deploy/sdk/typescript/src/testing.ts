@@ -601,7 +601,7 @@ function unknown(body: Json, known: string[]): { location: string; message: stri
 
 function modelled(body: Json): void {
   for (const name of ["after", "concurrency", "durability", "email", "lambda", "pause_on_failure", "region", "schedules", "script"]) if (body[name] != null) throw notModelled(name);
-  for (const name of ["cron", "exclude"]) if (body.schedule?.[name] !== undefined) throw notModelled(`schedule.${name}`);
+  for (const name of ["calendar", "cron", "exclude"]) if (body.schedule?.[name] !== undefined) throw notModelled(`schedule.${name}`);
   if (body.on?.filter !== undefined || body.on?.delay !== undefined) throw notModelled("on.filter, on.delay");
 }
 

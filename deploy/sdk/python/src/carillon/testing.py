@@ -358,7 +358,7 @@ class Fake:
         for name in NOT_MODELLED:
             if body.get(name) is not None:
                 raise _not_modelled(name)
-        for name in ("cron", "exclude"):
+        for name in ("calendar", "cron", "exclude"):
             if name in (body.get("schedule") or {}):
                 raise _not_modelled(f"schedule.{name}")
         if "filter" in (body.get("on") or {}) or "delay" in (body.get("on") or {}):
