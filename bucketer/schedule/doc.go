@@ -55,7 +55,7 @@
 //
 // # Why there are no recurrence rules (RRULE)
 //
-// github.com/teambition/rrule-go (v1.8.2) was tried against the oracle of the tests, and fails it, since
+// github.com/teambition/rrule-go (v1.8.2) was tried on cases of the oracle of the tests, and fails them, since
 // it asks time.Date for wall-clock times that a zone leaves out or has twice:
 //
 //	daily at 02:30, Berlin, 2026-03-29     03:30 instead of the gap's end, 03:00

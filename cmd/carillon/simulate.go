@@ -201,8 +201,8 @@ func showSimulated(out io.Writer, c *planner.Config, r *planner.Result, notes []
 		return err
 	}
 	notes = append(notes, fmt.Sprintf("%d slots are used to %.0f %%; the loads want %.0f on average. The last run ends at %s.", c.Slots, 100*r.Use, r.Offered, text(r.Ended)))
-	if r.Offered > float64(c.Slots) {
-		notes = append(notes, fmt.Sprintf("That is more than there is: what waits grows for as long as the load lasts. It needs at least %.0f slots.", r.Offered))
+	if usable := c.Usable(); r.Offered > float64(usable) {
+		notes = append(notes, fmt.Sprintf("That is more than the %d that these tenants may have: what waits grows for as long as the load lasts.", usable))
 	}
 	notes = append(notes, "A wait is from the due time to the start. Left out: the few ms of dispatch, retries, failures, limits of single targets.")
 	for _, n := range notes {

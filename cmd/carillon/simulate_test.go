@@ -28,7 +28,7 @@ func TestSimulate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"mail", "10 slots are used to 100 %; the loads want 20 on average", "It needs at least 20 slots", "wait p99"} {
+	for _, want := range []string{"mail", "10 slots are used to 90 %; the loads want 20 on average", "more than the 9 that these tenants may have", "wait p99"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing:\n%s", want, out)
 		}

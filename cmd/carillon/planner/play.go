@@ -46,6 +46,16 @@ func (c *Config) Validate() error {
 	return errors.Join(faults...)
 }
 
+// Usable returns how many of the slots the tenants of the loads may have together.
+func (c *Config) Usable() int {
+	of := make(map[string]bool)
+	for i := range c.Loads {
+		of[c.Loads[i].tenant()] = true
+	}
+	most, _ := admission.Share(c.Slots)
+	return min(c.Slots, most*len(of))
+}
+
 // runs returns about how many runs of a load become due.
 func (l *Load) runs(span time.Duration) float64 {
 	herds := 0.0
