@@ -170,7 +170,6 @@ func TestRecurringFlagsThatMakeNoSense(t *testing.T) {
 	for name, args := range map[string]string{
 		"two schedules":       "job create --task a --cron @daily --every 5s",
 		"schedule and time":   "job create --task a --cron @daily --in 5s",
-		"name of one run":     "job create --task a --name n",
 		"zone of one run":     "job create --task a --timezone UTC",
 		"empty cron":          "job create --task a --cron=",
 		"negative interval":   "job create --task a --every -5s",
