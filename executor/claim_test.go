@@ -419,6 +419,7 @@ func TestMissedGuardedRunEndsInItsLease(t *testing.T) {
 		w.begin("x1")
 		e := w.entry(inAWhile(-time.Minute), guarded(schema.EffectivelyOnce), func(s *schema.Spec) {
 			s.Misfire = &schema.Misfire{Policy: schema.RunAll, Deadline: schema.Duration(10 * time.Second)}
+			s.Accepted = time.Now().Add(-2 * time.Minute).UnixMicro() // the deadline counts from the later of both
 		})
 		w.publish(e, time.Now())
 		time.Sleep(3 * time.Second)

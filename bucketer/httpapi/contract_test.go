@@ -167,6 +167,9 @@ func (c *contract) body(t *rapid.T, o describedOperation, media map[string]any) 
 		case strings.HasSuffix(o.path, "/preview"):
 			fields["schedule"] = map[string]any{"every": "15m"}
 			delete(fields, "end")
+		case o.path == "/v1/calendars/{name}":
+			fields["dates"] = []any{"2026-12-25"}
+			delete(fields, "icalendar")
 		case o.path == operationsPath:
 			fields["action"], fields["filter"] = "pause", map[string]any{}
 		case strings.HasSuffix(o.path, "/backfills"):
@@ -323,7 +326,8 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 	var never []string
 	for _, o := range operations {
 		// There is nothing to log in to where no keys are asked for: see TestASessionIsAKeyInACookie.
-		if name := o.method + " " + o.path; !succeeded[name] && name != "POST "+sessionPath {
+		// Nor are there regions whose homes could go elsewhere.
+		if name := o.method + " " + o.path; !succeeded[name] && name != "POST "+sessionPath && !strings.HasPrefix(o.path, "/v1/admin/regions/") {
 			never = append(never, name)
 		}
 	}
