@@ -177,10 +177,8 @@ func (c *common) schedule(s *Schedule) {
 		c.fault("schedule", "is stated twice")
 	}
 	c.take("", &s.notes)
-	says := &s.says
-	if s.any != nil {
-		says = nil
-	} else {
+	var says *ScheduleInfo // of any of several: none of its own
+	if s.any == nil {
 		is := s.says
 		is.Exclude, says = slices.Clone(is.Exclude), &is
 	}

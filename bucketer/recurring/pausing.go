@@ -76,7 +76,7 @@ func (j *Changer) do(ctx context.Context, jobs *todo, open string, look func(ctx
 		for id, tenant := range jobs.take() {
 			g.Go(func() error {
 				if err := look(ctx, tenant, id); err != nil && ctx.Err() == nil {
-					j.log.Debug(open, "job", id, "err", err)
+					j.log.Debug("a job is to be looked at again", "reason", open, "job", id, "err", err)
 					mu.Lock()
 					defer mu.Unlock()
 					again[id] = tenant

@@ -145,7 +145,7 @@ func newMailbox(t *testing.T, mode string) *mailbox {
 	go func() { ended <- s.Serve(l) }()
 	t.Cleanup(func() {
 		_ = s.Close()
-		_ = <-ended // it was closed
+		<-ended // it was closed
 	})
 	return b
 }

@@ -1129,6 +1129,8 @@ export interface components {
              * @description Of a one-off job
              */
             at?: string;
+            /** @description What it does on the dates of a calendar */
+            calendar?: components["schemas"]["JobScheduleCalendar"];
             cron?: string;
             every?: string;
             /** @description Dates of the time zone on which it is not due */
@@ -1145,6 +1147,15 @@ export interface components {
             overlap_hour?: "first" | "second" | "both";
             /** @description Of cron, and of excluded dates */
             timezone?: string;
+        };
+        JobScheduleCalendar: {
+            /** @description Of a calendar of the tenant */
+            name: string;
+            /**
+             * @description It is not due then; or due at its time of day on the next day, or on the day before, that is none of the dates
+             * @enum {string}
+             */
+            on: "skip" | "next_day" | "previous_day";
         };
         LambdaTarget: {
             /** @description Name of the secret that holds {"access_key_id": "…", "secret_access_key": "…", "session_token": "…"} (the last is optional) */
@@ -1483,6 +1494,8 @@ export interface components {
              * @description When it is due, to the ms; absent or past: now; at most ten years ahead
              */
             at?: string;
+            /** @description What it does on the dates of a calendar of the tenant (PUT /v1/calendars/{name}) */
+            calendar?: components["schemas"]["ScheduleCalendar"];
             /** @description Five fields, or six with the second first; not beside at or every */
             cron?: string;
             every?: string;
@@ -1494,6 +1507,15 @@ export interface components {
             overlap_hour?: "first" | "second" | "both";
             /** @description Of cron: an IANA name; default UTC */
             timezone?: string;
+        };
+        ScheduleCalendar: {
+            /** @description Of a calendar of the tenant */
+            name: string;
+            /**
+             * @description skip (default): it is not due then; next_day, previous_day, of cron alone: it is due at its time of day on the next day, or on the day before, that is none of the dates
+             * @enum {string}
+             */
+            on?: "skip" | "next_day" | "previous_day";
         };
         ScriptTarget: {
             args?: string[];

@@ -404,6 +404,8 @@ class JobSchedule(TypedDict, total=False):
     anchor: str
     # Of a one-off job
     at: str
+    # What it does on the dates of a calendar
+    calendar: JobScheduleCalendar
     cron: str
     every: str
     # Dates of the time zone on which it is not due
@@ -414,6 +416,18 @@ class JobSchedule(TypedDict, total=False):
     overlap_hour: Literal["first", "second", "both"]
     # Of cron, and of excluded dates
     timezone: str
+
+
+class _JobScheduleCalendarRequired(TypedDict):
+    # Of a calendar of the tenant
+    name: str
+    # It is not due then; or due at its time of day on the next day, or on the day before, that
+    # is none of the dates
+    on: Literal["skip", "next_day", "previous_day"]
+
+
+class JobScheduleCalendar(_JobScheduleCalendarRequired, total=False):
+    pass
 
 
 class _LambdaTargetRequired(TypedDict):
@@ -673,6 +687,8 @@ class Schedule(TypedDict, total=False):
     anchor: str | datetime
     # When it is due, to the ms; absent or past: now; at most ten years ahead
     at: str | datetime
+    # What it does on the dates of a calendar of the tenant (PUT /v1/calendars/{name})
+    calendar: ScheduleCalendar
     # Five fields, or six with the second first; not beside at or every
     cron: str
     every: str | timedelta
@@ -683,6 +699,17 @@ class Schedule(TypedDict, total=False):
     overlap_hour: Literal["first", "second", "both"]
     # Of cron: an IANA name; default UTC
     timezone: str
+
+
+class _ScheduleCalendarRequired(TypedDict):
+    # Of a calendar of the tenant
+    name: str
+
+
+class ScheduleCalendar(_ScheduleCalendarRequired, total=False):
+    # skip (default): it is not due then; next_day, previous_day, of cron alone: it is due at
+    # its time of day on the next day, or on the day before, that is none of the dates
+    on: Literal["skip", "next_day", "previous_day"]
 
 
 class _ScriptTargetRequired(TypedDict):
