@@ -145,7 +145,7 @@ func newMailbox(t *testing.T, mode string) *mailbox {
 	go func() { ended <- s.Serve(l) }()
 	t.Cleanup(func() {
 		_ = s.Close()
-		<-ended // it was closed
+		t.Logf("the mail server ended: %v", <-ended)
 	})
 	return b
 }

@@ -115,7 +115,7 @@ func TestNotificationsOfANode(t *testing.T) {
 	go func() { served <- server.Serve(l) }()
 	defer func() {
 		_ = server.Close()
-		<-served // it was closed
+		t.Logf("the mail server ended: %v", <-served)
 	}()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	set("mails", `{"on":["failed"],"sinks":[{"email":{"to":["ops@x.test"],"from":"c@x.test","server":{"host":"127.0.0.1","port":`+port+`,"tls":"none"}}}]}`)
