@@ -351,7 +351,7 @@ func (l *runLease) release(ctx context.Context, why error, then func()) {
 }
 
 // afterStop says how the message ends of an effectively_once attempt that the stop of the executor
-// cut short. A script is gone, unless gone says otherwise; what was called may work on. So the next
+// cut short, or that was abandoned. A script is gone, unless gone says otherwise; what was called may work on. So the next
 // attempt waits as long as after a crash, that is for CalleeTime by any right clock: a later entry
 // stands in for this one.
 func (l *runLease) afterStop(ctx context.Context, gone bool) (then func()) {
@@ -386,7 +386,7 @@ func (l *runLease) commit(ctx context.Context, row schema.Attempt) {
 	switch {
 	case err == nil && row.Record.Outcome == schema.Lost && !row.Record.Final: // this very entry starts again
 		x.metrics.outcomes.WithLabelValues(string(schema.Lost)).Inc()
-		x.recorder.put(pendingWrite{entry: a.entry, attempt: row, then: a.giveBack, counts: toCount{end: true}, http: a.work.HTTP})
+		x.recorder.put(pendingWrite{entry: a.entry, attempt: row, then: l.afterStop(ctx, true), counts: toCount{end: true}, http: a.work.HTTP})
 	case err == nil:
 		x.metrics.outcomes.WithLabelValues(string(row.Record.Outcome)).Inc()
 		a.put(row, toCount{end: true})
