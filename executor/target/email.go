@@ -246,8 +246,9 @@ func (w *mailRoute) connect(ctx context.Context) mail.DialContextFunc {
 		if err != nil {
 			return nil, err
 		}
-		context.AfterFunc(ctx, func() { _ = conn.Close() })
-		conn = &boundedConn{Conn: conn, left: maxSMTP}
+		raw := conn
+		context.AfterFunc(ctx, func() { _ = raw.Close() })
+		conn = &boundedConn{Conn: raw, left: maxSMTP}
 		if w.mode != schema.ImplicitTLS {
 			return conn, nil
 		}
