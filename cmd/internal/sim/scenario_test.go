@@ -447,8 +447,8 @@ func (w *world) submit(ctx context.Context, line int, at time.Time, keyed bool) 
 				w.ids[line] = r.Run
 			}
 			w.mu.Unlock()
-			if err == nil {
-				return
+			if err == nil || w.everywhere(line) && w.s.Regions.Loses && errors.Is(err, schema.ErrUnknown) {
+				return // sent again to the region that takes over, before it knows of this one, it may be a second job
 			}
 		}
 		if !keyed {
