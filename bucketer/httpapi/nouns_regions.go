@@ -91,7 +91,7 @@ type HomePlan struct {
 // HomeBacklogView is what is under way in a home, estimated from some of its shards.
 type HomeBacklogView struct {
 	Settled      Time   `json:"settled" doc:"Everything due before is finished"`
-	UnderWay     int64  `json:"under_way" doc:"Runs due since, which wait or run: those that run may be started again, unless they are guarded"`
+	UnderWay     int64  `json:"under_way" doc:"Runs due since, at most so many of which wait or run: those that run may be started again, unless they are guarded"`
 	LookedAt     int64  `json:"looked_at" doc:"Runs that the other region looks at: due since 10 minutes before"`
 	DueMeanwhile int64  `json:"due_meanwhile" doc:"Runs that become due while nobody publishes: they start late"`
 	More         bool   `json:"more,omitempty" doc:"There are more: counting is bounded"`

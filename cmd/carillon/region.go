@@ -280,7 +280,7 @@ func (r regionsShared) showBacklog(p *schema.ChangePlan) {
 	if b.More {
 		least = " or more"
 	}
-	r.say("home %s is finished up to %s; about %d%s runs were due since, and wait or run: those that run may be started again, unless they are guarded", p.Change.Home, b.Settled.UTC().Format(time.RFC3339), b.UnderWay, least)
+	r.say("home %s is finished up to %s; about %d%s runs were due since, most of which have ended by now: those that still run may be started again, unless they are guarded", p.Change.Home, b.Settled.UTC().Format(time.RFC3339), b.UnderWay, least)
 	r.say("region %s would look at about %d%s runs; about %d become due while nobody publishes, and start late (%d of %d shards were counted)", p.Change.To, b.LookedAt, least, b.DueMeanwhile, b.Sampled, b.Shards)
 }
 

@@ -26,11 +26,12 @@ func (openRows) Close() error { return nil }
 
 // region is the API of a region: it serves a home some seconds after its epoch.
 type region struct {
-	w     *world
-	name  string
-	never bool   // it takes nothing in
-	idle  bool   // it starts nothing
-	by    string // who starts what it takes in; "": its executor
+	w       *world
+	name    string
+	never   bool   // it takes nothing in
+	idle    bool   // it starts nothing
+	refused bool   // what it starts fails
+	by      string // who starts what it takes in; "": its executor
 }
 
 // world is two regions in a bubble.
@@ -79,7 +80,11 @@ func (r *region) Run(_ context.Context, id schema.RunID) (httpapi.Run, error) {
 	if r.by != "" {
 		by = r.by
 	}
-	return httpapi.Run{ID: id, Attempts: []httpapi.Attempt{{Number: 1, Executor: by}}}, nil
+	run := httpapi.Run{ID: id, State: schema.StateSucceeded, Attempts: []httpapi.Attempt{{Number: 1, Executor: by, Outcome: schema.Succeeded}}}
+	if r.refused {
+		run.State, run.Attempts[0].Outcome, run.Attempts[0].Error = schema.StateFailed, schema.Failed, "address is not allowed"
+	}
+	return run, nil
 }
 
 // say notes what is told, and does what a person is asked for.
@@ -240,6 +245,7 @@ func TestADrillThatEndsBefore(t *testing.T) {
 	}{
 		"the region takes nothing in":       {func(w *world, _ *drill.Drill) { w.us.never = true }, 0, "region us started no job of home eu within 30s of the epoch", back, "us"},
 		"it starts nothing":                 {func(w *world, _ *drill.Drill) { w.us.idle = true }, 0, "was taken in, and not started", back, "us"},
+		"what it starts fails":              {func(w *world, _ *drill.Drill) { w.us.refused = true }, 0, "was started in region us, and failed: address is not allowed; it must reach what it calls (--url)", back, "us"},
 		"another region starts it":          {func(w *world, _ *drill.Drill) { w.us.by = "n.eu" }, 0, "was started by n.eu, which is no executor of region us", back, "us"},
 		"interrupted while it is there":     {func(w *world, _ *drill.Drill) { w.us.idle = true }, 45 * time.Second, "it was interrupted", back, "us"},
 		"interrupted while it is moved":     {func(*world, *drill.Drill) {}, 20 * time.Second, "it was interrupted", "", "eu"},

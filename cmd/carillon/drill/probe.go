@@ -87,7 +87,7 @@ func (d *Drill) start(ctx context.Context, api API) (schema.RunID, error) {
 	}
 }
 
-// started waits until an executor of the region has started a run.
+// started waits until an executor of the region has started a run, and that has succeeded.
 func (d *Drill) started(ctx context.Context, api API, region string, id schema.RunID) error {
 	for {
 		run, err := api.Run(ctx, id)
@@ -95,7 +95,12 @@ func (d *Drill) started(ctx context.Context, api API, region string, id schema.R
 			if by := run.Attempts[0].Executor; !strings.HasSuffix(by, "."+region) {
 				return fmt.Errorf("run %s was started by %s, which is no executor of region %s", id, by, region)
 			}
-			return nil
+			if run.State == schema.StateSucceeded {
+				return nil
+			}
+			if last := run.Attempts[len(run.Attempts)-1]; last.Outcome != "" {
+				return fmt.Errorf("run %s was started in region %s, and %s: %s; it must reach what it calls (--url)", id, region, last.Outcome, last.Error)
+			}
 		}
 		if wait := pause(ctx, probeEvery); wait != nil {
 			return errors.Join(fmt.Errorf("run %s was taken in, and not started", id), err)
