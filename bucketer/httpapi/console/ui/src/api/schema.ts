@@ -2336,7 +2336,7 @@ export interface components {
             shards: number;
             /**
              * Format: int64
-             * @description Runs due since, which wait or run: those that run may be started again, unless they are guarded
+             * @description Runs due since, at most so many of which wait or run: those that run may be started again, unless they are guarded
              */
             under_way: number;
         };
