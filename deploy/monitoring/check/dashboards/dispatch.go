@@ -43,6 +43,7 @@ func dispatch() Dashboard {
 				lines("Rows behind the sweep", "ops", "Found minutes after they were due, or held too late for their sweep.", q(rate("carillon_dispatcher_late_rows_total{$}", ""), "found"), q(rate("carillon_entries_late_total{$}", ""), "late entries")),
 				lines("Recurring jobs", "ops", "Found without a next run (mended), or not able to go on (faults), and runs that are not listed until they end. Every one is a fault.",
 					q(rate("carillon_jobs_mended_total{$}", ""), "mended"), q(rate("carillon_job_faults_total{$}", ""), "faults"), q(rate("carillon_job_runs_unlisted_total{$}", ""), "unlisted")),
+				lines("Jobs paused by failures", "ops", "As many of their runs failed in a row as they allow (pause_on_failure).", q(rate("carillon_jobs_paused_total{$}", ""), "paused")),
 				lines("Cursors from the future", "ops", "Replaced by one an hour ago: a clock was wrong.", q(rate("carillon_dispatcher_cursors_ahead_total{$}", ""), "cursors")),
 			}},
 		},
