@@ -386,7 +386,11 @@ func (l *runLease) commit(ctx context.Context, row schema.Attempt) {
 	switch {
 	case err == nil && row.Record.Outcome == schema.Lost && !row.Record.Final: // this very entry starts again
 		x.metrics.outcomes.WithLabelValues(string(schema.Lost)).Inc()
-		x.recorder.put(pendingWrite{entry: a.entry, attempt: row, then: l.afterStop(ctx, true), counts: toCount{end: true}, http: a.work.HTTP})
+		then := a.giveBack
+		if current, alive := x.session.current(x.now()); alive && current == a.start.session { // its region was cut off
+			then = l.afterStop(ctx, true)
+		}
+		x.recorder.put(pendingWrite{entry: a.entry, attempt: row, then: then, counts: toCount{end: true}, http: a.work.HTTP})
 	case err == nil:
 		x.metrics.outcomes.WithLabelValues(string(row.Record.Outcome)).Inc()
 		a.put(row, toCount{end: true})
