@@ -235,6 +235,10 @@ func TestAHomeThatCannotBeHad(t *testing.T) {
 			if _, err := submit(w, job); !errors.As(err, &faults) || !strings.Contains(faults[0].Message, "this cluster has no regions") {
 				t.Errorf("%s, without regions: %v, want a fault", way, err)
 			}
+			job.Durability = schema.DurableEverywhere
+			if _, err := submit(w, job); !errors.As(err, &faults) || len(faults) != 2 || faults[1].Location != "body.durability" {
+				t.Errorf("%s, without regions, of everywhere: %v, want two faults", way, err)
+			}
 		})
 	}
 }

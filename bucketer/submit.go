@@ -39,9 +39,6 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	if job.Durability, err = b.regions.DurabilityOf(ctx, job.Tenant, job.Durability); err != nil {
-		return Receipt{}, err
-	}
 	if job.After != nil {
 		if err := b.NoteDependents(ctx, job.Tenant); err != nil {
 			return Receipt{}, err
@@ -319,9 +316,6 @@ func (c *chunk) sort(ctx context.Context) {
 		job := &c.jobs[i]
 		of, err := c.b.checkTask(ctx, job)
 		var shards *chunkShards
-		if err == nil {
-			job.Durability, err = c.b.regions.DurabilityOf(ctx, job.Tenant, job.Durability)
-		}
 		if err == nil && job.Key == "" {
 			shards, err = c.shardsFor(of)
 		}

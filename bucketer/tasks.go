@@ -156,13 +156,32 @@ func payloadFits(ctx context.Context, b *Bucketer, tenant, task string, payload 
 	return t, err
 }
 
-// checkTask is CheckTask for a one-off job, and returns where it is to lie.
+// checkTask is CheckTask for a one-off job, and returns where it is to lie. The job gets the durability
+// in force.
 func (b *Bucketer) checkTask(ctx context.Context, job *Job) (homeOf, error) {
 	t, err := payloadFits(ctx, b, job.Tenant, job.Task, job.Payload)
 	if err != nil {
 		return homeOf{}, err
 	}
-	return b.regions.choose(job, &t)
+	of, err := b.regions.choose(job, &t)
+	durability, durabilityErr := b.regions.DurabilityOf(ctx, job.Tenant, job.Durability)
+	if err != nil && durabilityErr != nil {
+		return of, bothFaults(err, durabilityErr)
+	}
+	if err == nil {
+		err = durabilityErr
+	}
+	job.Durability = durability
+	return of, err
+}
+
+// bothFaults returns the faults of two errors together, or the first if one of them is another error.
+func bothFaults(first, second error) error {
+	var faults, more Faults
+	if errors.As(first, &faults) && errors.As(second, &more) {
+		return append(faults, more...)
+	}
+	return first
 }
 
 // TaskCache returns the cache that the Bucketer itself uses.
