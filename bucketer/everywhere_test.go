@@ -131,8 +131,8 @@ func TestAJobIsHeldEverywhere(t *testing.T) {
 	}
 }
 
-// TestARegionDoesNotAnswer: what it is to hold is refused before anything is written, if that is known,
-// and else of unknown outcome. Sent again with its key it is the same job.
+// TestARegionDoesNotAnswer: what it is to hold is refused before anything is written, if that is
+// known, and else of unknown outcome. Sent again with its key it is the same job.
 func TestARegionDoesNotAnswer(t *testing.T) {
 	for way, submit := range ways {
 		for name, job := range everywhereJobs {
@@ -166,8 +166,8 @@ func TestARegionDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestWhichDurabilityIsInForce: that of the job, or else of its tenant. Without regions everywhere is a
-// fault, and what the tenant states is of no account.
+// TestWhichDurabilityIsInForce: that of the job, or else of its tenant. Without regions everywhere
+// is a fault, and what the tenant states is of no account.
 func TestWhichDurabilityIsInForce(t *testing.T) {
 	const no, home, all = schema.Durability(""), schema.DurableHome, schema.DurableEverywhere
 	for _, row := range []struct{ job, tenant, want schema.Durability }{
@@ -199,8 +199,8 @@ func TestWhichDurabilityIsInForce(t *testing.T) {
 	}
 }
 
-// TestOnlyRowsOfEverywhereSaySo: a row of durability home has the bytes that it had before there was
-// another.
+// TestOnlyRowsOfEverywhereSaySo: a row of durability home has the bytes that it had before there
+// was another.
 func TestOnlyRowsOfEverywhereSaySo(t *testing.T) {
 	inRegions(t, func(t *testing.T, w *world, _ *others) {
 		for d, want := range map[schema.Durability]bool{"": false, schema.DurableHome: false, schema.DurableEverywhere: true} {

@@ -112,8 +112,8 @@ func Latest(t time.Time, others ...time.Time) time.Time {
 //	- its tenant has a stated home          there
 //	- else                                  at a home that our region serves, its own before others
 //
-// A shard keeps its home, so an id tells where the work on it is done. A job, or a task, may require
-// its region: what lies elsewhere is refused, and while its home has failed over it waits.
+// A shard keeps its home, so an id tells where the work on it is done. A job, or a task, may
+// require its region: what lies elsewhere is refused, and while its home has failed over it waits.
 type Regions struct {
 	Region string // ours
 	Homes  schema.Homes
@@ -125,8 +125,8 @@ type Regions struct {
 	Takes func(shard schema.Shard) (epoch int64, err error)
 	// Routes are the operator's: the first that has the host of a job's URL says where it lies.
 	Routes []Route
-	// Everywhere has every region hold what is acknowledged with schema.DurableEverywhere; nil: that
-	// cannot be had.
+	// Everywhere has every region hold what is acknowledged with schema.DurableEverywhere; nil:
+	// that cannot be had.
 	Everywhere Everywhere
 	// Durability returns that of what a tenant asks for without stating one; nil: home.
 	Durability func(ctx context.Context, tenant string) (schema.Durability, error)
@@ -141,8 +141,8 @@ type Everywhere interface {
 	Confirm(ctx context.Context, rows schema.Copies) error
 }
 
-// DurabilityOf returns the durability in force for what a tenant asks for: the one stated, or else the
-// tenant's. Home is "" unless it was stated. The error is Faults if it cannot be had here.
+// DurabilityOf returns the durability in force for what a tenant asks for: the one stated, or else
+// the tenant's. Home is "" unless it was stated. The error is Faults if it cannot be had here.
 func (r *Regions) DurabilityOf(ctx context.Context, tenant string, stated schema.Durability) (schema.Durability, error) {
 	switch {
 	case stated == schema.DurableHome, r == nil && stated == "":
@@ -173,7 +173,8 @@ func NoRegions(location string) Fault {
 	}
 }
 
-// Ready returns nil if what is to be held everywhere may be written, or a schema.NotEverywhereError.
+// Ready returns nil if what is to be held everywhere may be written, or a
+// schema.NotEverywhereError.
 func (r *Regions) Ready(everywhere bool) error {
 	if !everywhere || r == nil || r.Everywhere == nil {
 		return nil
@@ -214,8 +215,8 @@ func (r *Regions) route(work *schema.Work) string {
 	return ""
 }
 
-// choose returns where a job of a task is to lie: the shards of all that are alike can be shared. It
-// has the job require its region where its task does. The error is Faults.
+// choose returns where a job of a task is to lie: the shards of all that are alike can be shared.
+// It has the job require its region where its task does. The error is Faults.
 func (r *Regions) choose(job *Job, t *schema.Task) (homeOf, error) {
 	of := homeOf{tenant: job.Tenant, region: job.Region, pinned: t.Rate != "" || t.MaxConcurrent > 0 || job.Key != "" || job.After != nil}
 	if r == nil {
@@ -267,8 +268,8 @@ const noRegions = "cannot be had: this cluster has no regions"
 
 func (r *Regions) noHome() string { return "is none: there are " + strings.Join(r.Homes.Names(), ", ") }
 
-// confirmNew has every region hold an entry that is held here, how its job hears of those that it waits
-// for, and its key, if they are to be held everywhere.
+// confirmNew has every region hold an entry that is held here, how its job hears of those that it
+// waits for, and its key, if they are to be held everywhere.
 func (r *Regions) confirmNew(ctx context.Context, everywhere bool, e *schema.Entry, key string) error {
 	if !everywhere {
 		return nil
@@ -343,8 +344,9 @@ func (r *Regions) asked(tenant, region string, pinned bool) error {
 	return Faults{fault}
 }
 
-// place returns the shards below n that new work is drawn of, all of one home that our region serves:
-// the one that it asks for, or else, if it is pinned, its tenant's. The error is a NotServedError.
+// place returns the shards below n that new work is drawn of, all of one home that our region
+// serves: the one that it asks for, or else, if it is pinned, its tenant's. The error is a
+// NotServedError.
 func (r *Regions) place(of homeOf, n int) (among, error) {
 	if r == nil {
 		return among{n: n}, nil

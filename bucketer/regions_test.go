@@ -157,8 +157,8 @@ func TestWorkLiesAtAHomeThatIsServed(t *testing.T) {
 	}
 }
 
-// TestATaskThatRequiresItsRegion: its one-off jobs lie there and require it. What must lie elsewhere is
-// refused, as is a region that is none.
+// TestATaskThatRequiresItsRegion: its one-off jobs lie there and require it. What must lie
+// elsewhere is refused, as is a region that is none.
 func TestATaskThatRequiresItsRegion(t *testing.T) {
 	inRegion(t, func(t *testing.T, w *world, r *regions) {
 		r.us.Store(true)

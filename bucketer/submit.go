@@ -76,8 +76,8 @@ func (b *Bucketer) WriteNew(ctx context.Context, e schema.Entry) error {
 	return writeNew(ctx, b, e, "")
 }
 
-// writeNew is WriteNew for somebody who knows that others may hold it. They are to hold its key as well;
-// "": it has none.
+// writeNew is WriteNew for somebody who knows that others may hold it. They are to hold its key as
+// well; "": it has none.
 func writeNew(ctx context.Context, b *Bucketer, e schema.Entry, key string) error {
 	err := b.regions.Serves(e.ID.Shard())
 	if err == nil {
@@ -261,7 +261,8 @@ type chunk struct {
 	here []heldHere // what every region is to hold; guarded by mu
 }
 
-// heldHere is a row of a job that our region holds, and the others are to hold before it is answered.
+// heldHere is a row of a job that our region holds, and the others are to hold before it is
+// answered.
 type heldHere struct {
 	i        int // the job
 	row      *schema.Entry

@@ -100,8 +100,8 @@ func (t *TaskCache) ForgetAt(ctx context.Context, halts <-chan struct{}) {
 }
 
 // CheckTask reports ErrNoTask if the task of a job with many runs does not exist, and Faults for a
-// payload (nil = none) that does not fit the task's schema, or if the task requires a region that is
-// not the tenant's home. Inline work has the task "" and no schema.
+// payload (nil = none) that does not fit the task's schema, or if the task requires a region that
+// is not the tenant's home. Inline work has the task "" and no schema.
 func (b *Bucketer) CheckTask(ctx context.Context, tenant, task string, payload []byte) error {
 	t, err := payloadFits(ctx, b, tenant, task, payload)
 	if err == nil {
@@ -156,8 +156,8 @@ func payloadFits(ctx context.Context, b *Bucketer, tenant, task string, payload 
 	return t, err
 }
 
-// checkTask is CheckTask for a one-off job, and returns where it is to lie. The job gets the durability
-// in force.
+// checkTask is CheckTask for a one-off job, and returns where it is to lie. The job gets the
+// durability in force.
 func (b *Bucketer) checkTask(ctx context.Context, job *Job) (homeOf, error) {
 	t, err := payloadFits(ctx, b, job.Tenant, job.Task, job.Payload)
 	if err != nil {
@@ -175,7 +175,8 @@ func (b *Bucketer) checkTask(ctx context.Context, job *Job) (homeOf, error) {
 	return of, err
 }
 
-// bothFaults returns the faults of two errors together, or the first if one of them is another error.
+// bothFaults returns the faults of two errors together, or the first if one of them is another
+// error.
 func bothFaults(first, second error) error {
 	var faults, more Faults
 	if errors.As(first, &faults) && errors.As(second, &more) {

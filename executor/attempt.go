@@ -187,8 +187,8 @@ func (x *Executor) isRegion(name string, shard schema.Shard) bool {
 	return name == x.region
 }
 
-// isCutOff reports whether it cannot be learned any more who serves the home of a shard. Another region
-// that takes it over may not see our session.
+// isCutOff reports whether it cannot be learned any more who serves the home of a shard. Another
+// region that takes it over may not see our session.
 func (h homes) isCutOff(shard schema.Shard) bool {
 	if h == nil {
 		return false
@@ -447,7 +447,8 @@ func (a *attempt) cancel(cause error) {
 }
 
 // abandonIfSessionLost stops an effectively_once attempt once its session is not to be trusted any
-// more: another may start. Where every region knows of its claim, that is so too once ours is cut off.
+// more: another may start. Where every region knows of its claim, that is so too once ours is cut
+// off.
 func (a *attempt) abandonIfSessionLost(now time.Time) {
 	if !a.exclusive.Load() {
 		return

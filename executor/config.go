@@ -166,7 +166,8 @@ type Secrets interface {
 type Everywhere interface {
 	// ReadyToClaim returns an error while that cannot be had: then a run is not to be claimed.
 	ReadyToClaim() error
-	// ConfirmClaim returns nil once a claim is known everywhere, or need not be. key is that of its lease.
+	// ConfirmClaim returns nil once a claim is known everywhere, or need not be. key is that of its
+	// lease.
 	ConfirmClaim(ctx context.Context, key string) error
 }
 
@@ -194,9 +195,11 @@ type Config struct {
 	// schema.NotServedError: then nothing of it starts here. It does no I/O. Nil: there are no
 	// regions.
 	Served func(shard schema.Shard) (epoch int64, err error)
-	// HomeOf returns the home of a shard, which is called after a region. Nil: there are no regions.
+	// HomeOf returns the home of a shard, which is called after a region. Nil: there are no
+	// regions.
 	HomeOf func(shard schema.Shard) string
-	// Everywhere has every region know of the claims of runs that are to be held everywhere; nil: none does.
+	// Everywhere has every region know of the claims of runs that are to be held everywhere; nil:
+	// none does.
 	Everywhere Everywhere
 	// Trace says which runs are traced, and takes their spans; zero: none are.
 	Trace trace.Tracer

@@ -55,8 +55,8 @@ func (o *otherRegions) count() int {
 
 func everywhere(s *schema.Spec) { s.Everywhere = true }
 
-// TestAClaimIsToldBeforeTheCall: a guarded run of durability everywhere starts once every region knows
-// of its claim, and not before. Another run asks nobody.
+// TestAClaimIsToldBeforeTheCall: a guarded run of durability everywhere starts once every region
+// knows of its claim, and not before. Another run asks nobody.
 func TestAClaimIsToldBeforeTheCall(t *testing.T) {
 	for _, g := range guarantees {
 		t.Run(string(g), func(t *testing.T) {
@@ -86,8 +86,8 @@ func TestAClaimIsToldBeforeTheCall(t *testing.T) {
 	}
 }
 
-// TestAClaimThatIsNotToldStartsNothing: the run is free then for whoever serves its home next. It is not
-// claimed at all while a region is known not to answer, and starts once all do.
+// TestAClaimThatIsNotToldStartsNothing: the run is free then for whoever serves its home next. It
+// is not claimed at all while a region is known not to answer, and starts once all do.
 func TestAClaimThatIsNotToldStartsNothing(t *testing.T) {
 	for _, g := range guarantees {
 		t.Run(string(g), func(t *testing.T) {

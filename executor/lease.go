@@ -306,8 +306,8 @@ var errUnconfirmed = errors.New("not started: its claim could not be made known 
 // confirms reports whether every region must know of the run's claim before it starts.
 func (l *runLease) confirms() bool { return l.a.x.everywhere != nil && l.a.entry.Spec.Everywhere }
 
-// confirm has every region know of our claim, and reports whether the run may still start. If not, the
-// claim is given up. So a region that is cut off starts nothing that the next one starts again.
+// confirm has every region know of our claim, and reports whether the run may still start. If not,
+// the claim is given up. So a region that is cut off starts nothing that the next one starts again.
 func (l *runLease) confirm(ctx, attempts context.Context) bool {
 	a, x := l.a, l.a.x
 	err := x.everywhere.ConfirmClaim(ctx, schema.RunLease(a.entry.Run()))
@@ -351,9 +351,9 @@ func (l *runLease) release(ctx context.Context, why error, then func()) {
 }
 
 // afterStop says how the message ends of an effectively_once attempt that the stop of the executor
-// cut short, or that was abandoned. A script is gone, unless gone says otherwise; what was called may work on. So the next
-// attempt waits as long as after a crash, that is for CalleeTime by any right clock: a later entry
-// stands in for this one.
+// cut short, or that was abandoned. A script is gone, unless gone says otherwise; what was called
+// may work on. So the next attempt waits as long as after a crash, that is for CalleeTime by any
+// right clock: a later entry stands in for this one.
 func (l *runLease) afterStop(ctx context.Context, gone bool) (then func()) {
 	a, x, e := l.a, l.a.x, l.a.entry
 	wait := CalleeTime + schema.MaxClockDifference - time.Since(a.began)

@@ -41,8 +41,8 @@ func TestNothingStartsOfAHomeThatIsServedElsewhere(t *testing.T) {
 	}
 }
 
-// TestARunWaitsForItsRegion: where a job, or its task, requires a region, executors of others defer its
-// runs, with the reason, and it uses no attempt. Others run there.
+// TestARunWaitsForItsRegion: where a job, or its task, requires a region, executors of others defer
+// its runs, with the reason, and it uses no attempt. Others run there.
 func TestARunWaitsForItsRegion(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		home := "us"

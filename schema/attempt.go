@@ -57,7 +57,8 @@ const (
 	CauseBreaker Cause = "breaker" // the circuit of its target is open
 	// CauseTargetShare: its target is slow, and has its share of the executor's slots.
 	CauseTargetShare Cause = "target_share"
-	// CauseRegion: only the region that its home is named after may run it, and another serves that.
+	// CauseRegion: only the region that its home is named after may run it, and another serves
+	// that.
 	CauseRegion Cause = "region"
 	// CauseTenantShare: its tenant is slow, and has its share of the executor's slots.
 	CauseTenantShare Cause = "tenant_share"

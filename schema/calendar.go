@@ -21,8 +21,8 @@ type Calendar struct {
 	CreatedBy   string    `json:"created_by,omitempty"`
 	UpdatedAt   time.Time `json:"updated_at"` // to the µs: the version of the dates
 
-	// Fault is set where the stored text cannot be understood (ErrNotUnderstood). Then all but the names
-	// and UpdatedAt, the write timestamp, is unknown.
+	// Fault is set where the stored text cannot be understood (ErrNotUnderstood). Then all but the
+	// names and UpdatedAt, the write timestamp, is unknown.
 	Fault error `json:"-"`
 }
 
@@ -37,8 +37,8 @@ const (
 type ScheduleCalendar struct {
 	Name string `json:"name"`
 	On   string `json:"on,omitempty"` // "" = OnDateSkip
-	// Dates are those of the calendar as of Version, so that a generation of a job names the same times
-	// for ever. A change of the calendar changes the jobs that name it.
+	// Dates are those of the calendar as of Version, so that a generation of a job names the same
+	// times for ever. A change of the calendar changes the jobs that name it.
 	Dates   []string `json:"dates,omitempty"`
 	Version int64    `json:"version,omitempty"` // Calendar.UpdatedAt, µs
 }
@@ -47,18 +47,20 @@ func (c *ScheduleCalendar) sameAs(o *ScheduleCalendar) bool {
 	return c == o || c != nil && o != nil && c.Name == o.Name && c.On == o.On
 }
 
-// CalendarEvent is the name of the event, which nobody publishes, to which the jobs are subscribed that
-// use a calendar.
+// CalendarEvent is the name of the event, which nobody publishes, to which the jobs are subscribed
+// that use a calendar.
 func CalendarEvent(name string) string { return "carillon.calendar." + name }
 
 // CalendarStore holds the calendars of tenants.
 type CalendarStore interface {
-	// PutCalendar creates or replaces a calendar. Of two writes the one with the later UpdatedAt stands.
+	// PutCalendar creates or replaces a calendar. Of two writes the one with the later UpdatedAt
+	// stands.
 	PutCalendar(ctx context.Context, c Calendar) error
 	// DeleteCalendar removes a calendar as of that instant.
 	DeleteCalendar(ctx context.Context, tenant, name string, at time.Time) error
 	// Calendar returns a calendar, or ErrNotFound, or ErrNotUnderstood.
 	Calendar(ctx context.Context, tenant, name string) (Calendar, error)
-	// Calendars returns at most limit calendars of a tenant with a name after `after`, in name order.
+	// Calendars returns at most limit calendars of a tenant with a name after `after`, in name
+	// order.
 	Calendars(ctx context.Context, tenant, after string, limit int) ([]Calendar, error)
 }

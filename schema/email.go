@@ -16,7 +16,8 @@ type EmailServer struct {
 	Host string `json:"host"`
 	Port int    `json:"port,omitempty"` // default 465 with ImplicitTLS, else 587
 	TLS  string `json:"tls,omitempty"`  // one of EmailTLS; default StartTLS
-	// Username and PasswordSecret, the name of a secret, say who we are; "": the server does not ask.
+	// Username and PasswordSecret, the name of a secret, say who we are; "": the server does not
+	// ask.
 	Username       string `json:"username,omitempty"`
 	PasswordSecret string `json:"password_secret,omitempty"`
 	CASecret       string `json:"ca_secret,omitempty"` // PEM: who its certificate is to come from; "": those of the system
@@ -48,8 +49,8 @@ type Email struct {
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
 	HTML    string `json:"html,omitempty"` // the same
-	// Thread is a name that mails have in common that belong together, in the form of the local part
-	// of an address; First: it is the first of them.
+	// Thread is a name that mails have in common that belong together, in the form of the local
+	// part of an address; First: it is the first of them.
 	Thread string `json:"thread,omitempty"`
 	First  bool   `json:"first,omitempty"`
 }

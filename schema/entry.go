@@ -148,7 +148,8 @@ func (e *Entry) First() (EntryID, bool) {
 
 // MisfireFrom returns the instant from which a misfire deadline counts: the due time of First, or
 // e's own for a later attempt. Of a one-off run it is the later of due time and acceptance. An
-// entry that replaces another one of it says which that is; a late entry is due when it is accepted.
+// entry that replaces another one of it says which that is; a late entry is due when it is
+// accepted.
 func (e *Entry) MisfireFrom() time.Time {
 	first, ok := e.First()
 	switch {

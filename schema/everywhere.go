@@ -48,8 +48,8 @@ type Copies struct {
 // CopyStore is a store whose rows lie in the data centres of several regions.
 type CopyStore interface {
 	// Confirm returns nil once a quorum of every data centre holds what stands of the rows, as a
-	// quorum of ours has it when it begins. It reads them everywhere; what one lacks is written to it
-	// before the read is answered. So it serves plain and conditional writes alike, and may be
+	// quorum of ours has it when it begins. It reads them everywhere; what one lacks is written to
+	// it before the read is answered. So it serves plain and conditional writes alike, and may be
 	// repeated.
 	//
 	// A row that is not there is no fault.
@@ -62,13 +62,13 @@ type CopyStore interface {
 // says which region it is, and whether anything was written.
 var ErrNotEverywhere = errors.New("not held in every region")
 
-// NotEverywhereError says that something was asked for with DurableEverywhere which could not be had.
-// It is an ErrNotEverywhere; also an ErrUnknown if it was written, else an ErrUnavailable.
+// NotEverywhereError says that something was asked for with DurableEverywhere which could not be
+// had. It is an ErrNotEverywhere; also an ErrUnknown if it was written, else an ErrUnavailable.
 type NotEverywhereError struct {
 	// Regions are those that do not answer: if it is not known which, all others than ours.
 	Regions []string
-	// Written: our region holds it, and acts by it; whether the others do is not known. To ask again,
-	// with the same key, asks them again.
+	// Written: our region holds it, and acts by it; whether the others do is not known. To ask
+	// again, with the same key, asks them again.
 	Written bool
 	Err     error // of the store; nil: it was not asked
 }

@@ -21,8 +21,8 @@ type HomeChange struct {
 	// AcceptLag has a fail-over done although the region that takes over is behind by more than
 	// MaxTakeOverLag, or it is not known by how much.
 	AcceptLag bool
-	// AcceptNoExecutors has it done although that region has no executor: then it takes in, and starts
-	// nothing.
+	// AcceptNoExecutors has it done although that region has no executor: then it takes in, and
+	// starts nothing.
 	AcceptNoExecutors bool
 }
 
@@ -51,8 +51,8 @@ const (
 	PhaseUnknown   = "unknown"   // it may have been done, or be given up: ask who serves the home
 )
 
-// HomeProgress tells of a change how far it is, and how it ended. Whoever does it writes it every 2 s, as
-// the beat of ChangeRow, so that every region can read it. It decides nothing.
+// HomeProgress tells of a change how far it is, and how it ended. Whoever does it writes it every 2
+// s, as the beat of ChangeRow, so that every region can read it. It decides nothing.
 type HomeProgress struct {
 	Home   string    `json:"home"`
 	Epoch  int64     `json:"epoch"` // in which the home was served when it began
@@ -81,8 +81,8 @@ func (p HomeProgress) Same(o HomeProgress) bool {
 	return p.Home == o.Home && p.By == o.By && p.To == o.To && p.Began.Equal(o.Began)
 }
 
-// ChangeRow is the Region of the beat that tells how far the change of a home is. No region has such a
-// name.
+// ChangeRow is the Region of the beat that tells how far the change of a home is. No region has
+// such a name.
 func ChangeRow(home string) string { return "change/" + home }
 
 // BeatOf returns the beat of a region among beats.
@@ -100,8 +100,8 @@ type ChangePlan struct {
 	Was     Epoch // the newest one of the home
 	Already bool  // the region serves the home already: nothing is to be done
 
-	// LastSign is how old the last sign of life is of the region that serves the home, by its clock and
-	// ours; false: it never gave one.
+	// LastSign is how old the last sign of life is of the region that serves the home, by its clock
+	// and ours; false: it never gave one.
 	LastSign   time.Duration
 	HasSign    bool
 	Lag        time.Duration // how far the region that takes over is behind that sign
@@ -116,18 +116,19 @@ type ChangePlan struct {
 	Refused []ChangeFault
 }
 
-// Unavailable returns for how long nothing is taken in or published of the home. A fail-over counts from
-// the epoch: the home was not served before.
+// Unavailable returns for how long nothing is taken in or published of the home. A fail-over counts
+// from the epoch: the home was not served before.
 func (p *ChangePlan) Unavailable() time.Duration { return p.Drained + p.Begins }
 
 // HomeBacklog is what is under way in a home, estimated from some of its shards.
 type HomeBacklog struct {
 	Shards, Sampled int
 	Settled         time.Time // everything due before is finished, in all shards of the home
-	// UnderWay are runs that were due since and may wait or run, about. Those that the other region starts
-	// may be started again, unless they are guarded.
+	// UnderWay are runs that were due since and may wait or run, about. Those that the other region
+	// starts may be started again, unless they are guarded.
 	UnderWay int64
-	// LookedAt are runs due since 10 minutes before: so many the region that takes over looks at, about.
+	// LookedAt are runs due since 10 minutes before: so many the region that takes over looks at,
+	// about.
 	LookedAt int64
 	// DueMeanwhile are runs that become due while nobody publishes, about: they start late.
 	DueMeanwhile int64
@@ -142,7 +143,8 @@ type ChangeFault struct {
 	Unknown bool // there is no such home or region
 }
 
-// ChangeRefusedError has every fault for which a change is refused. Nothing was announced or written.
+// ChangeRefusedError has every fault for which a change is refused. Nothing was announced or
+// written.
 type ChangeRefusedError struct{ Faults []ChangeFault }
 
 // Error implements error.
@@ -159,7 +161,8 @@ func (e *ChangeRefusedError) Unknown() bool {
 	return slices.ContainsFunc(e.Faults, func(f ChangeFault) bool { return f.Unknown })
 }
 
-// ChangeUnderWayError says that somebody else works on a change of the home. Nothing was announced or written.
+// ChangeUnderWayError says that somebody else works on a change of the home. Nothing was announced
+// or written.
 type ChangeUnderWayError struct{ By HomeProgress }
 
 // Error implements error.

@@ -23,9 +23,9 @@ const (
 // Ended reports whether no further run is ever planned.
 func (s JobState) Ended() bool { return s == JobCancelled || s == JobFinished }
 
-// Schedule says when a recurring job is due: by exactly one of Cron, Every and Any. Instants are UTC,
-// ms. A schedule that leaves out dates is stored as Any, which versions that do not know it do not
-// understand: they would run it on those dates.
+// Schedule says when a recurring job is due: by exactly one of Cron, Every and Any. Instants are
+// UTC, ms. A schedule that leaves out dates is stored as Any, which versions that do not know it do
+// not understand: they would run it on those dates.
 type Schedule struct {
 	Cron     string `json:"cron,omitempty"`
 	Timezone string `json:"timezone,omitempty"` // IANA name; "" = UTC
@@ -41,8 +41,8 @@ type Schedule struct {
 	// Calendar: what it does on the dates of a calendar.
 	Calendar *ScheduleCalendar `json:"calendar,omitempty"`
 
-	// Any are the schedules of a job that has several, or one that leaves dates out: it is due when any
-	// of them is. They say all but what follows here.
+	// Any are the schedules of a job that has several, or one that leaves dates out: it is due when
+	// any of them is. They say all but what follows here.
 	Any []Schedule `json:"any,omitempty"`
 	// Listed: Any was stated as a list; otherwise it is one schedule.
 	Listed bool `json:"listed,omitempty"`
@@ -53,8 +53,8 @@ type Schedule struct {
 	Jitter Duration `json:"jitter,omitempty"`
 }
 
-// Anchored returns the schedule with an anchor for each interval that states none. It shares nothing
-// that it changes.
+// Anchored returns the schedule with an anchor for each interval that states none. It shares
+// nothing that it changes.
 func (s Schedule) Anchored(at time.Time) Schedule {
 	if s.Every > 0 && s.Anchor.IsZero() {
 		s.Anchor = at
@@ -120,8 +120,8 @@ type JobSpec struct {
 	// After: ends of runs of other jobs start runs of the job. It then has neither schedule nor On.
 	After *After `json:"after,omitempty"`
 
-	// Durability is as stated, or DurableEverywhere where that was in force when the job was made or
-	// changed.
+	// Durability is as stated, or DurableEverywhere where that was in force when the job was made
+	// or changed.
 	Durability Durability `json:"durability,omitempty"`
 	// JitterStated: the job stated its jitter. Otherwise Schedule.Jitter is the default.
 	JitterStated bool `json:"jitter_stated,omitempty"`

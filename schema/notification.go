@@ -64,9 +64,9 @@ type NotificationRule struct {
 	CreatedBy string    `json:"created_by,omitempty"`
 	// UpdatedAt is the write timestamp, µs.
 	UpdatedAt time.Time `json:"updated_at"`
-	// BeganAt is when the rule began to take what it takes: what happened before is not told. A rule
-	// that is put again with another On, Match or GroupBy begins anew: its groups are others. Zero:
-	// UpdatedAt, as older versions write it (Began).
+	// BeganAt is when the rule began to take what it takes: what happened before is not told. A
+	// rule that is put again with another On, Match or GroupBy begins anew: its groups are others.
+	// Zero: UpdatedAt, as older versions write it (Began).
 	BeganAt time.Time `json:"began_at,omitzero"`
 
 	// Fault is set in a list where the stored text cannot be understood (ErrNotUnderstood). Then all

@@ -86,7 +86,8 @@ func (p *Proxy) Have(f Fault) {
 	p.fault = f
 }
 
-// Answer has the proxy answer requests of a method and path below its own with JSON, as a node would.
+// Answer has the proxy answer requests of a method and path below its own with JSON, as a node
+// would.
 func (p *Proxy) Answer(method, path, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,8 +19,8 @@ const (
 		"backlog":{"settled":"2026-11-27T11:58:00.000Z","under_way":1284,"looked_at":9000,"due_meanwhile":40,"shards":32,"sampled":8}}}`
 )
 
-// A home is failed over from the cluster page: first the numbers, then why, and its name typed. How far a
-// move of another home is stands on the page.
+// A home is failed over from the cluster page: first the numbers, then why, and its name typed. How
+// far a move of another home is stands on the page.
 func TestTourRegions(t *testing.T) {
 	t.Parallel()
 	proxy := StartProxy(t, serve(t).URL, "")

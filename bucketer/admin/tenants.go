@@ -112,8 +112,8 @@ func (t *Tenants) Tenants(ctx context.Context, after string, limit int) ([]schem
 	return tenants, nil
 }
 
-// PutTenant sets weight, quotas and durability of a tenant, and tells every node. It returns the tenant as
-// stored, and as it was.
+// PutTenant sets weight, quotas and durability of a tenant, and tells every node. It returns the
+// tenant as stored, and as it was.
 func (t *Tenants) PutTenant(ctx context.Context, tenant schema.Tenant) (stored, was schema.Tenant, err error) {
 	if was, err = t.read(ctx, tenant.Name); err != nil {
 		return stored, was, fmt.Errorf("put tenant %s: %w", tenant.Name, err)

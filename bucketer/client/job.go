@@ -36,8 +36,8 @@ func (j *Job) build() (jobBody, error) {
 	return body, n.err()
 }
 
-// Name gives the job a name, which is unique in the tenant. It must be able to have many runs. If it
-// has neither a schedule nor events nor jobs before it, it runs only when it is triggered.
+// Name gives the job a name, which is unique in the tenant. It must be able to have many runs. If
+// it has neither a schedule nor events nor jobs before it, it runs only when it is triggered.
 func (j *Job) Name(name string) *Job {
 	j.says.Name = j.text("name", name)
 	return j
@@ -112,8 +112,8 @@ func (j *Job) Region(home string) *Job {
 	return j
 }
 
-// RequireRegion has no other region run a one-off job than the one that its home is named after. While
-// that home has failed over, the job waits.
+// RequireRegion has no other region run a one-off job than the one that its home is named after.
+// While that home has failed over, the job waits.
 func (j *Job) RequireRegion() *Job {
 	j.region.Require = true
 	return j
@@ -138,8 +138,8 @@ func (j *Job) Concurrency(limit int, then OnLimit) *Job {
 	return j
 }
 
-// PauseOnFailure has the job pause when so many of its runs in a row have failed for good, until it is
-// resumed. It must be able to have many runs.
+// PauseOnFailure has the job pause when so many of its runs in a row have failed for good, until it
+// is resumed. It must be able to have many runs.
 func (j *Job) PauseOnFailure(runs int) *Job {
 	j.pauseOnFailure(runs)
 	return j

@@ -12,8 +12,8 @@ import (
 // Jobs are what can be asked for about jobs. Where a method takes an id it also takes a name.
 type Jobs struct{ node *node }
 
-// Create makes a job. Without a name, a schedule, an instant, an event or jobs before it, it is due at
-// once.
+// Create makes a job. Without a name, a schedule, an instant, an event or jobs before it, it is due
+// at once.
 func (j Jobs) Create(ctx context.Context, job *Job, options ...CreateOption) (JobInfo, error) {
 	body, err := job.build()
 	if err != nil {
@@ -22,8 +22,8 @@ func (j Jobs) Create(ctx context.Context, job *Job, options ...CreateOption) (Jo
 	return ask[JobInfo](ctx, j.node, question{path: []string{"jobs"}, body: body}.create(options))
 }
 
-// Put creates the job of a name, or replaces what it says. Without a schedule, events or jobs before it,
-// it runs only when it is triggered.
+// Put creates the job of a name, or replaces what it says. Without a schedule, events or jobs
+// before it, it runs only when it is triggered.
 func (j Jobs) Put(ctx context.Context, name string, job *Job) (JobInfo, error) {
 	body, err := job.build()
 	if err != nil {

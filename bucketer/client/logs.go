@@ -19,11 +19,11 @@ const (
 	LogError LogKind = "error" // why an attempt failed
 )
 
-// LogQuery selects lines in the logs of runs, and errors of attempts. Empty fields select all, unless
-// they say otherwise.
+// LogQuery selects lines in the logs of runs, and errors of attempts. Empty fields select all,
+// unless they say otherwise.
 type LogQuery struct {
-	// From and To are due times of runs, at most a day apart unless Job or Run is stated. Zero: the last
-	// hour, or of a job or run all.
+	// From and To are due times of runs, at most a day apart unless Job or Run is stated. Zero: the
+	// last hour, or of a job or run all.
 	From, To time.Time
 	Job      string            // id or name of a job or workflow
 	Run      RunID             // of a workflow run: its steps
@@ -74,9 +74,9 @@ func (r Runs) SearchLogs(ctx context.Context, q LogQuery) iter.Seq2[FoundLine, e
 // followEvery is how often FollowLogs asks for what is new.
 const followEvery = time.Second
 
-// FollowLogs returns what runs log that fall due from q.From on (zero: from a minute ago), as it comes,
-// until the run q.Run has ended, or else until ctx ends. Of runs under way at most 32 are followed at
-// once. q.To must be zero. It ends with the first error.
+// FollowLogs returns what runs log that fall due from q.From on (zero: from a minute ago), as it
+// comes, until the run q.Run has ended, or else until ctx ends. Of runs under way at most 32 are
+// followed at once. q.To must be zero. It ends with the first error.
 func (r Runs) FollowLogs(ctx context.Context, q LogQuery) iter.Seq2[FoundLine, error] {
 	params := q.params()
 	params.Set("follow", "true")

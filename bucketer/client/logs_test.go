@@ -8,7 +8,8 @@ import (
 	"carillon.dev/carillon/bucketer/client"
 )
 
-// TestLogsOfNoRuns: a search ends, says what it looked at, and a question that is wrong is an error.
+// TestLogsOfNoRuns: a search ends, says what it looked at, and a question that is wrong is an
+// error.
 func TestLogsOfNoRuns(t *testing.T) {
 	c := open(t)
 	asked := 0

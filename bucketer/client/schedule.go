@@ -32,9 +32,9 @@ func Every(interval time.Duration) *Schedule {
 	return s
 }
 
-// AnyOf returns the schedule that is due when any of several is, once at each instant: at most 8, each
-// with a time zone of its own. What they say of start, end, number of runs and jitter does not count:
-// say it of what AnyOf returns.
+// AnyOf returns the schedule that is due when any of several is, once at each instant: at most 8,
+// each with a time zone of its own. What they say of start, end, number of runs and jitter does not
+// count: say it of what AnyOf returns.
 func AnyOf(schedules ...*Schedule) *Schedule {
 	s := &Schedule{any: []ScheduleInfo{}}
 	for i, one := range schedules {
@@ -51,7 +51,8 @@ func AnyOf(schedules ...*Schedule) *Schedule {
 	return s
 }
 
-// Exclude has the schedule not be due on dates of its time zone, such as "2026-12-25". More may be added.
+// Exclude has the schedule not be due on dates of its time zone, such as "2026-12-25". More may be
+// added.
 func (s *Schedule) Exclude(dates ...string) *Schedule {
 	s.says.Exclude = append(s.says.Exclude, dates...)
 	return s
@@ -73,7 +74,8 @@ func (s *Schedule) Calendar(name string, on OnDate) *Schedule {
 	return s
 }
 
-// Timezone says of which time zone the excluded dates of an interval are. Cron has it state its own.
+// Timezone says of which time zone the excluded dates of an interval are. Cron has it state its
+// own.
 func (s *Schedule) Timezone(name string) *Schedule {
 	s.says.Timezone = s.text("schedule.timezone", name)
 	return s

@@ -8,16 +8,17 @@ import (
 )
 
 // What somebody asks for by these methods is acknowledged once every region holds it, if its
-// durability is everywhere (schema.DurableEverywhere). New one-off jobs, triggered runs and events are
-// confirmed where they are written (bucketer.WriteNew). The parts call each other beside these
-// methods: what follows from a run is confirmed nowhere, so that runs go on while a region is cut off.
+// durability is everywhere (schema.DurableEverywhere). New one-off jobs, triggered runs and events
+// are confirmed where they are written (bucketer.WriteNew). The parts call each other beside these
+// methods: what follows from a run is confirmed nowhere, so that runs go on while a region is cut
+// off.
 //
 //	new        nothing is written while a region is known not to answer
 //	a change   it is written here in any case, and acts here; the answer tells that another region
 //	           may not know
 //
-// Not confirmed are tasks, tenants, keys and secrets, resolutions of dead letters, operations and what
-// they change, and steps that are skipped by hand.
+// Not confirmed are tasks, tenants, keys and secrets, resolutions of dead letters, operations and
+// what they change, and steps that are skipped by hand.
 
 // Cancel is runs.Control.Cancel.
 func (e *Engine) Cancel(ctx context.Context, tenant string, id schema.RunID, by string) (runs.Run, error) {
@@ -133,9 +134,9 @@ func (e *Engine) newDurability(ctx context.Context, spec *schema.JobSpec) (schem
 
 func isEverywhere(s *schema.JobSpec) bool { return s.Durability == schema.DurableEverywhere }
 
-// confirmJob has every region hold a job: its row, its place in the list, its name, by what it hears
-// of others, its next run, and the key that it was made with. One that was everywhere until now is
-// confirmed too.
+// confirmJob has every region hold a job: its row, its place in the list, its name, by what it
+// hears of others, its next run, and the key that it was made with. One that was everywhere until
+// now is confirmed too.
 func (e *Engine) confirmJob(ctx context.Context, job *schema.Job, asked bool, key string) error {
 	spec := &job.Current.Spec
 	if !asked && !isEverywhere(spec) && (job.Before == nil || !isEverywhere(&job.Before.Spec)) {

@@ -88,9 +88,9 @@ func work() *schema.Work {
 	return &schema.Work{HTTP: &schema.HTTPTarget{URL: "http://x.test/"}}
 }
 
-// TestChangesOfARunAreHeldEverywhere: a cancel and a move, with the entry to which it is moved. They are
-// written also where a region does not answer, and then the answer says so. Asked again they are
-// confirmed.
+// TestChangesOfARunAreHeldEverywhere: a cancel and a move, with the entry to which it is moved.
+// They are written also where a region does not answer, and then the answer says so. Asked again
+// they are confirmed.
 func TestChangesOfARunAreHeldEverywhere(t *testing.T) {
 	inRegion(t, func(t *testing.T, e *Engine, o *others) {
 		ctx, to := t.Context(), time.Now().Add(2*time.Hour)
@@ -130,8 +130,8 @@ func TestChangesOfARunAreHeldEverywhere(t *testing.T) {
 	})
 }
 
-// TestAJobThatRecursIsHeldEverywhere: with its name, its key, its line in the list, by what it hears of
-// events, and its next run. Its runs say so too.
+// TestAJobThatRecursIsHeldEverywhere: with its name, its key, its line in the list, by what it
+// hears of events, and its next run. Its runs say so too.
 func TestAJobThatRecursIsHeldEverywhere(t *testing.T) {
 	inRegion(t, func(t *testing.T, e *Engine, o *others) {
 		ctx := t.Context()

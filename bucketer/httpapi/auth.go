@@ -117,8 +117,8 @@ var dryRuns = map[string]string{
 	http.MethodPut + " " + workflowsPath + "/:name": "dry_run",
 }
 
-// changes reports whether a request changes something. Whether an operation is a dry run, and a change of
-// a home only planned, stands in the body: beginOperation and regionRoutes.change look.
+// changes reports whether a request changes something. Whether an operation is a dry run, and a
+// change of a home only planned, stands in the body: beginOperation and regionRoutes.change look.
 func (who *caller) changes(c *gin.Context) bool {
 	route := c.Request.Method + " " + c.FullPath()
 	if who.reads || route == http.MethodPost+" "+operationsPath || strings.HasPrefix(c.FullPath(), regionsPath+"/") {

@@ -15,7 +15,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// calendarDesk keeps calendars in memory, by tenant and name. Two jobs use each that is called used.
+// calendarDesk keeps calendars in memory, by tenant and name. Two jobs use each that is called
+// used.
 type calendarDesk struct{ all map[string]schema.Calendar }
 
 func newCalendarDesk() *calendarDesk { return &calendarDesk{make(map[string]schema.Calendar)} }
@@ -76,7 +77,8 @@ func (d *calendarDesk) ResolveCalendars(ctx context.Context, tenant string, s *s
 	return nil
 }
 
-// TestCalendars: calendars are put, read, listed and deleted, unless jobs use them; previews go by them.
+// TestCalendars: calendars are put, read, listed and deleted, unless jobs use them; previews go by
+// them.
 func TestCalendars(t *testing.T) {
 	o := newAdminStub()
 	hs := serve(t, newStub(), o.desk)

@@ -48,8 +48,8 @@ type LogPage struct {
 }
 
 // SearchLogs returns the answers to a search, one after the other, until all was looked at, however
-// long its window is: it asks for a day at a time, the latest first. An answer may have no items. It
-// ends with the first error.
+// long its window is: it asks for a day at a time, the latest first. An answer may have no items.
+// It ends with the first error.
 func (c *Client) SearchLogs(ctx context.Context, q LogQuery) iter.Seq2[LogPage, error] {
 	return func(yield func(LogPage, error) bool) {
 		first := q.From
@@ -74,7 +74,8 @@ func (c *Client) SearchLogs(ctx context.Context, q LogQuery) iter.Seq2[LogPage, 
 }
 
 // FollowLogs returns what runs log that fall due from q.From on (zero: a minute ago), as it comes,
-// until the run that q asks for has ended, or else for ever. It asks every pause. q.To must be zero.
+// until the run that q asks for has ended, or else for ever. It asks every pause. q.To must be
+// zero.
 func (c *Client) FollowLogs(ctx context.Context, q LogQuery, pause time.Duration) iter.Seq2[LogPage, error] {
 	params := q.params()
 	params.Set("follow", "true")

@@ -15,14 +15,14 @@ func (c *Client) RegionsStand(ctx context.Context) (RegionsStand, error) {
 	return out, err
 }
 
-// MoveHome has another region serve a home, while both are well, or plans that. It goes on after the
-// answer: RegionsStand tells how far it is.
+// MoveHome has another region serve a home, while both are well, or plans that. It goes on after
+// the answer: RegionsStand tells how far it is.
 func (c *Client) MoveHome(ctx context.Context, home string, r request.HomeChangeRequest) (HomeChangeAnswer, error) {
 	return c.changeHome(ctx, home, "/move", r)
 }
 
-// FailOverHome has another region serve a home whose region is lost, or plans that. Ask a node of the
-// region that is to serve it.
+// FailOverHome has another region serve a home whose region is lost, or plans that. Ask a node of
+// the region that is to serve it.
 func (c *Client) FailOverHome(ctx context.Context, home string, r request.HomeChangeRequest) (HomeChangeAnswer, error) {
 	return c.changeHome(ctx, home, "/failover", r)
 }

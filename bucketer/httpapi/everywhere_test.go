@@ -10,7 +10,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestARegionThatDoesNotAnswerIsNamed: the answer says which it is, and whether anything was taken in.
+// TestARegionThatDoesNotAnswerIsNamed: the answer says which it is, and whether anything was taken
+// in.
 func TestARegionThatDoesNotAnswerIsNamed(t *testing.T) {
 	b := newStub()
 	hs := serve(t, b, inRegion(t, "eu", "us", ""))
@@ -53,8 +54,8 @@ func TestDurabilityOfAnImport(t *testing.T) {
 	}
 }
 
-// TestEverywhereNeedsRegions: without them it is a fault of an import and of a tenant, which names the
-// setting.
+// TestEverywhereNeedsRegions: without them it is a fault of an import and of a tenant, which names
+// the setting.
 func TestEverywhereNeedsRegions(t *testing.T) {
 	o := newAdminStub()
 	hs := serve(t, newStub(), o.desk)

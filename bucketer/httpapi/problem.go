@@ -27,7 +27,8 @@ import (
 // unknownKind is the kind of an answer that leaves open whether something was written.
 const unknownKind = "unknown"
 
-// notEverywhereKind is the kind of a refusal because a region does not answer that is to hold a copy.
+// notEverywhereKind is the kind of a refusal because a region does not answer that is to hold a
+// copy.
 const notEverywhereKind = "not-everywhere"
 
 // notServedKind is the kind of a refusal because another region serves the home, or nobody does.

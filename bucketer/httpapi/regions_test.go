@@ -11,7 +11,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// regionsStub has other regions serve homes: it notes what it is asked for, and answers what it has.
+// regionsStub has other regions serve homes: it notes what it is asked for, and answers what it
+// has.
 type regionsStub struct {
 	err     error
 	already bool
@@ -65,7 +66,8 @@ func (s *regionsStub) Begin(_ context.Context, c schema.HomeChange) (schema.Chan
 // deps gives a node the stub.
 func (s *regionsStub) deps(_ *Config, d *Deps) { d.RegionChanges = s }
 
-// TestAHomeIsPlannedMovedAndFailedOver: as it was asked for, and who did it stands in the audit log.
+// TestAHomeIsPlannedMovedAndFailedOver: as it was asked for, and who did it stands in the audit
+// log.
 func TestAHomeIsPlannedMovedAndFailedOver(t *testing.T) {
 	s, o := new(regionsStub), newAdminStub()
 	hs := serve(t, newStub(), o.desk, s.deps)

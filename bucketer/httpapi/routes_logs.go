@@ -102,8 +102,8 @@ func (s logRoutes) route() {
 	huma.Register(s.api, op, s.searchLogs)
 }
 
-// logCursor is where a search goes on. It holds its window, since the ends of that may be left to the
-// first answer.
+// logCursor is where a search goes on. It holds its window, since the ends of that may be left to
+// the first answer.
 type logCursor struct {
 	From time.Time     `json:"from,omitzero"`
 	To   time.Time     `json:"to,omitzero"`
@@ -175,7 +175,8 @@ func (s logRoutes) answerSearch(ctx context.Context, page *logs.Page, question, 
 	return out, nil
 }
 
-// failSearch answers a search that failed. That there is no such run or job is a fault of the question.
+// failSearch answers a search that failed. That there is no such run or job is a fault of the
+// question.
 func (s logRoutes) failSearch(ctx context.Context, in *logFilter, err error) error {
 	if !errors.Is(err, schema.ErrNotFound) {
 		return s.fail(ctx, "search logs", err)

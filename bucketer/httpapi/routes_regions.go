@@ -19,11 +19,11 @@ type RegionChanges interface {
 	Stand() RegionsStand
 	// Faults returns what is wrong with a change whatever the regions are: unknown names.
 	Faults(c schema.HomeChange) []schema.ChangeFault
-	// Plan says what a change would cost. It takes some seconds. Its errors are *schema.ChangeRefusedError
-	// and *schema.ChangeUnderWayError.
+	// Plan says what a change would cost. It takes some seconds. Its errors are
+	// *schema.ChangeRefusedError and *schema.ChangeUnderWayError.
 	Plan(ctx context.Context, c schema.HomeChange) (schema.ChangePlan, error)
-	// Begin makes a change: a fail-over is done when it returns, a move goes on, and GET shows how far it
-	// is. Besides those of Plan its error may be a *schema.ChangeLostError.
+	// Begin makes a change: a fail-over is done when it returns, a move goes on, and GET shows how
+	// far it is. Besides those of Plan its error may be a *schema.ChangeLostError.
 	Begin(ctx context.Context, c schema.HomeChange) (schema.ChangePlan, schema.HomeProgress, error)
 }
 
@@ -139,8 +139,8 @@ type auditedEpoch struct {
 	Epoch  int64  `json:"epoch"`
 }
 
-// noteChange notes in the audit log of the tenant of the caller's key that a home is moved or failed over:
-// it is no tenant's.
+// noteChange notes in the audit log of the tenant of the caller's key that a home is moved or
+// failed over: it is no tenant's.
 func (s regionRoutes) noteChange(ctx context.Context, action string, a *HomeChangeAnswer, reason string) {
 	who := callerOf(ctx)
 	tenant := who.of

@@ -14,8 +14,8 @@ import (
 
 // FollowPosition is where Follow goes on. Of the beginning Seen alone is set.
 type FollowPosition struct {
-	// Seen: the runs that are due before it were found, and in the part of the window behind it those
-	// up to After.
+	// Seen: the runs that are due before it were found, and in the part of the window behind it
+	// those up to After.
 	Seen  time.Time     `json:"seen"`
 	After runs.Position `json:"after"`
 	Open  []Followed    `json:"open,omitempty"` // runs that have not ended, in the order in which they were found
@@ -29,12 +29,14 @@ type Followed struct {
 	Ended time.Time `json:"ended,omitzero"`
 }
 
-// FollowLogs returns items that came since pos, at most limit of them, and where to go on; nil: q asks for
-// one run, which has ended. Of q, To means nothing. The items of a run are in order; runs are mixed.
-// Looked.Behind says that there is more now: else the caller waits a while before it goes on.
+// FollowLogs returns items that came since pos, at most limit of them, and where to go on; nil: q
+// asks for one run, which has ended. Of q, To means nothing. The items of a run are in order; runs
+// are mixed. Looked.Behind says that there is more now: else the caller waits a while before it
+// goes on.
 //
-// A run is found followLag after it was due; one whose row is held later is not. At most maxFollowed
-// runs are followed at once: Looked.LetGo counts those that had to make room. About errors see SearchLogs.
+// A run is found followLag after it was due; one whose row is held later is not. At most
+// maxFollowed runs are followed at once: Looked.LetGo counts those that had to make room. About
+// errors see SearchLogs.
 func (s *Searcher) FollowLogs(ctx context.Context, q *Query, pos FollowPosition, limit int) (Page, *FollowPosition, error) {
 	a := s.answer(q, limit)
 	if !q.Run.IsZero() && len(pos.Open) == 0 {
@@ -91,8 +93,8 @@ func (a *answer) followOpen(ctx context.Context, pos *FollowPosition) error {
 	return nil
 }
 
-// follow reads on in a run, and adds it to open if there is or may be more of it. What it finds of the
-// steps of a workflow run stands behind that.
+// follow reads on in a run, and adds it to open if there is or may be more of it. What it finds of
+// the steps of a workflow run stands behind that.
 func (a *answer) follow(ctx context.Context, run *runs.Run, f Followed, pos *FollowPosition, open *[]Followed) error {
 	at := len(*open)
 	*open = append(*open, f)
@@ -110,8 +112,8 @@ func (a *answer) follow(ctx context.Context, run *runs.Run, f Followed, pos *Fol
 	return nil
 }
 
-// isAhead reports whether a step has ended, and its workflow run does not know yet that all of it was
-// told: it would be found again.
+// isAhead reports whether a step has ended, and its workflow run does not know yet that all of it
+// was told: it would be found again.
 func isAhead(step *runs.Run, open []Followed) bool {
 	of := step.Entry.Spec.Step
 	return of != nil && slices.ContainsFunc(open, func(f Followed) bool { return f.Run == of.Workflow && lastEnd(step).After(f.Ended) })
@@ -130,9 +132,9 @@ func (a *answer) readOn(ctx context.Context, run *runs.Run, f *Followed, pos *Fo
 	return a.followSteps(ctx, run, f, pos, open)
 }
 
-// followSteps reads the steps of a workflow run that have ended since it was looked at, and finds those
-// that have begun. It reports whether there is no more of them now. Steps that find no place among
-// those that are followed are told of when they have ended.
+// followSteps reads the steps of a workflow run that have ended since it was looked at, and finds
+// those that have begun. It reports whether there is no more of them now. Steps that find no place
+// among those that are followed are told of when they have ended.
 func (a *answer) followSteps(ctx context.Context, of *runs.Run, f *Followed, pos *FollowPosition, open *[]Followed) (all bool, err error) {
 	known := make(map[schema.RunID]bool)
 	for _, some := range [][]Followed{pos.Open, *open} {

@@ -194,8 +194,8 @@ func TestFollowLetsGo(t *testing.T) {
 	})
 }
 
-// TestFollowOfAStepThatEndsBetweenTwoReads: after its workflow run was looked at, and before its own
-// log. It is not found again.
+// TestFollowOfAStepThatEndsBetweenTwoReads: after its workflow run was looked at, and before its
+// own log. It is not found again.
 func TestFollowOfAStepThatEndsBetweenTwoReads(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		job := w.workflow("one", `{"steps":[{"name":"a","nats":{"subject":"a"}}]}`)

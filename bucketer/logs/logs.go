@@ -14,20 +14,20 @@ import (
 
 // Bounds of one answer.
 const (
-	// maxRuns is how many runs are looked at, maxReads how often a part of a log is read. Such a read
-	// takes at most 512 KiB.
+	// maxRuns is how many runs are looked at, maxReads how often a part of a log is read. Such a
+	// read takes at most 512 KiB.
 	maxRuns  = 500
 	maxReads = 64
 	// maxSlices is how many partitions of due times are looked into: those of a minute are as many
 	// as there are shards. One minute is looked into in any case.
 	maxSlices = 512
-	// searchTime is how long an answer may take before it says where to go on, besides the read that
-	// is under way then.
+	// searchTime is how long an answer may take before it says where to go on, besides the read
+	// that is under way then.
 	searchTime = 5 * time.Second
 	// pageRuns is how many runs are read at a time.
 	pageRuns = 100
-	// About how many partitions are looked into for such a page of a job's history, and of the steps
-	// of a workflow run.
+	// About how many partitions are looked into for such a page of a job's history, and of the
+	// steps of a workflow run.
 	historySlices, stepSlices = 64, 4
 )
 
@@ -36,7 +36,8 @@ const (
 	// followLag is how long after its due time a run is found: by then its row is held, unless it
 	// came late.
 	followLag = 3 * time.Second
-	// maxFollowed is how many runs are followed at once. When there are more, the oldest are let go.
+	// maxFollowed is how many runs are followed at once. When there are more, the oldest are let
+	// go.
 	maxFollowed = 32
 )
 
@@ -92,8 +93,8 @@ type Query struct {
 	From, To time.Time
 	Job      schema.JobID // one that can have many runs
 	Run      schema.RunID // this run alone
-	// Task is that of runs, and of steps of workflow runs. Labels are those of runs, and of workflow
-	// runs.
+	// Task is that of runs, and of steps of workflow runs. Labels are those of runs, and of
+	// workflow runs.
 	Task   string
 	Labels map[string]string
 	Text   string // is part of the line, in letters of either case
@@ -128,8 +129,8 @@ type Looked struct {
 	Lines int // how many lines and errors
 	// Damaged is how many parts of logs could not be understood, and were passed over.
 	Damaged int
-	// Reached: all runs are looked at that are due then or later, and in the window. Of FollowLogs: all
-	// that are due before it.
+	// Reached: all runs are looked at that are due then or later, and in the window. Of FollowLogs:
+	// all that are due before it.
 	Reached time.Time
 	// Behind: FollowLogs has more to tell at once.
 	Behind bool

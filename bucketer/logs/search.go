@@ -11,9 +11,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// SearchLogs returns at most limit items of q from pos on, what it looked at, and where to go on; nil:
-// all was looked at. About the order and what an answer may cost see the package. An answer may hold
-// fewer items than limit, even none, and still say where to go on.
+// SearchLogs returns at most limit items of q from pos on, what it looked at, and where to go on;
+// nil: all was looked at. About the order and what an answer may cost see the package. An answer
+// may hold fewer items than limit, even none, and still say where to go on.
 //
 // schema.ErrNotFound: the tenant has no such run, or no such job.
 func (s *Searcher) SearchLogs(ctx context.Context, q *Query, pos Position, limit int) (Page, *Position, error) {

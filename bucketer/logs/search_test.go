@@ -15,8 +15,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// TestSearchFindsLinesAndErrors: the newest minute first, in a run as it logged, whatever the size of
-// the pages.
+// TestSearchFindsLinesAndErrors: the newest minute first, in a run as it logged, whatever the size
+// of the pages.
 func TestSearchFindsLinesAndErrors(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.ran(w.submit("t", nil), 1, succeeded, "old")
@@ -111,7 +111,8 @@ func TestSearchSelects(t *testing.T) {
 	})
 }
 
-// TestSearchGoesIntoWorkflows: the runs of steps lie elsewhere, and are found by their workflow run.
+// TestSearchGoesIntoWorkflows: the runs of steps lie elsewhere, and are found by their workflow
+// run.
 func TestSearchGoesIntoWorkflows(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.task("t", "load")

@@ -129,8 +129,8 @@ func words(items []logs.Item) []string {
 	return out
 }
 
-// search returns all that q finds, in pages of limit, as one text, and the sum of what was looked at.
-// It checks that no item comes twice, and that every page comes further.
+// search returns all that q finds, in pages of limit, as one text, and the sum of what was looked
+// at. It checks that no item comes twice, and that every page comes further.
 func (w *world) search(q *logs.Query, limit int) (string, logs.Looked) {
 	w.T.Helper()
 	var pos logs.Position

@@ -29,8 +29,8 @@ func (w *world) callsOf(t *testing.T) (calls map[string]int, failures int) {
 	return calls, failures
 }
 
-// TestARuleIsPutAgain: between the decision of a message and its runs the rule is put again. The message
-// is sent, to the sinks that the rule has now, and told once.
+// TestARuleIsPutAgain: between the decision of a message and its runs the rule is put again. The
+// message is sent, to the sinks that the rule has now, and told once.
 func TestARuleIsPutAgain(t *testing.T) {
 	to := func(urls ...string) []schema.NotificationSink {
 		var sinks []schema.NotificationSink
@@ -83,8 +83,8 @@ func TestARuleIsPutAgain(t *testing.T) {
 	}
 }
 
-// TestARuleGoesOn: a rule that is put again and takes what it took goes on: nothing is told twice, nor
-// forgotten.
+// TestARuleGoesOn: a rule that is put again and takes what it took goes on: nothing is told twice,
+// nor forgotten.
 func TestARuleGoesOn(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		first := w.put(nil)
@@ -111,8 +111,8 @@ func TestARuleGoesOn(t *testing.T) {
 	})
 }
 
-// TestManyAddRulesAtOnce: however many add at once, no more rules are left than there may be, and who
-// adds one too many is told so.
+// TestManyAddRulesAtOnce: however many add at once, no more rules are left than there may be, and
+// who adds one too many is told so.
 func TestManyAddRulesAtOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		for i := range schema.MaxNotifications - 2 {
@@ -205,7 +205,8 @@ func TestGroupsThatCannotBeUnderstood(t *testing.T) {
 	})
 }
 
-// TestStates: it is told how a rule stands: what fires, the last message, and whether its sinks took it.
+// TestStates: it is told how a rule stands: what fires, the last message, and whether its sinks
+// took it.
 func TestStates(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		rule := w.put(func(r *schema.NotificationRule) {

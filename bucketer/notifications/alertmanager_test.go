@@ -18,8 +18,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// alertmanager returns the path of Alertmanager. Without it the test is left out, which fails where CI
-// runs it: bash .ci/run install fetches it.
+// alertmanager returns the path of Alertmanager. Without it the test is left out, which fails where
+// CI runs it: bash .ci/run install fetches it.
 func alertmanager(t *testing.T) string {
 	t.Helper()
 	for _, p := range []string{"prometheus-alertmanager", "alertmanager", filepath.Join("..", "..", ".local", "alertmanager", "usr", "bin", "prometheus-alertmanager")} {
@@ -34,8 +34,8 @@ func alertmanager(t *testing.T) string {
 	return ""
 }
 
-// startAlertmanager starts Alertmanager, which tells a webhook of alerts, grouped by notification. It
-// returns its base URL.
+// startAlertmanager starts Alertmanager, which tells a webhook of alerts, grouped by notification.
+// It returns its base URL.
 func startAlertmanager(t *testing.T, webhook string) string {
 	t.Helper()
 	path, dir := alertmanager(t), t.TempDir()
@@ -82,8 +82,9 @@ func startAlertmanager(t *testing.T, webhook string) string {
 	return url
 }
 
-// TestAlertmanager: a real Alertmanager takes what its sink is told. The groups of a rule are alerts of
-// one notification there, a repeated message is the same alert, and a resolved one ends it.
+// TestAlertmanager: a real Alertmanager takes what its sink is told. The groups of a rule are
+// alerts of one notification there, a repeated message is the same alert, and a resolved one ends
+// it.
 func TestAlertmanager(t *testing.T) {
 	type heardAlert struct {
 		Status string

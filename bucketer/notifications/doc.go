@@ -31,10 +31,10 @@
 //     group * of its rule. An incident of a minute of which * has counted stays in *, so it is not
 //     told twice.
 //  5. A rule that is put again, and takes or groups something else, begins anew: its groups are
-//     others, and what happened before is not told. A message that was decided before is sent, to the
-//     sinks that the rule has now.
-//  6. A row that cannot be understood stays as it is. What it counted is counted in another one, from
-//     ten minutes before on.
+//     others, and what happened before is not told. A message that was decided before is sent, to
+//     the sinks that the rule has now.
+//  6. A row that cannot be understood stays as it is. What it counted is counted in another one,
+//     from ten minutes before on.
 //
 // # When a message is sent
 //

@@ -30,8 +30,8 @@ func (m *message) text() string {
 	return strings.Join(append(parts, "", "-- ", m.footer()), "\n") + "\n"
 }
 
-// html says the same as text. All that comes from tenants, and from those whom they call, is text in
-// it.
+// html says the same as text. All that comes from tenants, and from those whom they call, is text
+// in it.
 func (m *message) html() string {
 	var b strings.Builder
 	element := func(name, text string) {

@@ -7,8 +7,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// pagerDutyEvent is an event of PagerDuty's Events API v2, without routing_key: that is a secret, and
-// is added when the call is made.
+// pagerDutyEvent is an event of PagerDuty's Events API v2, without routing_key: that is a secret,
+// and is added when the call is made.
 type pagerDutyEvent struct {
 	Action  string                 `json:"event_action"` // trigger or resolve
 	Dedup   string                 `json:"dedup_key"`    // events with the same are of one incident

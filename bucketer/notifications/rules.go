@@ -56,9 +56,9 @@ func NewRules(core *bucketer.Bucketer, store bucketer.Store, reg prometheus.Regi
 	return &Rules{core: core, store: store, metrics: newMetrics(reg), known: make(map[string]knownRules)}
 }
 
-// PutNotification creates a rule or replaces it, within rulesFresh for nodes that remember others. It
-// begins anew, so that only what happens from now on is told, unless it takes and groups what it did
-// before. It answers ErrManyNotifications.
+// PutNotification creates a rule or replaces it, within rulesFresh for nodes that remember others.
+// It begins anew, so that only what happens from now on is told, unless it takes and groups what it
+// did before. It answers ErrManyNotifications.
 func (r *Rules) PutNotification(ctx context.Context, rule schema.NotificationRule) (stored schema.NotificationRule, created bool, err error) {
 	if err := r.core.NoteNotifying(ctx, rule.Tenant); err != nil {
 		return rule, false, err
@@ -97,8 +97,8 @@ func (r *Rules) PutNotification(ctx context.Context, rule schema.NotificationRul
 	return rule, created, nil
 }
 
-// isOneTooMany takes a rule back that was added at once with others, all of which found room for one.
-// Perhaps all of them are taken back. What cannot be read stays.
+// isOneTooMany takes a rule back that was added at once with others, all of which found room for
+// one. Perhaps all of them are taken back. What cannot be read stays.
 func (r *Rules) isOneTooMany(ctx context.Context, rule *schema.NotificationRule) bool {
 	all, err := r.store.Notifications(ctx, rule.Tenant, "", schema.MaxNotifications+1)
 	if err != nil || len(all) <= schema.MaxNotifications {

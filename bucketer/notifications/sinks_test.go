@@ -194,8 +194,8 @@ func TestMute(t *testing.T) {
 	}
 }
 
-// TestEmailBody: what tenants, and those whom they call, say is text in the HTML of a mail, and a subject
-// is a line.
+// TestEmailBody: what tenants, and those whom they call, say is text in the HTML of a mail, and a
+// subject is a line.
 func TestEmailBody(t *testing.T) {
 	m := largest(hostile)
 	mail := emailBody(m).(schema.Email)

@@ -29,8 +29,8 @@ type RuleState struct {
 	Deliveries []Delivery // of the last message, in the order of the sinks
 }
 
-// NotificationStates returns how rules of a tenant stand, by their names. It reads the groups of the
-// tenant, and the runs of each rule's last message.
+// NotificationStates returns how rules of a tenant stand, by their names. It reads the groups of
+// the tenant, and the runs of each rule's last message.
 func (r *Rules) NotificationStates(ctx context.Context, tenant string, rules []schema.NotificationRule) (map[string]RuleState, error) {
 	now := r.core.Now()
 	states, last := make(map[string]RuleState, len(rules)), make(map[string]schema.NotificationGroup, len(rules))
@@ -103,8 +103,8 @@ func (r *Rules) addDeliveries(ctx context.Context, rules []schema.NotificationRu
 	return nil
 }
 
-// sinksOf returns how many of a rule's sinks the message of a row goes to: those that came since the
-// decision are told of the next one.
+// sinksOf returns how many of a rule's sinks the message of a row goes to: those that came since
+// the decision are told of the next one.
 func sinksOf(row *schema.NotificationGroup, rule *schema.NotificationRule) int {
 	if row.Sinks > 0 {
 		return min(len(rule.Sinks), row.Sinks)

@@ -172,8 +172,8 @@ func (t *tenant) load(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// readable returns a name of a row that is not one that cannot be understood. Such a row may be of a
-// newer version: it stays as it is, and what it counted is counted in another one.
+// readable returns a name of a row that is not one that cannot be understood. Such a row may be of
+// a newer version: it stays as it is, and what it counted is counted in another one.
 func (t *tenant) readable(name string) string {
 	for t.unread[name] {
 		name += "+"
@@ -385,8 +385,8 @@ func (t *tenant) send(ctx context.Context, g *group) error {
 	return nil
 }
 
-// sendByAnother writes the runs of the last message of a group whose rule began anew, unless they are
-// held: to the sinks that the rule has now. A deleted rule has none.
+// sendByAnother writes the runs of the last message of a group whose rule began anew, unless they
+// are held: to the sinks that the rule has now. A deleted rule has none.
 func (t *tenant) sendByAnother(ctx context.Context, g *group) error {
 	rule := t.rules[g.row.Rule]
 	if g.sent || rule == nil {

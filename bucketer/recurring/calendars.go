@@ -16,12 +16,14 @@ import (
 )
 
 const (
-	// refreshAtOnce bounds the jobs that a change of a calendar changes at once. Each waits for its cut.
+	// refreshAtOnce bounds the jobs that a change of a calendar changes at once. Each waits for its
+	// cut.
 	refreshAtOnce = 64
-	// refreshFor bounds how long a change of a calendar waits for the jobs that use it. Mend changes the
-	// others, and those that a crash leaves.
+	// refreshFor bounds how long a change of a calendar waits for the jobs that use it. Mend
+	// changes the others, and those that a crash leaves.
 	refreshFor = 20 * time.Second
-	// usersShown bounds the jobs that an answer names which use a calendar, usersPage those read at once.
+	// usersShown bounds the jobs that an answer names which use a calendar, usersPage those read at
+	// once.
 	usersShown = 20
 	usersPage  = 100
 )
@@ -40,8 +42,9 @@ func (e *CalendarInUseError) Error() string {
 	return fmt.Sprintf("the calendar is used by %d jobs or more", len(e.Jobs))
 }
 
-// CalendarKeeper keeps the calendars of tenants. A generation of a job holds the dates of its calendars, so
-// that it names the same times for ever: a calendar that changes changes the jobs that use it.
+// CalendarKeeper keeps the calendars of tenants. A generation of a job holds the dates of its
+// calendars, so that it names the same times for ever: a calendar that changes changes the jobs
+// that use it.
 type CalendarKeeper struct {
 	*Reader
 	changer *Changer
@@ -51,13 +54,14 @@ type CalendarKeeper struct {
 type CalendarChange struct {
 	Calendar schema.Calendar
 	Created  bool
-	// Jobs is how many jobs use it, and Open how many of them go by the old dates for some minutes more.
+	// Jobs is how many jobs use it, and Open how many of them go by the old dates for some minutes
+	// more.
 	Jobs, Open int
 }
 
-// PutCalendar creates a calendar or replaces its dates, and then changes the jobs that use it, each as by
-// ChangeJob: 2 s after the answer nothing starts by the old dates, unless the answer counts open jobs.
-// Those follow with Mend, and so do all after an error. It answers ErrManyCalendars.
+// PutCalendar creates a calendar or replaces its dates, and then changes the jobs that use it, each
+// as by ChangeJob: 2 s after the answer nothing starts by the old dates, unless the answer counts
+// open jobs. Those follow with Mend, and so do all after an error. It answers ErrManyCalendars.
 func (j *CalendarKeeper) PutCalendar(ctx context.Context, c schema.Calendar) (CalendarChange, error) {
 	out := CalendarChange{}
 	c.UpdatedAt = j.now().UTC().Truncate(time.Microsecond)
@@ -93,8 +97,8 @@ func (j *CalendarKeeper) PutCalendar(ctx context.Context, c schema.Calendar) (Ca
 	return out, err
 }
 
-// refreshUsers changes the jobs that use a calendar. It returns how many there are, and how many were not
-// changed in time.
+// refreshUsers changes the jobs that use a calendar. It returns how many there are, and how many
+// were not changed in time.
 func (j *CalendarKeeper) refreshUsers(ctx context.Context, tenant, name string) (users, open int, err error) {
 	bounded, cancel := context.WithTimeout(ctx, refreshFor)
 	defer cancel()
@@ -215,9 +219,9 @@ func calendarsOf(spec *schema.JobSpec) (names []string) {
 	return names
 }
 
-// ResolveCalendars fills in the dates that the calendars of a schedule have now. It does not change what
-// the schedule points to. A calendar that is not there is bucketer.Faults, located as in the body of a
-// request.
+// ResolveCalendars fills in the dates that the calendars of a schedule have now. It does not change
+// what the schedule points to. A calendar that is not there is bucketer.Faults, located as in the
+// body of a request.
 func (j *CalendarKeeper) ResolveCalendars(ctx context.Context, tenant string, s *schema.Schedule) error {
 	return resolveCalendars(ctx, j.store, tenant, s)
 }
@@ -289,8 +293,8 @@ func (j *upkeep) useCalendars(ctx context.Context, job *schema.Job) error {
 	return nil
 }
 
-// leaveCalendars notes that a job does not use calendars any more. If that fails, it is looked at in
-// vain.
+// leaveCalendars notes that a job does not use calendars any more. If that fails, it is looked at
+// in vain.
 func (j *upkeep) leaveCalendars(ctx context.Context, was, is *schema.Job) {
 	for _, name := range calendarsOf(&was.Current.Spec) {
 		if !is.Current.State.Ended() && slices.Contains(calendarsOf(&is.Current.Spec), name) {
@@ -305,8 +309,8 @@ func (j *upkeep) leaveCalendars(ctx context.Context, was, is *schema.Job) {
 	}
 }
 
-// outdated returns the jobs that go by other dates than their calendars have: a change of a calendar was
-// cut short. It reads each calendar once.
+// outdated returns the jobs that go by other dates than their calendars have: a change of a
+// calendar was cut short. It reads each calendar once.
 func (j *Planner) outdated(ctx context.Context, jobs []schema.Job) (stale []*schema.Job, err error) {
 	type key struct{ tenant, name string }
 	versions := make(map[key]int64)

@@ -44,8 +44,8 @@ func (w *world) days(job schema.Job, began time.Time, count int) (days []int) {
 	return days
 }
 
-// TestACalendarChangesItsJobs: the jobs that use it go by its dates when the change is answered, and it is
-// not deleted as long as one does.
+// TestACalendarChangesItsJobs: the jobs that use it go by its dates when the change is answered,
+// and it is not deleted as long as one does.
 func TestACalendarChangesItsJobs(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		began := time.Now().UTC().Truncate(24 * time.Hour)

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// maxTodo bounds the jobs that wait to be looked at. One that is left out is looked at when a run of
-	// it fails the next time, or when Mend comes there again.
+	// maxTodo bounds the jobs that wait to be looked at. One that is left out is looked at when a
+	// run of it fails the next time, or when Mend comes there again.
 	maxTodo = 10_000
 	// todoRetry is when a job is looked at again that could not be changed.
 	todoRetry = 5 * time.Second
 )
 
-// todo are jobs that are to be looked at, and maybe changed: of which a run has failed, or that go by old
-// dates of a calendar. That is done in the background: a change is a conditional write, which a record
-// must not wait for. A process that crashes forgets them: then the next failure pauses the job, one run
-// later.
+// todo are jobs that are to be looked at, and maybe changed: of which a run has failed, or that go
+// by old dates of a calendar. That is done in the background: a change is a conditional write,
+// which a record must not wait for. A process that crashes forgets them: then the next failure
+// pauses the job, one run later.
 type todo struct {
 	mu   sync.Mutex
 	jobs map[schema.JobID]string // their tenants
@@ -56,12 +56,12 @@ func (f *todo) take() map[schema.JobID]string {
 	return all
 }
 
-// NoteFailure notes that a run of a job has failed for good, and that the job may have to be paused. The
-// run's line of history is held.
+// NoteFailure notes that a run of a job has failed for good, and that the job may have to be
+// paused. The run's line of history is held.
 func (j *Changer) NoteFailure(tenant string, id schema.JobID) { j.failing.add(tenant, id) }
 
-// do looks at jobs, several at a time, until ctx ends. One of which look answers an error is looked at
-// again; open says in the log what is open until then.
+// do looks at jobs, several at a time, until ctx ends. One of which look answers an error is looked
+// at again; open says in the log what is open until then.
 func (j *Changer) do(ctx context.Context, jobs *todo, open string, look func(ctx context.Context, tenant string, id schema.JobID) error) {
 	for {
 		select {
@@ -97,8 +97,8 @@ func (j *Changer) do(ctx context.Context, jobs *todo, open string, look func(ctx
 	}
 }
 
-// pauseIfFailing pauses a job if as many runs in a row have failed as it allows. A change or a resume of
-// the job in between begins the count anew.
+// pauseIfFailing pauses a job if as many runs in a row have failed as it allows. A change or a
+// resume of the job in between begins the count anew.
 func (j *Changer) pauseIfFailing(ctx context.Context, tenant string, id schema.JobID) error {
 	job, err := j.JobByID(ctx, tenant, id)
 	switch {
@@ -137,9 +137,9 @@ func (j *Changer) pauseIfFailing(ctx context.Context, tenant string, id schema.J
 }
 
 // failedInARow returns how many runs of the job in force have failed for good since the last that
-// succeeded, at most `most` of them, and the last of them. Runs are in the order of their due times.
-// Those that were missed, skipped or cancelled do not count, and neither do those under way. It looks
-// as far back as the history of the job reaches.
+// succeeded, at most `most` of them, and the last of them. Runs are in the order of their due
+// times. Those that were missed, skipped or cancelled do not count, and neither do those under way.
+// It looks as far back as the history of the job reaches.
 func (j *Reader) failedInARow(ctx context.Context, job *schema.Job, most int) (failed int, last schema.RunID, err error) {
 	now := j.now()
 	stays := j.core.Expiry(now, now).Sub(now) + historyWait

@@ -93,8 +93,8 @@ func New(c Config) *Jobs {
 	return &Jobs{r, changer.creator, changer, &Planner{Reader: r, changer: changer}, &CalendarKeeper{Reader: r, changer: changer}}
 }
 
-// Watch finishes jobs whose last run was published, pauses jobs whose runs fail, and changes those that go
-// by old dates of a calendar, until ctx ends. It returns nil.
+// Watch finishes jobs whose last run was published, pauses jobs whose runs fail, and changes those
+// that go by old dates of a calendar, until ctx ends. It returns nil.
 func (j *Changer) Watch(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { j.do(ctx, &j.failing, "a job whose runs fail is not paused yet", j.pauseIfFailing) })

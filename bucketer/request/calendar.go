@@ -13,8 +13,8 @@ type CalendarRequest struct {
 	ICalendar   string   `json:"icalendar,omitempty"` // its all-day events
 }
 
-// Calendar reads the body of PUT /v1/calendars/{name}. A fault of the name is located at path.name. The
-// dates come back in order, each once.
+// Calendar reads the body of PUT /v1/calendars/{name}. A fault of the name is located at path.name.
+// The dates come back in order, each once.
 func (d *Decoder) Calendar(tenant, name string, body []byte) (schema.Calendar, error) {
 	if !d.begin(body) {
 		return schema.Calendar{}, d.err()

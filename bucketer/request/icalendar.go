@@ -18,8 +18,8 @@ const icsDate = "20060102"
 // maxEventFaults bounds what is said of the events of an iCalendar.
 const maxEventFaults = 10
 
-// readICalendar returns the dates of the all-day events of an iCalendar (RFC 5545), and what is wrong with
-// it. An event of several days is each of them; one that is cancelled is none.
+// readICalendar returns the dates of the all-day events of an iCalendar (RFC 5545), and what is
+// wrong with it. An event of several days is each of them; one that is cancelled is none.
 func readICalendar(text []byte) (dates []string, faults []string) {
 	cal, err := ics.ParseCalendar(bytes.NewReader(text))
 	if err != nil {

@@ -40,9 +40,9 @@ const HomePattern = `^[A-Za-z0-9]([A-Za-z0-9_-]{0,30}[A-Za-z0-9])?$`
 
 var homeName = regexp.MustCompile(HomePattern)
 
-// HomeChange reads by a decoder the body of a request to move a home, or with forced to fail it over, and
-// whether only a plan is asked for. What is in it beyond that needs the reason, and the name of the home
-// as a confirmation.
+// HomeChange reads by a decoder the body of a request to move a home, or with forced to fail it
+// over, and whether only a plan is asked for. What is in it beyond that needs the reason, and the
+// name of the home as a confirmation.
 func HomeChange(d *Decoder, home string, forced bool, body []byte) (c schema.HomeChange, plan bool, err error) {
 	c = schema.HomeChange{Home: home, Forced: forced}
 	if !forced {

@@ -97,7 +97,8 @@ func readDates(d *fields, i int32, limit int) []string {
 
 var onDates = []string{schema.OnDateSkip, schema.OnDateNext, schema.OnDatePrevious}
 
-// observes reads what a schedule does on the dates of a calendar. Which they are is found out later.
+// observes reads what a schedule does on the dates of a calendar. Which they are is found out
+// later.
 func (r *scheduleReader) observes(i int32) *schema.ScheduleCalendar {
 	d, out, stated := r.d, new(schema.ScheduleCalendar), false
 	for c := range d.object(i) {

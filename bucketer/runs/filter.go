@@ -20,7 +20,8 @@ type Filter struct {
 	// lateness that is shown), those that could have started for longer and have not, and those
 	// that were missed; nil: any.
 	Late *time.Duration
-	// Workflows: runs of workflows are selected whatever Task says: the tasks are those of their steps.
+	// Workflows: runs of workflows are selected whatever Task says: the tasks are those of their
+	// steps.
 	Workflows bool `json:"-"`
 	// Calls reports whether what a run does goes to Host; nil if there is no Host. Calls of it may come
 	// from several goroutines.

@@ -333,8 +333,8 @@ func (h *historyLines) PutJobRuns(_ context.Context, lines []schema.JobRun) erro
 	return nil
 }
 
-// Who pauses jobs is told of failures for good once their line of history is held, of jobs that pause
-// then.
+// Who pauses jobs is told of failures for good once their line of history is held, of jobs that
+// pause then.
 func TestFailuresAreTold(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		told := 0

@@ -22,8 +22,9 @@ type Incidents interface {
 // TellIncidents says who is told of incidents. It must be called before a record is written.
 func (r *Runs) TellIncidents(to Incidents) { r.Recorder.watch.incidents = to }
 
-// TellFailures says who is told that a run of a job has failed for good that pauses when runs fail, once
-// its line of history is held. It may be told twice. It must be called before a record is written.
+// TellFailures says who is told that a run of a job has failed for good that pauses when runs fail,
+// once its line of history is held. It may be told twice. It must be called before a record is
+// written.
 func (r *Runs) TellFailures(to func(tenant string, job schema.JobID)) { r.Recorder.watch.failures = to }
 
 // watch holds who is told of incidents, and of failures.

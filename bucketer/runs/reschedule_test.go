@@ -85,8 +85,8 @@ func TestRescheduleChangesWhatItNames(t *testing.T) {
 	})
 }
 
-// A change of the misfire policy says what it says; unless the run is moved, its deadline counts from
-// the instant that was asked for before.
+// A change of the misfire policy says what it says; unless the run is moved, its deadline counts
+// from the instant that was asked for before.
 func TestRescheduleChangesTheMisfirePolicy(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		begin := time.Now().UTC()

@@ -48,8 +48,8 @@ func parseDates(location string, dates []string, faults *Faults) []int64 {
 	return slices.Compact(days)
 }
 
-// DayOf returns a date, such as "2026-12-25", as days since 1970-01-01; false: it is none of the years
-// 1970 to 2399.
+// DayOf returns a date, such as "2026-12-25", as days since 1970-01-01; false: it is none of the
+// years 1970 to 2399.
 func DayOf(date string) (int64, bool) {
 	t, err := time.Parse(time.DateOnly, date)
 	if err != nil || t.Before(epoch) || !t.Before(horizon) {
@@ -91,9 +91,10 @@ func readCalendar(c *schema.ScheduleCalendar, faults *Faults) observed {
 	return o
 }
 
-// observe has the timetable leave out the dates that are excluded and those of a calendar. What is due on
-// a date of the calendar moves, at its time of day, over all dates of the calendar to the next one that
-// is none of them, or to the one before. What is excluded does not move, and nothing moves there.
+// observe has the timetable leave out the dates that are excluded and those of a calendar. What is
+// due on a date of the calendar moves, at its time of day, over all dates of the calendar to the
+// next one that is none of them, or to the one before. What is excluded does not move, and nothing
+// moves there.
 func (c *timetable) observe(cal *schema.ScheduleCalendar, faults *Faults) {
 	if cal == nil {
 		c.amend(c.without, nil)

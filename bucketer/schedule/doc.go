@@ -31,14 +31,15 @@
 //     window.
 //  8. Zones come from data embedded in this package only, never from the system or ZONEINFO:
 //     [ZonesVersion] names the release. New data may move nominal times that lie in the future.
-//  9. Excluded dates (exclude) are those of the zone's calendar. A cron expression does not name them:
-//     a time of an excluded date is not there, also where it would run at the end of a gap on the next
-//     date. Of an interval, the instants at which a clock in the zone shows one are left out.
-//  10. What a cron expression names on a date of the schedule's calendar is left out (skip), or moves
-//     by whole days of the zone's calendar to the nearest date after it (next_day) or before it
-//     (previous_day) that is none of the calendar; there it runs at its time of day, once, whatever
-//     else is due then, and by the rules for gaps and overlaps of that date. What is excluded neither
-//     moves nor is moved to. An interval only skips.
+//  9. Excluded dates (exclude) are those of the zone's calendar. A cron expression does not name
+//     them: a time of an excluded date is not there, also where it would run at the end of a gap on
+//     the next date. Of an interval, the instants at which a clock in the zone shows one are left
+//     out.
+//  10. What a cron expression names on a date of the schedule's calendar is left out (skip), or
+//     moves by whole days of the zone's calendar to the nearest date after it (next_day) or before
+//     it (previous_day) that is none of the calendar; there it runs at its time of day, once,
+//     whatever else is due then, and by the rules for gaps and overlaps of that date. What is
+//     excluded neither moves nor is moved to. An interval only skips.
 //  11. Of several schedules (any) a job has the union, in which each instant is once. H is the same
 //     number in all of them. Each must have a time to come.
 //  12. A schedule that compiles has at least one nominal time. Nothing here takes more than a few
@@ -55,8 +56,8 @@
 //
 // # Why there are no recurrence rules (RRULE)
 //
-// github.com/teambition/rrule-go (v1.8.2) was tried on cases of the oracle of the tests, and fails them, since
-// it asks time.Date for wall-clock times that a zone leaves out or has twice:
+// github.com/teambition/rrule-go (v1.8.2) was tried on cases of the oracle of the tests, and fails
+// them, since it asks time.Date for wall-clock times that a zone leaves out or has twice:
 //
 //	daily at 02:30, Berlin, 2026-03-29     03:30 instead of the gap's end, 03:00
 //	the same on 2026-10-25                 the second 02:30, and never the first

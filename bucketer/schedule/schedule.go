@@ -205,8 +205,8 @@ func (s *Schedule) From(t time.Time) iter.Seq[time.Time] {
 }
 
 // Count returns how many nominal times lie in (from, to], or limit if there are more. Its work does
-// not depend on their number, unless the schedule has several: then all but those of the densest are
-// looked at, if they are at most maxWalked. Otherwise those that two of them name count twice.
+// not depend on their number, unless the schedule has several: then all but those of the densest
+// are looked at, if they are at most maxWalked. Otherwise those that two of them name count twice.
 func (s *Schedule) Count(from, to time.Time, limit int) int {
 	return int(min(s.count(after(from), after(to)), int64(max(limit, 0))))
 }
@@ -236,8 +236,8 @@ func (s *Schedule) Nth(n int) (time.Time, bool) {
 }
 
 // NthAfter returns the n-th nominal time strictly after t, or false if there are fewer. NthAfter(t,
-// 1) is Next(t). Its work does not depend on n, unless the schedule has several: these are walked. The end that max_runs comes to is one ms after it,
-// since End is exclusive.
+// 1) is Next(t). Its work does not depend on n, unless the schedule has several: these are walked.
+// The end that max_runs comes to is one ms after it, since End is exclusive.
 func (s *Schedule) NthAfter(t time.Time, n int) (time.Time, bool) {
 	return s.nth(after(t), s.end, int64(n))
 }

@@ -14,7 +14,8 @@ const (
 	MaxAny = 8
 	// MaxDates bounds the dates that all schedules of a job exclude, together.
 	MaxDates = 500
-	// maxAllDates bounds them together with the dates of their calendars, each as often as it is named.
+	// maxAllDates bounds them together with the dates of their calendars, each as often as it is
+	// named.
 	maxAllDates = 600
 	// maxWalked bounds the instants that a count of several schedules looks at one by one.
 	maxWalked = 1_000_000
@@ -58,8 +59,8 @@ func compileAny(sch schema.Schedule, drawn func(field int) uint64, faults *Fault
 	return u
 }
 
-// within locates faults of one of the schedules of sch, as "any[1].cron". Where sch was stated as one
-// schedule, they are those of that.
+// within locates faults of one of the schedules of sch, as "any[1].cron". Where sch was stated as
+// one schedule, they are those of that.
 func within(sch *schema.Schedule, i int, of Faults) Faults {
 	if !sch.Listed {
 		return of
@@ -77,7 +78,8 @@ func within(sch *schema.Schedule, i int, of Faults) Faults {
 	return out
 }
 
-// checkAny is Check of each of the schedules by itself: each must have a time to come, and so have all.
+// checkAny is Check of each of the schedules by itself: each must have a time to come, and so have
+// all.
 func checkAny(sch schema.Schedule, now time.Time) error {
 	if _, err := Compile(sch, 0); err != nil {
 		return err
@@ -153,7 +155,8 @@ func (u union) nth(from, before, n int64) (t int64, ok bool) {
 	return t, ok
 }
 
-// shortest returns the shortest distance that one of them has by itself. Instants of two may be nearer.
+// shortest returns the shortest distance that one of them has by itself. Instants of two may be
+// nearer.
 func (u union) shortest() time.Duration {
 	best := u[0].shortest()
 	for _, r := range u[1:] {

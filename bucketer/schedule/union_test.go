@@ -55,8 +55,8 @@ func someDates(rng *rand.Rand, r time.Time) (dates []string) {
 	return dates
 }
 
-// severalAgainstOracle compares several random schedules, some with excluded dates, with the union of
-// what the oracle says of each, around a change of a zone.
+// severalAgainstOracle compares several random schedules, some with excluded dates, with the union
+// of what the oracle says of each, around a change of a zone.
 func severalAgainstOracle(t *testing.T, seed uint64, zoneName string) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 7))
@@ -130,8 +130,8 @@ func severalAgainstOracle(t *testing.T, seed uint64, zoneName string) {
 	}
 }
 
-// TestSeveralSchedulesAreTheUnion: each instant is once, whichever of the schedules name it, also around
-// dates that are excluded, and those of calendars.
+// TestSeveralSchedulesAreTheUnion: each instant is once, whichever of the schedules name it, also
+// around dates that are excluded, and those of calendars.
 func TestSeveralSchedulesAreTheUnion(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -196,8 +196,8 @@ func operator() string {
 	return "unknown"
 }
 
-// hand has another region serve a home, or says what that costs. Of two that do so at once one wins, and
-// the other learns who did.
+// hand has another region serve a home, or says what that costs. Of two that do so at once one
+// wins, and the other learns who did.
 func (r regionsShared) hand(ctx context.Context, o handing) error {
 	c := r.changer()
 	if o.plan {

@@ -8,8 +8,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestADrillAsksFirst: it says what it will do, and does nothing unless the name of the home is typed or
-// --yes is there. What makes no sense is refused before.
+// TestADrillAsksFirst: it says what it will do, and does nothing unless the name of the home is
+// typed or --yes is there. What makes no sense is refused before.
 func TestADrillAsksFirst(t *testing.T) {
 	for name, row := range map[string]struct {
 		o      drilling

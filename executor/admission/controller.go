@@ -272,8 +272,8 @@ func (g *Controller) DeferForRegion(n int) Decision {
 // CountDeferral counts a deferral that was not decided here.
 func (g *Controller) CountDeferral(why string) { g.metrics.deferrals.WithLabelValues(why).Inc() }
 
-// Share returns how many of an executor's slots one target, or one tenant, may have; and with how many
-// slow attempts it gets no more while another target, or tenant, is there.
+// Share returns how many of an executor's slots one target, or one tenant, may have; and with how
+// many slow attempts it gets no more while another target, or tenant, is there.
 func Share(slots int) (most, half int) {
 	return max(slots-slots/reservedPart, 1), max(slots/2, 1)
 }

@@ -50,8 +50,8 @@ type MailServer struct {
 //
 // An attempt is one conversation with a mail server (SMTP, RFC 5321), which ends with the attempt,
 // however slow the server is. A server that a tenant names is dialled through the guard of HTTP
-// tasks. A mail that was accepted is not sent again; one whose acceptance is not known is, under the
-// same Message-ID.
+// tasks. A mail that was accepted is not sent again; one whose acceptance is not known is, under
+// the same Message-ID.
 type Email struct {
 	http   *HTTP
 	server MailServer
@@ -70,8 +70,8 @@ type mailRoute struct {
 	dial       func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Run implements Target. A mail succeeds once the server has accepted it for all recipients. What it
-// refuses with 5xx is final; 4xx, and all that goes wrong on the way, is tried again.
+// Run implements Target. A mail succeeds once the server has accepted it for all recipients. What
+// it refuses with 5xx is final; 4xx, and all that goes wrong on the way, is tried again.
 func (m *Email) Run(ctx context.Context, c Call) Result {
 	t := c.Work.Email
 	if t == nil {

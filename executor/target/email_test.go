@@ -217,8 +217,8 @@ func parts(t *testing.T, text string) (mail.Header, map[string]string) {
 	}
 }
 
-// Mails are sent by both kinds of TLS, and by none where the rule says so, with a user where there is
-// one.
+// Mails are sent by both kinds of TLS, and by none where the rule says so, with a user where there
+// is one.
 func TestEmailIsSent(t *testing.T) {
 	for _, mode := range schema.EmailTLS {
 		t.Run(mode, func(t *testing.T) {
@@ -316,7 +316,8 @@ func TestEmailHeadersCannotBeInjected(t *testing.T) {
 	}
 }
 
-// What a server refuses for now is tried again, what it refuses for good is not; its words are kept.
+// What a server refuses for now is tried again, what it refuses for good is not; its words are
+// kept.
 func TestEmailThatIsRefused(t *testing.T) {
 	busy := &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "come back later"}
 	unknown := &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"}
@@ -367,8 +368,8 @@ func TestEmailThatIsRefused(t *testing.T) {
 	}
 }
 
-// A server is not told a mail, nor a password, that others could read or that is not the one it was to
-// be.
+// A server is not told a mail, nor a password, that others could read or that is not the one it was
+// to be.
 func TestEmailGoesToNoOtherServer(t *testing.T) {
 	plain, secure := newMailbox(t, schema.NoTLS), newMailbox(t, schema.StartTLS)
 	other := newMailbox(t, schema.ImplicitTLS)
@@ -409,7 +410,8 @@ func TestEmailGoesToNoOtherServer(t *testing.T) {
 	}
 }
 
-// A tenant's mail server is dialled as its HTTP calls are; the operator's is where the operator says.
+// A tenant's mail server is dialled as its HTTP calls are; the operator's is where the operator
+// says.
 func TestEmailServersAreGuarded(t *testing.T) {
 	b := newMailbox(t, schema.StartTLS)
 	h, err := NewHTTP(HTTPConfig{})
@@ -453,8 +455,8 @@ func TestEmailServersAreGuarded(t *testing.T) {
 	}
 }
 
-// hanging starts a server that says the lines, one for each that it hears, and then hangs, until the
-// test ends. It tells when it hangs.
+// hanging starts a server that says the lines, one for each that it hears, and then hangs, until
+// the test ends. It tells when it hangs.
 func hanging(t *testing.T, lines []string, then func(c net.Conn)) (b *mailbox, hangs chan struct{}) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -520,7 +522,8 @@ func TestEmailServerThatHangs(t *testing.T) {
 	}
 }
 
-// A server decides neither how much memory it takes, nor what becomes of a mail that it has accepted.
+// A server decides neither how much memory it takes, nor what becomes of a mail that it has
+// accepted.
 func TestEmailServersThatMisbehave(t *testing.T) {
 	accepted := []string{"220 hello\r\n", "250 mail.test\r\n", "250 ok\r\n", "250 ok\r\n", "354 go on\r\n"}
 	flood := func(c net.Conn) {

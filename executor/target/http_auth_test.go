@@ -314,8 +314,8 @@ func TestHTTPBoundsTheIdentitiesThatItKeeps(t *testing.T) {
 	}
 }
 
-// A member of the body that is a secret goes to the task's own origin alone, and what is signed is what
-// is sent.
+// A member of the body that is a secret goes to the task's own origin alone, and what is signed is
+// what is sent.
 func TestHTTPSendsAFieldOfTheBodyToTheTasksOriginAlone(t *testing.T) {
 	type got struct {
 		method, body string

@@ -53,8 +53,8 @@ func rulesOf(t *testing.T, text string) (all []rule) {
 	return all
 }
 
-// The rules of the repository are the same ones when they are faster, but for spans, each of which is
-// shorter.
+// The rules of the repository are the same ones when they are faster, but for spans, each of which
+// is shorter.
 func TestFasterRulesAreTheSameRules(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(monitoring, "rules", "*.yaml"))
 	if err != nil || len(files) < 3 {

@@ -15,8 +15,8 @@ type Fired struct {
 	For      time.Duration
 }
 
-// Judge says in words what fired that must not, and what did not that must; nothing if all is as the
-// row states.
+// Judge says in words what fired that must not, and what did not that must; nothing if all is as
+// the row states.
 func (r Row) Judge(fired []Fired) (faults []string) {
 	seen := make(map[string]bool)
 	for _, f := range fired {

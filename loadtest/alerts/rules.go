@@ -18,8 +18,8 @@ var (
 
 var units = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
 
-// Faster returns the text of a file of rules with every window, offset and `for` divided by a factor.
-// A quotient must be whole seconds.
+// Faster returns the text of a file of rules with every window, offset and `for` divided by a
+// factor. A quotient must be whole seconds.
 func Faster(text string, factor int) (string, error) {
 	if factor < 1 {
 		return "", fmt.Errorf("faster rules: the factor is %d, want at least 1", factor)

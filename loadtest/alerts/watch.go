@@ -42,8 +42,8 @@ type Options struct {
 	HTTP    *http.Client
 }
 
-// Available returns the program prometheus, by its name or in a folder of the repository at top, and
-// an error that says how to get it.
+// Available returns the program prometheus, by its name or in a folder of the repository at top,
+// and an error that says how to get it.
 func Available(top string) (string, error) {
 	for _, name := range []string{"prometheus", filepath.Join(top, ".local", "prometheus", "usr", "bin", "prometheus")} {
 		if path, err := exec.LookPath(name); err == nil {

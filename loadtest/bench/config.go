@@ -34,7 +34,8 @@ type Config struct {
 	// Outage also measures A where all that works starts after all runs are overdue.
 	Outage bool
 	N      int // jobs of A, B, D's B, F, import
-	// of C, a second; D, E, R, consoles and regions take the first, and H, of the tenant that is watched
+	// of C, a second; D, E, R, consoles and regions take the first, and H, of the tenant that is
+	// watched
 	Rates []int
 	Span  time.Duration // of C, D, E, R, H, consoles and regions, and of pace in W
 	// Every is the interval of the jobs of R, of which rate × Every are created. Default 10 s; Span

@@ -15,8 +15,8 @@ import (
 // harmKinds are what the other tenant's targets do in H; package sink understands them.
 var harmKinds = []string{"fail", "hang", "drip"}
 
-// toldHarm is a further kind, which has to be asked for: the targets fail, and the other tenant is told
-// of it by a rule for notifications.
+// toldHarm is a further kind, which has to be asked for: the targets fail, and the other tenant is
+// told of it by a rule for notifications.
 const toldHarm = "told"
 
 // allHarms are all kinds.
@@ -125,8 +125,8 @@ func interfere(kind string, round int) step {
 	}
 }
 
-// tell has the other tenant told of its failures, by a webhook that takes every message. It returns what
-// ends that.
+// tell has the other tenant told of its failures, by a webhook that takes every message. It returns
+// what ends that.
 func tell(ctx context.Context, b *bench, sys system, url string) (forget func(), err error) {
 	rule := fmt.Sprintf(`{"on":["failed"],"group_wait":"0s","group_interval":"1m","sinks":[{"webhook":{"url":%q}}]}`, url+"/told")
 	ask := func(ctx context.Context, method, body string) error {

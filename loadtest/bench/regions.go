@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// regionsProtocol is C in a region that shares its keyspace with another one, and in a region that
-	// knows of no other; its variants are the halves of a pair.
+	// regionsProtocol is C in a region that shares its keyspace with another one, and in a region
+	// that knows of no other; its variants are the halves of a pair.
 	regionsProtocol             = "regions"
 	singleRegion, sharedRegions = "single", "shared"
 
@@ -31,8 +31,8 @@ const (
 	idleFor = 20 * time.Second
 )
 
-// A RegionCost is what the runs of one region cost beside CPU.Own: their import counts, and what is used
-// at rest does not.
+// A RegionCost is what the runs of one region cost beside CPU.Own: their import counts, and what is
+// used at rest does not.
 type RegionCost struct {
 	// Whole is the CPU of a run with its import, in µs, by kind of process. Those of other regions
 	// have the region before it ("us/cassandra"): they are their share.
@@ -47,8 +47,8 @@ type RegionCost struct {
 	IdleBytes map[string]float64 `json:"idle_link_bytes_per_s,omitempty"`
 }
 
-// regionPairs is the protocol: one session, whose two systems are up side by side, and are measured in
-// turn.
+// regionPairs is the protocol: one session, whose two systems are up side by side, and are measured
+// in turn.
 func regionPairs(Config) []session { return []session{{alone: measureRegions}} }
 
 // measureRegions measures rounds of two halves, of which now the one and now the other comes first.
@@ -165,7 +165,8 @@ func (s *regionsSystem) nodes() []string { return s.serving().APIs() }
 
 func (s *regionsSystem) profiles() []string { return nil }
 
-// pids names the members of the serving region as those of other systems, and others by their region.
+// pids names the members of the serving region as those of other systems, and others by their
+// region.
 func (s *regionsSystem) pids() map[string]int {
 	all := map[string]int{}
 	for _, name := range s.regions.Names() {
@@ -229,8 +230,8 @@ func (u usage) scaled(by float64) usage {
 	return usage{cpu: times(u.cpu), bytes: times(u.bytes), statements: times(u.statements)}
 }
 
-// costOf returns what each of n runs has cost within a span, over what would have been used at rest.
-// rest is what is used in a second. A witness and a link of which rest is all cost nothing.
+// costOf returns what each of n runs has cost within a span, over what would have been used at
+// rest. rest is what is used in a second. A witness and a link of which rest is all cost nothing.
 func costOf(spent usage, seconds float64, rest usage, n int) *RegionCost {
 	each, _ := spent.less(rest.scaled(seconds))
 	each = each.scaled(1 / float64(n))

@@ -97,8 +97,8 @@ func regionsPairs(all []*Result) []Pairs {
 	return pairs
 }
 
-// dearerShared returns of each round the CPU of a run of the serving region where there are regions, as a
-// multiple of that of a single one.
+// dearerShared returns of each round the CPU of a run of the serving region where there are
+// regions, as a multiple of that of a single one.
 func dearerShared(all []*Result) []float64 {
 	var ratios []float64
 	for _, round := range regionRounds(all) {

@@ -52,8 +52,8 @@ type run struct {
 	watched watched
 	// older and newer are the programs of TwoBuilds.
 	older, newer string
-	// alerts is the Prometheus of scenarios with alerts, monitoring the folder of the rules; nil and
-	// empty in others.
+	// alerts is the Prometheus of scenarios with alerts, monitoring the folder of the rules; nil
+	// and empty in others.
 	alerts     *alerts.Watch
 	monitoring string
 	// tally replaces the judge in courses with too many runs for it; nil in all others.
@@ -69,8 +69,8 @@ type members struct {
 	sink  *process.Sink
 	// second receives what is judged apart: the calls of jobs with limits; nil in other scenarios.
 	second *process.Sink
-	// apart are those of regions beside the first, by what they receive: the calls of a home without a
-	// fault ("us"), of recurring jobs, of a home's workflows ("flow-eu").
+	// apart are those of regions beside the first, by what they receive: the calls of a home
+	// without a fault ("us"), of recurring jobs, of a home's workflows ("flow-eu").
 	apart map[string]*process.Sink
 	// regions are those of scenarios with several; nil in others. The first of them is the cluster.
 	regions *cluster.Regions

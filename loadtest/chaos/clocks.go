@@ -13,10 +13,10 @@ import (
 )
 
 // The wall clock of one process cannot be set from outside: time namespaces leave it alone, and Go
-// asks the kernel past the C library. So the nodes of WrongClock and AlertsClock are built with a runtime whose
-// wall clock is ahead of the kernel's by what stands in a file, which they look at all the time.
-// The monotonic clock is as ever. It is `go build -overlay` that replaces the files; the source of
-// the program stays.
+// asks the kernel past the C library. So the nodes of WrongClock and AlertsClock are built with a
+// runtime whose wall clock is ahead of the kernel's by what stands in a file, which they look at
+// all the time. The monotonic clock is as ever. It is `go build -overlay` that replaces the files;
+// the source of the program stays.
 
 // ActClock sets the clock of a node ahead.
 const ActClock Act = "set the clock ahead"

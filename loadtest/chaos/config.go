@@ -86,8 +86,8 @@ type Config struct {
 	Create time.Duration
 	// Rate is the runs a second of a steady load. Default as the plan says.
 	Rate int
-	// Regions is how many there are in scenarios of regions: 2 or 3, beside a witness. Default as the
-	// plan says.
+	// Regions is how many there are in scenarios of regions: 2 or 3, beside a witness. Default as
+	// the plan says.
 	Regions int
 	// Older is the commit of the older build in TwoBuilds; default as olderCommit says.
 	Older string

@@ -16,9 +16,9 @@ import (
 	"carillon.dev/carillon/loadtest/workload"
 )
 
-// Scenarios in which a Prometheus watches, and it is judged which alerts fire. What they may and must
-// fire is stated in deploy/monitoring/faults.yaml. No job fails by itself, so that only the fault is
-// seen.
+// Scenarios in which a Prometheus watches, and it is judged which alerts fire. What they may and
+// must fire is stated in deploy/monitoring/faults.yaml. No job fails by itself, so that only the
+// fault is seen.
 const (
 	AlertsCalm      Scenario = "alerts-calm"
 	AlertsNode      Scenario = "alerts-node"
@@ -43,8 +43,8 @@ const (
 const (
 	// alertsFaster is by how much the rules are faster.
 	alertsFaster = 10
-	// alertsFrom is when the Prometheus starts: after runs have gone for a while, since the first ones
-	// of new processes are late.
+	// alertsFrom is when the Prometheus starts: after runs have gone for a while, since the first
+	// ones of new processes are late.
 	alertsFrom   seconds = 20
 	squeezedFor          = 80 * time.Second
 	squeezeEvery         = 100 * time.Millisecond

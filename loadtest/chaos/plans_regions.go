@@ -6,8 +6,8 @@ import (
 	"carillon.dev/carillon/deploy/local/cluster"
 )
 
-// Scenarios of two regions (--regions 3: three) and a witness on one keyspace. All faults are of region
-// eu; what is at home in another one is to notice nothing.
+// Scenarios of two regions (--regions 3: three) and a witness on one keyspace. All faults are of
+// region eu; what is at home in another one is to notice nothing.
 const (
 	RegionKilled   Scenario = "region-killed"
 	RegionCut      Scenario = "region-cut"

@@ -32,8 +32,8 @@ const (
 	repeatingJobs  = 60
 	repeatingEvery = 10 * time.Second
 	regionsDelay   = 40 * time.Millisecond
-	// everywhereSource are jobs of durability everywhere at home in eu, everywhereOf of its load. They are
-	// imported before the fault, and due through all of it.
+	// everywhereSource are jobs of durability everywhere at home in eu, everywhereOf of its load.
+	// They are imported before the fault, and due through all of it.
 	everywhereSource = lostHome + "-everywhere"
 	everywhereOf     = 4
 	// regionsFault is when the first fault comes, after T0; a home is measured before it from
@@ -109,8 +109,8 @@ func (c Config) regionsSpec() cluster.RegionsSpec {
 	}
 }
 
-// RegionsMemory is about how much memory, in bytes, the members of a scenario of regions keep; 0 if c
-// states no such.
+// RegionsMemory is about how much memory, in bytes, the members of a scenario of regions keep; 0 if
+// c states no such.
 func (c Config) RegionsMemory() int64 {
 	if c.Regions < 2 || c.Regions > 3 {
 		return 0

@@ -10,15 +10,16 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Each home has workflows: flowGraphs that are drawn, and one with flowItems items. A run of them is
-// asked for every flowEvery, in turn of a node of the home's own region and one of another.
+// Each home has workflows: flowGraphs that are drawn, and one with flowItems items. A run of them
+// is asked for every flowEvery, in turn of a node of the home's own region and one of another.
 const (
 	flowGraphs, flowItems = 4, 30
 	flowEvery             = 6 * time.Second
-	// flowCosts is how much later than another run a step may start: it may be met by a fault as its
-	// workflow is woken, and again as it is to start.
+	// flowCosts is how much later than another run a step may start: it may be met by a fault as
+	// its workflow is woken, and again as it is to start.
 	flowCosts = deathCosts
-	// flowsAcknowledged is the part of the requests of a home without a fault that must be answered.
+	// flowsAcknowledged is the part of the requests of a home without a fault that must be
+	// answered.
 	flowsAcknowledged = 0.9
 )
 

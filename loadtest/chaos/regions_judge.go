@@ -27,8 +27,8 @@ type RegionsResult struct {
 	Starts  check.Regions  `json:"starts"`
 	Homes   []HomeResult   `json:"homes"`
 	Rows    map[string]int `json:"rows"` // compared, by table
-	// Recurring is about the recurring jobs. What follows is by home, Others of those without a fault:
-	// that of the home with the faults is Report.Check.
+	// Recurring is about the recurring jobs. What follows is by home, Others of those without a
+	// fault: that of the home with the faults is Report.Check.
 	Recurring check.RecurringReport       `json:"check_recurring"`
 	Others    map[string]*check.Report    `json:"check_others"`
 	Workflows map[string]*WorkflowsResult `json:"workflows"`
@@ -81,8 +81,9 @@ func (r regionsCourse) judgeHomes(ctx context.Context, out io.Writer) error {
 		args := []string{"--tenant", tenantOf(h.name), "--states", r.statesFile()}
 		report, name := &r.report.Check, "check"
 		if h.name == lostHome {
-			// What a region wrote that was cut off and went on by its lease, the one that took its home
-			// over did not see: such runs may run again, guarded or not, and are not judged otherwise.
+			// What a region wrote that was cut off and went on by its lease, the one that took its
+			// home over did not see: such runs may run again, guarded or not, and are not judged
+			// otherwise.
 			args = append(args, lossArgs(r.losses(ActRegionCut))...)
 		} else {
 			report, name = &check.Report{}, "check-"+h.name
@@ -123,7 +124,8 @@ func (r regionsCourse) sourcesOf(home string) (sources []string) {
 	return sources
 }
 
-// judgeStarts judges which region started what, by the calls of everything, and measures fail-overs.
+// judgeStarts judges which region started what, by the calls of everything, and measures
+// fail-overs.
 func (r regionsCourse) judgeStarts(context.Context, io.Writer) error {
 	var calls []check.Sighting
 	for _, sink := range r.sinks() {
@@ -140,8 +142,8 @@ func (r regionsCourse) judgeStarts(context.Context, io.Writer) error {
 	return nil
 }
 
-// judgeEverywhere judges the jobs of durability everywhere by the record of the sink, also in the spans
-// of which other jobs are excused.
+// judgeEverywhere judges the jobs of durability everywhere by the record of the sink, also in the
+// spans of which other jobs are excused.
 func (r regionsCourse) judgeEverywhere(seen []check.Sighting) error {
 	asks, err := r.readAsked(everywhereSource)
 	if err != nil {
@@ -160,8 +162,8 @@ func (r regionsCourse) judgeEverywhere(seen []check.Sighting) error {
 }
 
 // countEverywhere counts the jobs that were acknowledged, those of them that were never called, and
-// those of at_most_once that were called more than once. One of at_most_once may end as lost without a
-// call: its executor died after it claimed it.
+// those of at_most_once that were called more than once. One of at_most_once may end as lost
+// without a call: its executor died after it claimed it.
 func countEverywhere(asks []check.Ask, acks []check.Ack, seen []check.Sighting) (acked, uncalled, twice int) {
 	calls, known := map[check.Ref]int{}, map[check.Ref]bool{}
 	for i := range seen {

@@ -53,8 +53,8 @@ func (f roundTrip) RoundTrip(q *http.Request) (*http.Response, error) {
 	return nil, errors.New("no answer")
 }
 
-// Each request goes to the own region first and to the other one later, under one key; what answers there
-// is compared and written down.
+// Each request goes to the own region first and to the other one later, under one key; what answers
+// there is compared and written down.
 func TestKeysAreSentToBothRegions(t *testing.T) {
 	var acked bytes.Buffer
 	var result KeyedResult

@@ -26,8 +26,8 @@ type FailOver struct {
 	Within time.Duration `json:"within_ns,omitempty"`
 }
 
-// failOvers returns the fail-overs and moves among events, in order of time. starts are those of runs
-// of the home, in order of time. byItself: a kill of the region is one too.
+// failOvers returns the fail-overs and moves among events, in order of time. starts are those of
+// runs of the home, in order of time. byItself: a kill of the region is one too.
 func failOvers(events []Event, starts []check.Sighting, regionOf func(addr string) string, byItself bool) []FailOver {
 	var all []FailOver
 	for _, e := range events {
@@ -70,8 +70,8 @@ type StartsSeries struct {
 	Starts []int  `json:"starts"`
 }
 
-// startsBySecond counts calls by home, region and second from t0 on, in order of home and region. All
-// series are of one length. What is not known is left out, and so is what came before t0.
+// startsBySecond counts calls by home, region and second from t0 on, in order of home and region.
+// All series are of one length. What is not known is left out, and so is what came before t0.
 func startsBySecond(calls []check.Sighting, t0 time.Time, homeOf, regionOf func(string) string) []StartsSeries {
 	type place struct{ home, region string }
 	seconds := map[place]map[int]int{}

@@ -31,8 +31,8 @@ func TestStartsAreCountedBySecond(t *testing.T) {
 	}
 }
 
-// A fail-over lasts from its command to the first start in the region that took over, a move the same,
-// and one that nobody commanded from the loss.
+// A fail-over lasts from its command to the first start in the region that took over, a move the
+// same, and one that nobody commanded from the loss.
 func TestFailOversAreMeasured(t *testing.T) {
 	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 	starts := startsOf([]check.Sighting{
@@ -85,8 +85,8 @@ func TestPlotOfRegions(t *testing.T) {
 	}
 }
 
-// What a region took in just before it was lost is not sent again; what it took in by its lease, while it
-// was cut off, neither.
+// What a region took in just before it was lost is not sent again; what it took in by its lease,
+// while it was cut off, neither.
 func TestLossesAreOfCutsAndKills(t *testing.T) {
 	r := &recorder{report: &Report{Events: []Event{
 		{Act: ActRegionCut, Began: noon, Ended: noon.Add(time.Second)},

@@ -22,9 +22,9 @@ const (
 // curveColors are those of starts, one for each home and region in order.
 var curveColors = []string{"2f80ed", "d35400", "8e44ad", "1e8449", "9aa5b1", "7f6000", "c39bd3", "7dcea0", "444444"}
 
-// WritePlot draws, for a scenario of regions, how many runs of each home each region started in each
-// second, with what was done and the first start after each fail-over, as SVG. ok is false, and
-// nothing was written, where a report has nothing of that.
+// WritePlot draws, for a scenario of regions, how many runs of each home each region started in
+// each second, with what was done and the first start after each fail-over, as SVG. ok is false,
+// and nothing was written, where a report has nothing of that.
 func WritePlot(w io.Writer, r *Report) (ok bool, err error) {
 	if r.Regions == nil {
 		return false, nil

@@ -58,8 +58,8 @@ func Streams(ctx context.Context, url string) (all []Stream, err error) {
 	return n.Streams()
 }
 
-// Resize sets the most bytes (max_bytes) of Carillon's streams. It reports whether a stream had another
-// size, and which.
+// Resize sets the most bytes (max_bytes) of Carillon's streams. It reports whether a stream had
+// another size, and which.
 func Resize(ctx context.Context, url string, bytes int64) (changed bool, before int64, err error) {
 	n, err := Dial(ctx, url)
 	if err != nil {

@@ -178,8 +178,8 @@ func heading(text string) chart.Renderable {
 	}
 }
 
-// marks draws dashed lines over a chart whose x axis goes from from to to, each with its text beside
-// its upper end, turned.
+// marks draws dashed lines over a chart whose x axis goes from from to to, each with its text
+// beside its upper end, turned.
 func marks(all []Mark, from, to float64) chart.Renderable {
 	const size, width, dash, gap, below = 8, 1, 4, 3, 6
 	return func(r chart.Renderer, canvas chart.Box, defaults chart.Style) {

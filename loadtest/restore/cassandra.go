@@ -37,17 +37,17 @@ func (d *drill) each(ctx context.Context, do func(ctx context.Context, node stri
 	return g.Wait()
 }
 
-// saved is where the copy of a node's table is kept. nodetool import takes keyspace and table from the
-// names of the folders, and without a word leaves out what lies elsewhere. schema is the file with the
-// statements of the keyspace.
+// saved is where the copy of a node's table is kept. nodetool import takes keyspace and table from
+// the names of the folders, and without a word leaves out what lies elsewhere. schema is the file
+// with the statements of the keyspace.
 func (d *drill) saved(node, table string) string {
 	return filepath.Join(d.Dir, "backup", node, keyspace, table)
 }
 
 func (d *drill) schema() string { return filepath.Join(d.Dir, "backup", "schema.cql") }
 
-// backUp takes a snapshot of every node at about the same time, copies it with the schema, and removes
-// it from the nodes.
+// backUp takes a snapshot of every node at about the same time, copies it with the schema, and
+// removes it from the nodes.
 func (d *drill) backUp(ctx context.Context) error {
 	d.report.Snapshot = time.Now().UTC()
 	if err := d.each(ctx, func(ctx context.Context, node string) error {
@@ -87,8 +87,8 @@ func (d *drill) backUp(ctx context.Context) error {
 	})
 }
 
-// restore starts empty Cassandra nodes, makes the keyspace as it was described, and gives each node the
-// files that it had.
+// restore starts empty Cassandra nodes, makes the keyspace as it was described, and gives each node
+// the files that it had.
 func (d *drill) restore(ctx context.Context) error {
 	if err := d.cluster.PowerOn(ctx, d.stores()...); err != nil {
 		return err

@@ -12,8 +12,8 @@
 //	after       after the loss   no: they were made    are gone, though they were acknowledged
 //	            after it
 //
-// The checker of load tests judges them all (carillon-load check --calm --lost SNAPSHOT,LOSS): done and
-// later ran exactly once; between and after are counted.
+// The checker of load tests judges them all (carillon-load check --calm --lost SNAPSHOT,LOSS): done
+// and later ran exactly once; between and after are counted.
 //
 // # Invariants
 //

@@ -218,7 +218,8 @@ func (d *drill) load(ctx context.Context) error {
 	return d.ended(ctx, done)
 }
 
-// goOn makes jobs that are not in the snapshot, and waits until those due before the loss have ended.
+// goOn makes jobs that are not in the snapshot, and waits until those due before the loss have
+// ended.
 func (d *drill) goOn(ctx context.Context) error {
 	if late := time.Since(d.began) - d.at.between; late > 0 {
 		return fmt.Errorf("the snapshot took %v too long: this machine is slow, see --slow", late)

@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// What comes out badly is said: too few jobs that are gone, that could run again, or that ended, and
-// what the checker finds.
+// What comes out badly is said: too few jobs that are gone, that could run again, or that ended,
+// and what the checker finds.
 func TestFaults(t *testing.T) {
 	well := func() *Report {
 		return &Report{Check: check.Report{Forgiven: &check.Forgiven{Lost: afterJobs, Repeatable: betweenJobs, Repeated: betweenJobs}}}

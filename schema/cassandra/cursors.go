@@ -165,8 +165,8 @@ var _ schema.CopyStore = (*Store)(nil)
 // confirmsAtOnce bounds the questions to all data centres that are under way.
 const confirmsAtOnce = 64
 
-// Confirm implements schema.CopyStore: every row is read at EACH_QUORUM, with all its columns, so that
-// read repair writes what a data centre lacks before the answer. All are asked for at once.
+// Confirm implements schema.CopyStore: every row is read at EACH_QUORUM, with all its columns, so
+// that read repair writes what a data centre lacks before the answer. All are asked for at once.
 func (s *Store) Confirm(ctx context.Context, rows schema.Copies) error {
 	var g errgroup.Group
 	ask := func(st statement, args ...any) {
@@ -238,8 +238,9 @@ func (s *Store) confirm(ctx context.Context, st statement, args ...any) error {
 	return s.each(ctx, st, func(*gocql.Iter) {}, args...)
 }
 
-// each reads one page of st at EACH_QUORUM. It waits for another region, so it does not count for how
-// much is under way in ours (window, speculation), and is sent once, again only if nothing was sent.
+// each reads one page of st at EACH_QUORUM. It waits for another region, so it does not count for
+// how much is under way in ours (window, speculation), and is sent once, again only if nothing was
+// sent.
 func (s *Store) each(ctx context.Context, st statement, scan func(*gocql.Iter), args ...any) error {
 	select {
 	case s.confirms <- struct{}{}:

@@ -3,9 +3,9 @@
 //
 // # Invariants
 //
-//  1. Every read and write is LOCAL_QUORUM in the configured data centre, but for reads that have each
-//     data centre hold a row (cursors.go). No node of another data centre is ever the coordinator:
-//     "local" would mean another place.
+//  1. Every read and write is LOCAL_QUORUM in the configured data centre, but for reads that have
+//     each data centre hold a row (cursors.go). No node of another data centre is ever the
+//     coordinator: "local" would mean another place.
 //  2. A plain write carries its own timestamp and expiry, made once per call. So a retry, a
 //     speculative copy and a repetition by another process write the same cells.
 //  3. A conditional write is sent once. If its answer does not come, the row is read at the same

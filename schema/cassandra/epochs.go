@@ -23,8 +23,8 @@ const regionScope = "all"
 
 // The statements of EpochStore. They are of the keyspace of regions, which has copies in every data
 // centre: all are QUORUM of all of them, conditional ones commit at QUORUM. Beats are also read at
-// LOCAL_QUORUM, where it is asked what one data centre has, and at EACH_QUORUM, where it is asked whether
-// each of them answers.
+// LOCAL_QUORUM, where it is asked what one data centre has, and at EACH_QUORUM, where it is asked
+// whether each of them answers.
 const (
 	// One row of epochs, conditional. Not idempotent.
 	insertEpoch statement = `INSERT INTO epochs (home, epoch, region, written_by, reason, at) VALUES (?, ?, ?, ?, ?, ?) IF NOT EXISTS`
@@ -217,8 +217,8 @@ func (s *EpochStore) BeatsHere(ctx context.Context) ([]schema.Beat, error) {
 	return s.beats(ctx, gocql.LocalQuorum)
 }
 
-// BeatsEverywhere returns the beats as a quorum of every data centre has them. schema.ErrUnavailable: one of
-// them does not answer, which may be that of the witness.
+// BeatsEverywhere returns the beats as a quorum of every data centre has them.
+// schema.ErrUnavailable: one of them does not answer, which may be that of the witness.
 func (s *EpochStore) BeatsEverywhere(ctx context.Context) ([]schema.Beat, error) {
 	return s.beats(ctx, gocql.EachQuorum)
 }

@@ -69,7 +69,8 @@ type Rows interface {
 }
 
 // Roles implements schema.TenantStore, TaskStore, RateStore, OperationStore, SigningKeyStore,
-// SecretStore, SubscriptionStore, NotificationStore, IncidentStore and CalendarStore. A backend embeds it.
+// SecretStore, SubscriptionStore, NotificationStore, IncidentStore and CalendarStore. A backend
+// embeds it.
 type Roles struct {
 	subscriptions
 	notifications

@@ -74,7 +74,8 @@ type silence struct {
 	of   map[string]time.Duration
 }
 
-// silence returns that of regions. One of which no beat was told is silent since nothing is left out.
+// silence returns that of regions. One of which no beat was told is silent since nothing is left
+// out.
 func (w *watch) silence(regions []string) *silence {
 	s := &silence{read: w.read, of: make(map[string]time.Duration, len(regions))}
 	for _, r := range regions {

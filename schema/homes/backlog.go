@@ -11,9 +11,11 @@ import (
 )
 
 const (
-	// backlogShards is how many shards of a home are counted: all, or some that lie evenly among them.
+	// backlogShards is how many shards of a home are counted: all, or some that lie evenly among
+	// them.
 	backlogShards = 8
-	// backlogMinutes bounds how far back it is counted, and backlogRows the rows of one minute of a shard.
+	// backlogMinutes bounds how far back it is counted, and backlogRows the rows of one minute of a
+	// shard.
 	backlogMinutes = 30
 	backlogRows    = 10_000
 	// backlogTimeout bounds the counting: a plan is needed soon.
@@ -100,8 +102,8 @@ func (c Changer) count(ctx context.Context, p *schema.ChangePlan) (b schema.Home
 // window is what a count tells apart: nobody publishes between from and to.
 type window struct{ now, from, to time.Time }
 
-// count returns how many of the entries of a shard, finished up to a bucket, are due and not known to be
-// finished, are due at all, and will be due while nobody publishes.
+// count returns how many of the entries of a shard, finished up to a bucket, are due and not known
+// to be finished, are due at all, and will be due while nobody publishes.
 func (w window) count(ids []schema.EntryID, settled schema.Bucket) (underWay, lookedAt, meanwhile int64) {
 	for _, id := range ids {
 		switch due := id.Time(); {

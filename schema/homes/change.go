@@ -11,12 +11,14 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A change has another region serve a home. The commands and the API make it the same way: what it needs
-// is found out and every fault told (check), then it is announced, drained and decided (Changing.Do). Who
-// decides is InsertEpoch alone. Of two that begin at once one goes on and the other learns of it, by the
-// row in which whoever works on a change tells how far it is (telling.go).
+// A change has another region serve a home. The commands and the API make it the same way: what it
+// needs is found out and every fault told (check), then it is announced, drained and decided
+// (Changing.Do). Who decides is InsertEpoch alone. Of two that begin at once one goes on and the
+// other learns of it, by the row in which whoever works on a change tells how far it is
+// (telling.go).
 
-// ListenFor is how long it is listened for signs of life of regions: each node writes one every 2 s.
+// ListenFor is how long it is listened for signs of life of regions: each node writes one every 2
+// s.
 const ListenFor = 3 * schema.HomeLeaseRead
 
 // MaxDrain bounds how long a home is drained: nothing is taken in for it meanwhile.
@@ -29,8 +31,8 @@ const MaxSpan = 366 * 24 * time.Hour
 // cursor that goes back.
 const lateReach = 3 * time.Hour
 
-// RowStore is what comparing the rows of a home, counting them, and having its shards looked at again
-// needs. It can compare if it is a schema.Syncer too.
+// RowStore is what comparing the rows of a home, counting them, and having its shards looked at
+// again needs. It can compare if it is a schema.Syncer too.
 type RowStore interface {
 	schema.CursorStore
 	schema.SettingsStore
@@ -77,8 +79,8 @@ type Changing struct {
 }
 
 // Begin finds out whether a change can be made, for ListenFor. The errors are those of Plan, and a
-// *schema.ChangeRefusedError with what a plan says it would be refused for. The caller calls Do or Close,
-// unless the plan says that the region serves the home already: then both do nothing.
+// *schema.ChangeRefusedError with what a plan says it would be refused for. The caller calls Do or
+// Close, unless the plan says that the region serves the home already: then both do nothing.
 func (c Changer) Begin(ctx context.Context, o schema.HomeChange) (*Changing, error) {
 	ch := &Changing{c: c, tells: newTelling(c.Store, o)}
 	var err error
@@ -101,7 +103,8 @@ func (ch *Changing) Close(ctx context.Context) {
 	ch.tells.end(ctx, schema.PhaseRefused, errors.New("it was given up before anything was announced"))
 }
 
-// Do makes the change, and returns the epoch that stands. If ctx ends it gives the change up, within 4 s.
+// Do makes the change, and returns the epoch that stands. If ctx ends it gives the change up,
+// within 4 s.
 //
 //	*schema.ChangeLostError   somebody else decided who serves the home
 //	schema.ErrUnknown         it is not known whether the epoch was written
@@ -134,11 +137,12 @@ func (c Changer) faults(o schema.HomeChange) (faults []schema.ChangeFault) {
 	return faults
 }
 
-// Faults returns what is wrong with a change whatever the regions are: unknown names. It does no I/O.
+// Faults returns what is wrong with a change whatever the regions are: unknown names. It does no
+// I/O.
 func (c Changer) Faults(o schema.HomeChange) []schema.ChangeFault { return c.faults(o) }
 
-// check finds out whether a change can be made, and what it costs. With tells it notes that it is worked
-// on.
+// check finds out whether a change can be made, and what it costs. With tells it notes that it is
+// worked on.
 func (c Changer) check(ctx context.Context, o schema.HomeChange, tells *telling) (schema.ChangePlan, error) {
 	plan := schema.ChangePlan{Change: o}
 	if faults := c.faults(o); len(faults) > 0 {
@@ -220,8 +224,8 @@ func costFaults(p *schema.ChangePlan) (faults []schema.ChangeFault) {
 	return faults
 }
 
-// lag finds out how old the last sign of life is of the region that serves the home, and how far the one
-// that takes over is behind it.
+// lag finds out how old the last sign of life is of the region that serves the home, and how far
+// the one that takes over is behind it.
 func (c Changer) lag(ctx context.Context, p *schema.ChangePlan, beats []schema.Beat) error {
 	from, to := p.Was.Region, p.Change.To
 	last, ok := schema.BeatOf(beats, from)
@@ -281,7 +285,8 @@ func (ch *Changing) do(ctx context.Context) (schema.Epoch, error) {
 	return stands, nil
 }
 
-// Alive returns which regions give a sign of life while it listens, for ListenFor. It compares no clocks.
+// Alive returns which regions give a sign of life while it listens, for ListenFor. It compares no
+// clocks.
 func Alive(ctx context.Context, store schema.EpochStore) (map[string]bool, error) {
 	before, after, err := listen(ctx, store, func([]schema.Beat) {})
 	if err != nil {

@@ -104,8 +104,8 @@ func (s *shared) told(t *testing.T) schema.HomeProgress {
 	return *row.Change
 }
 
-// TestOfTwoChangesOneGoesOn: of two who begin at once, or one after the other, one has the home served by
-// another region. The other is told who does so, and announces and writes nothing.
+// TestOfTwoChangesOneGoesOn: of two who begin at once, or one after the other, one has the home
+// served by another region. The other is told who does so, and announces and writes nothing.
 func TestOfTwoChangesOneGoesOn(t *testing.T) {
 	for name, later := range map[string]time.Duration{"at once": 0, "while it listens": 3 * time.Second, "while it is announced": 10 * time.Second, "while it is drained": 20 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -143,8 +143,8 @@ func TestOfTwoChangesOneGoesOn(t *testing.T) {
 	}
 }
 
-// TestTheRowOfAnotherIsNotWrittenOver: of two who saw nobody, and wrote, the row of one stays, and that one
-// goes on.
+// TestTheRowOfAnotherIsNotWrittenOver: of two who saw nobody, and wrote, the row of one stays, and
+// that one goes on.
 func TestTheRowOfAnotherIsNotWrittenOver(t *testing.T) {
 	in(t, map[string]*int{"eu": nil, "us": nil}, func(t *testing.T, s *shared) {
 		ended := make(chan error, 1)
@@ -167,8 +167,8 @@ func TestTheRowOfAnotherIsNotWrittenOver(t *testing.T) {
 	})
 }
 
-// TestAChangeOfSomebodyWhoIsGone: a row that stays as it is hinders nobody, though it says that the change
-// goes on.
+// TestAChangeOfSomebodyWhoIsGone: a row that stays as it is hinders nobody, though it says that the
+// change goes on.
 func TestAChangeOfSomebodyWhoIsGone(t *testing.T) {
 	in(t, map[string]*int{"eu": nil, "us": nil}, func(t *testing.T, s *shared) {
 		gone := schema.HomeProgress{Home: "eu", From: "eu", To: "us", By: "ann", Phase: schema.PhaseDraining, Began: time.Now()}
@@ -230,8 +230,8 @@ func (b lateCopies) BeatsHere(ctx context.Context) ([]schema.Beat, error) {
 	return beats, err
 }
 
-// TestAChangeIsRefused: with every reason, before anything is announced or told; a plan tells those that may
-// be accepted.
+// TestAChangeIsRefused: with every reason, before anything is announced or told; a plan tells those
+// that may be accepted.
 func TestAChangeIsRefused(t *testing.T) {
 	move, failover := schema.HomeChange{Home: "eu", To: "us"}, schema.HomeChange{Home: "eu", To: "us", Forced: true}
 	accept := failover
@@ -290,8 +290,8 @@ func TestAChangeIsRefused(t *testing.T) {
 	}
 }
 
-// TestAPlanCountsWhatIsUnderWay: what is due since the cursors, what would be looked at again, and what
-// becomes due while nobody publishes.
+// TestAPlanCountsWhatIsUnderWay: what is due since the cursors, what would be looked at again, and
+// what becomes due while nobody publishes.
 func TestAPlanCountsWhatIsUnderWay(t *testing.T) {
 	in(t, map[string]*int{"eu": nil, "us": nil}, func(t *testing.T, s *shared) {
 		time.Sleep(20*time.Minute + 30*time.Second) // minutes before now, which is amid one

@@ -10,11 +10,11 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// What is acknowledged with schema.DurableEverywhere is written as everything is, at a quorum of our
-// data centre, and then read at a quorum of every one (schema.CopyStore), which brings it there. Why
-// not write it everywhere at once: half of it are conditional writes, which cannot be committed so, and
-// this way all of it goes one way. What is not confirmed is no worse off than with home: the row is
-// there, and to ask again confirms it.
+// What is acknowledged with schema.DurableEverywhere is written as everything is, at a quorum of
+// our data centre, and then read at a quorum of every one (schema.CopyStore), which brings it
+// there. Why not write it everywhere at once: half of it are conditional writes, which cannot be
+// committed so, and this way all of it goes one way. What is not confirmed is no worse off than
+// with home: the row is there, and to ask again confirms it.
 //
 // All data centres count, also that of a region that is lost: nobody can tell here that it does not
 // come back. While one does not answer, who asks is refused before anything is written, but for one
@@ -25,10 +25,11 @@ const (
 	confirmWithin = 3 * time.Second
 	// confirmAgain is how long nobody is asked after a data centre did not answer.
 	confirmAgain = time.Second
-	// lagMost is how old the newest sign of life of a region that answers may be, as our data centre has it.
+	// lagMost is how old the newest sign of life of a region that answers may be, as our data
+	// centre has it.
 	lagMost = 3 * schema.HomeLeaseRead
-	// silentAfter is after how long without a sign of life a region counts as one that cannot take a home
-	// over: nobody fails a home over to a region that gives none.
+	// silentAfter is after how long without a sign of life a region counts as one that cannot take
+	// a home over: nobody fails a home over to a region that gives none.
 	silentAfter = AutomaticAfter
 )
 
@@ -47,8 +48,8 @@ func (k *Keeper) Everywhere(store schema.CopyStore) *Everywhere {
 	return &Everywhere{keeper: k, store: store}
 }
 
-// Ready returns a schema.NotEverywhereError while another region is known not to answer: nothing is to be
-// written then. It does no I/O.
+// Ready returns a schema.NotEverywhereError while another region is known not to answer: nothing is
+// to be written then. It does no I/O.
 func (e *Everywhere) Ready() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -58,8 +59,8 @@ func (e *Everywhere) Ready() error {
 	return nil
 }
 
-// Confirm returns nil once every region holds what stands of the rows, or a schema.NotEverywhereError
-// that says that they were written.
+// Confirm returns nil once every region holds what stands of the rows, or a
+// schema.NotEverywhereError that says that they were written.
 func (e *Everywhere) Confirm(ctx context.Context, rows schema.Copies) error {
 	err := e.ask(ctx, rows)
 	if err == nil {
@@ -78,9 +79,9 @@ func (e *Everywhere) ReadyToClaim() error {
 }
 
 // ConfirmClaim has every region know of the claim of a run, by the key of its lease, before the run
-// starts: a region that takes the home over then does not start it as if nobody had. It returns nil as
-// well if no other region answers and all others have been silent for so long that none can take the
-// home over; else runs of this region would wait for as long as another one is lost.
+// starts: a region that takes the home over then does not start it as if nobody had. It returns nil
+// as well if no other region answers and all others have been silent for so long that none can take
+// the home over; else runs of this region would wait for as long as another one is lost.
 func (e *Everywhere) ConfirmClaim(ctx context.Context, key string) error {
 	err := e.Confirm(ctx, schema.Copies{Leases: []string{key}})
 	if err != nil && e.alone() {

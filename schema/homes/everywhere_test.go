@@ -43,8 +43,8 @@ func (c *centre) Confirm(ctx context.Context, rows schema.Copies) error {
 	return errors.Join(schema.ErrUnavailable, ctx.Err())
 }
 
-// TestEverywhere: a region that does not answer is asked seldom. Meanwhile who asks is refused at once,
-// and told which region it is, and whether anything was written.
+// TestEverywhere: a region that does not answer is asked seldom. Meanwhile who asks is refused at
+// once, and told which region it is, and whether anything was written.
 func TestEverywhere(t *testing.T) {
 	inWorld(t, func(w *world) {
 		k, _, stop := w.start("eu", "a")
@@ -104,8 +104,9 @@ func TestEverywhere(t *testing.T) {
 	})
 }
 
-// TestAClaimIsKnownEverywhere: a run starts once every region knows of its claim. If another one does
-// not answer, it starts only if that has given no sign of life for so long that it cannot take over.
+// TestAClaimIsKnownEverywhere: a run starts once every region knows of its claim. If another one
+// does not answer, it starts only if that has given no sign of life for so long that it cannot take
+// over.
 func TestAClaimIsKnownEverywhere(t *testing.T) {
 	inWorld(t, func(w *world) {
 		k, link, stop := w.start("eu", "a")

@@ -45,13 +45,13 @@
 // way when the next epoch ends the lease. Nobody reports that all has ended: who asks waits for a
 // time. If no epoch follows, work is taken in again DrainSpare later.
 //
-// A move or a fail-over is made by a Changer, for commands and the API alike. Whoever works on one tells how
-// far it is (telling.go), so that nobody begins a second one; nothing is decided by that.
+// A move or a fail-over is made by a Changer, for commands and the API alike. Whoever works on one
+// tells how far it is (telling.go), so that nobody begins a second one; nothing is decided by that.
 //
 // # Everywhere
 //
-// What is acknowledged with schema.DurableEverywhere, and the claims of guarded runs of it, are confirmed
-// in every data centre first (everywhere.go).
+// What is acknowledged with schema.DurableEverywhere, and the claims of guarded runs of it, are
+// confirmed in every data centre first (everywhere.go).
 //
 // # What is left
 //
@@ -375,8 +375,8 @@ func (k *Keeper) Lag(region string) (time.Duration, bool) {
 	return max(k.cfg.Now().Sub(b.At), 0), ok
 }
 
-// Here returns the beats that our data centre has, by their Region: signs of life, and how far changes of
-// homes are (schema.ChangeRow). The caller must not change it.
+// Here returns the beats that our data centre has, by their Region: signs of life, and how far
+// changes of homes are (schema.ChangeRow). The caller must not change it.
 func (k *Keeper) Here() map[string]schema.Beat { return *k.here.Load() }
 
 // beat writes that our region is alive, and which homes it serves.

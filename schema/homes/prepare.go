@@ -13,8 +13,8 @@ import (
 const syncTells = 5 * time.Second
 
 // prepare announces that a home goes elsewhere, lets that become known, and has it drained. An
-// announcement cannot be taken back. So if the move is given up the next epoch is written for the region
-// that serves already; not if somebody else moves the home at the same time.
+// announcement cannot be taken back. So if the move is given up the next epoch is written for the
+// region that serves already; not if somebody else moves the home at the same time.
 func (ch *Changing) prepare(ctx context.Context) error {
 	c, o, was := ch.c, ch.Plan.Change, ch.Plan.Was
 	ch.tells.phase(schema.PhaseAnnounced)
@@ -92,8 +92,8 @@ func (c Changer) drain(ctx context.Context, o schema.HomeChange, was schema.Epoc
 	return fmt.Errorf("drain home %s: %w", o.Home, ctx.Err())
 }
 
-// Compare has all data centres hold what any of them holds of a home, over the due times of o, and says
-// what was done.
+// Compare has all data centres hold what any of them holds of a home, over the due times of o, and
+// says what was done.
 func (c Changer) Compare(ctx context.Context, o schema.HomeChange) error {
 	return c.sync(ctx, o, func(Walked) {})
 }

@@ -17,10 +17,10 @@ type Rewind struct {
 	Say    func(format string, args ...any)
 }
 
-// Do moves the cursors back, and returns of how many shards there are. Within an epoch a cursor only
-// grows, so Do begins a new epoch. A watermark that is already further back stays: entries are open there.
-// Do reads each cursor again afterwards, because the shard's owner may have written one at the same time
-// and won.
+// Do moves the cursors back, and returns of how many shards there are. Within an epoch a cursor
+// only grows, so Do begins a new epoch. A watermark that is already further back stays: entries are
+// open there. Do reads each cursor again afterwards, because the shard's owner may have written one
+// at the same time and won.
 func (r Rewind) Do(ctx context.Context, store interface {
 	schema.CursorStore
 	schema.SettingsStore

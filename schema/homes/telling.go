@@ -8,10 +8,11 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// telling writes how far a change is, every 2 s, so that every region can read it, and that of two who
-// begin at once one learns of the other. It never writes over the row of somebody else who works on one:
-// so of two rows one stays, and the other sees it when it looks next. Nothing is decided by it, so a row
-// that cannot be written is left out. Its methods take nil: then they do nothing.
+// telling writes how far a change is, every 2 s, so that every region can read it, and that of two
+// who begin at once one learns of the other. It never writes over the row of somebody else who
+// works on one: so of two rows one stays, and the other sees it when it looks next. Nothing is
+// decided by it, so a row that cannot be written is left out. Its methods take nil: then they do
+// nothing.
 type telling struct {
 	store  schema.EpochStore
 	claims bool // the row is ours to write; touched by the goroutine of the change alone
@@ -31,8 +32,8 @@ func newTelling(store schema.EpochStore, o schema.HomeChange) *telling {
 	}}
 }
 
-// claim notes that the change is worked on, unless the row among beats says that somebody else works on
-// one, or did and was not heard to end. beats are nil once it is known that nobody does.
+// claim notes that the change is worked on, unless the row among beats says that somebody else
+// works on one, or did and was not heard to end. beats are nil once it is known that nobody does.
 func (t *telling) claim(ctx context.Context, beats []schema.Beat, was schema.Epoch) {
 	if t == nil || t.claims {
 		return
@@ -60,8 +61,8 @@ func (t *telling) claim(ctx context.Context, beats []schema.Beat, was schema.Epo
 	}()
 }
 
-// write writes the row, unless that of somebody else stands who works on a change: over it if it is known
-// that nobody does.
+// write writes the row, unless that of somebody else stands who works on a change: over it if it is
+// known that nobody does.
 func (t *telling) write(ctx context.Context, over bool) {
 	ctx, cancel := context.WithTimeout(ctx, schema.HomeLeaseRead)
 	defer cancel()
@@ -129,8 +130,8 @@ func (t *telling) end(ctx context.Context, phase string, err error) {
 	t.write(context.WithoutCancel(ctx), false)
 }
 
-// worked returns who else works on a change of a home: whose row was written between two reads of the
-// beats, or stands instead of ours. One that stayed as it was is of somebody who is gone.
+// worked returns who else works on a change of a home: whose row was written between two reads of
+// the beats, or stands instead of ours. One that stayed as it was is of somebody who is gone.
 func worked(before, after []schema.Beat, home string, tells *telling) (schema.HomeProgress, bool) {
 	row, ok := schema.BeatOf(after, schema.ChangeRow(home))
 	if !ok || row.Change == nil || row.Change.Ended() || tells != nil && row.Change.Same(tells.now()) {

@@ -119,8 +119,8 @@ func (m *Mover) Step(ctx context.Context) (moved int, err error) {
 	return len(acknowledged), nil
 }
 
-// final reports whether a job that is refused with such a status would be refused again. Who may not
-// create jobs now (401, 403) may later.
+// final reports whether a job that is refused with such a status would be refused again. Who may
+// not create jobs now (401, 403) may later.
 func final(status int) bool { return status == 400 || status == 409 || status == 413 || status == 422 }
 
 // lock takes the rows that have waited longest and that no other mover has, as lines of an import.

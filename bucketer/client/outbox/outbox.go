@@ -18,8 +18,8 @@ const DefaultTable = "carillon_outbox"
 
 // Config says where an Outbox lies. The zero value is the default.
 type Config struct {
-	// Table is the name of the table, with that of a schema before it if need be: lower case letters,
-	// digits and underscores. Default DefaultTable.
+	// Table is the name of the table, with that of a schema before it if need be: lower case
+	// letters, digits and underscores. Default DefaultTable.
 	Table string
 	// Now is when a job without an instant is due; default time.Now.
 	Now func() time.Time
@@ -68,8 +68,8 @@ type Execer interface {
 }
 
 // Enqueue writes a job in the caller's transaction, and returns the idempotency key that it will be
-// created with. The job is a *client.Job, or a json.RawMessage with the body of a request that makes
-// a job. What cannot be an entry of an outbox is a client.Faults, and nothing is written.
+// created with. The job is a *client.Job, or a json.RawMessage with the body of a request that
+// makes a job. What cannot be an entry of an outbox is a client.Faults, and nothing is written.
 func (o *Outbox) Enqueue(ctx context.Context, tx Execer, job json.Marshaler) (key string, err error) {
 	query, args, err := o.Statement(job)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"carillon.dev/carillon/bucketer/client/outbox"
 )
 
-// What needs a database is tested in loadtest/peers/outbox, whose module has a driver of PostgreSQL.
+// What needs a database is tested in loadtest/peers/outbox, whose module has a driver of
+// PostgreSQL.
 
 var now = time.Date(2026, 11, 21, 9, 30, 0, 125_000_000, time.UTC)
 

@@ -288,8 +288,8 @@ func (p *Plan) network() {
 	}
 }
 
-// abroad is the rate of copies that a region sends, or gets, while all are well: the runs of one, once to
-// each of the others.
+// abroad is the rate of copies that a region sends, or gets, while all are well: the runs of one,
+// once to each of the others.
 func (d Demand) abroad() float64 { return d.Rate / float64(d.Regions) * float64(d.Regions-1) }
 
 // copyBytes are those of a run on the way to another region: its row once, and what attempts write.

@@ -114,8 +114,8 @@ func TestEveryRegionCopiesTheRowsOfAll(t *testing.T) {
 	}
 }
 
-// Each region gets the runs of the others once, and writes them to each of its replicas. A region alone
-// gets none.
+// Each region gets the runs of the others once, and writes them to each of its replicas. A region
+// alone gets none.
 func TestWhatARegionDoesForTheOthers(t *testing.T) {
 	for regions, abroad := range map[int]float64{1: 0, 2: 6000, 3: 8000} {
 		d := usual()

@@ -230,8 +230,8 @@ func TestHintWindow(t *testing.T) {
 	}
 }
 
-// Members are asked by NATS: where the node that is asked does not reach it, nothing follows for the
-// others.
+// Members are asked by NATS: where the node that is asked does not reach it, nothing follows for
+// the others.
 func TestOthersAreUnknownWithoutNATS(t *testing.T) {
 	f := wellFacts()
 	c := &f.Nodes[0].Cluster

@@ -35,7 +35,8 @@ func failed(checks []Check) (n int) {
 	return n
 }
 
-// staleAfter is how old the last sign of a move that has not ended is, when nobody works on it any more.
+// staleAfter is how old the last sign of a move that has not ended is, when nobody works on it any
+// more.
 const staleAfter = 10 * time.Second
 
 // check finds out whether all is ready. It changes nothing.

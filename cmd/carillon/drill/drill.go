@@ -1,13 +1,13 @@
-// Package drill moves a home to another region and back, as an operator practises it every quarter, and
-// measures how long each step takes.
+// Package drill moves a home to another region and back, as an operator practises it every quarter,
+// and measures how long each step takes.
 //
 //	drill.go    the course: checks, plan, there, back
 //	checks.go   whether all is ready
 //	probe.go    whether a region serves a home: a job that is started there
 //	report.go   what came of it, for a person and as JSON
 //
-// Nothing of it decides who serves a home: it does what carillon region move and failover do. If it is
-// interrupted it reads who serves the home, and says how to go on.
+// Nothing of it decides who serves a home: it does what carillon region move and failover do. If it
+// is interrupted it reads who serves the home, and says how to go on.
 package drill
 
 import (
@@ -27,7 +27,8 @@ type Drill struct {
 	Home, To string
 	By       string
 	Reason   string
-	// Failover: the operator stops the region that serves the home, and it is failed over. Else it is moved.
+	// Failover: the operator stops the region that serves the home, and it is failed over. Else it
+	// is moved.
 	Failover  bool
 	AcceptLag bool
 	Drain     time.Duration
@@ -72,8 +73,8 @@ func (d *Drill) Serving(ctx context.Context) (schema.Epoch, error) {
 	return newest[0], nil
 }
 
-// Run practises it. The report is whole also if it fails, or ctx ends; then the report says how things
-// stand, and how to go on.
+// Run practises it. The report is whole also if it fails, or ctx ends; then the report says how
+// things stand, and how to go on.
 func (d *Drill) Run(ctx context.Context, was schema.Epoch) Report {
 	r := Report{Home: d.Home, From: was.Region, To: d.To, Failover: d.Failover, BeganAt: time.Now().UTC()}
 	err := d.course(ctx, was.Region, &r)
@@ -189,7 +190,8 @@ func (d *Drill) await(ctx context.Context, region string, alive bool) error {
 	}
 }
 
-// state says who serves the home in the end, and what is to be done to have all as it was; "": nothing.
+// state says who serves the home in the end, and what is to be done to have all as it was; "":
+// nothing.
 func (d *Drill) state(ctx context.Context, from string) (state, next string) {
 	is, err := d.Serving(ctx)
 	if err != nil {

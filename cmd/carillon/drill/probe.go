@@ -17,8 +17,8 @@ import (
 type API interface {
 	// Stand tells how all regions and homes stand, as the region knows.
 	Stand(ctx context.Context) (httpapi.RegionsStand, error)
-	// Start makes a job at a home that is due now. The error is a *httpapi.Problem not-served while the
-	// region does not serve the home.
+	// Start makes a job at a home that is due now. The error is a *httpapi.Problem not-served while
+	// the region does not serve the home.
 	Start(ctx context.Context, home string) (schema.RunID, error)
 	// Run returns a run.
 	Run(ctx context.Context, id schema.RunID) (httpapi.Run, error)
@@ -44,8 +44,8 @@ func (r Remote) Start(ctx context.Context, home string) (schema.RunID, error) {
 // probeEvery is how often it is tried, and looked.
 const probeEvery = 500 * time.Millisecond
 
-// serves makes sure that a region serves the home: it takes a job in, and one of its executors starts it,
-// within the time that is allowed.
+// serves makes sure that a region serves the home: it takes a job in, and one of its executors
+// starts it, within the time that is allowed.
 func (d *Drill) serves(ctx context.Context, r *Report, region string) error {
 	bounded, cancel := context.WithTimeout(ctx, d.Within)
 	defer cancel()

@@ -1,5 +1,6 @@
-// Package planner foretells how long runs wait: it plays a load through the slots of executors, event
-// by event, and tells queue depth, use and waits over time. `carillon simulate` is its command.
+// Package planner foretells how long runs wait: it plays a load through the slots of executors,
+// event by event, and tells queue depth, use and waits over time. `carillon simulate` is its
+// command.
 //
 // # What is played
 //
@@ -16,10 +17,9 @@
 //
 // # What is not
 //
-// The milliseconds that scanning, publishing and recording take on a cluster that is not overloaded are
-// left out, and so are retries, failures, circuit breakers and the shares of single targets, which are those of
-// tenants again. Slots are
-// played as one pool, though each executor has its own: with few slots an executor, real runs wait
-// longer. A test holds the planner to the real slots (package admission); RESULTS.md has it beside
-// real runs.
+// The milliseconds that scanning, publishing and recording take on a cluster that is not overloaded
+// are left out, and so are retries, failures, circuit breakers and the shares of single targets,
+// which are those of tenants again. Slots are played as one pool, though each executor has its own:
+// with few slots an executor, real runs wait longer. A test holds the planner to the real slots
+// (package admission); RESULTS.md has it beside real runs.
 package planner

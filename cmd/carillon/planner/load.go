@@ -58,8 +58,8 @@ type Distribution struct {
 	p50, p99  time.Duration // log-normal
 }
 
-// ParseDistribution reads "2s", "1s..3s" (evenly between), "mean=2s" (exponential) or "p50=200ms/p99=3s"
-// (log-normal, the usual shape of calls).
+// ParseDistribution reads "2s", "1s..3s" (evenly between), "mean=2s" (exponential) or
+// "p50=200ms/p99=3s" (log-normal, the usual shape of calls).
 func ParseDistribution(text string) (Distribution, error) {
 	bad := func() (Distribution, error) {
 		return Distribution{}, fmt.Errorf("%q is no duration such as 2s, 1s..3s, mean=2s or p50=200ms/p99=3s, of at most 24h", text)
@@ -124,8 +124,8 @@ func (d *Distribution) Mean() time.Duration {
 	return (d.low + d.high) / 2
 }
 
-// ParseLoad reads "name=reports,rate=50/s,duration=1s..3s,priority=low": members separated by commas.
-// The error names every fault.
+// ParseLoad reads "name=reports,rate=50/s,duration=1s..3s,priority=low": members separated by
+// commas. The error names every fault.
 func ParseLoad(text string) (Load, error) {
 	l := Load{Duration: Distribution{low: 200 * time.Millisecond, high: 200 * time.Millisecond}}
 	var faults []error

@@ -165,8 +165,8 @@ type tenant struct {
 	credit     [4]int
 }
 
-// next returns the rank of the priority whose held run has its turn, by smooth weighted round robin as in
-// package admission; -1: none is held.
+// next returns the rank of the priority whose held run has its turn, by smooth weighted round robin
+// as in package admission; -1: none is held.
 func (t *tenant) next() int {
 	next, sum := -1, 0
 	for i, weight := range admission.PriorityWeights() {
@@ -318,7 +318,8 @@ func (p *play) arrivals(i int) {
 	}
 }
 
-// step returns the step of an instant. There are maxSteps at most: the last one has all that comes later.
+// step returns the step of an instant. There are maxSteps at most: the last one has all that comes
+// later.
 func (p *play) step(t time.Duration) *Step {
 	n := min(int(t/p.c.Step), maxSteps-1)
 	for len(p.result.Steps) <= n {

@@ -24,8 +24,9 @@ func load(t *testing.T, text string) Load {
 	return l
 }
 
-// TestErlang: with random arrivals and exponential durations the part of runs that wait, and their mean
-// wait, are those of Erlang's C formula (Erlang 1917; Kleinrock, "Queueing Systems", volume 1, 3.5).
+// TestErlang: with random arrivals and exponential durations the part of runs that wait, and their
+// mean wait, are those of Erlang's C formula (Erlang 1917; Kleinrock, "Queueing Systems", volume 1,
+// 3.5).
 func TestErlang(t *testing.T) {
 	const slots, rate, mean = 20, 17.0, time.Second // of 22: two are kept from a single tenant
 	c := Config{Slots: slots + 2, Starts: math.Inf(1), Span: 24 * time.Hour, Step: time.Hour, Seed: 1, Loads: []Load{load(t, "rate=17/s,duration=mean=1s")}}
@@ -66,8 +67,8 @@ func collect(c *Config) []time.Duration {
 	return waits
 }
 
-// TestLikeTheRealSlots: a herd of low priority meets steady runs of two others, played and run through
-// the executor's own slots. The waits agree within a fifth.
+// TestLikeTheRealSlots: a herd of low priority meets steady runs of two others, played and run
+// through the executor's own slots. The waits agree within a fifth.
 func TestLikeTheRealSlots(t *testing.T) {
 	c := Config{Slots: 7, Starts: math.Inf(1), Span: 10 * time.Minute, Step: time.Second, Seed: 3, Loads: []Load{
 		load(t, "name=critical,rate=4/s,duration=500ms,priority=critical"),

@@ -23,8 +23,8 @@ type recordedRun struct {
 	} `json:"attempts"`
 }
 
-// ReadRecorded reads runs as the API answers them, one JSON document after the other, each a run or a
-// page with "items". It returns a load for each tenant, task and priority, and the span from the
+// ReadRecorded reads runs as the API answers them, one JSON document after the other, each a run or
+// a page with "items". It returns a load for each tenant, task and priority, and the span from the
 // first instant at which one was due to the last. Runs that were never called are left out, and
 // counted.
 func ReadRecorded(in io.Reader) (loads []Load, span time.Duration, left int, err error) {

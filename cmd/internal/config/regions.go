@@ -37,8 +37,8 @@ type Regions struct {
 	// region may stand there several times. What belongs to a region without one is refused
 	// elsewhere.
 	API []string `koanf:"api"`
-	// Routes are "host pattern=home", in order: where one-off jobs lie that call such a host and say
-	// nothing else of it.
+	// Routes are "host pattern=home", in order: where one-off jobs lie that call such a host and
+	// say nothing else of it.
 	Routes []string `koanf:"routes"`
 	// Keyspace holds what regions share: who serves each home, and signs of life.
 	Keyspace string `koanf:"keyspace"`

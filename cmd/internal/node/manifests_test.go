@@ -10,8 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// What the manifests scale on is there, on a node that has all roles. What they alert on are the rules of
-// deploy/monitoring, which make alerts holds to METRICS.md, and TestMetricsPage that to the nodes.
+// What the manifests scale on is there, on a node that has all roles. What they alert on are the
+// rules of deploy/monitoring, which make alerts holds to METRICS.md, and TestMetricsPage that to
+// the nodes.
 func TestMetricsOfTheManifestsAreThere(t *testing.T) {
 	named := regexp.MustCompile(`carillon_(?:dispatcher|executor|clock|config|queue|ring|cassandra)_[a-z_]+`)
 	var names []string

@@ -13,9 +13,9 @@ import (
 	"carillon.dev/carillon/schema/homes"
 )
 
-// regionChanges has other regions serve homes, for the API. A move takes longer than a request: it goes on
-// in this process, and is given up when the node stops. Who decides is the log of epochs, so nothing here
-// needs to be right for that.
+// regionChanges has other regions serve homes, for the API. A move takes longer than a request: it
+// goes on in this process, and is given up when the node stops. Who decides is the log of epochs,
+// so nothing here needs to be right for that.
 type regionChanges struct {
 	region  string
 	all     schema.Homes
@@ -42,7 +42,8 @@ type syncedRows struct {
 	schema.Syncer
 }
 
-// newRegionChanges returns what has other regions serve homes. rows is the node's store, not guarded.
+// newRegionChanges returns what has other regions serve homes. rows is the node's store, not
+// guarded.
 func newRegionChanges(n *Node, all schema.Homes, regions []string, keeper *homes.Keeper, epochs schema.EpochStore, rows schema.Store) *regionChanges {
 	r := &regionChanges{region: n.cfg.Node.Region, all: all, regions: regions, keeper: keeper, log: n.log.With("part", "regions")}
 	open := homes.RowStore(openRows{rows})

@@ -66,8 +66,8 @@ func inChanges(t *testing.T, f func(t *testing.T, store *embedded.Store, eu, us 
 // standOf returns how home eu stands in a region.
 func standOf(r *regionChanges) httpapi.HomeStand { return r.Stand().Homes[0] }
 
-// TestAHomeIsMovedByTheAPI: the move goes on after the answer, each region tells how far it is, and the
-// other region serves the home in the end.
+// TestAHomeIsMovedByTheAPI: the move goes on after the answer, each region tells how far it is, and
+// the other region serves the home in the end.
 func TestAHomeIsMovedByTheAPI(t *testing.T) {
 	inChanges(t, func(t *testing.T, _ *embedded.Store, eu, us *regionChanges, _ func()) {
 		move := schema.HomeChange{Home: "eu", To: "us", By: "ann", Reason: "works", Drain: 4 * time.Second, Sync: true, Until: time.Minute}
@@ -99,8 +99,8 @@ func TestAHomeIsMovedByTheAPI(t *testing.T) {
 	})
 }
 
-// TestAMoveIsGivenUpWhenTheNodeStops: the region before serves on, in the next epoch; and a node that stops
-// begins nothing.
+// TestAMoveIsGivenUpWhenTheNodeStops: the region before serves on, in the next epoch; and a node
+// that stops begins nothing.
 func TestAMoveIsGivenUpWhenTheNodeStops(t *testing.T) {
 	inChanges(t, func(t *testing.T, _ *embedded.Store, eu, us *regionChanges, stop func()) {
 		if _, _, err := us.Begin(t.Context(), schema.HomeChange{Home: "eu", To: "us", By: "ann", Drain: 4 * time.Second}); err != nil {

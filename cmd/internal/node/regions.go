@@ -140,7 +140,8 @@ func (r *regions) intake() *bucketer.Regions {
 	return intake
 }
 
-// durabilityOf returns the func that tells the durability of what a tenant asks for without stating one.
+// durabilityOf returns the func that tells the durability of what a tenant asks for without stating
+// one.
 func durabilityOf(n *Node) func(ctx context.Context, tenant string) (schema.Durability, error) {
 	return func(ctx context.Context, tenant string) (schema.Durability, error) {
 		d, err := n.administration.tenants.Durability(ctx, tenant)

@@ -48,9 +48,9 @@ func TestExamplesOnACluster(t *testing.T) {
 	}
 }
 
-// showDoctor has carillon doctor look at a cluster that is well: it finds what one Cassandra and its
-// commit log cannot promise, and nothing else that is worse than info. Nodes that have just started may
-// not know one another yet, so it looks until that is so.
+// showDoctor has carillon doctor look at a cluster that is well: it finds what one Cassandra and
+// its commit log cannot promise, and nothing else that is worse than info. Nodes that have just
+// started may not know one another yet, so it looks until that is so.
 func showDoctor(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	argv, err := c.Carillon("carillon-1", "doctor", "--json")

@@ -58,8 +58,8 @@
 // Left out: nodes that freeze; more than two regions; quorums and copies within a data centre, and
 // within the keyspace of epochs; read repair and hints that are given up after 3 h; recurring jobs,
 // workflows and limits while a region dies or is cut off from the epochs and replication (they are
-// there while homes move, and jobs recur while the epochs cannot be read); recurring jobs and events of
-// durability everywhere; forwarding between regions, and a sync walk.
+// there while homes move, and jobs recur while the epochs cannot be read); recurring jobs and
+// events of durability everywhere; forwarding between regions, and a sync walk.
 //
 // A seed decides what is asked and what is done to the nodes and when. Goroutines of one instant
 // run in an order that no seed decides, so a seed leads back to a fault often, and not always.

@@ -11,9 +11,9 @@ import (
 	"carillon.dev/carillon/schema/homes"
 )
 
-// A part of the one-off jobs is of durability everywhere (Regional.Everywhere). What is acknowledged of
-// them is not lost with a region, and a guarded one is not started again by the next region, whatever
-// the first was cut off from.
+// A part of the one-off jobs is of durability everywhere (Regional.Everywhere). What is
+// acknowledged of them is not lost with a region, and a guarded one is not started again by the
+// next region, whatever the first was cut off from.
 
 // everywhere reports whether a one-off job is of durability everywhere.
 func (w *world) everywhere(line int) bool {
@@ -27,8 +27,8 @@ const (
 	copiesWait = 2 * time.Second
 )
 
-// copies is how a process has the other data centre hold rows, as a read at EACH_QUORUM does: what was
-// written of them before is there at once, and nothing else.
+// copies is how a process has the other data centre hold rows, as a read at EACH_QUORUM does: what
+// was written of them before is there at once, and nothing else.
 type copies struct {
 	n *Node
 	l *life
@@ -71,8 +71,8 @@ func (r *replication) takes(most time.Duration) time.Duration {
 	return time.Duration(r.rng.Float64() * float64(most))
 }
 
-// deliver has the writes of the rows arrive that are on their way; false: the way is cut. They arrive
-// once more later, which is harmless.
+// deliver has the writes of the rows arrive that are on their way; false: the way is cut. They
+// arrive once more later, which is harmless.
 func (r *replication) deliver(rows *schema.Copies) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,9 +98,9 @@ func (r *regions) everywhere(n *Node, l *life, k *homes.Keeper) *homes.Everywher
 	return k.Everywhere(copies{n, l})
 }
 
-// judgeEverywhere judges the jobs of durability everywhere, also where a region lost what it did last:
-// what was acknowledged runs to its end, a cancel that was acknowledged stands, and a guarded run is
-// not called again where only one region may have called.
+// judgeEverywhere judges the jobs of durability everywhere, also where a region lost what it did
+// last: what was acknowledged runs to its end, a cancel that was acknowledged stands, and a guarded
+// run is not called again where only one region may have called.
 func (w *world) judgeEverywhere(h *check.History) {
 	ends, calls, cancelled := make(map[string]check.Reading), make(map[int][]check.Sighting), make(map[string]time.Time)
 	for i := range h.Runs {
@@ -180,7 +180,8 @@ var everywhereScenarios = []play{
 		Guarantees: true, Changes: true, Regions: &Regional{Plan: homesMove, Everywhere: true}, Promise: Promise{NoneLost: true},
 	}, nil},
 	{"one is lost for good while replication takes up to a minute", 1, Scenario{
-		// Without changes: of a home job the mark of a move may be there, and the entry that it names lost.
+		// Without changes: of a home job the mark of a move may be there, and the entry that it
+		// names lost.
 		Guarantees: true, Regions: &Regional{Plan: regionDies, Most: time.Minute, Loses: true, Gone: true, Everywhere: true}, Promise: Promise{Lateness: lateByLoss},
 	}, nil},
 	{"one is cut off, and both believe that they serve", 1, Scenario{
@@ -191,6 +192,6 @@ var everywhereScenarios = []play{
 	}, nil},
 }
 
-// lateByCopies is how late a guarded run may be that waits until every region knows of its claim, where
-// the link to one is cut for up to a minute.
+// lateByCopies is how late a guarded run may be that waits until every region knows of its claim,
+// where the link to one is cut for up to a minute.
 const lateByCopies = 80 * time.Second

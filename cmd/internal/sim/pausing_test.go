@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// pausingSource is the source in the address that jobs call which pause when their runs fail. Calls of
-	// those with an odd line are refused.
+	// pausingSource is the source in the address that jobs call which pause when their runs fail.
+	// Calls of those with an odd line are refused.
 	pausingSource = "pausing"
 	pausingEvery  = 3 * time.Second
-	// pauseTakes is how long it takes from a failure until nothing starts any more, if nothing goes wrong:
-	// the record, and a change of the job.
+	// pauseTakes is how long it takes from a failure until nothing starts any more, if nothing goes
+	// wrong: the record, and a change of the job.
 	pauseTakes = 8 * time.Second
 )
 
@@ -86,8 +86,8 @@ func (w *world) endPausing(ctx context.Context) error {
 	return nil
 }
 
-// judgePausing judges that a job whose runs fail is paused in the end, and was not before as many had
-// failed as it allows, also after it was resumed; and, if nothing goes wrong, that it was soon.
+// judgePausing judges that a job whose runs fail is paused in the end, and was not before as many
+// had failed as it allows, also after it was resumed; and, if nothing goes wrong, that it was soon.
 func (w *world) judgePausing(ctx context.Context, b *engine.Engine) error {
 	for _, p := range w.pausing {
 		if p.id.IsZero() {

@@ -28,7 +28,8 @@ type Regional struct {
 	Gone bool
 	// Automatic: homes of a region that is silent are failed over by themselves, and the plan does not.
 	Automatic bool
-	// Required: every third one-off job requires its region. The plan gives each home back in the end.
+	// Required: every third one-off job requires its region. The plan gives each home back in the
+	// end.
 	Required bool
 	// Everywhere: half of the one-off jobs are of durability everywhere.
 	Everywhere bool

@@ -443,8 +443,8 @@ func (r *regions) acts(n *Node, l *life, shard schema.Shard, what string, epoch 
 	}
 }
 
-// required judges a call: one of a job that requires its region is made by the region that its home is
-// called after.
+// required judges a call: one of a job that requires its region is made by the region that its home
+// is called after.
 func (r *regions) required(n *Node, call *target.Call) {
 	if r == nil || r.requires == nil {
 		return

@@ -14,8 +14,8 @@ const (
 	lateByMove = 40 * time.Second
 	// lateByAnnounced is how late it may be where that was announced.
 	lateByAnnounced = 15 * time.Second
-	// lateByRequired is how late a run may be that waits for its region: as long as that does not serve,
-	// over a minute or two, and as long again until it is tried next.
+	// lateByRequired is how late a run may be that waits for its region: as long as that does not
+	// serve, over a minute or two, and as long again until it is tried next.
 	lateByRequired = 8 * time.Minute
 	// lateByRegister is how late it may be where a region does not reach the epochs.
 	lateByRegister = 50 * time.Second

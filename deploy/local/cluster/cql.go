@@ -72,8 +72,8 @@ func (c *Cluster) EachRow(ctx context.Context, statement string, visit func(row 
 	return c.EachRowOf(ctx, c.CQL()[0], statement, visit)
 }
 
-// EachRowOf is EachRow through the node at an address that CQL names: of tables that each node has for
-// itself, as those of system_views, they are that node's.
+// EachRowOf is EachRow through the node at an address that CQL names: of tables that each node has
+// for itself, as those of system_views, they are that node's.
 func (c *Cluster) EachRowOf(ctx context.Context, node, statement string, visit func(row [][]byte) error) error {
 	conn, err := connectNode(ctx, node, c.Security())
 	if err != nil {

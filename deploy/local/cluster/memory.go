@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// What a member keeps in memory at most, in bytes: the heap of a Cassandra node and what the JVM has
-// beside it, a NATS server, a Carillon node under the loads of tests.
+// What a member keeps in memory at most, in bytes: the heap of a Cassandra node and what the JVM
+// has beside it, a NATS server, a Carillon node under the loads of tests.
 const (
 	mebibyte        = 1 << 20
 	cassandraSmall  = 450 * mebibyte  // ProfileTest, 256 MiB of heap
@@ -36,8 +36,8 @@ func (s RegionsSpec) Memory() (bytes int64) {
 	return bytes
 }
 
-// Fits is nil if this machine has room for so many bytes beside what runs on it already, or does not
-// tell; else it says how many are free.
+// Fits is nil if this machine has room for so many bytes beside what runs on it already, or does
+// not tell; else it says how many are free.
 func Fits(bytes int64) error {
 	text, err := os.ReadFile(memoryInfo)
 	if err != nil {

@@ -77,8 +77,8 @@ func (s RegionsSpec) Validate() error {
 	return errors.Join(append(faults, each.Validate())...)
 }
 
-// Homes returns the names of the regions that have Carillon nodes, in order. Under OneKeyspace they are
-// those of the homes as well.
+// Homes returns the names of the regions that have Carillon nodes, in order. Under OneKeyspace they
+// are those of the homes as well.
 func (s RegionsSpec) Homes() []string { return slices.Clone(regionNames[:s.Regions]) }
 
 // names returns the name of every region, the witness last.

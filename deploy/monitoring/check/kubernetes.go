@@ -18,8 +18,8 @@ spec:
   groups:
 `
 
-// PrometheusRule returns the rules of a folder as one object for the Prometheus operator: the groups
-// of all files, as they are written there.
+// PrometheusRule returns the rules of a folder as one object for the Prometheus operator: the
+// groups of all files, as they are written there.
 func PrometheusRule(dir string) ([]byte, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {

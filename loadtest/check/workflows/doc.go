@@ -30,9 +30,9 @@
 //  8. Too late: a first call of a step more than [History].Late after its condition was met. Items are
 //     left out: they wait for one another.
 //  9. What could not be read is unreadable, and fails the report.
-//  10. A workflow run with a call under way within one of [History].Losses was not known where it was
-//     gone on with as it is known now: its steps may run again, and another way. It is counted, and
-//     judged by rules 5 and 9 and the first half of 3 alone: it must be there, and end.
+//  10. A workflow run with a call under way within one of [History].Losses was not known where it
+//     was gone on with as it is known now: its steps may run again, and another way. It is counted,
+//     and judged by rules 5 and 9 and the first half of 3 alone: it must be there, and end.
 //
 // # How a step has ended
 //

@@ -423,8 +423,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A run with a call within a loss may run its steps again, and another way. It must still be there, and
-// end.
+// A run with a call within a loss may run its steps again, and another way. It must still be there,
+// and end.
 func TestLossesExcuseAllButTheEnd(t *testing.T) {
 	lost := func(w *world) *world {
 		w.Losses = []check.Loss{{From: at(25), Cut: at(35)}}

@@ -24,7 +24,8 @@ type Report struct {
 	// make it.
 	DoneFailed int `json:"done_failed"`
 
-	// Forgiven are acknowledged runs with calls in a loss. Only that they ended is judged (rule 10).
+	// Forgiven are acknowledged runs with calls in a loss. Only that they ended is judged (rule
+	// 10).
 	Forgiven int `json:"forgiven,omitempty"`
 
 	// StepRuns were called: runs of steps, Items of them of items. FailedSteps, Skipped and Waits count

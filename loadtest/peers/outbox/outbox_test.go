@@ -1,5 +1,5 @@
-// Package outbox tests bucketer/client/outbox on a real PostgreSQL. It lies here because this module
-// has a driver and starts the server; the product's has none.
+// Package outbox tests bucketer/client/outbox on a real PostgreSQL. It lies here because this
+// module has a driver and starts the server; the product's has none.
 package outbox
 
 import (
@@ -136,8 +136,8 @@ func (c *crash) connect(t *testing.T, url, api string) (*sql.DB, *client.Client)
 	return db, cl
 }
 
-// carillon stands for a node: it creates an import's line once by key and instant, as API.md says, and
-// refuses payloads of "refuse".
+// carillon stands for a node: it creates an import's line once by key and instant, as API.md says,
+// and refuses payloads of "refuse".
 type carillon struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -320,8 +320,8 @@ func testTwoMovers(t *testing.T, url string) {
 	}
 }
 
-// testRun: Run takes full batches one after the other, hears of new rows, outlives an answer that is an
-// error, and ends in order.
+// testRun: Run takes full batches one after the other, hears of new rows, outlives an answer that
+// is an error, and ends in order.
 func testRun(t *testing.T, url string) {
 	api := newCarillon(t)
 	db, c := (&crash{at: "before import"}).connect(t, url, api.URL)

@@ -1,5 +1,5 @@
-// Command generate writes deploy/monitoring/dashboards anew, and the rules for the Prometheus operator in
-// deploy/kubernetes. It is run in deploy/monitoring/check.
+// Command generate writes deploy/monitoring/dashboards anew, and the rules for the Prometheus
+// operator in deploy/kubernetes. It is run in deploy/monitoring/check.
 package main
 
 import (
