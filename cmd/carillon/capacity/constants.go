@@ -44,7 +44,7 @@ const (
 	slope      = "the same with payloads of 25, 200 and 1,000 random characters: within 1 % at all three"
 	findings   = "measured once, and the command was not kept: one node, warm, client and Cassandra together"
 	wire       = "the same 60,000 runs: bytes of each process's sockets (ss -ti)"
-	benchPairs = "carillon-load bench regions (loadtest/RESULTS.md, Cost of regions; 2 cores AMD EPYC, 2026-11-27, a first short run at 200/s on a busy machine)"
+	benchPairs = "carillon-load bench regions (loadtest/RESULTS.md, Cost of regions; 2 cores AMD EPYC, 2026-11-27, 1,500/s, quiet)"
 	idle       = "deploy/local up --shards 1024 and no jobs: CPU over about 20 s, divided by 1,198 statements a second"
 )
 
@@ -147,9 +147,9 @@ var table = [keys]Constant{
 	recordWire:    {"outcome to Cassandra", 361, "bytes", Measured, wire},
 	readWire:      {"rows read by scan, sweep and look", 679, "bytes", Measured, wire + ": 1,079 with two times 200 bytes of payload; the look was for runs late on a busy machine"},
 	natsWire:      {"to and from NATS, without the payload", 1063, "bytes", Measured, wire + ": 1,463 with two times 200 bytes of payload; notices and acks in it"},
-	copyCassandra: {"Cassandra of another region, a run with its import", 49, "µs CPU a replica", Measured, benchPairs + ": medians of us/cassandra, what it uses at rest taken off"},
-	copyWire:      {"between two regions, a run without its payload", 499, "bytes", Measured, benchPairs + ": what the link from the serving region carries, what it carries at rest taken off"},
-	copyRest:      {"between two regions, at rest", 1740, "bytes a second", Measured, benchPairs + ": the link from the serving region"},
+	copyCassandra: {"Cassandra of another region, a run with its import", 82, "µs CPU a replica", Derived, benchPairs + ": medians of us/cassandra, 128 µs with regions, less 46 µs of one that shares nothing"},
+	copyWire:      {"between two regions, a run without its payload", 502, "bytes", Measured, benchPairs + ": what the link from the serving region carries, what it carries at rest taken off"},
+	copyRest:      {"between two regions, at rest", 2646, "bytes a second", Measured, benchPairs + ": the link from the serving region, two nodes in each"},
 	callWire:      {"HTTP call and answer, without the payload", 600, "bytes", Estimate, "heads of a call and of an empty answer"},
 
 	shardMeasured: {"runs through one shard", 1290, "runs/s", Derived, benchHerd + " over 16 shards"},
