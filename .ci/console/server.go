@@ -45,9 +45,10 @@ var nextProgram = sync.OnceValues(func() (string, error) { return buildProgram("
 
 const nextVersion = "v99.0.0-next"
 
+// buildProgram builds as go test does, whose packages are there already.
 func buildProgram(name, version string) (string, error) {
 	path := filepath.Join(root(), ".local", "console", name)
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-X main.version="+version, "-o", path, "./cmd/carillon") // #nosec G204 -- our own
+	build := exec.Command("go", "build", "-ldflags", "-X main.version="+version, "-o", path, "./cmd/carillon") // #nosec G204 -- our own
 	build.Dir = root()
 	build.Env = append(os.Environ(), "GOWORK=off")
 	if text, err := build.CombinedOutput(); err != nil {
