@@ -38,7 +38,8 @@
 // of 0.5, all at 0.75.) For the steps of a workflow the id of the workflow's run decides.
 //
 // Sent besides, whatever the ratio: attempts that failed, timed out or were lost, those of runs
-// that started more than schema.LateStart late, all after the first, and the spans of their runs.
+// that started more than schema.LateStart late, all after the first, and the spans of their runs;
+// of about 100 such runs a second on a node, and of a part of them beyond that (Storm).
 // Not sent: the first attempt of a run that was good up to then and is sampled out.
 //
 // # What a callee is told

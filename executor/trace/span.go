@@ -56,7 +56,8 @@ type Sink interface {
 // Tracer is what an executor needs to trace its runs. The zero Tracer samples and sends nothing.
 type Tracer struct {
 	Sampler Sampler
-	Sink    Sink // nil: nothing is sent, and callees are told what Sampler says
+	Sink    Sink   // nil: nothing is sent, and callees are told what Sampler says
+	Storm   *Storm // bounds what is sent of runs that are not sampled; nil: no bound
 }
 
 // On reports whether spans are sent.
@@ -65,13 +66,13 @@ func (t *Tracer) On() bool { return t.Sink != nil }
 // Foresees reports, at the start of an attempt, whether its spans will be sent however it ends.
 // late is how late the first attempt of the run started; of a later attempt it says nothing.
 func (t *Tracer) Foresees(e *schema.Entry, number int, late time.Duration) bool {
-	return t.Sampler.SamplesRun(e) || t.Sink != nil && t.Sampler.on && isOdd(number, late)
+	return t.Sampler.SamplesRun(e) || t.Sink != nil && t.Sampler.on && isOdd(number, late) && t.Storm.sends(e)
 }
 
 // Sends reports whether the spans of an attempt, or of a run that ended by it, are sent. About late
 // see Foresees.
 func (t *Tracer) Sends(e *schema.Entry, number int, late time.Duration, outcome schema.Outcome) bool {
-	return t.Sink != nil && (t.Sampler.SamplesRun(e) || t.Sampler.on && (isOdd(number, late) || isFailure(outcome)))
+	return t.Sink != nil && (t.Sampler.SamplesRun(e) || t.Sampler.on && (isOdd(number, late) || isFailure(outcome)) && t.Storm.sends(e))
 }
 
 // EndOfWorkflow sends the span of a run of a workflow, which nobody executes, once it has ended.

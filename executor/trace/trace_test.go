@@ -3,6 +3,7 @@ package trace
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -243,3 +244,66 @@ func TestSpansOfAnAttempt(t *testing.T) {
 		t.Errorf("the run is told as %s to %s", s.Start.Sub(due), s.End.Sub(due))
 	}
 }
+
+// TestAStormIsThinned: of 5,000 late runs a second some hundreds are sent in the first second and a
+// hundred in each after it, each with its attempt; afterwards all are sent again. A node that sees
+// half as many sends all that the other sends.
+func TestAStormIsThinned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sampler, err := ParseSampler("traceidratio", "0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		spared := 0
+		busy := Tracer{Sampler: sampler, Sink: discard{}, Storm: &Storm{Spared: func() { spared++ }}}
+		calm := Tracer{Sampler: sampler, Sink: discard{}, Storm: &Storm{}}
+		runs := someRuns(10_000)
+		verdicts := func(tracer *Tracer, run schema.RunID) int {
+			e, n := entryOf(t, run, schema.Spec{}), 0
+			if tracer.Foresees(e, 1, time.Minute) {
+				n++
+			}
+			if tracer.Sends(e, 1, time.Minute, schema.Succeeded) {
+				n++
+			}
+			return n
+		}
+		for second := range 4 {
+			sent, torn := 0, 0
+			for i, run := range runs[:5000] {
+				n := verdicts(&busy, run)
+				if n > 0 {
+					sent++
+				}
+				if n == 1 {
+					torn++
+				}
+				if i%2 == 0 && second > 0 {
+					if m := verdicts(&calm, run); n > m && second > 1 {
+						t.Fatalf("second %d: the busier node sends %d of run %d, the other %d", second, n, i, m)
+					}
+				}
+			}
+			if low, high := 70, 130; second > 0 && (sent < low || sent > high || torn > 0) {
+				t.Errorf("second %d: %d runs were sent, %d torn, want %d to %d and none", second, sent, torn, low, high)
+			}
+			if second == 0 && (sent < 100 || sent > 900 || torn > 10) {
+				t.Errorf("first second: %d runs were sent, %d torn, want some hundreds, and few", sent, torn)
+			}
+			time.Sleep(time.Second)
+		}
+		if spared < 30_000 {
+			t.Errorf("%d verdicts were counted as spared, want nearly all of 40,000", spared)
+		}
+		time.Sleep(2 * time.Second)
+		for _, run := range runs[5000:5100] {
+			if verdicts(&busy, run) != 2 {
+				t.Fatal("after the storm a run is not sent as a whole")
+			}
+		}
+	})
+}
+
+type discard struct{}
+
+func (discard) Send(...Span) {}

@@ -26,6 +26,7 @@ type Exporter struct {
 	version string
 	log     *slog.Logger
 	counts  counts
+	storm   trace.Storm
 
 	batch   int
 	delay   time.Duration
@@ -49,13 +50,14 @@ func New(c Config) (*Exporter, error) {
 	c = c.withDefaults()
 	spans := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "carillon", Subsystem: "trace", Name: "spans_total",
-		Help: "Spans of traces, by what became of them: sent to the collector, dropped since the queue was full, or failed, since the collector did not take them.",
+		Help: "Spans of traces, by what became of them: sent to the collector, dropped since the queue was full, or failed, since the collector did not take them; spared are attempts and runs that failed or were late, beyond some 100 runs a second.",
 	}, []string{"result"})
 	x := &Exporter{
 		sampler: c.Sampler, version: c.Version, log: c.Logger,
 		counts: counts{spans.WithLabelValues("sent"), spans.WithLabelValues("dropped"), spans.WithLabelValues("failed")},
 		batch:  c.Batch, delay: c.Delay, timeout: c.Timeout,
 	}
+	x.storm.Spared = spans.WithLabelValues("spared").Inc
 	if err := c.Registerer.Register(spans); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
@@ -90,7 +92,7 @@ func (x *Exporter) Tracer() trace.Tracer {
 	}
 	t := trace.Tracer{Sampler: x.sampler}
 	if x.On() {
-		t.Sink = x
+		t.Sink, t.Storm = x, &x.storm
 	}
 	return t
 }

@@ -204,8 +204,8 @@ func TestNothingIsSentUnasked(t *testing.T) {
 	if x.On() || tracer.On() || x.Requests() != nil {
 		t.Error("without an endpoint it is on")
 	}
-	if n, err := testutil.GatherAndCount(reg, "carillon_trace_spans_total"); n != 3 || err != nil {
-		t.Errorf("%d series of carillon_trace_spans_total, %v; want 3", n, err)
+	if n, err := testutil.GatherAndCount(reg, "carillon_trace_spans_total"); n != 4 || err != nil {
+		t.Errorf("%d series of carillon_trace_spans_total, %v; want 4", n, err)
 	}
 	if none := (*Exporter)(nil); none.On() || none.Tracer() != (trace.Tracer{}) {
 		t.Error("no exporter is on")
