@@ -37,7 +37,7 @@ type connection struct {
 }
 
 func newConnection(cfg Config) *connection {
-	c := &connection{cfg: cfg, log: cfg.Logger, metrics: newMetrics()}
+	c := &connection{cfg: cfg, log: cfg.Logger}
 	c.stopping, c.stop = context.WithCancel(context.Background())
 	c.session, c.end = context.WithCancel(c.stopping)
 	return c

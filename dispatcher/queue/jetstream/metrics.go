@@ -15,6 +15,7 @@ type metrics struct {
 	mended      prometheus.Counter
 	reconnected prometheus.Counter
 	underWay    prometheus.Gauge
+	ready       prometheus.GaugeFunc
 }
 
 // Outcomes of a publication.
@@ -25,7 +26,8 @@ const (
 	outcomeUnknown = "unknown"
 )
 
-func newMetrics() *metrics {
+// newMetrics returns the metrics of a Queue. ready is asked whenever they are read.
+func newMetrics(ready func() error) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "carillon", Subsystem: "queue", Name: name, Help: help})
 	}
@@ -41,6 +43,15 @@ func newMetrics() *metrics {
 		underWay: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: "carillon", Subsystem: "queue", Name: "publications_under_way", Help: "Publications without receipt yet.",
 		}),
+		ready: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "carillon", Subsystem: "queue", Name: "ready",
+			Help: "1 if NATS answers this node and has its streams, as the line queue of /readyz says; 0 if not: then the node starts nothing and refuses jobs.",
+		}, func() float64 {
+			if ready() != nil {
+				return 0
+			}
+			return 1
+		}),
 	}
 	for _, outcome := range []string{outcomeStored, outcomeKnown, outcomeFull, outcomeUnknown} {
 		m.published[outcome] = prometheus.NewCounter(prometheus.CounterOpts{
@@ -53,7 +64,7 @@ func newMetrics() *metrics {
 
 // collectors returns everything to register.
 func (m *metrics) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{m.fetched, m.redelivered, m.malformed, m.unsent, m.made, m.mended, m.reconnected, m.underWay}
+	all := []prometheus.Collector{m.fetched, m.redelivered, m.malformed, m.unsent, m.made, m.mended, m.reconnected, m.underWay, m.ready}
 	for _, c := range m.published {
 		all = append(all, c)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/jetstream"
@@ -185,4 +186,36 @@ func TestAPullWithoutAConnectionIsNotKept(t *testing.T) {
 	if !strings.Contains(string(m.Data), `"batch":1,`) {
 		t.Errorf("the first pull after the cut asks %s, want that of the fetch after it", m.Data)
 	}
+}
+
+// TestTheMetricSaysWhetherNATSAnswers: carillon_queue_ready is 1, 0 while there is no connection, and
+// 1 again. There was only a counter of connections that had come back, so nothing was seen of one that
+// stayed away.
+func TestTheMetricSaysWhetherNATSAnswers(t *testing.T) {
+	server, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: true})
+	if err != nil {
+		t.Fatalf("embedded.Start: %v", err)
+	}
+	t.Cleanup(server.Close)
+	l, url := lead(t, server.URL())
+	reg := prometheus.NewRegistry()
+	connect(t, jetstream.Config{URLs: []string{url}, Registerer: reg})
+	ready := func() float64 {
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatalf("Gather: %v", err)
+		}
+		for _, f := range families {
+			if f.GetName() == "carillon_queue_ready" {
+				return f.GetMetric()[0].GetGauge().GetValue()
+			}
+		}
+		t.Fatal("there is no metric carillon_queue_ready")
+		return 0
+	}
+	until(t, "ready by its metric", func() bool { return ready() == 1 })
+	l.set(true)
+	until(t, "away by its metric", func() bool { return ready() == 0 })
+	l.set(false)
+	until(t, "ready again by its metric", func() bool { return ready() == 1 })
 }

@@ -58,6 +58,7 @@ func Connect(ctx context.Context, cfg Config) (*Queue, error) {
 // newQueue returns a queue that is not connected.
 func newQueue(cfg Config) *Queue {
 	q := &Queue{connection: newConnection(cfg)}
+	q.metrics = newMetrics(q.Ready)
 	q.streams = newStreams(q.connection)
 	q.pub = newPublisher(q)
 	// The receipts of publications under way are lost with the connection, and maybe what was asked

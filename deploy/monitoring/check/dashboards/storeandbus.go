@@ -34,6 +34,7 @@ func storeAndBus() Dashboard {
 				lines("Statements that may be under way", "short", "By node. Fewer than 256: Cassandra answers slowly, and is asked less.", q("min by (instance) (carillon_cassandra_statements_allowed{$})", "{{instance}}")).emptyIf(ClustersOnly),
 			}},
 			{"NATS", []Panel{
+				lines("Nodes that NATS answers", "short", "By node: 1 if NATS answers it and has its streams. At 0 it starts nothing and refuses jobs.", q("min by (instance) (carillon_queue_ready{$})", "{{instance}}")),
 				stacked("Publications by outcome", "ops", "Known: the stream had it already. Unknown: no receipt came.", q(rate("carillon_queue_publications_total{$}", "outcome"), "{{outcome}}")),
 				lines("Publications under way", "short", "Without receipt yet, by node.", q("sum by (instance) (carillon_queue_publications_under_way{$})", "{{instance}}")),
 				lines("Messages in streams", "short", "That wait or are held by executors, by lane.", q("sum by (lane) (max by (lane, priority) (carillon_dispatcher_stream_depth{$}))", "lane {{lane}}")),
