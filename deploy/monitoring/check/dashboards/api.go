@@ -37,6 +37,8 @@ func api() Dashboard {
 			{"What comes in", []Panel{
 				lines("Jobs refused by reason", "ops", "Not ready, overloaded, or a minute and shard that is full.", q(rate("carillon_intake_refused_total{$}", "reason"), "{{reason}}")),
 				lines("Imported lines by status", "ops", "201: created.", q(rate("carillon_import_lines_total{$}", "status"), "{{status}}")),
+				lines("Imported lines that fail", "percentunit", "Share of the lines that were answered with 5xx. The import itself answers 200.",
+					q(`sum(rate(carillon_import_lines_total{$,status=~"5.."}[$__rate_interval])) / sum(rate(carillon_import_lines_total{$}[$__rate_interval]))`, "5xx")),
 				lines("Imports", "short", "Being read; and slice reads that looked for keyed lines, a second.", q("sum(carillon_imports_in_flight{$})", "under way"), q(rate("carillon_key_reads_total{$}", ""), "key reads")),
 				lines("Burn of the budget", "short", "How many times faster the budget of 30 days is used up than it may be.",
 					q("carillon:api_errors:ratio_5m{#} / 0.001", "5m"), q("carillon:api_errors:ratio_1h{#} / 0.001", "1h"), q("carillon:api_errors:ratio_6h{#} / 0.001", "6h"), q("carillon:api_errors:ratio_3d{#} / 0.001", "3d")),

@@ -43,6 +43,9 @@ func onTime() Dashboard {
 				lines("First starts", "ops", "Runs that started for the first time, a second.", q(rate("carillon_executor_lateness_seconds_count{$}", ""), "starts")),
 			}},
 			{"What did not start", []Panel{
+				lines("Due and not started", "short", "Runs whose target is broken or slow, or that executors have no room for. Left out is what was asked for: low priority, rates, limits, regions. They are late once they start.",
+					q("carillon:unstarted{#}", "runs")),
+				lines("Due and not started, the oldest", "s", "For how long the oldest of them has been due.", q("carillon:unstarted:oldest_seconds{#}", "oldest")),
 				lines("Missed by cause", "ops", "Runs recorded as missed when an executor had them: too late by their policy (deadline), skipped, changed before, or not readable.",
 					q(rate("carillon_executor_missed_total{$}", "cause"), "{{cause}}")),
 				lines("Given up before an executor was asked", "ops", "Nominal times of recurring jobs and workflows that were given up, by cause.",

@@ -24,6 +24,8 @@ func ring() Dashboard {
 		Sections: []Section{
 			{"Members", []Panel{
 				lines("Members by node and role", "short", "As each node sees them.", q("sum by (instance, role) (carillon_ring_members{$})", "{{instance}} {{role}}")).emptyIf(ClustersOnly),
+				lines("Nodes, and as many as usual", "short", "Nodes that answer Prometheus, and how many did for most of the last day.",
+					q("carillon:nodes{#}", "nodes"), q("quantile_over_time(0.9, carillon:nodes{#}[1d])", "usually")),
 				lines("Departures", "ops", "Members that said so (left), and that were given up (dead).", q(rate("carillon_ring_departures_total{$}", "status"), "{{status}}")).emptyIf(ClustersOnly),
 				lines("Shards by view", "short", "What each node owns in its own view. Together they are as many as the cluster has.",
 					q("sum by (instance) (carillon_ring_shards_owned{$})", "{{instance}}"), q("max(carillon_ring_shards{$})", "cluster")).emptyIf(ClustersOnly),

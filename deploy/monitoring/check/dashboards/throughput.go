@@ -29,7 +29,7 @@ func throughput() Dashboard {
 				stacked("Published by priority", "ops", "What was due and was handed to the queue.", q(rate("carillon_dispatcher_published_total{$}", "priority"), "{{priority}}")),
 				stacked("Ends by outcome", "ops", "Attempts that ended.", q(rate("carillon_executor_attempts_total{$}", "outcome"), "{{outcome}}")),
 				lines("Attempts by kind and outcome", "ops", "By what they called. What never started is not counted.", q(rate("carillon_executor_attempt_seconds_count{$}", "kind, outcome"), "{{kind}} {{outcome}}")),
-				lines("How long attempts take, p99", "s", "By what they called: p99, and the mean.",
+				lines("How long attempts take, p99", "s", "By what they called: p99, and the mean. Classes end at 1, 5, 30, 120, 600 s; p99 is estimated between two of them, so it may be above the time-out.",
 					q(quantile("0.99", "carillon_executor_attempt_seconds", "kind"), "{{kind}} p99"),
 					q(`sum by (kind) (rate(carillon_executor_attempt_seconds_sum{$}[$__rate_interval])) / sum by (kind) (rate(carillon_executor_attempt_seconds_count{$}[$__rate_interval]))`, "{{kind}} mean")),
 				stacked("Entries written by kind", "ops", "Why rows were written: runs, retries, deferrals and so on. Many retries beside few runs: something fails.", q(rate("carillon_entries_written_total{$}", "kind"), "{{kind}}")),
