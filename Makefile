@@ -254,6 +254,10 @@ monitoring: ## deploy/monitoring: every panel of every dashboard, asked of a rea
 dashboards: ## write deploy/monitoring/dashboards anew, of deploy/monitoring/check/dashboards; and the rules in deploy/kubernetes
 	cd deploy/monitoring/check && GOWORK=off go run ./generate
 
+.PHONY: rules
+rules: ## the rules of deploy/monitoring with a runbook_url that can be clicked, for Prometheus and for its operator, into a folder (RUNBOOKS=https://… OUT=.local/rules)
+	cd deploy/monitoring/check && GOWORK=off go run ./generate -runbooks '$(RUNBOOKS)' -out '$(abspath $(or $(OUT),.local/rules))'
+
 .PHONY: manifests
 manifests: ## deploy/kubernetes: every overlay as a Kubernetes API server would judge it, then planted faults, and which are refused (OVERLAYS=… for others)
 	@bash .ci/manifests $(OVERLAYS)

@@ -70,7 +70,7 @@ func TestEachAlertIsWhole(t *testing.T) {
 		if r.Annotations["summary"] == "" || r.Annotations["dashboard"] == "" {
 			t.Errorf("%s wants a summary and a dashboard", r.Alert)
 		}
-		if got, want := r.Annotations["runbook_url"], "deploy/monitoring/RUNBOOKS.md#"+strings.ToLower(r.Alert); got != want {
+		if got, want := r.Annotations["runbook_url"], Runbooks+"#"+strings.ToLower(r.Alert); got != want {
 			t.Errorf("%s has the runbook %q, want %q", r.Alert, got, want)
 		}
 		if !parts.MatchString(books[r.Alert]) {

@@ -1,9 +1,11 @@
 // Command generate writes deploy/monitoring/dashboards anew, and the rules for the Prometheus
-// operator in deploy/kubernetes. It is run in deploy/monitoring/check.
+// operator in deploy/kubernetes. With -runbooks it writes the rules alone, into a folder. It is run in
+// deploy/monitoring/check.
 package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,7 +15,14 @@ import (
 )
 
 func main() {
-	if err := errors.Join(generate(filepath.Join("..", "dashboards")), generateRules()); err != nil {
+	runbooks := flag.String("runbooks", "", "the URL that the runbooks are at: write rules that lead there, and nothing else")
+	out := flag.String("out", "", "with -runbooks: the folder that the rules are written into")
+	flag.Parse()
+	run := func() error { return errors.Join(generate(filepath.Join("..", "dashboards")), generateRules()) }
+	if *runbooks != "" || *out != "" {
+		run = func() error { return check.WriteRules(filepath.Join("..", "rules"), *out, *runbooks) }
+	}
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "generate:", err)
 		os.Exit(1)
 	}
