@@ -33,6 +33,9 @@ type Job struct {
 	// After: the job waits until other one-off jobs have ended; At is then zero.
 	After *schema.After
 
+	// CreatedBy is who asks for it, as the audit log names callers; "": no key was asked for.
+	CreatedBy string
+
 	// Durability is when it is acknowledged; "": as its tenant or the configuration says.
 	Durability schema.Durability
 

@@ -132,6 +132,9 @@ type Spec struct {
 	Event *Event `json:"event,omitempty"`
 	// Join: the run waits, or waited, until other jobs have ended.
 	Join *Join `json:"join,omitempty"`
+
+	// CreatedBy is who made the run's job, or asked for this run: see JobSpec.
+	CreatedBy string `json:"created_by,omitempty"`
 }
 
 // First returns the entry whose right to start the run's first attempt e has: e itself, or the one

@@ -130,7 +130,9 @@ type JobSpec struct {
 	EndStated time.Time `json:"end_stated,omitzero"`
 
 	Created time.Time `json:"created"` // UTC, ms
-	Updated time.Time `json:"updated"` // of this generation
+	// CreatedBy is who made the job, as the audit log names callers; "": no key was asked for.
+	CreatedBy string    `json:"created_by,omitempty"`
+	Updated   time.Time `json:"updated"` // of this generation
 
 	// Past are the generations that were in force until shortly before this one, the latest first.
 	// Nothing of them starts any more, but their late runs are still recorded.

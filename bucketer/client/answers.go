@@ -68,6 +68,7 @@ type Standing struct {
 	Generation    int64     `json:"generation"` // grows with every change
 	NextRun       *NextRun  `json:"next_run,omitempty"`
 	CreatedAt     time.Time `json:"created_at,omitzero"`
+	CreatedBy     string    `json:"created_by,omitempty"` // who made it, as the audit log names callers
 	UpdatedAt     time.Time `json:"updated_at,omitzero"`
 	// Fault is why it does not go on although it is active: the node does not understand what is
 	// stored of it.

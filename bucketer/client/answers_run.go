@@ -29,6 +29,10 @@ type Run struct {
 	// LatenessMS is how late the first attempt started, in ms; nil: none has.
 	LatenessMS *int64 `json:"lateness_ms,omitempty"`
 
+	// CreatedBy is who made its job; of a run that was triggered, or retried outside of a
+	// workflow: who asked for that.
+	CreatedBy string `json:"created_by,omitempty"`
+
 	Origin       RunID       `json:"origin,omitzero"` // the run that this one repeats
 	Event        *RunEvent   `json:"event,omitempty"` // what started it, if that was an event
 	Missed       *MissedRuns `json:"missed,omitempty"`

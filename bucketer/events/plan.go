@@ -311,5 +311,6 @@ func (v *Events) rowOf(job *schema.Job, id schema.RunID, e *schema.Entry, body *
 		Tenant: spec.Tenant, Nominal: id.Time(), Accepted: max(at.UnixMicro(), job.Current.Number), Job: job.ID, JobName: spec.Name, Generation: job.Current.Number,
 		Trigger: schema.TriggerEvent, Priority: spec.Priority, Task: spec.Task, Work: spec.Work, Labels: spec.Labels, Concurrency: spec.Concurrency,
 		Workflow: spec.WorkflowRun(), Event: &schema.Event{Name: e.Spec.Event.Name, ID: e.Run(), Depth: e.Spec.Event.Depth + 1}, Everywhere: spec.Durability == schema.DurableEverywhere,
+		CreatedBy: spec.CreatedBy,
 	}, payloadFor(job, body), v.core.Expiry(id.Time(), now))
 }

@@ -92,13 +92,27 @@ func withoutSecrets(w schema.Work) schema.Work {
 	return w
 }
 
-// audited notes changes of one-off jobs and runs, and signs what is cancelled with who did it.
+// audited notes changes of one-off jobs and runs, and signs what is made or cancelled with who did
+// it.
 type audited struct {
 	Jobs
 	s *Server
 }
 
+// SubmitBatch signs the jobs in place.
+func (a audited) SubmitBatch(ctx context.Context, jobs []bucketer.Job, answer func(i int, r bucketer.Receipt, err error)) {
+	if by := authorOf(ctx); by != "" {
+		for i := range jobs {
+			jobs[i].CreatedBy = by
+		}
+	}
+	a.Jobs.SubmitBatch(ctx, jobs, answer)
+}
+
 func (a audited) Submit(ctx context.Context, job bucketer.Job) (bucketer.Receipt, error) {
+	if by := authorOf(ctx); by != "" {
+		job.CreatedBy = by
+	}
 	r, err := a.Jobs.Submit(ctx, job)
 	if err == nil && !r.Existing && job.Trigger == schema.TriggerRetry {
 		a.s.note(ctx, "retry", "run/"+job.Origin.String(), nil, nil, "run "+r.Run.String())
@@ -234,6 +248,7 @@ type auditedWorkflow struct {
 }
 
 func (a auditedRecurring) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash string) (schema.Job, bool, error) {
+	spec.CreatedBy = authorOf(ctx)
 	job, existing, err := a.Recurring.CreateJob(ctx, spec, key, bodyHash)
 	if err == nil && !existing {
 		a.changed(ctx, "create", nil, &job)
@@ -246,6 +261,7 @@ func (a auditedRecurring) PutJob(ctx context.Context, tenant, name string, ifMat
 	if was, err := a.JobByName(ctx, tenant, name); err == nil {
 		before = &was.Current.Spec
 	}
+	spec.CreatedBy = authorOf(ctx) // of a job that is there it stays
 	job, created, err := a.Recurring.PutJob(ctx, tenant, name, ifMatch, spec)
 	switch {
 	case err != nil:
@@ -307,9 +323,13 @@ func (a auditedRecurring) CancelJob(ctx context.Context, tenant string, id schem
 	return a.control(ctx, "cancel", tenant, id, ifMatch, a.Recurring.CancelJob)
 }
 
-// trigger runs a job or a workflow now, of that payload; nil means its own.
+// trigger runs a job or a workflow now, of that payload; nil means its own. The run is the caller's.
 func (s recurringRoutes) trigger(ctx context.Context, job *schema.Job, payload json.RawMessage, key, bodyHash string) (bucketer.Receipt, error) {
-	r, err := s.deps.Recurring.Trigger(ctx, *job, payload, key, bodyHash)
+	asked := *job
+	if by := authorOf(ctx); by != "" {
+		asked.Current.Spec.CreatedBy = by
+	}
+	r, err := s.deps.Recurring.Trigger(ctx, asked, payload, key, bodyHash)
 	if err == nil && !r.Existing {
 		s.note(ctx, "trigger", objectOf(job), nil, nil, "run "+r.Run.String())
 	}

@@ -72,6 +72,15 @@ func actorOf(ctx context.Context) string {
 	return who.actor(who.tenant)
 }
 
+// authorOf returns who is noted on what the caller makes; "" if no key was asked for.
+func authorOf(ctx context.Context) string {
+	who := callerOf(ctx)
+	if who.of == "" {
+		return ""
+	}
+	return who.actor(who.tenant)
+}
+
 // access is what a route asks of a key.
 type access struct {
 	role   schema.Role // at least

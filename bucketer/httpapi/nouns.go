@@ -165,6 +165,7 @@ type Run struct {
 	Waiting       *Waiting          `json:"waiting,omitempty" doc:"Of a pending or retrying run whose time has come, and that may not start yet: what it waits for. Of one that was cancelled before it started: what it waited for last"`
 	Waited        *Waiting          `json:"waited,omitempty" doc:"Of a run that has started: what held it back last before that, and since when anything did"`
 	CancelReason  string            `json:"cancel_reason,omitempty" doc:"Why it was cancelled, if nobody asked for that"`
+	CreatedBy     string            `json:"created_by,omitempty" doc:"Who made its job, as the audit log names callers; of a run that was triggered, or retried outside of a workflow: who asked for that. Absent where the node asked for no keys"`
 	Event         *RunEvent         `json:"event,omitempty" doc:"What started it, if trigger is event"`
 	Trigger       schema.Trigger    `json:"trigger" enum:"schedule,manual,retry,backfill,event,dependency,notification"`
 	Payload       json.RawMessage   `json:"payload,omitempty" doc:"In a list only if it is at most 4 KiB"`
@@ -194,7 +195,7 @@ func runOf(r *runs.Run, payload []byte) Run {
 	out := Run{
 		ID: r.ID, JobID: s.Job, JobName: s.JobName, Tenant: s.Tenant, Task: e.Spec.Task, State: r.Shown(),
 		DeadLetter: r.State == schema.StateFailed, Priority: e.Spec.Priority.Or(), Labels: e.Spec.Labels,
-		NominalAt: Time{e.Spec.Nominal}, DueAt: Time{e.Due()}, Origin: s.Origin, Trigger: s.Trigger,
+		NominalAt: Time{e.Spec.Nominal}, DueAt: Time{e.Due()}, Origin: s.Origin, Trigger: s.Trigger, CreatedBy: s.CreatedBy,
 		Payload: payload, Progress: progressOf(r.Progress), Attempts: []Attempt{}, Fault: faultOf(schema.Unreadable(r.Attempts)),
 	}
 	if v := s.Event; v != nil && s.Trigger == schema.TriggerEvent {

@@ -88,6 +88,7 @@ type Job struct {
 	NextRun       *NextRun `json:"next_run,omitempty"`
 	Fault         string   `json:"fault,omitempty" doc:"Why the job does not go on, though it is active: what is stored of it is not understood by this node"`
 	CreatedAt     Time     `json:"created_at"`
+	CreatedBy     string   `json:"created_by,omitempty" doc:"Who made it, as the audit log names callers: an API key, or the subject of a token. Absent where the node asked for no keys"`
 	UpdatedAt     Time     `json:"updated_at"`
 }
 
@@ -123,6 +124,7 @@ func requestOf(r *runs.Run, payload []byte) bucketer.Job {
 	j := bucketer.Job{
 		Tenant: s.Tenant, At: s.Nominal, Task: s.Task, Work: s.Work, Priority: s.Priority,
 		Misfire: s.Misfire, Labels: s.Labels, Payload: payload, Durability: schema.OfEntry(s),
+		CreatedBy: s.CreatedBy,
 	}
 	if s.Join != nil {
 		j.At, j.After = time.Time{}, &s.Join.After
@@ -169,6 +171,7 @@ func jobFrom(id schema.JobID, b bucketer.Job) Job {
 	j := Job{
 		ID: id, Tenant: b.Tenant, Task: b.Task, Schedule: JobSchedule{At: Time{b.At}}, Payload: b.Payload,
 		Priority: b.Priority.Or(), Labels: b.Labels, Misfire: misfireOf(b.Misfire, "run_all"), Durability: b.Durability, State: string(schema.JobActive), Generation: 1,
+		CreatedBy: b.CreatedBy,
 	}
 	if b.Work != nil {
 		j.Work = b.Work.InForce()
@@ -196,6 +199,7 @@ func recurringOf(j *schema.Job, next []recurring.Occurrence) Job {
 		ID: j.ID, Tenant: s.Tenant, Name: s.Name, Task: s.Task, MaxRuns: s.MaxRuns, Concurrency: s.Concurrency, On: s.On,
 		Payload: s.Payload, Priority: s.Priority.Or(), Labels: s.Labels, Misfire: misfireOf(s.Misfire, "run_latest"),
 		Durability: s.Durability, After: afterOf(s.After), State: string(j.Current.State), Generation: j.Current.Number, CreatedAt: Time{s.Created}, UpdatedAt: Time{s.Updated},
+		CreatedBy: s.CreatedBy,
 	}
 	if s.Work != nil {
 		out.Work = s.Work.InForce()

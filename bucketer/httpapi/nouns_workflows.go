@@ -45,6 +45,7 @@ type Workflow struct {
 	NextRun       *NextRun          `json:"next_run,omitempty"`
 	Fault         string            `json:"fault,omitempty" doc:"Why the workflow does not go on, though it is active: what is stored of it is not understood by this node"`
 	CreatedAt     Time              `json:"created_at,omitzero"`
+	CreatedBy     string            `json:"created_by,omitempty" doc:"As of a job"`
 	UpdatedAt     Time              `json:"updated_at,omitzero"`
 }
 
@@ -67,7 +68,7 @@ func workflowOf(j *schema.Job, shown *Job) Workflow {
 	out := Workflow{
 		ID: shown.ID, Tenant: shown.Tenant, Name: shown.Name, Start: shown.Start, End: shown.End, MaxRuns: shown.MaxRuns, Jitter: shown.Jitter,
 		Concurrency: shown.Concurrency, On: shown.On, Misfire: shown.Misfire, Payload: shown.Payload, Priority: shown.Priority, Labels: shown.Labels, Durability: shown.Durability,
-		State: shown.State, Generation: shown.Generation, NextRun: shown.NextRun, Fault: shown.Fault, CreatedAt: shown.CreatedAt, UpdatedAt: shown.UpdatedAt,
+		State: shown.State, Generation: shown.Generation, NextRun: shown.NextRun, Fault: shown.Fault, CreatedAt: shown.CreatedAt, CreatedBy: shown.CreatedBy, UpdatedAt: shown.UpdatedAt,
 	}
 	if out.Schedules = shown.Schedules; j.Current.Spec.Schedule != nil && out.Schedules == nil {
 		out.Schedule = &shown.Schedule

@@ -111,7 +111,7 @@ func (s *stub) PutJob(_ context.Context, tenant, name string, ifMatch int64, spe
 		if s.Workflow == nil && spec.Workflow != nil {
 			return recurring.ErrJobHasName
 		}
-		spec.Created, spec.Updated = s.Created, testNow
+		spec.Created, spec.CreatedBy, spec.Updated = s.Created, s.CreatedBy, testNow
 		*s = spec
 		return nil
 	})
@@ -217,7 +217,7 @@ func (s *stub) Trigger(_ context.Context, job schema.Job, payload json.RawMessag
 		}
 		return bucketer.Receipt{Run: known.run, Existing: true}, nil
 	}
-	run, err := s.occur(j, testNow, schema.TriggerManual, payload)
+	run, err := s.occur(&job, testNow, schema.TriggerManual, payload)
 	if err == nil && key != "" {
 		s.jobs.made[tenant+"/"+key] = stubKey{run: run, hash: bodyHash}
 	}
@@ -238,7 +238,7 @@ func (s *stub) occur(j *schema.Job, at time.Time, trigger schema.Trigger, payloa
 	id := schema.MakeEntryID(at, j.ID.Shard(), s.count)
 	e, err := schema.NewEntry(id, schema.Spec{
 		Tenant: spec.Tenant, Nominal: at, Accepted: testNow.UnixMicro(), Task: spec.Task, Work: spec.Work, Priority: spec.Priority,
-		Labels: spec.Labels, Job: j.ID, JobName: spec.Name, Generation: j.Current.Number, Trigger: trigger, Workflow: run,
+		Labels: spec.Labels, Job: j.ID, JobName: spec.Name, Generation: j.Current.Number, Trigger: trigger, Workflow: run, CreatedBy: spec.CreatedBy,
 	}, payload, time.Time{})
 	if err != nil {
 		return schema.RunID{}, err

@@ -105,6 +105,9 @@ func (s jobRoutes) answerCreated(ctx context.Context, job bucketer.Job, receipt 
 			return out, nil
 		}
 	}
+	if by := authorOf(ctx); by != "" {
+		job.CreatedBy = by
+	}
 	job.Durability = "" // as it is shown when it is read
 	if receipt.Everywhere {
 		job.Durability = schema.DurableEverywhere

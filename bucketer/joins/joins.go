@@ -202,6 +202,7 @@ func (j *Joins) row(job *schema.Job, run, root schema.RunID, depth int) (schema.
 		Tenant: spec.Tenant, Kind: schema.KindJoin, Of: run, Nominal: run.Time(), Accepted: job.Current.Number, Job: job.ID, JobName: spec.Name,
 		Generation: job.Current.Number, Trigger: schema.TriggerDependency, Priority: spec.Priority, Task: spec.Task, Work: spec.Work, Labels: spec.Labels,
 		Concurrency: spec.Concurrency, Join: &schema.Join{After: *spec.After, Root: root, Depth: depth, Until: until}, Everywhere: spec.Durability == schema.DurableEverywhere,
+		CreatedBy: spec.CreatedBy,
 	}, spec.Payload, j.core.Expiry(until, now))
 }
 

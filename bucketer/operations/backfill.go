@@ -276,5 +276,6 @@ func (o *Operations) backfilled(job *schema.Job, op *schema.Operation, nominal, 
 		Tenant: spec.Tenant, Nominal: nominal, Accepted: job.Current.Number, Job: job.ID, JobName: spec.Name, Generation: job.Current.Number,
 		Trigger: schema.TriggerBackfill, Priority: schema.Low, Task: spec.Task, Work: spec.Work, Labels: spec.Labels,
 		Concurrency: spec.Concurrency, Workflow: spec.WorkflowRun(), Everywhere: spec.Durability == schema.DurableEverywhere,
+		CreatedBy: spec.CreatedBy,
 	}, spec.Payload, o.bucketer.Expiry(due, now))
 }

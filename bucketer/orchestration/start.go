@@ -35,7 +35,7 @@ func (a starter) spec(step int) schema.Spec {
 	due := bucketer.CeilMilli(bucketer.Latest(a.now, s.entry.Due()))
 	spec := schema.Spec{
 		Tenant: own.Tenant, Nominal: own.Nominal, Accepted: due.UnixMicro(), Trigger: schema.TriggerDependency,
-		Priority: def.Priority, Task: def.Task, Work: def.Work, Labels: own.Labels, Event: own.Event, Everywhere: own.Everywhere,
+		Priority: def.Priority, Task: def.Task, Work: def.Work, Labels: own.Labels, Event: own.Event, Everywhere: own.Everywhere, CreatedBy: own.CreatedBy,
 		Step: &schema.Step{Workflow: a.Run, Name: def.Name, Due: due.UTC(), Until: s.until},
 	}
 	if spec.Priority == "" {

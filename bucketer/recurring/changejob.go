@@ -105,7 +105,7 @@ func (j *Changer) changeJob(
 			return false, err
 		}
 		spec := &g.Spec
-		spec.Tenant, spec.Name, spec.Created, spec.PausedBecause = was.Tenant, was.Name, was.Created, was.PausedBecause
+		spec.Tenant, spec.Name, spec.Created, spec.CreatedBy, spec.PausedBecause = was.Tenant, was.Name, was.Created, was.CreatedBy, was.PausedBecause
 		if err := j.checkChanged(ctx, spec, &was); err != nil {
 			return false, err
 		}

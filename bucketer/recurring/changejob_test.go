@@ -354,6 +354,36 @@ func TestPutJob(t *testing.T) {
 	})
 }
 
+// A job keeps who made it, whoever replaces or changes it, and its runs say it.
+func TestAJobKeepsWhoMadeIt(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		by := func(name string) schema.JobSpec {
+			spec := every(time.Minute)
+			spec.CreatedBy = name
+			return spec
+		}
+		job, _, err := w.PutJob(t.Context(), "t", "n", 0, by("ann"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed, err := w.ChangeJob(t.Context(), "t", job.ID, 0, func(s *schema.JobSpec) error {
+			*s = by("bob")
+			s.Schedule.Every = schema.Duration(time.Hour)
+			return nil
+		})
+		if err != nil || changed.Current.Spec.CreatedBy != "ann" {
+			t.Errorf("ChangeJob by another = created by %q, %v, want ann", changed.Current.Spec.CreatedBy, err)
+		}
+		if same, _, err := w.PutJob(t.Context(), "t", "n", 0, changed.Current.Spec); err != nil || same.Current.Number != changed.Current.Number {
+			t.Errorf("PutJob of the same = generation %d, %v, want %d as it was", same.Current.Number, err, changed.Current.Number)
+		}
+		next, _ := w.NextRun(changed, time.Now())
+		if row, held := w.Row(next.ID); !held || row.Spec.CreatedBy != "ann" {
+			t.Errorf("the row of its next run is held %v, created by %q, want ann", held, row.Spec.CreatedBy)
+		}
+	})
+}
+
 func TestTriggerJob(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		ctx := t.Context()

@@ -111,6 +111,7 @@ func (j *Reader) occurrence(s *series, nominal, now time.Time) (schema.Entry, er
 		Tenant: spec.Tenant, Nominal: nominal, Accepted: s.Number, Job: s.job, JobName: spec.Name, Generation: s.Number,
 		Priority: spec.Priority, Task: spec.Task, Work: spec.Work, Misfire: spec.Misfire, Labels: spec.Labels,
 		Concurrency: spec.Concurrency, Workflow: spec.WorkflowRun(), PauseAfter: spec.PauseAfter, Everywhere: spec.Durability == schema.DurableEverywhere,
+		CreatedBy: spec.CreatedBy,
 	}, spec.Payload, j.core.Expiry(id.Time(), now))
 }
 

@@ -66,5 +66,6 @@ func (j *Reader) RunOf(job *schema.Job, trigger schema.Trigger, due, now time.Ti
 		Tenant: spec.Tenant, Nominal: id.Time(), Accepted: now.UnixMicro(), Job: job.ID, JobName: spec.Name, Generation: job.Current.Number,
 		Trigger: trigger, Priority: spec.Priority, Task: spec.Task, Work: spec.Work, Labels: spec.Labels, Concurrency: spec.Concurrency,
 		Workflow: spec.WorkflowRun(), PauseAfter: spec.PauseAfter, Everywhere: spec.Durability == schema.DurableEverywhere,
+		CreatedBy: spec.CreatedBy,
 	}, spec.Payload, j.core.Expiry(id.Time(), now))
 }

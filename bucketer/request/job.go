@@ -457,7 +457,7 @@ func (d *Decoder) PatchJob(current schema.JobSpec, body []byte, now time.Time) (
 	if s := merged.Schedule; s != nil {
 		*s = s.Anchored(current.Created)
 	}
-	merged.Created, merged.Updated, merged.Past = current.Created, current.Updated, current.Past
+	merged.Created, merged.CreatedBy, merged.Updated, merged.Past = current.Created, current.CreatedBy, current.Updated, current.Past
 	return *merged, nil
 }
 

@@ -236,6 +236,7 @@ func (q *DeadLetterQueue) replay(ctx context.Context, l *DeadLetter, key string)
 	return q.core.Submit(ctx, bucketer.Job{
 		Tenant: s.Tenant, Task: s.Task, Work: s.Work, Priority: s.Priority, Misfire: s.Misfire, Labels: s.Labels, Payload: l.Entry.Payload,
 		JobName: s.JobName, Trigger: schema.TriggerRetry, Origin: id, RequireRegion: s.RequireRegion, Durability: schema.OfEntry(s), Key: key, BodyHash: "replay " + id.String(), KeyUntil: l.Expires,
+		CreatedBy: s.CreatedBy,
 	})
 }
 

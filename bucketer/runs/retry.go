@@ -56,7 +56,7 @@ func (c *Control) Retry(ctx context.Context, tenant string, id schema.RunID, key
 	job := bucketer.Job{
 		Tenant: tenant, Task: s.Task, Work: s.Work, Priority: s.Priority, Misfire: s.Misfire, Labels: s.Labels, Payload: payload,
 		JobName: run.Entry.Spec.JobName, Trigger: schema.TriggerRetry, Origin: id,
-		RequireRegion: s.RequireRegion, Durability: schema.OfEntry(s),
+		RequireRegion: s.RequireRegion, Durability: schema.OfEntry(s), CreatedBy: s.CreatedBy,
 	}
 	if key != "" {
 		job.Key, job.BodyHash = key, "retry "+id.String()

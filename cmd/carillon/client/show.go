@@ -127,6 +127,7 @@ func writeRun(w io.Writer, r *httpapi.Run) error {
 		{"step", stepOfRun(r)},
 		{"job", jobOfRun(r)},
 		{"trigger", trigger(r)},
+		{"created by", cli.Head(r.CreatedBy, 200)},
 		{"task", r.Task},
 		{"next attempt", cli.ShowTime(r.NextAttemptAt)},
 		{"waiting", showWaiting(r.Waiting)},
