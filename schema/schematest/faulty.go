@@ -61,28 +61,30 @@ func (f *FaultyStore) inject(ctx context.Context, c call) error {
 		case <-timer.C:
 		}
 	}
-	lost := fmt.Errorf("%s: %w (injected)", c.op, schema.ErrUnknown)
 	if fault.Silent && !fault.Fail && c.write {
-		return lost
+		return c.lost()
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w: %w", c.op, schema.ErrUnavailable, err)
 	}
 	switch {
-	case fault.Fail, !c.write && fault != Fault{Delay: fault.Delay}:
+	case fault == Fault{Delay: fault.Delay}:
+		return c.do(ctx)
+	case fault.Fail, !c.write:
 		return fmt.Errorf("%s: %w (injected)", c.op, schema.ErrUnavailable)
 	case fault.Tear && c.half != nil && !fault.Lose:
 		_ = c.half(ctx)
-		return lost
+		return c.lost()
 	case fault.Late > 0 && !c.conditional && !fault.Lose && !fault.Tear:
 		f.later(context.WithoutCancel(ctx), fault.Late, c)
-		return lost
-	case fault.Lose, fault.Tear, fault.Late > 0:
-		_ = c.do(ctx)
-		return lost
+		return c.lost()
 	}
-	return c.do(ctx)
+	_ = c.do(ctx) // Lose, Tear or Late
+	return c.lost()
 }
+
+// lost is the answer to a write of which nothing was heard.
+func (c *call) lost() error { return fmt.Errorf("%s: %w (injected)", c.op, schema.ErrUnknown) }
 
 // later does c after the delay. Close waits for it.
 func (f *FaultyStore) later(ctx context.Context, delay time.Duration, c call) {

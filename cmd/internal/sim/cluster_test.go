@@ -185,27 +185,35 @@ func (c *Cluster) members(of *site) []ring.Member {
 	return ms
 }
 
-// counted returns the sum of a counter over all lives so far; with a value, only of series that
-// have it as a label.
-func (c *Cluster) counted(name, value string) (sum float64, err error) {
+// gather returns the metrics of all lives so far.
+func (c *Cluster) gather() (all gathered, err error) {
 	c.mu.Lock()
 	lives := slices.Clone(c.counts)
 	c.mu.Unlock()
-	found := false
 	for _, life := range lives {
 		families, err := life.Gather()
 		if err != nil {
-			return 0, fmt.Errorf("gather: %w", err)
+			return nil, fmt.Errorf("gather: %w", err)
 		}
-		for _, f := range families {
-			if f.GetName() != name {
-				continue
-			}
-			found = true
-			for _, m := range f.GetMetric() {
-				if value == "" || slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetValue() == value }) {
-					sum += m.GetCounter().GetValue()
-				}
+		all = append(all, families...)
+	}
+	return all, nil
+}
+
+// gathered are the metrics of several lives.
+type gathered []*dto.MetricFamily
+
+// sum returns the sum of a counter; with a value, only of series that have it as a label.
+func (all gathered) sum(name, value string) (sum float64, err error) {
+	found := false
+	for _, f := range all {
+		if f.GetName() != name {
+			continue
+		}
+		found = true
+		for _, m := range f.GetMetric() {
+			if value == "" || slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetValue() == value }) {
+				sum += m.GetCounter().GetValue()
 			}
 		}
 	}

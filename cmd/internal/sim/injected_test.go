@@ -172,17 +172,39 @@ type ran struct {
 	took time.Duration
 }
 
+// command returns what runs the tests with an overlay; empty: without one. Those of this package
+// without one are run by the program that runs already: to link another takes as long as they do.
+func (a attempt) command(ctx context.Context, overlay string) (*exec.Cmd, error) {
+	args := strings.Fields(a.args)
+	if self := "./cmd/internal/sim"; overlay == "" && args[0] == self {
+		program, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		for i, arg := range args {
+			if name, isFlag := strings.CutPrefix(arg, "-"); isFlag {
+				args[i] = "-test." + name
+			}
+		}
+		return exec.CommandContext(ctx, program, args[1:]...), nil // #nosec G204 -- the arguments are of our own patches
+	}
+	if overlay != "" {
+		args = append([]string{"-overlay", overlay}, args...)
+	}
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-vet=off"}, args...)...) // #nosec G204 -- the arguments are of our own patches
+	cmd.Dir = root
+	return cmd, nil
+}
+
 // goTest runs tests with an overlay; empty: without one.
 func goTest(ctx context.Context, a attempt, overlay string) (r ran) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, catching)
 	defer cancel()
-	args := []string{"test", "-count=1", "-vet=off"}
-	if overlay != "" {
-		args = append(args, "-overlay", overlay)
+	cmd, err := a.command(ctx, overlay)
+	if err != nil {
+		return ran{err: err}
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, strings.Fields(a.args)...)...) // #nosec G204 -- the arguments are of our own patches
-	cmd.Dir = root
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CARILLON_") })
 	if a.seeds != "" {
 		cmd.Env = append(cmd.Env, "CARILLON_SIM_SEEDS="+a.seeds)

@@ -111,9 +111,13 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	if w.out.SettledLag, err = w.lag(ctx); err != nil {
 		return w.out, err
 	}
+	metrics, err := w.c.gather()
+	if err != nil {
+		return w.out, err
+	}
 	w.out.Counts = make(map[string]float64)
 	for _, name := range counted {
-		if w.out.Counts[name], err = w.c.counted(name, ""); err != nil {
+		if w.out.Counts[name], err = metrics.sum(name, ""); err != nil {
 			return w.out, err
 		}
 	}
@@ -125,10 +129,10 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	w.c.mu.Unlock()
 	// By the counter: the outcome of an attempt that goes on takes the place of the record that
 	// calls it lost.
-	if w.out.Counts["lost"], err = w.c.counted("carillon_executor_attempts_total", string(schema.Lost)); err != nil {
+	if w.out.Counts["lost"], err = metrics.sum("carillon_executor_attempts_total", string(schema.Lost)); err != nil {
 		return w.out, err
 	}
-	if w.out.Counts[full], err = w.c.counted("carillon_executor_deferred_total", "limit"); err != nil {
+	if w.out.Counts[full], err = metrics.sum("carillon_executor_deferred_total", "limit"); err != nil {
 		return w.out, err
 	}
 	if err := w.judgeRegions(ctx); err != nil {

@@ -126,7 +126,7 @@ func (n *Node) setLink(l link, how cut) {
 }
 
 // storeFault returns the fault of one call of the store by the node.
-func (n *Node) storeFault(done <-chan struct{}) schematest.Fault {
+func (n *Node) storeFault(ctx context.Context) schematest.Fault {
 	n.c.mu.Lock()
 	how, healed := n.links[toStore], n.healed
 	n.c.mu.Unlock()
@@ -138,7 +138,7 @@ func (n *Node) storeFault(done <-chan struct{}) schematest.Fault {
 	case hanging:
 		select {
 		case <-healed:
-		case <-done:
+		case <-ctx.Done():
 		}
 		return schematest.Fault{Silent: true}
 	}

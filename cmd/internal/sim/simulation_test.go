@@ -19,7 +19,8 @@ import (
 // seeds returns how many seeds of a scenario to run, and the first: own (in short tests a sixteenth of
 // them, and none of a long scenario), unless the environment says which part of them
 // (CARILLON_SIM_PART, 2 = half), how many of each scenario (CARILLON_SIM_SEEDS), how many of all short
-// scenarios and of all long ones together (CARILLON_SIM_SHORT, CARILLON_SIM_LONG), or which one.
+// scenarios and of all long ones together (CARILLON_SIM_SHORT, CARILLON_SIM_LONG), from which one on
+// (CARILLON_SIM_FIRST), or which one (CARILLON_SIM_SEED).
 func seeds(t *testing.T, scenarios []play, s *Scenario, own int) (first uint64, n int) {
 	t.Helper()
 	n = own
@@ -48,6 +49,9 @@ func seeds(t *testing.T, scenarios []play, s *Scenario, own int) (first uint64, 
 		n = (v + of - 1) / of
 	}
 	first = 1
+	if v, ok := number(t, "CARILLON_SIM_FIRST"); ok {
+		first = uint64(v) //nolint:gosec // it is not negative
+	}
 	if v := os.Getenv("CARILLON_SIM_SEED"); v != "" {
 		var err error
 		if first, err = strconv.ParseUint(v, 10, 64); err != nil {
