@@ -86,6 +86,8 @@
 //	after the claim of a guarded run        the claim is ended as lost when the session is dead. That
 //	                                        ends an at_most_once run. Our return under the same name
 //	                                        shortens nothing of this (schema.Session)
+//	as an abandoned call ends               an entry that stands in for it is there before its claim
+//	                                        ends: the next one waits until the callee must have ended
 //	after the lease holds the outcome       the executor that gets the message next writes the record
 //	with a slot of a limit                  the slot is free when the session is dead, and the owner of
 //	                                        the shard wakes a run that waits

@@ -179,3 +179,83 @@ func TestACutOffRegionStopsWhatAnotherMayStart(t *testing.T) {
 		})
 	}
 }
+
+// dying is a store whose executor dies as it ends a claim: no write about sessions and claims is sent
+// any more, or answered.
+type dying struct {
+	Store
+	after bool        // right after that, else right before
+	dies  func()      // what else its death is
+	dead  atomic.Bool // it has died
+	over  chan struct{}
+}
+
+func (s *dying) SwapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
+	if is.Holder == nil && !s.after {
+		s.die()
+	}
+	s.wait()
+	stands, err := s.Store.SwapLease(ctx, was, is, expires)
+	if is.Holder == nil && s.after {
+		s.die()
+	}
+	s.wait()
+	return stands, err
+}
+
+func (s *dying) SwapSession(ctx context.Context, was, is schema.Session) error {
+	s.wait()
+	return s.Store.SwapSession(ctx, was, is)
+}
+
+func (s *dying) die() {
+	if !s.dead.Swap(true) {
+		s.dies()
+	}
+}
+
+// wait lasts until the test is over if the executor is dead.
+func (s *dying) wait() {
+	if s.dead.Load() {
+		<-s.over
+	}
+}
+
+// TestDeathWhileAnAbandonedCallEnds: an effectively_once call that its cut-off region abandoned
+// works on at its callee. If the executor dies before the claim is ended, or right after, the
+// message comes again before the callee must have ended: the next call waits for that all the same.
+func TestDeathWhileAnAbandonedCallEnds(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(map[bool]string{false: "before its claim is ended", true: "right after"}[after], func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				var cut atomic.Bool
+				var o otherRegions
+				d := &dying{after: after, over: make(chan struct{})}
+				x1 := w.begin("x1", servedUnless(&cut), func(c *Config) { c.Everywhere = &o; d.Store, c.Store = c.Store, d })
+				d.dies = x1.conn.Cut
+				w.stops = append(w.stops, func() { close(d.over) })
+				w.answer(func(ctx context.Context, call target.Call) target.Result {
+					if call.Number == 1 {
+						<-ctx.Done()
+						return target.Result{Outcome: schema.Failed}
+					}
+					return target.Result{Outcome: schema.Succeeded}
+				})
+				e := w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce), everywhere)
+				w.dispatch(time.Until(e.Due()) + 100*time.Millisecond)
+				cut.Store(true)
+				w.begin("x2", func(c *Config) { c.Everywhere = &o })
+				w.dispatch(40 * time.Second)
+				w.settle()
+				w.dispatch(10 * time.Second)
+				starts := w.started()
+				if !d.dead.Load() || len(starts) != 2 || w.state(e.ID) != schema.StateSucceeded {
+					t.Fatalf("died: %t, %d calls, the run is %s after %q; want two, and that it succeeded", d.dead.Load(), len(starts), w.state(e.ID), w.story(e.ID))
+				}
+				if apart := starts[1].at.Sub(starts[0].at); apart < CalleeTime {
+					t.Errorf("the next call begins %v after the first one, which may last %v", apart, CalleeTime)
+				}
+			})
+		})
+	}
+}

@@ -353,7 +353,8 @@ func (l *runLease) release(ctx context.Context, why error, then func()) {
 // afterStop says how the message ends of an effectively_once attempt that the stop of the executor
 // cut short, or that was abandoned. A script is gone, unless gone says otherwise; what was called
 // may work on. So the next attempt waits as long as after a crash, that is for CalleeTime by any
-// right clock: a later entry stands in for this one.
+// right clock: a later entry stands in for this one. It is called before the claim ends, since from
+// then on the message, which comes again after queue.AckWait, may start the next attempt.
 func (l *runLease) afterStop(ctx context.Context, gone bool) (then func()) {
 	a, x, e := l.a, l.a.x, l.a.entry
 	wait := CalleeTime + schema.MaxClockDifference - time.Since(a.began)
@@ -378,18 +379,18 @@ func (l *runLease) afterStop(ctx context.Context, gone bool) (then func()) {
 // for nothing: what the lease says instead is recorded, if it says anything.
 func (l *runLease) commit(ctx context.Context, row schema.Attempt) {
 	a, x := l.a, l.a.x
+	then, again := a.giveBack, row.Record.Outcome == schema.Lost && !row.Record.Final
+	if current, alive := x.session.current(x.now()); again && alive && current == a.start.session { // its region was cut off
+		then = l.afterStop(ctx, true) // before the run is free: if we crash in between the claim still stands
+	}
 	is, err := l.mine.Ended(row)
 	var stands schema.Lease
 	if err == nil {
 		stands, err = l.swap(ctx, l.mine, is, true)
 	}
 	switch {
-	case err == nil && row.Record.Outcome == schema.Lost && !row.Record.Final: // this very entry starts again
+	case err == nil && again: // this very entry starts again, or the one that stands in for it
 		x.metrics.outcomes.WithLabelValues(string(schema.Lost)).Inc()
-		then := a.giveBack
-		if current, alive := x.session.current(x.now()); alive && current == a.start.session { // its region was cut off
-			then = l.afterStop(ctx, true)
-		}
 		x.recorder.put(pendingWrite{entry: a.entry, attempt: row, then: then, counts: toCount{end: true}, http: a.work.HTTP})
 	case err == nil:
 		x.metrics.outcomes.WithLabelValues(string(row.Record.Outcome)).Inc()
