@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -113,9 +114,7 @@ func (s epochStore) PutBeat(ctx context.Context, b schema.Beat) error {
 	b.At = b.At.UTC().Truncate(time.Millisecond)
 	data, err := json.Marshal(b)
 	if err == nil {
-		err = s.putRows(ctx, rowWrite{
-			append([]byte{byte(tableBeats)}, b.Region...), []cell{{column: colValue, timestamp: b.At.UnixMicro(), data: data}},
-		})
+		err = s.putBeat(ctx, append([]byte{byte(tableBeats)}, b.Region...), cell{column: colValue, timestamp: b.At.UnixMicro(), data: data})
 	}
 	if err != nil {
 		return fmt.Errorf("write beat of region %s: %w", b.Region, err)
@@ -123,18 +122,48 @@ func (s epochStore) PutBeat(ctx context.Context, b schema.Beat) error {
 	return nil
 }
 
+// putBeat replaces the row of a beat, unless it is newer. A merge would leave every beat there for each
+// read to go through: they come every few seconds.
+func (s epochStore) putBeat(ctx context.Context, key []byte, c cell) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	defer s.lock(key)()
+	row, err := s.row(key)
+	if err != nil {
+		return err
+	}
+	if was := &row[colValue-1]; was.column != 0 && was.wins(&c) > 0 {
+		return nil
+	}
+	b := s.db.NewBatch()
+	defer closeQuietly(b)
+	if err := b.Set(key, appendCell(nil, c), nil); err != nil {
+		return err
+	}
+	return s.commit(b)
+}
+
 // Beats implements schema.EpochStore.
 func (s epochStore) Beats(ctx context.Context) ([]schema.Beat, error) {
 	var beats []schema.Beat
-	err := s.list(ctx, []byte{byte(tableBeats)}, nil, schema.MaxShards, func(_ []byte, row *cells, nowMS int64) (bool, error) {
-		c := row.at(colValue, nowMS)
-		if c == nil {
-			return false, errCorrupt
-		}
-		b, err := schema.Decode[schema.Beat](c.data, "beat")
-		beats = append(beats, b)
-		return err == nil, err
-	})
+	var err error
+	// Each by a look of its own: an iterator would go through all that were written of one before it
+	// comes to the next.
+	for after, more := []byte(nil), true; more && err == nil; {
+		more = false
+		err = s.list(ctx, []byte{byte(tableBeats)}, after, 1, func(rest []byte, row *cells, nowMS int64) (bool, error) {
+			more, after = true, bytes.Clone(rest)
+			c := row.at(colValue, nowMS)
+			if c == nil {
+				return false, errCorrupt
+			}
+			b, err := schema.Decode[schema.Beat](c.data, "beat")
+			beats = append(beats, b)
+			return err == nil, err
+		})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read beats: %w", err)
 	}

@@ -3,6 +3,7 @@ package embedded
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -23,13 +24,26 @@ type Mutation struct{ key, cells []byte }
 // arrives at either side, in any order, leaves the same. What Expire removes is gone at both sides
 // anyway.
 func (s *core) replicated(b *pebble.Batch) error {
-	stamped := s.db.NewBatch()
+	stamped := s.db.NewIndexedBatch()
 	defer closeQuietly(stamped)
-	var all []Mutation
+	s.applying.Lock()
+	all, err := s.addStamped(stamped, b)
+	if err == nil {
+		err = stamped.Commit(s.write)
+	}
+	s.applying.Unlock()
+	if err == nil {
+		s.replicate(all)
+	}
+	return err
+}
+
+// addStamped adds the writes of b to stamped, and returns them.
+func (s *core) addStamped(stamped, b *pebble.Batch) (all []Mutation, err error) {
 	for r := b.Reader(); ; {
 		kind, key, value, more, err := r.Next()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !more {
 			break
@@ -41,34 +55,30 @@ func (s *core) replicated(b *pebble.Batch) error {
 		case kind == pebble.InternalKeyKindSet && key[0] == byte(tableRowExpiry):
 		case kind == pebble.InternalKeyKindSet, kind == pebble.InternalKeyKindDelete && key[0] != byte(tableRowExpiry):
 			if m.cells, err = s.stamp(key, value); err != nil {
-				return err
+				return nil, err
 			}
 			if len(m.cells) == 0 {
 				continue // nothing was there, and nothing is
 			}
 		case kind == pebble.InternalKeyKindDelete:
 			if err := stamped.Delete(key, nil); err != nil {
-				return err
+				return nil, err
 			}
 			continue
 		case kind == pebble.InternalKeyKindRangeDelete:
 			if err := stamped.DeleteRange(key, value, nil); err != nil {
-				return err
+				return nil, err
 			}
 			continue
 		default:
-			return errCorrupt
+			return nil, errCorrupt
 		}
 		if err := m.add(stamped); err != nil {
-			return err
+			return nil, err
 		}
 		all = append(all, m)
 	}
-	if err := stamped.Commit(s.write); err != nil {
-		return err
-	}
-	s.replicate(all)
-	return nil
+	return all, nil
 }
 
 // stamp returns the cells that replace the row at key by value (empty: by nothing), each later than
@@ -98,12 +108,25 @@ func (s *core) stamp(key, value []byte) (stamped []byte, err error) {
 	return stamped, nil
 }
 
-// add adds m to b.
+// add adds m to b, which is indexed. The row is written as it is then, and not what is added to it:
+// who reads a row that is written again and again need not add all that up. The caller holds
+// applying until b is committed.
 func (m *Mutation) add(b *pebble.Batch) error {
 	if len(m.cells) == 0 { // the expiry of a row
 		return b.Set(m.key, nil, nil)
 	}
-	return b.Merge(m.key, m.cells, nil)
+	was, closer, err := b.Get(m.key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return b.Set(m.key, m.cells, nil)
+	}
+	if err != nil {
+		return err
+	}
+	row, err := mergeRows(nil, was, m.cells)
+	if err := errors.Join(err, closer.Close()); err != nil {
+		return err
+	}
+	return b.Set(m.key, row, nil)
 }
 
 // Apply takes in writes of another copy. Their order does not matter, nor does it that one comes
@@ -113,8 +136,10 @@ func (s *Store) Apply(ctx context.Context, writes ...Mutation) error {
 		return err
 	}
 	defer s.leave()
-	b := s.db.NewBatch()
+	b := s.db.NewIndexedBatch()
 	defer closeQuietly(b)
+	s.applying.Lock()
+	defer s.applying.Unlock()
 	for i := range writes {
 		if err := writes[i].add(b); err != nil {
 			return fmt.Errorf("apply a write of another copy: %w", err)

@@ -170,6 +170,9 @@ type core struct {
 	damage *damage.Log
 
 	replicate func([]Mutation) // nil: there is no other copy
+	// applying is held while writes are made where there is another copy: what one of them has read
+	// of a row stands until it is committed.
+	applying sync.Mutex
 
 	// life is held for reading by every call, and for writing by Close and while Expire decides:
 	// see invariant 2.
