@@ -43,6 +43,9 @@ const (
 	holdEvery = 2 * time.Second
 	// tendEvery is how often the messages in hand are gone through.
 	tendEvery = 250 * time.Millisecond
+	// idleEvery is how often the metrics of slots are set while there are none: a multiple of
+	// tendEvery.
+	idleEvery = 4 * tendEvery
 
 	// sessionLife is how long a session stands without renewal, renewEvery how often it is renewed.
 	sessionLife = 10 * time.Second

@@ -61,6 +61,7 @@ type Executor struct {
 	requested [4]int        // messages that the fetches under way may bring, by priority
 	pending   [4]int        // messages in hand that have no slot yet, by priority
 	roomFreed chan struct{} // cap 1: a message ended, or a fetch brought fewer than it might
+	inUse     chan struct{} // cap 1: a message came, after there was none in hand
 	inHand    atomic.Int64
 	maxInHand int // how many messages may be in hand, with those asked for
 	fetchMost int // how many one fetch may bring
@@ -125,6 +126,7 @@ func New(c Config) (*Executor, error) {
 		deferSlots: admission.NewSlots(deferralsAtOnce, c.Now),
 		messages:   messagesInHand{byRun: make(map[schema.RunID]*attempt)},
 		roomFreed:  make(chan struct{}, 1),
+		inUse:      make(chan struct{}, 1),
 	}, nil
 }
 
@@ -264,12 +266,7 @@ func (x *Executor) leavePending(a *attempt) {
 }
 
 // wakePuller lets a puller that found no room ask again.
-func (x *Executor) wakePuller() {
-	select {
-	case x.roomFreed <- struct{}{}:
-	default:
-	}
-}
+func (x *Executor) wakePuller() { signal(x.roomFreed) }
 
 // newAttempt returns an attempt at its first stage.
 func newAttempt(x *Executor, d queue.Delivery, env *queue.Envelope) *attempt {
@@ -287,7 +284,11 @@ func (x *Executor) take(ctx, attempts context.Context, d queue.Delivery) {
 	a.recheck = x.cancels.heard(a.entry.Run()) || x.messages.has(a.entry.Run()) || x.begun.has(a.entry.Run(), a.heldAt)
 	x.messages.add(a)
 	x.pending[a.entry.Spec.Priority.Rank()]++
+	isFirst := x.messages.n == 1
 	x.mu.Unlock()
+	if isFirst {
+		signal(x.inUse)
+	}
 	x.metrics.held.Set(float64(x.inHand.Add(1)))
 	x.handlers.Go(func() { a.handle(ctx, attempts) })
 }
@@ -306,16 +307,24 @@ func (x *Executor) leave(a *attempt) {
 	x.wakePuller()
 }
 
-// tend goes through the messages in hand. It keeps in progress those that are not acknowledged, and
+// tend goes through the messages in hand, every tendEvery while there are any. It keeps in progress those that are not acknowledged, and
 // gives a session cell to what has run for a second: then the store knows that it runs, not the
 // stream.
 func (x *Executor) tend(ctx context.Context) {
-	tick := time.NewTicker(tendEvery)
+	start, isIdle := time.Now(), false
+	tick := time.NewTimer(tendEvery)
 	defer tick.Stop()
+	next := func(after time.Duration) { tick.Reset(after - time.Since(start)%tendEvery) }
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-x.inUse:
+			if isIdle {
+				isIdle = false
+				next(tendEvery)
+			}
+			continue
 		case <-tick.C:
 		}
 		now := x.now()
@@ -325,6 +334,11 @@ func (x *Executor) tend(ctx context.Context) {
 		x.mu.Unlock()
 		for _, a := range all {
 			a.tend(now)
+		}
+		if isIdle = len(all) == 0; isIdle {
+			next(idleEvery)
+		} else {
+			next(tendEvery)
 		}
 	}
 }

@@ -63,6 +63,7 @@ type recorder struct {
 
 	mu        sync.Mutex
 	waiting   map[schema.Partition][]pendingWrite
+	begun     chan struct{} // cap 1: there is something to write, after there was nothing
 	wake      chan struct{} // cap 1: a batch is full
 	soon      chan struct{} // cap 1: a start waits for its row
 	hurried   atomic.Bool   // soon is about to be signalled
@@ -76,7 +77,7 @@ type recorder struct {
 func newRecorder(w Writer, n schema.Notices, log *slog.Logger, m *metrics, t *tally.Tally, s spans, patient time.Duration) *recorder {
 	return &recorder{
 		writer: w, notices: n, log: log, metrics: m, tally: t, spans: s, drainFor: patient, waiting: make(map[schema.Partition][]pendingWrite),
-		wake: make(chan struct{}, 1), soon: make(chan struct{}, 1), tokens: make(chan struct{}, recordWriters),
+		begun: make(chan struct{}, 1), wake: make(chan struct{}, 1), soon: make(chan struct{}, 1), tokens: make(chan struct{}, recordWriters),
 	}
 }
 
@@ -85,14 +86,15 @@ func (r *recorder) put(w pendingWrite) {
 	r.count(&w, 1)
 	p := w.attempt.Run.Partition()
 	r.mu.Lock()
+	isFirst := len(r.waiting) == 0
 	r.waiting[p] = append(r.waiting[p], w)
 	full := len(r.waiting[p]) >= recordRows
 	r.mu.Unlock()
+	if isFirst {
+		signal(r.begun)
+	}
 	if full {
-		select {
-		case r.wake <- struct{}{}:
-		default:
-		}
+		signal(r.wake)
 	} else if w.entry.Spec.Step != nil && w.attempt.Record != nil {
 		r.hurry() // other steps wait for its end
 	}
@@ -112,12 +114,21 @@ func (r *recorder) outcomes() int { return int(r.unwritten.Load() - r.cells.Load
 // overfull reports that no new work should be taken on: too much is unrecorded, or recording fails.
 func (r *recorder) overfull() bool { return r.unwritten.Load() > maxUnrecorded || r.failing.Load() }
 
-// run flushes until ctx ends, and then once more what is left. It returns when every write has
-// ended.
+// signal sends to a channel of capacity 1, unless it holds a signal already.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// run flushes until ctx ends, and then once more what is left: every recordWithin, as long as
+// anything waits. It returns when every write has ended.
 func (r *recorder) run(ctx context.Context) {
-	tick := time.NewTicker(recordWithin)
+	start := time.Now()
+	tick := time.NewTimer(recordWithin)
 	defer tick.Stop()
-	for {
+	for armed := true; ; {
 		select {
 		case <-ctx.Done():
 			r.drain(ctx)
@@ -126,7 +137,13 @@ func (r *recorder) run(ctx context.Context) {
 			r.flush(ctx, recordRows)
 		case <-r.soon:
 			r.flush(ctx, 1)
+		case <-r.begun:
+			if !armed {
+				armed = true
+				tick.Reset(recordWithin - time.Since(start)%recordWithin)
+			}
 		case <-tick.C:
+			armed = false
 			r.flush(ctx, 1)
 		}
 	}
@@ -139,10 +156,7 @@ func (r *recorder) hurry() {
 	}
 	time.AfterFunc(markWithin, func() {
 		r.hurried.Store(false)
-		select {
-		case r.soon <- struct{}{}:
-		default:
-		}
+		signal(r.soon)
 	})
 }
 
@@ -315,4 +329,5 @@ func (r *recorder) retry(batch []pendingWrite, err error) {
 	r.mu.Lock()
 	r.waiting[p] = append(batch, r.waiting[p]...)
 	r.mu.Unlock()
+	signal(r.begun)
 }
