@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
@@ -15,7 +16,9 @@ import (
 	"carillon.dev/carillon/bucketer/orchestration"
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/runs"
+	"carillon.dev/carillon/bucketer/search"
 	"carillon.dev/carillon/bucketer/tasks"
+	"carillon.dev/carillon/schema"
 )
 
 // The parts whose names would hide a method of theirs.
@@ -28,6 +31,7 @@ type (
 	joinPart  = joins.Joins
 	ruleParts = notifications.Rules
 	logParts  = logs.Searcher
+	searching = search.Searcher
 )
 
 // Engine has the methods of all its parts.
@@ -42,6 +46,7 @@ type Engine struct {
 	*joinPart
 	*ruleParts
 	*logParts
+	*searching
 }
 
 // New returns an Engine, which refuses writes until Refresh or Watch has read the settings.
@@ -75,7 +80,7 @@ func New(c bucketer.Config) (*Engine, error) {
 	rules := notifications.NewRules(b, c.Store, c.Registerer)
 	r.TellIncidents(rules)
 	r.TellFailures(j.NoteFailure)
-	return &Engine{b, r, t, j, w, o, v, n, rules, logs.New(b, r, j, o)}, nil
+	return &Engine{b, r, t, j, w, o, v, n, rules, logs.New(b, r, j, o), search.New(b, r, c.Store, cmp.Or(c.DeadLetterRetention, schema.DeadLetterRetention))}, nil
 }
 
 // RunParts returns the part that shows and changes runs.

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -20,6 +21,12 @@ type Filter struct {
 	// lateness that is shown), those that could have started for longer and have not, and those
 	// that were missed; nil: any.
 	Late *time.Duration
+	// Error is part of the last error of the run (LastError), in letters of either case; "": any.
+	Error string `json:",omitempty"`
+	// Says returns the error of an attempt as it is shown; nil: as it is recorded.
+	Says func(*schema.Record) string `json:"-"`
+	// OneOff: the run is that of a one-off job.
+	OneOff bool `json:",omitempty"`
 	// Workflows: runs of workflows are selected whatever Task says: the tasks are those of their
 	// steps.
 	Workflows bool `json:"-"`
@@ -48,7 +55,7 @@ func (f *Filter) MayMatch(starts, birth *schema.Entry) bool {
 	if f.Task != "" && starts.Spec.Task != f.Task && (!f.Workflows || birth.Spec.Workflow == nil) || f.Key != "" && birth.Spec.Key != f.Key {
 		return false
 	}
-	if f.Calls != nil && !f.Calls(&starts.Spec) {
+	if f.Calls != nil && !f.Calls(&starts.Spec) || f.OneOff && (!birth.Spec.Job.IsZero() || birth.Spec.Step != nil) {
 		return false
 	}
 	for name, value := range f.Labels {
@@ -73,16 +80,22 @@ func (f *Filter) Matches(r *Run, now time.Time) bool {
 	if len(f.States) > 0 && !slices.Contains(f.States, r.State) && !slices.Contains(f.States, r.Shown()) {
 		return false
 	}
+	if f.Error != "" && !strings.Contains(strings.ToLower(r.LastError(f.Says)), strings.ToLower(f.Error)) {
+		return false
+	}
 	return f.Late == nil || r.isLate(*f.Late, now)
 }
 
 // isAny reports whether f selects all.
 func (f *Filter) isAny() bool {
-	return !f.asksAttempts() && f.Task == "" && f.Host == "" && f.Key == "" && len(f.Labels) == 0
+	return !f.asksAttempts() && f.Task == "" && f.Host == "" && f.Key == "" && len(f.Labels) == 0 && !f.OneOff
 }
 
 // asksAttempts reports whether the rows of runs alone do not say whether they match.
-func (f *Filter) asksAttempts() bool { return len(f.States) > 0 || f.Late != nil }
+func (f *Filter) asksAttempts() bool { return len(f.States) > 0 || f.AsksDue() }
+
+// AsksDue reports whether f selects no run that is due later than now.
+func (f *Filter) AsksDue() bool { return f.Late != nil || f.Error != "" }
 
 // standing returns the entry that says what the run is now: its own, or the one that it was moved to.
 func (r *Run) standing() *schema.Entry {
@@ -90,6 +103,34 @@ func (r *Run) standing() *schema.Entry {
 		return &r.Entry
 	}
 	return &r.Current
+}
+
+// Due returns when the run is due now: a reschedule changes that.
+func (r *Run) Due() time.Time { return r.standing().Due() }
+
+// LastError returns why the last attempt failed that has an error, and why the run was given up if it
+// was; "": neither is recorded. says returns the error of an attempt as it is shown; nil: as it is recorded.
+func (r *Run) LastError(says func(*schema.Record) string) string {
+	if says == nil {
+		says = func(rec *schema.Record) string { return rec.Error }
+	}
+	var last, givenUp string
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		switch {
+		case a.Record == nil || a.Unstarted():
+		case a.Number == 0 && a.Record.Ruined():
+			givenUp = a.Record.Error
+		case a.Number > 0:
+			if text := says(a.Record); text != "" {
+				last = text
+			}
+		}
+	}
+	if last == "" || givenUp == "" {
+		return last + givenUp
+	}
+	return last + "; " + givenUp
 }
 
 // Shown returns the state in which callers see the run: its state, unless it has not ended and waits.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/tally"
@@ -19,11 +20,13 @@ type FilterText struct {
 	Labels []string // name=value; all of them
 	Late   string   // a duration
 	Key    string
+	Error  string // part of the last error
+	OneOff bool
 }
 
 // FilterFault is what is wrong with a field of a FilterText.
 type FilterFault struct {
-	Field   string // state, task, host, label, late or key
+	Field   string // state, task, host, label, late, key or error
 	At      int    // which of the states or labels
 	Message string // in words that fit behind the field
 	Value   any    // what was stated, if that may be said back
@@ -70,6 +73,10 @@ func (t *FilterText) Parse() (f Filter, faults []FilterFault) {
 		default:
 			f.Late = &late
 		}
+	}
+	f.OneOff = t.OneOff
+	if f.Error = t.Error; strings.ContainsFunc(f.Error, unicode.IsControl) {
+		fault("error", 0, "must be a part of one line, without control characters", nil)
 	}
 	if f.Key = t.Key; f.Key != "" {
 		if what := bucketer.KeyFault(f.Key); what != "" {

@@ -31,8 +31,8 @@ func (r *Reader) Runs(ctx context.Context, w Window, pos Position, limit int) ([
 		return nil, nil, err
 	}
 	now := r.now()
-	if last := now.Add(schema.MaxClockDifference); w.Late != nil && w.To.After(last) {
-		w.To = last // what is due later is not late
+	if last := now.Add(schema.MaxClockDifference); w.AsksDue() && w.To.After(last) {
+		w.To = last // what is due later is not late, and has not failed
 	}
 	if !w.To.After(w.From) {
 		return nil, nil, nil
