@@ -20,17 +20,22 @@ type RunQuery struct {
 	Host   string            // their HTTP call goes there; "": anywhere
 	Late   time.Duration     // started later than that after they were due, or not yet, or missed; 0: any
 	Key    string            // idempotency key
+	Error  string            // part of their last error
+	OneOff bool              // of one-off jobs alone
 	Limit  int               // of one page; 0 means 500
 }
 
 // params returns the filters of q.
 func (q *RunQuery) params() url.Values {
-	params := stated(map[string]string{"task": q.Task, "job": q.Job, "key": q.Key})
+	params := stated(map[string]string{"task": q.Task, "job": q.Job, "key": q.Key, "error": q.Error})
 	for _, s := range q.States {
 		params.Add("state", string(s))
 	}
 	for name, value := range q.Labels {
 		params.Add("label", name+"="+value)
+	}
+	if q.OneOff {
+		params.Set("one_off", "true")
 	}
 	if q.Host != "" {
 		params.Set("host", q.Host)

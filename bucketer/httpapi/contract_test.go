@@ -41,8 +41,8 @@ func (c *contract) operations() (all []describedOperation) {
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		item := paths[path].(map[string]any)
 		for _, method := range slices.Sorted(maps.Keys(item)) {
-			// An import answers a stream, and has tests of its own.
-			if strings.HasPrefix(path, "/v1/") && path != importPath {
+			// An import and an export answer lines, and have tests of their own.
+			if strings.HasPrefix(path, "/v1/") && path != importPath && path != historyPath {
 				all = append(all, describedOperation{strings.ToUpper(method), path, item[method].(map[string]any)})
 			}
 		}

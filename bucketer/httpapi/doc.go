@@ -22,7 +22,8 @@
 // of a group have the same ending:
 //
 //	routes_*.go                   one group of routes each; nouns*.go are what they show.
-//	                              routes_runs_list.go: all that lists of runs can be asked for
+//	                              routes_runs_list.go: all that lists of runs can be asked for;
+//	                              routes_search.go: searches, counts and exports of runs
 //	client*.go                    the client, by the same groups
 //	openapi*.go                   what the document says beyond the registrations
 //	import*.go                    bulk imports: read, submit, answer line by line

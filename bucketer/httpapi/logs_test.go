@@ -50,7 +50,7 @@ func newLoggers(t *testing.T) *loggers {
 		t.Fatal(err)
 	}
 	w.hs = serve(t, newStub(), func(c *Config, d *Deps) {
-		d.Jobs, d.Runs, d.Tasks, d.Recurring, d.Workflows, d.Events, d.Joins, d.Logs = w.e, w.e, w.e, w.e, w.e, w.e, w.e, w.e
+		d.Jobs, d.Runs, d.Tasks, d.Recurring, d.Workflows, d.Events, d.Joins, d.Logs, d.Search = w.e, w.e, w.e, w.e, w.e, w.e, w.e, w.e, w.e
 		c.Now = time.Now
 	})
 	return w

@@ -37,6 +37,7 @@ var headerPatterns = map[string]string{
 var tags = []*huma.Tag{
 	{Name: "jobs", Description: "Recurring, one-off and triggered jobs, and jobs after jobs"},
 	{Name: "runs", Description: "What jobs and workflows start, attempt by attempt"},
+	{Name: "history", Description: "The runs of a day, to keep elsewhere"},
 	{Name: "logs", Description: "What runs logged, across runs"},
 	{Name: "workflows", Description: "Graphs of steps"},
 	{Name: "tasks", Description: "Named work that jobs and steps call"},

@@ -61,6 +61,9 @@ var conflicts = map[string][]string{
 	"get-notification":   {"not-understood"},
 	"test-notification":  {"not-understood", "minute-full"},
 	"search-logs":        {"too-many-searches"},
+	"list-runs":          {"too-many-searches"},
+	"get-stats-states":   {"too-many-searches"},
+	"export-history":     {"too-many-searches"},
 }
 
 // problemExamples returns a problem of each kind, as the API answers it, by name.

@@ -28,8 +28,8 @@ const (
 	// defaultLogSpan is how far a search goes back where no from is stated, followSpan a follow.
 	defaultLogSpan = time.Hour
 	followSpan     = time.Minute
-	// maxSearches bounds the searches of logs under way on a node, maxTenantSearches those of one
-	// tenant.
+	// maxSearches bounds the searches of logs and runs under way on a node, maxTenantSearches those
+	// of one tenant.
 	maxSearches       = 16
 	maxTenantSearches = 4
 )
@@ -329,6 +329,6 @@ func (c *searches) begin(tenant string) (end func(), ok bool) {
 func tooManySearches() *Problem {
 	return &Problem{
 		Type: problemType + "too-many-searches", Title: "Too many searches are under way", Status: http.StatusTooManyRequests, RetryAfter: time.Second,
-		Detail: "A node answers 16 searches of logs at once, and 4 of one tenant.",
+		Detail: "A node answers 16 searches of logs and runs at once, and 4 of one tenant.",
 	}
 }

@@ -71,7 +71,7 @@ type upcomingList struct {
 type recurringRoutes struct{ *Server }
 
 func (s recurringRoutes) route() {
-	huma.Register(s.api, s.operation("list-jobs", http.MethodGet, "/v1/jobs", "The jobs of the tenant that can have many runs, newest first. An answer may hold fewer items than limit, even none, and still have next_cursor. One-off jobs are runs", 200, 422, 503), s.listJobs)
+	huma.Register(s.api, s.operation("list-jobs", http.MethodGet, "/v1/jobs", "The jobs of the tenant that can have many runs, newest first. An answer may hold fewer items than limit, even none, and still have next_cursor. One-off jobs are runs: GET /v1/runs?one_off=true&label= lists them", 200, 422, 503), s.listJobs)
 	huma.Register(s.api, s.operation("put-job", http.MethodPut, "/v1/jobs/{id}", "Create or replace a recurring job by its name", 200, 400, 408, 409, 412, 413, 415, 422, 429, 503), s.putJob)
 	s.alsoAnswers("/v1/jobs/{id}", http.MethodPut, http.StatusCreated, http.StatusOK)
 	s.describeBody("/v1/jobs/{id}", http.MethodPut, reflect.TypeFor[request.JobRequest](), "application/json")

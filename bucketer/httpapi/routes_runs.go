@@ -44,8 +44,9 @@ type runAnswer struct {
 
 type runList struct {
 	Body struct {
-		Items      []Run  `json:"items"`
-		NextCursor string `json:"next_cursor,omitempty"`
+		Items      []Run     `json:"items"`
+		Searched   *Searched `json:"searched,omitempty" doc:"With order=newest: how far the search has come"`
+		NextCursor string    `json:"next_cursor,omitempty"`
 	}
 }
 
@@ -54,11 +55,12 @@ type runRoutes struct{ *Server }
 
 func (s runRoutes) route() {
 	huma.Register(s.api, s.operation("get-run", http.MethodGet, "/v1/runs/{id}", "A run and its attempts", 200, 404, 422, 503), s.getRun)
-	list := s.operation("list-runs", http.MethodGet, "/v1/runs", "Runs of a window of due times, in order. An answer may hold fewer items than limit, even none, and still have next_cursor", 200, 404, 422, 503)
+	list := s.operation("list-runs", http.MethodGet, "/v1/runs", "Runs of a window of due times, in order. An answer may hold fewer items than limit, even none, and still have next_cursor", 200, 404, 422, 429, 503)
 	list.Description = runsAsked
 	huma.Register(s.api, list, s.listRuns)
 	huma.Register(s.api, s.operation("cancel-run", http.MethodPost, "/v1/runs/{id}/cancel", "Cancel a run; twice is the same as once", 200, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.cancelRun)
 	huma.Register(s.api, s.operation("retry-run", http.MethodPost, "/v1/runs/{id}/retry", "Run a finished run again, as a new run whose origin is this one", 201, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.retryRun)
+	searchRoutes(s).route()
 	outputRoutes(s).route()
 	runStepRoutes(s).route()
 }

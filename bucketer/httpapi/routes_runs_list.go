@@ -23,20 +23,25 @@ const (
 )
 
 // runsAsked says what a list of runs can be asked for.
-const runsAsked = "A list is asked for in one of four ways: from and to, with any filters; key, and at where the key is that of an import's line with an instant: the run that it made; " +
+const runsAsked = "A list is asked for in one of five ways: from and to, with any filters; order=newest, with any filters and a window of up to 366 days; key, and at where the key is that of an import's line with an instant: the run that it made; " +
 	"event: the runs that it started; workflow_run: the runs of its steps, with an item of a step with for_each as a run of its own. " +
-	"A page walks a bounded part of the window, so a filter that matches rarely gives empty pages with next_cursor. Payloads are not searched."
+	"A page walks a bounded part of the window, so a filter that matches rarely gives empty pages with next_cursor. Payloads are not searched.\n\n" +
+	"order=newest is a search: the runs of the newest minute come first, those of one minute in the order of due times. " + searchCost + " Indexed are the runs of a job (job: the latest due first), and those that failed, " +
+	"where state=failed alone is asked for while dead letters are kept: the latest due first, a second or two after they failed, each at the due time that it had first. searched.by says what was used."
 
 type runFilter struct {
 	Limit       int       `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
 	Cursor      string    `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
-	From        time.Time `query:"from" doc:"First due time; needed unless key, event or workflow_run is stated"`
-	To          time.Time `query:"to" doc:"Due times before this one; at most 24 hours after from"`
+	Order       string    `query:"order" enum:"due,newest" default:"due" doc:"due: in the order of due times. newest: from the newest minute back, over long windows: see the description"`
+	From        time.Time `query:"from" doc:"First due time; needed unless order=newest, key, event or workflow_run is stated. Default with order=newest: 24 hours before to, and of a job: any"`
+	To          time.Time `query:"to" doc:"Due times before this one; at most 24 hours after from, and 366 days with order=newest, where the default is now"`
 	State       []string  `query:"state,explode" enum:"pending,running,waiting,stuck,retrying,succeeded,failed,cancelled,missed,skipped" maxItems:"10" doc:"Only runs in this state; stated again: or in that. waiting: workflow runs of which nothing but waits is under way (they are among those that are running, too), and runs that wait for other jobs; stuck: those whose deadline has passed (both are among those that are pending, too)"`
 	Job         string    `query:"job" doc:"Only runs of the job of this id or name; of one that can have many, the latest due first, as at /v1/jobs/{id}/runs"`
 	Task        string    `query:"task" doc:"Only runs of this task"`
 	Host        string    `query:"host" maxLength:"260" doc:"Only runs whose HTTP call goes to this host, which has a port where the URL states one; of a run of a task, by what the task says now" example:"api.example.com:8443"`
 	Label       []string  `query:"label,explode" maxItems:"16" doc:"Only runs that have this label, as name=value; stated again: and that"`
+	Error       string    `query:"error" maxLength:"256" doc:"Only runs whose last error, as attempts show it, has this in it, in capitals or not. No pattern: it is taken as it is" example:"connection refused"`
+	OneOff      bool      `query:"one_off" doc:"Only runs of one-off jobs"`
 	Late        string    `query:"late" maxLength:"32" doc:"Only runs whose first attempt started later than this span after they were due (lateness_ms), those that could have started for longer and have not, and those that were missed" example:"5s"`
 	Key         string    `query:"key" maxLength:"512" doc:"Only the run of this idempotency key. Without from and to it is looked up, as long as keys are kept: 24 h; that of an import's line with an instant as long as its run is, if at is stated. With from and to: of one-off jobs and lines of imports, due then"`
 	At          time.Time `query:"at" doc:"Beside key, without from and to: the instant of the import's line, which stands together with its key"`
@@ -56,6 +61,9 @@ func (in *runFilter) selections() []selection {
 		{"host", in.Host != ""},
 		{"label", len(in.Label) > 0},
 		{"late", in.Late != ""},
+		{"error", in.Error != ""},
+		{"one_off", in.OneOff},
+		{"order", in.Order == orderNewest},
 		{"key", in.Key != ""},
 		{"at", !in.At.IsZero()},
 		{"event", in.Event != ""},
@@ -82,8 +90,9 @@ func (in *runFilter) besides(only string, may ...string) (faults bucketer.Faults
 
 // filter reads what runs are asked for, besides a job and due times.
 func (in *runFilter) filter() (runs.Filter, bucketer.Faults) {
-	text := runs.FilterText{States: in.State, Task: in.Task, Host: in.Host, Labels: in.Label, Late: in.Late, Key: in.Key}
+	text := runs.FilterText{States: in.State, Task: in.Task, Host: in.Host, Labels: in.Label, Late: in.Late, Key: in.Key, Error: in.Error, OneOff: in.OneOff}
 	f, wrong := text.Parse()
+	f.Says = errorOf
 	var faults bucketer.Faults
 	for _, w := range wrong {
 		faults = append(faults, bucketer.Fault{Location: "query." + w.Field, Message: w.Message, Value: w.Value})
@@ -99,6 +108,8 @@ func (s runRoutes) listRuns(ctx context.Context, in *runFilter) (*runList, error
 		return s.listSteps(ctx, in)
 	case in.Key != "" && in.From.IsZero() && in.To.IsZero():
 		return s.listKeyed(ctx, in)
+	case in.Order == orderNewest:
+		return searchRoutes(s).listNewest(ctx, in)
 	}
 	w := runs.Window{Tenant: tenantOf(ctx), From: in.From.UTC(), To: in.To.UTC()}
 	faults := checkWindow(w.From, w.To, maxRunsWindow)
@@ -207,7 +218,10 @@ func checkWindow(from, to time.Time, most time.Duration) bucketer.Faults {
 		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be after from"})
 	case to.Sub(from) > most:
 		span := "an hour"
-		if most > time.Hour {
+		switch {
+		case most > 48*time.Hour:
+			span = fmt.Sprintf("%d days", most/(24*time.Hour))
+		case most > time.Hour:
 			span = fmt.Sprintf("%.0f hours", most.Hours())
 		}
 		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be at most " + span + " after from"})

@@ -17,6 +17,13 @@ type (
 	regionsAnswer struct{ Body Regions }
 )
 
+// Dependency is how something stands that the node needs: a nil Err is well.
+type Dependency struct {
+	Name    string
+	Err     error  // why the node is not ready
+	Warning string // what its operator should know although it is ready
+}
+
 // systemRoutes serves health, metrics, the document, the pages for browsers and the cluster.
 type systemRoutes struct{ *Server }
 

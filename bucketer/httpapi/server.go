@@ -139,13 +139,6 @@ type Events interface {
 	Hearers(ctx context.Context, tenant, event string, limit int) (events.Hearers, error)
 }
 
-// Dependency is how something stands that the node needs: a nil Err is well.
-type Dependency struct {
-	Name    string
-	Err     error  // why the node is not ready
-	Warning string // what its operator should know although it is ready
-}
-
 // Deps are what the API speaks for.
 type Deps struct {
 	Jobs      Jobs
@@ -159,6 +152,8 @@ type Deps struct {
 	DeadLetters DeadLetters
 	// Logs finds lines in the logs of runs. Nil means that nobody does.
 	Logs Logs
+	// Search finds and counts runs of long windows. Nil means that nobody does.
+	Search Search
 	// Operations does one thing to everything that matches. Nil means that there are none.
 	Operations Operations
 	// Keys keeps API keys. Nil means that there are none.

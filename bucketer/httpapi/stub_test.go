@@ -388,7 +388,7 @@ func (s *stub) DeleteTask(_ context.Context, tenant, name string) error {
 func serve(t testing.TB, b *stub, change ...func(*Config, *Deps)) *httptest.Server {
 	t.Helper()
 	c := Config{Now: func() time.Time { return testNow }, CursorKey: []byte("0123456789abcdef")}
-	d := Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b, Joins: b, Logs: b}
+	d := Deps{Jobs: b, Runs: b, Tasks: b, Recurring: b, Workflows: b, Events: b, Joins: b, Logs: b, Search: b}
 	for _, f := range change {
 		f(&c, &d)
 	}
