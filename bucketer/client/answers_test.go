@@ -23,6 +23,8 @@ func TestAnswersAreComplete(t *testing.T) {
 		{reflect.TypeFor[httpapi.Notification](), reflect.TypeFor[client.NotificationInfo]()},
 		{reflect.TypeFor[httpapi.FoundLine](), reflect.TypeFor[client.FoundLine]()},
 		{reflect.TypeFor[httpapi.LookedAt](), reflect.TypeFor[client.LookedAt]()},
+		{reflect.TypeFor[httpapi.Searched](), reflect.TypeFor[client.Searched]()},
+		{reflect.TypeFor[httpapi.RunStates](), reflect.TypeFor[client.RunStates]()},
 		{reflect.TypeFor[httpapi.Calendar](), reflect.TypeFor[client.CalendarInfo]()},
 	} {
 		api, ours := fields(row.api, ""), fields(row.client, "")

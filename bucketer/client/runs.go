@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ func (r Runs) Get(ctx context.Context, id RunID) (Run, error) {
 
 // RunQuery selects runs by due time, From ≤ due < To. Empty fields select all.
 type RunQuery struct {
-	From, To time.Time // must be stated
+	From, To time.Time // must be stated, but for Search and States
 	State    State
 	States   []State // or in one of these
 	Task     string
@@ -28,12 +29,14 @@ type RunQuery struct {
 	// Late selects runs that started later than that after they were due, that could have started
 	// for longer and have not, or that were missed; 0: any.
 	Late time.Duration
+	// Error is part of the last error of the run, in capitals or not.
+	Error  string
+	OneOff bool // runs of one-off jobs alone
 }
 
-// List returns the runs of a window, in the order of due times. It asks for an hour at a time, and
-// ends with the first error.
-func (r Runs) List(ctx context.Context, q RunQuery) iter.Seq2[Run, error] {
-	query := stated(map[string]string{"state": string(q.State), "task": q.Task, "job": q.Job})
+// params returns the filters.
+func (q RunQuery) params() url.Values {
+	query := stated(map[string]string{"state": string(q.State), "task": q.Task, "job": q.Job, "error": q.Error})
 	for _, s := range q.States {
 		query.Add("state", string(s))
 	}
@@ -43,7 +46,16 @@ func (r Runs) List(ctx context.Context, q RunQuery) iter.Seq2[Run, error] {
 	if q.Late != 0 {
 		query.Set("late", q.Late.String())
 	}
-	return listWindow[Run](ctx, r.node, q.From, q.To, query, "runs")
+	if q.OneOff {
+		query.Set("one_off", "true")
+	}
+	return query
+}
+
+// List returns the runs of a window, in the order of due times. It asks for an hour at a time, and
+// ends with the first error.
+func (r Runs) List(ctx context.Context, q RunQuery) iter.Seq2[Run, error] {
+	return listWindow[Run](ctx, r.node, q.From, q.To, q.params(), "runs")
 }
 
 // OfSteps returns the runs of the steps of a workflow run, each item of a step with for_each as a run

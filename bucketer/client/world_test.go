@@ -36,7 +36,7 @@ func serveAPI() (url string, stop func(), err error) {
 		err = e.Refresh(context.Background())
 	}
 	if err == nil {
-		handler, err = httpapi.New(httpapi.Config{}, httpapi.Deps{Jobs: e, Runs: e, Tasks: e, Recurring: e, Workflows: e, Events: e, Joins: e, Logs: e})
+		handler, err = httpapi.New(httpapi.Config{}, httpapi.Deps{Jobs: e, Runs: e, Tasks: e, Recurring: e, Workflows: e, Events: e, Joins: e, Logs: e, Search: e})
 	}
 	if err != nil {
 		_ = store.Close()
