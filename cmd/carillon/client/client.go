@@ -9,7 +9,7 @@
 //	task.go, target.go                           tasks and the targets that they call
 //	auth.go                                      who makes a call; functions of AWS Lambda
 //	tenant.go, key.go, signing.go, secret.go     tenants, API keys, signing keys, secrets
-//	audit.go, stats.go                           who changed what; what the cluster did
+//	audit.go, stats.go, states.go, history.go     who changed what; what the cluster did; the runs of a day
 //	cluster.go, whoami.go                        how the cluster stands; whose key it is
 //	show.go                                      how jobs and runs are shown
 //	completion.go                                names that a shell completes
@@ -23,6 +23,6 @@ import "github.com/spf13/cobra"
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
 		jobCommand(), workflowCommand(), taskCommand(), runCommand(), logsCommand(), scheduleCommand(), operationCommand(), deadLetterCommand(),
-		keyCommand(), signingCommand(), secretCommand(), notificationsCommand(), calendarCommand(), eventCommand(), targetCommand(), tenantCommand(), auditCommand(), statsCommand(), clusterCommand(), whoamiCommand(),
+		keyCommand(), signingCommand(), secretCommand(), notificationsCommand(), calendarCommand(), eventCommand(), targetCommand(), tenantCommand(), auditCommand(), statsCommand(), historyCommand(), clusterCommand(), whoamiCommand(),
 	}
 }

@@ -21,7 +21,7 @@ type runList struct {
 	from, to, at        string
 	states, labels      []string
 	key, workflow, step string
-	stuck               bool
+	stuck, newest       bool
 	query               httpapi.RunQuery
 	limit               int
 
@@ -39,12 +39,16 @@ func runListCommand(r *cli.Remote) *cobra.Command {
 			"With --key alone, show the run of that idempotency key, whenever it is due: keys are kept for 24 h. The key of an import's line with an instant\n" +
 			"stands together with that, which --at states.\n\n" +
 			"With --workflow-run, list the runs of the steps of that workflow run, with an item of a step with for_each as a run of its own.\n\n" +
+			"With --newest, search from the newest minute back, as far as --from (default: a day, of a job all) and up to --to (default: now), at most 366 days apart. Runs have no index of labels, tasks and errors: " +
+			"minutes are read one after the other, and how far that came is said at the end. Runs of a --job, and --state failed alone, are found by an index.\n\n" +
 			"With --stuck, list the runs that wait for other jobs beyond their deadline, whenever they are due, in the order in which their chains began. " +
 			"Such a run still starts if those jobs end; carillon run cancel ends it.\n\n" +
 			"With -o json there is one run a line, attempts and payload included.",
 		Example: "  carillon run list --state failed,missed --from -1h --to 0s\n" +
 			"  carillon run list --late 5s --label team=billing --from -24h --to 0s\n" +
 			"  carillon run list --from 2026-11-21T00:00:00Z --to 2026-11-22T00:00:00Z --task send-email --limit 0 -o json\n" +
+			"  carillon run list --newest --state failed --label team=billing --from -720h\n" +
+			"  carillon run list --newest --error 'connection refused' --task send-email\n" +
 			"  carillon run list --key order-4711\n" +
 			"  carillon run list --workflow-run 01932f1e-5d80-8003-8d2f-5a1b9c3e7f60 --step transform --state failed\n" +
 			"  carillon run list --stuck",
@@ -58,6 +62,9 @@ func runListCommand(r *cli.Remote) *cobra.Command {
 	f.StringVar(&l.query.Job, "job", "", "only runs of the job of this `id` or name; of a recurring one the latest of a day first")
 	f.StringArrayVar(&l.labels, "label", nil, "only runs with this label, as `name=value`; again: and with that one")
 	f.DurationVar(&l.query.Late, "late", 0, "only runs that started later than this `span` after they were due, that have not started for longer, or that were missed")
+	f.StringVar(&l.query.Error, "error", "", "only runs whose last error has this `text` in it, in capitals or not")
+	f.BoolVar(&l.query.OneOff, "one-off", false, "only runs of one-off jobs")
+	f.BoolVar(&l.newest, "newest", false, "search from the newest minute back")
 	f.StringVar(&l.key, "key", "", "only the run of this idempotency `key`")
 	f.StringVar(&l.at, "at", "", "with --key: the `time` of the import's line")
 	f.StringVar(&l.workflow, "workflow-run", "", "the runs of the steps of the workflow run of this `id`")
@@ -113,10 +120,59 @@ func (l *runList) runs(cmd *cobra.Command, client *httpapi.Client) (iter.Seq2[ht
 		}
 	}
 	q.Key = l.key
+	if l.newest {
+		return l.search(cmd, client, now)
+	}
 	if q.From, q.To, err = cli.Window(l.from, l.to, now); err != nil {
 		return nil, err
 	}
 	return client.Runs(ctx, *q), nil
+}
+
+// search searches for the runs that the flags of cmd select, and says at its end how far it came. A
+// search whose list has enough ends before.
+func (l *runList) search(cmd *cobra.Command, client *httpapi.Client, now time.Time) (iter.Seq2[httpapi.Run, error], error) {
+	q := &l.query
+	for flag, to := range map[string]*time.Time{"from": &q.From, "to": &q.To} {
+		if !cmd.Flags().Changed(flag) {
+			continue // the node has its own
+		}
+		var err error
+		if *to, err = cli.Instant(flag, cmd.Flags().Lookup(flag).Value.String(), now); err != nil {
+			return nil, err
+		}
+	}
+	if !q.From.IsZero() && !q.To.IsZero() && !q.From.Before(q.To) {
+		return nil, cli.Usagef("--from must be before --to")
+	}
+	return func(yield func(httpapi.Run, error) bool) {
+		var searched httpapi.Searched
+		for page, err := range client.SearchRuns(cmd.Context(), *q) {
+			if err != nil {
+				yield(httpapi.Run{}, err)
+				return
+			}
+			partitions := searched.Partitions + page.Searched.Partitions
+			searched = page.Searched
+			searched.Partitions = partitions
+			for i := range page.Items {
+				if !yield(page.Items[i], nil) {
+					return
+				}
+			}
+		}
+		if !searched.Until.IsZero() {
+			cli.Advise(cmd, "Searched back to %s: %s.", cli.ShowTime(searched.Until), searchedBy(&searched))
+		}
+	}, nil
+}
+
+// searchedBy says what a search has looked at.
+func searchedBy(s *httpapi.Searched) string {
+	if s.By == "dead_letters" {
+		return "the dead letters"
+	}
+	return fmt.Sprintf("%d partitions of due times", s.Partitions)
 }
 
 // readLabels reads the flags --label.
@@ -140,7 +196,7 @@ func alone(cmd *cobra.Command, flag string, may ...string) error {
 	for _, other := range may {
 		allowed[other] = true
 	}
-	for _, other := range []string{"from", "to", "state", "task", "job", "label", "late", "key", "at", "workflow-run", "step", "stuck"} {
+	for _, other := range []string{"from", "to", "state", "task", "job", "label", "late", "error", "one-off", "newest", "key", "at", "workflow-run", "step", "stuck"} {
 		if cmd.Flags().Changed(other) && !allowed[other] {
 			return cli.Usagef("--%s does not go with --%s", other, flag)
 		}

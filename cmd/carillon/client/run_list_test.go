@@ -50,6 +50,11 @@ func TestRunsAreListedByFilters(t *testing.T) {
 		"two states":          {[]string{"--to", "23h", "--state", "failed,missed"}, []schema.RunID{failed}},
 		"two states, again":   {[]string{"--to", "23h", "--state", "failed", "--state", "pending", "--label", "team=b"}, []schema.RunID{tomorrow}},
 		"late":                {[]string{"--late", "1h"}, nil},
+		"an error":            {[]string{"--error", "ANSWERED 404"}, []schema.RunID{failed}},
+		"one-off jobs":        {[]string{"--one-off", "--label", "team=a"}, []schema.RunID{failed, soon}},
+		"the newest first":    {[]string{"--newest", "--from", "-5m", "--to", "15m"}, []schema.RunID{soon, failed}},
+		"newest, by label":    {[]string{"--newest", "--from", "-5m", "--label", "team=a"}, []schema.RunID{failed}},
+		"newest, that failed": {[]string{"--newest", "--from", "-5m", "--error", "answered 404"}, []schema.RunID{failed}},
 		"a key":               {[]string{"--key", "order 7"}, []schema.RunID{failed}},
 		"a key of the window": {[]string{"--key", "order 7", "--from", "-1m"}, []schema.RunID{failed}},
 		"a key of another":    {[]string{"--key", "order 7", "--from", "1m"}, nil},
@@ -60,6 +65,25 @@ func TestRunsAreListedByFilters(t *testing.T) {
 		}
 		if !slices.Equal(got, row.want) {
 			t.Errorf("%s: run list %q = %v, want %v", name, row.args, got, row.want)
+		}
+	}
+	for args, want := range map[string]string{"": "partitions of due times", "--state failed": "the dead letters"} {
+		args := append([]string{"run", "list", "--api", api, "--newest", "--from", "-5m"}, strings.Fields(args)...)
+		clitest.Await(t, "the run is found", func() bool { // a dead letter is written right after the record
+			return strings.Contains(clitest.Succeed(t, args...).Stdout, failed.String())
+		})
+		if said := clitest.Succeed(t, args...).Stderr; !strings.Contains(said, "Searched back to ") || !strings.Contains(said, want) {
+			t.Errorf("%q says %q, want %q and how far it came", args, said, want)
+		}
+	}
+	counted := clitest.Decode[httpapi.RunStates](t, clitest.Succeed(t, "stats", "states", "--api", api, "--from", "-5m", "--to", "15m", "--label", "team=a", "-o", "json").Stdout)
+	if counted.Done != 1 || counted.Delayed != 1 || counted.States["failed"] != 1 || !counted.Complete {
+		t.Errorf("stats states = %+v, want one that is done and one that is delayed", counted)
+	}
+	table := clitest.Succeed(t, "stats", "states", "--api", api, "--from", "-5m", "--to", "15m", "--one-off").Stdout
+	for _, want := range []string{"DUE SOON", "STATE", "failed"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("stats states has no %q:\n%s", want, table)
 		}
 	}
 	none := clitest.Succeed(t, "run", "list", "--api", api, "--key", "order 8")
@@ -132,6 +156,10 @@ func TestFlagsOfRunListThatDoNotGoTogether(t *testing.T) {
 		{[]string{"--key", "k", "--at", "noon"}, "--at: "},
 		{[]string{"--at", "1h"}, "--at goes with --key"},
 		{[]string{"--key", "k", "--at", "1h", "--from", "0s"}, "--at goes with --key"},
+		{[]string{"--newest", "--stuck"}, "--newest does not go with --stuck"},
+		{[]string{"--newest", "--from", "1h", "--to", "0s"}, "--from must be before --to"},
+		{[]string{"--newest", "--from", "noon"}, "--from: "},
+		{[]string{"--key", "k", "--error", "a"}, "--error does not go with --key"},
 		{[]string{"--step", "a"}, "--step goes with --workflow-run"},
 		{[]string{"--label", "team"}, "--label: "},
 		{[]string{"--label", "a=1", "--label", "a=2"}, "--label: "},

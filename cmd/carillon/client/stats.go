@@ -53,12 +53,12 @@ func statsCommand() *cobra.Command {
 		Long: "Show what the cluster did, minute by minute: all tenants together with a key of the tenant \"system\", else the tenant of the key. " +
 			"Minutes in which nothing was counted are left out; the last line is the minute under way, so far.\n\n" + windowHelp,
 		Example: "  carillon stats --from -15m\n  carillon stats --from 2026-11-21T09:00:00Z --to 2026-11-21T10:00:00Z -o json\n" +
-			"  carillon stats top job --order failed\n  carillon stats upcoming",
+			"  carillon stats top job --order failed\n  carillon stats upcoming\n  carillon stats states",
 		Args: cobra.NoArgs,
 	}
 	r.AddFlags(cmd)
 	f.add(cmd)
-	cmd.AddCommand(statsTopCommand(r), statsUpcomingCommand(r))
+	cmd.AddCommand(statsTopCommand(r), statsUpcomingCommand(r), statsStatesCommand(r))
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
 		q, err := f.query()
 		if err != nil {

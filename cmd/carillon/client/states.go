@@ -1,0 +1,69 @@
+package client
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/cmd/carillon/cli"
+)
+
+func statsStatesCommand(r *cli.Remote) *cobra.Command {
+	var from, to string
+	var labels []string
+	var q httpapi.RunQuery
+	cmd := &cobra.Command{
+		Use:   "states",
+		Short: "Count the runs that are ready, due soon, delayed, running and done",
+		Long: "Count the runs of the tenant that are due from --from up to --to by where they are on their way: ready (due, and not started), due soon (within 5 minutes), delayed\n" +
+			"(due later, or waiting for a later attempt or for other jobs), running and done; and by state. The numbers are exact: the runs are read, which takes its time for a long window.",
+		Example: "  carillon stats states\n  carillon stats states --label team=billing --from -24h --to 24h -o json",
+		Args:    cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	f.StringVar(&from, "from", "", "due at this `time` or later: RFC 3339, or a span from now (default: an hour ago)")
+	f.StringVar(&to, "to", "", "due before this `time` (default: in an hour)")
+	f.StringVar(&q.Task, "task", "", "only runs of the task of this `name`")
+	f.StringArrayVar(&labels, "label", nil, "only runs with this label, as `name=value`; again: and with that one")
+	f.BoolVar(&q.OneOff, "one-off", false, "only runs of one-off jobs")
+	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) (err error) {
+		if q.Labels, err = readLabels(labels); err != nil {
+			return err
+		}
+		if err := cli.Instants(time.Now(), cli.NewTimeFlag("from", from, &q.From), cli.NewTimeFlag("to", to, &q.To)); err != nil {
+			return err
+		}
+		var sum httpapi.RunStates
+		for s, err := range client.RunStates(cmd.Context(), q) {
+			if err != nil {
+				return fmt.Errorf("count runs: %w", err)
+			}
+			sum = s
+		}
+		return r.Show(cmd, sum, func(w io.Writer) error { return writeStates(w, &sum) })
+	})
+	return cmd
+}
+
+// writeStates shows counts as two tables.
+func writeStates(w io.Writer, s *httpapi.RunStates) error {
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	rows := [][]string{{"READY", "DUE SOON", "DELAYED", "RUNNING", "DONE"}, {number(s.Ready), number(s.DueSoon), number(s.Delayed), number(s.Running), number(s.Done)}}
+	if err := cli.Table(w, rows); err != nil || len(s.States) == 0 {
+		return err
+	}
+	rows = [][]string{{"STATE", "RUNS"}}
+	for _, state := range slices.Sorted(maps.Keys(s.States)) {
+		rows = append(rows, []string{state, number(s.States[state])})
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return cli.Table(w, rows)
+}
