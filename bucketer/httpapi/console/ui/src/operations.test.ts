@@ -43,6 +43,10 @@ describe('operations', () => {
     expect(selectRuns({ ...none, state: ['pending', 'failed'] }, open)).toBe(
       'Nothing is to be done with runs that are failed. Choose states of pending, running, or none.',
     );
+    expect(selectRuns({ ...none, error: '', one_off: '' }, open)).toEqual({});
+    for (const more of [{ error: 'refused' }, { one_off: 'true' }]) {
+      expect(selectRuns({ ...none, ...more }, open)).toMatch(/^Operations cannot select runs by/);
+    }
   });
 
   it('say how far they have come', () => {

@@ -96,6 +96,8 @@ export interface RunsAsked {
   label: readonly string[];
   late: string;
   key: string;
+  error?: string;
+  one_off?: string;
 }
 
 /** The fields of an operation's filter, besides due times, that select the same runs as a list does. */
@@ -119,6 +121,9 @@ export function selectRuns(asked: RunsAsked, may: readonly string[]): RunsSelect
   const not = asked.state.filter((state) => !may.includes(state));
   if (not.length > 0) {
     return `Nothing is to be done with runs that are ${not.join(' or ')}. Choose states of ${may.join(', ')}, or none.`;
+  }
+  if (asked.error || asked.one_off) {
+    return 'Operations cannot select runs by the text of an error, or those of one-off jobs alone. Choose runs one by one, or clear that filter.';
   }
   const stated = Object.entries({ job: asked.job, task: asked.task, host: asked.host, late: asked.late, key: asked.key });
   return {

@@ -78,18 +78,19 @@ export interface PageLike<T> {
 }
 
 /**
- * Asks for pages until there are `want` items or `calls` requests were made: filtered lists may answer
- * pages with few items, or none, though there is more.
+ * Asks for pages until there are `want` items, or `calls` requests were made or it says no: filtered
+ * lists may answer pages with few items, or none, though there is more.
  */
 export async function gather<T>(
   fetcher: (cursor: string) => Promise<PageLike<T>>,
   cursor: string,
   want: number,
-  calls = 5,
+  calls: number | (() => boolean) = 5,
 ): Promise<Page<T>> {
   const items: T[] = [];
   let next: string | undefined = cursor;
-  for (let i = 0; i < calls && next !== undefined; i++) {
+  const goesOn = (asked: number): boolean => (typeof calls === 'number' ? asked < calls : asked === 0 || calls());
+  for (let i = 0; next !== undefined && goesOn(i); i++) {
     const page: PageLike<T> = await fetcher(next);
     items.push(...(page.items ?? []));
     next = page.next_cursor || undefined;

@@ -62,6 +62,8 @@ function question(): RunsAsked & Record<string, string | readonly string[]> {
     label: queryValues('label'),
     late: queryValue('late'),
     key: queryValue('key'),
+    error: queryValue('error'),
+    one_off: queryValue('one_off'),
   };
 }
 
@@ -103,11 +105,16 @@ export function Runs(_props: ViewParams) {
   // The runs of one job come the latest first anyway; what is to come, the next first.
   const mayOrder = !source && asked.job === '';
   const order = queryValue('order');
-  const latestFirst = mayOrder && (order === 'latest' || (order === '' && usuallyLatest(ends)));
+  // A search goes back as far as runs are kept, whatever the window.
+  const searching = !source && order === searchBack;
+  const latestFirst = !searching && mayOrder && (order === 'latest' || (order === '' && usuallyLatest(ends)));
 
   const list = usePages<Run, RunPage>(
-    `runs ${JSON.stringify([asked, ends, source, latestFirst])}`,
+    `runs ${JSON.stringify([asked, ends, source, latestFirst, searching])}`,
     (cursor, signal) => {
+      if (searching) {
+        return searchPage(asked, cursor, signal);
+      }
       const window = windowOf(ends, serverNow());
       shownWindow.current = window;
       if (latestFirst) {
@@ -122,7 +129,7 @@ export function Runs(_props: ViewParams) {
         pageSize / 2,
       );
     },
-    { every: steady, hold: held },
+    { every: searching ? 0 : steady, hold: held },
   );
   const columns = useMemo(() => columnsOf(), []);
   const lateFilter = queryValue('late');
@@ -135,7 +142,7 @@ export function Runs(_props: ViewParams) {
     <View
       title="Runs"
       about="Each row is one occurrence of a job, or of a step of a workflow."
-      actions={<CopyCurl path={`/v1/runs?${curlQuery(asked, shownWindow.current, source)}`} />}
+      actions={<CopyCurl path={`/v1/runs?${searching ? backQuery(asked) : curlQuery(asked, shownWindow.current, source)}`} />}
     >
       <FilterBar
         clears={['from', 'to', 'last', 'order', 'event', 'workflow_run', 'step', 'of']}
@@ -145,14 +152,16 @@ export function Runs(_props: ViewParams) {
           { kind: 'text', name: 'host', label: 'Host it calls', placeholder: 'api.example.com' },
           { kind: 'text', name: 'label', label: 'Label', placeholder: 'team=billing' },
           { kind: 'text', name: 'key', label: 'Idempotency key' },
+          { kind: 'text', name: 'error', label: 'Text of the last error', placeholder: 'connection refused' },
+          { kind: 'choice', name: 'one_off', label: 'Jobs', any: 'all jobs', options: [{ value: 'true', text: 'one-off jobs' }] },
           { kind: 'choice', name: 'late', label: 'Late by more than', any: 'late or not', options: lateOptions },
           { kind: 'states', name: 'state', label: 'State', states: runStates },
         ]}
       >
-        {(!source || sourceName === 'key') && <WindowPicker />}
-        {mayOrder && <OrderSwitch latestFirst={latestFirst} />}
+        {!searching && (!source || sourceName === 'key') && <WindowPicker />}
+        {!source && <OrderSwitch chosen={searching ? searchBack : mayOrder ? (latestFirst ? 'latest' : 'due') : ''} mayOrder={mayOrder} />}
       </FilterBar>
-      <Panel title={sourceWords[sourceName] ?? 'What matches'} live={list} every={steady}>
+      <Panel title={sourceWords[sourceName] ?? 'What matches'} live={list} every={searching ? 0 : steady}>
         {countedOtherwise[queryValue('of')] !== undefined && (
           <p class="note">
             <span>
@@ -160,7 +169,8 @@ export function Runs(_props: ViewParams) {
             </span>
           </p>
         )}
-        {!source && (
+        {searching && list.data && <SearchedBack page={list.data} />}
+        {!source && !searching && (
           <Bulk
             selection={selection}
             question={JSON.stringify([asked, ends])}
@@ -178,7 +188,7 @@ export function Runs(_props: ViewParams) {
                 rowKey={(run) => run.id}
                 rowName={(run) => `run ${run.id} of ${nameOf(run)}`}
                 rowHref={(run) => href(run.workflow ? `/workflow-runs/${run.id}` : `/runs/${run.id}`)}
-                selection={source ? undefined : selection}
+                selection={source || searching ? undefined : selection}
                 dim={list.dim}
                 empty={<Nothing more={list.more || page.reached !== undefined} asked={asked} />}
               />
@@ -193,7 +203,7 @@ export function Runs(_props: ViewParams) {
                       }
                       const { from, to } = shownWindow.current;
                       setQuery(
-                        source
+                        source || searching
                           ? { cursor: page.next_cursor }
                           : { from: from.toISOString(), to: to.toISOString(), last: '', cursor: page.next_cursor },
                         { replace: false },
@@ -215,6 +225,70 @@ export function Runs(_props: ViewParams) {
 interface RunPage extends Page<Run> {
   /** Of a list with the latest first that is not whole: from when on it has all. */
   reached?: number;
+  /** Of a search: back to when it has looked. */
+  searched?: { by: string; until?: string | undefined } | undefined;
+}
+
+/** The order in which a list is a search, from the newest run back. */
+const searchBack = 'newest';
+
+/** How many days back a search goes: as far as the API takes. */
+const searchDays = 365;
+
+/** What a search asks for. It begins at a midnight, so that the pages of one day are of one question. */
+function backOf(asked: ReturnType<typeof question>): Record<string, string | readonly string[]> {
+  const midnight = new Date(serverNow()).setUTCHours(0, 0, 0, 0);
+  const from = asked.job === '' ? new Date(midnight - searchDays * 86_400_000).toISOString() : '';
+  return { ...asked, from, order: searchBack };
+}
+
+function backQuery(asked: ReturnType<typeof question>): string {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(backOf(asked))) {
+    for (const one of Array.isArray(value) ? value : [value as string]) {
+      if (one !== '') {
+        params.append(name, one);
+      }
+    }
+  }
+  return params.toString();
+}
+
+async function searchPage(asked: ReturnType<typeof question>, cursor: string, signal: AbortSignal): Promise<RunPage> {
+  let searched: RunPage['searched'];
+  const end = performance.now() + patience;
+  const page = await gather(
+    async (at) => {
+      const one = await ask<PageLike<Run> & Pick<RunPage, 'searched'>>('/v1/runs', {
+        query: { ...backOf(asked), limit: pageSize, cursor: at },
+        signal,
+      });
+      searched = one.searched;
+      return one;
+    },
+    cursor,
+    pageSize / 2,
+    () => performance.now() < end,
+  );
+  return { ...page, searched };
+}
+
+/** Says how far a search has come. */
+function SearchedBack({ page }: { page: RunPage }) {
+  return (
+    <p class="note">
+      <span>
+        {page.searched?.by === 'job' || page.searched?.until === undefined ? (
+          'The runs of the job, the latest due first.'
+        ) : (
+          <>
+            Searched back to <TimeLabel at={page.searched.until} />
+            {page.searched.by === 'dead_letters' ? ', by dead letters.' : '. Runs have no index of these filters: minutes are read one after the other.'}
+          </>
+        )}
+      </span>
+    </p>
+  );
 }
 
 function usuallyLatest(ends: { from: string; to: string; last: string }): boolean {
@@ -248,22 +322,31 @@ async function latestPage(
   return found.whole && items.length === found.items.length ? { items } : { items, reached };
 }
 
-function OrderSwitch({ latestFirst }: { latestFirst: boolean }) {
+const orders = [
+  { order: 'latest', text: 'latest first' },
+  { order: 'due', text: 'by due time' },
+  { order: searchBack, text: 'search far back' },
+];
+
+/** mayOrder: the window can be read either way. */
+function OrderSwitch({ chosen, mayOrder }: { chosen: string; mayOrder: boolean }) {
   return (
     <fieldset class="filter states">
       <legend>Order</legend>
       <div class="toggles">
-        {[true, false].map((latest) => (
-          <button
-            key={String(latest)}
-            type="button"
-            class="toggle"
-            aria-pressed={latest === latestFirst}
-            onClick={() => setQuery({ order: latest ? 'latest' : 'due', cursor: '' })}
-          >
-            {latest ? 'latest first' : 'by due time'}
-          </button>
-        ))}
+        {orders
+          .filter(({ order }) => mayOrder || order === searchBack)
+          .map(({ order, text }) => (
+            <button
+              key={order}
+              type="button"
+              class="toggle"
+              aria-pressed={order === chosen}
+              onClick={() => setQuery({ order: order === chosen && !mayOrder ? '' : order, cursor: '' })}
+            >
+              {text}
+            </button>
+          ))}
       </div>
     </fieldset>
   );
