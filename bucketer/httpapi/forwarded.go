@@ -42,9 +42,9 @@ type Forward interface {
 // home and region, if nobody knows who serves the home, or if no address of that region takes a
 // connection. What was sent and not answered is 503 unknown.
 //
-// Reads, log-ins and imports are not sent on: reads are answered by the copies of this region, and
-// each line of an import is refused that lies at the home of another one. What was written
-// elsewhere a moment ago may therefore not be seen here yet. A change of what is not seen here yet,
+// Reads and log-ins are not sent on: reads are answered by the copies of this region. Of an import
+// those lines are sent on that lie at the home of another region (import_onward.go). What was
+// written elsewhere a moment ago may therefore not be seen here yet. A change of what is not seen here yet,
 // or not as it is now, may be answered here (404, 409) and not sent on: ask again, or ask the
 // region of its home.
 //
@@ -96,11 +96,21 @@ func (f *forwarding) refused(p *Problem, err error) bool {
 		return false
 	}
 	f.header.Set(homeHeader, home.Home)
-	if f.sender == nil || p.Kind() != notServedKind || home.Region() == "" || home.Region() == home.Asked || !f.sender.Knows(home.Region()) {
+	if f.to = elsewhere(f.sender, p.Kind(), err); f.to == nil {
 		return false
 	}
-	f.to, f.held = home, p
+	f.held = p
 	return true
+}
+
+// elsewhere returns where what is refused because of err, a problem of that kind, is sent on to;
+// nil: the refusal stands.
+func elsewhere(sender Forward, kind string, err error) *schema.NotServedError {
+	var home *schema.NotServedError
+	if sender == nil || kind != notServedKind || !errors.As(err, &home) || home.Region() == "" || home.Region() == home.Asked || !sender.Knows(home.Region()) {
+		return nil
+	}
+	return home
 }
 
 // heldWriter is the writer of an answer that is thrown away once the request is to be sent on.
@@ -181,9 +191,9 @@ func (s middleware) forward(c *gin.Context) {
 	}
 }
 
-// onward are the headers of a request that go on with it. Cookies stay here, and whom the caller
+// onwardHeaders are the headers of a request that go on with it. Cookies stay here, and whom the caller
 // came by.
-var onward = []string{"Content-Type", "Accept", "User-Agent", keyHeader, "If-Match", "If-None-Match", tenantHeader, "Authorization", "Traceparent", "Tracestate"}
+var onwardHeaders = []string{"Content-Type", "Accept", "User-Agent", keyHeader, "If-Match", "If-None-Match", tenantHeader, "Authorization", "Traceparent", "Tracestate"}
 
 // backward are the headers of an answer that do not come back: they are of one connection, or of a
 // cookie that only this region could read.
@@ -192,20 +202,26 @@ var backward = map[string]bool{
 	"Set-Cookie": true, "Date": true, "Server": true, "Alt-Svc": true, "Strict-Transport-Security": true,
 }
 
+// onward returns the headers with which a request goes on.
+func (s middleware) onward(r *http.Request) http.Header {
+	header := make(http.Header)
+	for _, name := range onwardHeaders {
+		if values := r.Header.Values(name); len(values) > 0 {
+			header[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	if callerOf(r.Context()).session { // the other region may have another key of cookies
+		if key, err := s.sessions.keyOfSession(r, s.config.Now()); err == nil {
+			header.Set("Authorization", "Bearer "+key)
+		}
+	}
+	return header
+}
+
 // sendOn sends a request to the region that serves its home, and answers what that answers.
 func (s middleware) sendOn(c *gin.Context, f *forwarding) {
 	region := f.to.Region()
-	r := forward.Request{Method: c.Request.Method, Target: c.Request.URL.RequestURI(), Header: make(http.Header), Body: f.body}
-	for _, name := range onward {
-		if values := c.Request.Header.Values(name); len(values) > 0 {
-			r.Header[http.CanonicalHeaderKey(name)] = values
-		}
-	}
-	if callerOf(c.Request.Context()).session { // the other region may have another key of cookies
-		if key, err := s.sessions.keyOfSession(c.Request, s.config.Now()); err == nil {
-			r.Header.Set("Authorization", "Bearer "+key)
-		}
-	}
+	r := forward.Request{Method: c.Request.Method, Target: c.Request.URL.RequestURI(), Header: s.onward(c.Request), Body: f.body}
 	err := s.deps.Forward.Send(c.Request.Context(), region, r, func(answer *http.Response) {
 		if answer.StatusCode >= http.StatusInternalServerError && !strings.HasPrefix(answer.Header.Get("Content-Type"), problemJSON) {
 			s.log.Warn("request sent on: what stands before the region answered", "region", region, "status", answer.StatusCode)
@@ -232,13 +248,17 @@ func (s middleware) sendOn(c *gin.Context, f *forwarding) {
 	case errors.Is(err, forward.ErrBusy):
 		s.refuse(c, problemOf(bucketer.ErrOverloaded))
 	case errors.Is(err, forward.ErrUnreachable):
-		p := f.held
-		p.Detail += " It was to be sent on to that region, which cannot be reached from here now."
-		s.refuse(c, p)
+		s.refuse(c, unreachableThere(f.held))
 	default:
 		s.refuse(c, unknownThere(f.to))
 	}
 	s.log.Warn("request was not sent on, or not answered", "region", region, "home", f.to.Home, "tenant", tenantOf(c.Request.Context()), "err", err)
+}
+
+// unreachableThere is the refusal p of what was to be sent on.
+func unreachableThere(p *Problem) *Problem {
+	p.Detail += " It was to be sent on to that region, which cannot be reached from here now."
+	return p
 }
 
 // unknownThere is the problem of a request that was sent on and not answered.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"reflect"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/httpapi/forward"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
@@ -28,7 +30,7 @@ const (
 	ndjson = "application/x-ndjson"
 	// answerBuffer is how many bytes of answers wait to be sent together.
 	answerBuffer = 64 << 10
-	// chunkTimeout bounds one SubmitBatch. It goes on when the caller leaves: what was begun is
+	// chunkTimeout bounds one SubmitBatch, and the way of its lines to other regions. It goes on when the caller leaves: what was begun is
 	// brought to an end.
 	chunkTimeout = time.Minute
 	// A chunk is full with maxRecurring jobs that can have many runs: each costs conditional
@@ -51,7 +53,7 @@ type importRoutes struct{ *Server }
 func (s importRoutes) route() {
 	op := s.operation("import-jobs", http.MethodPost, importPath, "Create many jobs, one a line; answered while they are read", 200, 400, 415, 422, 429, 503)
 	op.Description = "The body is NDJSON of any length, a job a line of at most 256 KiB, each with an optional \"key\". " +
-		"The jobs that a line names in after must be there before the import. The answer has a line for each, in any order, and a summary as its last; an answer without summary was cut. " +
+		"The jobs that a line names in after must be there before the import. Lines at the home of another region are sent on to the one that serves it. The answer has a line for each, in any order, and a summary as its last; an answer without summary was cut. " +
 		"Read the answer while sending: an import whose answers nobody takes stands still."
 	op.Responses["200"].Content = map[string]*huma.MediaType{ndjson: {Schema: &huma.Schema{OneOf: []*huma.Schema{
 		s.schema(reflect.TypeFor[ImportResult]()),
@@ -81,14 +83,14 @@ func (s importRoutes) importJobs(ctx context.Context, in *importQuery) (*huma.St
 	select {
 	case <-s.stopping:
 		return nil, stoppingProblem()
-	case s.imports <- struct{}{}:
+	case s.imports.here <- struct{}{}:
 	default:
 		p := plain(http.StatusTooManyRequests, fmt.Sprintf("%d imports are under way, and no more are taken.", s.config.MaxImports))
 		p.RetryAfter = 5 * time.Second
 		return nil, p
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		defer func() { <-s.imports }()
+		defer func() { <-s.imports.here }()
 		s.metrics.imports.Inc()
 		defer s.metrics.imports.Dec()
 		s.newImporter(ctx, humagin.Unwrap(hc), in).run()
@@ -116,6 +118,7 @@ type importer struct {
 	errorsOnly   bool
 	durability   schema.Durability // of lines that state none
 	encoding     string
+	way          *onward // of lines to other regions; nil: they stay here
 
 	blocks  chan block    // what was read, in order; closed after one with an error
 	free    chan []byte   // buffers to read into
@@ -140,7 +143,8 @@ type chunk struct {
 	specs     []*schema.JobSpec // of the job at the same place, if it can have many runs
 	lines     []int64
 	bytes     int
-	recurring int // specs that are not nil
+	recurring int       // specs that are not nil
+	texts     lineTexts // of the jobs, if they may be sent on
 }
 
 func (s importRoutes) newImporter(ctx context.Context, c *gin.Context, in *importQuery) *importer {
@@ -151,6 +155,7 @@ func (s importRoutes) newImporter(ctx context.Context, c *gin.Context, in *impor
 		broken: make(chan struct{}),
 	}
 	m.out = bufio.NewWriterSize(answerWriter{m}, answerBuffer)
+	m.way = m.onward()
 	for range readBuffers {
 		m.free <- make([]byte, readBuffer)
 	}
@@ -205,11 +210,14 @@ func (m *importer) note(err error) {
 	if m.validateOnly || m.summary.Lines == 0 {
 		return
 	}
-	note := ""
-	if err != nil {
-		note = "cut before its end"
+	var notes []string
+	if m.gin.GetHeader(forward.Header) != "" {
+		notes = append(notes, "lines that another region sent on")
 	}
-	m.s.note(m.ctx, "import", "import", nil, m.summary, note)
+	if err != nil {
+		notes = append(notes, "cut before its end")
+	}
+	m.s.note(m.ctx, "import", "import", nil, m.summary, strings.Join(notes, "; "))
 }
 
 // gather takes lines in until the body ends, and submits them in chunks. It returns nil at the end
@@ -344,6 +352,7 @@ func (m *importer) line(d *request.Decoder) {
 	}
 	m.chunk.lines = append(m.chunk.lines, number)
 	m.chunk.bytes += len(text)
+	m.way.add(text)
 }
 
 // lineProblem is problemOf with the places that a line has.
@@ -360,6 +369,7 @@ func lineProblem(err error) *Problem {
 // submit passes the chunk on, and answers its lines when they are decided. It holds a slot.
 func (m *importer) submit() {
 	c := m.chunk
+	c.texts = m.way.take()
 	m.chunk = chunk{}
 	m.chunks.Add(1)
 	go func() {
@@ -367,7 +377,11 @@ func (m *importer) submit() {
 			<-m.slots
 			m.chunks.Done()
 		}()
-		m.answer(c, m.decide(c))
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), chunkTimeout)
+		defer cancel()
+		decisions := m.decide(ctx, c)
+		m.sendOn(ctx, c, decisions)
+		m.answer(c, decisions)
 	}()
 }
 
@@ -381,13 +395,11 @@ type decision struct {
 var errUndecided = errors.New("the bucketer said nothing about this job")
 
 // decide submits the chunk. What the bucketer did not answer is undecided.
-func (m *importer) decide(c chunk) (decisions []decision) {
+func (m *importer) decide(ctx context.Context, c chunk) (decisions []decision) {
 	decisions = make([]decision, len(c.jobs))
 	for i := range decisions {
 		decisions[i].err = errUndecided
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), chunkTimeout)
-	defer cancel()
 	var recurring sync.WaitGroup
 	// the one-off jobs, and where they stand in the chunk if that is elsewhere
 	jobs, places := c.jobs, []int(nil)

@@ -355,7 +355,7 @@ type Server struct {
 	api      huma.API
 	openapi  []byte    // the document, as it is served
 	decoders sync.Pool // of *request.Decoder
-	imports  chan struct{}
+	imports  importsUnderWay
 	bodies   atomic.Int64 // bytes left for bodies
 
 	crossOrigin *http.CrossOriginProtection
@@ -404,7 +404,7 @@ func build(config Config, deps Deps) (*Server, error) {
 	}
 	s := &Server{
 		config: c, deps: atHome(deps), log: c.Logger, metrics: newMetrics(c.Registerer), cursors: cursors{c.CursorKey}, sessions: sealed,
-		imports: make(chan struct{}, c.MaxImports), stopping: make(chan struct{}),
+		imports: importsUnderWay{here: make(chan struct{}, c.MaxImports)}, stopping: make(chan struct{}),
 		crossOrigin: http.NewCrossOriginProtection(),
 	}
 	s.watch()

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -174,6 +175,76 @@ func TestAChangeReachesTheRegionThatServesItsHome(t *testing.T) {
 		var p *httpapi.Problem
 		return errors.As(err, &p) && p.Kind() == "not-served" && strings.Contains(p.Detail, "it is about to be moved to region us")
 	})
+}
+
+// TestAnImportReachesTheRegionsOfItsLines: each line is taken in by the region that serves its home,
+// whichever region the import arrives in, and runs once.
+func TestAnImportReachesTheRegionsOfItsLines(t *testing.T) {
+	inEU, inUS := twoRegions(t)
+	eu := startIn(t, inEU, "eu", "a", func(*config.Config) {}).up()
+	us := startIn(t, inUS, "us", "b", func(c *config.Config) { c.Regions.API = []string{"eu=" + eu.url, "us=http://127.0.0.1:1"} }).up()
+	for _, r := range []*running{eu, us} {
+		await(t, "it knows which homes it serves", func() bool {
+			_, body := get(t, r.url+"/readyz")
+			return strings.Contains(body, "regions: ok\n")
+		})
+	}
+	calls := make(chan string, 100)
+	url := sink(t, func(_ http.ResponseWriter, r *http.Request) { calls <- r.Header.Get("Carillon-Run-Id") })
+	const most = 40
+	var text strings.Builder
+	for i := range most / 4 {
+		for _, rest := range []string{
+			`"region":"eu"`, `"region":"us"`,
+			fmt.Sprintf(`"key":"k%d"`, i), // at the home of the tenant
+			fmt.Sprintf(`"key":"at%d","schedule":{"at":%q}`, i, time.Now().UTC().Format(time.RFC3339)), // likewise
+		} {
+			fmt.Fprintf(&text, `{"http":{"url":%q},%s}`+"\n", url, rest)
+		}
+	}
+	send := func(r *running) (ids map[int64]schema.JobID, refused map[int64]*httpapi.Problem, sum httpapi.ImportSummary) {
+		ids, refused = make(map[int64]schema.JobID), make(map[int64]*httpapi.Problem)
+		sum, err := r.client().Import(t.Context(), strings.NewReader(text.String()), httpapi.ImportOptions{}, func(l httpapi.ImportResult) error {
+			if ids[l.Line] = l.ID; l.Error != nil {
+				refused[l.Line] = l.Error
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("import: %v", err)
+		}
+		return ids, refused, sum
+	}
+	made, refused, sum := send(us)
+	if want := (httpapi.ImportSummary{Lines: most, Created: most}); sum != want || len(made) != most {
+		t.Fatalf("%d lines: %+v, refused %v, want %+v", len(made), sum, refused, want)
+	}
+	for line, id := range made {
+		run := us.awaitState(id, schema.StateSucceeded)
+		first, by := schema.Shard(0), "a.eu"
+		if line%4 == 2 { // region us
+			first, by = 4, "b.us"
+		}
+		if s := run.ID.Shard(); s < first || s > first+3 || len(run.Attempts) != 1 || run.Attempts[0].Executor != by {
+			t.Errorf("line %d is run %s of shard %d, attempts %+v; want one by %s", line, run.ID, s, run.Attempts, by)
+		}
+	}
+	if n := len(calls); n != most {
+		t.Errorf("%d calls, want %d", n, most)
+	}
+	// Sent again, to the other region: lines with a key are known there. It has no address of us.
+	again, refused, sum := send(eu)
+	for line, id := range again {
+		if keyed := line%4 == 3 || line%4 == 0; keyed && id != made[line] {
+			t.Errorf("line %d sent to eu is job %s, want %s", line, id, made[line])
+		}
+		if p := refused[line]; (p != nil) != (line%4 == 2) || p != nil && (p.Kind() != "not-served" || !strings.Contains(p.Detail, "home us")) {
+			t.Errorf("line %d sent to eu: %v, want that lines of home us alone are refused, and name it", line, p)
+		}
+	}
+	if sum.Existing != most/2 {
+		t.Errorf("the same in eu: %+v, want half of it known", sum)
+	}
 }
 
 // TestAHomeMoves: once another region serves a home, it runs what is due there, each run once; the one
