@@ -90,6 +90,9 @@ type JobInfo struct {
 	After  *AfterInfo `json:"after,omitempty"` // the jobs after which it runs, instead of by a schedule
 	Task   string     `json:"task,omitempty"`  // the task that it runs, or else …
 	Target            // … the call itself
+	// Region is the home of a one-off job, where there are regions, and whether no other region
+	// runs it.
+	Region RegionChoice `json:"region,omitzero"`
 	Standing
 }
 

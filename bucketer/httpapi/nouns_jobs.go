@@ -80,6 +80,8 @@ type Job struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	Misfire  JobMisfire        `json:"misfire"`
 
+	Region schema.RegionChoice `json:"region,omitzero" doc:"The home of a one-off job, where there are regions, and whether no other region runs it"`
+
 	Durability schema.Durability `json:"durability,omitempty" enum:"home,everywhere" doc:"When it was acknowledged, and its changes are: everywhere, once every region held it; else once its home did"`
 
 	State         string   `json:"state" enum:"active,paused,cancelled,finished"`
@@ -152,6 +154,21 @@ func jobOf(r *runs.Run, payload []byte) Job {
 		}
 		next := nextOf(occurrenceOf(r))
 		j.NextRun = &next
+	}
+	return j
+}
+
+// jobOf is jobOf with the home of the job, if there are regions.
+func (s jobRoutes) jobOf(r *runs.Run, payload []byte) Job {
+	j := jobOf(r, payload)
+	return s.homed(j, standing(r).Spec.RequireRegion)
+}
+
+// homed returns a one-off job with its home, if there are regions.
+func (s jobRoutes) homed(j Job, require bool) Job {
+	if s.deps.Homes != nil {
+		home, _ := s.deps.Homes.Of(j.ID.Shard())
+		j.Region = schema.RegionChoice{Name: home, Require: require}
 	}
 	return j
 }

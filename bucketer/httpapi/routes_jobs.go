@@ -101,7 +101,7 @@ func (s jobRoutes) answerCreated(ctx context.Context, job bucketer.Job, receipt 
 		// What became of it since can be read there, and when it was made: to note that the tenant has
 		// jobs which run after others takes its time. The run exists in any case.
 		if run, err := s.deps.Runs.Run(ctx, job.Tenant, receipt.Run); err == nil {
-			out.ETag, out.Body = etag(&run), jobOf(&run, job.Payload)
+			out.ETag, out.Body = etag(&run), s.jobOf(&run, job.Payload)
 			return out, nil
 		}
 	}
@@ -117,7 +117,8 @@ func (s jobRoutes) answerCreated(ctx context.Context, job bucketer.Job, receipt 
 	if job.At.IsZero() && job.After == nil {
 		job.At = receipt.Run.Time()
 	}
-	out.ETag, out.Body = etag(&born), jobFrom(schema.JobOf(receipt.Run), job)
+	require := job.RequireRegion || receipt.Entry != nil && receipt.Entry.Spec.RequireRegion
+	out.ETag, out.Body = etag(&born), s.homed(jobFrom(schema.JobOf(receipt.Run), job), require)
 	out.Body.CreatedAt, out.Body.UpdatedAt = Time{now}, Time{now}
 	if job.After != nil {
 		return out, nil
@@ -348,7 +349,7 @@ func (s jobRoutes) answerFound(ctx context.Context, f found) (*jobAnswer, error)
 	if err != nil {
 		return nil, s.fail(ctx, "read payload", err)
 	}
-	return &jobAnswer{Status: http.StatusOK, ETag: f.tag(), Body: jobOf(f.run, payload)}, nil
+	return &jobAnswer{Status: http.StatusOK, ETag: f.tag(), Body: s.jobOf(f.run, payload)}, nil
 }
 
 // etag names the state of a one-off job: it changes with what the job says and with how it stands.

@@ -106,7 +106,7 @@ func (s *stub) submit(job bucketer.Job) (bucketer.Receipt, error) {
 	id := schema.MakeEntryID(at, 3, s.count)
 	spec := schema.Spec{
 		Tenant: job.Tenant, Nominal: nominal, Accepted: testNow.UnixMicro(), Task: job.Task, Work: job.Work, Priority: job.Priority,
-		Misfire: job.Misfire, Labels: job.Labels, JobName: job.JobName, Trigger: job.Trigger, Origin: job.Origin, Key: job.Key, BodyHash: job.BodyHash, CreatedBy: job.CreatedBy,
+		Misfire: job.Misfire, Labels: job.Labels, JobName: job.JobName, Trigger: job.Trigger, Origin: job.Origin, Key: job.Key, BodyHash: job.BodyHash, CreatedBy: job.CreatedBy, RequireRegion: job.RequireRegion,
 	}
 	if job.After != nil {
 		spec.Kind, spec.Of, spec.Trigger = schema.KindJoin, id, schema.TriggerDependency

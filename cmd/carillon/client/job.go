@@ -39,6 +39,8 @@ type jobFlags struct {
 	at                         string
 	in, timeout                time.Duration
 	payload, priority, key     string
+	region                     string
+	requireRegion              bool
 	maxAttempts                int
 	recurring                  recurringFlags
 	auth                       authFlags
@@ -77,6 +79,8 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 	flags.DurationVar(&f.timeout, "timeout", 0, "of one attempt")
 	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try, at least once (default the API's)")
 	flags.StringVar(&f.key, "idempotency-key", "", "the same key and job make one job")
+	flags.StringVar(&f.region, "region", "", "`home` at which a one-off job is to lie, where there are regions (default as its task, the routes or its tenant say)")
+	flags.BoolVar(&f.requireRegion, "require-region", false, "only the region of its home runs a one-off job: after a fail-over it waits")
 	f.recurring.flags(cmd)
 	f.auth.flags(cmd)
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
@@ -99,7 +103,7 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 
 // request makes the job of the flags. now is the time from which --in counts.
 func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobRequest, error) {
-	job := request.JobRequest{Key: f.key, Task: f.task, Priority: schema.Priority(f.priority)}
+	job := request.JobRequest{Key: f.key, Task: f.task, Priority: schema.Priority(f.priority), Region: schema.RegionChoice{Name: f.region, Require: f.requireRegion}}
 	given := cmd.Flags().Changed
 	targets := 0
 	for _, target := range []struct{ flag, value string }{{"url", f.url}, {"subject", f.subject}, {"function", f.auth.function}, {"task", f.task}} {
@@ -119,6 +123,8 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 		return job, cli.Usagef("--in: %v is negative", f.in)
 	case given("max-attempts") && f.maxAttempts < 1:
 		return job, cli.Usagef("--max-attempts: %d is below 1: a job is tried at least once", f.maxAttempts)
+	case given("region") && f.region == "":
+		return job, cli.Usagef("--region is empty")
 	case f.url == "" && (given("method") || given("header")):
 		return job, cli.Usagef("--method and --header go with --url")
 	}
