@@ -9,7 +9,7 @@ import (
 // RegionsStand is how all regions and homes stand, as the node that answers knows: it asks nobody.
 type RegionsStand struct {
 	Region  string        `json:"region,omitempty" doc:"Of the node that answers; absent without regions"`
-	AsOf    Time          `json:"as_of"`
+	AsOf    Time          `json:"as_of" doc:"When this was answered, from memory: lease_age_seconds of a home says how long ago it was read who serves it"`
 	Regions []RegionStand `json:"regions" doc:"Empty without regions"`
 	Homes   []HomeStand   `json:"homes" doc:"Empty without regions"`
 }

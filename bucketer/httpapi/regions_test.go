@@ -167,7 +167,9 @@ func TestAChangeOfAHomeIsRefused(t *testing.T) {
 			}
 		})
 	}
-	doProblem(t, serve(t, newStub()), call{method: "POST", path: "/v1/admin/regions/eu/move", body: `{"to":"us","plan":true}`}, 404) // without regions
+	for _, body := range []string{`{"to":"us","plan":true}`, `{}`, `{`} { // without regions, whatever the body has
+		doProblem(t, serve(t, newStub()), call{method: "POST", path: "/v1/admin/regions/eu/move", body: body}, 404)
+	}
 	s := new(regionsStub)
 	hs := serve(t, newStub(), s.deps, func(c *Config, _ *Deps) { c.ReadOnly = true })
 	doProblem(t, hs, call{method: "POST", path: "/v1/admin/regions/eu/move", body: `{"to":"us","reason":"r","confirm":"eu"}`}, 403)

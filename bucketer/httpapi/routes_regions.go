@@ -87,6 +87,9 @@ func (s regionRoutes) failOver(ctx context.Context, in *homeChangeIn) (*homeChan
 
 // change makes a change of who serves a home, or plans it.
 func (s regionRoutes) change(ctx context.Context, act string, in *homeChangeIn, forced bool) (*homeChangeOut, error) {
+	if s.deps.RegionChanges == nil {
+		return nil, notFound("This node has no regions.")
+	}
 	text, err := in.text()
 	if err != nil {
 		return nil, err
@@ -97,14 +100,8 @@ func (s regionRoutes) change(ctx context.Context, act string, in *homeChangeIn, 
 	if s.config.ReadOnly && !plan {
 		return nil, readOnly()
 	}
-	if s.deps.RegionChanges != nil {
-		err = also(err, s.unknown(c))
-	}
-	switch {
-	case err != nil:
+	if err := also(err, s.unknown(c)); err != nil {
 		return nil, s.fail(ctx, act, err)
-	case s.deps.RegionChanges == nil:
-		return nil, notFound("This node has no regions.")
 	}
 	c.By = actorOf(ctx)
 	if plan {

@@ -41,7 +41,8 @@ func regionDrillCommand() *cobra.Command {
 			"The job calls --url by GET, by default /healthz of the region's API; or --task is run. It is made for the tenant of\n" +
 			"the key in $CARILLON_KEY, which must be an admin of the tenant system where the API asks for keys.\n\n" +
 			"If it fails or is interrupted, it says which region serves the home, and the command that goes on. The exit code is\n" +
-			"0 if all went well and the home is where it was, else 1.",
+			"0 if all went well and the home is where it was, 1 if not, and 2 if nothing was begun: wrong flags, or the name of\n" +
+			"the home was not typed.",
 		Example: "  carillon region drill eu --to us --config carillon.yaml",
 		Args:    cobra.ExactArgs(1),
 	}

@@ -90,13 +90,22 @@ func OpenEpochs(cmd *cobra.Command, file string) (store *cassandra.EpochStore, r
 	return store, regions, cfg.Node.Region, nil
 }
 
-// OpenCassandra opens the store that the configuration of a node in file names.
+// OpenCassandra opens the store that the configuration of a node in file names. What is to be known
+// about the settings of its servers, serve, migrate and doctor say, and not each command that opens
+// it.
 func OpenCassandra(cmd *cobra.Command, file string) (*cassandra.Store, error) {
-	cfg, err := CassandraConfig(cmd, file)
+	cfg, err := config.Load(file, os.Environ(), nil)
 	if err != nil {
 		return nil, err
 	}
-	store, err := cassandra.Open(cmd.Context(), cfg)
+	if cfg.Log.Level != "debug" {
+		cfg.Log.Level = "error"
+	}
+	cc, err := node.CassandraConfig(cfg, NewLogger(cmd.ErrOrStderr(), cfg.Log), nil)
+	if err != nil {
+		return nil, err
+	}
+	store, err := cassandra.Open(cmd.Context(), cc)
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
