@@ -98,7 +98,16 @@ func isFinal(err error) bool {
 // refused reports whether a node refused the import as a whole, and so wrote nothing.
 func refused(err error) bool {
 	var p *httpapi.Problem
-	return !errors.Is(err, httpapi.ErrImportCut) && errors.As(err, &p) && (p.Status/100 == 4 || p.Kind() == "not-ready")
+	return !errors.Is(err, httpapi.ErrImportCut) && errors.As(err, &p) && (p.Status/100 == 4 || nothingWritten(p))
+}
+
+// nothingWritten reports whether a problem of status 503 says that nothing was written.
+func nothingWritten(p *httpapi.Problem) bool {
+	switch p.Kind() {
+	case "not-ready", "not-served", "not-everywhere":
+		return true
+	}
+	return false
 }
 
 // stateError says that results cannot be saved, so nothing more may be sent.
@@ -216,8 +225,7 @@ func (s *sender) takeAnswer(l *line, r httpapi.ImportResult) error {
 	case r.Status == http.StatusOK:
 		l.state = answered
 		s.progress.count(tally{Existing: 1})
-	case r.Status == http.StatusTooManyRequests, l.lastRefusal.Kind() == "not-ready":
-		// nothing was written
+	case r.Status == http.StatusTooManyRequests, nothingWritten(l.lastRefusal):
 	case r.Status >= 500:
 		s.markUncertain(l)
 	default:
