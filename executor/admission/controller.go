@@ -52,6 +52,10 @@ const (
 	// recovered must not get all of them at once. It bounds the line only up to the end of
 	// [Load.untilTurn]: 120,000 runs.
 	deferredPerSecond = 200
+	// regionMost bounds the delay of runs that wait for their region, and regionsPerSecond how many
+	// of them come back a second, on each executor: they cost as much, and load a region that does
+	// the work of another one. If there are more they come back later, up to deferMost.
+	regionMost, regionsPerSecond = 30 * time.Second, 50
 )
 
 // Controller decides whether an attempt may begin now, must wait, or is deferred. Targets that
@@ -69,6 +73,7 @@ type Controller struct {
 	targets  rivalry
 	tenants  rivalry
 	limited  map[*Load]struct{} // those that have a block
+	region   Load               // the line of runs that wait for their region
 	inMemory int                // attempts that wait in memory for slots of their tasks' limits
 	attend   func(*Load)        // begins to look after the block of one
 }
@@ -265,8 +270,14 @@ func (g *Controller) deferBy(why string, cause schema.Cause, wait time.Duration)
 }
 
 // DeferForRegion defers a start that another region alone may make. It was deferred n times before.
+// Nobody is told when that region serves the home again, so it is tried soon:
+//
+//	min(5 s × 2^n, 30 s), or its turn among 50 a second, at most 5 min; and up to half more at random
 func (g *Controller) DeferForRegion(n int) Decision {
-	return g.deferBy(ReasonRegion, schema.CauseRegion, backedOff(n))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	turn := g.region.untilTurn(time.Now(), time.Second/regionsPerSecond)
+	return g.deferBy(ReasonRegion, schema.CauseRegion, min(max(min(backedOff(n), regionMost), turn), deferMost))
 }
 
 // CountDeferral counts a deferral that was not decided here.
