@@ -141,12 +141,21 @@ type status interface {
 	WriteTable(w io.Writer) error
 	WriteJSON(w io.Writer) error
 	API() string
+	Regional() []cluster.RegionAPI // nil: there are no regions
 }
 
 // report shows what is up, and ends with a line for the shell by which the client finds it.
 func report(w io.Writer, s status) error {
 	if err := s.WriteTable(w); err != nil {
 		return err
+	}
+	for i, r := range s.Regional() {
+		if i == 0 {
+			_, _ = fmt.Fprintln(w) // the last write has the error
+		}
+		if _, err := fmt.Fprintf(w, "region %s: API %s (no key), its jobs may call %s\n", r.Region, r.API, r.Calls); err != nil {
+			return err
+		}
 	}
 	api := s.API()
 	if api == "" {

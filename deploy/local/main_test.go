@@ -67,6 +67,21 @@ func TestWithoutCluster(t *testing.T) {
 	}
 }
 
+// TestReportNamesEveryRegion: where it is asked, and what its jobs may call.
+func TestReportNamesEveryRegion(t *testing.T) {
+	region := func(name, api string) cluster.RegionStatus {
+		return cluster.RegionStatus{Name: name, Status: cluster.Status{Carillon: []cluster.MemberStatus{{Name: "carillon-1", State: cluster.Running, Roles: []string{"bucketer"}, API: api}}}}
+	}
+	var out bytes.Buffer
+	if err := report(&out, cluster.RegionsStatus{Host: "10.79.0.1", Regions: []cluster.RegionStatus{region("eu", "http://a"), region("us", "http://b"), {Name: "witness"}}}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "\n\nregion eu: API http://a (no key), its jobs may call 10.79.0.1\nregion us: API http://b (no key), its jobs may call 10.79.0.1\n\nexport CARILLON_API=http://a\n"
+	if !strings.HasSuffix(out.String(), want) {
+		t.Errorf("report is\n%s\nwant it to end with\n%s", out.String(), want)
+	}
+}
+
 // TestReportEndsWithTheAPI: the last line is for the user's shell.
 func TestReportEndsWithTheAPI(t *testing.T) {
 	node := func(api string, roles ...string) cluster.MemberStatus {

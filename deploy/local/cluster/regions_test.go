@@ -398,6 +398,10 @@ func TestRegionsStatus(t *testing.T) {
 	if got, want := s.API(), "http://10.79.81.101:18081"; got != want {
 		t.Errorf("API = %q, want %q", got, want)
 	}
+	host := wan.Host(p.Network)
+	if got, want := s.Regional()[:2], []RegionAPI{{"eu", "http://10.79.81.101:18081", host}, {"us", "http://10.79.82.101:18081", host}}; !slices.Equal(got, want) {
+		t.Errorf("Regional = %v, want %v", got, want)
+	}
 	if _, err := os.Stat(filepath.Join(dir, "eu")); err == nil {
 		t.Error("asking for the status made a folder")
 	}

@@ -134,6 +134,7 @@ func (c *Cluster) APIs() []string {
 // A RegionsStatus is the Status of every region, and of the links between them. There are no links
 // if the hub does not run.
 type RegionsStatus struct {
+	Host    string         `json:"host,omitempty"` // the address of this machine that jobs of all regions may call
 	Regions []RegionStatus `json:"regions"`
 	Links   []wan.Link     `json:"links"`
 }
@@ -146,7 +147,7 @@ type RegionStatus struct {
 
 // Status checks every member's process, and asks the hub.
 func (r *Regions) Status(ctx context.Context) RegionsStatus {
-	s := RegionsStatus{Links: []wan.Link{}}
+	s := RegionsStatus{Host: wan.Host(r.plan.Network), Links: []wan.Link{}}
 	for _, c := range r.sites {
 		s.Regions = append(s.Regions, RegionStatus{c.plan.Site.Name, c.Status()})
 	}
@@ -185,6 +186,26 @@ func (s RegionsStatus) WriteTable(w io.Writer) error {
 		return fmt.Errorf("write table: %w", err)
 	}
 	return nil
+}
+
+// RegionAPI is where a region is asked.
+type RegionAPI struct {
+	Region string
+	API    string // base URL of a node that takes jobs in
+	Calls  string // the address that its jobs may call
+}
+
+// Regional returns nil: there are no regions.
+func (Status) Regional() []RegionAPI { return nil }
+
+// Regional returns where each region is asked that has a node which takes jobs in.
+func (s RegionsStatus) Regional() (all []RegionAPI) {
+	for _, r := range s.Regions {
+		if api := r.API(); api != "" {
+			all = append(all, RegionAPI{r.Name, api, s.Host})
+		}
+	}
+	return all
 }
 
 // API returns the base URL of a node that takes jobs in, of the first region that has one.
