@@ -16,9 +16,10 @@ import (
 // committed so, and this way all of it goes one way. What is not confirmed is no worse off than
 // with home: the row is there, and to ask again confirms it.
 //
-// All data centres count, also that of a region that is lost: nobody can tell here that it does not
-// come back. While one does not answer, who asks is refused before anything is written, but for one
-// question every confirmAgain.
+// All data centres with copies count, also that of a region that is lost: nobody can tell here that
+// it does not come back. An operator can, who takes its copies away (regions.out). While one does
+// not answer, who asks is refused before anything is written, but for one question every
+// confirmAgain.
 
 const (
 	// confirmWithin bounds one question to all data centres.

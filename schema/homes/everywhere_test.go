@@ -145,3 +145,38 @@ func TestAClaimIsKnownEverywhere(t *testing.T) {
 		}
 	})
 }
+
+// TestARegionThatIsOut: a third region that is lost has guarded runs wait and refuses what is to be
+// held everywhere for as long as its data centre counts. Once it is out, neither does.
+func TestARegionThatIsOut(t *testing.T) {
+	inWorld(t, func(w *world) {
+		_, _, stopUS := w.start("us", "b", "ap", "eu", "us")
+		defer stopUS()
+		k, _, stop := w.start("eu", "a", "ap", "eu", "us")
+		var all centre
+		all.set(true) // that of ap, which has never been alive here
+		e := k.Everywhere(&all)
+		time.Sleep(time.Hour)
+		var missing *schema.NotEverywhereError
+		if err := e.ConfirmClaim(w.Context(), "run/x"); !errors.As(err, &missing) || !slices.Equal(missing.Regions, []string{"ap"}) {
+			w.Errorf("ap is lost for an hour: ConfirmClaim = %v, want that the run waits for ap", err)
+		}
+		if err := e.Ready(); !errors.Is(err, schema.ErrNotEverywhere) {
+			w.Errorf("ap is lost for an hour: Ready = %v, want ErrNotEverywhere", err)
+		}
+		all.set(false) // the keyspace has no copies in ap any more
+		time.Sleep(time.Second)
+		if err := errors.Join(e.Confirm(w.Context(), schema.Copies{}), e.ConfirmClaim(w.Context(), "run/x"), e.Ready()); err != nil {
+			w.Errorf("its data centre has no copies any more: %v, want nil, without a restart", err)
+		}
+		stop()
+		k, _, stop = w.start("eu", "a", "eu", "us") // regions.out: [ap]
+		defer stop()
+		e = k.Everywhere(&all)
+		time.Sleep(time.Minute)
+		all.set(true)
+		if err := e.Confirm(w.Context(), schema.Copies{}); !errors.As(err, &missing) || !slices.Equal(missing.Regions, []string{"us"}) {
+			w.Errorf("then us does not answer: %v, want that us alone is named", err)
+		}
+	})
+}

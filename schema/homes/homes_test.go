@@ -99,11 +99,12 @@ func (w *world) epoch(home string, number int64, region string) {
 	}
 }
 
-// start runs a node of a region until stop is called.
-func (w *world) start(region, node string) (k *homes.Keeper, l *link, stop func()) {
+// start runs a node of a region until stop is called. It knows of the regions that are named, or
+// else of eu and us.
+func (w *world) start(region, node string, regions ...string) (k *homes.Keeper, l *link, stop func()) {
 	w.Helper()
 	l = &link{EpochStore: w.store}
-	k, err := homes.New(homes.Config{Region: region, Node: node, Homes: w.homes, Store: l, Registerer: prometheus.NewRegistry()})
+	k, err := homes.New(homes.Config{Region: region, Node: node, Homes: w.homes, Regions: regions, Store: l, Registerer: prometheus.NewRegistry()})
 	if err != nil {
 		w.Fatal(err)
 	}

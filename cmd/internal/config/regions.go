@@ -30,6 +30,9 @@ type Regions struct {
 	// Datacenters are "region=data centre", or "region=data centre:copies" of what regions share; 3
 	// unless given.
 	Datacenters []string `koanf:"datacenters"`
+	// Out are regions that are lost for good: their data centres have no copies any more, and
+	// nobody waits for them. Their homes stay, and other regions serve them.
+	Out []string `koanf:"out"`
 	// Witness is a further data centre with copies of what regions share, without Carillon, as
 	// "data centre" or "data centre:copies", 1 unless given; empty: there is none.
 	Witness string `koanf:"witness"`
@@ -58,13 +61,13 @@ const (
 // RegionMap is Regions, understood.
 type RegionMap struct {
 	Homes       schema.Homes
-	Datacenters map[string]string   // by region
+	Datacenters map[string]string   // by region, without those that are out
 	Copies      map[string]int      // of what regions share, by data centre, the witness's too
 	APIs        map[string][]string // base URLs of the regions' APIs, by region, in their order
 	Routes      []bucketer.Route
 }
 
-// Names returns the names of all regions, in order.
+// Names returns the names of all regions that are not out, in order.
 func (m RegionMap) Names() []string { return slices.Sorted(maps.Keys(m.Datacenters)) }
 
 // Clear returns those of API by which other machines than this one are spoken to without TLS, but
@@ -214,6 +217,7 @@ func (r Regions) Map() (RegionMap, error) {
 			fault("homes", "home %s has no region of its name in regions.datacenters, to serve it at first", home.Name)
 		}
 	}
+	m.leaveOut(r.Out, fault)
 	if !keyspaceName.MatchString(r.Keyspace) {
 		fault("keyspace", "%q is not a small letter followed by at most 47 of a-z, 0-9, _", r.Keyspace)
 	}
@@ -229,9 +233,29 @@ func (r Regions) Map() (RegionMap, error) {
 	return m, nil
 }
 
+// leaveOut takes regions away that are lost for good.
+func (m RegionMap) leaveOut(out []string, fault func(key, format string, args ...any)) {
+	for _, region := range out {
+		dc, ok := m.Datacenters[region]
+		switch {
+		case !ok:
+			fault("out", "%q is none of the regions of regions.datacenters, or stands there twice", region)
+		case len(m.Datacenters) == 1:
+			fault("out", "names all regions: one must be left")
+		default:
+			delete(m.Datacenters, region)
+			delete(m.Copies, dc)
+			delete(m.APIs, region)
+		}
+	}
+}
+
 // decisive returns a region without whose data centre no quorum is left of what regions share; "": there
-// is none.
+// is none, or there is no other region.
 func (m RegionMap) decisive() string {
+	if len(m.Datacenters) == 1 {
+		return ""
+	}
 	all := 0
 	for _, n := range m.Copies {
 		all += n
@@ -294,6 +318,8 @@ func (c Config) regionFaults() []error {
 	switch {
 	case c.Node.Region == "":
 		fault("node.region", "is empty, and there are regions: %s", strings.Join(slices.Sorted(maps.Keys(m.Datacenters)), ", "))
+	case slices.Contains(c.Regions.Out, c.Node.Region):
+		fault("node.region", "%s is lost for good (regions.out): bring it back as a region that is added, and then take it out of regions.out", c.Node.Region)
 	case !ok:
 		fault("node.region", "%q is not in regions.datacenters, which has %s", c.Node.Region, strings.Join(slices.Sorted(maps.Keys(m.Datacenters)), ", "))
 	case dc != c.Cassandra.Datacenter:

@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,6 +119,14 @@ func TestFaultsOfRegions(t *testing.T) {
 			func(c *Config) { c.Regions = Regions{Automatic: true, Keyspace: "k", Durability: "home"} },
 			[]string{"regions.datacenters: names 0 regions", "regions.homes: names no home"},
 		},
+		"out": {
+			func(c *Config) { c.Regions.Out = []string{"us", "us", "ap", "eu"} },
+			[]string{`regions.out: "us" is none of the regions`, `regions.out: "ap" is none of the regions`, "regions.out: names all regions"},
+		},
+		"a node of a region that is out": {
+			func(c *Config) { c.Regions.Out = []string{"eu"} },
+			[]string{"node.region: eu is lost for good (regions.out)"},
+		},
 		"a bad witness":     {func(c *Config) { c.Regions.Witness = "dc w" }, []string{`regions.witness: "dc w" is not a data centre`}},
 		"the same keyspace": {func(c *Config) { c.Regions.Keyspace = "carillon" }, []string{"regions.keyspace: is that of everything else"}},
 	} {
@@ -137,6 +146,28 @@ func TestFaultsOfRegions(t *testing.T) {
 				t.Errorf("Validate tells %d faults, want %d:\n%v", got, len(test.faults), err)
 			}
 		})
+	}
+}
+
+// TestARegionThatIsLostForGood is none any more, and its data centre has no copies; its home stays.
+func TestARegionThatIsLostForGood(t *testing.T) {
+	c := regional()
+	c.Regions.Automatic, c.Regions.Out, c.Regions.API = true, []string{"us"}, []string{"eu=https://eu.test", "us=https://us.test"}
+	if err := c.Validate(); err != nil {
+		t.Fatalf("Validate = %v, want nil", err)
+	}
+	m, err := c.Regions.Map()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Names(); !slices.Equal(got, []string{"eu"}) || len(m.APIs) != 1 || !reflect.DeepEqual(m.Copies, map[string]int{"dc-eu": 3, "dc-w": 1}) {
+		t.Errorf("regions %v, APIs %v, copies %v; want eu alone, and no copies in dc-us", got, m.APIs, m.Copies)
+	}
+	if home, _ := m.Homes.Of(40); home != "us" || !slices.Equal(m.Homes.Names(), []string{"eu", "us"}) {
+		t.Errorf("home of shard 40 = %q of %v, want us still", home, m.Homes.Names())
+	}
+	if home, _ := m.Homes.OfTenant("acme"); home != "us" {
+		t.Errorf("home of tenant acme = %q, want us still", home)
 	}
 }
 
