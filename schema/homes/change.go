@@ -236,6 +236,9 @@ func (c Changer) lag(ctx context.Context, p *schema.ChangePlan, beats []schema.B
 	local, several := c.Store.(schema.LocalBeats)
 	if several && c.Region != to {
 		p.LagFault = fmt.Sprintf("how far region %s is behind is known there alone: run this with the configuration of a node of region %s", to, to)
+		if !p.Change.Forced {
+			p.LagFault = fmt.Sprintf("how far region %s is behind is known there alone; a move does not need it, for it compares the rows first", to)
+		}
 		return nil
 	}
 	if several { // else there is one copy of all
