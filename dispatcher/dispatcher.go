@@ -167,6 +167,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 // served here is given up at once: another region may have it.
 func (d *Dispatcher) follow(ctx context.Context, tenures map[schema.Shard]*tenure, now time.Time) {
 	if d.halt.Halted() {
+		d.metrics.owned.Set(0) // for as long, nothing is dispatched
 		return
 	}
 	ours := make(map[schema.Shard]bool)
@@ -210,8 +211,13 @@ func (d *Dispatcher) follow(ctx context.Context, tenures map[schema.Shard]*tenur
 			d.log.Info("shard given up", "shard", int(id))
 		}
 	}
-	d.owned.Store(int64(len(tenures)))
-	d.metrics.owned.Set(float64(len(tenures)))
+	d.setOwned(len(tenures))
+}
+
+// setOwned says how many shards are dispatched here.
+func (d *Dispatcher) setOwned(n int) {
+	d.owned.Store(int64(n))
+	d.metrics.owned.Set(float64(n))
 }
 
 func (d *Dispatcher) start(ctx context.Context, id schema.Shard) *tenure {
@@ -234,5 +240,5 @@ func (d *Dispatcher) stopAll(tenures map[schema.Shard]*tenure) {
 		<-t.done
 		delete(tenures, id)
 	}
-	d.owned.Store(0)
+	d.setOwned(0)
 }

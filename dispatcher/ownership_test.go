@@ -96,6 +96,24 @@ func TestAHaltStartsEverythingAnew(t *testing.T) {
 	})
 }
 
+// TestAClockThatIsOffDispatchesNothing: the node says that it dispatches no shard for as long, so that
+// those of all nodes add up to all shards while another one has them.
+func TestAClockThatIsOffDispatchesNothing(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *rig) {
+		n := r.start("d1")
+		for _, step := range []struct {
+			off  bool
+			want float64
+		}{{false, 1}, {true, 0}, {false, 1}} {
+			n.off.Store(step.off)
+			time.Sleep(10 * time.Second)
+			if got := counted(t, n.metrics.owned); got != step.want {
+				t.Errorf("off %t: %v shards are dispatched here, want %v", step.off, got, step.want)
+			}
+		}
+	})
+}
+
 // TestTakingOver: what the former owner left is published, the slice before the take-over first;
 // what is done is not.
 func TestTakingOver(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,19 +159,21 @@ type node struct {
 	conn *inproc.Conn
 	skew *time.Duration // of its clock; guarded by mu
 	mu   *sync.Mutex
+	off  *atomic.Bool // its clock is known to be off
 	stop func()
 }
 
 // start runs a dispatcher under that name until stop, or the end of the rig.
 func (r *rig) start(name string) *node {
 	r.t.Helper()
-	n := &node{conn: r.broker.Connect(name), skew: new(time.Duration), mu: new(sync.Mutex)}
+	n := &node{conn: r.broker.Connect(name), skew: new(time.Duration), mu: new(sync.Mutex), off: new(atomic.Bool)}
 	now := func() time.Time {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return time.Now().Add(*n.skew)
 	}
 	halt, writer := bucketer.NewHalt(now), r.writer(n.conn)
+	halt.Also(n.off.Load)
 	d, err := New(Config{
 		Name: name, Incarnation: fmt.Sprintf("%s-%d", name, len(r.stops)), Store: r.store, Queue: n.conn, Ring: reportingRing{r.ring, r, name}, Writer: writer, Halt: halt, Now: now, Served: r.served,
 		Tenants: r, Rates: r,
