@@ -176,9 +176,9 @@ func (r *run) awaitAgreement(ctx context.Context) (note string, err error) {
 			if n.State == cluster.Stopped {
 				continue
 			}
-			running = append(running, n.Name)
+			running = append(running, n.Node)
 			if v, err := r.askView(ctx, n.API); err == nil {
-				views[n.Name] = v
+				views[n.Node] = v
 			}
 		}
 		why = agreement(views, running)

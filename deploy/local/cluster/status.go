@@ -26,6 +26,7 @@ type MemberStatus struct {
 	Name  string   `json:"name"`
 	PID   int      `json:"pid"`
 	State State    `json:"state"`
+	Node  string   `json:"node,omitempty"`  // what a Carillon node calls itself: in a region, its name follows the region's
 	Roles []string `json:"roles,omitempty"` // of a Carillon node
 	API   string   `json:"api,omitempty"`   // base URL of a Carillon node
 	CQL   string   `json:"cql,omitempty"`   // "ip:port" of a Cassandra node
@@ -43,7 +44,7 @@ func (c *Cluster) Status() Status {
 		}
 		switch m.kind {
 		case kindCarillon:
-			is.Roles, is.API = c.plan.Spec.rolesOf(m.index), c.address(m)
+			is.Node, is.Roles, is.API = c.plan.nodeName(m.index), c.plan.Spec.rolesOf(m.index), c.address(m)
 			s.Carillon = append(s.Carillon, is)
 		case kindCassandra:
 			is.CQL = c.address(m)
