@@ -71,6 +71,7 @@ type Store interface {
 	schema.IncidentStore
 	schema.CalendarStore
 	schema.DeadLetterStore
+	schema.DeadLetterIndex
 	schema.LeaseStore
 	schema.WaitListStore
 	Session(ctx context.Context, executor string) (schema.Session, error)

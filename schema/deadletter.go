@@ -150,3 +150,29 @@ type DeadLetterStore interface {
 	// resolutions the later stands. It may be written before its letter is. Errors as PutEntries.
 	PutResolution(ctx context.Context, tenant string, run RunID, f Resolution, expires time.Time) error
 }
+
+// TenantDay names the dead letters of a tenant that lie in one day (DeadLetter.Day).
+type TenantDay struct {
+	Tenant string
+	Day    int
+}
+
+// DeadLetterCount is what was counted of a tenant's day.
+type DeadLetterCount struct {
+	Waiting int // letters without a resolution
+	Looked  int // letters that were looked at, resolved or not
+}
+
+// DeadLetterIndex finds and counts the dead letters of all tenants. Whoever writes a letter notes
+// its day first, so a letter that is not noted does not exist, or is one of an older version.
+type DeadLetterIndex interface {
+	// NoteDeadLetters notes, until expires, that letters lie there whose runs ended on the day
+	// `ended`. Noting it again is harmless. Errors as PutEntries.
+	NoteDeadLetters(ctx context.Context, ended int, at TenantDay, expires time.Time) error
+	// NotedDeadLetters returns what was noted of the day `ended`, by tenant and day, after `after`
+	// (zero: from the first), at most limit. Fewer than limit means that there is no more.
+	NotedDeadLetters(ctx context.Context, ended int, after TenantDay, limit int) ([]TenantDay, error)
+	// CountDeadLetters counts the letters of a tenant's day, the newest first, and looks at no more
+	// than limit of them. Letters that cannot be understood count.
+	CountDeadLetters(ctx context.Context, at TenantDay, limit int) (DeadLetterCount, error)
+}

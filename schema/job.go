@@ -280,6 +280,11 @@ func PeriodOf(t time.Time) int {
 	return int(floorDiv(t.UnixMilli(), HistoryPeriod.Milliseconds()))
 }
 
+// PeriodStart returns when a period of history begins, in UTC.
+func PeriodStart(period int) time.Time {
+	return time.UnixMilli(int64(period) * HistoryPeriod.Milliseconds()).UTC()
+}
+
 // JobStore holds the jobs that can have many runs. All writes but CreateJob are conditional. They
 // answer ErrUnknown where reading could not tell the outcome either: such a write may still happen,
 // as long as its condition holds.

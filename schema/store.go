@@ -39,6 +39,7 @@ type Store interface {
 	StatsStore
 	OperationStore
 	DeadLetterStore
+	DeadLetterIndex
 	Prober
 	ClockStore
 	// Close releases what the store holds. Calls under way may fail.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
@@ -81,6 +82,9 @@ func (q *DeadLetterQueue) writeFor(ctx context.Context, finished []bucketer.Fini
 // put writes dead letters. One that is too large for the store is counted, logged and given up: no
 // later try could write it.
 func (q *DeadLetterQueue) put(ctx context.Context, letters []schema.DeadLetter) error {
+	if err := q.note(ctx, letters); err != nil {
+		return err
+	}
 	err := q.store.PutDeadLetters(ctx, letters)
 	switch {
 	case err == nil:
@@ -224,4 +228,53 @@ func (q *DeadLetterQueue) resolve(ctx context.Context, tenant string, run schema
 	}
 	q.metrics.letters.WithLabelValues(string(f.Kind)).Inc()
 	return nil
+}
+
+// note notes where letters lie, before they are written: so they are found by who counts the dead
+// letters of all tenants (package deadletters). What this process has noted it does not note again.
+func (q *DeadLetterQueue) note(ctx context.Context, letters []schema.DeadLetter) error {
+	for i := range letters {
+		l := &letters[i]
+		n := note{schema.PeriodOf(l.Last.Finished), schema.TenantDay{Tenant: l.Tenant, Day: l.Day()}}
+		if q.notes.has(n) {
+			continue
+		}
+		// it leaves after the last letter of a run that ends that day
+		if err := q.store.NoteDeadLetters(ctx, n.ended, n.at, schema.PeriodStart(n.ended+1).Add(q.retention)); err != nil {
+			return err
+		}
+		q.notes.add(n)
+	}
+	return nil
+}
+
+// note says that letters of runs that ended on a day lie at a place.
+type note struct {
+	ended int
+	at    schema.TenantDay
+}
+
+// notes are those that this process has written.
+type notes struct {
+	mu  sync.Mutex
+	all map[note]struct{}
+}
+
+// maxNotes bounds how many are remembered: 10,000 tenants a day. Beyond that they are written again.
+const maxNotes = 20_000
+
+func (n *notes) has(it note) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, ok := n.all[it]
+	return ok
+}
+
+func (n *notes) add(it note) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.all == nil || len(n.all) >= maxNotes {
+		n.all = make(map[note]struct{})
+	}
+	n.all[it] = struct{}{}
 }

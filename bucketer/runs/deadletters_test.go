@@ -203,8 +203,8 @@ func TestLettersAreWrittenTogether(t *testing.T) {
 			}
 		}
 		got := w.Counts.Tallies()
-		if got["PutDeadLetters"].Rows != 50 || got["PutDeadLetters"].Calls != 1 || got["Attempts"].Rows != 50 || got["EntriesByID"].Rows != 50 || len(got) != 3 {
-			t.Errorf("50 letters and 50 successes took %v, want one write of 50 rows, and two reads of 50 runs", got)
+		if got["PutDeadLetters"].Rows != 50 || got["PutDeadLetters"].Calls != 1 || got["Attempts"].Rows != 50 || got["EntriesByID"].Rows != 50 || got["NoteDeadLetters"].Calls != 1 || len(got) != 4 {
+			t.Errorf("50 letters and 50 successes took %v, want one write of 50 rows, a note of their day, and two reads of 50 runs", got)
 		}
 	})
 }

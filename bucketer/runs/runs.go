@@ -56,6 +56,7 @@ type DeadLetterQueue struct {
 	parts
 	reader    *Reader
 	retention time.Duration
+	notes     notes
 }
 
 // Recorder writes what became of attempts, and what follows from that.

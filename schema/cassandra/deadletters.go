@@ -24,6 +24,8 @@ const (
 	selectDeadLetter statement = `SELECT spec, payload, last, fate, writetime(last) FROM dead_letters WHERE tenant = ? AND day = ? AND run_id = ?`
 	// A slice of one partition of dead_letters, newest first. Idempotent.
 	selectDeadLetters statement = `SELECT run_id, spec, last, fate, writetime(last) FROM dead_letters WHERE tenant = ? AND day = ? AND run_id < ?`
+	// A slice of one partition of dead_letters, newest first, without what rows hold. Idempotent.
+	countDeadLetters statement = `SELECT writetime(last), writetime(fate) FROM dead_letters WHERE tenant = ? AND day = ?`
 	// At most maxIDsPerRead rows of one partition of dead_letters. The write time tells letters
 	// from resolutions without a letter. Idempotent.
 	selectResolutions statement = `SELECT run_id, fate, writetime(last) FROM dead_letters WHERE tenant = ? AND day = ? AND run_id IN ?`
@@ -168,4 +170,26 @@ func (s deadLetterStore) Resolutions(ctx context.Context, tenant string, day int
 		all[f.run] = f.resolution
 	}
 	return all, nil
+}
+
+// CountDeadLetters implements schema.DeadLetterIndex.
+func (s deadLetterStore) CountDeadLetters(ctx context.Context, at schema.TenantDay, limit int) (schema.DeadLetterCount, error) {
+	waits, err := readPages(ctx, s.core, countDeadLetters, &s.smallRows, limit, []any{at.Tenant, dayOf(at.Day)},
+		func(iter *gocql.Iter) (waits bool, size int, keep, more bool) {
+			var last, resolution *int64
+			if !iter.Scan(&last, &resolution) {
+				return false, 0, false, false
+			}
+			return resolution == nil, 64, last != nil, true
+		})
+	if err != nil {
+		return schema.DeadLetterCount{}, fmt.Errorf("count dead letters of day %d: %w", at.Day, err)
+	}
+	n := schema.DeadLetterCount{Looked: len(waits)}
+	for _, w := range waits {
+		if w {
+			n.Waiting++
+		}
+	}
+	return n, nil
 }

@@ -104,6 +104,10 @@ const (
 	selectCalendar statement = `SELECT spec, writetime(spec) FROM calendars WHERE tenant = ? AND name = ?`
 	// A slice of one tenant's calendars, in name order. Idempotent.
 	selectCalendars statement = `SELECT name, spec, writetime(spec) FROM calendars WHERE tenant = ? AND name > ?`
+	// One row of dead_letter_days, without cells. Idempotent.
+	insertDeadLetterDay statement = `INSERT INTO dead_letter_days (ended, tenant, day) VALUES (?, ?, ?) USING TIMESTAMP ? AND TTL ?`
+	// A slice of one partition of dead_letter_days, by tenant and day. Idempotent.
+	selectDeadLetterDays statement = `SELECT tenant, day FROM dead_letter_days WHERE ended = ? AND (tenant, day) > (?, ?)`
 	// One row of incidents. Idempotent.
 	insertIncident statement = `INSERT INTO incidents (tenant, minute, incident_id, spec) VALUES (?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
 	// A slice of one partition of incidents, in the order of ids. Idempotent.
@@ -202,6 +206,14 @@ var documentTables = map[document.Kind]documentTable{
 		},
 		next: nextOpen,
 	},
+	document.DeadLetterDay: {
+		put: insertDeadLetterDay, list: selectDeadLetterDays, expires: true,
+		key: func(scope, name string) []any {
+			at := document.ParseDeadLetterDayName(name)
+			return []any{dayOf(document.ParseDay(scope)), at.Tenant, dayOf(at.Day)}
+		},
+		cells: func([]byte) ([]any, error) { return nil, nil }, next: nextDeadLetterDay,
+	},
 	document.NotificationGroup: {
 		list: selectGroups, swap: swapGroup, drop: dropGroup, revision: selectGroupRevision,
 		key: scopedKey, next: nextRevised,
@@ -292,6 +304,14 @@ func nextRated(doc *document.Document, iter *gocql.Iter) bool {
 	var task schema.TaskName
 	more := iter.Scan(&task.Tenant, &task.Name)
 	doc.Name = document.RatedName(task)
+	return more
+}
+
+func nextDeadLetterDay(doc *document.Document, iter *gocql.Iter) bool {
+	var tenant string
+	var day time.Time
+	more := iter.Scan(&tenant, &day)
+	doc.Name = document.DeadLetterDayName(schema.TenantDay{Tenant: tenant, Day: schema.PeriodOf(day)})
 	return more
 }
 

@@ -228,7 +228,7 @@ func TestTablesAreAllThere(t *testing.T) {
 	if err := iter.Close(); err != nil {
 		t.Fatal(err)
 	}
-	want := strings.Fields(`api_key_names api_keys attempts audit calendars cursors dead_letters dependents imports incidents job_index job_names job_runs jobs joins keys leases listening_tenants
+	want := strings.Fields(`api_key_names api_keys attempts audit calendars cursors dead_letter_days dead_letters dependents imports incidents job_index job_names job_runs jobs joins keys leases listening_tenants
 		migration_lock migrations notification_groups notifications operations payloads rated_tasks regions run_outputs runs secrets sessions settings signing_keys stats subscriptions tasks tenants waited_for waiting`)
 	if !slices.Equal(got, want) {
 		t.Errorf("tables: got %v, want %v", got, want)

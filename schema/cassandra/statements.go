@@ -246,6 +246,7 @@ var names = map[statement]string{
 	insertAudit: "insert_audit", selectAudit: "select_audit", insertStats: "insert_stats", selectStats: "select_stats", selectNameStats: "select_name_stats",
 	insertOperation: "insert_operation", cancelOperation: "cancel_operation", selectOperation: "select_operation", selectOperations: "select_operations", insertOpen: "insert_open", deleteOpen: "delete_open", selectOpen: "select_open",
 	insertDeadLetter: "insert_dead_letter", putResolution: "put_resolution", selectDeadLetter: "select_dead_letter", selectDeadLetters: "select_dead_letters", selectResolutions: "select_resolutions",
+	countDeadLetters: "count_dead_letters", insertDeadLetterDay: "insert_dead_letter_day", selectDeadLetterDays: "select_dead_letter_days",
 	insertWaiter: "insert_waiter", deleteWaiter: "delete_waiter", selectWaiters: "select_waiters",
 	selectSigningKeys: "select_signing_keys", selectSigningRevision: "select_signing_revision", swapSigningKeys: "swap_signing_keys",
 	swapSecret: "swap_secret", dropSecret: "drop_secret", selectSecretRevision: "select_secret_revision", selectSecret: "select_secret", selectSecrets: "select_secrets", touchSecret: "touch_secret",

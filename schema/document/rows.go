@@ -30,6 +30,8 @@ const (
 	NotificationGroup Kind = "notification group" // scope: the tenant; name: the group's
 
 	Calendar Kind = "calendar" // scope: the tenant; name: the calendar's
+
+	DeadLetterDay Kind = "dead letter day" // scope: the day in which runs ended; name: see DeadLetterDayName; it has no text
 )
 
 // Document is a row that holds one text.
@@ -69,19 +71,20 @@ type Rows interface {
 }
 
 // Roles implements schema.TenantStore, TaskStore, RateStore, OperationStore, SigningKeyStore,
-// SecretStore, SubscriptionStore, NotificationStore, IncidentStore and CalendarStore. A backend
-// embeds it.
+// SecretStore, SubscriptionStore, NotificationStore, IncidentStore and CalendarStore, and what of
+// DeadLetterIndex is about no letter. A backend embeds it.
 type Roles struct {
 	subscriptions
 	notifications
 	calendars
+	letterDays
 	rows   Rows
 	damage *damage.Log
 }
 
 // New returns the roles that keep their rows in rows, and report those that cannot be understood.
 func New(rows Rows, log *damage.Log) Roles {
-	return Roles{subscriptions: subscriptions{rows}, notifications: notifications{rows, log}, calendars: calendars{rows, log}, rows: rows, damage: log}
+	return Roles{subscriptions: subscriptions{rows}, notifications: notifications{rows, log}, calendars: calendars{rows, log}, letterDays: letterDays{rows}, rows: rows, damage: log}
 }
 
 // put writes d with v as its text.

@@ -174,3 +174,21 @@ func (s deadLetterStore) Resolutions(ctx context.Context, tenant string, day int
 	}
 	return all, nil
 }
+
+// CountDeadLetters implements schema.DeadLetterIndex.
+func (s deadLetterStore) CountDeadLetters(ctx context.Context, at schema.TenantDay, limit int) (n schema.DeadLetterCount, err error) {
+	err = s.list(ctx, deadPrefix(at.Tenant, at.Day), nil, limit, func(_ []byte, row *cells, nowMS int64) (bool, error) {
+		if row.at(colText, nowMS) == nil || row.at(colLast, nowMS) == nil {
+			return false, nil // a resolution without a letter
+		}
+		n.Looked++
+		if row.at(colResolution, nowMS) == nil {
+			n.Waiting++
+		}
+		return true, nil
+	})
+	if err != nil {
+		return schema.DeadLetterCount{}, fmt.Errorf("count dead letters of day %d: %w", at.Day, err)
+	}
+	return n, nil
+}

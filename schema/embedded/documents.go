@@ -40,6 +40,7 @@ var documentTables = map[document.Kind]documentTable{
 	document.Incident:          {table: 'L', scoped: true},
 	document.NotificationGroup: {table: 'J', scoped: true, revised: true},
 	document.Calendar:          {table: 'Y', scoped: true},
+	document.DeadLetterDay:     {table: 'F', scoped: true},
 }
 
 // revision is what a revised text says besides the document.

@@ -424,30 +424,6 @@ func (a *around) OpenOperations(ctx context.Context, limit int) ([]schema.OpenOp
 	})
 }
 
-func (a *around) PutDeadLetters(ctx context.Context, letters []schema.DeadLetter) error {
-	return putBatch(ctx, a, "PutDeadLetters", letters, a.inner.PutDeadLetters)
-}
-
-func (a *around) DeadLetter(ctx context.Context, tenant string, run schema.RunID) (schema.DeadLetter, error) {
-	return read(ctx, a, "DeadLetter", 1, func(ctx context.Context) (schema.DeadLetter, error) { return a.inner.DeadLetter(ctx, tenant, run) })
-}
-
-func (a *around) DeadLetters(ctx context.Context, tenant string, day int, before schema.RunID, limit int) ([]schema.DeadLetter, error) {
-	return read(ctx, a, "DeadLetters", limit, func(ctx context.Context) ([]schema.DeadLetter, error) {
-		return a.inner.DeadLetters(ctx, tenant, day, before, limit)
-	})
-}
-
-func (a *around) Resolutions(ctx context.Context, tenant string, day int, runs []schema.RunID) (map[schema.RunID]*schema.Resolution, error) {
-	return read(ctx, a, "Resolutions", len(runs), func(ctx context.Context) (map[schema.RunID]*schema.Resolution, error) {
-		return a.inner.Resolutions(ctx, tenant, day, runs)
-	})
-}
-
-func (a *around) PutResolution(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution, expires time.Time) error {
-	return put(ctx, a, "PutResolution", func(ctx context.Context) error { return a.inner.PutResolution(ctx, tenant, run, f, expires) })
-}
-
 func (a *around) PutWaiter(ctx context.Context, w schema.Waiter) error {
 	return put(ctx, a, "PutWaiter", func(ctx context.Context) error { return a.inner.PutWaiter(ctx, w) })
 }

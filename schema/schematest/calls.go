@@ -158,6 +158,15 @@ func (b *bench) calls() map[string]func(ctx context.Context) error {
 		"PutResolution": func(ctx context.Context) error {
 			return s.PutResolution(ctx, t, letter.Run, b.resolution(schema.ResolvedDiscarded, 0), b.later())
 		},
+		"NoteDeadLetters": func(ctx context.Context) error {
+			return s.NoteDeadLetters(ctx, letter.Day(), schema.TenantDay{Tenant: t, Day: letter.Day()}, b.later())
+		},
+		"NotedDeadLetters": of(func(ctx context.Context) (any, error) {
+			return s.NotedDeadLetters(ctx, letter.Day(), schema.TenantDay{}, 1)
+		}),
+		"CountDeadLetters": of(func(ctx context.Context) (any, error) {
+			return s.CountDeadLetters(ctx, schema.TenantDay{Tenant: t, Day: letter.Day()}, 1)
+		}),
 		"Time": of(func(ctx context.Context) (any, error) { return s.Time(ctx) }),
 	}
 }
@@ -215,6 +224,7 @@ var callRules = []rule{
 			"Operations":        func() (any, error) { return b.store.Operations(b.ctx, b.tenant, schema.OperationID{}, 0) },
 			"OpenOperations":    func() (any, error) { return b.store.OpenOperations(b.ctx, 0) },
 			"DeadLetters":       func() (any, error) { return b.store.DeadLetters(b.ctx, b.tenant, day, schema.RunID{}, 0) },
+			"NotedDeadLetters":  func() (any, error) { return b.store.NotedDeadLetters(b.ctx, day, schema.TenantDay{}, 0) },
 		} {
 			if got, err := read(); err != nil || reflect.ValueOf(got).Len() != 0 {
 				b.Errorf("%s, limit 0 = %v, %v; want none", name, got, err)

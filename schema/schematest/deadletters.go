@@ -1,6 +1,7 @@
 package schematest
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"slices"
@@ -203,6 +204,58 @@ var deadLetterRules = []rule{
 		})
 		b.noLetter(b.tenant, l.Run)
 	}},
+	{"letters of a day are counted, those that wait apart", func(b *bench) {
+		day := b.now.Truncate(schema.HistoryPeriod)
+		at := schema.TenantDay{Tenant: b.tenant, Day: schema.PeriodOf(day)}
+		var letters []schema.DeadLetter
+		for i := range 5 {
+			letters = append(letters, b.letter(day.Add(time.Duration(i)*time.Hour), 0))
+		}
+		foreign, tomorrow, never := b.letter(day, 0), b.letter(day.Add(24*time.Hour), 0), b.letter(day.Add(time.Minute), 0)
+		foreign.Tenant = b.tenant + "0"
+		b.putLetters(append(letters, foreign, tomorrow)...)
+		for _, run := range []schema.RunID{letters[1].Run, letters[4].Run, never.Run} {
+			b.must(b.store.PutResolution(b.ctx, b.tenant, run, b.resolution(schema.ResolvedDiscarded, 1), b.later()), "PutResolution")
+		}
+		for limit, want := range map[int]schema.DeadLetterCount{
+			0: {}, 1: {Waiting: 0, Looked: 1}, 2: {Waiting: 1, Looked: 2}, 5: {Waiting: 3, Looked: 5}, 100: {Waiting: 3, Looked: 5},
+		} {
+			if got, err := b.store.CountDeadLetters(b.ctx, at, limit); err != nil || got != want {
+				b.Errorf("CountDeadLetters, limit %d = %+v, %v; want %+v", limit, got, err, want)
+			}
+		}
+	}},
+	{"where letters lie is noted by the day in which their runs ended, in order, page by page", func(b *bench) {
+		ended := schema.PeriodOf(b.now) + 1000 + b.rnd.IntN(1_000_000)
+		var want []schema.TenantDay
+		for _, name := range []string{"", "-", "-b", ".", "a"} { // some sort before what separates names from days
+			for _, day := range []int{ended - 400, ended, ended + 1} {
+				want = append(want, schema.TenantDay{Tenant: b.tenant + name, Day: day})
+			}
+		}
+		for _, i := range b.rnd.Perm(len(want)) {
+			for range 2 {
+				b.must(b.store.NoteDeadLetters(b.ctx, ended, want[i], b.later()), "NoteDeadLetters")
+			}
+		}
+		b.must(b.store.NoteDeadLetters(b.ctx, ended+1, schema.TenantDay{Tenant: b.tenant, Day: 1}, b.later()), "NoteDeadLetters")
+		for _, limit := range []int{1, 2, len(want), 100} {
+			got := pages(b, "NotedDeadLetters", limit, func(last *schema.TenantDay) ([]schema.TenantDay, error) {
+				return b.store.NotedDeadLetters(b.ctx, ended, or(last, func(at *schema.TenantDay) schema.TenantDay { return *at }), limit)
+			})
+			if !slices.Equal(got, want) {
+				b.Errorf("NotedDeadLetters, limit %d = %+v\nwant %+v", limit, got, want)
+			}
+		}
+	}},
+	{"what is noted of letters leaves", func(b *bench) {
+		ended := schema.PeriodOf(b.now) + 1000 + b.rnd.IntN(1_000_000)
+		b.must(b.store.NoteDeadLetters(b.ctx, ended, schema.TenantDay{Tenant: b.tenant, Day: ended}, b.soon()), "NoteDeadLetters")
+		b.eventually("the note leaves", func() bool {
+			got, err := b.store.NotedDeadLetters(b.ctx, ended, schema.TenantDay{}, 10)
+			return err == nil && len(got) == 0
+		})
+	}},
 	{"what is no letter is refused", func(b *bench) {
 		l := b.letter(b.now, 0)
 		l.Entry = schema.Entry{ID: l.Entry.ID}
@@ -213,4 +266,46 @@ var deadLetterRules = []rule{
 		large.Last.Output = text(2 << 20)
 		b.wantErr(b.store.PutDeadLetters(b.ctx, []schema.DeadLetter{large}), schema.ErrTooLarge, "PutDeadLetters of 2 MiB")
 	}},
+}
+
+// What around passes on of dead letters.
+
+func (a *around) PutDeadLetters(ctx context.Context, letters []schema.DeadLetter) error {
+	return putBatch(ctx, a, "PutDeadLetters", letters, a.inner.PutDeadLetters)
+}
+
+func (a *around) DeadLetter(ctx context.Context, tenant string, run schema.RunID) (schema.DeadLetter, error) {
+	return read(ctx, a, "DeadLetter", 1, func(ctx context.Context) (schema.DeadLetter, error) { return a.inner.DeadLetter(ctx, tenant, run) })
+}
+
+func (a *around) DeadLetters(ctx context.Context, tenant string, day int, before schema.RunID, limit int) ([]schema.DeadLetter, error) {
+	return read(ctx, a, "DeadLetters", limit, func(ctx context.Context) ([]schema.DeadLetter, error) {
+		return a.inner.DeadLetters(ctx, tenant, day, before, limit)
+	})
+}
+
+func (a *around) Resolutions(ctx context.Context, tenant string, day int, runs []schema.RunID) (map[schema.RunID]*schema.Resolution, error) {
+	return read(ctx, a, "Resolutions", len(runs), func(ctx context.Context) (map[schema.RunID]*schema.Resolution, error) {
+		return a.inner.Resolutions(ctx, tenant, day, runs)
+	})
+}
+
+func (a *around) PutResolution(ctx context.Context, tenant string, run schema.RunID, f schema.Resolution, expires time.Time) error {
+	return put(ctx, a, "PutResolution", func(ctx context.Context) error { return a.inner.PutResolution(ctx, tenant, run, f, expires) })
+}
+
+func (a *around) NoteDeadLetters(ctx context.Context, ended int, at schema.TenantDay, expires time.Time) error {
+	return put(ctx, a, "NoteDeadLetters", func(ctx context.Context) error { return a.inner.NoteDeadLetters(ctx, ended, at, expires) })
+}
+
+func (a *around) NotedDeadLetters(ctx context.Context, ended int, after schema.TenantDay, limit int) ([]schema.TenantDay, error) {
+	return read(ctx, a, "NotedDeadLetters", limit, func(ctx context.Context) ([]schema.TenantDay, error) {
+		return a.inner.NotedDeadLetters(ctx, ended, after, limit)
+	})
+}
+
+func (a *around) CountDeadLetters(ctx context.Context, at schema.TenantDay, limit int) (schema.DeadLetterCount, error) {
+	return read(ctx, a, "CountDeadLetters", limit, func(ctx context.Context) (schema.DeadLetterCount, error) {
+		return a.inner.CountDeadLetters(ctx, at, limit)
+	})
 }

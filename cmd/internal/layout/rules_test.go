@@ -82,6 +82,7 @@ var layers = []layer{
 		tests:   append([]string{"bucketer/engine", "bucketer/orchestration"}, bucketerFakes...),
 	},
 	{folder: "bucketer/notifications", imports: []string{"schema", "bucketer"}, tests: append([]string{"bucketer/engine"}, bucketerFakes...)},
+	{folder: "bucketer/deadletters", imports: []string{"schema", "bucketer"}, tests: append([]string{"bucketer/engine"}, bucketerFakes...)},
 	{folder: "bucketer/logs", imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/recurring"}, tests: append([]string{"bucketer/engine", "bucketer/orchestration", "bucketer/workflow"}, bucketerFakes...)},
 	{folder: "bucketer/search", imports: []string{"schema", "bucketer/runs"}, tests: append([]string{"bucketer", "bucketer/engine"}, bucketerFakes...)},
 	{folder: "bucketer/engine", imports: []string{"schema", "bucketer", "bucketer/logs", "bucketer/search", "bucketer/notifications", "bucketer/tasks", "bucketer/runs", "bucketer/recurring", "bucketer/concurrency", "bucketer/orchestration", "bucketer/events", "bucketer/joins"}, tests: bucketerFakes},

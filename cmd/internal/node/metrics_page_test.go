@@ -75,6 +75,7 @@ var labels = map[string]label{
 
 // withoutSeries are the metrics that have no series before something happens.
 var withoutSeries = map[string]dto.MetricType{
+	"carillon_dead_letters_waiting":           dto.MetricType_GAUGE,
 	"carillon_dispatcher_due_waiting":         dto.MetricType_GAUGE,
 	"carillon_dispatcher_oldest_wait_seconds": dto.MetricType_GAUGE,
 	"carillon_dispatcher_settled_lag_seconds": dto.MetricType_GAUGE,

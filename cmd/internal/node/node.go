@@ -372,6 +372,7 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 	g.start(life, "ring", n.ring.Run)
 	g.start(life, "watch", func(ctx context.Context) error {
 		var wg sync.WaitGroup
+	letters := newLetterCounter(n) // its metrics are there when the node is ready
 		wg.Go(func() { _ = n.halt.Run(ctx) })       // returns nil
 		wg.Go(func() { _ = n.clock.Run(ctx) })      // returns nil
 		wg.Go(func() { _ = n.bucketer.Watch(ctx) }) // returns nil
@@ -380,6 +381,7 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 		wg.Go(func() { n.regions.run(ctx) })
 		if n.dispatcher != nil {
 			wg.Go(func() { _ = newNotifier(n).Run(ctx) }) // returns nil
+			wg.Go(func() { _ = letters.Run(ctx) })        // returns nil
 		}
 		if q, ok := n.queue.(eventQueue); ok {
 			wg.Go(func() { _ = q.ConsumeEvents(ctx, newEventIntake(n).take) }) // returns nil

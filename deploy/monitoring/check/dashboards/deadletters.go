@@ -5,16 +5,19 @@ func letters(events, window string) string {
 	return `sum(increase(carillon_dead_letters_total{$,event=~"` + events + `"}[` + window + `]))`
 }
 
+// lettersWaiting is how many dead letters wait: each tenant's are counted by one node.
+const lettersWaiting = "sum(carillon_dead_letters_waiting{$})"
+
 func deadLetters() Dashboard {
 	return Dashboard{
 		UID: "carillon-dead-letters", Title: "Dead letters, operations, notifications",
 		About: "Runs that failed for good and wait for somebody, and what operations do about them.",
-		Read: "A dead letter is kept for 30 days. The store does not count them: *waiting* is what was written less what was resolved, over 30 days, " +
-			"and 0 after Prometheus lost its data. Carillon sends no notifications itself yet: alerts come from Prometheus.",
+		Read: "A dead letter is kept for 30 days, or as `dead_letters.retention` says. *Waiting* is counted in the store, by each node for its tenants, " +
+			"once a minute or slower where there are many; of a tenant's day the newest 10,000 are looked at.",
 		Answer: []Panel{
-			word("Does somebody have to look?", "By the dead letters that were written less those that were resolved, over 30 days.", letters("written", "30d")+" - "+letters("replayed|discarded|overtaken", "30d"),
+			word("Does somebody have to look?", "By the dead letters that wait.", lettersWaiting,
 				Word{nil, at(.5), "No", green}, Word{at(.5), at(100), "Yes", yellow}, Word{at(100), nil, "Yes: many", red}),
-			stat("Dead letters waiting", "short", "Written less resolved, over 30 days: an estimate.", `clamp_min(`+letters("written", "30d")+" - "+letters("replayed|discarded|overtaken", "30d")+`, 0)`, worseFrom(1, 100)...),
+			stat("Dead letters waiting", "short", "To be replayed or discarded, as counted last.", lettersWaiting, worseFrom(1, 100)...),
 			stat("Written", "short", "In the time that is shown.", letters("written", "$__range"), worseFrom(1, 100)...),
 			stat("Resolved", "short", "Replayed, discarded, or superseded by a success, in the time that is shown.", letters("replayed|discarded|overtaken", "$__range")),
 			stat("Given up", "short", "Dead letters and retries that are too large to be kept, in the time that is shown.",
@@ -23,7 +26,10 @@ func deadLetters() Dashboard {
 		},
 		Sections: []Section{
 			{"Dead letters", []Panel{
+				lines("Dead letters waiting, over time", "short", "Of all tenants, as counted last.", q(lettersWaiting, "waiting")),
 				stacked("Dead letters by what was done", "ops", "Written may count one more than once.", q(rate("carillon_dead_letters_total{$}", "event"), "{{event}}")),
+				lines("Counting that failed", "ops", "Dead letters could not be counted, since the store could not be read: the number stays as it was.",
+					q(rate("carillon_dead_letter_count_failures_total{$}", ""), "passes")),
 				lines("Retries given up", "ops", "Runs that failed because their retry was too large to be written.", q(rate("carillon_retries_given_up_total{$}", ""), "retries")),
 				lines("Attempts that fail", "ops", "What dead letters are made of, after the last retry.", q(rate(`carillon_executor_attempts_total{$,outcome=~"failed|timed_out|lost"}`, "outcome"), "{{outcome}}")),
 			}},
