@@ -83,6 +83,9 @@ func TestWhatIsPublishedIsCountedByName(t *testing.T) {
 	again := r.entry(now, 0, schema.Spec{Tenant: "c"})
 	s.publish.redispatch(again, now, now)
 	s.publish.flush(t.Context(), now)
+	if got := counted(t, s.d.metrics.due); got != n {
+		t.Errorf("due were %v, want %d", got, n)
+	}
 	due := make(map[string]int64)
 	for _, kind := range []schema.StatsKind{schema.ByTenant, schema.ByTask} {
 		for _, c := range s.d.tally.Names(kind).Names {
@@ -170,4 +173,52 @@ func BenchmarkScanToPublish(b *testing.B) {
 		pass(b.Context(), s, entries, notices, now)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/run")
+}
+
+// TestAnAttemptIsDueOnce: DUE of stats counted each deferral again, and each turn of a wait list, so a
+// broken target looked as if twice as much was due.
+func TestAnAttemptIsDueOnce(t *testing.T) {
+	r := newRig(t, 1)
+	defer r.close()
+	specs := []struct {
+		spec schema.Spec
+		due  bool
+	}{
+		{schema.Spec{Tenant: "run"}, true},
+		{schema.Spec{Tenant: "retry", Kind: schema.KindRetry, Attempt: 2}, true},
+		{schema.Spec{Tenant: "moved", Kind: schema.KindReschedule}, true},
+		{schema.Spec{Tenant: "deferred by a dispatcher", Kind: schema.KindDeferral}, true},
+		{schema.Spec{Tenant: "deferred by an executor", Kind: schema.KindDeferral, Deferrals: 1}, false},
+		{schema.Spec{Tenant: "deferred by both", Kind: schema.KindDeferral, Deferrals: 3}, false},
+		{schema.Spec{Tenant: "from a wait list", Kind: schema.KindFromWaitList}, false},
+	}
+	s, entries, notices, now := passable(t, r, len(specs))
+	refilled(s.d)
+	want := 0
+	for i, of := range specs {
+		if of.spec.Kind != schema.KindRun {
+			of.spec.Of = entries[i].ID
+		}
+		e := r.entry(now, 0, of.spec)
+		entries[i], notices[i] = e, schema.Notice{Entry: e.ID, Run: e.Run(), Attempt: e.Spec.AttemptNumber()}
+		if of.due {
+			want++
+		}
+	}
+	pass(t.Context(), s, entries, notices, now)
+	got := make(map[string]bool)
+	for _, c := range s.d.tally.Names(schema.ByTenant).Names {
+		got[c.Tenant] = c.Due == 1
+	}
+	for _, of := range specs {
+		if got[of.spec.Tenant] != of.due {
+			t.Errorf("%s: counted as due %t, want %t", of.spec.Tenant, got[of.spec.Tenant], of.due)
+		}
+	}
+	if n := counted(t, s.d.metrics.due); n != float64(want) {
+		t.Errorf("due were %v, want %d", n, want)
+	}
+	if n := counted(t, s.d.metrics.published.WithLabelValues(string(schema.Normal))); n != float64(len(specs)) {
+		t.Errorf("published were %v, want all %d", n, len(specs))
+	}
 }

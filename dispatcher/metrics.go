@@ -14,6 +14,7 @@ var steps = []string{
 
 type metrics struct {
 	published       *prometheus.CounterVec
+	due             prometheus.Counter
 	publishFailures prometheus.Counter
 	redispatched    prometheus.Counter
 	hinted          prometheus.Counter
@@ -49,6 +50,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Namespace: "carillon", Subsystem: "dispatcher",
 			Name: "published_total", Help: "Envelopes handed to the queue, by priority; one that it does not confirm counts once.",
 		}, []string{"priority"}),
+		due: counter("due_total", "Entries handed to the queue for the first time that their attempt was: not those that are published again, or that an executor deferred or put on a wait list before. "+
+			"The column DUE of `carillon stats`."),
 		publishFailures: counter("publish_failures_total", "Publications that the queue refused or did not confirm."),
 		redispatched:    counter("redispatched_total", "Entries queued to be published although they may have been before."),
 		hinted:          counter("hinted_total", "Entries taken from near hints."),

@@ -129,12 +129,19 @@ func (w *publisher) send(ctx context.Context, p *shardstate.Pending, now time.Ti
 	}
 	if !p.Sent { // else the stream may have it: it counts once
 		w.d.metrics.published.WithLabelValues(string(p.Priority)).Inc()
-		if !p.Env.Redispatch {
-			w.noteDue(&p.Env.Entry.Spec)
+		if spec := &p.Env.Entry.Spec; !p.Env.Redispatch && !wasHandedOut(spec) {
+			w.noteDue(spec)
 		}
 	}
 	p.Sent = true
 	return true
+}
+
+// wasHandedOut reports whether an executor has had the attempt of an entry before, and deferred the
+// start or put the run on a wait list. A start that a dispatcher deferred has not been handed out
+// (bucketer.Writer.Defer). A watch entry is published as one that was before.
+func wasHandedOut(spec *schema.Spec) bool {
+	return spec.Deferrals > 0 || spec.Kind == schema.KindFromWaitList
 }
 
 // noteDue notes an entry that was published for the first time. Those of equal names that follow
@@ -154,6 +161,11 @@ func (w *publisher) noteDue(spec *schema.Spec) {
 // count counts what was noted.
 func (w *publisher) count() {
 	w.d.tally.Due(w.lots)
+	due := int64(0)
+	for i := range w.lots {
+		due += w.lots[i].Due
+	}
+	w.d.metrics.due.Add(float64(due))
 	clear(w.lots) // they hold names
 	w.lots = w.lots[:0]
 }

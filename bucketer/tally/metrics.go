@@ -128,7 +128,7 @@ func (t *Tally) Metrics() prometheus.Collector {
 	}
 	return &tenantCollector{
 		tally:    t,
-		due:      desc("due_total", "Entries that were handed to executors for the first time."),
+		due:      desc("due_total", "Entries that were handed to executors for the first time that their attempt was."),
 		retries:  desc("retries_total", "Retries that were written."),
 		ends:     desc("ends_total", "Attempts that succeeded or failed (timed out and lost ones too), and runs that were missed.", "outcome"),
 		lateness: desc("lateness_seconds", "What carillon_executor_lateness_seconds counts, in fewer classes; the sum is made of the middles of classes."),

@@ -51,7 +51,8 @@ func statsCommand() *cobra.Command {
 		Use:   "stats",
 		Short: "Show what the cluster did, minute by minute",
 		Long: "Show what the cluster did, minute by minute: all tenants together with a key of the tenant \"system\", else the tenant of the key. " +
-			"Minutes in which nothing was counted are left out; the last line is the minute under way, so far.\n\n" + windowHelp,
+			"The last line is the minute under way, so far. Minutes between in which nothing was counted are one line: nothing was due then, or nothing was\n" +
+			"handed to executors, which `carillon cluster` tells. DUE is what was handed to executors for the first time. JSON leaves such minutes out.\n\n" + windowHelp,
 		Example: "  carillon stats --from -15m\n  carillon stats --from 2026-11-21T09:00:00Z --to 2026-11-21T10:00:00Z -o json\n" +
 			"  carillon stats top job --order failed\n  carillon stats upcoming\n  carillon stats states",
 		Args: cobra.NoArgs,
@@ -79,7 +80,10 @@ func writeStats(w io.Writer, minutes []httpapi.MinuteStats) error {
 	rows := [][]string{{"MINUTE", "DUE", "STARTED", "SUCCEEDED", "FAILED", "RETRIED", "MISSED", "LATE", "LATENESS P50", "P99", "MAX", "NOTE"}}
 	for i := range minutes {
 		m := &minutes[i]
-		row := []string{m.Minute.UTC().Format("2006-01-02T15:04Z")}
+		if i > 0 {
+			rows = append(rows, gapBetween(minutes[i-1].Minute.Time, m.Minute.Time)...)
+		}
+		row := []string{m.Minute.UTC().Format(minuteForm)}
 		for _, n := range []int64{m.Due, m.Started, m.Succeeded, m.Failed, m.Retried, m.Missed, m.Late} {
 			row = append(row, strconv.FormatInt(n, 10))
 		}
@@ -93,6 +97,23 @@ func writeStats(w io.Writer, minutes []httpapi.MinuteStats) error {
 		rows = append(rows, append(append(row, showRanks(m.Lateness)...), strings.Join(notes, ", ")))
 	}
 	return cli.Table(w, rows)
+}
+
+// minuteForm is how a minute is shown.
+const minuteForm = "2006-01-02T15:04Z"
+
+// gapBetween returns the line of the minutes between two in which nothing was counted, if there are
+// any: left out, a stand-still would look like a table without a hole.
+func gapBetween(before, after time.Time) [][]string {
+	n := int(after.Sub(before)/time.Minute) - 1
+	if n < 1 {
+		return nil
+	}
+	note := "nothing was counted"
+	if n > 1 {
+		note = fmt.Sprintf("nothing was counted for %d minutes", n)
+	}
+	return [][]string{{before.Add(time.Minute).UTC().Format(minuteForm), "0", "0", "0", "0", "0", "0", "0", "", "", "", note}}
 }
 
 // showRanks shows how late starts were.

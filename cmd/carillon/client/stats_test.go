@@ -78,6 +78,25 @@ func TestStatsAreShown(t *testing.T) {
 	}
 }
 
+// TestStatsShowAStandStill: minutes without a count were left out, so it looked as if there were none.
+func TestStatsShowAStandStill(t *testing.T) {
+	api, _ := counted(t, httpapi.StatsList{Scope: "all", Items: []httpapi.MinuteStats{
+		{Minute: minuteOf(0), Due: 6}, {Minute: minuteOf(1), Due: 7}, {Minute: minuteOf(3), Due: 8}, {Minute: minuteOf(7), Running: true},
+	}})
+	wantTable(t, "stats", clitest.Succeed(t, "stats", "--api", api).Stdout,
+		"MINUTE DUE STARTED SUCCEEDED FAILED RETRIED MISSED LATE LATENESS P50 P99 MAX NOTE",
+		"2026-11-21T09:30Z 6 0 0 0 0 0 0 - - - -",
+		"2026-11-21T09:31Z 7 0 0 0 0 0 0 - - - -",
+		"2026-11-21T09:32Z 0 0 0 0 0 0 0 - - - nothing was counted",
+		"2026-11-21T09:33Z 8 0 0 0 0 0 0 - - - -",
+		"2026-11-21T09:34Z 0 0 0 0 0 0 0 - - - nothing was counted for 3 minutes",
+		"2026-11-21T09:37Z 0 0 0 0 0 0 0 - - - so far",
+	)
+	if read := clitest.Decode[[]httpapi.MinuteStats](t, clitest.Succeed(t, "stats", "--api", api, "-o", "json").Stdout); len(read) != 4 {
+		t.Errorf("stats -o json has %d minutes, want those that the node told", len(read))
+	}
+}
+
 func TestStatsByNameAreShown(t *testing.T) {
 	due := int64(60)
 	api, asked := counted(t, httpapi.TopStats{By: "job", Kept: 50, Items: []httpapi.NameStats{

@@ -57,7 +57,7 @@ type endedMinute struct {
 
 // reading holds the values of the metrics at one instant.
 type reading struct {
-	published, redispatched, retried float64
+	due, retried float64
 	// Runs that were missed before an executor was asked, and all that were, by cause.
 	missed   float64
 	causes   map[string]float64
@@ -209,10 +209,8 @@ func (c *statsWriter) read() reading {
 		for _, m := range f.GetMetric() {
 			v := m.GetCounter().GetValue()
 			switch f.GetName() {
-			case "carillon_dispatcher_published_total":
-				r.published += v
-			case "carillon_dispatcher_redispatched_total":
-				r.redispatched += v
+			case "carillon_dispatcher_due_total":
+				r.due += v
 			case "carillon_entries_written_total":
 				if labelOf(m, "kind") == "retry" {
 					r.retried += v
@@ -281,7 +279,7 @@ func addFixed(to *schema.LatenessCounts, h *dto.Histogram) {
 func (r reading) since(before reading) schema.MinuteStats {
 	n := func(is, was float64) int64 { return max(int64(math.Round(is-was)), 0) }
 	m := schema.MinuteStats{
-		Due:     max(n(r.published, before.published)-n(r.redispatched, before.redispatched), 0),
+		Due:     n(r.due, before.due),
 		Retried: n(r.retried, before.retried),
 		Missed:  n(r.missed, before.missed),
 	}

@@ -21,11 +21,11 @@ import (
 
 // ledger has the metrics that counts are made of.
 type ledger struct {
-	reg                          *prometheus.Registry
-	published, outcomes, entries *prometheus.CounterVec
-	missed, missedThere          *prometheus.CounterVec
-	redispatched                 prometheus.Counter
-	lateness                     prometheus.Histogram
+	reg                 *prometheus.Registry
+	due                 prometheus.Counter
+	outcomes, entries   *prometheus.CounterVec
+	missed, missedThere *prometheus.CounterVec
+	lateness            prometheus.Histogram
 }
 
 func newLedger() *ledger {
@@ -33,16 +33,15 @@ func newLedger() *ledger {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: "x"}, []string{label})
 	}
 	l := &ledger{
-		reg: prometheus.NewRegistry(), published: vec("carillon_dispatcher_published_total", "priority"),
+		reg: prometheus.NewRegistry(), due: prometheus.NewCounter(prometheus.CounterOpts{Name: "carillon_dispatcher_due_total", Help: "x"}),
 		outcomes: vec("carillon_executor_attempts_total", "outcome"), entries: vec("carillon_entries_written_total", "kind"),
-		missed:       vec("carillon_occurrences_missed_total", "cause"),
-		missedThere:  vec("carillon_executor_missed_total", "cause"),
-		redispatched: prometheus.NewCounter(prometheus.CounterOpts{Name: "carillon_dispatcher_redispatched_total", Help: "x"}),
+		missed:      vec("carillon_occurrences_missed_total", "cause"),
+		missedThere: vec("carillon_executor_missed_total", "cause"),
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "carillon_executor_lateness_seconds", Help: "x", NativeHistogramBucketFactor: 1.1, NativeHistogramZeroThreshold: 1e-4,
 		}),
 	}
-	l.reg.MustRegister(l.published, l.outcomes, l.entries, l.missed, l.missedThere, l.redispatched, l.lateness)
+	l.reg.MustRegister(l.due, l.outcomes, l.entries, l.missed, l.missedThere, l.lateness)
 	return l
 }
 
@@ -55,8 +54,8 @@ func TestMinutesAreCounted(t *testing.T) {
 		}
 		defer func() { _ = store.Close() }()
 		l := newLedger()
-		l.published.WithLabelValues("high").Add(1000) // before anybody counted
-		time.Sleep(90 * time.Second)                  // half a minute into one
+		l.due.Add(1000)              // before anybody counted
+		time.Sleep(90 * time.Second) // half a minute into one
 		begin := time.Now().Truncate(time.Minute)
 		c := &statsWriter{store: store, gather: l.reg, node: "n", now: time.Now, log: slog.New(slog.DiscardHandler)}
 		ctx, stop := context.WithCancel(t.Context())
@@ -64,9 +63,7 @@ func TestMinutesAreCounted(t *testing.T) {
 		go func() { defer close(done); c.run(ctx) }()
 		synctest.Wait()
 
-		l.published.WithLabelValues("high").Add(5)
-		l.published.WithLabelValues("low").Add(7)
-		l.redispatched.Add(2)
+		l.due.Add(10)
 		for outcome, n := range map[schema.Outcome]float64{schema.Succeeded: 3, schema.Failed: 1, schema.TimedOut: 2, schema.Lost: 4, schema.Missed: 6, schema.Cancelled: 9} {
 			l.outcomes.WithLabelValues(string(outcome)).Add(n)
 		}
@@ -150,7 +147,7 @@ func TestCountsByNameAreWrittenAndTold(t *testing.T) {
 	countsBubble(t, func(t *testing.T, store *schematest.CountingStore, l *ledger, c *statsWriter) {
 		begin := time.Now()
 		c.tally.Due([]tally.Lot{{Key: tally.Key{Tenant: "t", Task: "k"}, Due: 7}})
-		l.published.WithLabelValues("high").Add(7)
+		l.due.Add(7)
 		l.lateness.Observe(.002)
 		time.Sleep(30 * time.Second)
 		if n := len(store.Tallies()); n != 0 {

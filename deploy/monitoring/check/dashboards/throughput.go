@@ -26,6 +26,7 @@ func throughput() Dashboard {
 		},
 		Sections: []Section{
 			{"Runs", []Panel{
+				lines("Due", "ops", "Entries handed to the queue for the first time: without those that are published again, or were deferred by an executor.", q(rate("carillon_dispatcher_due_total{$}", ""), "due")),
 				stacked("Published by priority", "ops", "What was due and was handed to the queue.", q(rate("carillon_dispatcher_published_total{$}", "priority"), "{{priority}}")),
 				stacked("Ends by outcome", "ops", "Attempts that ended.", q(rate("carillon_executor_attempts_total{$}", "outcome"), "{{outcome}}")),
 				lines("Attempts by kind and outcome", "ops", "By what they called. What never started is not counted.", q(rate("carillon_executor_attempt_seconds_count{$}", "kind, outcome"), "{{kind}} {{outcome}}")),
