@@ -34,6 +34,8 @@ type attempt struct {
 	start     startPoint
 	execution // its mutex guards most of it
 	health    target.Health
+	// targetError is what was wrong with the target, if health says so.
+	targetError string
 }
 
 // workload is what an attempt runs, and what is wrong with that.
@@ -105,7 +107,7 @@ func (a *attempt) releaseAll() {
 	if a.limits.slot {
 		a.x.slots.Release()
 	}
-	a.limits.permit.End(&a.health)
+	a.limits.permit.EndWith(&a.health, &a.targetError)
 	a.limits.releaseKeptSlot()
 }
 
@@ -344,7 +346,9 @@ func (a *attempt) execute(ctx, attempts context.Context, withCell bool) {
 		res.Error = work.fault.Error()
 	} else {
 		res = a.call(run)
-		a.health = res.Health()
+		if a.health = res.Health(); a.health == target.Unhealthy {
+			a.targetError = res.Error
+		}
 		if res.Lingering != nil {
 			x.metrics.scriptsLeft.Inc()
 			x.admission.Linger(admission.NewRequest(a.entry.Spec.Tenant, &work.Work, x.targets), res.Lingering)

@@ -64,6 +64,8 @@ var conflicts = map[string][]string{
 	"list-runs":          {"too-many-searches"},
 	"get-stats-states":   {"too-many-searches"},
 	"export-history":     {"too-many-searches"},
+	"list-targets":       {"no-executor-answers"},
+	"reset-target":       {"no-executor-answers"},
 }
 
 // problemExamples returns a problem of each kind, as the API answers it, by name.

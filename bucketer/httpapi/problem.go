@@ -156,6 +156,10 @@ var kinds = []struct {
 	}},
 	{schema.ErrUnknown, kind{name: unknownKind, status: 503, title: "It is not known whether this was written", detail: "Send it again with the same idempotency key.", retryAfter: time.Second}},
 	{schema.ErrNotServed, kind{name: notServedKind, status: 503, title: "This region does not serve its home", detail: "Nothing was taken in or changed. Ask the region that serves it: GET /v1/regions tells which.", retryAfter: schema.HomeLeaseLife}},
+	{ErrNoExecutor, kind{
+		name: "no-executor-answers", status: 503, title: "No executor answers", retryAfter: time.Second,
+		detail: "Executors are asked over NATS: either this node does not reach it, or they do not. This says nothing of the store. GET /readyz and carillon cluster say what this node reaches.",
+	}},
 	{schema.ErrUnavailable, kind{name: "unavailable", status: 503, title: "The store cannot be reached", retryAfter: time.Second}},
 	{context.DeadlineExceeded, kind{name: unknownKind, status: 503, title: "This took too long", detail: "It is not known whether anything was written. Send it again with the same idempotency key.", retryAfter: time.Second}},
 	{context.Canceled, kind{name: unknownKind, status: 503, title: "The request was given up", detail: "It is not known whether anything was written.", retryAfter: time.Second}},

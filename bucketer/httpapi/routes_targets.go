@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -19,12 +20,15 @@ import (
 // knows its own calls alone.
 type Targets interface {
 	// Targets returns what each executor knows that answered within a second, and the names of
-	// those that did not. The error is schema.ErrUnavailable if none could be asked.
+	// those that did not. The error is ErrNoExecutor if none could be asked, or none answered.
 	Targets(ctx context.Context, tenant string) (known []NodeTarget, missing []string, err error)
 	// ResetTarget has every executor close the circuit of a target, and returns what they know of
 	// the tenant's targets then. An executor that is missing may have heard it or not.
 	ResetTarget(ctx context.Context, tenant, target string) (known []NodeTarget, missing []string, err error)
 }
+
+// ErrNoExecutor: no executor could be asked, or none answered.
+var ErrNoExecutor = errors.New("no executor answers")
 
 // NodeTarget is what one executor knows of a target.
 type NodeTarget struct {
@@ -41,6 +45,9 @@ type TargetState struct {
 	Failures    int    `json:"failures" doc:"Attempts that failed: of a closed one in the last 30 s, else since shortly before it opened"`
 	Deferrals   int    `json:"deferrals" doc:"How often a start was deferred since it is not closed; a run may be more than once"`
 	Running     int    `json:"running" doc:"Attempts under way"`
+
+	LastError    string `json:"last_error,omitempty" doc:"What the last attempt said that counted as a failure of the target, in at most 500 bytes; absent once it works again"`
+	LastFailedAt Time   `json:"last_failed_at,omitzero" doc:"When that was"`
 }
 
 // TargetOfTenant is a target of a tenant, over all executors that know of it.
@@ -70,6 +77,9 @@ func merged(known []NodeTarget) []TargetOfTenant {
 		}
 		t.Since, t.NextProbeAt = first(t.Since, n.Since), first(t.NextProbeAt, n.NextProbeAt)
 		t.Failures, t.Deferrals, t.Running = t.Failures+n.Failures, t.Deferrals+n.Deferrals, t.Running+n.Running
+		if n.LastFailedAt.After(t.LastFailedAt.Time) {
+			t.LastError, t.LastFailedAt = n.LastError, n.LastFailedAt
+		}
 		t.Nodes = append(t.Nodes, n)
 	}
 	out := make([]TargetOfTenant, 0, len(byName))

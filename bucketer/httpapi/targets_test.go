@@ -90,8 +90,11 @@ func TestTargetsAreListed(t *testing.T) {
 	if _, missing := list(""); !slices.Equal(missing, []string{"y", "z"}) {
 		t.Errorf("missing nodes = %q, want y and z", missing)
 	}
-	targets.err = schema.ErrUnavailable
-	doProblem(t, hs, call{method: "GET", path: targetsPath}, 503)
+	// It was said that the store could not be reached, when it was NATS.
+	targets.err = fmt.Errorf("ask executors: %w: %w", ErrNoExecutor, schema.ErrUnavailable)
+	if p := doProblem(t, hs, call{method: "GET", path: targetsPath}, 503); p.Kind() != "no-executor-answers" || strings.Contains(p.Title, "store") || !strings.Contains(p.Detail, "NATS") {
+		t.Errorf("a list that nobody answers = %+v, want that no executor answers, and NATS named", p)
+	}
 	if p := doProblem(t, hs, call{method: "GET", path: targetsPath + "?state=asleep&cursor=x&limit=0"}, 422); len(p.Errors) < 2 {
 		t.Errorf("a list of wrong parameters = %+v, want every fault", p)
 	}
@@ -166,4 +169,21 @@ func TestTargetsOfAnotherTenant(t *testing.T) {
 		t.Errorf("another tenant, or a viewer, has reset %q", targets.resets)
 	}
 	doJSON(t, hs, call{method: "POST", path: resetPath, body: body, header: bearer(secret("theirs/operator"))}, 200, nil)
+}
+
+// TestTheErrorOfATarget: the latest that any executor was told.
+func TestTheErrorOfATarget(t *testing.T) {
+	targets := broken(defaultTenant)
+	for i := range targets.known[defaultTenant] {
+		n := &targets.known[defaultTenant][i]
+		if n.Target == "http://b.test" {
+			n.LastError, n.LastFailedAt = "by "+n.Node, Time{testNow.Add(time.Duration(n.Failures) * time.Second)}
+		}
+	}
+	hs := serve(t, newStub(), func(_ *Config, d *Deps) { d.Targets = targets })
+	var page struct{ Items []TargetOfTenant }
+	doJSON(t, hs, call{method: "GET", path: targetsPath + "?state=open"}, 200, &page)
+	if len(page.Items) != 1 || page.Items[0].LastError != "by y" || !page.Items[0].LastFailedAt.Equal(testNow.Add(20*time.Second)) || page.Items[0].Nodes[0].LastError != "by x" {
+		t.Errorf("the open target = %+v, want the error of y, which is the latest, and that of each node", page.Items)
+	}
 }

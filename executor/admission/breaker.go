@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
@@ -34,10 +35,13 @@ type breaker struct {
 	opened  int                                // how often it has opened
 	spare   int                                // permits of the circuit that no probe uses
 
-	// What is told of it (states.go). All three begin anew when it closes.
+	// What is told of it (states.go). All begin anew when it closes.
 	since    time.Time // since when it is not closed; zero: it is
 	failed   uint      // attempts that failed, but those that the circuit counts
 	deferred int       // how often a start was deferred because of it
+
+	lastError  string // of the last failure, in short
+	lastFailed time.Time
 }
 
 // ignored is the opening of an attempt that tells the breaker nothing.
@@ -95,7 +99,10 @@ func (b *breaker) end(h target.Health, opened int) (changed bool) {
 	switch {
 	case b.circuit.IsOpen():
 		failed := b.failed + b.circuit.Metrics().Failures()
-		*b = breaker{delay: max(min(2*b.delay, breakerMost), breakerDelay), opened: b.opened + 1, since: b.since, failed: failed, deferred: b.deferred}
+		*b = breaker{
+			delay: max(min(2*b.delay, breakerMost), breakerDelay), opened: b.opened + 1, since: b.since, failed: failed, deferred: b.deferred,
+			lastError: b.lastError, lastFailed: b.lastFailed,
+		}
 		b.circuit = newCircuit(b.delay)
 		b.circuit.Open()
 		if closed {
@@ -103,10 +110,18 @@ func (b *breaker) end(h target.Health, opened int) (changed bool) {
 		}
 		return closed
 	case !closed && b.circuit.IsClosed():
-		b.delay, b.since, b.failed, b.deferred = 0, time.Time{}, 0, 0
+		b.delay, b.since, b.failed, b.deferred, b.lastError, b.lastFailed = 0, time.Time{}, 0, 0, "", time.Time{}
 		return true
 	}
 	return false
+}
+
+// failedWith notes what an attempt said that failed, whenever it began.
+func (b *breaker) failedWith(text string, now time.Time) {
+	if len(text) > MaxTargetError {
+		text = strings.ToValidUTF8(text[:MaxTargetError], "")
+	}
+	b.lastError, b.lastFailed = text, now.UTC()
 }
 
 // reset closes it. Attempts that were begun before do not count any more.

@@ -416,7 +416,10 @@ func (l *Load) wakeOne() {
 }
 
 // End gives the permit back, with what the attempt tells of its target.
-func (p Permit) End(found *target.Health) {
+func (p Permit) End(found *target.Health) { p.EndWith(found, nil) }
+
+// EndWith is End with the error of the attempt; nil or "" if it told none.
+func (p Permit) EndWith(found *target.Health, told *string) {
 	if p.g == nil {
 		return
 	}
@@ -445,6 +448,9 @@ func (p Permit) End(found *target.Health) {
 	}
 	if p.hasBreaker && h == target.Unhealthy && host.breaker == nil {
 		host.breaker = newBreaker() // a target that never fails needs none
+	}
+	if b := host.breaker; b != nil && h == target.Unhealthy && told != nil && *told != "" {
+		b.failedWith(*told, now) // before it may open, or be said to have closed
 	}
 	changed, closed := false, false
 	if b := host.breaker; b != nil {

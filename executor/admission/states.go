@@ -24,7 +24,14 @@ type TargetState struct {
 	Failures  int       `json:"failures,omitempty"`  // attempts that failed: of a closed one in the last 30 s, else since shortly before it opened
 	Deferrals int       `json:"deferrals,omitempty"` // how often a start was deferred since it is not closed
 	Running   int       `json:"running,omitempty"`   // attempts under way
+	// LastError is what the last attempt said that counted as a failure of the target, at most
+	// MaxTargetError bytes, and LastFailed when that was. Empty once it works again after it was open.
+	LastError  string    `json:"last_error,omitempty"`
+	LastFailed time.Time `json:"last_failed,omitzero"`
 }
+
+// MaxTargetError bounds what is kept of an error, in bytes.
+const MaxTargetError = 500
 
 // isCallee reports whether the key names what has a circuit: the controller counts scripts, tasks
 // and tenants too.
@@ -44,7 +51,7 @@ func (g *Controller) TargetStates(tenant string, now time.Time) []TargetState {
 		s := TargetState{Target: k.name, Circuit: CircuitClosed, Running: l.busy}
 		if b := l.breaker; b != nil {
 			s.Circuit, s.NextProbe = b.state(now)
-			s.Since, s.Deferrals = b.since, b.deferred
+			s.Since, s.Deferrals, s.LastError, s.LastFailed = b.since, b.deferred, b.lastError, b.lastFailed
 			s.Failures = int(b.failed + b.circuit.Metrics().Failures()) // #nosec G115 -- some hundreds
 		}
 		states = append(states, s)

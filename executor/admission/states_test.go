@@ -1,9 +1,11 @@
 package admission
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
@@ -138,5 +140,46 @@ func TestWhyAStartIsDeferred(t *testing.T) {
 		if got := deferred(many...); got != schema.CauseTenantShare {
 			t.Errorf("many slow targets of one tenant: %q, want tenant_share", got)
 		}
+	})
+}
+
+// TestTheErrorOfATarget: what a broken target said last is told, in short, until it works again.
+func TestTheErrorOfATarget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gateOf(64)
+		w := hostWish("a", "http://h")
+		end := func(passes []Permit, h target.Health, text string) {
+			for _, p := range passes {
+				p.EndWith(&h, &text)
+			}
+		}
+		said := func(what, text string, at time.Time) {
+			t.Helper()
+			if got := g.one(t, "a"); got.LastError != text || !got.LastFailed.Equal(at) {
+				t.Errorf("%s: %q of %v, want %q of %v", what, got.LastError, got.LastFailed, text, at)
+			}
+		}
+		passes, _, _ := beginAll(g, w, 2)
+		end(passes[:1], target.Healthy, "refused: 404") // an answer of a target that is well
+		said("a target that refuses a run", "", time.Time{})
+		end(passes[1:], target.Unhealthy, "connection refused")
+		first := time.Now()
+		said("one failure", "connection refused", first)
+		time.Sleep(time.Second)
+		passes, _, _ = beginAll(g, w, BreakerAttempts)
+		end(passes, target.Unhealthy, "no answer before the time-out "+strings.Repeat("é", MaxTargetError))
+		opened := time.Now()
+		got := g.one(t, "a")
+		if got.Circuit != CircuitOpen || !strings.HasPrefix(got.LastError, "no answer") || len(got.LastError) > MaxTargetError || !utf8.ValidString(got.LastError) {
+			t.Errorf("a broken target: %+v, want at most %d bytes of its error", got, MaxTargetError)
+		}
+		time.Sleep(breakerDelay)
+		probes, _, _ := beginAll(g, w, breakerProbes)
+		end(probes[:1], target.UnknownHealth, "cancelled")
+		said("after an attempt that tells nothing", got.LastError, opened)
+		end(probes[1:], target.Healthy, "")
+		probes, _, _ = beginAll(g, w, 1)
+		end(probes, target.Healthy, "")
+		said("a target that works again", "", time.Time{})
 	})
 }

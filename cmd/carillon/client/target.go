@@ -29,7 +29,7 @@ func targetListCommand(r *cli.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the targets that executors have called lately, by name",
-		Long: "List the targets that executors have called lately, by name.\n\n" +
+		Long: "List the targets that executors have called lately, by name, each with what its last failure said, until it works again.\n\n" +
 			"With -o json there is one target a line, with what each executor knows of it.",
 		Example: "  carillon target list --state open",
 		Args:    cobra.NoArgs,
@@ -44,11 +44,11 @@ func targetListCommand(r *cli.Remote) *cobra.Command {
 }
 
 // targetHead and targetRow make a table of targets.
-var targetHead = []string{"TARGET", "STATE", "SINCE", "NEXT PROBE", "FAILURES", "DEFERRALS", "RUNNING"}
+var targetHead = []string{"TARGET", "STATE", "SINCE", "NEXT PROBE", "FAILURES", "DEFERRALS", "RUNNING", "LAST ERROR"}
 
 func targetRow(t *httpapi.TargetOfTenant) []string {
 	return []string{
-		t.Target, t.State, cli.ShowTime(t.Since), cli.ShowTime(t.NextProbeAt), fmt.Sprint(t.Failures), fmt.Sprint(t.Deferrals), fmt.Sprint(t.Running),
+		t.Target, t.State, cli.ShowTime(t.Since), cli.ShowTime(t.NextProbeAt), fmt.Sprint(t.Failures), fmt.Sprint(t.Deferrals), fmt.Sprint(t.Running), t.LastError,
 	}
 }
 

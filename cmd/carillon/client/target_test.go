@@ -28,7 +28,11 @@ func TestTargetsAreListedAndReset(t *testing.T) {
 	if got := clitest.Decode[httpapi.TargetOfTenant](t, open); got.Target != sink.URL || got.State != "open" || len(got.Nodes) != 1 {
 		t.Fatalf("open targets are %q, want %s", open, sink.URL)
 	}
-	if said := clitest.Succeed(t, "target", "list", "--api", api).Stdout; !strings.Contains(said, "TARGET") || !strings.Contains(said, sink.URL) {
+	// runbooks send people here for it
+	if got := clitest.Decode[httpapi.TargetOfTenant](t, open); !strings.Contains(got.LastError, "503") || got.LastFailedAt.IsZero() {
+		t.Errorf("the last error of the target is %q of %v, want the answer 503", got.LastError, got.LastFailedAt)
+	}
+	if said := clitest.Succeed(t, "target", "list", "--api", api).Stdout; !strings.Contains(said, "LAST ERROR") || !strings.Contains(said, sink.URL) || !strings.Contains(said, "503") {
 		t.Errorf("the table of targets is %q, want %s in it", said, sink.URL)
 	}
 	if said := clitest.Succeed(t, "target", "reset", "--api", api, sink.URL).Stderr; said != sink.URL+" is closed\n" {

@@ -16,8 +16,12 @@ import (
 // Circuit breakers live in the memory of executors. A node that is asked about targets asks all
 // executors.
 
-// maxTargets bounds the targets of one answer: about 400 KiB, well below the limit of a message.
-const maxTargets = 2000
+// maxTargets bounds the targets of one answer, and maxTargetErrors those whose errors are told: about
+// 400 and 150 KiB, well below the limit of a message together.
+const (
+	maxTargets      = 2000
+	maxTargetErrors = 300
+)
 
 // targetsRequest is the body of schema.TopicTargets.
 type targetsRequest struct {
@@ -64,10 +68,12 @@ func (t *targets) ask(ctx context.Context, ask targetsRequest) (known []httpapi.
 		}
 	})
 	switch {
-	case err != nil:
+	case ctx.Err() != nil:
 		return nil, nil, fmt.Errorf("ask executors: %w", err)
+	case err != nil: // the queue refuses: the store has nothing to do with it
+		return nil, nil, fmt.Errorf("ask executors: %w: %w", httpapi.ErrNoExecutor, err)
 	case len(members) > 0 && len(missing) == len(members):
-		return nil, nil, fmt.Errorf("ask executors: %w: none of %d answered", schema.ErrUnavailable, len(members))
+		return nil, nil, fmt.Errorf("ask executors: %w: none of %d", httpapi.ErrNoExecutor, len(members))
 	}
 	return known, missing, nil
 }
@@ -75,7 +81,7 @@ func (t *targets) ask(ctx context.Context, ask targetsRequest) (known []httpapi.
 func nodeTarget(node string, s admission.TargetState) httpapi.NodeTarget {
 	return httpapi.NodeTarget{Target: s.Target, Node: node, TargetState: httpapi.TargetState{
 		State: s.Circuit, Since: httpapi.Time{Time: s.Since}, NextProbeAt: httpapi.Time{Time: s.NextProbe},
-		Failures: s.Failures, Deferrals: s.Deferrals, Running: s.Running,
+		Failures: s.Failures, Deferrals: s.Deferrals, Running: s.Running, LastError: s.LastError, LastFailedAt: httpapi.Time{Time: s.LastFailed},
 	}}
 }
 
@@ -86,7 +92,11 @@ func (t *targets) answer(node string, x *executor.Executor) (cancel func(), err 
 			x.ResetTarget(ask.Tenant, ask.Reset)
 		}
 		states := x.TargetStates(ask.Tenant)
-		return targetsAnswer{node, states[:min(len(states), maxTargets)]}
+		states = states[:min(len(states), maxTargets)]
+		for i := range states[min(len(states), maxTargetErrors):] {
+			states[maxTargetErrors+i].LastError = "" // those that are not closed come first
+		}
+		return targetsAnswer{node, states}
 	})
 }
 
