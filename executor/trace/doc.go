@@ -26,8 +26,18 @@
 // link to it, not the other way: its context would have to be stored with each run. At a ratio
 // below 1 both are sampled each on its own.
 //
-// A span of a run is missing where no executor ends the run: it was cancelled while it waited, it
-// was missed by its policy before it was published, or its retry was too large to be written.
+// A span of a run is missing where no executor ends the run:
+//
+//	cancelled while it waited, also between two attempts
+//	missed or skipped before it was published: by its misfire policy, the limit of its job, the jobs
+//	that it was to run after, or the choice of its workflow
+//	its row could not be understood, or its retry was too large to be written
+//
+// Such an end is a mark or a row that any node may write, that is written again by whoever finds it,
+// and over which the record of an attempt still wins. A missed stretch of a schedule is one row, for
+// runs that never were. So no node knows that what it writes ends the run, as an executor does that
+// records its last attempt: a span would be sent by none, by several, or beside one that says
+// otherwise. But for a run that was cancelled between two attempts, its trace would hold nothing else.
 //
 // # What is sent
 //
