@@ -122,8 +122,11 @@ type Config struct {
 	// DeadLetterRetention is how long a dead letter is kept (package runs); default
 	// schema.DeadLetterRetention. The nodes of a cluster share it.
 	DeadLetterRetention time.Duration
-	Logger              *slog.Logger
-	Registerer          prometheus.Registerer
+	// PublicURL is the base URL under which people reach the console, without a slash at its end:
+	// messages of notifications link to it. "": they have no links. The nodes of a cluster share it.
+	PublicURL  string
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
 }
 
 // Validate reports every fault of c.

@@ -78,6 +78,7 @@ func New(c bucketer.Config) (*Engine, error) {
 		Bucketer: b, Runs: r, Jobs: j, Steps: o, Joins: n, Store: c.Store, Logger: c.Logger, Registerer: c.Registerer,
 	})
 	rules := notifications.NewRules(b, c.Store, c.Registerer)
+	rules.LinkTo(c.PublicURL)
 	r.TellIncidents(rules)
 	r.TellFailures(j.NoteFailure)
 	return &Engine{b, r, t, j, w, o, v, n, rules, logs.New(b, r, j, o), search.New(b, r, c.Store, cmp.Or(c.DeadLetterRetention, schema.DeadLetterRetention))}, nil

@@ -25,7 +25,8 @@
 //     row, which also says what it tells. So the sum of what messages tell is the number of
 //     incidents, whoever owns the tenant.
 //  3. The runs of a message follow from the row: their ids are a hash of group, number of the
-//     message and sink, at the instant of the decision. Whoever finds the row writes the same runs.
+//     message and sink, at the instant of the decision. Whoever finds the row writes the same runs,
+//     with the same links, as the public URL of the console is the same on every node.
 //     The id of a run is the webhook-id of its call, and its idempotency key.
 //  4. A tenant has at most schema.MaxNotificationGroups groups. What finds no place is counted in a
 //     group * of its rule. An incident of a minute of which * has counted stays in *, so it is not
@@ -64,5 +65,6 @@
 //	group.go               what becomes of a group, and when (pure)
 //	notifier.go tenant.go  which tenants are ours; one step of a tenant
 //	send.go sinks.go       the runs of a message; the bodies (also email.go, pagerduty.go)
+//	links.go               where a person sees the runs that a message tells of
 //	states.go              how rules stand
 package notifications

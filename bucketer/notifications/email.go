@@ -26,7 +26,7 @@ func (m *message) footer() string {
 }
 
 func (m *message) text() string {
-	parts := append([]string{m.title(), "", m.summary(), ""}, m.lines()...)
+	parts := append([]string{m.title(), "", m.summary(), ""}, m.linkedLines()...)
 	return strings.Join(append(parts, "", "-- ", m.footer()), "\n") + "\n"
 }
 
@@ -42,8 +42,12 @@ func (m *message) html() string {
 	element("p", m.summary())
 	if lines := m.lines(); len(lines) > 0 {
 		b.WriteString("<ul>\n")
-		for _, line := range lines {
-			element("li", line)
+		for i, link := range m.links() {
+			if link == "" {
+				element("li", lines[i])
+				continue
+			}
+			fmt.Fprintf(&b, "<li>%s <a href=\"%s\">open</a></li>\n", html.EscapeString(lines[i]), html.EscapeString(link))
 		}
 		b.WriteString("</ul>\n")
 	}

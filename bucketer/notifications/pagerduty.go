@@ -2,6 +2,7 @@ package notifications
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -13,7 +14,8 @@ type pagerDutyEvent struct {
 	Action  string                 `json:"event_action"` // trigger or resolve
 	Dedup   string                 `json:"dedup_key"`    // events with the same are of one incident
 	Client  string                 `json:"client,omitempty"`
-	Payload *pagerDutyPayload      `json:"payload,omitempty"` // of a trigger
+	URL     string                 `json:"client_url,omitempty"` // the first example
+	Payload *pagerDutyPayload      `json:"payload,omitempty"`    // of a trigger
 	Links   []schema.PagerDutyLink `json:"links,omitempty"`
 }
 
@@ -50,7 +52,12 @@ func pagerDutyBody(m *message, to *schema.PagerDutySink) any {
 	if m.state == stateTest {
 		severity = "info"
 	}
-	e.Client, e.Links = "Carillon", to.Links
+	e.Client, e.URL, e.Links = "Carillon", m.firstLink(), slices.Clone(to.Links)
+	for i, link := range m.links() {
+		if link != "" {
+			e.Links = append(e.Links, schema.PagerDutyLink{Href: link, Text: "run " + m.row.Examples[i].Run.String()})
+		}
+	}
 	e.Payload = &pagerDutyPayload{
 		Summary: m.title(), Source: "carillon/" + m.row.Tenant, Severity: severity, Timestamp: m.row.At.UTC(), Group: m.row.Rule,
 		Details: pagerDutyDetails{

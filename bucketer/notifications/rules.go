@@ -40,6 +40,7 @@ type Rules struct {
 	core    *bucketer.Bucketer
 	store   bucketer.Store
 	metrics *metrics
+	base    string // LinkTo
 
 	reads singleflight.Group
 	mu    sync.Mutex

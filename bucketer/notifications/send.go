@@ -35,7 +35,7 @@ func (r *Rules) runOf(row *schema.NotificationGroup, rule *schema.NotificationRu
 		return e, "", fmt.Errorf("sink %d of notification %s: %w", i, rule.Name, schema.ErrNotUnderstood)
 	}
 	m := messageOf(row, rule, test)
-	m.sink = i
+	m.sink, m.base = i, r.base
 	body, err := bodyFor(&rule.Sinks[i], m)
 	if err != nil {
 		return e, sink, err

@@ -30,7 +30,8 @@ type message struct {
 	row   *schema.NotificationGroup
 	rule  *schema.NotificationRule
 	state string
-	sink  int // which of the rule's it goes to
+	sink  int    // which of the rule's it goes to
+	base  string // of links; "": there are none
 }
 
 func messageOf(row *schema.NotificationGroup, rule *schema.NotificationRule, test bool) *message {
@@ -131,16 +132,21 @@ type webhookMessage struct {
 }
 
 type webhookData struct {
-	Tenant       string               `json:"tenant"`
-	Notification string               `json:"notification"`
-	Group        string               `json:"group"`
-	Labels       map[string]string    `json:"labels"` // what is alike in the group
-	Number       int64                `json:"number"` // of the message among those of the group
-	Count        int64                `json:"count"`  // since the message before
-	Total        int64                `json:"total"`  // since the group fires
-	Since        time.Time            `json:"since,omitzero"`
-	Title        string               `json:"title"`
-	Runs         []schema.NotifiedRun `json:"runs"` // examples
+	Tenant       string            `json:"tenant"`
+	Notification string            `json:"notification"`
+	Group        string            `json:"group"`
+	Labels       map[string]string `json:"labels"` // what is alike in the group
+	Number       int64             `json:"number"` // of the message among those of the group
+	Count        int64             `json:"count"`  // since the message before
+	Total        int64             `json:"total"`  // since the group fires
+	Since        time.Time         `json:"since,omitzero"`
+	Title        string            `json:"title"`
+	Runs         []webhookRun      `json:"runs"` // examples
+}
+
+type webhookRun struct {
+	schema.NotifiedRun
+	URL string `json:"url,omitempty"` // where a person sees it
 }
 
 func (m *message) labels() map[string]string {
@@ -152,10 +158,10 @@ func (m *message) labels() map[string]string {
 }
 
 func webhookBody(m *message) any {
-	runs := make([]schema.NotifiedRun, len(m.row.Examples))
+	runs := make([]webhookRun, len(m.row.Examples))
 	for i, e := range m.row.Examples {
 		e.Job, e.Task, e.Step, e.Error = say(e.Job, maxName), say(e.Task, maxName), say(e.Step, maxName), say(e.Error, maxErrorSay)
-		runs[i] = e
+		runs[i] = webhookRun{e, m.link(e.Run)}
 	}
 	return webhookMessage{
 		Type: "notification." + m.state, Timestamp: m.row.At,
@@ -185,8 +191,12 @@ func slackBody(m *message) any {
 	blocks := []block{{"section", text{"mrkdwn", "*" + title + "*\n" + slackEscapes.Replace(m.summary())}}}
 	if lines := m.lines(); len(lines) > 0 {
 		all := ""
-		for _, line := range lines {
-			if line = "• " + slackEscapes.Replace(line); len([]rune(all))+len([]rune(line)) < maxText {
+		for i, link := range m.links() {
+			line := "• " + slackEscapes.Replace(lines[i])
+			if link != "" {
+				line += " <" + link + "|open>"
+			}
+			if len([]rune(all))+len([]rune(line)) < maxText {
 				all += line + "\n"
 			}
 		}
@@ -201,21 +211,31 @@ func slackBody(m *message) any {
 // teamsBody is what the workflow "when a webhook request is received" takes: an adaptive card, at
 // most 28 KB. Text runs show what they are given, without formats and links.
 func teamsBody(m *message) any {
+	type action struct {
+		Type string `json:"type"`
+		URL  string `json:"url"`
+	}
 	type inline struct {
-		Type   string `json:"type"`
-		Text   string `json:"text"`
-		Weight string `json:"weight,omitempty"`
+		Type   string  `json:"type"`
+		Text   string  `json:"text"`
+		Weight string  `json:"weight,omitempty"`
+		Select *action `json:"selectAction,omitempty"`
 	}
 	type element struct {
 		Type    string   `json:"type"`
 		Inlines []inline `json:"inlines"`
 	}
 	paragraph := func(text, weight string) element {
-		return element{"RichTextBlock", []inline{{"TextRun", text, weight}}}
+		return element{"RichTextBlock", []inline{{Type: "TextRun", Text: text, Weight: weight}}}
 	}
 	elements := []element{paragraph(m.title(), "Bolder"), paragraph(m.summary(), "")}
-	for _, line := range m.lines() {
-		elements = append(elements, paragraph(line, ""))
+	links := m.links()
+	for i, line := range m.lines() {
+		e := paragraph(line, "")
+		if links[i] != "" {
+			e.Inlines = append(e.Inlines, inline{Type: "TextRun", Text: " open", Select: &action{"Action.OpenUrl", links[i]}})
+		}
+		elements = append(elements, e)
 	}
 	type card struct {
 		Schema  string    `json:"$schema"`
@@ -243,6 +263,7 @@ type alert struct {
 	Annotations map[string]string `json:"annotations"`
 	StartsAt    time.Time         `json:"startsAt"`
 	EndsAt      time.Time         `json:"endsAt"`
+	Generator   string            `json:"generatorURL,omitempty"` // the first example
 }
 
 // alertmanagerBody: one alert a group. It lasts until the message is repeated, and some more.
@@ -255,8 +276,9 @@ func alertmanagerBody(m *message) any {
 		}
 	}
 	a := alert{
-		Labels: labels, Annotations: map[string]string{"summary": m.title(), "description": strings.Join(append([]string{m.summary()}, m.lines()...), "\n")},
+		Labels: labels, Annotations: map[string]string{"summary": m.title(), "description": strings.Join(append([]string{m.summary()}, m.linkedLines()...), "\n")},
 		StartsAt: m.row.Since.UTC(), EndsAt: m.row.At.Add(m.rule.RepeatInterval.Std() + m.rule.GroupInterval.Std()).UTC(),
+		Generator: m.firstLink(),
 	}
 	switch {
 	case m.state == stateResolved:

@@ -216,3 +216,73 @@ func TestEmailBody(t *testing.T) {
 		}
 	}
 }
+
+// TestLinks: messages link to the runs that they tell of, in every sink, if there is a public URL of the
+// console, and stay within the limits of the sinks.
+func TestLinks(t *testing.T) {
+	run := schema.MakeEntryID(time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC), 1, 7)
+	link := "https://c.example.com/x/console/#/runs/" + run.String() + "?tenant=t"
+	for _, sink := range schema.NotificationSinks {
+		m := largest("ü")
+		for i := range m.row.Examples {
+			m.row.Examples[i].Run = run
+		}
+		plain, err := bodyFor(sinkOf(t, sink), m)
+		if err != nil || strings.Contains(string(plain), "http") && strings.Contains(string(plain), "/console/") {
+			t.Errorf("%s without a public URL: %v, %s", sink, err, plain)
+		}
+		m.base = "https://c.example.com/x"
+		body, err := bodyFor(sinkOf(t, sink), m)
+		if err != nil {
+			t.Fatalf("%s: %v", sink, err)
+		}
+		var v any
+		if err := json.Unmarshal(body, &v); err != nil {
+			t.Fatalf("%s: %v", sink, err)
+		}
+		all := strings.Join(textsOf(v), "\n")
+		if n := strings.Count(all, link); n == 0 {
+			t.Errorf("%s does not link to %s:\n%s", sink, link, all)
+		}
+		if sink == schema.SinkTeams && len(body) > 28<<10 {
+			t.Errorf("%s with links has %d bytes", sink, len(body))
+		}
+		m.row.Examples[0].Run = schema.RunID{} // a test has no run
+		if body, err = bodyFor(sinkOf(t, sink), m); err != nil || strings.Contains(string(body), "/runs/00000000") {
+			t.Errorf("%s links to no run: %v", sink, err)
+		}
+	}
+	m := largest("x")
+	m.base, m.row.Examples = "https://c.example.com", []schema.NotifiedRun{{Kind: schema.NotifyFailed, Run: run, Job: `a"><script>`, Error: "<x>"}}
+	if said := m.html(); !strings.Contains(said, `<a href="https://c.example.com/console/#/runs/`+run.String()+`?tenant=t">open</a></li>`) || strings.Contains(said, "<script") {
+		t.Errorf("the mail is %s, want its link, and texts as texts", said)
+	}
+	for _, b := range slackSections(t, m) {
+		if strings.Count(b, "<") > 1 || strings.Contains(b, "<x>") {
+			t.Errorf("slack is told %q, want one link and no other", b)
+		}
+	}
+	a := alertmanagerBody(m).([]alert)[0]
+	if a.Generator != m.link(run) || !strings.Contains(a.Annotations["description"], m.link(run)) {
+		t.Errorf("the alert is %+v, want its link", a)
+	}
+}
+
+// slackSections returns the texts of a message to Slack.
+func slackSections(t *testing.T, m *message) (texts []string) {
+	t.Helper()
+	text, err := json.Marshal(slackBody(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v struct {
+		Blocks []struct{ Text struct{ Text string } }
+	}
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range v.Blocks {
+		texts = append(texts, b.Text.Text)
+	}
+	return texts
+}

@@ -68,6 +68,8 @@ type Node struct {
 type API struct {
 	Listen    string `koanf:"listen"`    // host:port
 	Advertise string `koanf:"advertise"` // base URL told to the others; default: http://<listen>
+	// PublicURL is the base URL under which people reach API and console, for links in messages.
+	PublicURL string `koanf:"public_url"`
 	// CursorKey signs the cursors of lists and seals sessions; the same on every node.
 	CursorKey string `koanf:"cursor_key"`
 	// Auth says whether requests need an API key: AuthRequired, AuthNone, or AuthAuto.
@@ -327,6 +329,13 @@ func (c Config) Validate() error {
 	if c.API.Advertise != "" {
 		if u, err := url.Parse(c.API.Advertise); err != nil || u.Host == "" {
 			fault("api.advertise", "%q is not a URL", c.API.Advertise)
+		}
+	}
+	if text := c.API.PublicURL; text != "" {
+		// what a message is told of it stands in formats of several services
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || strings.ContainsAny(text, "?#<>|\"'\\ ") || u.String() != text {
+			fault("api.public_url", "is not an http or https URL without user, query and fragment")
 		}
 	}
 	for key, addr := range map[string]string{"ring.listen": c.Ring.Listen, "ring.advertise": c.Ring.Advertise} {

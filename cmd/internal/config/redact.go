@@ -14,7 +14,7 @@ var secretKeys = []string{
 
 // urlKeys are the keys whose values are URLs, or name one after an equals sign. A URL can hold a
 // password.
-var urlKeys = []string{"api.advertise", "nats.urls", "regions.api"}
+var urlKeys = []string{"api.advertise", "api.public_url", "nats.urls", "regions.api"}
 
 // Hidden stands for a value that is not shown.
 const Hidden = "(hidden)"

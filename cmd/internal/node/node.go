@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -237,7 +238,8 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 		Missed:              func(spec *schema.Spec, reason string, runs int64) { names.Missed(tally.KeyOf(spec, ""), reason, runs) },
 		WorkflowEnded:       tracer.EndOfWorkflow,
 		Waits:               n.waits,
-		DeadLetterRetention: n.cfg.DeadLetters.Retention, Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
+		DeadLetterRetention: n.cfg.DeadLetters.Retention, PublicURL: strings.TrimSuffix(n.cfg.API.PublicURL, "/"),
+		Logger: n.log.With("part", "bucketer"), Registerer: n.reg,
 	})
 	if err != nil {
 		return err
