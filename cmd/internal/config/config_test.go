@@ -265,3 +265,19 @@ func TestHostsOfClocksAreNamedByAddressOrName(t *testing.T) {
 		}
 	}
 }
+
+// TestPublicURL: what messages of several formats link to is a plain URL.
+func TestPublicURL(t *testing.T) {
+	for text, good := range map[string]bool{
+		"": true, "https://carillon.example.com": true, "https://carillon.example.com/": true, "http://10.0.0.1:8080/carillon": true,
+		"carillon.example.com": false, "ftp://x.test": false, "https://": false, "https://u:p@x.test": false, "https://x.test/?a=b": false, "https://x.test/#a": false,
+		"https://x.test/<b>": false, "https://x.test/a|b": false, "https://x.test/a b": false, "https://x.test/\"": false, "https://x.test/ü": false, "javascript:alert(1)": false,
+	} {
+		c := Default()
+		c.Node.Name, c.API.PublicURL = "a", text
+		err := c.Validate()
+		if said := err != nil && strings.Contains(err.Error(), "api.public_url"); said == good {
+			t.Errorf("api.public_url %q: %v, want it taken: %t", text, err, good)
+		}
+	}
+}
