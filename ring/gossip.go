@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -36,14 +37,15 @@ type gossip struct {
 	mu      sync.Mutex
 	members map[string]Member
 	gone    map[string]Status
-	order   []string // names in gone, the oldest first; a name may stand there twice
+	order   []string             // names in gone, the oldest first; a name may stand there twice
+	died    map[string]time.Time // when those in gone were given up that are Dead
 }
 
 func newGossip(c Config, m *metrics) (*gossip, error) {
 	g := &gossip{
 		log: c.Logger, metrics: m, name: c.Name,
 		changed: make(chan struct{}, 1), conflict: make(chan struct{}, 1),
-		members: map[string]Member{}, gone: map[string]Status{},
+		members: map[string]Member{}, gone: map[string]Status{}, died: map[string]time.Time{},
 	}
 	var err error
 	if g.meta, err = encodeMetadata(c.member(), false); err != nil {
@@ -71,6 +73,13 @@ func (g *gossip) view() ([]Member, map[string]Status) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Collect(maps.Values(g.members)), maps.Clone(g.gone)
+}
+
+// lost returns the dead, and since when they are.
+func (g *gossip) lost() map[string]time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return maps.Clone(g.died)
 }
 
 // addresses returns where the live members' gossip is reached.
@@ -101,6 +110,7 @@ func (g *gossip) update(n *memberlist.Node) {
 	default:
 		g.members[n.Name] = m
 		delete(g.gone, n.Name)
+		delete(g.died, n.Name)
 	}
 	g.mu.Unlock()
 	if err != nil {
@@ -127,12 +137,17 @@ func (g *gossip) NotifyLeave(n *memberlist.Node) {
 func (g *gossip) markGone(name string, status Status) {
 	delete(g.members, name)
 	g.gone[name] = status
+	delete(g.died, name)
+	if status == Dead {
+		g.died[name] = time.Now().UTC()
+	}
 	g.order = append(g.order, name)
 	if len(g.order) > maxGone {
 		oldest := g.order[0]
 		g.order = slices.Delete(g.order, 0, 1)
 		if !slices.Contains(g.order, oldest) {
 			delete(g.gone, oldest)
+			delete(g.died, oldest)
 		}
 	}
 }

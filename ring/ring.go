@@ -137,6 +137,10 @@ func (r *Ring) Refresh(ctx context.Context) error {
 	return exchanged
 }
 
+// Lost returns the members that were given up for dead and did not come back, with when that was. Of
+// those that are gone at most 256 are remembered.
+func (r *Ring) Lost() map[string]time.Time { return r.gossip.lost() }
+
 // SuspendDispatch announces that this member does not dispatch, so that others take its shards, or
 // (false) that it does again. A node whose clock is off calls it. The others hear it within a few
 // hundred milliseconds. Called before Run, it holds from the start. ErrNotReady means that Run has

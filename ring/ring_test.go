@@ -107,6 +107,9 @@ func TestLeavingMemberIsGoneAtOnce(t *testing.T) {
 			if got := n.Snapshot().Status("c"); got != Left || !sees(n, "a", "b") {
 				t.Errorf("Status(c) at %s = %v of %v, want left", n.config.Name, got, nameList(n.Snapshot().Members()))
 			}
+			if lost := n.Lost(); len(lost) != 0 {
+				t.Errorf("%s has lost %v, want nobody: c has left", n.config.Name, lost)
+			}
 			if l, d := value(n.metrics.left), value(n.metrics.dead); l != 1 || d != 0 {
 				t.Errorf("departures at %s: left %v, dead %v; want 1, 0", n.config.Name, l, d)
 			}
@@ -125,6 +128,9 @@ func TestLongPartitionHeals(t *testing.T) {
 		time.Sleep(5 * time.Minute) // the dead are gossiped to for one
 		checkAgree(t, left...)
 		checkAgree(t, right...)
+		if lost := left[0].Lost(); len(lost) != 2 || time.Since(lost["c"]) < 4*time.Minute || time.Since(lost["d"]) > 6*time.Minute {
+			t.Errorf("a has lost %v, want c and d, five minutes ago", lost)
+		}
 		if got := value(nodes[3].metrics.rejoinFailures); got != 0 {
 			t.Errorf("rejoin failures of d, which reaches seed c: %v, want 0", got)
 		}
@@ -132,6 +138,9 @@ func TestLongPartitionHeals(t *testing.T) {
 		took := c.await("all see all again", 20*time.Second, func() bool { return allSee(nodes, "a", "b", "c", "d") })
 		t.Logf("healed after %v", took)
 		checkAgree(t, nodes...)
+		if lost := left[0].Lost(); len(lost) != 0 {
+			t.Errorf("a has lost %v, want nobody: they are back", lost)
+		}
 	})
 }
 

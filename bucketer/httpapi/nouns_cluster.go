@@ -8,6 +8,7 @@ type Cluster struct {
 	Version string   `json:"version"`
 	AsOf    Time     `json:"as_of,omitzero" doc:"When members, store and queue were asked: they are asked once a second at most"`
 	Members []Member `json:"members"`
+	Lost    []Lost   `json:"lost,omitempty" doc:"Nodes that went without a word within a day, as the node that answers saw it, and are not back, by name; absent if there are none. A node that has begun since does not know of them"`
 	Shards  []Shard  `json:"shards"`
 	// A store that does not answer tells no cursors.
 	ShardsAsOf Time          `json:"shards_as_of,omitzero" doc:"When the cursors of the shards were read; long ago, or absent, where the store does not answer"`
@@ -35,7 +36,7 @@ type Member struct {
 	API     string   `json:"api,omitempty" doc:"Base URL of its API, if it serves one"`
 	Roles   []string `json:"roles"`
 	// Unhealthy: its roles lack that of a dispatcher meanwhile.
-	Unhealthy bool   `json:"unhealthy,omitempty" doc:"It would dispatch, but reaches Cassandra or NATS no more: others have its shards"`
+	Unhealthy bool   `json:"unhealthy,omitempty" doc:"It would dispatch, but reaches Cassandra or NATS no more: others have its shards, if there is a dispatcher that is healthy"`
 	Zone      string `json:"zone,omitempty"`
 	Region    string `json:"region,omitempty"`
 	Version   string `json:"version,omitempty"`
@@ -45,6 +46,12 @@ type Member struct {
 	Slots     *Slots        `json:"slots,omitempty" doc:"Of an executor that answered"`
 	Waiting   []WaitingRuns `json:"waiting,omitempty" doc:"Runs that are due and wait, as far as the node knows, the most first; absent if there are none. No run is told of by two nodes. A node that has just begun does not know those that it deferred before"`
 	StartedAt Time          `json:"started_at,omitzero" doc:"When its process began, if it answered"`
+}
+
+// Lost is a node that was given up for dead.
+type Lost struct {
+	Name  string `json:"name"`
+	Since Time   `json:"since"`
 }
 
 // Check is how something stands that a node needs.

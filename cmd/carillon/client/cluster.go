@@ -3,6 +3,8 @@ package client
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,10 +56,14 @@ func writeCluster(w io.Writer, c *httpapi.Cluster, now time.Time) error {
 	}
 	rows := [][]string{{"MEMBER", "READY", "ROLES", "SLOTS", "SHARDS", "BEHIND", "UP", "VERSION"}}
 	var notes []string
+	healthy := slices.ContainsFunc(c.Members, func(m httpapi.Member) bool { return !m.Unhealthy && slices.Contains(m.Roles, "dispatcher") })
 	for i := range c.Members {
 		m := &c.Members[i]
 		ready := "yes"
-		if !m.Ready {
+		switch {
+		case isUnasked(m, c):
+			ready = "?"
+		case !m.Ready:
 			ready = "NO"
 		}
 		up, slots := "", ""
@@ -73,13 +79,24 @@ func writeCluster(w io.Writer, c *httpapi.Cluster, now time.Time) error {
 		}
 		rows = append(rows, []string{m.Name, ready, strings.Join(m.Roles, ","), slots, shards, late, up, m.Version})
 		for _, check := range m.Checks {
-			if check.Message != "" {
-				notes = append(notes, fmt.Sprintf("%s: %s: %s", m.Name, check.Name, check.Message))
+			message := strings.Join(strings.Fields(check.Message), " ") // of older versions it may have lines
+			switch {
+			case message == "":
+			case check.Name == "answer":
+				notes = append(notes, m.Name+": "+message)
+			default:
+				notes = append(notes, fmt.Sprintf("%s: %s: %s", m.Name, check.Name, message))
 			}
 		}
-		if m.Unhealthy {
+		switch {
+		case m.Unhealthy && healthy:
 			notes = append(notes, m.Name+": it dispatches nothing: others have its shards")
+		case m.Unhealthy:
+			notes = append(notes, m.Name+": it dispatches nothing, and keeps its shards: no dispatcher is healthy")
 		}
+	}
+	for _, l := range c.Lost {
+		notes = append(notes, fmt.Sprintf("%s: LOST: it went without a word %s ago and is not back", l.Name, showSpan(now.Sub(l.Since.Time).Truncate(time.Second))))
 	}
 	if n := owned[""]; n > 0 {
 		notes = append(notes, fmt.Sprintf("shards without an owner: %d", n))
@@ -92,6 +109,7 @@ func writeCluster(w io.Writer, c *httpapi.Cluster, now time.Time) error {
 	if c.Queue.Waiting != nil {
 		notes = append(notes, fmt.Sprintf("queue: %d messages wait for an executor", *c.Queue.Waiting))
 	}
+	notes = append(notes, waitNotes(c, now)...)
 	if _, err := fmt.Fprintln(w); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
@@ -101,6 +119,38 @@ func writeCluster(w io.Writer, c *httpapi.Cluster, now time.Time) error {
 		}
 	}
 	return nil
+}
+
+// isUnasked reports whether nothing is known of a member because the node that was asked does not
+// reach NATS, by which it would ask.
+func isUnasked(m *httpapi.Member, c *httpapi.Cluster) bool {
+	return !c.Queue.OK && len(m.Checks) == 1 && m.Checks[0].Name == "answer" && !m.Checks[0].OK
+}
+
+// waitNotes says for what runs wait that are due, a line each reason.
+func waitNotes(c *httpapi.Cluster, now time.Time) (notes []string) {
+	sums := make(map[string]httpapi.WaitingRuns)
+	for i := range c.Members {
+		for _, w := range c.Members[i].Waiting {
+			sum, known := sums[w.Reason]
+			if sum.Runs, sum.More = sum.Runs+w.Runs, sum.More || w.More; !known || w.Oldest.Before(sum.Oldest.Time) {
+				sum.Oldest = w.Oldest
+			}
+			sums[w.Reason] = sum
+		}
+	}
+	for _, reason := range slices.Sorted(maps.Keys(sums)) {
+		sum, why := sums[reason], reason
+		if reason == "breaker" {
+			why = "breaker, their target failed again and again (carillon target list)"
+		}
+		runs := strconv.FormatInt(sum.Runs, 10)
+		if sum.More {
+			runs += " or more"
+		}
+		notes = append(notes, fmt.Sprintf("runs that are due and wait: %s: %s, the oldest for %s", why, runs, showSpan(max(now.Sub(sum.Oldest.Time), 0).Truncate(time.Second))))
+	}
+	return notes
 }
 
 // healthNotes says how the servers stand that the cluster shares.

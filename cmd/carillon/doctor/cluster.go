@@ -48,6 +48,8 @@ func judgeNodes(f *Facts) (fs findings) {
 	}
 	first := seen[0]
 	judgeMembers(f, &first.Cluster, &fs)
+	judgeLost(seen, &fs)
+	judgeTargets(seen, &fs)
 	judgeViews(seen, &fs)
 	judgeShards(&first.Cluster, &fs)
 	judgeServers(&first.Cluster, &fs)
@@ -151,6 +153,74 @@ func judgeMembers(f *Facts, c *httpapi.Cluster, fs *findings) {
 	case len(names) == 1:
 		fs.ok("nodes.versions", "all run %s", names[0])
 	}
+}
+
+// judgeLost judges members that went without a word, as any of the nodes saw it. One that another
+// node sees among the members is not lost: they do not agree (judgeViews).
+func judgeLost(seen []*NodeFacts, fs *findings) {
+	since, there := make(map[string]time.Time), make(map[string]bool)
+	for _, n := range seen {
+		for i := range n.Cluster.Members {
+			there[n.Cluster.Members[i].Name] = true
+		}
+		for _, l := range n.Cluster.Lost {
+			if at, known := since[l.Name]; !known || l.Since.Before(at) {
+				since[l.Name] = l.Since.Time
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(since)) {
+		if !there[name] {
+			fs.add(Warning, "nodes.lost", fmt.Sprintf("%s went without a word at %s and is not back", name, since[name].UTC().Format(time.RFC3339)),
+				"others have its shards; there is less room", "see its process, its log and its machine, and start it; runbook CarillonMemberDead. If another node has taken its place, this is told for a day")
+		}
+	}
+}
+
+// judgeTargets judges the circuits of targets, and what waits for them.
+func judgeTargets(seen []*NodeFacts, fs *findings) {
+	var broken []string
+	read := false
+	for _, n := range seen {
+		v, ok := gauge(n.Metrics, "carillon_executor_targets_broken")
+		read = read || ok
+		if ok && v > 0 {
+			broken = append(broken, fmt.Sprintf("%s (%.0f)", n.Cluster.Node, v))
+		}
+	}
+	runs, names := int64(0), make(map[string]bool)
+	var oldest time.Time
+	for i := range seen[0].Cluster.Members {
+		for _, w := range seen[0].Cluster.Members[i].Waiting {
+			if w.Reason != "breaker" {
+				continue
+			}
+			if runs += w.Runs; oldest.IsZero() || w.Oldest.Before(oldest) {
+				oldest = w.Oldest.Time
+			}
+			if name := strings.TrimSpace(w.Tenant + " " + cmp.Or(w.Task, w.Job)); name != "" {
+				names[name] = true
+			}
+		}
+	}
+	if len(broken) == 0 && runs == 0 {
+		if read {
+			fs.ok("targets.broken", "no target fails again and again")
+		}
+		return
+	}
+	what := "targets fail again and again"
+	if len(broken) > 0 {
+		what += ", as these see it: " + some(broken)
+	}
+	if runs > 0 {
+		what += fmt.Sprintf("; %d runs wait for them, the oldest since %s", runs, oldest.UTC().Format(time.RFC3339))
+	}
+	if len(names) > 0 {
+		what += ", of (tenant, task): " + some(slices.Sorted(maps.Keys(names)))
+	}
+	fs.add(Warning, "targets.broken", what, "runs for them are deferred: they start late",
+		"carillon target list --state open, as the tenant, names them with their last error; runbook CarillonTargetsBroken")
 }
 
 // judgeViews compares who the members are as each node sees it.

@@ -79,6 +79,28 @@ func TestDoctorOfANode(t *testing.T) {
 	}
 }
 
+// TestTheSameNodeTwice: two addresses of one node counted as two nodes that see the same members.
+func TestTheSameNodeTwice(t *testing.T) {
+	serve := func() string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/metrics":
+				_, _ = fmt.Fprintln(w, "carillon_executor_noop 0")
+			case "/v1/cluster":
+				_ = json.NewEncoder(w).Encode(wellCluster("a"))
+			default:
+				_, _ = fmt.Fprintln(w, `{"homes":[]}`)
+			}
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	one, same := serve(), serve()
+	if nodes := (asker{http: http.DefaultClient}).nodes(t.Context(), []string{one, one, same}); len(nodes) != 1 || nodes[0].Err != nil || nodes[0].Name != "a" {
+		t.Errorf("one node, asked at two addresses, is %d nodes: %+v", len(nodes), nodes)
+	}
+}
+
 func TestDoctorOfNobody(t *testing.T) {
 	if r := clitest.Run(t.Context(), "", "doctor", "--api", "http://127.0.0.1:1"); r.Code != 2 || !strings.Contains(r.Stdout, "nodes.reachable") || !strings.Contains(r.Stderr, "errors: 1") {
 		t.Errorf("carillon doctor where nobody listens exits %d with %q, %q, want 2", r.Code, r.Stdout, r.Stderr)

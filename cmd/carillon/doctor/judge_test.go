@@ -44,7 +44,7 @@ func wellFacts() *Facts {
 		}
 		return all
 	}
-	metrics := []byte("carillon_executor_noop 0\ncarillon_config_reload_ok 1\ncarillon_config_restart_needed 0\n")
+	metrics := []byte("carillon_executor_noop 0\ncarillon_config_reload_ok 1\ncarillon_config_restart_needed 0\ncarillon_executor_targets_broken 0\n")
 	return &Facts{
 		Version: "v1", At: time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC), Configured: true, Config: wellConfig(), Key: true,
 		Store: &StoreFacts{
@@ -181,8 +181,17 @@ func TestEachFaultIsFound(t *testing.T) {
 		}, Warning, "regions.homes", "do not agree"},
 		"node noop":      {func(f *Facts) { f.Nodes[1].Metrics = []byte("carillon_executor_noop 1\n") }, Error, "nodes.config", "b: executor.noop"},
 		"restart needed": {func(f *Facts) { f.Nodes[1].Metrics = []byte("carillon_config_restart_needed 1\n") }, Warning, "nodes.config", "restart"},
-		"disk full":      {func(f *Facts) { f.Disks[0].Free = 4 }, Error, "disk", "/d"},
-		"disk fills":     {func(f *Facts) { f.Disks[0].Free = 20 }, Warning, "disk", "/d"},
+		"node lost": {func(f *Facts) {
+			f.Nodes[1].Cluster.Lost = []httpapi.Lost{{Name: "c", Since: httpapi.Time{Time: f.At}}}
+		}, Warning, "nodes.lost", "c went without a word at 2026-11-27T12:00:00Z"},
+		"targets broken": {func(f *Facts) { f.Nodes[1].Metrics = []byte("carillon_executor_targets_broken 2\n") }, Warning, "targets.broken", "as these see it: b (2)"},
+		"runs wait for a broken target": {func(f *Facts) {
+			f.Nodes[0].Cluster.Members[1].Waiting = []httpapi.WaitingRuns{
+				{Tenant: "t", Task: "report", Reason: "breaker", Runs: 563, Oldest: httpapi.Time{Time: f.At}}, {Reason: "rate", Runs: 9, Oldest: httpapi.Time{Time: f.At}},
+			}
+		}, Warning, "targets.broken", "563 runs wait for them, the oldest since 2026-11-27T12:00:00Z, of (tenant, task): t report"},
+		"disk full":  {func(f *Facts) { f.Disks[0].Free = 4 }, Error, "disk", "/d"},
+		"disk fills": {func(f *Facts) { f.Disks[0].Free = 20 }, Warning, "disk", "/d"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := wellFacts()
@@ -245,5 +254,16 @@ func TestOthersAreUnknownWithoutNATS(t *testing.T) {
 	c.Queue.ClusterHealth = httpapi.ClusterHealth{OK: true}
 	if fs := judgeNodes(f); !fs.bad("nodes.ready") {
 		t.Errorf("b does not answer a that reaches NATS: findings %+v, want an error", fs)
+	}
+}
+
+// A member that one node has lost and another sees is not lost: the ring is split.
+func TestALostMemberThatIsThere(t *testing.T) {
+	f := wellFacts()
+	f.Nodes[0].Cluster.Members = f.Nodes[0].Cluster.Members[:1]
+	f.Nodes[0].Cluster.Shards[1].Owner = "a"
+	f.Nodes[0].Cluster.Lost = []httpapi.Lost{{Name: "b", Since: httpapi.Time{Time: f.At}}}
+	if fs := judgeNodes(f); fs.bad("nodes.lost") || !fs.bad("nodes.ring") {
+		t.Errorf("findings %+v, want that the nodes do not agree, and nobody is lost", fs)
 	}
 }

@@ -38,18 +38,25 @@ type asker struct {
 func (a asker) nodes(ctx context.Context, bases []string) []NodeFacts {
 	var asked []NodeFacts
 	answered := -1
+	known := make(map[string]bool) // names and bases
 	for _, base := range bases {
-		asked = append(asked, a.node(ctx, base, "", a.key))
-		if n := &asked[len(asked)-1]; n.Err == nil && answered < 0 {
-			answered = len(asked) - 1
+		if known[base] {
+			continue
+		}
+		n := a.node(ctx, base, "", a.key)
+		if known[base] = true; n.Err == nil && known[n.Name] {
+			continue // another address of the same node
+		}
+		asked = append(asked, n)
+		if n.Err == nil {
+			known[n.Name] = true
+			if answered < 0 {
+				answered = len(asked) - 1
+			}
 		}
 	}
 	if answered < 0 {
 		return asked
-	}
-	known := make(map[string]bool)
-	for i := range asked {
-		known[asked[i].Name], known[asked[i].Base] = true, true
 	}
 	key := ""
 	if a.trusted {

@@ -101,6 +101,7 @@ func (v *clusterView) look(ctx context.Context) httpapi.Cluster {
 	defer cancel()
 	snapshot := v.ring.Snapshot()
 	c := httpapi.Cluster{Node: v.name, Version: v.version, AsOf: httpapi.Time{Time: v.now()}}
+	c.Lost = v.lost()
 	if v.region != "" {
 		c.Regions = []httpapi.Region{{Name: v.region, Local: true, Epoch: 1}}
 	}
@@ -135,6 +136,25 @@ func (v *clusterView) memberList(ctx context.Context, snapshot *ring.Snapshot) [
 		list[i].Checks, list[i].Slots, list[i].Waiting, list[i].StartedAt = said.Checks, said.Slots, said.Waiting, httpapi.Time{Time: said.StartedAt}
 		list[i].Ready = !slices.ContainsFunc(said.Checks, func(c httpapi.Check) bool { return !c.OK })
 	}
+	return list
+}
+
+// lostFor is for how long a member is told of that went without a word. One that comes back under
+// another name does not stay in the view for ever.
+const lostFor = 24 * time.Hour
+
+// lost returns the members that went without a word.
+func (v *clusterView) lost() (list []httpapi.Lost) {
+	r, ok := v.ring.(interface{ Lost() map[string]time.Time })
+	if !ok { // a ring of one
+		return nil
+	}
+	for name, at := range r.Lost() {
+		if v.now().Sub(at) < lostFor {
+			list = append(list, httpapi.Lost{Name: name, Since: httpapi.Time{Time: at}})
+		}
+	}
+	slices.SortFunc(list, func(a, b httpapi.Lost) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 

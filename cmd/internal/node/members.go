@@ -87,8 +87,9 @@ func (m *members) own(ctx context.Context) memberStatus {
 		for _, d := range m.ready(bounded) {
 			c := httpapi.Check{Name: d.Name, OK: d.Err == nil, Message: d.Warning}
 			if d.Err != nil {
-				c.Message = strings.Join(strings.Fields(d.Err.Error()), " ")
+				c.Message = d.Err.Error()
 			}
+			c.Message = strings.Join(strings.Fields(c.Message), " ") // errors that were joined have lines
 			s.Checks = append(s.Checks, c)
 		}
 		return s

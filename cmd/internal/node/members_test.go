@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -233,5 +234,38 @@ func TestSignalsOfMembersThatMakeNoSense(t *testing.T) {
 	case topic := <-heard:
 		t.Errorf("a signal made the node publish on %s", topic)
 	default:
+	}
+}
+
+// lossyRing is a ring that has lost members.
+type lossyRing struct {
+	Ring
+	lost map[string]time.Time
+}
+
+func (r lossyRing) Lost() map[string]time.Time { return r.lost }
+
+// TestLostMembersAreTold: for a day, by name; a ring that knows of none tells none.
+func TestLostMembersAreTold(t *testing.T) {
+	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	v := &clusterView{now: func() time.Time { return now }, ring: lossyRing{lost: map[string]time.Time{
+		"c": now.Add(-time.Minute), "b": now.Add(-23 * time.Hour), "old": now.Add(-25 * time.Hour),
+	}}}
+	if got := v.lost(); len(got) != 2 || got[0].Name != "b" || got[1].Name != "c" || !got[1].Since.Equal(now.Add(-time.Minute)) {
+		t.Errorf("lost are %+v, want b and c", got)
+	}
+	v.ring = struct{ Ring }{}
+	if got := v.lost(); got != nil {
+		t.Errorf("lost are %+v of a ring that loses nobody", got)
+	}
+}
+
+// TestWhatAMemberSaysIsOneLine: why a dispatcher is unhealthy may be several errors, a line each.
+func TestWhatAMemberSaysIsOneLine(t *testing.T) {
+	m := newMembers("a", time.Now(), nil, func(context.Context) []httpapi.Dependency {
+		return []httpapi.Dependency{{Name: "dispatcher", Warning: "publish: no answer\nscan: no hosts"}}
+	}, nil, slog.New(slog.DiscardHandler))
+	if got := m.own(t.Context()).Checks; len(got) != 1 || !got[0].OK || got[0].Message != "publish: no answer scan: no hosts" {
+		t.Errorf("it says %+v, want one line", got)
 	}
 }

@@ -471,7 +471,7 @@ func (n *Node) ready(ctx context.Context) []httpapi.Dependency {
 	lines = append(lines, n.regions.ready()...)
 	if n.dispatcher != nil {
 		if why := n.dispatcher.Unhealthy(); why != nil {
-			lines = append(lines, httpapi.Dependency{Name: "dispatcher", Warning: "unhealthy, dispatchers that are not take its shards: " + why.Error()})
+			lines = append(lines, httpapi.Dependency{Name: "dispatcher", Warning: "unhealthy, others take its shards if they are well: " + why.Error()})
 		}
 	}
 	if n.executor != nil && n.cfg.Executor.Noop {
