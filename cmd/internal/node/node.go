@@ -372,9 +372,9 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 	g.start(life, "administration", n.administration.run)
 	g.start(life, "api", func(ctx context.Context) error { return n.api.Run(ctx, l) })
 	g.start(life, "ring", n.ring.Run)
+	letters := newLetterCounter(n) // its metrics are there when the node is ready
 	g.start(life, "watch", func(ctx context.Context) error {
 		var wg sync.WaitGroup
-	letters := newLetterCounter(n) // its metrics are there when the node is ready
 		wg.Go(func() { _ = n.halt.Run(ctx) })       // returns nil
 		wg.Go(func() { _ = n.clock.Run(ctx) })      // returns nil
 		wg.Go(func() { _ = n.bucketer.Watch(ctx) }) // returns nil
