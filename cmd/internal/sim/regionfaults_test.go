@@ -66,6 +66,8 @@ func (w *world) newRegional(retention time.Duration) (*Cluster, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	c.regions.automatic = s.Regions.Automatic
+	// Two or three reads in a row that hang let a lease lapse for part of a second.
+	c.regions.prompt = s.Promise.Lateness > 0 && s.Promise.Lateness < time.Second
 	if s.Regions.Required {
 		c.regions.requires = s.requires
 	}

@@ -32,6 +32,7 @@ type regions struct {
 	homes     schema.Homes
 	requires  func(line int) bool // whether a one-off job requires its region; nil: none does
 	automatic bool                // silent regions are failed over by themselves
+	prompt    bool                // no read of the epochs hangs
 	register  *embedded.Store     // the log of epochs. It is linearised, as SERIAL with a witness is
 
 	mu   sync.Mutex
@@ -183,7 +184,7 @@ func (e register) reach(ctx context.Context) error {
 	c := e.n.c
 	c.mu.Lock()
 	takes := time.Duration(c.rng.Float64() * float64(registerTakes))
-	if c.rng.Float64() < hangsOften {
+	if c.rng.Float64() < hangsOften && !e.r.prompt {
 		takes = time.Duration(c.rng.Float64() * float64(registerHangs))
 	}
 	apart := e.n.at.apart
