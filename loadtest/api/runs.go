@@ -24,6 +24,12 @@ const (
 type Run struct {
 	check.Run
 	Payload json.RawMessage `json:"payload"`
+	Waiting Waiting         `json:"waiting"`
+}
+
+// Waiting is what holds a run back; zero = nothing does.
+type Waiting struct {
+	Reason string `json:"reason"` // a word, and what it means
 }
 
 // Window is a span of due time, From ≤ due < To, at most an hour.

@@ -137,7 +137,7 @@ func (r *run) upRegions(ctx context.Context) (err error) {
 	if r.sink, err = process.StartSink(ctx, r.cfg.Program, r.cfg.Dir, listen...); err != nil {
 		return err
 	}
-	apart := []string{repeating}
+	apart := []string{repeating, required}
 	for _, name := range r.homeNames() {
 		if apart = append(apart, flowTenant(name)); name != lostHome {
 			apart = append(apart, name)
@@ -204,6 +204,7 @@ func (r regionsCourse) play(ctx context.Context) error {
 		g.Go(func() error { return r.flow(h).put(gctx) })
 	}
 	g.Go(func() error { return r.repeat(gctx, start.at, t0) })
+	g.Go(func() error { return r.importRequired(gctx, t0) })
 	if err := g.Wait(); err != nil {
 		return err
 	}
@@ -212,6 +213,7 @@ func (r regionsCourse) play(ctx context.Context) error {
 	for _, c := range r.cfg.Scenario.plan().Load.Faults(r.cfg.Cluster) {
 		g.Go(func() error { return r.take(gctx, t0, c) })
 	}
+	g.Go(func() error { return r.lookAtRequired(gctx, t0) })
 	for _, h := range homes {
 		g.Go(func() error { return r.importLate(gctx, h, t0) })
 		g.Go(func() error { return r.createKeyed(gctx, h, t0) })

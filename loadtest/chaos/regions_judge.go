@@ -27,6 +27,10 @@ type RegionsResult struct {
 	Starts  check.Regions  `json:"starts"`
 	Homes   []HomeResult   `json:"homes"`
 	Rows    map[string]int `json:"rows"` // compared, by table
+	// Required is about the jobs that require region eu, and Away how often another one served its
+	// home.
+	Required check.Report `json:"check_required"`
+	Away     int          `json:"away"`
 	// Recurring is about the recurring jobs. What follows is by home, Others of those without a
 	// fault: that of the home with the faults is Report.Check.
 	Recurring check.RecurringReport       `json:"check_recurring"`
@@ -50,7 +54,7 @@ type HomeResult struct {
 // judge judges each home, who started what, and whether the data centres hold the same rows.
 func (r regionsCourse) judge(ctx context.Context, out io.Writer) error {
 	for _, judge := range []func(context.Context, io.Writer) error{
-		r.readLinks, r.readEpochs, r.judgeRows, r.judgeHomes, r.judgeRepeating, r.judgeFlows, r.judgeStarts,
+		r.readLinks, r.readEpochs, r.judgeRows, r.judgeHomes, r.judgeRepeating, r.judgeFlows, r.judgeRequired, r.judgeStarts,
 	} {
 		if err := judge(ctx, out); err != nil {
 			return err
@@ -347,6 +351,7 @@ func (r *Report) regionsFaults() []string {
 		of("home "+home, (&Report{Check: *res.Others[home]}).verdicts())
 	}
 	of("recurring jobs", (&Report{Recurring: &RecurringResult{Check: res.Recurring}}).verdicts())
+	of("jobs that require their region", res.requiredFaults())
 	flows := res.flowsFaults()
 	for _, home := range slices.Sorted(maps.Keys(flows)) {
 		of("workflows of home "+home, flows[home])

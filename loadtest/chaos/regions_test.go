@@ -53,6 +53,10 @@ func TestRegionsReportFails(t *testing.T) {
 		"0 steps ran":                             func(r *Report) { r.Regions.Workflows[otherHome].Check.StepRuns = 0 },
 		"8 of 10 requests to run workflows":       func(r *Report) { r.Regions.Workflows[otherHome].Check.Acknowledged = 8 },
 		"home eu: 1 requests sent again":          func(r *Report) { r.Regions.Keyed[lostHome].Different = 1 },
+		"1 started in another region":             func(r *Report) { r.Regions.Required.Elsewhere = 1 },
+		"2 waited for theirs and did not say so":  func(r *Report) { r.Regions.Required.WaitedSilently = 2 },
+		"none was seen to wait for its region":    func(r *Report) { r.Regions.Away = 1 },
+		"jobs that require their region: missed":  func(r *Report) { r.Regions.Required.Missed = 1 },
 		"no request with a key was sent again":    func(r *Report) { r.Regions.Keyed[lostHome].Same = 0 },
 	} {
 		r := good()
@@ -79,6 +83,24 @@ func TestCountEverywhere(t *testing.T) {
 	for _, k := range everywhereKinds() {
 		if k.Durability != string(schema.DurableEverywhere) {
 			t.Errorf("%+v is not of durability everywhere", k)
+		}
+	}
+}
+
+func TestAwayOf(t *testing.T) {
+	at := func(s int) time.Time { return time.Date(2026, 11, 27, 10, 0, s, 0, time.UTC) }
+	epoch := func(n int64, home, region string, s int) check.Epoch {
+		return check.Epoch{Home: home, Number: n, Region: region, At: at(s)}
+	}
+	got := awayOf("eu", []check.Epoch{
+		epoch(4, "eu", "eu", 40), epoch(1, "eu", "eu", 0), epoch(1, "us", "us", 0), epoch(2, "eu", "us", 20), epoch(3, "eu", "us", 30), epoch(5, "eu", "us", 50),
+	})
+	if len(got) != 2 || got[0] != (check.Away{Region: "eu", From: at(20), To: at(40)}) || got[1].From != at(50) {
+		t.Errorf("awayOf = %+v, want from 20 s to 40 s, and from 50 s on", got)
+	}
+	for _, k := range requiredKinds() {
+		if k.Region != lostHome {
+			t.Errorf("%+v does not require its region", k)
 		}
 	}
 }

@@ -33,6 +33,8 @@ type History struct {
 	Settled []string
 	// Unlisted counts the windows of time whose list of runs could not be read to its end.
 	Unlisted int
+	// Away are spans in which a region did not serve its home, and another did.
+	Away []Away
 	// Late is how late runs may start. Its zero value bounds nothing.
 	Late LatenessBound
 	// Off bounds the error of executors' clocks. A call may come that much before its instant,
@@ -126,6 +128,8 @@ type Ask struct {
 	MaxAttempts int // 0 = DefaultMaxAttempts
 	Retry       Retry
 	Misfire     Misfire
+	// Region is the one region that may run it; "" = any may.
+	Region string
 	// Body and Custom are the content of its calls, as in [Sent]. Not Known: any content.
 	Known        bool
 	Body, Custom Hash
@@ -312,6 +316,7 @@ type Attempt struct {
 	Outcome    Outcome   `json:"outcome"`
 	StatusCode int       `json:"status_code"`
 	Executor   string    `json:"executor"`
+	Region     string    `json:"region,omitempty"` // of the executor; "" = it is not known
 	// Redispatched: its message had been published or delivered before.
 	Redispatched bool `json:"redispatched"`
 }

@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -93,4 +94,55 @@ func serving(log []Epoch, region string, t time.Time) int {
 		}
 	}
 	return -1
+}
+
+// Away is a span in which a region did not serve its home, and another did.
+type Away struct {
+	Region   string
+	From, To time.Time
+}
+
+const (
+	// awayKnownWithin is how long after From a run may be due and not say that it waits: until
+	// then the next region may not have begun. DESIGN, Regions: a fail-over takes 30 s.
+	awayKnownWithin = 40 * time.Second
+	// deferredWithin is how long after its due time it may not: it is published, and deferred.
+	deferredWithin = 15 * time.Second
+	// waitsForRegion is how the API says what it waits for.
+	waitsForRegion = "region"
+)
+
+// required judges a run that one region alone may run. No attempt of it, by the API, is another's;
+// while that region does not serve its home, it is seen to wait for it.
+func (j *judge) required(r *run) {
+	if r.job == nil || r.job.Region == "" {
+		return
+	}
+	want := r.job.Region
+	for _, a := range r.attempts() {
+		if a.Region != "" && a.Region != want && !a.StartedAt.IsZero() {
+			j.rep.Elsewhere++
+			j.fault(FaultElsewhere, r, "attempt %d started %s in region %s, it requires %s", a.Number, stamp(a.StartedAt), a.Region, want)
+			break
+		}
+	}
+	silent, waits := false, false
+	for _, w := range r.watched {
+		word, _, _ := strings.Cut(w.Waits, ":")
+		isAway := slices.ContainsFunc(j.h.Away, func(a Away) bool {
+			return a.Region == want && w.At.After(a.From.Add(awayKnownWithin)) && w.At.Before(a.To)
+		})
+		switch {
+		case w.State != Pending || !isAway:
+		case word == waitsForRegion:
+			waits = true
+		case !silent && !w.Due.IsZero() && w.At.After(w.Due.Add(deferredWithin)):
+			silent = true
+			j.rep.WaitedSilently++
+			j.fault(FaultWaitsSilently, r, "pending %s, due %s, it says that it waits for %q, and region %s does not serve its home", stamp(w.At), stamp(w.Due), w.Waits, want)
+		}
+	}
+	if waits {
+		j.rep.WaitedForRegion++
+	}
 }

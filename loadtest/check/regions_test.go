@@ -48,3 +48,50 @@ func TestJudgeRegions(t *testing.T) {
 		})
 	}
 }
+
+// A run that requires region eu, which is away from 100 s to 200 s, and starts at 210 s.
+func TestRequiredRegion(t *testing.T) {
+	const due = 120_000
+	const waits = "region: only its region may run it, and another serves its home now"
+	look := func(ms int, waits string) check.Watched {
+		return check.Watched{Run: id(onTime), State: check.Pending, At: at(ms), Due: at(due), Waits: waits}
+	}
+	for _, row := range []struct {
+		name                     string
+		region                   string // of its attempt
+		looks                    []check.Watched
+		elsewhere, waits, silent int
+	}{
+		{"it waits, and says so", "eu", []check.Watched{look(150_000, waits), look(190_000, waits)}, 0, 1, 0},
+		{"nobody looked", "eu", nil, 0, 0, 0},
+		{"it is not known who ran it", "", nil, 0, 0, 0},
+		{"another region ran it", "us", nil, 1, 0, 0},
+		{"it waits, and says nothing", "eu", []check.Watched{look(150_000, ""), look(160_000, "")}, 0, 0, 1},
+		{"it waits for something else", "eu", []check.Watched{look(150_000, "rate: of its task")}, 0, 0, 1},
+		{"it was due just now", "eu", []check.Watched{look(due+14_000, "")}, 0, 0, 0},
+		{"the region went just now", "eu", []check.Watched{look(139_000, "")}, 0, 0, 0},
+		{"the region is back", "eu", []check.Watched{look(201_000, "")}, 0, 0, 0},
+		{"it runs", "eu", []check.Watched{{Run: id(onTime), State: check.Running, At: at(150_000), Due: at(due)}}, 0, 0, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := clean()
+			w.ask(onTime).Region, w.ask(onTime).At = "eu", at(due)
+			w.Away = []check.Away{{Region: "eu", From: at(100_000), To: at(200_000)}, {Region: "us", From: at(0), To: at(firstRead)}}
+			w.States = row.looks
+			w.sighting(onTime).At, w.sighting(onTime).End = at(210_000), at(210_001)
+			w.both(onTime, func(r *check.Run) {
+				r.LatenessMS, r.StartedAt = nil, at(210_000)
+				r.Attempts[0] = attempt(1, 210_000, 210_002, "succeeded")
+				r.Attempts[0].Region = row.region
+			})
+			rep := judge(t, w.History)
+			if rep.Elsewhere != row.elsewhere || rep.WaitedForRegion != row.waits || rep.WaitedSilently != row.silent || rep.Failed() != (row.elsewhere+row.silent > 0) {
+				t.Errorf("Judge: %d elsewhere, %d waited, %d silently, failed %t; want %d, %d, %d; faults: %+v",
+					rep.Elsewhere, rep.WaitedForRegion, rep.WaitedSilently, rep.Failed(), row.elsewhere, row.waits, row.silent, rep.Faults)
+			}
+			if hasFault(rep, check.FaultElsewhere) != (row.elsewhere > 0) || hasFault(rep, check.FaultWaitsSilently) != (row.silent > 0) {
+				t.Errorf("Judge: the faults %+v do not name what was counted", rep.Faults)
+			}
+		})
+	}
+}

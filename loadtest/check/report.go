@@ -42,6 +42,8 @@ const (
 	FaultEarlyRetry         Kind = "retry too soon"
 	FaultTooLate            Kind = "too late"
 	FaultPastDeadline       Kind = "started past its deadline"
+	FaultElsewhere          Kind = "started outside of the region that it requires"
+	FaultWaitsSilently      Kind = "waits for its region, and does not say so"
 	FaultNoDeadLetter       Kind = "failed without a dead letter"
 	FaultSurplusDeadLetter  Kind = "dead letter of a run that should have none"
 )
@@ -143,12 +145,19 @@ type Report struct {
 	// PastDeadline runs first started when their misfire policy did not let them any more.
 	PastDeadline int `json:"past_deadline"`
 
+	// Elsewhere runs started, by the API, in another region than the one that they require.
+	// WaitedForRegion were seen to wait for it, and WaitedSilently to wait without saying so, while it
+	// did not serve their home.
+	Elsewhere       int `json:"started_elsewhere"`
+	WaitedForRegion int `json:"waited_for_region"`
+	WaitedSilently  int `json:"waited_silently"`
+
 	Faults []Fault `json:"faults"`
 }
 
 // Failed reports whether a promise was broken, or too much is unknown to confirm it.
 func (r *Report) Failed() bool {
-	broken := r.Reversed + r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.NoDeadLetter + r.SurplusDeadLetters + r.ExcessAttempts + r.EarlyRetries + r.TooLate + r.PastDeadline +
+	broken := r.Reversed + r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.NoDeadLetter + r.SurplusDeadLetters + r.ExcessAttempts + r.EarlyRetries + r.TooLate + r.PastDeadline + r.Elsewhere + r.WaitedSilently +
 		r.broken()
 	broken += brokenGuarantees(r.Guarantees) + brokenLimits(r.Limits, r.Rates)
 	unknown := r.Unreadable + r.UnreadableOthers + r.Unlisted + r.Unfinished
@@ -210,6 +219,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	p("unfinished\t%d\t", r.Unfinished)
 	p("unreadable\t%d\t(runs not acknowledged %d, windows not listed %d)", r.Unreadable, r.UnreadableOthers, r.Unlisted)
 	p("too late\t%d\t(bound: %s; past the deadline of a job %d)", r.TooLate, r.Bound, r.PastDeadline)
+	if r.Elsewhere+r.WaitedForRegion+r.WaitedSilently > 0 {
+		p("required region\t\t(started elsewhere %d, seen to wait for it %d, silently %d)", r.Elsewhere, r.WaitedForRegion, r.WaitedSilently)
+	}
 	p("sink saw\t%d\t(record complete: %t; succeeded but unseen %d)", r.Sightings, r.SeenAll, r.Unseen)
 	if err := flush(); err != nil {
 		return err

@@ -12,6 +12,10 @@ type Watched struct {
 	Run   string    `json:"run"`
 	State State     `json:"state"`
 	At    time.Time `json:"at"`
+	// Due is the due time of the run, and Waits what it waits for, by the API: a word, and what it
+	// means. Zero and "" = it was not noted, or waits for nothing.
+	Due   time.Time `json:"due,omitzero"`
+	Waits string    `json:"waits,omitempty"`
 }
 
 // ended judges the states of a run in the order of reading, the two readings last. A run that has

@@ -51,6 +51,7 @@ type askedLine struct {
 	} `json:"schedule"`
 	Payload   json.RawMessage `json:"payload"`
 	Guarantee check.Guarantee `json:"guarantee"`
+	Region    json.RawMessage `json:"region"` // a name, or an object
 	Retry     struct {
 		MaxAttempts int     `json:"max_attempts"`
 		Initial     string  `json:"initial"`
@@ -96,6 +97,18 @@ func parseAsked(b []byte) (check.Ask, error) {
 	}
 	if err := asCarried(&a, &l); err != nil {
 		return check.Ask{}, err
+	}
+	var region struct {
+		Name    string `json:"name"`
+		Require bool   `json:"require"`
+	}
+	if bytes.HasPrefix(l.Region, []byte("{")) {
+		if err := json.Unmarshal(l.Region, &region); err != nil {
+			return check.Ask{}, fmt.Errorf("region: %w", err)
+		}
+	}
+	if region.Require { // without a name it is that of the job's home, which is not known here
+		a.Region = region.Name
 	}
 	if s := l.Schedule; s != nil {
 		if s.Cron != "" || s.Every != "" {

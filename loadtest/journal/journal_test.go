@@ -24,6 +24,9 @@ func TestReadAsked(t *testing.T) {
 {"retry":{"initial":"3s","factor":3,"max":"1m","jitter":"none"}}
 {"retry":{"jitter":"none"}}
 {"retry":{"initial":"3s","jitter":"full"}}
+{"region":{"name":"eu","require":true}}
+{"region":{"name":"eu"}}
+{"region":"eu"}
 `
 	got, err := journal.ReadAsked(strings.NewReader(in), "s1")
 	if err != nil {
@@ -38,6 +41,9 @@ func TestReadAsked(t *testing.T) {
 		{Ref: check.Ref{Source: "s1", Line: 4}, Retry: check.Retry{Initial: 3 * time.Second, Factor: 3, Max: time.Minute, Exact: true}},
 		{Ref: check.Ref{Source: "s1", Line: 5}, Retry: check.Retry{Initial: time.Second, Factor: 2, Max: 10 * time.Minute, Exact: true}},
 		{Ref: check.Ref{Source: "s1", Line: 6}},
+		{Ref: check.Ref{Source: "s1", Line: 7}, Region: "eu"},
+		{Ref: check.Ref{Source: "s1", Line: 8}},
+		{Ref: check.Ref{Source: "s1", Line: 9}},
 	}
 	if diff := cmp.Diff(want, got, cmp.Comparer(time.Time.Equal)); diff != "" {
 		t.Errorf("ReadAsked (-want +got):\n%s", diff)

@@ -50,6 +50,8 @@ type Kind struct {
 	Retry     *Retry
 
 	Durability string
+	// Region is the one region that may run it.
+	Region string
 }
 
 // Retry is how a job is retried, in the words of the API.
@@ -80,6 +82,9 @@ func (k Kind) appendTo(b []byte) []byte {
 	}
 	if k.Durability != "" {
 		b = fmt.Appendf(b, `"durability":%q,`, k.Durability)
+	}
+	if k.Region != "" {
+		b = fmt.Appendf(b, `"region":{"name":%q,"require":true},`, k.Region)
 	}
 	if k.Retry != nil {
 		text, err := json.Marshal(k.Retry)

@@ -286,3 +286,15 @@ func TestLossesAreSpans(t *testing.T) {
 		t.Error("a span without an end is taken")
 	}
 }
+
+func TestSpansAway(t *testing.T) {
+	ev := evidence{away: []string{"eu,2026-01-01T12:00:00Z,2026-01-01T12:01:00Z"}}
+	got, err := ev.spansAway()
+	if err != nil || len(got) != 1 || got[0].Region != "eu" || got[0].To.Sub(got[0].From) != time.Minute {
+		t.Errorf("spansAway = %+v, %v, want one of a minute, of eu", got, err)
+	}
+	ev.away = []string{"eu"}
+	if _, err := ev.spansAway(); err == nil {
+		t.Error("a region without a span is taken")
+	}
+}

@@ -25,7 +25,7 @@ const farAhead = time.Hour
 
 // evidence is the files that a check reads.
 type evidence struct {
-	asked, acks, seen, changes, tasks, states, lost []string
+	asked, acks, seen, changes, tasks, states, lost, away []string
 	recurringEvidence
 	workflowEvidence
 	late check.LatenessBound
@@ -92,6 +92,9 @@ read.`,
 			if h.States, err = readFiles(ev.states, journal.ReadWatched); err != nil {
 				return err
 			}
+			if h.Away, err = ev.spansAway(); err != nil {
+				return err
+			}
 			losses, err := ev.losses()
 			if err != nil {
 				return err
@@ -124,6 +127,7 @@ read.`,
 	f.StringArrayVar(&ev.tasks, "tasks", nil, "tasks with limits that jobs name, as the API shows them, one a line (may be repeated)")
 	f.StringArrayVar(&ev.states, "states", nil, "looks at the states of runs that a chaos run wrote (may be repeated)")
 	f.StringArrayVar(&ev.lost, "lost", nil, "a span before a power cut, as FROM,CUT in RFC 3339, whose acknowledged writes the store may have lost (may be repeated; not with --events)")
+	f.StringArrayVar(&ev.away, "away", nil, "a span in which a region did not serve its home and another did, as REGION,FROM,TO: jobs that require it must be seen to wait (may be repeated; not with --events)")
 	f.BoolVar(&ev.calm, "calm", false, "nothing went wrong: a duplicate execution is a fault, whatever explains it")
 	f.DurationVar(&ev.late.Max, "max-lateness", 0, "how late a run may start at most; 0 = no bound")
 	f.DurationVar(&ev.late.P99, "max-lateness-p99", 0, "how late 99 of 100 runs may start at most; 0 = no bound")
@@ -141,6 +145,19 @@ read.`,
 // losses reads the spans whose writes may have been lost.
 func (ev *evidence) losses() ([]check.Loss, error) {
 	return spansOf("--lost", ev.lost, func(from, cut time.Time) check.Loss { return check.Loss{From: from, Cut: cut} })
+}
+
+// spansAway reads the spans in which regions did not serve their homes.
+func (ev *evidence) spansAway() (all []check.Away, err error) {
+	for _, text := range ev.away {
+		region, span, _ := strings.Cut(text, ",")
+		of, err := spansOf("--away", []string{span}, func(from, to time.Time) check.Away { return check.Away{Region: region, From: from, To: to} })
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, of...)
+	}
+	return all, nil
 }
 
 // spansOf reads the values of a flag, each "FROM,TO", two instants in RFC 3339.
