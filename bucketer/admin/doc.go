@@ -34,6 +34,7 @@
 //
 //	tenants.go             tenants, their quotas and their share of rates
 //	keys.go                API keys: made, found, revoked
+//	identity.go            who calls
 //	signing.go, keyring.go keys that sign calls; how secrets are sealed
 //	secrets.go, uses.go    secrets that calls are made with; how their uses are noted
 //	audit.go               the audit log

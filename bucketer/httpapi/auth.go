@@ -36,11 +36,12 @@ type callerKey struct{}
 // caller is the principal of a request: for which tenant it asks, and what it may do.
 type caller struct {
 	tenant  string // that the request is for
-	of      string // tenant of the key; "" = no key was asked for
-	key     string // its name
+	of      string // tenant of the key, or of who has none; "" = no key was asked for
+	key     string // its name, or theirs
 	role    schema.Role
 	system  bool // may speak for every tenant
 	session bool // the key came by a cookie
+	peer    bool // known by the certificate of the connection
 	reads   bool // what is asked changes nothing, whatever becomes of it
 }
 
@@ -185,11 +186,18 @@ func (s middleware) identify(c *gin.Context) {
 var errNoAuthorization = errors.New("no authorization")
 
 // authenticate returns the caller whose key the request has: in the header, else in the cookie of a
-// session.
+// session. Else it is whom the certificate of the connection stands for.
 func (s middleware) authenticate(r *http.Request) (caller, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
-		return s.resume(r)
+		who, err := s.resume(r)
+		if errors.Is(err, errNoAuthorization) && s.deps.Peer != nil && r.TLS != nil {
+			if peer, known := s.deps.Peer(r.TLS); known {
+				who, err = callerFrom(peer), nil
+				who.peer = true
+			}
+		}
+		return who, err
 	}
 	scheme, key, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || len(values[0]) > maxAuthorization || !strings.EqualFold(scheme, "Bearer") {
@@ -217,7 +225,11 @@ func (s middleware) callerOfKey(ctx context.Context, key string) (caller, error)
 	if err != nil {
 		return caller{}, err
 	}
-	return caller{tenant: found.Tenant, of: found.Tenant, key: found.Name, role: found.Role, system: found.Tenant == schema.SystemTenant}, nil
+	return callerFrom(admin.Identity{Tenant: found.Tenant, Name: found.Name, Role: found.Role}), nil
+}
+
+func callerFrom(who admin.Identity) caller {
+	return caller{tenant: who.Tenant, of: who.Tenant, key: who.Name, role: who.Role, system: who.Tenant == schema.SystemTenant}
 }
 
 // refuseCaller answers a caller that was not recognised. It says nothing of the key. A cookie that
@@ -276,6 +288,13 @@ func (s middleware) describeAccess() {
 	}
 	// One of these. The last is none at all: a node that asks for no keys takes them, and needs none.
 	either := []map[string][]string{{"key": {}}, {"session": {}}}
+	if s.deps.Peer != nil {
+		doc.Components.SecuritySchemes["certificate"] = &huma.SecurityScheme{
+			Type:        "mutualTLS",
+			Description: "The certificate of the client, if the configuration of the node says whom it stands for (api.tls.clients).",
+		}
+		either = append(either, map[string][]string{"certificate": {}})
+	}
 	if !s.config.Auth {
 		either = append(either, map[string][]string{})
 	}

@@ -30,6 +30,9 @@ type ClientConfig struct {
 	// the longest wait between two tries, whatever Retry-After says; default 10 s
 	MaxWait time.Duration
 
+	// TLS says how nodes with TLS are verified, and what they are shown. HTTP has its own.
+	TLS TLSFiles
+
 	// HTTP sends the requests; nil means a client of its own. Its Timeout bounds imports too: leave
 	// it zero.
 	HTTP *http.Client
@@ -48,7 +51,7 @@ type Client struct {
 	http   *http.Client
 }
 
-// NewClient makes a Client. It starts nothing.
+// NewClient makes a Client. It reads the files of TLS, and starts nothing.
 func NewClient(c ClientConfig) (*Client, error) {
 	client := &Client{http: c.HTTP}
 	var faults []error
@@ -63,7 +66,8 @@ func NewClient(c ClientConfig) (*Client, error) {
 	if len(c.URLs) == 0 {
 		faults = append(faults, errors.New("httpapi: a client needs the URL of a node"))
 	}
-	if err := errors.Join(faults...); err != nil {
+	secure, err := c.TLS.Config()
+	if err := errors.Join(append(faults, err)...); err != nil {
 		return nil, err
 	}
 	if c.Timeout == 0 {
@@ -83,6 +87,7 @@ func NewClient(c ClientConfig) (*Client, error) {
 			Proxy:               http.ProxyFromEnvironment,
 			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 			TLSHandshakeTimeout: 10 * time.Second,
+			TLSClientConfig:     secure,
 			// An import that is refused is then not sent.
 			ExpectContinueTimeout: 5 * time.Second,
 			MaxIdleConnsPerHost:   64,

@@ -27,7 +27,7 @@
 //	client*.go                    the client, by the same groups
 //	openapi*.go                   what the document says beyond the registrations
 //	import*.go                    bulk imports: read, submit, answer line by line
-//	server.go, middleware.go      the server; what runs before each handler
+//	server.go, serve.go, middleware.go  the server; what runs before each handler
 //	auth.go, sessions.go          who calls, by a key in a header or in a cookie
 //	forwarded.go, forward         writes that the region which serves their home is to answer
 //	redact.go                     what a viewer does not see

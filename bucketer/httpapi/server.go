@@ -3,12 +3,12 @@ package httpapi
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/events"
 	"carillon.dev/carillon/bucketer/orchestration"
 	"carillon.dev/carillon/bucketer/recurring"
@@ -158,6 +159,8 @@ type Deps struct {
 	Operations Operations
 	// Keys keeps API keys. Nil means that there are none.
 	Keys Keys
+	// Peer knows clients by the certificates of their connections. Nil means that nobody does.
+	Peer func(*tls.ConnectionState) (admin.Identity, bool)
 	// Signing keeps the keys by which calls are signed. Nil means that there are none.
 	Signing Signing
 	// Secrets keeps the values that calls are made with. Nil means that there are none.
@@ -460,36 +463,3 @@ func build(config Config, deps Deps) (*Server, error) {
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.engine.ServeHTTP(w, r) }
-
-// Run serves the API on l until ctx ends. It then takes no new requests, ends imports where they
-// are, gives the others StopTimeout, and closes what is left. It returns nil when it was told to
-// stop. It closes l.
-func (s *Server) Run(ctx context.Context, l net.Listener) error {
-	server := &http.Server{
-		Handler: s, ReadHeaderTimeout: s.config.HeaderTimeout, IdleTimeout: s.config.IdleTimeout, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	select {
-	case err := <-served:
-		s.endImports()
-		return fmt.Errorf("serve the API: %w", err)
-	case <-ctx.Done():
-	}
-	s.endImports()
-	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.StopTimeout)
-	defer cancel()
-	if err := server.Shutdown(bound); err != nil {
-		s.log.Warn("requests cut at the end", "err", err)
-		if err := server.Close(); err != nil {
-			s.log.Debug("close the API", "err", err)
-		}
-	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		s.log.Debug("end of serving", "err", err)
-	}
-	return nil
-}
-
-func (s *Server) endImports() { s.stop.Do(func() { close(s.stopping) }) }

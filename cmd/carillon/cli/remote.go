@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"io"
 	"iter"
 	"os"
@@ -19,6 +20,7 @@ const defaultAPI = "http://127.0.0.1:8080"
 type Remote struct {
 	URLs   []string
 	Tenant string
+	tls    httpapi.TLSFiles
 	output string
 }
 
@@ -27,6 +29,9 @@ func (r *Remote) AddFlags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringSliceVar(&r.URLs, "api", nil, "`URL`s of nodes, separated by commas (default $CARILLON_API, or "+defaultAPI+")")
 	f.StringVar(&r.Tenant, "tenant", "", "tenant, where the API asks for no key (default $CARILLON_TENANT, or the API's)")
+	f.StringVar(&r.tls.CA, "ca", "", "`file` of the authorities of the API's certificate, as PEM (default $CARILLON_CA, or the system's)")
+	f.StringVar(&r.tls.Cert, "cert", "", "`file` of a certificate to show to the API, as PEM (default $CARILLON_CERT)")
+	f.StringVar(&r.tls.Key, "cert-key", "", "`file` of the certificate's key (default $CARILLON_CERT_KEY)")
 	f.StringVarP(&r.output, "output", "o", "table", "table, or json")
 }
 
@@ -48,7 +53,9 @@ func (r *Remote) ClientConfig(urls ...string) httpapi.ClientConfig {
 	if tenant == "" {
 		tenant = os.Getenv("CARILLON_TENANT")
 	}
-	return httpapi.ClientConfig{URLs: urls, Tenant: tenant, Key: os.Getenv("CARILLON_KEY")}
+	return httpapi.ClientConfig{URLs: urls, Tenant: tenant, Key: os.Getenv("CARILLON_KEY"), TLS: httpapi.TLSFiles{
+		CA: cmp.Or(r.tls.CA, os.Getenv("CARILLON_CA")), Cert: cmp.Or(r.tls.Cert, os.Getenv("CARILLON_CERT")), Key: cmp.Or(r.tls.Key, os.Getenv("CARILLON_CERT_KEY")),
+	}}
 }
 
 // Client validates the flags and makes a client. The caller closes it.

@@ -77,6 +77,9 @@ func run(cmd *cobra.Command, r *cli.Remote, o options, version string) error {
 	if o.timeout <= 0 {
 		return cli.Usagef("--timeout: %v is not above 0", o.timeout)
 	}
+	if _, err := r.ClientConfig().TLS.Config(); err != nil {
+		return cli.Usagef("%w", err)
+	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 	defer cancel()
 	key := r.ClientConfig().Key
@@ -115,9 +118,10 @@ func look(ctx context.Context, r *cli.Remote, o options, version string) *Facts 
 	} else {
 		f.Config = config.Default()
 	}
-	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: askTimeout}).DialContext}}
-	defer client.CloseIdleConnections()
 	cc := r.ClientConfig()
+	secure, _ := cc.TLS.Config() // run has reported its faults
+	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: askTimeout}).DialContext, TLSClientConfig: secure}}
+	defer client.CloseIdleConnections()
 	f.Key = cc.Key != ""
 	a := asker{key: cc.Key, tenant: cc.Tenant, trusted: f.Configured && f.ConfigErr == nil && f.Config.Ring.Key != "", http: client}
 	var all sync.WaitGroup
@@ -161,5 +165,5 @@ func baseOf(a config.API) string {
 		}
 		host = "127.0.0.1"
 	}
-	return fmt.Sprintf("http://%s", net.JoinHostPort(host, port))
+	return fmt.Sprintf("%s://%s", a.TLS.Scheme(), net.JoinHostPort(host, port))
 }

@@ -118,6 +118,7 @@ func wideRanges(cidrs []string) (wide []string) {
 // judgeCertificates looks at the files of certificates that the configuration names.
 func judgeCertificates(f *Facts, fs *findings) {
 	files := map[string]string{
+		"api.tls.cert": f.Config.API.TLS.Cert, "api.tls.client_ca": f.Config.API.TLS.ClientCA,
 		"cassandra.tls.ca": f.Config.Cassandra.TLS.CA, "cassandra.tls.cert": f.Config.Cassandra.TLS.Cert,
 		"nats.tls.ca": f.Config.NATS.TLS.CA, "nats.tls.cert": f.Config.NATS.TLS.Cert,
 	}

@@ -32,6 +32,7 @@ func changes(prefix string, a, b reflect.Value, keys *[]string) {
 func (c Config) Contents() map[string]string {
 	files := map[string]string{
 		"executor.scripts": c.Executor.Scripts, "email.ca": c.Email.CA,
+		"api.tls.cert": c.API.TLS.Cert, "api.tls.key": c.API.TLS.Key, "api.tls.client_ca": c.API.TLS.ClientCA,
 		"cassandra.tls.ca": c.Cassandra.TLS.CA, "cassandra.tls.cert": c.Cassandra.TLS.Cert, "cassandra.tls.key": c.Cassandra.TLS.Key,
 	}
 	for key, file := range files {

@@ -10,6 +10,7 @@
 //	load.go     reads the sources and puts one over the other
 //	infile.go   values that lie in files of their own, such as secrets
 //	change.go   what differs between two configurations
+//	apitls.go   by which certificates the API is served
 //	convert.go  turns a value of a source into the type of its key
 //	regions.go  the regions and their homes
 //	email.go    the operator's mail server
@@ -67,7 +68,7 @@ type Node struct {
 // cluster's state.
 type API struct {
 	Listen    string `koanf:"listen"`    // host:port
-	Advertise string `koanf:"advertise"` // base URL told to the others; default: http://<listen>
+	Advertise string `koanf:"advertise"` // base URL told to the others; default: that of listen
 	// PublicURL is the base URL under which people reach API and console, for links in messages.
 	PublicURL string `koanf:"public_url"`
 	// CursorKey signs the cursors of lists and seals sessions; the same on every node.
@@ -78,6 +79,8 @@ type API struct {
 	ProtectMetrics bool `koanf:"protect_metrics"`
 	// ReadOnly has this node refuse every request that changes something.
 	ReadOnly bool `koanf:"read_only"`
+
+	TLS APITLS `koanf:"tls"`
 }
 
 // What API.Auth may be.
@@ -285,7 +288,7 @@ const (
 func Default() Config {
 	return Config{
 		Roles:       []string{Bucketer, Dispatcher, ExecutorR},
-		API:         API{Listen: "127.0.0.1:8080", Auth: AuthAuto},
+		API:         API{Listen: "127.0.0.1:8080", Auth: AuthAuto, TLS: APITLS{ClientAuth: ClientsRequired}},
 		Ring:        Ring{Listen: "127.0.0.1:7946"},
 		Cassandra:   Cassandra{Keyspace: "carillon", Datacenter: "dc1"},
 		NATS:        NATS{Lanes: 1},
@@ -323,9 +326,7 @@ func (c Config) Validate() error {
 	if c.API.ProtectMetrics && !c.API.AuthRequired() {
 		fault("api.protect_metrics", "is set, and the API asks for no keys (api.auth)")
 	}
-	if err := c.Admin.Validate(); err != nil {
-		faults = append(faults, err)
-	}
+	faults = append(faults, c.Admin.Validate(), c.API.TLS.Validate())
 	if c.API.Advertise != "" {
 		if u, err := url.Parse(c.API.Advertise); err != nil || u.Host == "" {
 			fault("api.advertise", "%q is not a URL", c.API.Advertise)

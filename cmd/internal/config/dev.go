@@ -40,6 +40,8 @@ func fixedInDev(key string) string {
 		return "carillon dev listens on 127.0.0.1: --port says where"
 	case key == "api.auth", key == "api.protect_metrics":
 		return "carillon dev asks for no keys: only this machine reaches it"
+	case strings.HasPrefix(key, "api.tls."):
+		return "carillon dev has no TLS: only this machine reaches it"
 	case group == "ring":
 		return "carillon dev is alone, without gossip"
 	case group == "regions":

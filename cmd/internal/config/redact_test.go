@@ -15,6 +15,7 @@ var suspicious = regexp.MustCompile(`key|secret|password|token|credential|user|p
 
 var harmless = map[string]string{
 	"cassandra.tls.cert": "names a file", "cassandra.tls.key": "names a file", "nats.tls.cert": "names a file", "nats.tls.key": "names a file",
+	"api.tls.cert": "names a file", "api.tls.key": "names a file",
 	"nats.credentials": "names a file", "cassandra.keyspace": "a name", "regions.keyspace": "a name",
 }
 

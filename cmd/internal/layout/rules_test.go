@@ -128,8 +128,9 @@ var layers = []layer{
 	{folder: "cmd/carillon/capacity", imports: []string{"schema", "bucketer/..."}, tests: append([]string{"loadtest/..."}, parts...)},
 	{folder: "cmd/carillon/planner", imports: []string{"schema", "dispatcher/queue/fair", "executor/admission"}},
 	{folder: "cmd/internal/clockcheck", imports: []string{"schema"}},
+	{folder: "cmd/internal/certs", imports: []string{"schema", "bucketer/admin"}},
 	{folder: "cmd/internal/logging", tests: []string{"schema"}},
-	{folder: "cmd/internal/node", imports: append([]string{"cmd/internal/config", "cmd/internal/clockcheck"}, parts...), tests: []string{"deploy/local/cluster", "deploy/examples", "loadtest/..."}},
+	{folder: "cmd/internal/node", imports: append([]string{"cmd/internal/config", "cmd/internal/certs", "cmd/internal/clockcheck"}, parts...), tests: []string{"deploy/local/cluster", "deploy/examples", "loadtest/..."}},
 	// for their Config types
 	{folder: "cmd/internal/config", imports: parts},
 	// wires the fakes, judged by the checker

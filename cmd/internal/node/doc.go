@@ -10,7 +10,8 @@
 //	       dispatcher, then executor, which drains; ring; API              stages.go
 //	       queue, then store
 //
-// Other files: profiles.go (/debug/pprof/), hosts.go (which hosts a request may name), stats.go
+// Other files: profiles.go (/debug/pprof/), hosts.go (which hosts a request may name,
+// certificates of the API), stats.go
 // (counts of each minute), minutes.go (those of the minute under way on all nodes), targets.go
 // (circuit breakers of all executors), members.go (how each member stands, by its own word), ask.go
 // (how these three ask other nodes, and answer), signals.go (subscriptions to signals of other nodes),

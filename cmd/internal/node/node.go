@@ -92,6 +92,7 @@ type Node struct {
 
 	halt *bucketer.Halt
 
+	certs    *apiCerts
 	profiles netip.AddrPort // where they are served; invalid: nowhere
 
 	stopping atomic.Bool // told to stop: other nodes own our shards
@@ -134,7 +135,12 @@ func (n *Node) Run(ctx context.Context) error {
 		l = any.(*net.TCPListener)
 	}
 	n.host = hosts(l.Addr(), n.cfg.API.Advertise)
-	base := "http://" + l.Addr().String()
+	base := n.cfg.API.TLS.Scheme() + "://" + l.Addr().String()
+	var err error
+	if n.certs, err = openCerts(n.cfg.API.TLS, n.log); err != nil {
+		_ = l.Close()
+		return err
+	}
 	n.warnOfOpenSettings()
 	_, stopAdmin, err := n.serveProfiles(ctx)
 	if err != nil {
@@ -143,6 +149,7 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	defer stopAdmin()
 	n.startup.waitFor("the store")
+	n.startup.secured = n.certs.listen
 	release, stopStartup := n.startup.serve(l)
 
 	stops, err := n.start(ctx, base)
@@ -282,7 +289,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}, httpapi.Deps{
 		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer, Workflows: n.bucketer, Events: n.bucketer, Joins: n.bucketer, Logs: n.bucketer, Search: n.bucketer, Operations: n.operations, DeadLetters: n.bucketer,
 		Ready: n.ready, Cluster: n.view.Cluster, Regions: n.regions.view, RegionChanges: n.regions.changes(), Homes: n.regions.all(), Forward: n.regions.forward(), Gatherer: n.reg,
-		Keys: n.administration.keys, Signing: n.administration.signing, Secrets: n.administration.secrets, Notifications: n.bucketer, Calendars: n.bucketer, Tenants: n.administration.tenants, Quotas: n.administration.tenants, Targets: n.targets(), Audit: n.administration.audit, Stats: n.administration.stats, Upcoming: n.administration.upcoming,
+		Keys: n.administration.keys, Peer: n.certs.peer(), Signing: n.administration.signing, Secrets: n.administration.secrets, Notifications: n.bucketer, Calendars: n.bucketer, Tenants: n.administration.tenants, Quotas: n.administration.tenants, Targets: n.targets(), Audit: n.administration.audit, Stats: n.administration.stats, Upcoming: n.administration.upcoming,
 	})
 	return err
 }
@@ -370,7 +377,7 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 	n.clock.Compare(ctx) // before the node is announced
 	// started before the API, and so stopped after it: it writes what the API did last
 	g.start(life, "administration", n.administration.run)
-	g.start(life, "api", func(ctx context.Context) error { return n.api.Run(ctx, l) })
+	g.start(life, "api", func(ctx context.Context) error { return n.api.Run(ctx, n.certs.listen(l)) })
 	g.start(life, "ring", n.ring.Run)
 	letters := newLetterCounter(n) // its metrics are there when the node is ready
 	g.start(life, "watch", func(ctx context.Context) error {
@@ -415,29 +422,6 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 		return nil
 	case err := <-g.failed():
 		return err
-	}
-}
-
-// expirer is a store that must be told to drop expired rows; Cassandra does that by itself.
-type expirer interface {
-	Expire(ctx context.Context, now time.Time) (buckets int, err error)
-}
-
-// expireEvery is how often the embedded store drops expired rows.
-const expireEvery = time.Minute
-
-func (n *Node) expire(ctx context.Context, e expirer) {
-	tick := time.NewTicker(expireEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if _, err := e.Expire(ctx, n.now()); err != nil && ctx.Err() == nil {
-			n.log.Warn("expired rows could not be dropped", "err", err)
-		}
 	}
 }
 

@@ -227,6 +227,11 @@ func reloads(n *Node) map[string]func(config.Config) error {
 			n.administration.keyring.Replace(keyring)
 			return nil
 		},
+		"api.tls.cert":        n.certs.replace,
+		"api.tls.key":         n.certs.replace,
+		"api.tls.client_ca":   n.certs.replace,
+		"api.tls.client_auth": n.certs.replace,
+		"api.tls.clients":     n.certs.replace,
 		"executor.scripts": func(c config.Config) error {
 			if n.scripts == nil || c.Executor.Scripts == "" {
 				return errRestart // the executor has the target, or has not

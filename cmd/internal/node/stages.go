@@ -81,3 +81,26 @@ func (s *stages) stop(log *slog.Logger) {
 		}
 	}
 }
+
+// expirer is a store that must be told to drop expired rows; Cassandra does that by itself.
+type expirer interface {
+	Expire(ctx context.Context, now time.Time) (buckets int, err error)
+}
+
+// expireEvery is how often the embedded store drops expired rows.
+const expireEvery = time.Minute
+
+func (n *Node) expire(ctx context.Context, e expirer) {
+	tick := time.NewTicker(expireEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if _, err := e.Expire(ctx, n.now()); err != nil && ctx.Err() == nil {
+			n.log.Warn("expired rows could not be dropped", "err", err)
+		}
+	}
+}

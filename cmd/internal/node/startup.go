@@ -20,6 +20,8 @@ type startupServer struct {
 	mu      sync.Mutex
 	waiting string       // what the node waits for
 	api     http.Handler // nil during the start
+
+	secured func(net.Listener) net.Listener // nil: as it is
 }
 
 func (g *startupServer) waitFor(what string) {
@@ -91,8 +93,12 @@ const (
 // instant, and takes a connection without a request for a busy one.
 func (g *startupServer) serve(l *net.TCPListener) (release, stop func() error) {
 	server := &http.Server{Handler: g, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: startupReadTimeout}
+	var open net.Listener = keepOpen{l}
+	if g.secured != nil {
+		open = g.secured(open)
+	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(keepOpen{l}) }()
+	go func() { served <- server.Serve(open) }()
 	release = func() error {
 		err := keepOpen{l}.Close()
 		if serr := <-served; !errors.Is(serr, net.ErrClosed) {
