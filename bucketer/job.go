@@ -70,6 +70,8 @@ var (
 	ErrNoTask = errors.New("no such task")
 	// ErrManyRates: as many tasks of the cluster have a rate as may (409).
 	ErrManyRates = errors.New("as many tasks have a rate as may")
+	// ErrStale: it is not as the caller has seen it; nothing was changed (412).
+	ErrStale = errors.New("it was changed meanwhile")
 	// ErrFinished: the run has ended, or has started, and cannot be changed any more (409).
 	ErrFinished = errors.New("the run cannot be changed any more")
 	// ErrNotReady: this node may not write now: its clock is off, it was stopped, or it has not

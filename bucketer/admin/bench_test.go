@@ -14,6 +14,7 @@ import (
 type strongroom struct {
 	schema.APIKeyStore
 	schema.TenantStore
+	schema.LeaseStore
 }
 
 func (strongroom) CreateAPIKey(context.Context, schema.APIKey) error { return nil }

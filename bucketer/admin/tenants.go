@@ -11,6 +11,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/lease"
 )
 
 const (
@@ -45,6 +46,12 @@ func (e *QuotaError) Error() string { return fmt.Sprintf("%v: %s is %d", ErrQuot
 // Is reports whether target is ErrQuota.
 func (e *QuotaError) Is(target error) bool { return target == ErrQuota }
 
+// tenantStore has the tenants, and registers of their changes.
+type tenantStore interface {
+	schema.TenantStore
+	schema.LeaseStore
+}
+
 // Tenants answers for tenants, and bounds what they do by their quotas. Its methods may be called
 // from any goroutine.
 //
@@ -52,7 +59,7 @@ func (e *QuotaError) Is(target error) bool { return target == ErrQuota }
 // uses one of several nodes gets that node's share. While nodes see different members, shares may
 // add up to more than the quota. After a minute of rest a minute's share may be used at once.
 type Tenants struct {
-	store   schema.TenantStore
+	store   tenantStore
 	signals bucketer.Signaller
 	now     func() time.Time
 	nodes   func() int
@@ -71,7 +78,7 @@ type jobCount struct {
 }
 
 // NewTenants returns Tenants over store; nodes tells how many bucketers share the quotas.
-func NewTenants(store schema.TenantStore, signals bucketer.Signaller, now func() time.Time, nodes func() int) *Tenants {
+func NewTenants(store tenantStore, signals bucketer.Signaller, now func() time.Time, nodes func() int) *Tenants {
 	t := &Tenants{store: store, signals: signals, now: now, nodes: nodes, meters: make(map[string]*meter), jobs: make(map[string]jobCount)}
 	t.cache = newRefreshingCache(t.read, now, tenantFresh, tenantAge, tenantCacheSize)
 	return t
@@ -115,10 +122,26 @@ func (t *Tenants) Tenants(ctx context.Context, after string, limit int) ([]schem
 // PutTenant sets weight, quotas and durability of a tenant, and tells every node. It returns the
 // tenant as stored, and as it was.
 func (t *Tenants) PutTenant(ctx context.Context, tenant schema.Tenant) (stored, was schema.Tenant, err error) {
+	return t.PutTenantIf(ctx, tenant, nil)
+}
+
+// PutTenantIf is PutTenant of a tenant that must be as it was put at `seen` (zero: never; nil: any):
+// else it is bucketer.ErrStale. Of two changes of one tenant that was seen, one is refused.
+func (t *Tenants) PutTenantIf(ctx context.Context, tenant schema.Tenant, seen *time.Time) (stored, was schema.Tenant, err error) {
 	if was, err = t.read(ctx, tenant.Name); err != nil {
 		return stored, was, fmt.Errorf("put tenant %s: %w", tenant.Name, err)
 	}
-	tenant.UpdatedAt = bucketer.StampAfter(t.now(), was.UpdatedAt)
+	var check func(time.Time) error
+	if seen != nil {
+		if !was.UpdatedAt.Equal(*seen) {
+			return stored, was, fmt.Errorf("put tenant %s: %w", tenant.Name, bucketer.ErrStale)
+		}
+		check = lease.Unchanged(*seen, t.now(), bucketer.ErrStale)
+	}
+	tenant.UpdatedAt, err = lease.Stamp(ctx, t.store, "changed/tenant/"+tenant.Name, bucketer.StampAfter(t.now(), was.UpdatedAt), check)
+	if err != nil {
+		return stored, was, fmt.Errorf("put tenant %s: %w", tenant.Name, err)
+	}
 	if tenant.CreatedAt = was.CreatedAt; tenant.CreatedAt.IsZero() {
 		tenant.CreatedAt = tenant.UpdatedAt
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 )
@@ -174,13 +175,16 @@ func (o *adminStub) Tenants(_ context.Context, after string, limit int) ([]schem
 	return out, o.err
 }
 
-func (o *adminStub) PutTenant(ctx context.Context, t schema.Tenant) (stored, was schema.Tenant, err error) {
+func (o *adminStub) PutTenantIf(ctx context.Context, t schema.Tenant, seen *time.Time) (stored, was schema.Tenant, err error) {
 	if was, err = o.Tenant(ctx, t.Name); err != nil {
 		return t, was, err
 	}
+	if seen != nil && !was.UpdatedAt.Equal(*seen) {
+		return t, was, bucketer.ErrStale
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	t.CreatedAt, t.UpdatedAt = testNow, testNow
+	t.CreatedAt, t.UpdatedAt = testNow, bucketer.StampAfter(testNow, was.UpdatedAt)
 	o.tenants[t.Name] = t
 	return t, was, err
 }

@@ -383,9 +383,9 @@ func (a auditedTasks) before(ctx context.Context, tenant, name string) any {
 	return nil
 }
 
-func (a auditedTasks) PutTask(ctx context.Context, t schema.Task) (schema.Task, bool, error) {
+func (a auditedTasks) PutTaskIf(ctx context.Context, t schema.Task, seen time.Time) (schema.Task, bool, error) {
 	before := a.before(ctx, t.Tenant, t.Name)
-	stored, created, err := a.tasks.PutTask(ctx, t)
+	stored, created, err := a.tasks.PutTaskIf(ctx, t, seen)
 	if err != nil {
 		return stored, created, err
 	}
@@ -397,9 +397,9 @@ func (a auditedTasks) PutTask(ctx context.Context, t schema.Task) (schema.Task, 
 	return stored, created, nil
 }
 
-func (a auditedTasks) DeleteTask(ctx context.Context, tenant, name string) error {
+func (a auditedTasks) DeleteTaskIf(ctx context.Context, tenant, name string, seen time.Time) error {
 	before := a.before(ctx, tenant, name)
-	if err := a.tasks.DeleteTask(ctx, tenant, name); err != nil {
+	if err := a.tasks.DeleteTaskIf(ctx, tenant, name, seen); err != nil {
 		return err
 	}
 	a.s.note(ctx, "delete", "task/"+name, before, nil, "")

@@ -98,6 +98,20 @@ func (c *Client) PutTenant(ctx context.Context, name string, t request.TenantReq
 	return out, err
 }
 
+// PutTenantIf is PutTenant of a tenant whose ETag is tag: else the answer is the Problem "stale".
+func (c *Client) PutTenantIf(ctx context.Context, name, tag string, t request.TenantRequest) (Tenant, error) {
+	var out Tenant
+	_, err := c.call(ctx, ask{method: http.MethodPut, path: tenantsPath + "/" + url.PathEscape(name), body: t, header: http.Header{"If-Match": {tag}}}, &out)
+	return out, err
+}
+
+// TenantTagged returns a tenant with its ETag.
+func (c *Client) TenantTagged(ctx context.Context, name string) (Tenant, string, error) {
+	var out Tenant
+	header, err := c.call(ctx, ask{method: http.MethodGet, path: tenantsPath + "/" + url.PathEscape(name), repeatable: true}, &out)
+	return out, header.Get("ETag"), err
+}
+
 // AuditQuery selects entries of the audit log, From ≤ at < To. Empty fields select all; the server
 // has its own window where From or To is zero.
 type AuditQuery struct {

@@ -193,6 +193,20 @@ func (c *Client) PutTask(ctx context.Context, name string, task request.TaskRequ
 	return out, err
 }
 
+// PutTaskIf is PutTask of a task whose ETag is tag: else the answer is the Problem "stale".
+func (c *Client) PutTaskIf(ctx context.Context, name, tag string, task request.TaskRequest) (Task, error) {
+	var out Task
+	_, err := c.call(ctx, ask{method: http.MethodPut, path: "/v1/tasks/" + url.PathEscape(name), body: task, header: http.Header{"If-Match": {tag}}}, &out)
+	return out, err
+}
+
+// TaskTagged returns a task with its ETag.
+func (c *Client) TaskTagged(ctx context.Context, name string) (Task, string, error) {
+	var out Task
+	header, err := c.call(ctx, ask{method: http.MethodGet, path: "/v1/tasks/" + url.PathEscape(name), repeatable: true}, &out)
+	return out, header.Get("ETag"), err
+}
+
 // Task returns a task.
 func (c *Client) Task(ctx context.Context, name string) (Task, error) {
 	var out Task

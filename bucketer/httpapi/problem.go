@@ -117,6 +117,7 @@ var kinds = []struct {
 	{orchestration.ErrNotBegun, kind{name: "not-begun", status: 409, title: "The workflow run has not begun", detail: "Skip the step once it has, or cancel the run."}},
 	{orchestration.ErrNoWorkflow, kind{name: "no-workflow", status: 409, title: "The run is not one of a workflow"}},
 	{recurring.ErrStale, kind{name: "stale", status: 412, title: "It is not as it was", detail: "Somebody else changed it. Read it again, and decide again."}},
+	{bucketer.ErrStale, kind{name: "stale", status: 412, title: "It is not as it was", detail: "Somebody else changed it. Read it again, and decide again."}},
 	{bucketer.ErrFinished, kind{name: "finished", status: 409, title: "It cannot be changed any more", detail: "It has started, ended, or been cancelled."}},
 	{runs.ErrWaitsForJobs, kind{name: "waits-for-jobs", status: 409, title: "It cannot be changed while it waits", detail: "It runs after other jobs. Cancel it, and create another one."}},
 	{runs.ErrPayloadGone, kind{name: "payload-gone", status: 409, title: "The payload does not exist any more", detail: "It had left before the run failed: without it the run cannot be repeated."}},

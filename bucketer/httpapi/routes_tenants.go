@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -19,7 +20,9 @@ type Tenants interface {
 	// Tenants returns at most limit tenants of which something was stated, with a name after
 	// `after`, in name order.
 	Tenants(ctx context.Context, after string, limit int) ([]schema.Tenant, error)
-	PutTenant(ctx context.Context, t schema.Tenant) (stored, was schema.Tenant, err error)
+	// PutTenantIf puts a tenant that must be as it was put at `seen` (zero: never; nil: any), else it is
+	// bucketer.ErrStale.
+	PutTenantIf(ctx context.Context, t schema.Tenant, seen *time.Time) (stored, was schema.Tenant, err error)
 }
 
 // Tenant is a tenant as the API answers it.
@@ -44,11 +47,15 @@ type (
 		Name string `path:"name" doc:"The tenant's name" example:"default"`
 	}
 	tenantPut struct {
-		Name string `path:"name" doc:"The tenant's name" example:"default"`
+		Name    string `path:"name" doc:"The tenant's name" example:"default"`
+		IfMatch string `header:"If-Match" doc:"Change it only if this is its ETag; else 412"`
 		body
 	}
-	tenantAnswer struct{ Body Tenant }
-	tenantList   struct {
+	tenantAnswer struct {
+		ETag string `header:"ETag"`
+		Body Tenant
+	}
+	tenantList struct {
 		Body struct {
 			Items      []Tenant `json:"items"`
 			NextCursor string   `json:"next_cursor,omitempty"`
@@ -71,7 +78,7 @@ func (s tenantRoutes) route() {
 	op = s.operation("get-tenant", http.MethodGet, tenantPath, "Weight and quotas of a tenant", 200, 404, 422, 503)
 	op.Description = "A tenant is there once it is named: one of which nothing was stated has weight 1 and no quotas. Another tenant than the key's is 404, unless the key is of the tenant " + schema.SystemTenant + "."
 	huma.Register(s.api, op, s.getTenant)
-	op = s.operation("put-tenant", http.MethodPut, tenantPath, "State weight and quotas of a tenant", 200, 400, 408, 413, 415, 422, 429, 503)
+	op = s.operation("put-tenant", http.MethodPut, tenantPath, "State weight and quotas of a tenant", 200, 400, 408, 412, 413, 415, 422, 429, 503)
 	op.Description = "Quotas that are rates are kept by each node for its share: the quota divided by the nodes that take jobs in. What is over is answered 429 with Retry-After; lines of imports are taken in more slowly instead, as far as import_lines_per_second is concerned."
 	huma.Register(s.api, op, s.putTenant)
 	s.describeBody(tenantPath, http.MethodPut, reflect.TypeFor[request.TenantRequest](), "application/json")
@@ -88,7 +95,7 @@ func (s tenantRoutes) getTenant(ctx context.Context, in *tenantByName) (*tenantA
 	if err != nil {
 		return nil, s.fail(ctx, "read tenant", err)
 	}
-	return &tenantAnswer{tenantFrom(t)}, nil
+	return &tenantAnswer{timeTag(t.UpdatedAt), tenantFrom(t)}, nil
 }
 
 func (s tenantRoutes) putTenant(ctx context.Context, in *tenantPut) (*tenantAnswer, error) {
@@ -108,12 +115,23 @@ func (s tenantRoutes) putTenant(ctx context.Context, in *tenantPut) (*tenantAnsw
 	if err := durable(s.deps.Homes, t.Durability, "body.durability"); err != nil {
 		return nil, s.fail(ctx, "put tenant", err)
 	}
-	stored, was, err := s.deps.Tenants.PutTenant(ctx, t)
+	var seen *time.Time
+	if in.IfMatch != "" {
+		read, err := s.deps.Tenants.Tenant(ctx, in.Name)
+		if err == nil {
+			err = matchTag(in.IfMatch, timeTag(read.UpdatedAt))
+		}
+		if err != nil {
+			return nil, s.fail(ctx, "put tenant", err)
+		}
+		seen = &read.UpdatedAt
+	}
+	stored, was, err := s.deps.Tenants.PutTenantIf(ctx, t, seen)
 	if err != nil {
 		return nil, s.fail(ctx, "put tenant", err)
 	}
 	s.noteFor(ctx, in.Name, "update", "tenant/"+in.Name, tenantFrom(was), tenantFrom(stored), "")
-	return &tenantAnswer{tenantFrom(stored)}, nil
+	return &tenantAnswer{timeTag(stored.UpdatedAt), tenantFrom(stored)}, nil
 }
 
 func (s tenantRoutes) listTenants(ctx context.Context, in *page) (*tenantList, error) {

@@ -50,10 +50,12 @@ type Runs interface {
 
 // Tasks keeps the tasks of tenants (engine.Engine).
 type Tasks interface {
-	PutTask(ctx context.Context, t schema.Task) (stored schema.Task, created bool, err error)
+	// PutTaskIf and DeleteTaskIf refuse a task that is not as it was put at `seen`, unless that is zero,
+	// with bucketer.ErrStale.
+	PutTaskIf(ctx context.Context, t schema.Task, seen time.Time) (stored schema.Task, created bool, err error)
+	DeleteTaskIf(ctx context.Context, tenant, name string, seen time.Time) error
 	Task(ctx context.Context, tenant, name string) (schema.Task, error)
 	Tasks(ctx context.Context, tenant, after string, limit int) ([]schema.Task, error)
-	DeleteTask(ctx context.Context, tenant, name string) error
 	// CheckTask reports bucketer.ErrNoTask, and bucketer.Faults for a payload that does not fit
 	// what the task asks for.
 	CheckTask(ctx context.Context, tenant, task string, payload []byte) error

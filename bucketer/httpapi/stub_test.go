@@ -314,14 +314,17 @@ func (s *stub) Logs(ctx context.Context, tenant string, id schema.RunID, attempt
 	return lines, next, nil
 }
 
-func (s *stub) PutTask(_ context.Context, t schema.Task) (schema.Task, bool, error) {
+func (s *stub) PutTaskIf(_ context.Context, t schema.Task, seen time.Time) (schema.Task, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return schema.Task{}, false, s.err
 	}
 	old, known := s.tasks[t.Tenant+"/"+t.Name]
-	t.CreatedAt, t.UpdatedAt = testNow, testNow
+	if !seen.IsZero() && !seen.Equal(old.UpdatedAt) {
+		return schema.Task{}, false, bucketer.ErrStale
+	}
+	t.CreatedAt, t.UpdatedAt = testNow, bucketer.StampAfter(testNow, old.UpdatedAt)
 	if known {
 		t.CreatedAt = old.CreatedAt
 	}
@@ -374,8 +377,12 @@ func (s *stub) Tasks(_ context.Context, tenant, after string, limit int) ([]sche
 	return out[:min(limit, len(out))], nil
 }
 
-func (s *stub) DeleteTask(_ context.Context, tenant, name string) error {
-	if _, err := s.Task(context.Background(), tenant, name); err != nil {
+func (s *stub) DeleteTaskIf(_ context.Context, tenant, name string, seen time.Time) error {
+	old, err := s.Task(context.Background(), tenant, name)
+	if err == nil && !seen.IsZero() && !seen.Equal(old.UpdatedAt) {
+		err = bucketer.ErrStale
+	}
+	if err != nil {
 		return err
 	}
 	s.mu.Lock()

@@ -132,7 +132,7 @@ func TestStampsRise(t *testing.T) {
 			wg.Go(func() {
 				last := time.Time{}
 				for range 50 {
-					at, err := b.stampTask(context.Background(), schema.TaskName{Tenant: "t", Name: "a"}, time.Time{})
+					at, err := b.stampTask(context.Background(), schema.TaskName{Tenant: "t", Name: "a"}, time.Time{}, time.Time{})
 					if errors.Is(err, schema.ErrUnavailable) || errors.Is(err, schema.ErrUnknown) {
 						continue
 					}

@@ -4,13 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 )
 
 // PutTask creates or replaces a task. It returns once the change is in force on every node: the
 // task as stored, and whether it is new.
 func (t *Tasks) PutTask(ctx context.Context, task schema.Task) (schema.Task, bool, error) {
+	return t.PutTaskIf(ctx, task, time.Time{})
+}
+
+// PutTaskIf is PutTask of a task that must be as it was put at `seen` (zero: any, or none): else it is
+// bucketer.ErrStale. Of two changes of one task that was seen, one is refused.
+func (t *Tasks) PutTaskIf(ctx context.Context, task schema.Task, seen time.Time) (schema.Task, bool, error) {
 	if _, err := t.core.InForce(); err != nil {
 		return schema.Task{}, false, err
 	}
@@ -23,7 +31,10 @@ func (t *Tasks) PutTask(ctx context.Context, task schema.Task) (schema.Task, boo
 		// a task that is not understood is mended by replacing it
 		return schema.Task{}, false, fmt.Errorf("put task %s: %w", task.Name, err)
 	}
-	if task.UpdatedAt, err = t.stampTask(ctx, schema.TaskName{Tenant: task.Tenant, Name: task.Name}, old.UpdatedAt); err != nil {
+	if !seen.IsZero() && (isNew || !old.UpdatedAt.Equal(seen)) {
+		return schema.Task{}, false, fmt.Errorf("put task %s: %w", task.Name, bucketer.ErrStale)
+	}
+	if task.UpdatedAt, err = t.stampTask(ctx, schema.TaskName{Tenant: task.Tenant, Name: task.Name}, old.UpdatedAt, seen); err != nil {
 		return schema.Task{}, false, fmt.Errorf("put task %s: %w", task.Name, err)
 	}
 	if task.CreatedAt = old.CreatedAt; task.CreatedAt.IsZero() {
@@ -53,6 +64,11 @@ func (t *Tasks) Tasks(ctx context.Context, tenant, after string, limit int) ([]s
 // DeleteTask removes a task, or answers schema.ErrNotFound. Runs that name it and have not started
 // fail.
 func (t *Tasks) DeleteTask(ctx context.Context, tenant, name string) error {
+	return t.DeleteTaskIf(ctx, tenant, name, time.Time{})
+}
+
+// DeleteTaskIf is DeleteTask of a task that must be as it was put at `seen`, as PutTaskIf has it.
+func (t *Tasks) DeleteTaskIf(ctx context.Context, tenant, name string, seen time.Time) error {
 	if _, err := t.core.InForce(); err != nil {
 		return err
 	}
@@ -60,7 +76,10 @@ func (t *Tasks) DeleteTask(ctx context.Context, tenant, name string) error {
 	if err != nil && !errors.Is(err, schema.ErrNotUnderstood) {
 		return err
 	}
-	at, err := t.stampTask(ctx, schema.TaskName{Tenant: tenant, Name: name}, old.UpdatedAt)
+	if !seen.IsZero() && !old.UpdatedAt.Equal(seen) {
+		return fmt.Errorf("delete task %s: %w", name, bucketer.ErrStale)
+	}
+	at, err := t.stampTask(ctx, schema.TaskName{Tenant: tenant, Name: name}, old.UpdatedAt, seen)
 	if err == nil {
 		err = t.store.DeleteTask(ctx, tenant, name, at)
 	}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -70,7 +71,8 @@ func taskSetCommand(r *cli.Remote) *cobra.Command {
 	f.auth.flags(cmd)
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 		var task request.TaskRequest
-		switch was, err := client.Task(cmd.Context(), args[0]); {
+		was, tag, err := client.TaskTagged(cmd.Context(), args[0])
+		switch {
 		case err == nil:
 			task = request.TaskRequest{Work: was.Work, Rate: was.Rate, MaxConcurrent: was.MaxConcurrent, PayloadSchema: was.PayloadSchema, Description: was.Description}
 		case !isNotFound(err):
@@ -79,7 +81,13 @@ func taskSetCommand(r *cli.Remote) *cobra.Command {
 		if err := f.state(cmd, &task); err != nil {
 			return err
 		}
-		made, err := client.PutTask(cmd.Context(), args[0], task)
+		put := client.PutTask
+		if tag != "" { // somebody else may change it meanwhile
+			put = func(ctx context.Context, name string, task request.TaskRequest) (httpapi.Task, error) {
+				return client.PutTaskIf(ctx, name, tag, task)
+			}
+		}
+		made, err := put(cmd.Context(), args[0], task)
 		if err != nil {
 			return fmt.Errorf("set task: %w", err)
 		}

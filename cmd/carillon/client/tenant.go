@@ -95,7 +95,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 			return err
 		}
 		defer client.Close()
-		was, err := client.Tenant(cmd.Context(), args[0])
+		was, tag, err := client.TenantTagged(cmd.Context(), args[0])
 		if err != nil {
 			return fmt.Errorf("read tenant: %w", err)
 		}
@@ -105,7 +105,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 				f.take(&ask)
 			}
 		}
-		t, err := client.PutTenant(cmd.Context(), args[0], ask)
+		t, err := client.PutTenantIf(cmd.Context(), args[0], tag, ask)
 		if err != nil {
 			return fmt.Errorf("set tenant: %w", err)
 		}

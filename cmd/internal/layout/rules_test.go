@@ -65,7 +65,7 @@ var layers = []layer{
 	{folder: "bucketer/tally", imports: []string{"schema"}},
 	{folder: "bucketer/workflow", imports: []string{"schema"}},
 	{folder: "bucketer/bucketertest", imports: []string{"schema", "schema/embedded", "schema/schematest"}},
-	{folder: "bucketer/admin", imports: []string{"schema", "bucketer", "bucketer/tally"}, tests: bucketerFakes},
+	{folder: "bucketer/admin", imports: []string{"schema", "schema/lease", "bucketer", "bucketer/tally"}, tests: bucketerFakes},
 	{folder: "bucketer/tasks", imports: []string{"schema", "schema/lease", "bucketer"}, tests: bucketerFakes},
 	{folder: "bucketer/runs", imports: []string{"schema", "schema/lease", "bucketer", "bucketer/tally"}, tests: bucketerFakes},
 	{folder: "bucketer/recurring", imports: []string{"schema", "bucketer", "bucketer/runs", "bucketer/schedule"}, tests: bucketerFakes},
