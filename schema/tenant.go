@@ -31,12 +31,20 @@ type Tenant struct {
 	Quotas Quotas `json:"quotas"`
 	// Durability is that of jobs that state none; "": that of the configuration.
 	Durability Durability `json:"durability,omitempty"`
-	CreatedAt  time.Time  `json:"created_at"`
-	UpdatedAt  time.Time  `json:"updated_at"`
+	// Audit is what the audit log has of the tenant besides what it always has.
+	Audit     TenantAudit `json:"audit,omitzero"`
+	CreatedAt time.Time   `json:"created_at"`
+	UpdatedAt time.Time   `json:"updated_at"`
 
 	// Fault is set where the stored text cannot be understood (ErrNotUnderstood). Then UpdatedAt is
 	// the write timestamp, and all but the name is unknown.
 	Fault error `json:"-"`
+}
+
+// TenantAudit is what a tenant asks of the audit log.
+type TenantAudit struct {
+	// Creations: each one-off job that a request creates has an entry.
+	Creations bool `json:"creations,omitempty" doc:"Whether each one-off job that is created has an entry; those of an import have that of the import"`
 }
 
 // DefaultWeight is the share of a tenant that has stated none.

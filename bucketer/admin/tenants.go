@@ -169,6 +169,13 @@ func (t *Tenants) Durability(ctx context.Context, name string) (schema.Durabilit
 	return tenant.Durability, err
 }
 
+// AuditsCreations reports whether a tenant asks for audit entries of one-off jobs that are created, as
+// it was within the last 10 s. Where that is not known, it is taken to.
+func (t *Tenants) AuditsCreations(ctx context.Context, name string) bool {
+	tenant, err := t.cache.of(ctx, name)
+	return err != nil || tenant.Audit.Creations
+}
+
 // Changed forgets a tenant. body is that of a signal of topic "tenant".
 func (t *Tenants) Changed(body []byte) { t.cache.forget(string(body)) }
 

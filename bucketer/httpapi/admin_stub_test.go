@@ -163,6 +163,11 @@ func (o *adminStub) Tenant(_ context.Context, name string) (schema.Tenant, error
 	return schema.Tenant{Name: name, Weight: 1}, nil
 }
 
+func (o *adminStub) AuditsCreations(ctx context.Context, name string) bool {
+	t, err := o.Tenant(ctx, name)
+	return err != nil || t.Audit.Creations
+}
+
 func (o *adminStub) Tenants(_ context.Context, after string, limit int) ([]schema.Tenant, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

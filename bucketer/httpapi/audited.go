@@ -31,7 +31,8 @@ type Audit interface {
 // The audit log has changes of tasks, jobs that can have many runs, workflows, keys, tenants and
 // operations; runs that were cancelled, changed or repeated; steps that were skipped; dead letters that
 // were replayed or discarded; events that were published through the API; and an import as one entry.
-// A new one-off job is not in it, because the list of runs shows it.
+// A new one-off job is in it if its tenant asks for that (audit.creations): else the list of runs shows
+// it, and who made it.
 //
 // A job that an operation cancelled, paused or resumed has an entry of its own (NoteOfOperation), so
 // that its history is whole. What an operation did to runs and dead letters, its own entry tells.
@@ -117,7 +118,32 @@ func (a audited) Submit(ctx context.Context, job bucketer.Job) (bucketer.Receipt
 	if err == nil && !r.Existing && job.Trigger == schema.TriggerRetry {
 		a.s.note(ctx, "retry", "run/"+job.Origin.String(), nil, nil, "run "+r.Run.String())
 	}
+	if err == nil && !r.Existing && job.Trigger == schema.TriggerSchedule {
+		a.noteCreation(ctx, &job, r.Run)
+	}
 	return r, err
+}
+
+// noteCreation notes that a one-off job was created, if its tenant asks for that.
+func (a audited) noteCreation(ctx context.Context, job *bucketer.Job, id schema.RunID) {
+	if a.s.deps.Audit == nil || a.s.deps.Tenants == nil || ctx.Value(importing{}) != nil || !a.s.deps.Tenants.AuditsCreations(ctx, job.Tenant) {
+		return
+	}
+	after := changedJob{Priority: &job.Priority, Labels: &job.Labels}
+	if !job.At.IsZero() {
+		after.At = &Time{job.At}
+	}
+	if job.Task != "" {
+		after.Task = &job.Task
+	}
+	if job.Work != nil {
+		w := withoutSecrets(*job.Work)
+		after.Work = &w
+	}
+	if job.Payload != nil {
+		after.Payload = sizeOf(job.Payload)
+	}
+	a.s.note(ctx, "create", "run/"+id.String(), nil, after, "")
 }
 
 func (a audited) Cancel(ctx context.Context, tenant string, id schema.RunID, by string) (runs.Run, error) {
@@ -133,8 +159,8 @@ func (a audited) Cancel(ctx context.Context, tenant string, id schema.RunID, by 
 	return run, err
 }
 
-// changedJob is what the audit log has of a changed one-off job: only what is new, and the size of
-// its payload.
+// changedJob is what the audit log has of a one-off job that was changed or created: only what is new,
+// and the size of its payload.
 type changedJob struct {
 	At       *Time              `json:"at,omitempty"`
 	Task     *string            `json:"task,omitempty"`

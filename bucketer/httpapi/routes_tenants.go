@@ -17,6 +17,9 @@ import (
 type Tenants interface {
 	// Tenant returns a tenant. One without a row has the defaults and no times.
 	Tenant(ctx context.Context, name string) (schema.Tenant, error)
+	// AuditsCreations reports whether a tenant asks for audit entries of one-off jobs that are created, as
+	// it was within the last 10 s.
+	AuditsCreations(ctx context.Context, name string) bool
 	// Tenants returns at most limit tenants of which something was stated, with a name after
 	// `after`, in name order.
 	Tenants(ctx context.Context, after string, limit int) ([]schema.Tenant, error)
@@ -33,13 +36,15 @@ type Tenant struct {
 
 	Durability schema.Durability `json:"durability,omitempty" enum:"home,everywhere" doc:"Of jobs and imports that state none; absent: that of the configuration"`
 
+	Audit schema.TenantAudit `json:"audit,omitzero" doc:"What the audit log has of the tenant besides what it always has"`
+
 	CreatedAt Time   `json:"created_at,omitzero"`
 	UpdatedAt Time   `json:"updated_at,omitzero"`
 	Fault     string `json:"fault,omitempty" doc:"Why what is stored of it cannot be understood: until it is put again it has the defaults"`
 }
 
 func tenantFrom(t schema.Tenant) Tenant {
-	return Tenant{Name: t.Name, Weight: t.Weight, Quotas: t.Quotas, Durability: t.Durability, CreatedAt: Time{t.CreatedAt}, UpdatedAt: Time{t.UpdatedAt}, Fault: faultOf(t.Fault)}
+	return Tenant{Name: t.Name, Weight: t.Weight, Quotas: t.Quotas, Durability: t.Durability, Audit: t.Audit, CreatedAt: Time{t.CreatedAt}, UpdatedAt: Time{t.UpdatedAt}, Fault: faultOf(t.Fault)}
 }
 
 type (

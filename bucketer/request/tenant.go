@@ -14,6 +14,8 @@ type TenantRequest struct {
 	Quotas schema.Quotas `json:"quotas,omitzero"`
 	// Durability is that of jobs and imports that state none; absent: that of the configuration.
 	Durability schema.Durability `json:"durability,omitempty"`
+	// Audit is what the audit log has of the tenant besides what it always has.
+	Audit schema.TenantAudit `json:"audit,omitzero"`
 }
 
 // KeyRequest is the body of POST /v1/api-keys.
@@ -46,6 +48,8 @@ func (d *Decoder) Tenant(name string, body []byte) (schema.Tenant, error) {
 			t.Quotas = d.quotas(c)
 		case "durability":
 			t.Durability = schema.Durability(d.oneOf(c, schema.Durabilities))
+		case "audit":
+			t.Audit = tenantAudit(&d.fields, c)
 		default:
 			d.faultQuietly(c, "is not a field of a tenant")
 		}
@@ -54,6 +58,21 @@ func (d *Decoder) Tenant(name string, body []byte) (schema.Tenant, error) {
 		return schema.Tenant{}, err
 	}
 	return t, nil
+}
+
+// tenantAudit reads what a tenant asks of the audit log.
+func tenantAudit(d *fields, i int32) (a schema.TenantAudit) {
+	for c := range d.object(i) {
+		switch field := d.doc.name(c); string(field) {
+		case "creations":
+			if a.Creations = d.is(c, kindTrue); !a.Creations && !d.is(c, kindFalse) {
+				d.fault(c, "must be true or false")
+			}
+		default:
+			d.faultQuietly(c, "is nothing that the audit log can be asked for")
+		}
+	}
+	return a
 }
 
 func (d *Decoder) quotas(i int32) (q schema.Quotas) {

@@ -46,7 +46,7 @@ func tenantGetCommand(r *cli.Remote) *cobra.Command {
 func tenantSetCommand(r *cli.Remote) *cobra.Command {
 	var stated request.TenantRequest
 	cmd := &cobra.Command{
-		Use:   "set NAME [--weight N] [--durability D] [quotas]",
+		Use:   "set NAME [--weight N] [--durability D] [--audit-creations] [quotas]",
 		Short: "State weight and quotas of a tenant; what no flag states stays as it is",
 		Long: "State weight and quotas of a tenant. What no flag states stays as it is, and a quota of 0 is none.\n\n" +
 			"Quotas that are rates are kept by each node for its share of them, and every node knows of a change within 10 s.",
@@ -60,6 +60,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 	flags.IntVar(&stated.Quotas.RunsPerMinute, "runs-per-minute", 0, "runs that are asked for; those of schedules are not counted")
 	flags.IntVar(&stated.Quotas.ImportLinesPerSecond, "import-lines-per-second", 0, "lines of imports; one that is faster is slowed down")
 	durability := flags.String("durability", "", "when jobs and imports that state none are acknowledged: home or everywhere; \"\": as the configuration says")
+	flags.BoolVar(&stated.Audit.Creations, "audit-creations", false, "the audit log has an entry of each one-off job that is created, imports left out")
 	flags.Int64Var(&stated.Quotas.PayloadBytesPerMinute, "payload-bytes-per-minute", 0, "bytes of payload of the runs that are asked for")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		given := cmd.Flags().Changed
@@ -69,6 +70,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 		}{
 			{"weight", func(ask *request.TenantRequest) { ask.Weight = stated.Weight }},
 			{"durability", func(ask *request.TenantRequest) { ask.Durability = schema.Durability(*durability) }},
+			{"audit-creations", func(ask *request.TenantRequest) { ask.Audit.Creations = stated.Audit.Creations }},
 			{"jobs", func(ask *request.TenantRequest) { ask.Quotas.Jobs = stated.Quotas.Jobs }},
 			{"runs-per-minute", func(ask *request.TenantRequest) { ask.Quotas.RunsPerMinute = stated.Quotas.RunsPerMinute }},
 			{"import-lines-per-second", func(ask *request.TenantRequest) {
@@ -86,7 +88,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 		}
 		switch {
 		case changes == 0:
-			return cli.Usagef("state --weight, --durability or a quota")
+			return cli.Usagef("state --weight, --durability, --audit-creations or a quota")
 		case given("weight") && stated.Weight < 1: // the API would take 0 for what is not stated
 			return cli.Usagef("--weight: %d is below 1", stated.Weight)
 		}
@@ -99,7 +101,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("read tenant: %w", err)
 		}
-		ask := request.TenantRequest{Weight: was.Weight, Quotas: was.Quotas, Durability: was.Durability}
+		ask := request.TenantRequest{Weight: was.Weight, Quotas: was.Quotas, Durability: was.Durability, Audit: was.Audit}
 		for _, f := range fields {
 			if given(f.flag) {
 				f.take(&ask)
