@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/gin-gonic/gin"
@@ -24,11 +25,21 @@ type Keys interface {
 	Revoke(ctx context.Context, tenant, name string) (schema.APIKey, error)
 }
 
+// Tokens knows callers by tokens of an OpenID Connect provider.
+type Tokens interface {
+	// Identify returns who calls with a token. The error is an *admin.TokenError, admin.ErrNoGrant or
+	// admin.ErrProvider.
+	Identify(ctx context.Context, token string) (admin.Identity, error)
+}
+
 // anonymous is the caller if no key is asked for.
 const anonymous = "anonymous"
 
-// maxAuthorization bounds the header Authorization, bytes: keys are shorter.
-const maxAuthorization = 256
+// maxAuthorization bounds the header Authorization, bytes: keys are shorter. Tokens may be longer.
+const (
+	maxAuthorization = 256
+	maxWithToken     = 9 << 10
+)
 
 // callerKey is the key of the caller in the context of a request.
 type callerKey struct{}
@@ -200,10 +211,20 @@ func (s middleware) authenticate(r *http.Request) (caller, error) {
 		return who, err
 	}
 	scheme, key, _ := strings.Cut(values[0], " ")
-	if len(values) > 1 || len(values[0]) > maxAuthorization || !strings.EqualFold(scheme, "Bearer") {
+	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") {
 		return caller{}, admin.ErrNoKey
 	}
-	return s.callerOfKey(r.Context(), strings.TrimSpace(key))
+	key = strings.TrimSpace(key)
+	switch isToken := s.deps.Tokens != nil && strings.Count(key, ".") == 2; {
+	case isToken && len(values[0]) > maxWithToken:
+		return caller{}, &admin.TokenError{Reason: "is too long"}
+	case isToken:
+		who, err := s.deps.Tokens.Identify(r.Context(), key)
+		return callerFrom(who), err
+	case len(values[0]) > maxAuthorization:
+		return caller{}, admin.ErrNoKey
+	}
+	return s.callerOfKey(r.Context(), key)
 }
 
 // resume returns the caller whose key the cookie of the request holds.
@@ -235,7 +256,15 @@ func callerFrom(who admin.Identity) caller {
 // refuseCaller answers a caller that was not recognised. It says nothing of the key. A cookie that
 // is of no use is removed.
 func (s middleware) refuseCaller(c *gin.Context, err error) {
+	var token *admin.TokenError
 	switch {
+	case errors.As(err, &token):
+		s.refuse(c, unauthenticated("The token "+token.Reason+".", invalidToken))
+	case errors.Is(err, admin.ErrNoGrant):
+		s.refuse(c, forbidden("The token is good, and no grant of api.oidc.grants fits its claims."))
+	case errors.Is(err, admin.ErrProvider):
+		s.log.Warn("request refused", "act", "verify a token", "err", err)
+		s.refuse(c, noProvider())
 	case errors.Is(err, errNoAuthorization):
 		s.refuse(c, unauthenticated("Send it in the header Authorization: Bearer <key>.", noToken))
 	case errors.Is(err, errNoSession):
@@ -261,6 +290,13 @@ func unauthenticated(detail, challenge string) *Problem {
 	}
 }
 
+func noProvider() *Problem {
+	return &Problem{
+		Type: problemType + "no-provider", Title: "Tokens cannot be verified now", Status: http.StatusServiceUnavailable, RetryAfter: 5 * time.Second,
+		Detail: "The provider of tokens (api.oidc.issuer) does not answer. API keys are good meanwhile.",
+	}
+}
+
 func readOnly() *Problem {
 	return &Problem{
 		Type: problemType + "read-only", Title: "This node is read-only", Status: http.StatusForbidden,
@@ -279,7 +315,7 @@ func (s middleware) describeAccess() {
 	doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"key": {
 			Type: "http", Scheme: "bearer",
-			Description: "An API key: it names the tenant and the role. A node that asks for no keys says so in its configuration (api.auth).",
+			Description: "An API key: it names the tenant and the role. Or a token (JWT) of the OpenID Connect provider of the configuration (api.oidc): its grants say tenant and role. A node that asks for no keys says so in its configuration (api.auth).",
 		},
 		"session": {
 			Type: "apiKey", In: "cookie", Name: sessionCookie,

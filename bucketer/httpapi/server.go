@@ -161,6 +161,8 @@ type Deps struct {
 	Operations Operations
 	// Keys keeps API keys. Nil means that there are none.
 	Keys Keys
+	// Tokens knows callers by tokens of a provider. Nil means that nobody does.
+	Tokens Tokens
 	// Peer knows clients by the certificates of their connections. Nil means that nobody does.
 	Peer func(*tls.ConnectionState) (admin.Identity, bool)
 	// Signing keeps the keys by which calls are signed. Nil means that there are none.

@@ -11,6 +11,7 @@
 //	infile.go   values that lie in files of their own, such as secrets
 //	change.go   what differs between two configurations
 //	apitls.go   by which certificates the API is served
+//	oidc.go     whose tokens the API takes
 //	convert.go  turns a value of a source into the type of its key
 //	regions.go  the regions and their homes
 //	email.go    the operator's mail server
@@ -80,7 +81,8 @@ type API struct {
 	// ReadOnly has this node refuse every request that changes something.
 	ReadOnly bool `koanf:"read_only"`
 
-	TLS APITLS `koanf:"tls"`
+	TLS  APITLS `koanf:"tls"`
+	OIDC OIDC   `koanf:"oidc"`
 }
 
 // What API.Auth may be.
@@ -288,7 +290,7 @@ const (
 func Default() Config {
 	return Config{
 		Roles:       []string{Bucketer, Dispatcher, ExecutorR},
-		API:         API{Listen: "127.0.0.1:8080", Auth: AuthAuto, TLS: APITLS{ClientAuth: ClientsRequired}},
+		API:         API{Listen: "127.0.0.1:8080", Auth: AuthAuto, TLS: APITLS{ClientAuth: ClientsRequired}, OIDC: OIDC{NameClaim: "sub", Skew: time.Minute}},
 		Ring:        Ring{Listen: "127.0.0.1:7946"},
 		Cassandra:   Cassandra{Keyspace: "carillon", Datacenter: "dc1"},
 		NATS:        NATS{Lanes: 1},
@@ -326,7 +328,7 @@ func (c Config) Validate() error {
 	if c.API.ProtectMetrics && !c.API.AuthRequired() {
 		fault("api.protect_metrics", "is set, and the API asks for no keys (api.auth)")
 	}
-	faults = append(faults, c.Admin.Validate(), c.API.TLS.Validate())
+	faults = append(faults, c.Admin.Validate(), c.API.TLS.Validate(), c.API.OIDC.Validate())
 	if c.API.Advertise != "" {
 		if u, err := url.Parse(c.API.Advertise); err != nil || u.Host == "" {
 			fault("api.advertise", "%q is not a URL", c.API.Advertise)

@@ -42,6 +42,8 @@ func fixedInDev(key string) string {
 		return "carillon dev asks for no keys: only this machine reaches it"
 	case strings.HasPrefix(key, "api.tls."):
 		return "carillon dev has no TLS: only this machine reaches it"
+	case strings.HasPrefix(key, "api.oidc."):
+		return "carillon dev asks for no tokens: only this machine reaches it"
 	case group == "ring":
 		return "carillon dev is alone, without gossip"
 	case group == "regions":

@@ -129,10 +129,11 @@ var layers = []layer{
 	{folder: "cmd/carillon/planner", imports: []string{"schema", "dispatcher/queue/fair", "executor/admission"}},
 	{folder: "cmd/internal/clockcheck", imports: []string{"schema"}},
 	{folder: "cmd/internal/certs", imports: []string{"schema", "bucketer/admin"}},
+	{folder: "cmd/internal/tokens", imports: []string{"schema", "bucketer/admin"}},
 	{folder: "cmd/internal/logging", tests: []string{"schema"}},
-	{folder: "cmd/internal/node", imports: append([]string{"cmd/internal/config", "cmd/internal/certs", "cmd/internal/clockcheck"}, parts...), tests: []string{"deploy/local/cluster", "deploy/examples", "loadtest/..."}},
+	{folder: "cmd/internal/node", imports: append([]string{"cmd/internal/config", "cmd/internal/certs", "cmd/internal/clockcheck", "cmd/internal/tokens"}, parts...), tests: []string{"deploy/local/cluster", "deploy/examples", "loadtest/..."}},
 	// for their Config types
-	{folder: "cmd/internal/config", imports: parts},
+	{folder: "cmd/internal/config", imports: append([]string{"cmd/internal/tokens"}, parts...)},
 	// wires the fakes, judged by the checker
 	{folder: "cmd/internal/sim", imports: append([]string{"loadtest/...", "cmd/internal/clockcheck"}, parts...)},
 	{folder: "cmd/internal/layout"},
@@ -208,6 +209,11 @@ var libraries = []library{
 		name:     "oauth2",
 		prefixes: []string{"golang.org/x/oauth2"},
 		owner:    "executor/target/auth",
+	},
+	{
+		name:     "go-oidc",
+		prefixes: []string{"github.com/coreos/go-oidc", "github.com/go-jose"},
+		owner:    "cmd/internal/tokens",
 	},
 	{
 		name:     "opentelemetry",

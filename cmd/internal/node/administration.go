@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/bucketer/tally"
 	"carillon.dev/carillon/cmd/internal/config"
+	"carillon.dev/carillon/cmd/internal/tokens"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 )
@@ -27,6 +29,23 @@ type administration struct {
 	tally    *tally.Tally
 	counts   *statsWriter
 	minutes  *minutes
+}
+
+// openTokens makes what knows callers by their tokens; nil if there is no provider.
+func openTokens(n *Node, stops *cleanups) (httpapi.Tokens, error) {
+	if n.cfg.API.OIDC.Issuer == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	c, err := n.cfg.API.OIDC.Tokens()
+	if err != nil {
+		return nil, fmt.Errorf("api.oidc: %w", err)
+	}
+	p, err := tokens.New(c)
+	if err != nil {
+		return nil, fmt.Errorf("api.oidc: %w", err)
+	}
+	stops.push("provider of tokens", func() error { p.Close(); return nil })
+	return p, nil
 }
 
 // openAdministration makes the administration, around what is counted by name. It does no I/O.
