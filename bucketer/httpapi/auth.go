@@ -52,7 +52,7 @@ type caller struct {
 	role    schema.Role
 	system  bool // may speak for every tenant
 	session bool // the key came by a cookie
-	peer    bool // known by the certificate of the connection
+	peer    bool // known here alone: by the certificate of the connection, or by a log-in at the provider
 	reads   bool // what is asked changes nothing, whatever becomes of it
 }
 
@@ -232,6 +232,14 @@ func (s middleware) resume(r *http.Request) (caller, error) {
 	key, err := s.sessions.keyOfSession(r, s.config.Now())
 	if err != nil {
 		return caller{}, err
+	}
+	if who, ok := identityIn(key); ok {
+		if s.deps.LogIn == nil {
+			return caller{}, errNoSession
+		}
+		begun := callerFrom(who)
+		begun.session, begun.peer = true, true
+		return begun, nil
 	}
 	who, err := s.callerOfKey(r.Context(), key)
 	if errors.Is(err, admin.ErrNoKey) {

@@ -50,8 +50,8 @@ type Forward interface {
 //
 // The caller must have the right here and there. A session of the console goes on as the key that
 // it stands for. A request that is sent on counts for the quotas of its tenant in both regions, so
-// nobody who stays within them over all regions is refused. A caller known by a certificate is
-// refused: only this region has seen it.
+// nobody who stays within them over all regions is refused. A caller known by a certificate, or
+// by a log-in at the provider, is refused: only this region has seen it.
 
 // forwardingKey is the key of the *forwarding in the context of a request.
 type forwardingKey struct{}
@@ -176,7 +176,7 @@ func (s middleware) forward(c *gin.Context) {
 		f.header.Set(homeHeader, home)
 	}
 	c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), forwardingKey{}, f))
-	// The other region cannot see the certificate of who calls.
+	// The other region does not know who calls.
 	if reads || s.deps.Forward == nil || c.GetHeader(forward.Header) != "" || callerOf(c.Request.Context()).peer {
 		c.Next()
 		return

@@ -163,6 +163,8 @@ type Deps struct {
 	Keys Keys
 	// Tokens knows callers by tokens of a provider. Nil means that nobody does.
 	Tokens Tokens
+	// LogIn has browsers log in at a provider. Nil means that they need keys.
+	LogIn LogIn
 	// Peer knows clients by the certificates of their connections. Nil means that nobody does.
 	Peer func(*tls.ConnectionState) (admin.Identity, bool)
 	// Signing keeps the keys by which calls are signed. Nil means that there are none.
@@ -458,6 +460,7 @@ func build(config Config, deps Deps) (*Server, error) {
 	auditRoutes{s}.route()
 	statsRoutes{s}.route()
 	sessionRoutes{s}.route()
+	logInRoutes{s}.route()
 	regionRoutes{s}.route()
 	if err := (systemRoutes{s}).route(); err != nil {
 		return nil, err

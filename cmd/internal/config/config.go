@@ -328,7 +328,7 @@ func (c Config) Validate() error {
 	if c.API.ProtectMetrics && !c.API.AuthRequired() {
 		fault("api.protect_metrics", "is set, and the API asks for no keys (api.auth)")
 	}
-	faults = append(faults, c.Admin.Validate(), c.API.TLS.Validate(), c.API.OIDC.Validate())
+	faults = append(faults, c.Admin.Validate(), c.API.TLS.Validate(), c.API.OIDC.Validate(c.API.Advertise))
 	if c.API.Advertise != "" {
 		if u, err := url.Parse(c.API.Advertise); err != nil || u.Host == "" {
 			fault("api.advertise", "%q is not a URL", c.API.Advertise)

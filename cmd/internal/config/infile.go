@@ -12,7 +12,7 @@ import (
 // inFiles are the keys whose value can lie in a file of its own, which the key with fileSuffix names:
 // so secrets stand neither in the configuration nor in the environment, and can be changed on disk.
 var inFiles = []string{
-	"api.cursor_key", "cassandra.password", "cassandra.username", "email.password", "email.username", "nats.password", "nats.token", "nats.user", "ring.key", "secrets.keys",
+	"api.cursor_key", "api.oidc.client_secret", "cassandra.password", "cassandra.username", "email.password", "email.username", "nats.password", "nats.token", "nats.user", "ring.key", "secrets.keys",
 }
 
 const (

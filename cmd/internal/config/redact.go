@@ -9,7 +9,7 @@ import (
 
 // secretKeys are the keys whose values are never shown. Of user names it is shown that there is one.
 var secretKeys = []string{
-	"api.cursor_key", "cassandra.password", "cassandra.username", "email.password", "email.username", "nats.password", "nats.token", "nats.user", "ring.key", "secrets.keys",
+	"api.cursor_key", "api.oidc.client_secret", "cassandra.password", "cassandra.username", "email.password", "email.username", "nats.password", "nats.token", "nats.user", "ring.key", "secrets.keys",
 }
 
 // urlKeys are the keys whose values are URLs, or name one after an equals sign. A URL can hold a

@@ -209,6 +209,7 @@ var libraries = []library{
 		name:     "oauth2",
 		prefixes: []string{"golang.org/x/oauth2"},
 		owner:    "executor/target/auth",
+		also:     []string{"cmd/internal/tokens"}, // log-ins of browsers
 	},
 	{
 		name:     "go-oidc",

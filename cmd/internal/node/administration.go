@@ -31,21 +31,25 @@ type administration struct {
 	minutes  *minutes
 }
 
-// openTokens makes what knows callers by their tokens; nil if there is no provider.
-func openTokens(n *Node, stops *cleanups) (httpapi.Tokens, error) {
+// openTokens makes what knows callers by their tokens, and what has browsers log in; nil if there is no
+// provider, or if it is not for that.
+func openTokens(n *Node, stops *cleanups) (httpapi.Tokens, httpapi.LogIn, error) {
 	if n.cfg.API.OIDC.Issuer == "" {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil, nil
 	}
-	c, err := n.cfg.API.OIDC.Tokens()
+	c, err := n.cfg.API.OIDC.Tokens(n.cfg.API.Advertise)
 	if err != nil {
-		return nil, fmt.Errorf("api.oidc: %w", err)
+		return nil, nil, fmt.Errorf("api.oidc: %w", err)
 	}
 	p, err := tokens.New(c)
 	if err != nil {
-		return nil, fmt.Errorf("api.oidc: %w", err)
+		return nil, nil, fmt.Errorf("api.oidc: %w", err)
 	}
 	stops.push("provider of tokens", func() error { p.Close(); return nil })
-	return p, nil
+	if !p.LogsIn() {
+		return p, nil, nil
+	}
+	return p, p, nil
 }
 
 // openAdministration makes the administration, around what is counted by name. It does no I/O.

@@ -283,7 +283,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 		return err
 	}
 	n.view = n.newView(now())
-	known, err := openTokens(n, stops)
+	known, logIn, err := openTokens(n, stops)
 	if err != nil {
 		return err
 	}
@@ -293,7 +293,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}, httpapi.Deps{
 		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer, Workflows: n.bucketer, Events: n.bucketer, Joins: n.bucketer, Logs: n.bucketer, Search: n.bucketer, Operations: n.operations, DeadLetters: n.bucketer,
 		Ready: n.ready, Cluster: n.view.Cluster, Regions: n.regions.view, RegionChanges: n.regions.changes(), Homes: n.regions.all(), Forward: n.regions.forward(), Gatherer: n.reg,
-		Keys: n.administration.keys, Peer: n.certs.peer(), Tokens: known, Signing: n.administration.signing, Secrets: n.administration.secrets, Notifications: n.bucketer, Calendars: n.bucketer, Tenants: n.administration.tenants, Quotas: n.administration.tenants, Targets: n.targets(), Audit: n.administration.audit, Stats: n.administration.stats, Upcoming: n.administration.upcoming,
+		Keys: n.administration.keys, Peer: n.certs.peer(), Tokens: known, LogIn: logIn, Signing: n.administration.signing, Secrets: n.administration.secrets, Notifications: n.bucketer, Calendars: n.bucketer, Tenants: n.administration.tenants, Quotas: n.administration.tenants, Targets: n.targets(), Audit: n.administration.audit, Stats: n.administration.stats, Upcoming: n.administration.upcoming,
 	})
 	return err
 }

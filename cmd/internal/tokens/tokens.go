@@ -46,6 +46,13 @@ type Config struct {
 	// NameClaim is the claim by which the audit log calls the caller; default "sub".
 	NameClaim string
 	Grants    []Grant // the first that fits counts
+	// ClientID is ours at the provider, for log-ins of browsers; "": there are none. ClientSecret is "" for
+	// a public client.
+	ClientID, ClientSecret string
+	// Redirect is the URL at which browsers come back.
+	Redirect string
+	Scopes   []string // that are asked for besides openid
+
 	// Skew is how far the provider's clock may be off ours.
 	Skew time.Duration
 
@@ -87,6 +94,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Audience == "" {
 		faults = append(faults, errors.New("tokens: there is no audience: tokens for others would count"))
+	}
+	if u, err := url.Parse(c.Redirect); c.ClientID != "" && (err != nil || u.Host == "" || u.Scheme != "https" && !isLoopback(u.Hostname())) {
+		faults = append(faults, fmt.Errorf("tokens: browsers cannot come back to %q: it is no https URL, nor of this machine", c.Redirect))
 	}
 	if len(c.Grants) == 0 {
 		faults = append(faults, errors.New("tokens: there are no grants: no token would be good for anything"))
@@ -155,10 +165,15 @@ func refused(reason string) error { return &admin.TokenError{Reason: reason} }
 // Identify returns who calls with a token. The error is an *admin.TokenError, admin.ErrNoGrant, or
 // admin.ErrProvider.
 func (p *Provider) Identify(ctx context.Context, token string) (admin.Identity, error) {
-	claims, err := p.verify(ctx, token)
+	claims, err := p.verify(ctx, token, p.cfg.Audience)
 	if err != nil {
 		return admin.Identity{}, err
 	}
+	return p.identity(claims)
+}
+
+// identity returns whom claims name, with what the grants give them.
+func (p *Provider) identity(claims map[string]any) (admin.Identity, error) {
 	name, _ := claimOf(claims, p.cfg.NameClaim).(string)
 	if name == "" || len("oidc:")+len(name) > admin.MaxIdentity || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return admin.Identity{}, refused("has no claim " + p.cfg.NameClaim + " that names the caller")
@@ -173,8 +188,8 @@ func (p *Provider) Identify(ctx context.Context, token string) (admin.Identity, 
 	return admin.Identity{}, admin.ErrNoGrant
 }
 
-// verify returns the claims of a token of the provider that is for us, and good now.
-func (p *Provider) verify(ctx context.Context, token string) (map[string]any, error) {
+// verify returns the claims of a token of the provider that is for an audience, and good now.
+func (p *Provider) verify(ctx context.Context, token, audience string) (map[string]any, error) {
 	if len(token) > MaxToken {
 		return nil, refused(fmt.Sprintf("is longer than %d bytes", MaxToken))
 	}
@@ -212,7 +227,7 @@ func (p *Provider) verify(ctx context.Context, token string) (map[string]any, er
 		return nil, refused("has claims that cannot be read")
 	case id.Issuer != p.cfg.Issuer:
 		return nil, refused("is of another issuer than api.oidc.issuer")
-	case !slices.Contains(id.Audience, p.cfg.Audience):
+	case !slices.Contains(id.Audience, audience):
 		return nil, refused("is for another audience than api.oidc.audience")
 	case !now.Before(id.Expiry.Add(p.cfg.Skew)):
 		return nil, refused("has expired")

@@ -34,6 +34,8 @@ type issuer struct {
 	mu   sync.Mutex
 	keys []jose.JSONWebKey // that it names
 
+	exchange atomic.Pointer[http.HandlerFunc] // of codes
+
 	down        atomic.Bool
 	huge        atomic.Bool // its keys are
 	asked       atomic.Int64
@@ -60,6 +62,7 @@ func newIssuer(t *testing.T) *issuer {
 		defer i.mu.Unlock()
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: i.keys})
 	})
+	mux.HandleFunc("/token", func(w http.ResponseWriter, r *http.Request) { (*i.exchange.Load())(w, r) })
 	hs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if i.down.Load() {
 			http.Error(w, "down", http.StatusBadGateway)
