@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,7 +32,7 @@ type metrics struct {
 }
 
 // kinds are what an attempt can call; the last is that it called nothing, since its work had a fault.
-var kinds = [...]string{"http", "nats", "script", "lambda", "email", "none"}
+var kinds = [...]string{"http", "nats", "script", "lambda", "email", "jetstream", "sqs", "sns", "eventbridge", "step_functions", "none"}
 
 // ends are the outcomes that an attempt can have that has begun.
 var ends = [...]schema.Outcome{schema.Succeeded, schema.Failed, schema.TimedOut, schema.Cancelled, schema.Lost}
@@ -49,6 +50,9 @@ func kindOf(work *schema.Work) int {
 		return 3
 	case work.Email != nil:
 		return 4
+	}
+	if kind, _ := work.Message(); kind != "" {
+		return slices.Index(kinds[:], kind)
 	}
 	return len(kinds) - 1
 }

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -66,15 +67,19 @@ func TestAttemptsAreTimedByKindAndOutcome(t *testing.T) {
 // TestWhatARunCountsAllocatesNothing: these lie on the path of each run.
 func TestWhatARunCountsAllocatesNothing(t *testing.T) {
 	m := newMetrics(prometheus.NewRegistry())
-	work := &schema.Work{Lambda: &schema.LambdaTarget{}}
+	work, message := &schema.Work{Lambda: &schema.LambdaTarget{}}, &schema.Work{StepFunctions: &schema.StepFunctionsTarget{}}
 	if n := testing.AllocsPerRun(1000, func() {
 		m.observeStart(schema.Low, time.Millisecond, nil)
 		m.observeEnd(work, schema.Lost, time.Second, nil)
+		m.observeEnd(message, schema.Succeeded, time.Second, nil)
 		m.observeEnd(&schema.Work{}, "unheard of", time.Second, nil)
 	}); n != 0 {
 		t.Errorf("a run allocates %g times to be counted, want never", n)
 	}
 	if got, _ := observed(t, m.seconds[3][4]); got != 1001 {
 		t.Errorf("lambda attempts that were lost = %d, want 1001", got)
+	}
+	if got, _ := observed(t, m.seconds[slices.Index(kinds[:], "step_functions")][0]); got != 1001 {
+		t.Errorf("executions that were started = %d, want 1001", got)
 	}
 }

@@ -204,6 +204,12 @@ type Work struct {
 	Lambda *LambdaTarget `json:"lambda,omitempty"`
 	Email  *EmailTarget  `json:"email,omitempty"`
 
+	JetStream     *JetStreamTarget     `json:"jetstream,omitempty"`
+	SQS           *SQSTarget           `json:"sqs,omitempty"`
+	SNS           *SNSTarget           `json:"sns,omitempty"`
+	EventBridge   *EventBridgeTarget   `json:"eventbridge,omitempty"`
+	StepFunctions *StepFunctionsTarget `json:"step_functions,omitempty"`
+
 	Timeout   Duration  `json:"timeout,omitempty"`
 	Retry     *Retry    `json:"retry,omitempty"`
 	Guarantee Guarantee `json:"guarantee,omitempty"`
@@ -221,6 +227,11 @@ func (w Work) InForce() Work {
 		l := *w.Lambda
 		l.Invocation = or(l.Invocation, LambdaSync)
 		w.Lambda = &l
+	}
+	if w.EventBridge != nil {
+		e := *w.EventBridge
+		e.Bus = or(e.Bus, DefaultBus)
+		w.EventBridge = &e
 	}
 	w.Timeout = or(w.Timeout, DefaultTimeout)
 	w.Guarantee = w.Guarantee.Or()
@@ -244,6 +255,9 @@ func (w Work) InForce() Work {
 func (w *Work) Secrets() []string {
 	if w.Lambda != nil {
 		return []string{w.Lambda.Credentials}
+	}
+	if access := w.AWS(); access != nil {
+		return []string{access.Credentials}
 	}
 	if w.Email != nil && w.Email.Server != nil {
 		return distinct(w.Email.Server.PasswordSecret, w.Email.Server.CASecret)

@@ -32,9 +32,12 @@ def user(name, *actions):
 
 post("/moto-api/config", json.dumps({"lambda": {"use_docker": False}}))  # no function is run
 out = {
-    "caller": user("caller", "sqs:*", "s3:*", "lambda:InvokeFunction", "lambda:Invoke"),
+    "caller": user("caller", "sqs:*", "s3:*", "lambda:InvokeFunction", "lambda:Invoke", "sns:Publish", "events:PutEvents", "states:StartExecution"),
     "stranger": user("stranger", "sns:ListTopics"),
     "queue": client("sqs").create_queue(QueueName="jobs")["QueueUrl"],
+    "fifo_queue": client("sqs").create_queue(QueueName="jobs.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"],
+    "topic": client("sns").create_topic(Name="jobs")["TopicArn"],
+    "fifo_topic": client("sns").create_topic(Name="jobs.fifo", Attributes={"FifoTopic": "true"})["TopicArn"],
 }
 client("s3").create_bucket(Bucket="jobs", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
 role = client("iam").create_role(RoleName="r", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
@@ -42,5 +45,14 @@ code = io.BytesIO()
 with zipfile.ZipFile(code, "w") as z:
     z.writestr("f.py", "def handler(event, context): return event")
 client("lambda").create_function(FunctionName="resize", Runtime="python3.12", Role=role, Handler="f.handler", Code={"ZipFile": code.getvalue()})
+client("events").create_event_bus(Name="jobs")
+machine = {"StartAt": "a", "States": {"a": {"Type": "Succeed"}}}
+out["state_machine"] = client("stepfunctions").create_state_machine(name="jobs", definition=json.dumps(machine), roleArn=role)["stateMachineArn"]
+# What reaches the topics can be read from queues.
+for topic, queue in (("topic", "heard"), ("fifo_topic", "heard.fifo")):
+    attributes = {"FifoQueue": "true"} if queue.endswith(".fifo") else {}
+    out[queue.replace(".", "_")] = at = client("sqs").create_queue(QueueName=queue, Attributes=attributes)["QueueUrl"]
+    arn = client("sqs").get_queue_attributes(QueueUrl=at, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    client("sns").subscribe(TopicArn=out[topic], Protocol="sqs", Endpoint=arn, Attributes={"RawMessageDelivery": "true"})
 post("/moto-api/reset-auth", "0")
 print(json.dumps(out))

@@ -36,6 +36,7 @@ func TestBodies(t *testing.T) {
 	w.Step("pause", client.WaitFor(time.Second))
 	w.Step("until", client.WaitUntil(noon))
 	w.Step("event", client.WaitForEvent("approved", client.Filter("event.ok"), client.WaitDeadline(time.Hour)))
+	access := client.AWSAccess{Region: "eu-central-1", Credentials: "aws"}
 	rows := []struct {
 		name  string
 		built any
@@ -60,6 +61,11 @@ func TestBodies(t *testing.T) {
 		{"a job after others", follows, `{"name": "load", "after": {"jobs": ["extract", "clean", "prices"], "when": "all_done", "deadline": "6h0m0s"}, "task": "load"}`},
 		{"a job after another", client.NewJob(client.Task("t")).After("extract"), `{"after": {"jobs": ["extract"]}, "task": "t"}`},
 		{"a job after none", client.NewJob(client.Task("t")).After([]string{}...), `{"after": {}, "task": "t"}`}, // which the API refuses
+		{"a message to a stream", client.NewJob(client.JetStream(client.JetStreamTarget{Subject: "orders.due", Stream: "ORDERS"})), `{"jetstream": {"subject": "orders.due", "stream": "ORDERS"}}`},
+		{"a message to a queue", client.NewJob(client.SQS(client.SQSTarget{QueueURL: "https://x.test/q", AWSAccess: access})), `{"sqs": {"queue_url": "https://x.test/q", "region": "eu-central-1", "credentials": "aws"}}`},
+		{"a message to a topic", client.NewJob(client.SNS(client.SNSTarget{TopicARN: "arn:x", Subject: "s", AWSAccess: access})), `{"sns": {"topic_arn": "arn:x", "subject": "s", "region": "eu-central-1", "credentials": "aws"}}`},
+		{"an event of EventBridge", client.NewJob(client.EventBridge(client.EventBridgeTarget{Source: "s", DetailType: "d", AWSAccess: access})), `{"eventbridge": {"source": "s", "detail_type": "d", "region": "eu-central-1", "credentials": "aws"}}`},
+		{"an execution", client.NewJob(client.StepFunctions(client.StepFunctionsTarget{StateMachine: "arn:x", AWSAccess: access})), `{"step_functions": {"state_machine": "arn:x", "region": "eu-central-1", "credentials": "aws"}}`},
 		{"a workflow", w, `{"name": "w", "payload": {"day": {"$run": "/nominal_at"}}, "priority": "low", "labels": {"team": "data"}, "deadline": "1h0m0s",
 			"concurrency": {"limit": 2, "on_limit": "queue"}, "misfire": {"policy": "skip"},
 			"schedule": {"cron": "30 2 * * *", "timezone": "Europe/Berlin", "gap": "skip", "overlap_hour": "both"},
@@ -123,6 +129,15 @@ func TestFaultsOfBuilders(t *testing.T) {
 		{"a request to nobody", client.NewJob(client.NATS("")), []string{"body.nats.subject", stated}},
 		{"no command", client.NewJob(client.Script("").Guarantee("")), []string{"body.script.command", stated, "body.guarantee", stated}},
 		{"no function", client.NewJob(client.Lambda("", "", "")), []string{"body.lambda.function", stated, "body.lambda.region", stated, "body.lambda.credentials", stated}},
+		{"no stream", client.NewJob(client.JetStream(client.JetStreamTarget{})), []string{"body.jetstream.subject", stated}},
+		{"no queue", client.NewJob(client.SQS(client.SQSTarget{})), []string{"body.sqs.queue_url", stated, "body.sqs.region", stated, "body.sqs.credentials", stated}},
+		{"no topic", client.NewJob(client.SNS(client.SNSTarget{})), []string{"body.sns.topic_arn", stated, "body.sns.region", stated, "body.sns.credentials", stated}},
+		{"an event that says nothing", client.NewJob(client.EventBridge(client.EventBridgeTarget{})), []string{
+			"body.eventbridge.source", stated, "body.eventbridge.detail_type", stated, "body.eventbridge.region", stated, "body.eventbridge.credentials", stated,
+		}},
+		{"no state machine", client.NewJob(client.StepFunctions(client.StepFunctionsTarget{})), []string{
+			"body.step_functions.state_machine", stated, "body.step_functions.region", stated, "body.step_functions.credentials", stated,
+		}},
 		{"no instant", job().At(time.Time{}), []string{"body.schedule.at", "must not be the zero time"}},
 		{"two schedules", job().At(noon).Schedule(client.Every(time.Hour)), []string{"body.schedule", "is stated twice"}},
 		{"several that are none", job().Schedule(client.AnyOf(nil, client.AnyOf(), client.Every(0))), []string{

@@ -94,7 +94,7 @@ type RetryPolicy = schema.Retry
 
 // What a call is, in answers.
 type (
-	// Target is a call, with its limits: exactly one of HTTP, NATS, Script and Lambda is set.
+	// Target is a call, with its limits: exactly one of its pointers but Retry is set.
 	Target = schema.Work
 	// HTTPTarget is an HTTP call.
 	HTTPTarget = schema.HTTPTarget
@@ -104,6 +104,18 @@ type (
 	ScriptTarget = schema.ScriptTarget
 	// LambdaTarget is a function of AWS Lambda.
 	LambdaTarget = schema.LambdaTarget
+	// JetStreamTarget is a message to a stream of NATS JetStream.
+	JetStreamTarget = schema.JetStreamTarget
+	// AWSAccess says in which region a service of AWS is called, and who calls.
+	AWSAccess = schema.AWSAccess
+	// SQSTarget is a message to a queue of AWS SQS.
+	SQSTarget = schema.SQSTarget
+	// SNSTarget is a message to a topic of AWS SNS.
+	SNSTarget = schema.SNSTarget
+	// EventBridgeTarget is an event on a bus of AWS EventBridge.
+	EventBridgeTarget = schema.EventBridgeTarget
+	// StepFunctionsTarget is an execution of a state machine of AWS Step Functions.
+	StepFunctionsTarget = schema.StepFunctionsTarget
 )
 
 // How an HTTP call shows who makes it. The fields whose names end in Secret hold the names of

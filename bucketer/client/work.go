@@ -4,7 +4,8 @@ import (
 	"time"
 )
 
-// Work is what a run of a job does: what Task, HTTP, NATS, Script and Lambda return.
+// Work is what a run of a job does: what Task returns, and HTTP and the other functions that return a
+// Call.
 type Work interface {
 	StepWork
 	runsAsJob()
@@ -49,7 +50,8 @@ func Task(name string) Work { return task(name) }
 func (t task) fill(w *workBody, n *notes) { w.Task = n.text("task", string(t)) }
 func (t task) runsAsJob()                 {}
 
-// Call is a call that a job, a step or a task makes. HTTP, NATS, Script and Lambda make one.
+// Call is a call that a job, a step or a task makes. HTTP, NATS, Script, Lambda, JetStream,
+// SQS, SNS, EventBridge and StepFunctions make one.
 type Call struct {
 	notes
 	work Target
@@ -123,6 +125,57 @@ func Lambda(function, region, credentials string) *Call {
 		Function: c.text("lambda.function", function), Region: c.text("lambda.region", region), Credentials: c.text("lambda.credentials", credentials),
 	}
 	return c
+}
+
+// JetStream returns a message to a stream of NATS JetStream.
+func JetStream(t JetStreamTarget) *Call {
+	c := new(Call)
+	c.text("jetstream.subject", t.Subject)
+	c.work.JetStream = &t
+	return c
+}
+
+// SQS returns a message to a queue of AWS SQS.
+func SQS(t SQSTarget) *Call {
+	c := new(Call)
+	c.text("sqs.queue_url", t.QueueURL)
+	c.access("sqs", t.AWSAccess)
+	c.work.SQS = &t
+	return c
+}
+
+// SNS returns a message to a topic of AWS SNS.
+func SNS(t SNSTarget) *Call {
+	c := new(Call)
+	c.text("sns.topic_arn", t.TopicARN)
+	c.access("sns", t.AWSAccess)
+	c.work.SNS = &t
+	return c
+}
+
+// EventBridge returns an event on a bus of AWS EventBridge.
+func EventBridge(t EventBridgeTarget) *Call {
+	c := new(Call)
+	c.text("eventbridge.source", t.Source)
+	c.text("eventbridge.detail_type", t.DetailType)
+	c.access("eventbridge", t.AWSAccess)
+	c.work.EventBridge = &t
+	return c
+}
+
+// StepFunctions returns an execution of a state machine of AWS Step Functions.
+func StepFunctions(t StepFunctionsTarget) *Call {
+	c := new(Call)
+	c.text("step_functions.state_machine", t.StateMachine)
+	c.access("step_functions", t.AWSAccess)
+	c.work.StepFunctions = &t
+	return c
+}
+
+// access checks who calls a service of AWS.
+func (c *Call) access(kind string, a AWSAccess) {
+	c.text(kind+".region", a.Region)
+	c.text(kind+".credentials", a.Credentials)
 }
 
 // Timeout bounds one attempt; the default is 30 s.

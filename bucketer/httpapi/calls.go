@@ -52,5 +52,8 @@ func callWords(w *schema.Work) string {
 	case w.Email != nil:
 		return "e-mail to " + strings.Join(w.Email.To, ", ")
 	}
+	if kind, to := w.Message(); kind != "" {
+		return kind + " " + to
+	}
 	return ""
 }

@@ -161,7 +161,7 @@ func (s documentWriter) finish() error {
 		}},
 		{"JobRequest", "jitter", duration},
 		{"JobRequest", "task", func(f *huma.Schema) {
-			f.Pattern, f.Description = namePattern, "The task to run; else exactly one of http, nats, script and lambda"
+			f.Pattern, f.Description = namePattern, "The task to run; else exactly one of http, nats, script, lambda, jetstream, sqs, sns, eventbridge and step_functions"
 		}},
 		{"JobRequest", "payload", func(f *huma.Schema) { f.Description = "Any JSON, at most 64 KiB" }},
 		{"JobRequest", "priority", words("critical", "high", "normal", "low")},
@@ -287,6 +287,9 @@ func (s documentWriter) finish() error {
 		p.say(of.Properties[p.field])
 	}
 	if err := s.describeAuth(); err != nil {
+		return err
+	}
+	if err := s.describeMessages(); err != nil {
 		return err
 	}
 	if err := s.addExamples(); err != nil {

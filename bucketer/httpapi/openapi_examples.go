@@ -32,6 +32,7 @@ var requestExamples = map[string]map[string]string{
 		"a token of OAuth 2": `{"http":{"url":"https://api.example.com/v2/orders","auth":{"oauth2_client_credentials":{
 			"token_url":"https://id.example.com/oauth2/token","client_id":"carillon","secret":"orders-client","scopes":["orders:write"]}}}}`,
 		"lambda": `{"lambda":{"function":"resize","region":"eu-central-1","invocation":"async","credentials":"aws-resize"}}`,
+		"sqs":    `{"sqs":{"queue_url":"https://sqs.eu-central-1.amazonaws.com/123456789012/jobs.fifo","region":"eu-central-1","credentials":"aws-queues"}}`,
 		"payload schema": `{"nats":{"subject":"work.email"},
 			"payload_schema":{"type":"object","required":["to"],"properties":{"to":{"type":"string","pattern":"@"}},"additionalProperties":false}}`,
 	},

@@ -307,15 +307,7 @@ func (w *workReader) lambda(i int32) *schema.LambdaTarget {
 		"region":      func(c int32) { l.Region = w.quiet(c, labelFault) },
 		"invocation":  func(c int32) { l.Invocation = w.d.oneOf(c, invocations) },
 		"credentials": func(c int32) { l.Credentials = w.secretRef(c) },
-		"endpoint": func(c int32) {
-			l.Endpoint = w.quiet(c, func(s string) string {
-				what := urlFault(s)
-				if what == "" && strings.ContainsAny(s, "?#") {
-					what = "must be a URL without a query"
-				}
-				return what
-			})
-		},
+		"endpoint":    func(c int32) { l.Endpoint = w.quiet(c, plainURLFault) },
 	})
 	return l
 }

@@ -323,7 +323,7 @@ func (r *jobReader) finish() {
 	w.finish()
 	switch {
 	case (r.task > 0) == (w.targets > 0):
-		d.faultAt("body", "must have exactly one of task, http, nats, script and lambda")
+		d.faultAt("body", "must have exactly one of task, "+kindsOfCall)
 	case r.task > 0:
 		for _, c := range w.limits {
 			d.faultQuietly(c, "belongs to the task: it cannot be stated beside one")

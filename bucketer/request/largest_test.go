@@ -50,6 +50,10 @@ func largestWork() map[string]string {
 			`"scopes":["` + strings.Repeat(strings.Repeat("<", maxScope)+`","`, maxScopes-1) + `s"],"params":{"p":"` + strings.Repeat("<", maxParamBytes-1) + `"}}}}` + limits,
 		"lambda": `"lambda":{"function":"` + strings.Repeat("f", maxFunction) + `","region":"` + strings.Repeat("r", 63) + `","invocation":"async","credentials":"` + name + `",` +
 			`"endpoint":"https://x/` + strings.Repeat("&", maxURL-len("https://x/")) + `"}` + limits,
+		"sqs": `"sqs":{"queue_url":"https://x/` + strings.Repeat("&", maxQueueURL-len("https://x/")-2) + `/q","message_group":"` + strings.Repeat("<", maxMessageGroup) + `","region":"` + strings.Repeat("r", 63) +
+			`","credentials":"` + name + `","endpoint":"https://x/` + strings.Repeat("&", maxURL-len("https://x/")) + `"}` + limits,
+		"eventbridge": `"eventbridge":{"bus":"` + strings.Repeat("b", maxBus) + `","source":"` + strings.Repeat("<", maxEventSource) + `","detail_type":"` + strings.Repeat("<", maxDetailType) + `","region":"` +
+			strings.Repeat("r", 63) + `","credentials":"` + name + `","endpoint":"https://x/` + strings.Repeat("&", maxURL-len("https://x/")) + `"}` + limits,
 		"nats": `"nats":{"subject":"` + strings.Repeat("s", maxSubject) + `"}` + limits,
 	}
 }

@@ -225,7 +225,7 @@ func (d *Decoder) Task(tenant, name string, body []byte) (schema.Task, error) {
 	}
 	w.finish()
 	if w.targets == 0 {
-		d.faultAt("body", "must have exactly one of http, nats, script and lambda")
+		d.faultAt("body", "must have exactly one of "+kindsOfCall)
 	}
 	if err := d.err(); err != nil {
 		return schema.Task{}, err

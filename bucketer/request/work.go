@@ -43,14 +43,14 @@ var (
 )
 
 // workFields are the fields of a request that say how a run is executed.
-var workFields = []string{"http", "nats", "script", "lambda", "timeout", "retry", "guarantee"}
+var workFields = []string{"http", "nats", "script", "lambda", "jetstream", "sqs", "sns", "eventbridge", "step_functions", "timeout", "retry", "guarantee"}
 
 // workReader gathers the fields of a request that say how a run is executed.
 type workReader struct {
 	d       *Decoder
 	tenant  string
 	work    schema.Work
-	targets int     // how many of http, nats, script and lambda there are
+	targets int     // how many calls there are
 	limits  []int32 // the nodes of timeout, retry and guarantee
 	retry   int32   // the node of retry.max_attempts, or 0
 }
@@ -82,7 +82,7 @@ func (w *workReader) field(name string, c int32) bool {
 		w.limits = append(w.limits, c)
 		w.work.Guarantee = schema.Guarantee(w.d.oneOf(c, guarantees))
 	default:
-		return false
+		return messageReader{w}.read(name, c)
 	}
 	return true
 }
@@ -90,7 +90,7 @@ func (w *workReader) field(name string, c int32) bool {
 // finish checks what concerns several fields.
 func (w *workReader) finish() {
 	if w.targets > 1 {
-		w.d.faultAt("body", "must have only one of http, nats, script and lambda")
+		w.d.faultAt("body", "must have only one of "+kindsOfCall)
 	}
 	w.finishRetry()
 }

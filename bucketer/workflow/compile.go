@@ -229,6 +229,9 @@ func (c *compiler) step(i int) {
 	p.payload = r.read(s.Payload, at(i, "payload"))
 }
 
+// kindsOfStep are the kinds of work that a step may have.
+const kindsOfStep = "task, http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions, wait and workflow"
+
 // work checks that a step has one kind of work.
 func (c *compiler) work(i int, s *Step) {
 	kinds := 0
@@ -246,12 +249,15 @@ func (c *compiler) work(i int, s *Step) {
 		count(w.NATS != nil)
 		count(w.Script != nil)
 		count(w.Lambda != nil)
+		for _, stated := range []bool{w.JetStream != nil, w.SQS != nil, w.SNS != nil, w.EventBridge != nil, w.StepFunctions != nil} {
+			count(stated)
+		}
 		if kinds == before && before > 0 {
 			c.limits(i, s)
 		}
 	}
 	if kinds != 1 {
-		c.note(i, at(i, ""), "must have exactly one of task, http, nats, script, lambda, wait and workflow", nil)
+		c.note(i, at(i, ""), "must have exactly one of "+kindsOfStep, nil)
 	}
 	if s.Task != "" {
 		c.name(i, "task", s.Task)

@@ -32,8 +32,10 @@ func (g *Graph) kind(i int) (kind, what string) {
 		return "nats", s.NATS.Subject
 	case s.Lambda != nil:
 		return "lambda", s.Lambda.Function
-	default:
+	case s.Script != nil:
 		return "script", s.Script.Command
+	default:
+		return s.Message()
 	}
 }
 
@@ -59,7 +61,7 @@ type Drawing struct {
 // DrawnNode is a step of a drawing.
 type DrawnNode struct {
 	Name    string `json:"name"`
-	Kind    string `json:"kind"` // task, http, nats, script, lambda, wait or workflow
+	Kind    string `json:"kind"` // task, wait, workflow, or as the field of the work
 	What    string `json:"what,omitempty"`
 	When    When   `json:"when,omitempty"` // of a step with others before it
 	If      string `json:"if,omitempty"`

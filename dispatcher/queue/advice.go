@@ -107,15 +107,15 @@ func ParseNotices(b []byte) ([]schema.Notice, error) {
 }
 
 // CheckHeaders returns an error if a request cannot carry these headers: a name is empty, is not
-// made of visible ASCII without colon, or begins with the reserved "Nats-"; or a value holds a line
-// break.
+// made of visible ASCII without colon, or begins with the reserved "Nats-" and is neither HeaderMessageID
+// nor HeaderExpectedStream; or a value holds a line break.
 func CheckHeaders(headers map[string]string) error {
 	for name, value := range headers {
 		odd := strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' })
 		switch {
 		case name == "" || odd:
 			return fmt.Errorf("header name %.40q cannot be sent", name)
-		case len(name) >= 5 && strings.EqualFold(name[:5], "Nats-"):
+		case len(name) >= 5 && strings.EqualFold(name[:5], "Nats-") && name != HeaderMessageID && name != HeaderExpectedStream:
 			return fmt.Errorf("header %.40q is reserved", name)
 		case strings.ContainsAny(value, "\r\n"):
 			return fmt.Errorf("header %.40q has a line break", name)

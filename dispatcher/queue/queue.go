@@ -118,6 +118,15 @@ type Reply struct {
 // HeaderGone answers a reply that asks for an answer after its request has ended.
 const HeaderGone = "Carillon-Gone"
 
+// Headers of a request that a stream of JetStream takes in: it answers as a worker does, by its
+// acknowledgement.
+const (
+	// HeaderMessageID names a message: for a while a stream takes each once.
+	HeaderMessageID = "Nats-Msg-Id"
+	// HeaderExpectedStream names the stream that must take the message.
+	HeaderExpectedStream = "Nats-Expected-Stream"
+)
+
 // Requester asks workers: the nats kind of task.
 type Requester interface {
 	// Request sends body with headers to subject. It calls hear with one reply after the other, in

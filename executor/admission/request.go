@@ -36,6 +36,10 @@ func NewRequest(tenant string, w *schema.Work, targets target.Set) Request {
 		ask.target.name, ask.hasBreaker = "lambda "+w.Lambda.Region+" "+w.Lambda.Function, true
 	case w.Email != nil:
 		ask.target.name, ask.hasBreaker = mailServerOf(w.Email), true
+	default:
+		if kind, to := w.Message(); kind != "" {
+			ask.target.name, ask.hasBreaker = messageTarget(w, kind, to), true
+		}
 	}
 	return ask
 }
@@ -47,6 +51,14 @@ func mailServerOf(t *schema.EmailTarget) string {
 	}
 	s := t.Server.InForce()
 	return "email " + strings.ToLower(s.Host) + ":" + strconv.Itoa(s.Port)
+}
+
+// messageTarget returns the name of what a message goes to. An event bus is one of a region.
+func messageTarget(w *schema.Work, kind, to string) string {
+	if w.EventBridge != nil {
+		to = w.EventBridge.Region + " " + to
+	}
+	return kind + " " + to
 }
 
 // hostOf returns scheme, host and port of a URL that was found to be one, without allocating.

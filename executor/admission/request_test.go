@@ -17,6 +17,14 @@ func TestTheTargetOfEachKindOfWork(t *testing.T) {
 		"work.email":                   {schema.Work{NATS: &schema.NATSTarget{Subject: "work.email"}}, true},
 		"script report":                {schema.Work{Script: &schema.ScriptTarget{Command: "report"}}, false},
 		"lambda eu-central-1 resize:2": {schema.Work{Lambda: &schema.LambdaTarget{Function: "resize:2", Region: "eu-central-1"}}, true},
+		"jetstream orders.due":         {schema.Work{JetStream: &schema.JetStreamTarget{Subject: "orders.due"}}, true},
+		"sqs https://x.test/1/jobs":    {schema.Work{SQS: &schema.SQSTarget{QueueURL: "https://x.test/1/jobs"}}, true},
+		"sns arn:x":                    {schema.Work{SNS: &schema.SNSTarget{TopicARN: "arn:x"}}, true},
+		"eventbridge eu-central-1 default": {
+			schema.Work{EventBridge: &schema.EventBridgeTarget{AWSAccess: schema.AWSAccess{Region: "eu-central-1"}}}, true,
+		},
+		"step_functions arn:x": {schema.Work{StepFunctions: &schema.StepFunctionsTarget{StateMachine: "arn:x"}}, true},
+		"":                     {schema.Work{}, false},
 	} {
 		r := NewRequest("acme", &c.work, target.Set{})
 		if r.target != (targetKey{tenant: "acme", name: want}) || r.hasBreaker != c.breaker {

@@ -1,5 +1,6 @@
 // Package target calls what tasks name: HTTP endpoints, workers behind NATS, scripts, and functions
-// of AWS Lambda. It sends the mails of notifications.
+// of AWS Lambda. It sends messages to streams of NATS JetStream and to services of AWS, and the
+// mails of notifications.
 //
 // A Target makes one attempt and says how it went. It knows neither rows nor leases nor sessions:
 // the caller's context and Call.Abandoned tell it when to stop.
@@ -11,6 +12,8 @@
 //	http_auth.go     who makes them: headers, signatures, tokens, certificates (package auth)
 //	email.go         mails, by SMTP
 //	lambda.go        functions of AWS Lambda, called as HTTP is
+//	aws.go           messages to SQS, SNS, EventBridge and Step Functions, called as HTTP is
+//	jetstream.go     messages to streams of NATS JetStream
 //	guard.go         which addresses may be dialled
 //	dial.go          connections that outlast the attempt that began them
 //	nats.go          the worker protocol (executor/worker/PROTOCOL.md)

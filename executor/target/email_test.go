@@ -145,6 +145,7 @@ func newMailbox(t *testing.T, mode string) *mailbox {
 	go func() { ended <- s.Serve(l) }()
 	t.Cleanup(func() {
 		_ = s.Close()
+		_ = l.Close() // should the server not know it yet
 		t.Logf("the mail server ended: %v", <-ended)
 	})
 	return b

@@ -23,7 +23,7 @@ func (res *Result) Health() Health {
 		return Unhealthy
 	case res.Outcome != schema.Failed || res.Stopped:
 		return UnknownHealth
-	case res.Status >= 500, res.Status == 429, res.Status == 0 && !res.Final:
+	case res.Ailing, res.Status >= 500, res.Status == 429, res.Status == 0 && !res.Final:
 		return Unhealthy
 	case res.Status > 0:
 		return Healthy

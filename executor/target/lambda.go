@@ -8,9 +8,11 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	"github.com/aws/smithy-go"
@@ -69,25 +71,12 @@ func (l *Lambda) invoke(ctx context.Context, c *Call, credentials aws.Credential
 		in.ClientContext = aws.String(clientContext(c))
 	}
 	out, err := lambda.New(options).Invoke(ctx, in)
-	var api smithy.APIError
-	switch {
-	case err == nil && out.FunctionError != nil:
+	if err == nil && out.FunctionError != nil {
 		return Result{Outcome: schema.Failed, Status: call.status, Error: functionError(out.Payload)}
-	case err == nil:
-		return StatusResult(call.status, "", l.http.now())
-	case ctx.Err() != nil:
-		return Ended(ctx)
-	case call.status == 0:
-		return l.http.unanswered(ctx, c, call.host, err)
-	case call.status >= 200 && call.status < 300:
-		return Result{Outcome: schema.Failed, Status: call.status, Error: "the answer cannot be read"}
 	}
-	res := StatusResult(call.status, call.retryAfter, l.http.now())
+	res := call.ended(ctx, c, err)
 	if call.status == http.StatusConflict {
 		res.Final = false
-	}
-	if errors.As(err, &api) && isErrorCode(api.ErrorCode()) {
-		res.Error += ": " + api.ErrorCode()
 	}
 	return res
 }
@@ -120,19 +109,59 @@ func (i *invocation) Do(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
+// ended says how a call of a service of AWS ended: err is what the SDK makes of the answer.
+func (i *invocation) ended(ctx context.Context, c *Call, err error) Result {
+	switch {
+	case err == nil:
+		return StatusResult(i.status, "", i.http.now())
+	case ctx.Err() != nil:
+		return Ended(ctx)
+	case i.status == 0:
+		return i.http.unanswered(ctx, c, i.host, err)
+	case i.status >= 200 && i.status < 300:
+		return Result{Outcome: schema.Failed, Status: i.status, Error: "the answer cannot be read"}
+	}
+	res := StatusResult(i.status, i.retryAfter, i.http.now())
+	var api smithy.APIError
+	if errors.As(err, &api) && isErrorCode(api.ErrorCode()) {
+		res.Error += ": " + api.ErrorCode()
+		if res.Final && isTransient(api.ErrorCode()) {
+			res.Final, res.Ailing = false, true
+		}
+	}
+	return res
+}
+
+// isTransient reports whether a code of AWS says that the service has too much to do just now, or
+// has failed itself. Several services say so with status 400.
+func isTransient(code string) bool {
+	_, throttle := retry.DefaultThrottleErrorCodes[code]
+	_, again := retry.DefaultRetryableErrorCodes[code]
+	return throttle || again || slices.Contains(alsoTransient, code)
+}
+
+// alsoTransient are codes that the SDK does not count among those.
+var alsoTransient = []string{"Throttled", "KMSThrottling", "KmsThrottled", "ExecutionLimitExceeded", "InternalError", "InternalException", "InternalFailure", "ServiceUnavailable"}
+
 // clientContext returns the facts of an attempt as a function finds them: in the custom part of the
 // context of its client.
 func clientContext(c *Call) string {
+	custom := statedFacts(c)
+	text, _ := json.Marshal(map[string]any{"custom": custom}) // strings always can
+	return base64.StdEncoding.EncodeToString(text)
+}
+
+// statedFacts returns the facts of an attempt by the names under which services of AWS pass them on.
+func statedFacts(c *Call) map[string]string {
 	f := factsOf(c)
-	custom := map[string]string{
+	stated := map[string]string{
 		"carillon-run-id": f.run, "carillon-job-id": f.job, "carillon-attempt": f.attempt, "carillon-fence": f.fence, "carillon-due-at": f.due,
 		idempotencyKey: f.run, "traceparent": f.trace,
 	}
 	if f.nominal != "" {
-		custom["carillon-nominal-at"] = f.nominal
+		stated["carillon-nominal-at"] = f.nominal
 	}
-	text, _ := json.Marshal(map[string]any{"custom": custom}) // strings always can
-	return base64.StdEncoding.EncodeToString(text)
+	return stated
 }
 
 // functionError says what a function that failed answered: its error's type and message.

@@ -30,6 +30,12 @@ type motoServer struct {
 	url              string
 	Caller, Stranger keyPair
 	Queue            string
+	FIFOQueue        string `json:"fifo_queue"`
+	Topic            string
+	FIFOTopic        string `json:"fifo_topic"`
+	StateMachine     string `json:"state_machine"`
+	Heard            string // the queue that the topic fills
+	HeardFIFO        string `json:"heard_fifo"`
 }
 
 type keyPair struct {
@@ -113,7 +119,7 @@ func startMoto(t *testing.T) *motoServer {
 func TestCallsThatAWSWouldTake(t *testing.T) {
 	a := startMoto(t)
 	h := newHTTP(t, HTTPConfig{})
-	l := NewLambda(h)
+	l, messages := NewLambda(h), NewAWS(h)
 	wrong := keyPair{a.Caller.ID, strings.Repeat("x", 40)}
 	unknown := keyPair{"AKIAIOSFODNN7EXAMPLE", a.Caller.Secret}
 	who := map[string]keyPair{"the caller": a.Caller, "a wrong key": wrong, "an unknown key": unknown, "a stranger": a.Stranger}
@@ -142,6 +148,26 @@ func TestCallsThatAWSWouldTake(t *testing.T) {
 			return c
 		}
 	}
+	to := func(w schema.Work) func(k keyPair) Call {
+		return func(k keyPair) Call {
+			text, err := json.Marshal(k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := callTo("")
+			c.Work, c.Values = w.InForce(), auth.Values{"aws": {text}}
+			return c
+		}
+	}
+	access := schema.AWSAccess{Region: "eu-central-1", Credentials: "aws", Endpoint: a.url}
+	queueOf := func(url string) schema.Work {
+		return schema.Work{SQS: &schema.SQSTarget{QueueURL: url, AWSAccess: access}}
+	}
+	topic := func(arn string) schema.Work {
+		return schema.Work{SNS: &schema.SNSTarget{TopicARN: arn, AWSAccess: access}}
+	}
+	event := schema.Work{EventBridge: &schema.EventBridgeTarget{Bus: "jobs", Source: "billing", DetailType: "invoice-due", AWSAccess: access}}
+	execution := schema.Work{StepFunctions: &schema.StepFunctionsTarget{StateMachine: a.StateMachine, AWSAccess: access}}
 	for _, c := range []struct {
 		name string
 		call func(k keyPair) Call
@@ -152,6 +178,15 @@ func TestCallsThatAWSWouldTake(t *testing.T) {
 		{"get an object", func(k keyPair) Call { return call("GET", "s3", object+"?b=2&a=1%201&x", nil, "", k) }, `{"state":"done"}`},
 		{"invoke a function", function("resize", "sync"), `{"a":1}`}, // moto runs none: it says back what it is sent
 		{"invoke it and do not wait", function("resize", "async"), ""},
+		{"a message to a queue", to(queueOf(a.Queue)), `{"message_id":"`},
+		{"a message to a FIFO queue", to(queueOf(a.FIFOQueue)), `"sequence_number":"`},
+		{"a message to a FIFO queue again", to(queueOf(a.FIFOQueue)), `{"message_id":"`},
+		{"a message to a topic", to(topic(a.Topic)), `{"message_id":"`},
+		{"a message to a FIFO topic", to(topic(a.FIFOTopic)), `{"message_id":"`},
+		{"a message to a FIFO topic again", to(topic(a.FIFOTopic)), `{"message_id":"`},
+		{"an event", to(event), `{"event_id":"`},
+		{"an execution", to(execution), `{"execution_arn":"arn:aws:states:eu-central-1:`},
+		{"an execution again", to(execution), `"name":"`},
 	} {
 		for name, k := range who {
 			t.Run(c.name+" as "+name, func(t *testing.T) {
@@ -159,9 +194,12 @@ func TestCallsThatAWSWouldTake(t *testing.T) {
 				defer cancel()
 				attempt := c.call(k)
 				var res Result
-				if attempt.Work.Lambda != nil {
+				switch {
+				case attempt.Work.Lambda != nil:
 					res = l.Run(ctx, attempt)
-				} else {
+				case attempt.Work.AWS() != nil:
+					res = messages.Run(ctx, attempt)
+				default:
 					res = h.Run(ctx, attempt)
 				}
 				if strings.Contains(res.Error+string(res.Output), k.Secret) {
@@ -174,6 +212,15 @@ func TestCallsThatAWSWouldTake(t *testing.T) {
 					t.Errorf("Run: got %+v %s, want that it is refused", res, res.Output)
 				}
 			})
+		}
+	}
+	// Whatever takes a message once has it once, and others twice: the caller sent each so often.
+	for queue, want := range map[string]int{a.FIFOQueue: 1, a.Heard: 1, a.HeardFIFO: 1} {
+		ask := map[string]string{"Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": "AmazonSQS.GetQueueAttributes"}
+		of := fmt.Sprintf(`{"QueueUrl":%q,"AttributeNames":["ApproximateNumberOfMessages"]}`, queue)
+		res := h.Run(t.Context(), call("POST", "sqs", a.url+"/", ask, of, a.Caller))
+		if !strings.Contains(string(res.Output), fmt.Sprintf(`"ApproximateNumberOfMessages":"%d"`, want)) && !strings.Contains(string(res.Output), fmt.Sprintf(`"ApproximateNumberOfMessages": "%d"`, want)) {
+			t.Errorf("the queue %s has %s %s, want %d messages", queue, res.Error, res.Output, want)
 		}
 	}
 }

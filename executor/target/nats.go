@@ -89,14 +89,20 @@ func (n *NATS) Run(ctx context.Context, c Call) Result {
 	}
 }
 
-// headers returns the facts of an attempt: those of an HTTP call without the webhook-* ones, which
-// belong to a scheme of HTTP, and with the tenant: any tenant may name a subject.
+// headers returns what a worker is told.
 func (n *NATS) headers(c *Call) map[string]string {
+	headers := messageHeaders(c)
+	headers["Carillon-Max-Output"], headers["Carillon-Worker-Protocol"] = strconv.Itoa(n.maxOutput), "1"
+	return headers
+}
+
+// messageHeaders returns the facts of an attempt: those of an HTTP call without the webhook-* ones,
+// which belong to a scheme of HTTP, and with the tenant: any tenant may name a subject.
+func messageHeaders(c *Call) map[string]string {
 	f := factsOf(c)
 	headers := map[string]string{
 		"Carillon-Run-Id": f.run, "Carillon-Tenant": c.Tenant, "Carillon-Job-Id": f.job, "Carillon-Attempt": f.attempt, "Carillon-Fence": f.fence,
 		"Carillon-Due-At": f.due, "Idempotency-Key": f.run, "traceparent": f.trace,
-		"Carillon-Max-Output": strconv.Itoa(n.maxOutput), "Carillon-Worker-Protocol": "1",
 	}
 	if f.nominal != "" {
 		headers["Carillon-Nominal-At"] = f.nominal

@@ -68,6 +68,7 @@ type Result struct {
 	OutputCut  bool           // the callee gave more
 	RetryAfter time.Duration  // at least this long until the next attempt; 0 = as the policy says
 	Final      bool           // no attempt may follow
+	Ailing     bool           // the callee says that it cannot work just now, whatever Status is
 	Uncalled   bool           // the target was not called: nothing is known of its health
 	Stopped    bool           // ended by ErrStopped, without an outcome of its own: where the guarantee lets it, the attempt does not count
 
@@ -91,6 +92,8 @@ type reacher interface {
 // Set holds the target of each kind; nil = not enabled here.
 type Set struct {
 	HTTP, NATS, Script, Lambda, Email Target
+
+	JetStream, AWS Target // messages; AWS: to all its services
 }
 
 // For returns the target of w, or nil.
@@ -106,6 +109,10 @@ func (t Set) For(w schema.Work) Target {
 		return t.Lambda
 	case w.Email != nil:
 		return t.Email
+	case w.JetStream != nil:
+		return t.JetStream
+	case w.AWS() != nil:
+		return t.AWS
 	}
 	return nil
 }

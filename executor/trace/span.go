@@ -237,6 +237,8 @@ func appendCall(attrs []Attr, work *schema.Work, rec *schema.Record) []Attr {
 	case work.Email != nil && work.Email.Server != nil:
 		s := work.Email.Server.InForce()
 		attrs = append(attrs, Attr{Key: "server.address", Text: s.Host}, Attr{Key: "server.port", Number: int64(s.Port)})
+	default:
+		attrs = appendMessage(attrs, work)
 	}
 	if isFailure(rec.Outcome) {
 		kind := string(rec.Outcome)
@@ -246,6 +248,20 @@ func appendCall(attrs []Attr, work *schema.Work, rec *schema.Record) []Attr {
 		attrs = append(attrs, Attr{Key: "error.type", Text: kind})
 	}
 	return attrs
+}
+
+// messaging are the names that OpenTelemetry has for what takes messages, by the kind of work.
+var messaging = map[string]string{
+	"jetstream": "nats", "sqs": "aws_sqs", "sns": "aws.sns", "eventbridge": "aws.eventbridge", "step_functions": "aws.step_functions",
+}
+
+// appendMessage adds where a message went.
+func appendMessage(attrs []Attr, work *schema.Work) []Attr {
+	kind, to := work.Message()
+	if kind == "" {
+		return attrs
+	}
+	return append(attrs, Attr{Key: "messaging.system", Text: messaging[kind]}, Attr{Key: "messaging.destination.name", Text: to})
 }
 
 // latest returns the later of two instants.

@@ -11,13 +11,14 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// authFlags are the flags by which a job or a task says who makes its calls, and which function of
-// AWS Lambda it invokes.
+// authFlags are the flags by which a job or a task says who makes its calls, which function of AWS
+// Lambda it invokes, and what message it sends.
 type authFlags struct {
 	auth                             string
 	function, awsRegion, awsEndpoint string
 	credentials                      string
 	async                            bool
+	message                          string
 }
 
 // ofLambda are the flags that go with --function.
@@ -30,7 +31,25 @@ func (f *authFlags) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.awsRegion, "aws-region", "", "`region` of the function")
 	flags.StringVar(&f.credentials, "credentials", "", "`name` of the secret with the credentials by which the function is invoked")
 	flags.BoolVar(&f.async, "async", false, "do not wait for the end of the function")
+	flags.StringVar(&f.message, "message", "", "message to send, by `JSON`, @file or - for standard input: an object of one of jetstream, sqs, sns, eventbridge and step_functions, as the API has them")
 	flags.StringVar(&f.awsEndpoint, "aws-endpoint", "", "`URL` instead of AWS's")
+}
+
+// sends returns the message that --message states.
+func (f *authFlags) sends(cmd *cobra.Command) (w schema.Work, err error) {
+	text, err := readJSON("--message", f.message, cmd.InOrStdin())
+	if err != nil {
+		return w, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields() // what is dropped here the API cannot refuse
+	if err := d.Decode(&w); err != nil {
+		return w, cli.Usagef("--message: is not as the API has it: %v", err)
+	}
+	if kind, _ := w.Message(); kind == "" {
+		return w, cli.Usagef("--message: is no object of jetstream, sqs, sns, eventbridge or step_functions")
+	}
+	return w, nil
 }
 
 // state changes in the work what the flags state; --function has been taken in.

@@ -49,9 +49,9 @@ type jobFlags struct {
 func jobCreateCommand(r *cli.Remote) *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
-		Use:   "create (--url URL | --subject SUBJECT | --function NAME | --task NAME) [flags]",
+		Use:   "create (--url URL | --subject SUBJECT | --function NAME | --message JSON | --task NAME) [flags]",
 		Short: "Create a job: one-off, recurring (--cron, --every), on events (--on), after other jobs (--after), or only triggered (--name)",
-		Long: "Create a job that calls a URL, asks a NATS subject, invokes a function of AWS Lambda, or runs a task: once, now or at an instant, again and again, on events, after other jobs, or when it is triggered.\n\n" +
+		Long: "Create a job that calls a URL, asks a NATS subject, invokes a function of AWS Lambda, sends a message, or runs a task: once, now or at an instant, again and again, on events, after other jobs, or when it is triggered.\n\n" +
 			"With --after the job runs once for each run with which the chain of those jobs begins. If they are one-off jobs, so is this one.\n\n" +
 			"Without --idempotency-key one is drawn, so that it is safe to try again while the API is in trouble.",
 		Example: "  carillon job create --url http://127.0.0.1:8080/healthz --method GET --in 5s\n" +
@@ -60,6 +60,7 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 			"  carillon job create --name nightly-report --task report --cron '0 2 * * *' --timezone Europe/Berlin\n" +
 			"  carillon job create --url http://127.0.0.1:9000/poll --every 15m --misfire skip\n" +
 			"  carillon job create --name open --task open --cron '0 9 * * MON-FRI' --cron '0 10 * * SAT' --timezone Europe/Berlin --exclude 2026-12-25\n" +
+			"  carillon job create --message '{\"sqs\": {\"queue_url\": \"https://sqs.eu-central-1.amazonaws.com/123456789012/jobs\", \"region\": \"eu-central-1\", \"credentials\": \"aws-queues\"}}'\n" +
 			"  carillon job create --name rebuild --task rebuild  # then: carillon job trigger rebuild\n" +
 			"  carillon job create --task ingest --on file.uploaded --filter \"event.region == 'eu'\" --delay 30s\n" +
 			"  carillon job create --name load --task load --after extract --after clean --when all_done --after-deadline 6h",
@@ -106,7 +107,7 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 	job := request.JobRequest{Key: f.key, Task: f.task, Priority: schema.Priority(f.priority), Region: schema.RegionChoice{Name: f.region, Require: f.requireRegion}}
 	given := cmd.Flags().Changed
 	targets := 0
-	for _, target := range []struct{ flag, value string }{{"url", f.url}, {"subject", f.subject}, {"function", f.auth.function}, {"task", f.task}} {
+	for _, target := range []struct{ flag, value string }{{"url", f.url}, {"subject", f.subject}, {"function", f.auth.function}, {"message", f.auth.message}, {"task", f.task}} {
 		if !given(target.flag) {
 			continue
 		}
@@ -116,7 +117,7 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 	}
 	switch {
 	case targets != 1:
-		return job, cli.Usagef("state exactly one of --url, --subject, --function and --task")
+		return job, cli.Usagef("state exactly one of --url, --subject, --function, --message and --task")
 	case given("at") && given("in"):
 		return job, cli.Usagef("state --at or --in, not both")
 	case f.in < 0:
@@ -140,6 +141,12 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 	}
 	if f.auth.function != "" {
 		job.Lambda = &schema.LambdaTarget{Function: f.auth.function}
+	}
+	if f.auth.message != "" {
+		var err error
+		if job.Work, err = f.auth.sends(cmd); err != nil {
+			return job, err
+		}
 	}
 	if err := f.auth.state(cmd, &job.Work); err != nil {
 		return job, err

@@ -112,11 +112,16 @@ func TestSecretsThatAreRefused(t *testing.T) {
 		"auth that is no JSON":   {"", []string{"job", "create", "--url", "http://x.test/", "--auth", "bearer"}, 2, "--auth"},
 		"auth of another form":   {"", []string{"job", "create", "--url", "http://x.test/", "--auth", `{"bearer":{"token":"x"}}`}, 2, "unknown field"},
 		"auth that is none":      {"", []string{"job", "create", "--url", "http://x.test/", "--auth", `{}`}, 1, "must have exactly one of bearer"},
-		"two kinds of work":      {"", []string{"job", "create", "--url", "http://x.test/", "--function", "f"}, 2, "exactly one of --url, --subject, --function and --task"},
+		"two kinds of work":      {"", []string{"job", "create", "--url", "http://x.test/", "--function", "f"}, 2, "exactly one of --url, --subject, --function, --message and --task"},
 		"a region of nothing":    {"", []string{"job", "create", "--url", "http://x.test/", "--aws-region", "r"}, 2, "--aws-region goes with a function"},
 		"a function of nothing":  {"", []string{"job", "create", "--function", "f"}, 1, "body.lambda.region: must be 1 to 63"},
 		"a task of two kinds":    {"", []string{"task", "set", "a", "--subject", "a.b", "--function", "f"}, 2, "at most one of"},
 		"async of no function":   {"", []string{"task", "set", "a", "--subject", "a.b", "--async"}, 2, "--async goes with a function"},
+		"a message of no form":   {"", []string{"job", "create", "--message", "sqs"}, 2, "--message"},
+		"a message of another":   {"", []string{"job", "create", "--message", `{"sqs":{"queue":"q"}}`}, 2, "unknown field"},
+		"a message that is none": {"", []string{"job", "create", "--message", `{"http":{"url":"http://x.test/"}}`}, 2, "--message: is no object of"},
+		"a message to nowhere":   {"", []string{"job", "create", "--message", `{"sqs":{}}`}, 1, "body.sqs.queue_url: must"},
+		"a message and a URL":    {"", []string{"task", "set", "a", "--url", "http://x.test/", "--message", `{"sqs":{}}`}, 2, "at most one of"},
 		"credentials of nothing": {"", []string{"task", "set", "a", "--url", "http://x.test/", "--credentials", "c"}, 2, "--credentials goes with a function"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,6 +153,17 @@ func TestFunctionsOfLambda(t *testing.T) {
 	}
 	if made = task("--url", "http://x.test/"); made.Lambda != nil || made.HTTP == nil || made.Timeout.Std() != 5*time.Second {
 		t.Errorf("task set of a URL = %+v, want its limits as they were", made.Work)
+	}
+	sends := task("--message", `{"jetstream":{"subject":"orders.due","stream":"ORDERS"}}`)
+	if sends.HTTP != nil || sends.JetStream == nil || *sends.JetStream != (schema.JetStreamTarget{Subject: "orders.due", Stream: "ORDERS"}) || sends.Timeout.Std() != 5*time.Second {
+		t.Errorf("task set of a message = %+v", sends.Work)
+	}
+	if out := clitest.Succeed(t, "task", "list", "--api", api).Stdout; !strings.Contains(out, "jetstream orders.due") {
+		t.Errorf("task list writes %q", out)
+	}
+	message := `{"sqs":{"queue_url":"https://x.test/q","region":"eu-central-1","credentials":"aws"}}`
+	if job := clitest.Succeed(t, "job", "create", "--api", api, "--message", message, "--in", "1h").Stdout; !strings.Contains(job, "sqs https://x.test/q") {
+		t.Errorf("job create writes %q", job)
 	}
 	job := clitest.Succeed(t, "job", "create", "--api", api, "--function", "f", "--aws-region", "eu-central-1", "--credentials", "aws", "--in", "1h").Stdout
 	if !strings.Contains(job, "lambda f") {

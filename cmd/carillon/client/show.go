@@ -100,6 +100,9 @@ func workOf(j *httpapi.Job) string {
 	case j.Email != nil:
 		return "e-mail to " + strings.Join(j.Email.To, ", ")
 	}
+	if kind, to := j.Message(); kind != "" {
+		return kind + " " + to
+	}
 	return "task " + j.Task
 }
 

@@ -40,7 +40,7 @@ type taskFlags struct {
 func taskSetCommand(r *cli.Remote) *cobra.Command {
 	var f taskFlags
 	cmd := &cobra.Command{
-		Use:   "set NAME [--url URL | --subject SUBJECT | --command NAME | --function NAME] [flags]",
+		Use:   "set NAME [--url URL | --subject SUBJECT | --command NAME | --function NAME | --message JSON] [flags]",
 		Short: "Make a task, or change what is stated of one that is there",
 		Long: "Make a task, or change what is stated of one that is there: what no flag states stays as it is.\n\n" +
 			"A rate bounds how many runs of the task start in a second (s), a minute (m) or an hour (h), in the whole cluster; those beyond wait.\n" +
@@ -105,14 +105,14 @@ func isNotFound(err error) bool {
 func (f *taskFlags) state(cmd *cobra.Command, task *request.TaskRequest) error {
 	given := cmd.Flags().Changed
 	targets := 0
-	for _, flag := range []string{"url", "subject", "command", "function"} {
+	for _, flag := range []string{"url", "subject", "command", "function", "message"} {
 		if given(flag) {
 			targets++
 		}
 	}
 	switch {
 	case targets > 1:
-		return cli.Usagef("state at most one of --url, --subject, --command and --function")
+		return cli.Usagef("state at most one of --url, --subject, --command, --function and --message")
 	case given("rate") && f.rate == "": // an unset shell variable must not lift a limit
 		return cli.Usagef("--rate: state one, such as 100/s, or none")
 	case given("max-concurrent") && f.maxConcurrent < 0:
@@ -134,6 +134,12 @@ func (f *taskFlags) state(cmd *cobra.Command, task *request.TaskRequest) error {
 	case given("function"):
 		task.Work = withTarget(task.Work, schema.Work{Lambda: cmp.Or(task.Lambda, new(schema.LambdaTarget))})
 		task.Lambda.Function = f.auth.function
+	case given("message"):
+		sends, err := f.auth.sends(cmd)
+		if err != nil {
+			return err
+		}
+		task.Work = withTarget(task.Work, sends)
 	}
 	switch {
 	case task.HTTP == nil && (given("method") || given("header")):
@@ -216,6 +222,10 @@ func showTasks(r *cli.Remote, cmd *cobra.Command, v any, tasks ...httpapi.Task) 
 			target = "command " + t.Script.Command
 		case t.Lambda != nil:
 			target = "lambda " + t.Lambda.Function
+		default:
+			if kind, to := t.Message(); kind != "" {
+				target = kind + " " + to
+			}
 		}
 		if t.Retry != nil {
 			attempts = fmt.Sprint(t.Retry.MaxAttempts)
