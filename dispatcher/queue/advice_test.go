@@ -120,6 +120,10 @@ func TestNames(t *testing.T) {
 		{"signal", queue.DefaultNames.Signal(schema.TopicCancel), "carillon.signal.cancel"},
 		{"another prefix", queue.Names("eu_1").Stream(0), "eu_1_runs_0"},
 		{"consumer", queue.ConsumerName(""), "executors_normal"},
+		{"run of no pool", queue.Names("").RunOf(3, schema.Critical, ""), "carillon.run.3.critical"},
+		{"run of a pool", queue.Names("").RunOf(3, "", "gpu=true"), "carillon.run.3.normal.d1959c2518689f8b"},
+		{"consumer of no pool", queue.ConsumerOf("", ""), "executors_normal"},
+		{"consumer of a pool", queue.ConsumerOf(schema.Low, "gpu=true"), "executors_low_d1959c2518689f8b"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: got %s, want %s", c.name, c.got, c.want)

@@ -5,7 +5,7 @@
 //	queue.go     the contracts, their errors and bounds
 //	envelope.go  an entry on the wire
 //	advice.go    hints and notices on the wire; headers of requests
-//	subjects.go  names of streams and subjects
+//	subjects.go  names of streams and subjects, and of pools
 //	events.go    events that clients publish on NATS
 //
 // # What is authoritative

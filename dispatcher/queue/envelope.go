@@ -26,6 +26,8 @@ type Envelope struct {
 	// Epoch is the one in which the dispatcher's region served the home of the entry; 0: there are
 	// no regions.
 	Epoch int64
+	// Pool says which executors get it. It is not on the wire: the subject says it.
+	Pool Pool
 }
 
 // The wire form of an envelope, version 1, integers big-endian:

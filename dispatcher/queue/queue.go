@@ -87,6 +87,20 @@ type Consumer interface {
 	Fetch(ctx context.Context, lane Lane, p schema.Priority, limit int, wait time.Duration) ([]Delivery, error)
 }
 
+// PoolQueue is the messages for the executors of one pool.
+type PoolQueue interface {
+	Inspector
+	Consumer
+}
+
+// Pools gives access to the messages of pools: those that were published with Envelope.Pool. Front,
+// Load and Fetch of the queue itself see none of them.
+type Pools interface {
+	// Pool returns the messages of a pool, and has its subjects served soon if they are not yet. It
+	// does not wait. There are as many pools as executors have different labels: few.
+	Pool(pool Pool) PoolQueue
+}
+
 // Bus carries advice between nodes by core NATS: at most once, never waited for.
 type Bus interface {
 	schema.Hints
@@ -163,6 +177,7 @@ type Queue interface {
 	Publisher
 	Inspector
 	Consumer
+	Pools
 	Bus
 	Signals
 	Requester

@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -42,6 +44,15 @@ func (n Names) Run(lane Lane, p schema.Priority) string {
 	return string(n.Or()) + ".run." + strconv.Itoa(int(lane)) + "." + string(p.Or())
 }
 
+// RunOf returns the subject of a lane and priority for the executors of a pool:
+// carillon.run.<lane>.<priority>.<pool>; of no pool it is Run.
+func (n Names) RunOf(lane Lane, p schema.Priority, pool Pool) string {
+	if pool == "" {
+		return n.Run(lane, p)
+	}
+	return n.Run(lane, p) + "." + pool.token()
+}
+
 // Runs returns the subject filter of all of a lane's runs.
 func (n Names) Runs(lane Lane) string {
 	return string(n.Or()) + ".run." + strconv.Itoa(int(lane)) + ".>"
@@ -58,6 +69,26 @@ func (n Names) Signal(topic string) string { return string(n.Or()) + ".signal." 
 
 // ConsumerName returns the name of the durable consumer of a priority in its lane's stream.
 func ConsumerName(p schema.Priority) string { return "executors_" + string(p.Or()) }
+
+// ConsumerOf returns the name of the durable consumer of a priority for the executors of a pool.
+func ConsumerOf(p schema.Priority, pool Pool) string {
+	if pool == "" {
+		return ConsumerName(p)
+	}
+	return ConsumerName(p) + "_" + pool.token()
+}
+
+// Pool names the executors that have the same labels, by the text of those (schema.Labels.String);
+// "": any executor. Each pool has subjects of its own, which its executors alone fetch from,
+// besides those of messages for any. Nodes of a version without pools know none of them.
+type Pool string
+
+// token returns what stands for the pool in subjects and names of consumers, which hold neither
+// dots nor spaces.
+func (p Pool) token() string {
+	sum := sha256.Sum256([]byte(p))
+	return hex.EncodeToString(sum[:8])
+}
 
 // EventStream returns the name of the stream of events that clients publish on NATS.
 func (n Names) EventStream() string { return string(n.Or()) + "_events" }

@@ -177,25 +177,26 @@ func (c *Conn) publish(lane queue.Lane, env *queue.Envelope, wire []byte, done f
 	c.mu.Unlock()
 
 	e := Event{Point: Publish, Conn: c.name, Lane: lane, Priority: env.Entry.Spec.Priority.Or(), Entry: env.Entry.ID}
+	to := class{e.Priority, env.Pool}
 	v := c.broker.verdict(e)
 	if cut || v.Drop {
 		return nil // it ends by its time-out
 	}
 	id := env.MessageID()
-	c.broker.after(v.Delay, func() { c.store(p, e, id, wire, v.Double) })
+	c.broker.after(v.Delay, func() { c.store(p, e, to, id, wire, v.Double) })
 	return nil
 }
 
 // store stores a publication in the stream and answers it.
-func (c *Conn) store(p *publication, e Event, id string, wire []byte, double bool) {
+func (c *Conn) store(p *publication, e Event, to class, id string, wire []byte, double bool) {
 	b := c.broker
 	b.mu.Lock()
 	now := time.Now()
 	s := b.stream(e.Lane)
-	seq, known, err := s.store(now, e.Priority, id, e.Entry, wire, b.cfg.MaxBytes, false)
+	seq, known, err := s.store(now, to, id, e.Entry, wire, b.cfg.MaxBytes, false)
 	if double && err == nil {
 		// A second copy that does not fit is left out.
-		_, _, _ = s.store(now, e.Priority, id, e.Entry, wire, b.cfg.MaxBytes, true)
+		_, _, _ = s.store(now, to, id, e.Entry, wire, b.cfg.MaxBytes, true)
 	}
 	r := queue.Receipt{Stream: s.incarnation, Sequence: seq, Known: known}
 	b.mu.Unlock()
@@ -212,13 +213,32 @@ func (c *Conn) store(p *publication, e Event, id string, wire []byte, double boo
 
 // Front implements queue.Inspector.
 func (c *Conn) Front(ctx context.Context, lane queue.Lane, p schema.Priority) (queue.Front, error) {
+	return pool{c, ""}.Front(ctx, lane, p)
+}
+
+// Load implements queue.Inspector.
+func (c *Conn) Load(ctx context.Context, lane queue.Lane, p schema.Priority) (queue.Load, error) {
+	return pool{c, ""}.Load(ctx, lane, p)
+}
+
+// Pool implements queue.Pools.
+func (c *Conn) Pool(name queue.Pool) queue.PoolQueue { return pool{c, name} }
+
+// pool is the messages of one pool, as a connection sees them.
+type pool struct {
+	*Conn
+	of queue.Pool
+}
+
+// Front implements queue.Inspector.
+func (c pool) Front(ctx context.Context, lane queue.Lane, p schema.Priority) (queue.Front, error) {
 	if err := c.reach(ctx); err != nil {
 		return queue.Front{}, fmt.Errorf("front of lane %d, %s: %w", lane, p.Or(), err)
 	}
 	c.broker.mu.Lock()
 	defer c.broker.mu.Unlock()
 	s := c.broker.stream(lane)
-	all := s.subjects[p.Or()].all
+	all := s.subject(class{p.Or(), c.of}).all
 	if len(all) == 0 {
 		return queue.Front{Stream: s.incarnation, Empty: true}, nil
 	}
@@ -226,13 +246,13 @@ func (c *Conn) Front(ctx context.Context, lane queue.Lane, p schema.Priority) (q
 }
 
 // Load implements queue.Inspector.
-func (c *Conn) Load(ctx context.Context, lane queue.Lane, p schema.Priority) (queue.Load, error) {
+func (c pool) Load(ctx context.Context, lane queue.Lane, p schema.Priority) (queue.Load, error) {
 	if err := c.reach(ctx); err != nil {
 		return queue.Load{}, fmt.Errorf("load of lane %d, %s: %w", lane, p.Or(), err)
 	}
 	c.broker.mu.Lock()
 	defer c.broker.mu.Unlock()
-	s := c.broker.stream(lane).subjects[p.Or()]
+	s := c.broker.stream(lane).subject(class{p.Or(), c.of})
 	return queue.Load{Waiting: s.live - s.held, Held: s.held, Delivered: s.delivered}, nil
 }
 

@@ -12,6 +12,11 @@ import (
 
 // Fetch implements queue.Consumer.
 func (c *Conn) Fetch(ctx context.Context, lane queue.Lane, p schema.Priority, limit int, wait time.Duration) ([]queue.Delivery, error) {
+	return pool{c, ""}.Fetch(ctx, lane, p, limit, wait)
+}
+
+// Fetch implements queue.Consumer.
+func (c pool) Fetch(ctx context.Context, lane queue.Lane, p schema.Priority, limit int, wait time.Duration) ([]queue.Delivery, error) {
 	if limit < 1 {
 		return nil, fmt.Errorf("fetch of lane %d, %s: limit %d", lane, p.Or(), limit)
 	}
@@ -27,7 +32,7 @@ func (c *Conn) Fetch(ctx context.Context, lane queue.Lane, p schema.Priority, li
 		wake := end
 		var arrived <-chan struct{}
 		if !cut && ctx.Err() == nil {
-			taken, next, more := c.take(now, lane, p.Or(), limit)
+			taken, next, more := c.take(now, lane, class{p.Or(), c.of}, limit)
 			if len(taken) > 0 {
 				return taken, nil
 			}
@@ -58,10 +63,10 @@ func (c *Conn) Fetch(ctx context.Context, lane queue.Lane, p schema.Priority, li
 
 // take takes the messages that are ready and asks the fault for each. If there is none, it returns
 // when a held message comes back, and a channel that is closed when something changes.
-func (c *Conn) take(now time.Time, lane queue.Lane, p schema.Priority, limit int) ([]queue.Delivery, time.Time, <-chan struct{}) {
+func (c *Conn) take(now time.Time, lane queue.Lane, of class, limit int) ([]queue.Delivery, time.Time, <-chan struct{}) {
 	b := c.broker
 	b.mu.Lock()
-	sub := b.stream(lane).subjects[p]
+	sub := b.stream(lane).subject(of)
 	taken, next := sub.take(now, limit, b.cfg.MaxAckPending)
 	var changed <-chan struct{}
 	if len(taken) == 0 {
@@ -75,7 +80,7 @@ func (c *Conn) take(now time.Time, lane queue.Lane, p schema.Priority, limit int
 
 	deliveries := make([]queue.Delivery, 0, len(taken))
 	for i, m := range taken {
-		e := Event{Point: Delivery, Conn: c.name, Lane: lane, Priority: p, Entry: m.entry}
+		e := Event{Point: Delivery, Conn: c.name, Lane: lane, Priority: of.priority, Entry: m.entry}
 		v := b.verdict(e)
 		if v.Drop {
 			continue

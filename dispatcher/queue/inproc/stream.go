@@ -35,7 +35,7 @@ type stream struct {
 	incarnation string
 	last        uint64 // sequence
 	bytes       int
-	subjects    map[schema.Priority]*subject
+	subjects    map[class]*subject
 	ids         map[string]uint64 // message id → sequence, for queue.DuplicateWindow
 	idAges      []idAge           // the same, oldest first
 }
@@ -45,7 +45,13 @@ type idAge struct {
 	at time.Time
 }
 
-// subject is the messages of one priority, and the one durable consumer that they have.
+// class is the priority and pool of messages.
+type class struct {
+	priority schema.Priority
+	pool     queue.Pool
+}
+
+// subject is the messages of one class, and the one durable consumer that they have.
 type subject struct {
 	ready   bySequence
 	held    int        // messages handed out
@@ -60,18 +66,25 @@ type subject struct {
 func newStream(incarnation uint64) *stream {
 	s := &stream{
 		incarnation: strconv.FormatUint(incarnation, 10),
-		subjects:    make(map[schema.Priority]*subject),
+		subjects:    make(map[class]*subject),
 		ids:         make(map[string]uint64),
-	}
-	for _, p := range schema.Priorities {
-		s.subjects[p] = new(subject)
 	}
 	return s
 }
 
+// subject returns the messages of a class.
+func (s *stream) subject(c class) *subject {
+	sub, ok := s.subjects[c]
+	if !ok {
+		sub = new(subject)
+		s.subjects[c] = sub
+	}
+	return sub
+}
+
 // store keeps an envelope. Unless again is set it is refused as a duplicate when its id was seen
 // within the window: then the sequence is that of the first and known is true.
-func (s *stream) store(now time.Time, p schema.Priority, id string, entry schema.EntryID, wire []byte, maxBytes int, again bool) (seq uint64, known bool, err error) {
+func (s *stream) store(now time.Time, c class, id string, entry schema.EntryID, wire []byte, maxBytes int, again bool) (seq uint64, known bool, err error) {
 	for len(s.idAges) > 0 && now.Sub(s.idAges[0].at) >= queue.DuplicateWindow {
 		delete(s.ids, s.idAges[0].id)
 		s.idAges = s.idAges[1:]
@@ -87,7 +100,7 @@ func (s *stream) store(now time.Time, p schema.Priority, id string, entry schema
 		s.ids[id] = s.last
 		s.idAges = append(s.idAges, idAge{id, now})
 	}
-	sub := s.subjects[p]
+	sub := s.subject(c)
 	m := &message{lane: s, subject: sub, seq: s.last, wire: wire, entry: entry, published: now}
 	s.bytes += len(wire)
 	sub.all = append(sub.all, m)

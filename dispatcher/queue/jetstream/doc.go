@@ -11,6 +11,7 @@
 //	streams.go     makes, checks and updates streams and consumers
 //	passed.go      consumers that have passed messages, after a loss of power
 //	publish.go     publications and their receipts
+//	pool.go        messages for the executors of one pool
 //	fetch.go       pulls, deliveries, messages that cannot be read
 //	bus.go         hints, notices, signals
 //	events.go      events that clients publish

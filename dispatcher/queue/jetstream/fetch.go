@@ -35,9 +35,9 @@ const (
 
 // puller is an inbox for pulls, one at a time.
 type puller struct {
-	q        *Queue
-	lane     *lane
-	priority schema.Priority
+	q    *Queue
+	lane *lane
+	of   class
 
 	sub   *nats.Subscription
 	inbox string
@@ -46,14 +46,11 @@ type puller struct {
 
 // Fetch implements queue.Consumer.
 func (q *Queue) Fetch(ctx context.Context, n queue.Lane, p schema.Priority, limit int, wait time.Duration) ([]queue.Delivery, error) {
-	ds, err := q.fetch(ctx, n, p, limit, wait)
-	if err != nil {
-		return nil, fmt.Errorf("fetch of lane %d, %s: %w", n, p.Or(), err)
-	}
-	return ds, nil
+	return q.all().Fetch(ctx, n, p, limit, wait)
 }
 
-func (q *Queue) fetch(ctx context.Context, n queue.Lane, p schema.Priority, limit int, wait time.Duration) ([]queue.Delivery, error) {
+func (o pool) fetch(ctx context.Context, n queue.Lane, p schema.Priority, limit int, wait time.Duration) ([]queue.Delivery, error) {
+	q := o.q
 	l, err := q.streams.lane(n)
 	if err != nil {
 		return nil, err
@@ -61,7 +58,7 @@ func (q *Queue) fetch(ctx context.Context, n queue.Lane, p schema.Priority, limi
 	if limit < 1 {
 		return nil, fmt.Errorf("limit %d", limit)
 	}
-	subject := "$JS.API.CONSUMER.MSG.NEXT." + l.stream + "." + queue.ConsumerName(p)
+	subject := "$JS.API.CONSUMER.MSG.NEXT." + l.stream + "." + queue.ConsumerOf(p, o.name)
 	end := time.Now().Add(wait)
 	pause := pullPause
 	for {
@@ -80,7 +77,7 @@ func (q *Queue) fetch(ctx context.Context, n queue.Lane, p schema.Priority, limi
 			}
 		}
 		var ds []queue.Delivery
-		in, err := q.puller(l, p)
+		in, err := q.puller(l, class{p.Or(), o.name})
 		if err == nil {
 			ds, err = in.pull(ctx, session, subject, limit, min(time.Until(end), maxPull))
 		}
@@ -204,19 +201,19 @@ func (in *puller) status(m *nats.Msg) (ended bool, err error) {
 	return true, fmt.Errorf("pull ended: %s %s", status, description)
 }
 
-// puller takes an idle inbox of the lane and priority, or makes one.
-func (q *Queue) puller(l *lane, p schema.Priority) (*puller, error) {
+// puller takes an idle inbox of the lane and class, or makes one.
+func (q *Queue) puller(l *lane, of class) (*puller, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return nil, queue.ErrClosed
 	}
-	idle := l.pullers[p.Or()]
+	idle := l.pullers[of]
 	if n := len(idle); n > 0 {
-		l.pullers[p.Or()] = idle[:n-1]
+		l.pullers[of] = idle[:n-1]
 		return idle[n-1], nil
 	}
-	in := &puller{q: q, lane: l, priority: p.Or(), inbox: drawInbox() + "."}
+	in := &puller{q: q, lane: l, of: of, inbox: drawInbox() + "."}
 	var err error
 	if in.sub, err = q.nc.SubscribeSync(in.inbox + "*"); err != nil {
 		return nil, fmt.Errorf("subscribe: %w", err)
@@ -231,7 +228,7 @@ func (q *Queue) puller(l *lane, p schema.Priority) (*puller, error) {
 func (in *puller) keep() {
 	in.q.mu.Lock()
 	defer in.q.mu.Unlock()
-	in.lane.pullers[in.priority] = append(in.lane.pullers[in.priority], in)
+	in.lane.pullers[in.of] = append(in.lane.pullers[in.of], in)
 }
 
 // discard drops an inbox whose pull may still be under way, and returns the messages that arrived.

@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"carillon.dev/carillon/dispatcher/queue"
-	"carillon.dev/carillon/schema"
 )
 
 // A replicated stream may lose its newest messages when all its servers lose power, while its
@@ -54,12 +53,26 @@ type passed struct {
 
 // delivering returns all consumers of runs.
 func (ss *streams) delivering() (all []*delivering) {
-	for _, l := range ss.lanes {
-		for _, p := range schema.Priorities {
-			all = append(all, &delivering{stream: l.stream, subject: ss.cfg.Names.Run(l.n, p), consumer: queue.ConsumerName(p), again: true})
+	for _, of := range ss.classes() {
+		for _, l := range ss.lanes {
+			all = append(all, &delivering{stream: l.stream, subject: ss.cfg.Names.RunOf(l.n, of.priority, of.pool), consumer: queue.ConsumerOf(of.priority, of.pool), again: true})
 		}
 	}
 	return all
+}
+
+// alsoOfPools returns consumers with those of pools that have become known.
+func (ss *streams) alsoOfPools(consumers []*delivering) []*delivering {
+	runs := 0
+	for _, d := range consumers {
+		if d.again {
+			runs++
+		}
+	}
+	if want := ss.delivering(); len(want) > runs { // pools are only added, at the end
+		return append(consumers, want[runs:]...)
+	}
+	return consumers
 }
 
 // look mends what it sees, if the look before has seen the same, and reports whether it did. It

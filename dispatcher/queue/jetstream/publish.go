@@ -113,7 +113,7 @@ func (p *publisher) publish(ctx context.Context, n queue.Lane, env *queue.Envelo
 	p.q.metrics.underWay.Inc()
 
 	err = p.q.nc.PublishMsg(&nats.Msg{
-		Subject: p.q.cfg.Names.Run(n, env.Entry.Spec.Priority),
+		Subject: p.q.cfg.Names.RunOf(n, env.Entry.Spec.Priority, env.Pool),
 		Reply:   p.inbox + "." + strconv.Itoa(slot) + "." + strconv.FormatUint(turn, 36),
 		Header:  nats.Header{jetstream.MsgIDHeader: {env.MessageID()}},
 		Data:    wire,

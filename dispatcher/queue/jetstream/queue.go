@@ -156,14 +156,11 @@ func (q *Queue) Time(ctx context.Context) (time.Time, error) {
 
 // Front implements queue.Inspector.
 func (q *Queue) Front(ctx context.Context, n queue.Lane, p schema.Priority) (queue.Front, error) {
-	f, err := q.front(ctx, n, p)
-	if err != nil {
-		return queue.Front{}, fmt.Errorf("front of lane %d, %s: %w", n, p.Or(), err)
-	}
-	return f, nil
+	return q.all().Front(ctx, n, p)
 }
 
-func (q *Queue) front(ctx context.Context, n queue.Lane, p schema.Priority) (queue.Front, error) {
+func (o pool) front(ctx context.Context, n queue.Lane, p schema.Priority) (queue.Front, error) {
+	q := o.q
 	l, err := q.streams.lane(n)
 	if err != nil {
 		return queue.Front{}, err
@@ -175,7 +172,7 @@ func (q *Queue) front(ctx context.Context, n queue.Lane, p schema.Priority) (que
 	defer cancel()
 	f := queue.Front{}
 	// By the stream's leader, not by a direct get: a replica may lack the newest messages.
-	m, err := l.handle.Load().stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(q.cfg.Names.Run(n, p)))
+	m, err := l.handle.Load().stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(q.cfg.Names.RunOf(n, p, o.name)))
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		f.Empty = true
@@ -198,14 +195,11 @@ func (q *Queue) front(ctx context.Context, n queue.Lane, p schema.Priority) (que
 
 // Load implements queue.Inspector.
 func (q *Queue) Load(ctx context.Context, n queue.Lane, p schema.Priority) (queue.Load, error) {
-	l, err := q.load(ctx, n, p)
-	if err != nil {
-		return queue.Load{}, fmt.Errorf("load of lane %d, %s: %w", n, p.Or(), err)
-	}
-	return l, nil
+	return q.all().Load(ctx, n, p)
 }
 
-func (q *Queue) load(ctx context.Context, n queue.Lane, p schema.Priority) (queue.Load, error) {
+func (o pool) load(ctx context.Context, n queue.Lane, p schema.Priority) (queue.Load, error) {
+	q := o.q
 	l, err := q.streams.lane(n)
 	if err != nil {
 		return queue.Load{}, err
@@ -215,7 +209,7 @@ func (q *Queue) load(ctx context.Context, n queue.Lane, p schema.Priority) (queu
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	c, err := q.js.Consumer(ctx, l.stream, queue.ConsumerName(p))
+	c, err := q.js.Consumer(ctx, l.stream, queue.ConsumerOf(p, o.name))
 	if err != nil {
 		q.streams.checkIfGone(err)
 		return queue.Load{}, err

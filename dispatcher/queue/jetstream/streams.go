@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"carillon.dev/carillon/dispatcher/queue"
-	"carillon.dev/carillon/schema"
 )
 
 const (
@@ -36,7 +35,7 @@ type lane struct {
 	handle atomic.Pointer[handle]
 	last   atomic.Uint64 // the highest sequence that was seen
 
-	pullers map[schema.Priority][]*puller // idle ones; the queue's mutex guards them
+	pullers map[class][]*puller // idle ones; the queue's mutex guards them
 }
 
 // handle is one incarnation of a stream.
@@ -46,7 +45,7 @@ type handle struct {
 }
 
 func newLane(n queue.Lane, names queue.Names) *lane {
-	return &lane{n: n, stream: names.Stream(n), pullers: make(map[schema.Priority][]*puller)}
+	return &lane{n: n, stream: names.Stream(n), pullers: make(map[class][]*puller)}
 }
 
 // incarnation returns the incarnation that s had when it was asked.
@@ -88,6 +87,7 @@ type streams struct {
 	health   atomic.Pointer[error] // of the last check; nil pointer = healthy
 	checkNow chan struct{}         // asks for a check at once
 	making   sync.Mutex            // one at a time makes streams
+	pools    knownPools
 }
 
 func newStreams(c *connection) *streams {
@@ -128,12 +128,12 @@ func (ss *streams) ensure(ctx context.Context, l *lane) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range schema.Priorities {
+	for _, of := range ss.classes() {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		_, err := s.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
-			Durable:       queue.ConsumerName(p),
-			Description:   "runs of priority " + string(p),
-			FilterSubject: ss.cfg.Names.Run(l.n, p),
+			Durable:       queue.ConsumerOf(of.priority, of.pool),
+			Description:   of.String(),
+			FilterSubject: ss.cfg.Names.RunOf(l.n, of.priority, of.pool),
 			DeliverPolicy: jetstream.DeliverAllPolicy,
 			AckPolicy:     jetstream.AckExplicitPolicy,
 			AckWait:       queue.AckWait,
@@ -142,7 +142,7 @@ func (ss *streams) ensure(ctx context.Context, l *lane) error {
 		})
 		cancel()
 		if err != nil {
-			return fmt.Errorf("consumer %s: %w", queue.ConsumerName(p), err)
+			return fmt.Errorf("consumer %s: %w", queue.ConsumerOf(of.priority, of.pool), err)
 		}
 	}
 	// Last, so that the consumers exist when there is a handle.
@@ -283,6 +283,7 @@ func (ss *streams) watch() {
 		}
 		if err == nil && now.Sub(looked) >= passedEvery {
 			looked = now
+			consumers = ss.alsoOfPools(consumers)
 			err = ss.lookAt(consumers)
 		}
 		if whole || err != nil && ss.nc.IsConnected() {

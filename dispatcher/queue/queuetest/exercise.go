@@ -25,6 +25,7 @@ func Exercise(t *testing.T, open func(t *testing.T) *Rig, around func(t *testing
 		{"messages come in order of publication", inOrder},
 		{"a fetch ends without messages", fetchEnds},
 		{"lanes and priorities are apart", apart},
+		{"pools are apart", poolsApart},
 		{"a message comes back after AckWait", comesBack},
 		{"a held message stays", holdKeeps},
 		{"a returned message comes back at once", returned},
