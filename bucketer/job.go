@@ -68,8 +68,8 @@ var (
 	ErrOverloaded = errors.New("too many writes are under way")
 	// ErrNoTask: the job names a task that does not exist.
 	ErrNoTask = errors.New("no such task")
-	// ErrManyRates: as many tasks of the cluster have a rate as may (409).
-	ErrManyRates = errors.New("as many tasks have a rate as may")
+	// ErrManyRates: as many tasks of the cluster have a rate, or require labels, as may (409).
+	ErrManyRates = errors.New("as many tasks have a rate, or require labels, as may")
 	// ErrStale: it is not as the caller has seen it; nothing was changed (412).
 	ErrStale = errors.New("it was changed meanwhile")
 	// ErrFinished: the run has ended, or has started, and cannot be changed any more (409).

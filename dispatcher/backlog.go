@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/dispatcher/depth"
+	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
 )
 
@@ -26,6 +27,7 @@ type backlogMetrics struct {
 	oldest  *prometheus.GaugeVec
 	streams *prometheus.GaugeVec
 	tenants *prometheus.GaugeVec
+	pools   poolMetrics
 	unread  prometheus.Gauge
 }
 
@@ -44,9 +46,34 @@ func newBacklogMetrics(r prometheus.Registerer) backlogMetrics {
 		unread:  left,
 		due:     gauge("due_waiting", "Entries in this dispatcher's memory that are due and wait for budget, by lane and priority. Spilled rows are not counted.", "lane", "priority"),
 		oldest:  gauge("oldest_wait_seconds", "For how long the oldest entry has been due that this dispatcher has not published, by lane and priority; 0 = none is.", "lane", "priority"),
-		streams: gauge("stream_waiting", "Messages in the stream that no executor holds, by lane and priority; the same from every dispatcher.", "lane", "priority"),
+		streams: gauge("stream_waiting", "Messages for any executor in the stream that none holds, by lane and priority; the same from every dispatcher. Those for executors with labels are told of by pool.", "lane", "priority"),
+		pools: poolMetrics{
+			due:     gauge("pool_due_waiting", "Entries in this dispatcher's memory that are due and wait for budget, by the labels of the executors that they are for.", "pool"),
+			streams: gauge("pool_stream_waiting", "Messages in the streams that no executor holds, by the labels of the executors that they are for; the same from every dispatcher that has published for these.", "pool"),
+			oldest:  gauge("pool_oldest_wait_seconds", "For how long the oldest entry has been due that this dispatcher has not published, by the labels of the executors that it is for; 0 = none is.", "pool"),
+		},
 		tenants: gauge("tenant_waiting", "Entries in this dispatcher's memory that are due and wait for budget, of the ten tenants with most of them, and of all others (*).", "tenant"),
 	}
+}
+
+// poolMetrics tell what waits for the executors that have the same labels. There is no series of
+// what any executor runs.
+type poolMetrics struct{ due, streams, oldest *prometheus.GaugeVec }
+
+func (m *poolMetrics) set(waits map[queue.Pool]depth.Backlog, since func(time.Time) float64) {
+	for _, g := range []*prometheus.GaugeVec{m.due, m.streams, m.oldest} {
+		g.Reset() // pools come and go
+	}
+	for pool, b := range waits {
+		m.due.WithLabelValues(string(pool)).Set(float64(b.Queued))
+		m.streams.WithLabelValues(string(pool)).Set(float64(b.InStream))
+		m.oldest.WithLabelValues(string(pool)).Set(since(b.Oldest))
+	}
+}
+
+// add returns the backlog of two subjects together, without its tenants.
+func add(a, b depth.Backlog) depth.Backlog {
+	return depth.Backlog{InStream: a.InStream + b.InStream, Queued: a.Queued + b.Queued, Oldest: earlier(a.Oldest, b.Oldest)}
 }
 
 // unread is since when rows of a shard have been due that are still to be taken in; zero = there
@@ -120,15 +147,23 @@ func (d *Dispatcher) reportBacklog(now time.Time) {
 	m := d.metrics.backlog
 	spilled, left := d.unread.oldest(d.lanes)
 	m.unread.Set(since(left))
-	byTenant := make(map[string]int)
+	byTenant, byPool, bySubject := make(map[string]int), make(map[queue.Pool]depth.Backlog), make(map[depth.Subject]depth.Backlog)
 	for s, b := range d.depth.Backlogs() {
+		if s.Pool != "" {
+			byPool[s.Pool] = add(byPool[s.Pool], b)
+			s.Pool, b.InStream = "", 0 // not every dispatcher reads what waits for a pool
+		}
+		bySubject[s] = add(bySubject[s], b)
+		for tenant, n := range b.Tenants {
+			byTenant[tenant] += n
+		}
+	}
+	m.pools.set(byPool, since)
+	for s, b := range bySubject {
 		lane, priority := strconv.Itoa(int(s.Lane)), string(s.Priority)
 		m.due.WithLabelValues(lane, priority).Set(float64(b.Queued))
 		m.streams.WithLabelValues(lane, priority).Set(float64(b.InStream))
 		m.oldest.WithLabelValues(lane, priority).Set(since(earlier(b.Oldest, spilled[s])))
-		for tenant, n := range b.Tenants {
-			byTenant[tenant] += n
-		}
 	}
 	names := make([]string, 0, len(byTenant))
 	for name := range byTenant {

@@ -112,6 +112,7 @@ type Store interface {
 type Queue interface {
 	queue.Publisher
 	queue.Inspector
+	queue.Pools
 	SubscribeNear(shard schema.Shard, f func([]schema.Entry)) (cancel func(), err error)
 	SubscribeDone(shard schema.Shard, f func([]schema.Notice)) (cancel func(), err error)
 }
@@ -172,10 +173,12 @@ type Config struct {
 	Queue       Queue
 	Ring        Ring
 	Writer      Writer
-	Tenants     Tenants      // nil: all have the same weight
-	Rates       Rates        // nil: no task has one
-	Tally       *tally.Tally // counts by name what is handed to executors; nil: nobody does
-	Halt        *bucketer.Halt
+	Tenants     Tenants // nil: all have the same weight
+	Rates       Rates   // nil: no task has one
+	// Requires returns the labels that runs of a task require, and does no I/O; nil: none does.
+	Requires func(schema.TaskName) schema.Labels
+	Tally    *tally.Tally // counts by name what is handed to executors; nil: nobody does
+	Halt     *bucketer.Halt
 	// Served returns in which epoch our region serves the home of a shard now, or a
 	// schema.NotServedError: then nothing of it is published here. It does no I/O. Nil: there are no
 	// regions.

@@ -14,6 +14,7 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/tally"
 	"carillon.dev/carillon/dispatcher/depth"
+	"carillon.dev/carillon/dispatcher/pools"
 	"carillon.dev/carillon/dispatcher/ratelimit"
 	"carillon.dev/carillon/schema"
 )
@@ -44,6 +45,7 @@ type Dispatcher struct {
 	lateRate    *rate.Limiter // of steps of late reads
 	live        *bucketer.Liveness
 	fronts      *fronts
+	pools       *pools.Router
 	unread      unreadRows
 	health      health
 
@@ -76,7 +78,7 @@ func New(c Config) (*Dispatcher, error) {
 		store: c.Store, queue: c.Queue, ring: c.Ring, writer: c.Writer, tenants: c.Tenants, rates: c.Rates,
 		halt: c.Halt, homes: c.Served, now: c.Now, log: c.Logger, metrics: newMetrics(c.Registerer), tally: c.Tally,
 		depth: depth.New(), rateLimiter: ratelimit.New(), spillRate: rate.NewLimiter(spillRows, spillBurst), lateRate: rate.NewLimiter(lateSteps, lateSteps),
-		live: bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), fronts: newFronts(),
+		live: bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), fronts: newFronts(), pools: pools.New(c.Ring, c.Requires),
 		unread:       unreadRows{byShard: make(map[schema.Shard]unread)},
 		readingRates: make(chan struct{}, 1), logEvery: logEvery,
 	}, nil

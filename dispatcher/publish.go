@@ -60,7 +60,8 @@ func (w *publisher) flush(ctx context.Context, now time.Time) (wake time.Time) {
 		if !w.deferring.reserve(p, now) {
 			continue
 		}
-		if !w.d.depth.Take(w.subject(p.Priority), p.Flow.Tenant, now) {
+		p.Pool = w.d.pools.For(&p.Env.Entry)
+		if !w.d.depth.Take(w.subject(p), p.Flow.Tenant, now) {
 			w.queue(p, now)
 			continue
 		}
@@ -84,7 +85,7 @@ func (w *publisher) queue(p *shardstate.Pending, now time.Time) {
 		w.starved = now
 	}
 	t := &depth.Ticket{
-		Subject: w.subject(p.Priority), Tenant: f.Tenant, Overdue: f.Side == shardstate.Overdue,
+		Subject: w.subject(p), Tenant: f.Tenant, Overdue: f.Side == shardstate.Overdue,
 		At: p.PublishAt(depth.Lead), ID: p.ID, To: &w.mail,
 	}
 	w.state.Queue(p, t)
@@ -111,15 +112,15 @@ func (w *publisher) granted(ctx context.Context, t *depth.Ticket, now time.Time)
 // again, once; after that an executor looks at it. It reports whether to go on.
 func (w *publisher) send(ctx context.Context, p *shardstate.Pending, now time.Time) bool {
 	if isOutdated(p, now) && w.mayReread(p) {
-		w.d.depth.Return(w.subject(p.Priority), p.Flow.Tenant)
+		w.d.depth.Return(w.subject(p), p.Flow.Tenant)
 		w.reread(p)
 		return true
 	}
 	if !w.served() {
-		w.d.depth.Return(w.subject(p.Priority), p.Flow.Tenant)
+		w.d.depth.Return(w.subject(p), p.Flow.Tenant)
 		return false // this tenure ends
 	}
-	p.Env.Epoch = w.epoch
+	p.Env.Epoch, p.Env.Pool = w.epoch, p.Pool
 	p.Flow.Sent(now)
 	if err := w.d.queue.Publish(ctx, w.lane, p.Env, func(r queue.Receipt, err error) {
 		w.mail.addReceipt(receipt{p, r, err})

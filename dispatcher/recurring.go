@@ -159,7 +159,7 @@ func (w *recurring) catchUp(ctx context.Context, now time.Time) {
 	for _, id := range w.catchUps {
 		switch p, open := w.state.Pending(id); {
 		case !open:
-		case len(ids) < most && !w.d.depth.Crowded(w.subject(p.Priority), now):
+		case len(ids) < most && !w.d.depth.Crowded(w.subject(p), now):
 			ids = append(ids, id)
 		default:
 			others = append(others, id)

@@ -49,7 +49,7 @@ func isUnsure(p *shardstate.Pending, now time.Time) bool {
 }
 
 // pick picks the entries to be inspected: watched ones, and published ones without a notice that
-// their stream no longer holds.
+// their stream no longer holds, or whose pool has no executor any more.
 func (w *settler) pick(now time.Time) {
 	for p := range w.state.All() {
 		switch {
@@ -58,8 +58,10 @@ func (w *settler) pick(now time.Time) {
 			continue
 		case p.Phase == shardstate.Watching:
 			w.next = append(w.next, p.ID)
+		case w.d.pools.Gone(p.Pool): // it is published for another; who comes back finds by the rows what it is
+			w.next = append(w.next, p.ID)
 		default:
-			front, ok := w.d.fronts.get(w.subject(p.Priority), p.PublishedAt, now)
+			front, ok := w.d.fronts.get(w.subject(p), p.PublishedAt, now)
 			if ok && (front.Stream != p.Receipt.Stream || front.Empty || front.Sequence > p.Receipt.Sequence) {
 				w.next = append(w.next, p.ID)
 			}

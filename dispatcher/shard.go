@@ -269,8 +269,9 @@ func (s *shard) countSpilled(rows int, now time.Time) {
 	}
 }
 
-func (s *shard) subject(p schema.Priority) depth.Subject {
-	return depth.Subject{Lane: s.lane, Priority: p}
+// subject returns where an entry is published.
+func (s *shard) subject(p *shardstate.Pending) depth.Subject {
+	return depth.Subject{Lane: s.lane, Priority: p.Priority, Pool: p.Pool}
 }
 
 func (s *shard) label() string { return strconv.Itoa(int(s.id)) }

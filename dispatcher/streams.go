@@ -95,12 +95,14 @@ func (d *Dispatcher) readStreams(ctx context.Context, withFronts bool) {
 	d.weighTenants(ctx)
 	portion := d.portion()
 	for _, s := range d.depth.Busy(d.now()) {
-		load, err := d.queue.Load(ctx, s.Lane, s.Priority)
+		load, err := subjectQueue(d.queue, s).Load(ctx, s.Lane, s.Priority)
 		if err != nil {
 			d.count(ctx, "depth")
 			continue
 		}
-		d.metrics.depth.WithLabelValues(strconv.Itoa(int(s.Lane)), string(s.Priority)).Set(float64(load.Depth()))
+		if s.Pool == "" {
+			d.metrics.depth.WithLabelValues(strconv.Itoa(int(s.Lane)), string(s.Priority)).Set(float64(load.Depth()))
+		}
 		d.depth.Observe(s, load, d.now(), portion)
 	}
 	if !withFronts {
@@ -109,13 +111,21 @@ func (d *Dispatcher) readStreams(ctx context.Context, withFronts bool) {
 	d.reportBacklog(d.now())
 	now := d.now()
 	for _, s := range d.fronts.wanted(now) {
-		front, err := d.queue.Front(ctx, s.Lane, s.Priority)
+		front, err := subjectQueue(d.queue, s).Front(ctx, s.Lane, s.Priority)
 		if err != nil {
 			d.count(ctx, "front")
 			continue
 		}
 		d.fronts.set(s, front, now)
 	}
+}
+
+// subjectQueue returns where the messages of a subject are read.
+func subjectQueue(q Queue, s depth.Subject) queue.Inspector {
+	if s.Pool == "" {
+		return q
+	}
+	return q.Pool(s.Pool)
 }
 
 // weighTenants reads the weights of tenants that compete. One that cannot be read stays as it was.

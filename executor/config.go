@@ -176,14 +176,19 @@ type Everywhere interface {
 
 // Config wires an Executor.
 type Config struct {
-	Name    string // unique among live executors: the key of its session
-	Region  string
-	Slots   int // attempts under way at once; default DefaultSlots
-	Lanes   int // default 1
-	Store   Store
-	Writer  Writer
-	Tasks   Tasks
-	Queue   queue.Consumer
+	Name   string // unique among live executors: the key of its session
+	Region string
+	Slots  int // attempts under way at once; default DefaultSlots
+	Lanes  int // default 1
+	Store  Store
+	Writer Writer
+	Tasks  Tasks
+	Queue  queue.Consumer
+	// Labels are those of this executor: it runs no work that requires others.
+	Labels schema.Labels
+	// Pool is where the messages come from that only executors with these labels get; nil: from
+	// nowhere.
+	Pool    queue.Consumer
 	Notices schema.Notices
 	Targets target.Set
 	Signer  Signer  // nil: no call is signed

@@ -25,7 +25,8 @@ type Executor struct {
 	tasks        Tasks
 	signer       Signer
 	secrets      Secrets
-	queue        queue.Consumer
+	sources      []queue.Consumer // where messages come from: those for all executors, and for our pool
+	labels       schema.Labels
 	notices      schema.Notices
 	targets      target.Set
 	halt         *bucketer.Halt
@@ -93,7 +94,11 @@ func New(c Config) (*Executor, error) {
 		c.Registerer = prometheus.NewRegistry()
 	}
 	m := newMetrics(c.Registerer)
-	pullers := max(c.Lanes, 1) * len(schema.Priorities)
+	sources := []queue.Consumer{c.Queue}
+	if c.Pool != nil {
+		sources = append(sources, c.Pool)
+	}
+	pullers := max(c.Lanes, 1) * len(schema.Priorities) * len(sources)
 	allowed := messagesPerSlot * max(c.Slots, pullers)
 	controller := admission.NewController(c.Slots, c.Logger, c.Registerer)
 	session := newSessionKeeper(c.Store, c.Name, c.Now, c.Halt.Halted, c.Logger)
@@ -106,7 +111,7 @@ func New(c Config) (*Executor, error) {
 		// enough to fill every slot.
 		maxInHand: allowed, fetchMost: min(fetchLimit, max(1, allowed/2/pullers)),
 		name: c.Name, region: c.Region, lanes: max(c.Lanes, 1), store: c.Store, writer: c.Writer, tasks: c.Tasks, signer: c.Signer, secrets: c.Secrets,
-		queue: c.Queue, notices: c.Notices, targets: c.Targets, halt: c.Halt, homes: c.Served, homeOf: c.HomeOf, everywhere: c.Everywhere, drain: c.DrainTimeout, spans: spans{c.Trace},
+		sources: sources, labels: c.Labels, notices: c.Notices, targets: c.Targets, halt: c.Halt, homes: c.Served, homeOf: c.HomeOf, everywhere: c.Everywhere, drain: c.DrainTimeout, spans: spans{c.Trace},
 		maxOutput: c.MaxOutput, now: c.Now, log: c.Logger, metrics: m,
 		session: session,
 		reader:  reader,
@@ -153,9 +158,11 @@ func (x *Executor) Run(ctx context.Context) error {
 	recorders.Go(func() { x.recorder.run(recording) })
 
 	var pullers sync.WaitGroup
-	for lane := range x.lanes {
-		for _, p := range schema.Priorities {
-			pullers.Go(func() { x.pull(ctx, attempts, queue.Lane(lane), p) })
+	for _, source := range x.sources {
+		for lane := range x.lanes {
+			for _, p := range schema.Priorities {
+				pullers.Go(func() { x.pull(ctx, attempts, source, queue.Lane(lane), p) })
+			}
 		}
 	}
 	pullers.Wait()
@@ -186,8 +193,8 @@ func (x *Executor) Run(ctx context.Context) error {
 	return nil
 }
 
-// pull fetches messages of a lane and priority while there is room for them.
-func (x *Executor) pull(ctx, attempts context.Context, lane queue.Lane, p schema.Priority) {
+// pull fetches messages of a lane and priority from a source while there is room for them.
+func (x *Executor) pull(ctx, attempts context.Context, source queue.Consumer, lane queue.Lane, p schema.Priority) {
 	for ctx.Err() == nil {
 		room := 0
 		if _, ok := x.session.current(x.now()); ok && !x.recorder.overfull() && !x.halt.Halted() {
@@ -202,7 +209,7 @@ func (x *Executor) pull(ctx, attempts context.Context, lane queue.Lane, p schema
 			continue
 		}
 		began := time.Now()
-		deliveries, err := x.queue.Fetch(ctx, lane, p, room, fetchWait)
+		deliveries, err := source.Fetch(ctx, lane, p, room, fetchWait)
 		if err != nil && ctx.Err() == nil {
 			x.log.Warn("fetch failed", "priority", p, "err", err)
 			select {
@@ -234,7 +241,7 @@ func (x *Executor) reserveRoom(p schema.Priority) int {
 	free := x.maxInHand - max(x.messages.n-x.recorder.outcomes(), 0)
 	for q := range x.requested {
 		free -= x.requested[q]
-		if own := x.fetchMost * x.lanes; q != class {
+		if own := x.fetchMost * x.lanes * len(x.sources); q != class {
 			free -= max(own-x.requested[q]-x.pending[q], 0)
 		}
 	}
@@ -348,6 +355,11 @@ func (x *Executor) setSlotMetrics() {
 	busy, waiting := x.slots.InUse()
 	x.metrics.slots.Set(float64(x.slots.Size()))
 	x.metrics.busy.Set(float64(busy))
+	if len(x.labels) > 0 {
+		pool := x.labels.String()
+		x.metrics.poolSlots.WithLabelValues(pool).Set(float64(x.slots.Size()))
+		x.metrics.poolBusy.WithLabelValues(pool).Set(float64(busy))
+	}
 	x.quotas.SetMetrics()
 	for i, p := range schema.Priorities {
 		x.metrics.waiting.WithLabelValues(string(p)).Set(float64(waiting[i]))

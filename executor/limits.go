@@ -22,6 +22,7 @@ type limits struct {
 	heldBack     bool // its job's limit holds it back
 	listed       bool // it has a slot of that limit, and its run still stands in the wait list
 	elsewhere    bool // another region alone may run it
+	unfit        bool // we lack labels that it requires
 	claimSlot    bool // it may use the lease: as many as claimsAtOnce may
 }
 
@@ -66,13 +67,16 @@ func (l *limits) admit(ctx context.Context) bool {
 			return false
 		}
 		var d admission.Decision
-		if l.elsewhere {
+		switch {
+		case l.elsewhere:
 			d = x.admission.DeferForRegion(r.Deferrals)
-			if at != nil {
-				x.admission.Leave(at, r.Rank)
-			}
-		} else {
+		case l.unfit:
+			d = x.admission.DeferForPool(r.Deferrals)
+		default:
 			d, at = x.admission.Admit(r, at)
+		}
+		if (l.elsewhere || l.unfit) && at != nil {
+			x.admission.Leave(at, r.Rank)
 		}
 		switch {
 		case d.Admitted:
@@ -105,8 +109,9 @@ func (l *limits) request(ctx context.Context) (admission.Request, error) {
 	x, spec := l.a.x, &l.a.entry.Spec
 	var r admission.Request
 	required := schema.RegionChoice{Require: spec.RequireRegion}
-	if spec.Work != nil {
-		r = admission.NewRequest(spec.Tenant, spec.Work, x.targets)
+	work := spec.Work
+	if work != nil {
+		r = admission.NewRequest(spec.Tenant, work, x.targets)
 	} else {
 		bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 		task, err := x.tasks.Task(bounded, spec.Tenant, spec.Task)
@@ -116,7 +121,8 @@ func (l *limits) request(ctx context.Context) (admission.Request, error) {
 			r.Rank = spec.Priority.Rank()
 			return r, err
 		}
-		r = admission.NewRequest(spec.Tenant, &task.Work, x.targets)
+		work = &task.Work
+		r = admission.NewRequest(spec.Tenant, work, x.targets)
 		r.Task, r.TaskLimit, l.rated = spec.Task, task.MaxConcurrent, task.Rate != ""
 		if task.Region.Require {
 			required = task.Region
@@ -124,6 +130,7 @@ func (l *limits) request(ctx context.Context) (admission.Request, error) {
 	}
 	l.elsewhere = required.Require && !x.isRegion(required.Name, l.a.entry.ID.Shard())
 	r.Rank, r.Deferrals, r.Deferred = spec.Priority.Rank(), spec.Deferrals, spec.Kind == schema.KindDeferral
+	l.unfit = !x.labels.Meet(work.Requires)
 	return r, nil
 }
 

@@ -21,6 +21,8 @@ type metrics struct {
 	early          prometheus.Counter
 	slots          prometheus.Gauge
 	busy           prometheus.Gauge
+	poolSlots      *prometheus.GaugeVec // by labels; of an executor without there is none
+	poolBusy       *prometheus.GaugeVec
 	waiting        *prometheus.GaugeVec
 	outputsCut     prometheus.Counter
 	logLines       *prometheus.CounterVec
@@ -115,6 +117,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		recordFailures: prometheus.NewCounter(prometheus.CounterOpts(opts("record_failures_total", "Batches of outcomes that could not be recorded at the first try."))),
 		slots:          prometheus.NewGauge(prometheus.GaugeOpts(opts("slots", "Attempts that may be under way at once."))),
 		busy:           prometheus.NewGauge(prometheus.GaugeOpts(opts("slots_busy", "Slots that are taken."))),
+		poolSlots:      prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("pool_slots", "Attempts that may be under way at once on an executor with labels, by these.")), []string{"pool"}),
+		poolBusy:       prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("pool_slots_busy", "Slots of an executor with labels that are taken, by these.")), []string{"pool"}),
 		waiting:        prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("slot_waiting", "Runs in hand that are due and wait for a slot, by priority.")), []string{"priority"}),
 		early:          prometheus.NewCounter(prometheus.CounterOpts(opts("early_total", "Attempts started before their due time: always 0."))),
 		outputsCut:     prometheus.NewCounter(prometheus.CounterOpts(opts("outputs_cut_total", "Outputs of which not everything could be kept."))),
@@ -152,6 +156,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			m.seconds[k][o] = seconds.WithLabelValues(kind, string(outcome))
 		}
 	}
-	r.MustRegister(byPriority, seconds, m.lateness, m.outcomes, m.missed, m.running, m.held, m.looks, m.passed, m.recordFailures, m.early, m.slots, m.busy, m.waiting, m.outputsCut, m.logLines, m.scriptsLeft)
+	r.MustRegister(byPriority, seconds, m.lateness, m.outcomes, m.missed, m.running, m.held, m.looks, m.passed, m.recordFailures, m.early, m.slots, m.busy, m.poolSlots, m.poolBusy, m.waiting, m.outputsCut, m.logLines, m.scriptsLeft)
 	return m
 }

@@ -99,6 +99,8 @@ type Config struct {
 	Roles []string
 	// Zone, Region and Version are announced as they are. Members of another region are ignored.
 	Zone, Region, Version string
+	// Labels are those of our executor (schema.Labels.String).
+	Labels string
 	// Shards is how many there are, if known already; [Ring.SetShards] tells later.
 	Shards int
 
@@ -170,7 +172,7 @@ func (c Config) bind() string {
 func (c Config) member() Member {
 	return Member{
 		Name: c.Name, Incarnation: c.Incarnation, API: c.API, Roles: c.Roles,
-		Zone: c.Zone, Region: c.Region, Version: c.Version,
+		Zone: c.Zone, Region: c.Region, Version: c.Version, Labels: c.Labels,
 	}.normal()
 }
 

@@ -105,7 +105,7 @@ func TestKeyDoesNotPrint(t *testing.T) {
 func TestMetadataComesBack(t *testing.T) {
 	want := Member{
 		Name: "a", Incarnation: 1<<64 - 1, Addr: "10.0.0.1:7946", API: "http://a:80",
-		Roles: []string{RoleBucketer, RoleDispatcher}, Zone: "z", Region: "r", Version: "v1",
+		Roles: []string{RoleBucketer, RoleDispatcher}, Zone: "z", Region: "r", Version: "v1", Labels: "gpu=true,zone=a",
 	}
 	text, err := encodeMetadata(want, true)
 	if err != nil {

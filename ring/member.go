@@ -44,6 +44,8 @@ type Member struct {
 	Zone, Region string
 	// Version is the release it runs.
 	Version string
+	// Labels are those of its executor (schema.Labels.String); "": it has none, or executes nothing.
+	Labels string
 	// Unhealthy: it would dispatch, but does not reach what it needs for that. Its roles lack that
 	// of a dispatcher.
 	Unhealthy bool
@@ -54,7 +56,7 @@ func (m Member) Has(role string) bool { return slices.Contains(m.Roles, role) }
 
 func (m Member) equal(o Member) bool {
 	return m.Name == o.Name && m.Incarnation == o.Incarnation && m.Addr == o.Addr && m.API == o.API &&
-		slices.Equal(m.Roles, o.Roles) && m.Zone == o.Zone && m.Region == o.Region && m.Version == o.Version && m.Unhealthy == o.Unhealthy
+		slices.Equal(m.Roles, o.Roles) && m.Zone == o.Zone && m.Region == o.Region && m.Version == o.Version && m.Labels == o.Labels && m.Unhealthy == o.Unhealthy
 }
 
 // normal returns m with a sorted copy of its roles, each once.
@@ -87,20 +89,21 @@ type metadata struct {
 	Leaving bool `json:"l,omitempty"`
 	// Unhealthy is Member.Unhealthy. An older release sees a member without the role of a
 	// dispatcher.
-	Unhealthy bool `json:"u,omitempty"`
+	Unhealthy bool   `json:"u,omitempty"`
+	Labels    string `json:"x,omitempty"`
 }
 
 // encodeMetadata returns what m tells of itself, at most maxMetadata bytes of JSON.
 func encodeMetadata(m Member, leaving bool) ([]byte, error) {
 	text, err := json.Marshal(metadata{
 		Incarnation: m.Incarnation, API: m.API, Roles: m.Roles,
-		Zone: m.Zone, Region: m.Region, Version: m.Version, Leaving: leaving, Unhealthy: m.Unhealthy,
+		Zone: m.Zone, Region: m.Region, Version: m.Version, Labels: m.Labels, Leaving: leaving, Unhealthy: m.Unhealthy,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode metadata: %w", err)
 	}
 	if len(text) > maxMetadata {
-		return nil, fmt.Errorf("metadata (API address, roles, zone, region, version) takes %d bytes, more than %d", len(text), maxMetadata)
+		return nil, fmt.Errorf("metadata (API address, roles, zone, region, version, labels) takes %d bytes, more than %d", len(text), maxMetadata)
 	}
 	return text, nil
 }
@@ -119,7 +122,7 @@ func decodeMetadata(name, addr string, text []byte) (m Member, leaving bool, err
 	}
 	m = Member{
 		Name: name, Incarnation: d.Incarnation, Addr: addr, API: d.API, Roles: d.Roles,
-		Zone: d.Zone, Region: d.Region, Version: d.Version, Unhealthy: d.Unhealthy,
+		Zone: d.Zone, Region: d.Region, Version: d.Version, Labels: d.Labels, Unhealthy: d.Unhealthy,
 	}
 	return m.normal(), d.Leaving, nil
 }

@@ -62,6 +62,8 @@ const (
 	CauseRegion Cause = "region"
 	// CauseTenantShare: its tenant is slow, and has its share of the executor's slots.
 	CauseTenantShare Cause = "tenant_share"
+	// CausePool: no executor that was reached has the labels that it requires.
+	CausePool Cause = "pool"
 )
 
 // Fence is a fencing token: a number that only grows, and of two holders the higher wins. It is µs

@@ -213,6 +213,8 @@ type Work struct {
 	Timeout   Duration  `json:"timeout,omitempty"`
 	Retry     *Retry    `json:"retry,omitempty"`
 	Guarantee Guarantee `json:"guarantee,omitempty"`
+	// Requires are the labels that its executor has; nil: any executor runs it.
+	Requires Labels `json:"requires,omitempty"`
 }
 
 // InForce returns w with every default filled in. It shares nothing that it changed with w.

@@ -196,6 +196,16 @@ func (c *Call) Guarantee(g Guarantee) *Call {
 	return c
 }
 
+// Requires names a label that the executor must have which runs it, such as gpu, true; it may be
+// called for several. While there is no such executor, runs wait.
+func (c *Call) Requires(name, value string) *Call {
+	if c.work.Requires == nil {
+		c.work.Requires = make(map[string]string)
+	}
+	c.work.Requires[c.text("requires", name)] = c.text("requires."+name, value)
+	return c
+}
+
 // Wait is a step that calls nothing, and holds up what comes after it.
 type Wait struct {
 	notes

@@ -115,7 +115,7 @@ type Missed struct {
 // Waiting says what holds a run back.
 type Waiting struct {
 	Since  Time   `json:"since"`
-	Reason string `json:"reason" doc:"A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now"`
+	Reason string `json:"reason" doc:"A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires"`
 }
 
 // deferrals are the reasons of deferrals.
@@ -126,6 +126,7 @@ var deferrals = map[schema.Cause]string{
 	schema.CauseTargetShare: "its target is slow, and has its part of the slots",
 	schema.CauseRegion:      "only its region may run it, and another serves its home now",
 	schema.CauseTenantShare: "its tenant's calls are slow, and have their part of the slots",
+	schema.CausePool:        "no executor that it reached has the labels that it requires",
 }
 
 // deferredBy returns why the start of a run was deferred, nil if the record does not say so.

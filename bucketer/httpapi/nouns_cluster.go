@@ -40,6 +40,8 @@ type Member struct {
 	Zone      string `json:"zone,omitempty"`
 	Region    string `json:"region,omitempty"`
 	Version   string `json:"version,omitempty"`
+	// Labels are those of its executor.
+	Labels schema.Labels `json:"labels,omitempty" doc:"Those of its executor, which work may require"`
 
 	Ready     bool          `json:"ready" doc:"Every check is well, by its own word. One that did not answer within a second is not: it is frozen, cut off, busy, or of a version that does not know the question"`
 	Checks    []Check       `json:"checks" doc:"The lines of its /readyz. Of one that did not answer: the check called answer alone"`
@@ -73,7 +75,7 @@ type WaitingRuns struct {
 	Tenant string `json:"tenant,omitempty" doc:"Absent if they are of several"`
 	Task   string `json:"task,omitempty" doc:"Their task, if they are of one"`
 	Job    string `json:"job,omitempty" doc:"The name of their job, if they are of no task or wait for its limit"`
-	Reason string `json:"reason" doc:"A word, as of a run that waits: concurrency, rate, limit, breaker, target_share, tenant_share, region. executors: they wait until executors take more"`
+	Reason string `json:"reason" doc:"A word, as of a run that waits: concurrency, rate, limit, breaker, target_share, tenant_share, region, pool. executors: they wait until executors take more"`
 	Runs   int64  `json:"runs"`
 	More   bool   `json:"more,omitempty" doc:"There may be more"`
 	Oldest Time   `json:"oldest_due_at" doc:"Since when the first of them is due"`

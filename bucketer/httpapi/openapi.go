@@ -279,6 +279,10 @@ func (s documentWriter) finish() error {
 		{"Misfire", "deadline", duration},
 		{"JobRequest", "guarantee", words("at_least_once", "at_most_once", "effectively_once")},
 		{"TaskRequest", "guarantee", words("at_least_once", "at_most_once", "effectively_once")},
+		{"JobRequest", "requires", requires},
+		{"TaskRequest", "requires", requires},
+		{"Job", "requires", requires},
+		{"Task", "requires", requires},
 	} {
 		of := schemas[p.schema]
 		if of == nil || of.Properties[p.field] == nil {
@@ -352,6 +356,12 @@ func maxConcurrent(f *huma.Schema) {
 	f.Minimum, f.Maximum = number(1), number(schema.MaxTaskConcurrent)
 	f.Description = "How many runs of the task may be under way at once, in the whole cluster; absent: any number. Runs beyond wait, about in the order in which they are due: deferred_until says when they will be tried next. " +
 		"A change is in force within seconds; runs that were begun before are not stopped"
+}
+
+func requires(f *huma.Schema) {
+	f.Description = "Labels that the executor has which runs it, as the operator states them (executor.labels): at most 8. While no executor has all of them its runs wait, " +
+		"and say so (waiting.reason pool); they are tried within minutes after one has come. Absent: any executor"
+	f.Examples = []any{schema.Labels{"gpu": "true"}}
 }
 
 func payloadSchema(f *huma.Schema) {

@@ -147,7 +147,7 @@ var kinds = []struct {
 		detail: "Nothing was changed. The job's fault says why. If a newer version wrote it, ask a node of that version, or upgrade this one; if its time zone is not known here, " +
 			"state another one; if it is damaged, create the job again under another name.",
 	}},
-	{bucketer.ErrManyRates, kind{name: "too-many-rates", status: 409, title: "There are as many as there may be", detail: "So many tasks of this cluster have a rate that no more can have one."}},
+	{bucketer.ErrManyRates, kind{name: "too-many-rates", status: 409, title: "There are as many as there may be", detail: "So many tasks of this cluster have a rate, or require labels, that no more can."}},
 	{schema.ErrNotFound, kind{name: "not-found", status: 404, title: "There is no such thing"}},
 	{schema.ErrConflict, kind{name: "conflict", status: 409, title: "Somebody else changed it at the same time", detail: "Read it again, and decide again."}},
 	{schema.ErrTooLarge, kind{name: "too-large", status: 413, title: "The request is too large"}},

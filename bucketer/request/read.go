@@ -189,6 +189,28 @@ func (d *fields) labels(i int32) map[string]string {
 	return labels
 }
 
+// requires reads the labels that an executor must have.
+func requires(d *fields, i int32) schema.Labels {
+	var labels schema.Labels
+	n := 0
+	for c := range d.object(i) {
+		if n++; n > schema.MaxLabels {
+			d.faultQuietly(i, "must be at most %d", schema.MaxLabels)
+			return nil
+		}
+		name := string(d.doc.name(c))
+		if what := schema.LabelFault(name); what != "" {
+			d.faultQuietly(c, "its name %s", what)
+		}
+		value := d.checked(c, schema.LabelFault)
+		if labels == nil {
+			labels = make(schema.Labels)
+		}
+		labels[name] = value
+	}
+	return labels
+}
+
 func isLabelName(name string) bool {
 	if name == "" || len(name) > maxLabelName {
 		return false

@@ -187,7 +187,12 @@ func TestDecodeTask(t *testing.T) {
 		"a bad rate":          {"send", `{` + callX + `,"rate":"100 a second"}`, []string{"body.rate must be a number of starts"}},
 		"too high a rate":     {"send", `{` + callX + `,"rate":"100001/s"}`, []string{"body.rate must be at most 100000 a second"}},
 		"a rate without unit": {"send", `{` + callX + `,"rate":100}`, []string{"body.rate must be a string"}},
-		"no schema":           {"send", `{` + callX + `,"payload_schema":true}`, []string{"body.payload_schema must be an object"}},
+		"labels in a list":    {"send", `{` + callX + `,"requires":["gpu"]}`, []string{"body.requires must be an object"}},
+		"odd labels": {"send", `{` + callX + `,"requires":{"a b":"x","gpu":"","zone":5}}`, []string{
+			"body.requires.a b its name must be 1 to 32", "body.requires.gpu must be 1 to 32 characters", "body.requires.zone must be a string",
+		}},
+		"too many labels": {"send", `{` + callX + `,"requires":{"a":"1","b":"1","c":"1","d":"1","e":"1","f":"1","g":"1","h":"1","i":"1"}}`, []string{"body.requires must be at most 8"}},
+		"no schema":       {"send", `{` + callX + `,"payload_schema":true}`, []string{"body.payload_schema must be an object"}},
 		"a bad schema": {"send", `{` + callX + `,"payload_schema":{"required":"a","properties":{"b":{"type":"text"}}}}`, []string{
 			"body.payload_schema/properties/b/type must be one of", "body.payload_schema/required must be array, is string",
 		}},
@@ -300,6 +305,7 @@ func TestNounsAndDecoderAgree(t *testing.T) {
 			Timeout:   schema.Duration(time.Second),
 			Retry:     &schema.Retry{MaxAttempts: 2, Initial: schema.Duration(time.Second), Factor: 3, Max: schema.Duration(time.Minute), Jitter: "none"},
 			Guarantee: schema.AtLeastOnce,
+			Requires:  schema.Labels{"gpu": "true", "zone": "a"},
 		},
 	}
 	line, err := json.Marshal(full)

@@ -43,7 +43,7 @@ var (
 )
 
 // workFields are the fields of a request that say how a run is executed.
-var workFields = []string{"http", "nats", "script", "lambda", "jetstream", "sqs", "sns", "eventbridge", "step_functions", "timeout", "retry", "guarantee"}
+var workFields = []string{"http", "nats", "script", "lambda", "jetstream", "sqs", "sns", "eventbridge", "step_functions", "timeout", "retry", "guarantee", "requires"}
 
 // workReader gathers the fields of a request that say how a run is executed.
 type workReader struct {
@@ -51,7 +51,7 @@ type workReader struct {
 	tenant  string
 	work    schema.Work
 	targets int     // how many calls there are
-	limits  []int32 // the nodes of timeout, retry and guarantee
+	limits  []int32 // the nodes of timeout, retry, guarantee and requires
 	retry   int32   // the node of retry.max_attempts, or 0
 }
 
@@ -81,6 +81,9 @@ func (w *workReader) field(name string, c int32) bool {
 	case "guarantee":
 		w.limits = append(w.limits, c)
 		w.work.Guarantee = schema.Guarantee(w.d.oneOf(c, guarantees))
+	case "requires":
+		w.limits = append(w.limits, c)
+		w.work.Requires = requires(&w.d.fields, c)
 	default:
 		return messageReader{w}.read(name, c)
 	}

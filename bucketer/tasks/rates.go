@@ -8,9 +8,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// MaxRated bounds the tasks of a cluster that have a rate, because every dispatcher knows all of
-// them. ratedPage is how many are read at a time. ratedAge is how long a task is believed if no
-// change is heard of: each dispatcher reads each of them that often.
+// MaxRated bounds the tasks of a cluster that have a rate or require labels, because every
+// dispatcher knows all of them. ratedPage is how many are read at a time. ratedAge is how long a
+// task is believed if no change is heard of: each dispatcher reads each of them that often.
 const (
 	MaxRated  = 5000
 	ratedPage = 1000
@@ -19,13 +19,14 @@ const (
 	maxRateEcho = 100
 )
 
-// Rates returns the rates of all tasks that have one. If the signal of a change was lost, a rate
-// may be 10 s old. A task's first rate is never missing: the task is listed before it has one.
+// Rates returns the rates of all tasks that have one, and remembers which labels tasks require, for
+// Requires. If the signal of a change was lost, both may be 10 s old. A task's first rate is never
+// missing: the task is listed before it has one.
 func (t *Tasks) Rates(ctx context.Context) (map[schema.TaskName]schema.Rate, error) {
-	rates := make(map[schema.TaskName]schema.Rate)
+	rates, requires := make(map[schema.TaskName]schema.Rate), make(map[schema.TaskName]schema.Labels)
 	err := t.eachRated(ctx, func(name schema.TaskName) error {
 		task, err := t.cache.Within(ctx, name.Tenant, name.Name, ratedAge)
-		if errors.Is(err, schema.ErrNotFound) || err == nil && task.Rate == "" {
+		if errors.Is(err, schema.ErrNotFound) || err == nil && !listed(&task) {
 			task, err = t.cache.Within(ctx, name.Tenant, name.Name, 0)
 		}
 		switch {
@@ -34,7 +35,11 @@ func (t *Tasks) Rates(ctx context.Context) (map[schema.TaskName]schema.Rate, err
 			return nil
 		case err != nil:
 			return err
-		case task.Rate == "":
+		}
+		if len(task.Work.Requires) > 0 {
+			requires[name] = task.Work.Requires
+		}
+		if task.Rate == "" {
 			return nil
 		}
 		r, err := schema.ParseRate(task.Rate)
@@ -46,10 +51,25 @@ func (t *Tasks) Rates(ctx context.Context) (map[schema.TaskName]schema.Rate, err
 		rates[name] = r
 		return nil
 	})
+	if err == nil {
+		t.requires.Store(&requires)
+	}
 	return rates, err
 }
 
-// eachRated calls f for each task that may have a rate.
+// Requires returns the labels that runs of a task require, as Rates found them last; nil: none. It
+// does no I/O. What is returned is shared: it is not to be changed.
+func (t *Tasks) Requires(name schema.TaskName) schema.Labels {
+	if all := t.requires.Load(); all != nil && len(*all) > 0 {
+		return (*all)[name]
+	}
+	return nil
+}
+
+// listed reports whether every dispatcher must know of a task: it has a rate, or requires labels.
+func listed(task *schema.Task) bool { return task.Rate != "" || len(task.Work.Requires) > 0 }
+
+// eachRated calls f for each task that may have a rate, or require labels.
 func (t *Tasks) eachRated(ctx context.Context, f func(schema.TaskName) error) error {
 	for after, n := (schema.TaskName{}), 0; n < 2*MaxRated; n += ratedPage {
 		// twice the bound: two nodes that add a rate at once do not count each other's
@@ -70,13 +90,13 @@ func (t *Tasks) eachRated(ctx context.Context, f func(schema.TaskName) error) er
 	return nil
 }
 
-// listRated notes that a task is about to have a rate. was is the rate that it had. If we crash
-// before the task is put, the list names a task without a rate.
-func (t *Tasks) listRated(ctx context.Context, task *schema.Task, was string) error {
-	if task.Rate == "" {
+// listRated notes that a task is about to have a rate, or to require labels. was is the task
+// before. If we crash before the task is put, the list names a task that has neither.
+func (t *Tasks) listRated(ctx context.Context, task, was *schema.Task) error {
+	if !listed(task) {
 		return nil
 	}
-	if was == "" {
+	if !listed(was) {
 		n := 0
 		if err := t.eachRated(ctx, func(schema.TaskName) error { n++; return nil }); err != nil {
 			return err
@@ -88,10 +108,10 @@ func (t *Tasks) listRated(ctx context.Context, task *schema.Task, was string) er
 	return t.store.PutRated(ctx, schema.TaskName{Tenant: task.Tenant, Name: task.Name}, true, task.UpdatedAt)
 }
 
-// unlistRated notes that a task has no rate any more. If that fails, the list names a task without
-// a rate.
-func (t *Tasks) unlistRated(ctx context.Context, task *schema.Task, was string) {
-	if was == "" || task.Rate != "" {
+// unlistRated notes that a task has no rate any more, and requires no labels. If that fails, the
+// list names a task that has neither.
+func (t *Tasks) unlistRated(ctx context.Context, task, was *schema.Task) {
+	if !listed(was) || listed(task) {
 		return
 	}
 	if err := t.store.PutRated(ctx, schema.TaskName{Tenant: task.Tenant, Name: task.Name}, false, task.UpdatedAt); err != nil {

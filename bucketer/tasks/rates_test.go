@@ -93,6 +93,32 @@ func TestRatesAreWhatTasksSay(t *testing.T) {
 	})
 }
 
+// TestRequiredLabelsAreListed: who reads the rates of tasks learns which labels tasks require; a
+// task that has neither any more is not listed.
+func TestRequiredLabelsAreListed(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		name := schema.TaskName{Tenant: "t", Name: "a"}
+		for _, c := range []struct {
+			rate     string
+			requires schema.Labels
+		}{{"", schema.Labels{"gpu": "true"}}, {"10/s", schema.Labels{"gpu": "true", "zone": "a"}}, {"10/s", nil}, {"", schema.Labels{"zone": "b"}}, {"", nil}} {
+			time.Sleep(time.Millisecond)
+			if _, _, err := w.PutTask(t.Context(), schema.Task{Tenant: "t", Name: "a", Rate: c.rate, Work: schema.Work{Requires: c.requires}}); err != nil {
+				t.Fatalf("PutTask that requires %q = %v", c.requires, err)
+			}
+			if rate := w.rates()[name].String(); rate != c.rate || w.Requires(name).String() != c.requires.String() {
+				t.Errorf("a task with rate %q that requires %q: known are %q and %q", c.rate, c.requires, rate, w.Requires(name))
+			}
+			if other := w.Requires(schema.TaskName{Tenant: "u", Name: "a"}); other != nil {
+				t.Errorf("another tenant's task requires %q, want nothing", other)
+			}
+		}
+		if left, err := w.Counts.RatedTasks(t.Context(), schema.TaskName{}, 10); err != nil || len(left) != 0 {
+			t.Errorf("RatedTasks = %v, %v, want none left", left, err)
+		}
+	})
+}
+
 // Dispatchers ask every few seconds, so each task that has a rate is read less often than that.
 func TestRatesAreRememberedForTenSeconds(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

@@ -2,9 +2,11 @@ package tasks
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
 )
 
 // Config wires Tasks.
@@ -27,6 +29,8 @@ type Tasks struct {
 	listeners *bucketer.TaskListeners
 	now       func() time.Time
 	log       *slog.Logger
+	// requires is which labels tasks require, as Rates found them last.
+	requires atomic.Pointer[map[schema.TaskName]schema.Labels]
 }
 
 // New returns Tasks.

@@ -40,13 +40,13 @@ func (t *Tasks) PutTaskIf(ctx context.Context, task schema.Task, seen time.Time)
 	if task.CreatedAt = old.CreatedAt; task.CreatedAt.IsZero() {
 		task.CreatedAt = task.UpdatedAt
 	}
-	if err := t.listRated(ctx, &task, old.Rate); err != nil {
+	if err := t.listRated(ctx, &task, &old); err != nil {
 		return schema.Task{}, false, fmt.Errorf("put task %s: %w", task.Name, err)
 	}
 	if err := t.store.PutTask(ctx, task); err != nil {
 		return schema.Task{}, false, fmt.Errorf("put task %s: %w", task.Name, err)
 	}
-	t.unlistRated(ctx, &task, old.Rate)
+	t.unlistRated(ctx, &task, &old)
 	t.taskChanged(ctx, task.Tenant, task.Name)
 	return task, isNew, nil
 }
@@ -86,7 +86,7 @@ func (t *Tasks) DeleteTaskIf(ctx context.Context, tenant, name string, seen time
 	if err != nil {
 		return fmt.Errorf("delete task %s: %w", name, err)
 	}
-	t.unlistRated(ctx, &schema.Task{Tenant: tenant, Name: name, UpdatedAt: at}, old.Rate)
+	t.unlistRated(ctx, &schema.Task{Tenant: tenant, Name: name, UpdatedAt: at}, &old)
 	t.taskChanged(ctx, tenant, name)
 	return nil
 }

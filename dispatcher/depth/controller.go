@@ -26,10 +26,11 @@ const (
 	readApart = ReadPressed / 4
 )
 
-// Subject is a lane and priority: what executors fetch from.
+// Subject is a lane, priority and pool: what executors fetch from.
 type Subject struct {
 	Lane     queue.Lane
 	Priority schema.Priority
+	Pool     queue.Pool // "": all executors fetch from it
 }
 
 // Leads is how long before its due time an entry is published, by priority as in schema.Priorities.
@@ -155,7 +156,7 @@ func (c *Controller) Leads(lane queue.Lane) (leads Leads) {
 	defer c.mu.Unlock()
 	for i, p := range schema.Priorities {
 		leads[i] = Lead
-		if b, ok := c.subjects[Subject{lane, p}]; ok && b.loaded && b.drain > 0 {
+		if b, ok := c.subjects[Subject{Lane: lane, Priority: p}]; ok && b.loaded && b.drain > 0 {
 			leads[i] += time.Duration(min(float64(b.waiting)/b.drain, LeadMost.Seconds()) * float64(time.Second))
 		}
 	}

@@ -214,10 +214,10 @@ func TestTheWorkOfOneDispatcherAmongMany(t *testing.T) {
 
 func TestBudgetIsByLaneAndPriority(t *testing.T) {
 	b := New()
-	low, other := Subject{0, schema.Low}, Subject{1, schema.Low}
+	low, other := Subject{Lane: 0, Priority: schema.Low}, Subject{Lane: 1, Priority: schema.Low}
 	for b.Take(low, "t", origin) {
 	}
-	if !b.Take(Subject{0, schema.Critical}, "t", origin) || !b.Take(other, "t", origin) {
+	if !b.Take(Subject{Lane: 0, Priority: schema.Critical}, "t", origin) || !b.Take(other, "t", origin) {
 		t.Error("Take of another priority or lane = false after one was used up, want true")
 	}
 	if got := b.subjects[low]; got.left != 0 || got.published != minTarget {
@@ -231,7 +231,7 @@ func TestBudgetIsByLaneAndPriority(t *testing.T) {
 	if !b.Take(low, "t", origin) {
 		t.Error("Take after a reading = false, want true")
 	}
-	b.Observe(Subject{7, schema.High}, queue.Load{}, origin, 1) // nobody asked about it
+	b.Observe(Subject{Lane: 7, Priority: schema.High}, queue.Load{}, origin, 1) // nobody asked about it
 	if got := len(b.Busy(origin.Add(Idle - 1))); got != 3 {
 		t.Errorf("Busy = %d subjects, want the 3 that were asked about", got)
 	}
@@ -245,18 +245,18 @@ func TestBudgetIsByLaneAndPriority(t *testing.T) {
 func TestACrowdedSubjectIsReadOn(t *testing.T) {
 	b := New()
 	now := time.Unix(1000, 0)
-	b.Take(Subject{0, schema.Normal}, "t", now)
-	b.Observe(Subject{0, schema.Normal}, queue.Load{Waiting: maxTarget}, now, 1)
+	b.Take(Subject{Lane: 0, Priority: schema.Normal}, "t", now)
+	b.Observe(Subject{Lane: 0, Priority: schema.Normal}, queue.Load{Waiting: maxTarget}, now, 1)
 	for range 10 {
 		now = now.Add(Idle * 2 / 3)
-		if !b.Crowded(Subject{0, schema.Normal}, now) {
+		if !b.Crowded(Subject{Lane: 0, Priority: schema.Normal}, now) {
 			t.Fatalf("Crowded = false with %d waiting", maxTarget)
 		}
 	}
 	if got := b.Busy(now.Add(Idle / 2)); len(got) != 1 {
 		t.Errorf("Busy = %v, want the subject that is asked about", got)
 	}
-	if b.Crowded(Subject{0, schema.Low}, now) {
+	if b.Crowded(Subject{Lane: 0, Priority: schema.Low}, now) {
 		t.Error("Crowded = true of a subject that nothing was ever published to")
 	}
 }
@@ -265,7 +265,7 @@ func TestACrowdedSubjectIsReadOn(t *testing.T) {
 // wait, since there was budget left until then.
 func TestMuchIsReadSoon(t *testing.T) {
 	now := time.Unix(1000, 0)
-	s := Subject{0, schema.Normal}
+	s := Subject{Lane: 0, Priority: schema.Normal}
 	for _, c := range []struct {
 		name      string
 		published int
@@ -298,7 +298,7 @@ func (r *recipient) Granted(t *Ticket) { r.granted = append(r.granted, t) }
 func TestLinesAreFair(t *testing.T) {
 	b := New()
 	var to recipient
-	at := Subject{0, schema.Normal}
+	at := Subject{Lane: 0, Priority: schema.Normal}
 	b.subjects[at] = &budget{}
 	seq := uint64(0)
 	wait := func(tenant string, n int) {

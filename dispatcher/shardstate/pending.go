@@ -39,6 +39,8 @@ type Pending struct {
 	Reserved       bool // it has a start of its task's rate
 	Sent           bool // what Env says was handed to the queue before, which did not confirm it
 
+	Pool queue.Pool // whose executors it is, or was, to be published for; "": all
+
 	Workflow bool         // its run is one of a workflow: it is advanced, not published
 	Step     *schema.Step // its run is a step of a workflow
 

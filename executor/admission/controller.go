@@ -44,6 +44,9 @@ const (
 	// is added at random.
 	DeferFirst = breakerDelay
 	deferMost  = 5 * time.Minute
+	// poolMost bounds the delay of the first poolTries deferrals of a start for want of labels.
+	poolMost  = time.Minute
+	poolTries = 50
 	// maxDeferrals is how often a start is deferred because its target fails, in 25 min or more.
 	// After that it counts as an attempt: a run whose target is gone for good must fail in the end.
 	maxDeferrals = 10
@@ -173,6 +176,7 @@ const (
 	ReasonLimit   = "limit"   // as many runs of the task are under way as may
 	ReasonRate    = "rate"    // the reservation under the rate of the task has expired
 	ReasonRegion  = "region"  // another region alone may run it
+	ReasonPool    = "pool"    // the executor lacks labels that it requires
 )
 
 // Decision is what becomes of a Request.
@@ -278,6 +282,17 @@ func (g *Controller) DeferForRegion(n int) Decision {
 	defer g.mu.Unlock()
 	turn := g.region.untilTurn(time.Now(), time.Second/regionsPerSecond)
 	return g.deferBy(ReasonRegion, schema.CauseRegion, min(max(min(backedOff(n), regionMost), turn), deferMost))
+}
+
+// DeferForPool defers a start that this executor may not make, for want of labels. It was deferred
+// n times before. In the first hour or so it is tried again every minute, since executors come and
+// go; after that as seldom as for other reasons.
+func (g *Controller) DeferForPool(n int) Decision {
+	wait := backedOff(n)
+	if n < poolTries {
+		wait = min(wait, poolMost)
+	}
+	return g.deferBy(ReasonPool, schema.CausePool, wait)
 }
 
 // CountDeferral counts a deferral that was not decided here.

@@ -14,10 +14,10 @@ func newControllerMetrics(r prometheus.Registerer) *controllerMetrics {
 		return prometheus.Opts{Namespace: "carillon", Subsystem: "executor", Name: name, Help: help}
 	}
 	m := &controllerMetrics{
-		deferrals: prometheus.NewCounterVec(prometheus.CounterOpts(opts("deferred_total", "Starts that were deferred, by reason: the circuit of the target is open (breaker), the target is slow and has its share of the slots (crowded), the reservation under the rate of the task has expired (rate), or as many runs of the task are under way as may (limit).")), []string{"reason"}),
+		deferrals: prometheus.NewCounterVec(prometheus.CounterOpts(opts("deferred_total", "Starts that were deferred, by reason: the circuit of the target is open (breaker), the target is slow and has its share of the slots (crowded), the reservation under the rate of the task has expired (rate), as many runs of the task are under way as may (limit), another region alone may make it (region), or the executor lacks labels that it requires (pool).")), []string{"reason"}),
 		open:      prometheus.NewGauge(prometheus.GaugeOpts(opts("targets_broken", "Targets whose circuit is open: their runs are deferred, but for a few probes."))),
 	}
-	for _, reason := range []string{"breaker", "crowded", "rate", "limit"} {
+	for _, reason := range []string{ReasonBreaker, ReasonShare, ReasonRate, ReasonLimit, ReasonRegion, ReasonPool} {
 		m.deferrals.WithLabelValues(reason)
 	}
 	r.MustRegister(m.deferrals, m.open)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,7 +32,7 @@ func taskCommand() *cobra.Command {
 // taskFlags are the flags of a task.
 type taskFlags struct {
 	url, method, subject, command string
-	headers, args                 []string
+	headers, args, requires       []string
 	timeout                       time.Duration
 	maxAttempts, maxConcurrent    int
 	guarantee, rate, schema, text string
@@ -51,6 +53,7 @@ func taskSetCommand(r *cli.Remote) *cobra.Command {
 			"  carillon task set orders --rate 10/m --max-concurrent 5\n" +
 			"  carillon task set orders --auth '{\"bearer\": {\"secret\": \"orders-token\"}}'\n" +
 			"  carillon task set resize --function resize --aws-region eu-central-1 --credentials aws-resize --async\n" +
+			"  carillon task set train --url https://ml.example.com/train --requires gpu=true --requires zone=a\n" +
 			"  carillon task set orders --rate none --max-concurrent 0 --payload-schema none",
 		Args: cobra.ExactArgs(1),
 	}
@@ -64,6 +67,7 @@ func taskSetCommand(r *cli.Remote) *cobra.Command {
 	flags.DurationVar(&f.timeout, "timeout", 0, "of one attempt")
 	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try, at least once")
 	flags.StringVar(&f.guarantee, "guarantee", "", "at_least_once, at_most_once or effectively_once")
+	flags.StringArrayVar(&f.requires, "requires", nil, "`name=value` of a label that the executor must have; may be repeated; none")
 	flags.StringVar(&f.rate, "rate", "", "starts at most, such as `100/s`, 10/m or 1000/h; none")
 	flags.IntVar(&f.maxConcurrent, "max-concurrent", 0, "runs under way at once at most; 0 = any number")
 	flags.StringVar(&f.schema, "payload-schema", "", "what payloads must fit: `JSON`, @file, - for standard input, or none")
@@ -171,6 +175,15 @@ func (f *taskFlags) state(cmd *cobra.Command, task *request.TaskRequest) error {
 			task.Retry.MaxAttempts = 1
 		}
 	}
+	if given("requires") {
+		if task.Requires = nil; !slices.Equal(f.requires, []string{"none"}) {
+			labels, err := schema.ParseLabels(strings.Join(f.requires, ","))
+			if err != nil {
+				return cli.Usagef("--requires: %v", err)
+			}
+			task.Requires = labels
+		}
+	}
 	if given("max-attempts") {
 		if task.Retry == nil {
 			task.Retry = new(schema.Retry)
@@ -201,7 +214,7 @@ func (f *taskFlags) state(cmd *cobra.Command, task *request.TaskRequest) error {
 
 // withTarget returns w with another target, and its own limits.
 func withTarget(w, target schema.Work) schema.Work {
-	target.Timeout, target.Retry, target.Guarantee = w.Timeout, w.Retry, w.Guarantee
+	target.Timeout, target.Retry, target.Guarantee, target.Requires = w.Timeout, w.Retry, w.Guarantee, w.Requires
 	return target
 }
 

@@ -242,6 +242,8 @@ func isAddressOrName(s string) bool {
 // Executor says what this node's executor may run.
 type Executor struct {
 	Slots int `koanf:"slots"` // attempts under way at once
+	// Labels are "name=value": what work may require of its executor.
+	Labels []string `koanf:"labels"`
 	// AllowCIDRs are ranges that may be called although they are not public.
 	AllowCIDRs []string `koanf:"allow_cidrs"`
 	// DenyCIDRs are ranges that may not be called, even if public or allowed.
@@ -369,6 +371,11 @@ func (c Config) Validate() error {
 	if c.Executor.Slots < 1 || c.Executor.Slots > 1_000_000 {
 		fault("executor.slots", "%d is not between 1 and 1,000,000", c.Executor.Slots)
 	}
+	if labels, err := c.Executor.labels(); err != nil {
+		fault("executor.labels", "%v", err)
+	} else if n := len(labels.String()); n > schema.MaxExecutorLabels {
+		fault("executor.labels", "take %d bytes, more than %d", n, schema.MaxExecutorLabels)
+	}
 	if c.Executor.DrainTimeout < 0 {
 		fault("executor.drain_timeout", "is negative")
 	}
@@ -408,6 +415,23 @@ func (c Config) Validate() error {
 
 // Has reports whether the node has a role.
 func (c Config) Has(role string) bool { return slices.Contains(c.Roles, role) }
+
+func (e Executor) labels() (schema.Labels, error) {
+	return schema.ParseLabels(strings.Join(e.Labels, ","))
+}
+
+// ExecutorLabels returns the labels of the node's executor; nil: it has none, or there is no
+// executor. Validate has parsed them before.
+func (c Config) ExecutorLabels() schema.Labels {
+	if !c.Has(ExecutorR) {
+		return nil
+	}
+	labels, err := c.Executor.labels()
+	if err != nil {
+		return nil
+	}
+	return labels
+}
 
 // Prefixes returns the ranges that the executor may call though they are not public, and those that
 // it may not. Validate has parsed them before.

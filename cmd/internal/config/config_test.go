@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"carillon.dev/carillon/schema"
 )
 
 func write(t *testing.T, text string) string {
@@ -40,6 +42,30 @@ func TestFileThenEnvironmentThenFlags(t *testing.T) {
 		t.Errorf("Load: api.listen %q, want the default %q", c.API.Listen, Default().API.Listen)
 	}
 }
+
+func TestLabelsOfAnExecutor(t *testing.T) {
+	for _, row := range []struct{ name, text, want, fault string }{
+		{"none", "", "", ""},
+		{"some", "executor: {labels: [zone=a, gpu=true]}\n", "gpu=true,zone=a", ""},
+		{"no executor", "roles: [bucketer]\nexecutor: {labels: [zone=a]}\n", "", ""},
+		{"no value", "executor: {labels: [gpu]}\n", "", "executor.labels: \"gpu\" is not a list of labels"},
+		{"a name twice", "executor: {labels: [gpu=a, gpu=b]}\n", "", "executor.labels: \"gpu\" stands there twice"},
+		{"too long", "executor: {labels: [" + strings.Join([]string{long("a"), long("b"), long("c"), long("d"), long("e")}, ", ") + "]}\n", "", "executor.labels: take 174 bytes, more than 160"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			c, err := Load(write(t, good+"node: {name: file}\n"+row.text), nil, nil)
+			switch {
+			case row.fault == "" && (err != nil || c.ExecutorLabels().String() != row.want):
+				t.Errorf("Load: labels %q, %v, want %q", c.ExecutorLabels(), err, row.want)
+			case row.fault != "" && (err == nil || !strings.Contains(err.Error(), row.fault)):
+				t.Errorf("Load = %v, want %q", err, row.fault)
+			}
+		})
+	}
+}
+
+// long returns a label whose name begins with a letter.
+func long(letter string) string { return letter + "=" + strings.Repeat("x", schema.MaxLabel) }
 
 func TestNoopIsSetByTheEnvironment(t *testing.T) {
 	path := write(t, good+"node: {name: file}\n")

@@ -95,6 +95,16 @@ func (v *clusterView) Cluster(ctx context.Context) (httpapi.Cluster, error) {
 	return v.lately.get(ctx, viewAge, v.look)
 }
 
+// labelsOf returns the labels that a member tells of its executor; nil: it has none that are
+// understood.
+func labelsOf(text string) schema.Labels {
+	labels, err := schema.ParseLabels(text)
+	if err != nil {
+		return nil
+	}
+	return labels
+}
+
 // look makes a new view. One at a time does so.
 func (v *clusterView) look(ctx context.Context) httpapi.Cluster {
 	bounded, cancel := context.WithTimeout(ctx, viewTimeout)
@@ -126,7 +136,7 @@ func (v *clusterView) memberList(ctx context.Context, snapshot *ring.Snapshot) [
 	list := make([]httpapi.Member, len(all))
 	for i, m := range all {
 		list[i] = httpapi.Member{
-			Name: m.Name, Address: m.Addr, API: m.API, Roles: m.Roles, Unhealthy: m.Unhealthy, Zone: m.Zone, Region: m.Region, Version: m.Version,
+			Name: m.Name, Address: m.Addr, API: m.API, Roles: m.Roles, Unhealthy: m.Unhealthy, Zone: m.Zone, Region: m.Region, Version: m.Version, Labels: labelsOf(m.Labels),
 		}
 		said, ok := answers[m.Name]
 		if !ok {

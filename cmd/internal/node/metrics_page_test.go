@@ -55,6 +55,7 @@ var labels = map[string]label{
 	"lane":      {"number of a NATS stream, from 0; `nats.lanes` says how many", 64, false},
 	"method":    {"HTTP method of a route, `any` for none", 6, false},
 	"outcome":   {"how it ended", 8, true},
+	"pool":      {"labels of executors that have the same (`executor.labels`), such as `gpu=true,zone=a`: as many as there are different ones", 64, false},
 	"priority":  {"of a run", 4, true},
 	"reason":    {"why it was", 8, true},
 	"region":    {"another region; `regions.datacenters` names them", 15, false},
@@ -75,17 +76,22 @@ var labels = map[string]label{
 
 // withoutSeries are the metrics that have no series before something happens.
 var withoutSeries = map[string]dto.MetricType{
-	"carillon_dead_letters_waiting":           dto.MetricType_GAUGE,
-	"carillon_dispatcher_due_waiting":         dto.MetricType_GAUGE,
-	"carillon_dispatcher_oldest_wait_seconds": dto.MetricType_GAUGE,
-	"carillon_dispatcher_settled_lag_seconds": dto.MetricType_GAUGE,
-	"carillon_dispatcher_stream_depth":        dto.MetricType_GAUGE,
-	"carillon_dispatcher_stream_waiting":      dto.MetricType_GAUGE,
-	"carillon_dispatcher_tenant_waiting":      dto.MetricType_GAUGE,
-	"carillon_executor_slot_waiting":          dto.MetricType_GAUGE,
-	"carillon_store_unreadable_rows_total":    dto.MetricType_COUNTER,
-	"carillon_http_requests_total":            dto.MetricType_COUNTER,
-	"carillon_http_request_duration_seconds":  dto.MetricType_HISTOGRAM,
+	"carillon_dead_letters_waiting":                dto.MetricType_GAUGE,
+	"carillon_dispatcher_due_waiting":              dto.MetricType_GAUGE,
+	"carillon_dispatcher_oldest_wait_seconds":      dto.MetricType_GAUGE,
+	"carillon_dispatcher_pool_due_waiting":         dto.MetricType_GAUGE,
+	"carillon_dispatcher_pool_oldest_wait_seconds": dto.MetricType_GAUGE,
+	"carillon_dispatcher_pool_stream_waiting":      dto.MetricType_GAUGE,
+	"carillon_dispatcher_settled_lag_seconds":      dto.MetricType_GAUGE,
+	"carillon_dispatcher_stream_depth":             dto.MetricType_GAUGE,
+	"carillon_dispatcher_stream_waiting":           dto.MetricType_GAUGE,
+	"carillon_dispatcher_tenant_waiting":           dto.MetricType_GAUGE,
+	"carillon_executor_pool_slots":                 dto.MetricType_GAUGE,
+	"carillon_executor_pool_slots_busy":            dto.MetricType_GAUGE,
+	"carillon_executor_slot_waiting":               dto.MetricType_GAUGE,
+	"carillon_http_request_duration_seconds":       dto.MetricType_HISTOGRAM,
+	"carillon_http_requests_total":                 dto.MetricType_COUNTER,
+	"carillon_store_unreadable_rows_total":         dto.MetricType_COUNTER,
 }
 
 // family is a metric as the page lists it.

@@ -130,7 +130,7 @@ func Cluster(c config.Config, version string, log *slog.Logger, reg prometheus.R
 		Ring: func(shards int, api string) (Ring, error) {
 			return ring.New(ring.Config{
 				Name: c.Node.Name, Bind: c.Ring.Listen, Advertise: c.Ring.Advertise, Seeds: c.Ring.Seeds, Key: ring.Key(c.Ring.Key),
-				API: api, Roles: c.Roles, Zone: c.Node.Zone, Region: c.Node.Region, Version: version, Shards: shards,
+				API: api, Roles: c.Roles, Zone: c.Node.Zone, Region: c.Node.Region, Version: version, Labels: c.ExecutorLabels().String(), Shards: shards,
 				Logger: log.With("part", "ring"), Registerer: reg,
 			})
 		},
@@ -196,7 +196,7 @@ func Embedded(c config.Config, at Place, version string, log *slog.Logger, reg p
 			return ownedQueue{q, server}, nil
 		},
 		Ring: func(shards int, api string) (Ring, error) {
-			r, err := ring.Static([]ring.Member{{Name: c.Node.Name, Incarnation: 1, API: api, Roles: c.Roles, Version: version}}, shards)
+			r, err := ring.Static([]ring.Member{{Name: c.Node.Name, Incarnation: 1, API: api, Roles: c.Roles, Version: version, Labels: c.ExecutorLabels().String()}}, shards)
 			if err != nil {
 				return nil, err
 			}

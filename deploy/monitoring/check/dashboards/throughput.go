@@ -61,6 +61,13 @@ func throughput() Dashboard {
 				lines("Messages without a start", "ops", "Messages from which nothing was started, by reason, and entries whose rows were read first.",
 					q(rate("carillon_executor_passed_total{$}", "reason"), "{{reason}}"), q(rate("carillon_executor_looks_total{$}", ""), "looked")),
 			}},
+			{"Executors with labels", []Panel{
+				lines("Waiting by pool", "short", "For executors with these labels: due in dispatchers' memory and without budget, and published but held by none.",
+					q("sum by (pool) (carillon_dispatcher_pool_due_waiting{$})", "{{pool}}: in memory"), q("sum by (pool) (max by (pool) (carillon_dispatcher_pool_stream_waiting{$}))", "{{pool}}: in the stream")),
+				lines("Oldest wait by pool", "s", "For how long the oldest run has been due that is not published.", q("max by (pool) (carillon_dispatcher_pool_oldest_wait_seconds{$})", "{{pool}}")),
+				lines("Slots by pool", "short", "Slots that are taken, and all that there are, of executors with these labels.",
+					q("sum by (pool) (carillon_executor_pool_slots_busy{$})", "{{pool}}: taken"), q("sum by (pool) (carillon_executor_pool_slots{$})", "{{pool}}: all")),
+			}},
 			{"Workflows and events", []Panel{
 				lines("Workflow runs", "ops", "Begun, ended by outcome, and made anew from their rows.",
 					q(rate("carillon_workflow_runs_begun_total{$}", ""), "begun"), q(rate("carillon_workflow_runs_ended_total{$}", "outcome"), "{{outcome}}"), q(rate("carillon_workflow_loads_total{$}", ""), "loads")),

@@ -40,6 +40,7 @@ const heldBy: Record<string, string> = {
   target_share: 'target’s share of the slots',
   region: 'region that it requires',
   tenant_share: 'tenant’s share of the slots',
+  pool: 'labels that it requires',
 };
 
 const ms = (at: string | undefined): number | undefined => (at ? Date.parse(at) : undefined);

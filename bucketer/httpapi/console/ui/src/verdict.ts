@@ -223,6 +223,7 @@ const waitsFor: Record<string, string> = {
   target_share: 'for their target, which is slow:',
   region: 'for their region, which alone may run them:',
   tenant_share: 'since calls of their tenant are slow:',
+  pool: 'for an executor with the labels that they require:',
 };
 
 function waitReason(w: SeenWait, now: number, tenant: string | undefined): Reason {

@@ -93,6 +93,7 @@ const meanings: Record<string, string> = {
   target_share: 'Its target is slow, and has its part of the slots.',
   region: 'Only its region may run it, and another one serves its home now.',
   tenant_share: 'The calls of its tenant are slow, and have their part of the slots.',
+  pool: 'No executor that it reached has the labels that it requires.',
 };
 
 /** Reads "rate: the rate of its task is used up until then". */

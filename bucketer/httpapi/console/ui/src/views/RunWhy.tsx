@@ -238,6 +238,7 @@ function WaitLink({ run, word }: { run: Run; word: string }) {
     case 'tenant_share':
       return <a href={href('/tasks', { tab: 'targets' })}>How its target does.</a>;
     case 'region':
+    case 'pool':
     case 'late':
       return maySeeAll() ? <a href={href('/cluster')}>Is the cluster well?</a> : null;
     default:
