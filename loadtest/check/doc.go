@@ -18,6 +18,7 @@
 //	truth.go                                   answers
 //	guarantees.go retries.go contents.go       guarantees; retries, dead letters; content of calls
 //	limits.go limits_recurring.go              runs at once, rates
+//	placement.go                               labels of executors
 //	forgive.go                                 power cuts
 //	recurring.go terms.go times.go cron.go     recurring jobs: input, phases, nominal times
 //	recurring_judge.go recurring_verdict.go stops.go backfill.go  rules 10 to 16
@@ -83,6 +84,11 @@
 //   - No first attempt of a run starts later than the deadline of its job, or than [SkipAfter] under
 //     the policy skip, counted from the instant in force or the acceptance; under a guarantee a
 //     claim may take [ClaimSlack] more.
+//
+// # Labels of executors
+//
+//   - No attempt of a run that requires labels is made by an executor that lacks one of them, as far as
+//     the labels of executors are known ([History].Labels).
 //
 // # Retries and dead letters
 //

@@ -40,6 +40,8 @@ type History struct {
 	// Off bounds the error of executors' clocks. A call may come that much before its instant,
 	// unless it is early by the caller's own clock.
 	Off time.Duration
+	// Labels are those of executors, by name of the executor. One that is not there is not judged.
+	Labels map[string]map[string]string
 	// Kills are the deaths of processes that ran attempts.
 	Kills []Kill
 	// Calm: nothing went wrong, so nothing may be executed twice.
@@ -130,6 +132,8 @@ type Ask struct {
 	Misfire     Misfire
 	// Region is the one region that may run it; "" = any may.
 	Region string
+	// Requires are the labels that it requires of its executor, by name.
+	Requires map[string]string
 	// Body and Custom are the content of its calls, as in [Sent]. Not Known: any content.
 	Known        bool
 	Body, Custom Hash

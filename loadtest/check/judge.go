@@ -30,6 +30,7 @@ func Judge(h History) (Report, error) {
 		r := j.runs[id]
 		if r.job != nil {
 			j.times(r)
+			j.placed(r)
 		}
 		j.executions(r)
 		j.guarantee(r)

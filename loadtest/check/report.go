@@ -44,6 +44,7 @@ const (
 	FaultPastDeadline       Kind = "started past its deadline"
 	FaultElsewhere          Kind = "started outside of the region that it requires"
 	FaultWaitsSilently      Kind = "waits for its region, and does not say so"
+	FaultMisplaced          Kind = "started by an executor without its labels"
 	FaultNoDeadLetter       Kind = "failed without a dead letter"
 	FaultSurplusDeadLetter  Kind = "dead letter of a run that should have none"
 )
@@ -144,6 +145,8 @@ type Report struct {
 	TooLate int           `json:"too_late"`
 	// PastDeadline runs first started when their misfire policy did not let them any more.
 	PastDeadline int `json:"past_deadline"`
+	// Misplaced runs were started by an executor that lacks labels which they require.
+	Misplaced int `json:"misplaced"`
 
 	// Elsewhere runs started, by the API, in another region than the one that they require.
 	// WaitedForRegion were seen to wait for it, and WaitedSilently to wait without saying so, while it
@@ -157,7 +160,7 @@ type Report struct {
 
 // Failed reports whether a promise was broken, or too much is unknown to confirm it.
 func (r *Report) Failed() bool {
-	broken := r.Reversed + r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.NoDeadLetter + r.SurplusDeadLetters + r.ExcessAttempts + r.EarlyRetries + r.TooLate + r.PastDeadline + r.Elsewhere + r.WaitedSilently +
+	broken := r.Reversed + r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.NoDeadLetter + r.SurplusDeadLetters + r.ExcessAttempts + r.EarlyRetries + r.TooLate + r.PastDeadline + r.Misplaced + r.Elsewhere + r.WaitedSilently +
 		r.broken()
 	broken += brokenGuarantees(r.Guarantees) + brokenLimits(r.Limits, r.Rates)
 	unknown := r.Unreadable + r.UnreadableOthers + r.Unlisted + r.Unfinished

@@ -49,9 +49,10 @@ type askedLine struct {
 		Cron  string    `json:"cron"`
 		Every string    `json:"every"`
 	} `json:"schedule"`
-	Payload   json.RawMessage `json:"payload"`
-	Guarantee check.Guarantee `json:"guarantee"`
-	Region    json.RawMessage `json:"region"` // a name, or an object
+	Requires  map[string]string `json:"requires"`
+	Payload   json.RawMessage   `json:"payload"`
+	Guarantee check.Guarantee   `json:"guarantee"`
+	Region    json.RawMessage   `json:"region"` // a name, or an object
 	Retry     struct {
 		MaxAttempts int     `json:"max_attempts"`
 		Initial     string  `json:"initial"`
@@ -93,7 +94,7 @@ func parseAsked(b []byte) (check.Ask, error) {
 	}
 	a := check.Ask{
 		Key: l.Key, Task: l.Task, Guarantee: l.Guarantee, MaxAttempts: l.Retry.MaxAttempts,
-		Misfire: check.Misfire{Policy: l.Misfire.Policy},
+		Misfire: check.Misfire{Policy: l.Misfire.Policy}, Requires: l.Requires,
 	}
 	if err := asCarried(&a, &l); err != nil {
 		return check.Ask{}, err
