@@ -16,9 +16,8 @@
 //	history.go judge.go rules.go lateness.go   one-off jobs: input, gathering, rules 1 to 9, terms
 //	outcomes.go watched.go                     duplicate outcomes, ends that did not last
 //	truth.go                                   answers
-//	guarantees.go retries.go contents.go       guarantees; retries, dead letters; content of calls
+//	guarantees.go retries.go contents.go       guarantees; retries, dead letters; content of calls, who makes them
 //	limits.go limits_recurring.go              runs at once, rates
-//	placement.go                               labels of executors
 //	forgive.go                                 power cuts
 //	recurring.go terms.go times.go cron.go     recurring jobs: input, phases, nominal times
 //	recurring_judge.go recurring_verdict.go stops.go backfill.go  rules 10 to 16
