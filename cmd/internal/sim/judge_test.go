@@ -30,8 +30,8 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 		return w.out, err
 	}
 	w.judgePending(second)
-	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true, Off: w.off(), Late: w.s.bound(w.c.away), Doubles: w.s.doubles(), StreamLosses: w.streamLosses}
-	var ofJobs, ofLimits, ofRates, ofCrowds, ofKept, ofSteps, ofEvents, ofJoins []check.Sighting
+	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true, Off: w.off(), Late: w.s.bound(w.c.away), Doubles: w.s.doubles(), StreamLosses: w.streamLosses, Labels: w.executorLabels()}
+	var ofJobs, ofLimits, ofRates, ofCrowds, ofPools, ofKept, ofSteps, ofEvents, ofJoins []check.Sighting
 	w.c.mu.Lock()
 	h.Kills = slices.Clone(w.c.kills)
 	for _, s := range w.c.seen {
@@ -49,6 +49,10 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 		}
 		if s.Ref.Source == concurrentSource {
 			ofCrowds = append(ofCrowds, s)
+			continue
+		}
+		if s.Ref.Source == pooledSource {
+			ofPools = append(ofPools, s)
 			continue
 		}
 		if s.Ref.Source == longSource {
@@ -88,6 +92,9 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	if err := w.judgeConcurrent(ctx, reader, ofCrowds); err != nil {
 		return w.out, err
 	}
+	if err := w.judgePooled(ctx, reader, ofPools); err != nil {
+		return w.out, err
+	}
 	if err := w.judgeRecurring(ctx, reader, ofJobs, h.Kills); err != nil {
 		return w.out, err
 	}
@@ -121,6 +128,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 			return w.out, err
 		}
 	}
+	w.out.Counts[unfit] = float64(w.out.WaitedForPool)
 	w.out.Counts[missedByPolicy] = float64(w.out.Report.MissedByPolicy)
 	w.c.mu.Lock()
 	for name, n := range w.c.crashed {
@@ -246,7 +254,7 @@ func (w *world) read(ctx context.Context, b *engine.Engine) (map[string]check.Re
 					return nil, err
 				}
 				for _, r := range page {
-					if !r.Entry.Spec.Job.IsZero() || r.Entry.Spec.Task == ratedTask || r.Entry.Spec.Task == concurrentTask || w.isLong(r.ID) || isOfJoins(&r) {
+					if !r.Entry.Spec.Job.IsZero() || r.Entry.Spec.Task == ratedTask || r.Entry.Spec.Task == concurrentTask || w.isLong(r.ID) || isOfJoins(&r) || isPooled(&r) {
 						continue // judged by others
 					}
 					found[r.ID.String()] = check.Reading{Status: check.Found, At: time.Now(), Run: view(r)}

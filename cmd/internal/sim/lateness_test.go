@@ -40,6 +40,9 @@ func (s *Scenario) bound(away time.Duration) check.LatenessBound {
 		// Around the steps of limits and of a task's blocks a node crashes every 4 to 6 s, often
 		// before it has swept what is older than its shards' take-over: until the faults end.
 		{(s.Limited > 0 || s.Concurrent > 0) && s.Faults.Crash > 0, s.Span},
+		{s.Pooled > 0, deathCosts}, // one node is told to stop, once
+		// Runs wait for a node with the labels that they require, and are tried seldom.
+		{s.Pooled > 0 && !s.calm(), triedWithin},
 		{s.Stops > 0, deathCosts + 2*maxDown}, // one after the other, of the only node
 		{s.Freezes > 0, deathCosts + freezeLasts},
 		{s.Steps > 0 || s.Skew > 0, deathCosts + s.off()},

@@ -212,5 +212,8 @@ func (n *Node) known() ring.Member {
 	if n.suspended || n.stopping || n.unhealthy {
 		m.Roles, m.Unhealthy = nil, !n.suspended && !n.stopping
 	}
+	if n.stopping { // it has left
+		m.Labels = ""
+	}
 	return m
 }

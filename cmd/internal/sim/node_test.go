@@ -11,6 +11,7 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/dispatcher"
+	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/dispatcher/queue/inproc"
 	"carillon.dev/carillon/executor"
 	"carillon.dev/carillon/executor/target"
@@ -22,15 +23,16 @@ import (
 
 // member returns the node in the given life, as the ring knows it.
 func (n *Node) member(life int) ring.Member {
-	return ring.Member{Name: n.name, Incarnation: uint64(life), Addr: "127.0.0.1:1", Roles: []string{ring.RoleDispatcher}}
+	return ring.Member{Name: n.name, Incarnation: uint64(life), Addr: "127.0.0.1:1", Roles: []string{ring.RoleDispatcher}, Labels: n.labels.String()}
 }
 
 // Node is one simulated process: started, stopped, killed and frozen here, with its links in
 // links_test.go and its clock in clock_test.go.
 type Node struct {
-	c    *Cluster
-	at   *site
-	name string
+	c      *Cluster
+	at     *site
+	name   string
+	labels schema.Labels // of its executor; never changed once it has begun
 
 	// Guarded by Cluster.mu.
 	up        bool
@@ -161,13 +163,17 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	}
 	d, err := dispatcher.New(dispatcher.Config{
 		Name: n.name, Incarnation: fmt.Sprintf("%s-%d", n.name, l.number), Store: store, Queue: linked{l.conn, n, l}, Ring: simRing{l.view, n, l},
-		Writer: l.bucketer, Rates: l.bucketer, Halt: halt, Served: takes(keeper), Now: now, Logger: log, Registerer: reg,
+		Writer: l.bucketer, Rates: l.bucketer, Requires: l.bucketer.Requires, Halt: halt, Served: takes(keeper), Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {
 		return nil, err
 	}
+	var pool queue.Consumer
+	if len(n.labels) > 0 {
+		pool = l.conn.Pool(queue.Pool(n.labels.String()))
+	}
 	l.executor, err = executor.New(executor.Config{
-		Name: n.name, Region: n.at.region, Served: served(keeper), HomeOf: c.regions.homeOf(), Everywhere: claims(everywhere), Slots: 64, Store: store, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Queue: l.conn, Notices: l.conn, Signals: l.conn,
+		Name: n.name, Region: n.at.region, Served: served(keeper), HomeOf: c.regions.homeOf(), Everywhere: claims(everywhere), Slots: 64, Store: store, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Queue: l.conn, Labels: n.labels, Pool: pool, Notices: l.conn, Signals: l.conn,
 		Targets: target.Set{HTTP: sink{n, l}}, Halt: halt, DrainTimeout: time.Second, Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {

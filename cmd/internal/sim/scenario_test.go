@@ -66,6 +66,9 @@ type Scenario struct {
 	Rated int
 	// Concurrent is the number of runs of a task with max_concurrent.
 	Concurrent int
+	// Pooled is the number of runs that require labels of their executor. Nodes have labels then, and
+	// one of them is away for long.
+	Pooled int
 	// Workflows is the number of workflows, each with a graph of its own and a few runs. With Changes
 	// some runs are cancelled.
 	Workflows int
@@ -123,6 +126,8 @@ type Outcome struct {
 	MostRated int
 	// MostConcurrent is the most runs of the task with max_concurrent that were under way at once.
 	MostConcurrent int
+	// WaitedForPool is how many runs waited for an executor with the labels that they require.
+	WaitedForPool int
 	// Forgiven is what was not judged of the home of a region that lost what it did last.
 	Forgiven check.Forgiven
 	// Counts sums the counters named in counted over all lives of all nodes.
@@ -164,7 +169,8 @@ const (
 	lateRows     = "carillon_dispatcher_late_rows_total"
 	// missedByPolicy counts one-off runs that their misfire policy let nobody start
 	missedByPolicy = "missed by policy"
-	full           = "full" // starts deferred by the max_concurrent of their task
+	full           = "full"            // starts deferred by the max_concurrent of their task
+	unfit          = "waited for pool" // runs that waited for an executor with the labels that they require
 )
 
 var counted = []string{redispatched, replaced, halts, takeovers, lateEntries, limitGrants, deferred, cursorsAhead, lateRows}
@@ -259,6 +265,7 @@ type world struct {
 	rated        []schema.RunID // acknowledged
 	ratedFrom    time.Time
 	concurrent   []schema.RunID // acknowledged
+	pooled       pooled
 	long         []*longRun
 	workflows    []*simWorkflow
 	events       simEvents
@@ -273,6 +280,7 @@ type world struct {
 
 func (w *world) run(ctx context.Context) (Outcome, error) {
 	w.ids = make(map[int]schema.RunID)
+	w.labelNodes()
 	for i, n := range w.c.nodes {
 		switch {
 		case w.s.SkewEnds && (uint64(i)+w.s.Seed)%2 == 0: //nolint:gosec // i is not negative
@@ -317,6 +325,7 @@ func (w *world) play(ctx context.Context) error {
 	w.askPausing(ctx, &wg)
 	w.askRated(ctx, &wg)
 	w.askConcurrent(ctx, &wg)
+	w.askPooled(ctx, &wg)
 	w.askLong(ctx, &wg)
 	w.askWorkflows(ctx, &wg)
 	w.askEvents(ctx, &wg)
@@ -394,6 +403,9 @@ func (w *world) submit(ctx context.Context, line int, at time.Time, keyed bool) 
 	}
 	job.RequireRegion = w.s.requires(line)
 	ask := check.Ask{Ref: ref, At: at, Known: true, Body: check.Hash(0).Add(job.Payload)}
+	if w.s.Pooled > 0 && line%4 == 0 { // the checker judges where it starts
+		job.Work.Requires, ask.Requires = requirements[1], requirements[1]
+	}
 	if w.s.Guarantees {
 		switch line % 3 {
 		case 1:

@@ -38,6 +38,7 @@ func (s sink) Run(ctx context.Context, call target.Call) target.Result {
 	}
 	c.regions.acts(s.n, s.l, call.Run.Shard(), "start", 0)
 	c.regions.required(s.n, &call)
+	s.n.fits(&call)
 	if s.n.crashes(s.l, stepCall, func() {}) {
 		return target.Result{Outcome: schema.Failed}
 	}
