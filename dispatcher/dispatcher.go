@@ -213,13 +213,8 @@ func (d *Dispatcher) follow(ctx context.Context, tenures map[schema.Shard]*tenur
 			d.log.Info("shard given up", "shard", int(id))
 		}
 	}
-	d.setOwned(len(tenures))
-}
-
-// setOwned says how many shards are dispatched here.
-func (d *Dispatcher) setOwned(n int) {
-	d.owned.Store(int64(n))
-	d.metrics.owned.Set(float64(n))
+	d.owned.Store(int64(len(tenures)))
+	d.metrics.owned.Set(float64(len(tenures)))
 }
 
 func (d *Dispatcher) start(ctx context.Context, id schema.Shard) *tenure {
@@ -242,5 +237,6 @@ func (d *Dispatcher) stopAll(tenures map[schema.Shard]*tenure) {
 		<-t.done
 		delete(tenures, id)
 	}
-	d.setOwned(0)
+	d.owned.Store(0)
+	d.metrics.owned.Set(0)
 }

@@ -51,7 +51,7 @@ var labels = map[string]label{
 	"fate":      {"what became of a line", 2, true},
 	"go":        {"version of Go", 1, false},
 	"home":      {"a set of shards that one region serves; `regions.homes` names them", 16, false},
-	"kind":      {"what an attempt calls, or why an entry exists", 9, true},
+	"kind":      {"what an attempt calls, or why an entry exists", 12, true},
 	"lane":      {"number of a NATS stream, from 0; `nats.lanes` says how many", 64, false},
 	"method":    {"HTTP method of a route, `any` for none", 6, false},
 	"outcome":   {"how it ended", 8, true},
