@@ -174,6 +174,9 @@ type Beat struct {
 	Node   string    `json:"node"`  // that wrote it
 	Count  int64     `json:"count"` // of that process: a beat that stays the same is that of a silent region
 	At     time.Time `json:"at"`    // by that node's clock, ms
+	// Over is the Stamp of the beat that this one is to replace, where that is later than At: the
+	// clock by which it was written was ahead. Zero: it is not.
+	Over time.Time `json:"over,omitzero"`
 	// Serves holds the homes that the region serves, and in which epoch: it has waited TakeOverWait.
 	Serves map[string]int64 `json:"serves,omitempty"`
 	// Executors is how many executors of the region the node knows of; nil: it does not tell.
@@ -183,6 +186,15 @@ type Beat struct {
 	Drain *Drain `json:"drain,omitempty"`
 	// Change makes the row the progress of a change of a home: its region is ChangeRow then.
 	Change *HomeProgress `json:"change,omitempty"`
+}
+
+// Stamp returns the time by which a beat is the later one of two: At, or 1 ms after Over if that is
+// later.
+func (b *Beat) Stamp() time.Time {
+	if least := b.Over.Add(time.Millisecond); !b.Over.IsZero() && least.After(b.At) {
+		return least
+	}
+	return b.At
 }
 
 // Drain asks the region that serves a home to take in and to publish nothing more of it, because
@@ -228,7 +240,7 @@ type EpochStore interface {
 	//	ErrConflict   another one stands, which is returned
 	//	ErrUnknown    read again: it may still be written
 	InsertEpoch(ctx context.Context, e Epoch) (Epoch, error)
-	// PutBeat writes the beat of its region over the one before. Of two the later one (At) stays.
+	// PutBeat writes the beat of its region over the one before. Of two the later one (Stamp) stays.
 	PutBeat(ctx context.Context, b Beat) error
 	// Beats returns the beat of every region that has one, in the order of regions.
 	Beats(ctx context.Context) ([]Beat, error)

@@ -32,7 +32,7 @@ const (
 	selectEpoch statement = `SELECT region, written_by, reason, at FROM epochs WHERE home = ? AND epoch = ?`
 	// The first rows of one partition of epochs, the newest first. Idempotent.
 	selectEpochs statement = `SELECT epoch, region, written_by, reason, at FROM epochs WHERE home = ? LIMIT ?`
-	// One row of beats; the timestamp is the beat's own instant, so that the later one stays.
+	// One row of beats; the timestamp is that of Beat.Stamp, so that the later one stays.
 	// Idempotent.
 	insertBeat statement = `INSERT INTO beats (scope, region, beat) VALUES (?, ?, ?) USING TIMESTAMP ?`
 	// One partition of beats, in the order of regions. Idempotent.
@@ -198,7 +198,7 @@ func (s *EpochStore) PutBeat(ctx context.Context, b schema.Beat) error {
 	text, err := json.Marshal(b)
 	if err == nil {
 		err = s.repeat(ctx, insertBeat, writing, func() error {
-			return s.query(ctx, insertBeat, regionScope, b.Region, string(text), b.At.UnixMicro()).Consistency(gocql.Quorum).Exec()
+			return s.query(ctx, insertBeat, regionScope, b.Region, string(text), b.Stamp().UnixMicro()).Consistency(gocql.Quorum).Exec()
 		})
 	}
 	if err != nil {

@@ -114,7 +114,7 @@ func (s epochStore) PutBeat(ctx context.Context, b schema.Beat) error {
 	b.At = b.At.UTC().Truncate(time.Millisecond)
 	data, err := json.Marshal(b)
 	if err == nil {
-		err = s.putBeat(ctx, append([]byte{byte(tableBeats)}, b.Region...), cell{column: colValue, timestamp: b.At.UnixMicro(), data: data})
+		err = s.putBeat(ctx, append([]byte{byte(tableBeats)}, b.Region...), cell{column: colValue, timestamp: b.Stamp().UnixMicro(), data: data})
 	}
 	if err != nil {
 		return fmt.Errorf("write beat of region %s: %w", b.Region, err)

@@ -277,7 +277,7 @@ func (k *Keeper) step(ctx context.Context) error {
 		k.silence.Store(k.watch.silence(k.cfg.Regions))
 	}
 	k.follow(all)
-	if err := k.beat(ctx); err != nil {
+	if err := k.beat(ctx, all); err != nil {
 		k.metrics.beatsFailed.Inc()
 		k.cfg.Logger.Debug("beat was not written", "err", err)
 	}
@@ -379,10 +379,15 @@ func (k *Keeper) Lag(region string) (time.Duration, bool) {
 // changes of homes are (schema.ChangeRow). The caller must not change it.
 func (k *Keeper) Here() map[string]schema.Beat { return *k.here.Load() }
 
-// beat writes that our region is alive, and which homes it serves.
-func (k *Keeper) beat(ctx context.Context) error {
+// beat writes that our region is alive, and which homes it serves. Of the beats that were read the one
+// of our region may bear a time that is yet to come: our clock was ahead, or that of another node is.
+// Ours takes its place nevertheless, or else the region would seem silent until then.
+func (k *Keeper) beat(ctx context.Context, all []schema.Beat) error {
 	k.count++
-	b := schema.Beat{Region: k.cfg.Region, Node: k.cfg.Node, Count: k.count, At: k.cfg.Now()}
+	b := schema.Beat{Region: k.cfg.Region, Node: k.cfg.Node, Count: k.count, At: k.cfg.Now().Truncate(time.Millisecond)}
+	if last, ok := schema.BeatOf(all, b.Region); ok && !b.At.After(last.Stamp()) {
+		b.Over = last.Stamp()
+	}
 	for _, home := range k.cfg.Homes.Names() {
 		if epoch, err := k.ServedHome(home); err == nil {
 			if b.Serves == nil {

@@ -237,6 +237,15 @@ var epochRules = []epochRule{
 			}
 		}
 		wantBeats(t, s, home, later, other)
+		ahead := schema.Beat{Region: home, Node: "c", Count: 1, At: at.Add(time.Hour)} // its clock is
+		right := schema.Beat{Region: home, Node: "b", Count: 8, At: at.Add(3 * time.Second), Over: ahead.Stamp()}
+		again := schema.Beat{Region: home, Node: "b", Count: 9, At: at.Add(5 * time.Second), Over: right.Stamp()}
+		for _, b := range []schema.Beat{ahead, right, again, later, right} {
+			if err := s.PutBeat(t.Context(), b); err != nil {
+				t.Fatalf("PutBeat = %v", err)
+			}
+		}
+		wantBeats(t, s, home, again, other)
 	}},
 }
 
