@@ -30,8 +30,8 @@ const (
 	ndjson = "application/x-ndjson"
 	// answerBuffer is how many bytes of answers wait to be sent together.
 	answerBuffer = 64 << 10
-	// chunkTimeout bounds one SubmitBatch, and the way of its lines to other regions. It goes on when the caller leaves: what was begun is
-	// brought to an end.
+	// chunkTimeout bounds one SubmitBatch, and the way of its lines to other regions. It goes on
+	// when the caller leaves: what was begun is brought to an end.
 	chunkTimeout = time.Minute
 	// A chunk is full with maxRecurring jobs that can have many runs: each costs conditional
 	// writes. recurringAtOnce of them are made at once.
