@@ -45,6 +45,7 @@ func (s documentWriter) document() huma.Config {
 func (s *Server) operation(id, method, path, summary string, success int, problems ...int) huma.Operation {
 	op := huma.Operation{
 		OperationID: id, Method: method, Path: path, Summary: summary, DefaultStatus: success,
+		Metadata: map[string]any{serverOf: s}, // for moreFaults; no part of the document
 		Parameters: []*huma.Param{{
 			Name: tenantHeader, In: "header", Description: "The tenant that the request is for; default: " + defaultTenant,
 			Schema: &huma.Schema{Type: huma.TypeString, Pattern: namePattern},

@@ -75,7 +75,7 @@ func (s auditRoutes) listAudit(ctx context.Context, in *auditFilter) (*auditList
 	}
 	var pos *admin.AuditPosition
 	var faults bucketer.Faults
-	if in.Cursor != "" {
+	if in.Cursor != "" && in.Cursor != onlyFaults {
 		var p *Problem
 		if err := s.cursors.read(in.Cursor, question, &c); errors.As(err, &p) {
 			faults = append(faults, p.Errors...)
@@ -90,7 +90,7 @@ func (s auditRoutes) listAudit(ctx context.Context, in *auditFilter) (*auditList
 	case c.From.Year() < 0 || c.To.Year() > 9999: // has no form in JSON
 		faults = append(faults, bucketer.Fault{Location: "query.from", Message: "must lie in the years 0 to 9999 of UTC, as to"})
 	}
-	if len(faults) > 0 {
+	if len(faults) > 0 || in.Cursor == onlyFaults {
 		return nil, invalid(faults...)
 	}
 	q := admin.AuditQuery{Tenant: tenantOf(ctx), From: c.From, To: c.To, Actor: in.Actor, Object: in.Object}

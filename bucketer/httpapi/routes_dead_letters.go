@@ -179,7 +179,7 @@ func (s deadLetterRoutes) listLetters(ctx context.Context, in *letterFilter) (*l
 	}
 	var pos *runs.DeadLetterPosition
 	faults := checkYears(c.From, c.To)
-	if in.Cursor != "" {
+	if in.Cursor != "" && in.Cursor != onlyFaults {
 		var p *Problem
 		if err := s.cursors.read(in.Cursor, question, &c); errors.As(err, &p) {
 			faults = append(faults, p.Errors...)
@@ -198,7 +198,7 @@ func (s deadLetterRoutes) listLetters(ctx context.Context, in *letterFilter) (*l
 			faults = append(faults, bucketer.Fault{Location: "query.task", Message: what})
 		}
 	}
-	if len(faults) > 0 {
+	if len(faults) > 0 || in.Cursor == onlyFaults {
 		return nil, invalid(faults...)
 	}
 	q := runs.DeadLetterQuery{Tenant: tenantOf(ctx), From: c.From, To: c.To, Task: in.Task, Pattern: in.Error, Replayed: in.State == "replayed"}

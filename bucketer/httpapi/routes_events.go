@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"net/http"
 	"reflect"
@@ -232,14 +231,8 @@ func (s eventRoutes) list(ctx context.Context, in *eventFilter) (*eventList, err
 	}
 	var pos runs.Position
 	question := []any{"events", w, in.Name}
-	if in.Cursor != "" && len(faults) == 0 {
-		var p *Problem
-		if err := s.cursors.read(in.Cursor, question, &pos); errors.As(err, &p) {
-			faults = append(faults, p.Errors...)
-		}
-	}
-	if len(faults) > 0 {
-		return nil, invalid(faults...)
+	if err := s.goOn(in.Cursor, question, &pos, faults); err != nil {
+		return nil, err
 	}
 	found, next, err := s.deps.Events.Events(ctx, w, in.Name, pos, in.Limit)
 	if err != nil {

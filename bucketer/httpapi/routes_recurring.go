@@ -341,16 +341,7 @@ func (s recurringRoutes) readHistoryPage(ctx context.Context, in *jobRunsPage) (
 		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be after from"})
 	}
 	asked := historyPage{filter: filter, limit: in.Limit, question: []any{"job runs", tenantOf(ctx), in.ID, filter}}
-	if in.Cursor != "" && len(faults) == 0 { // the question is part of it
-		var p *Problem
-		if err := s.cursors.read(in.Cursor, asked.question, &asked.pos); errors.As(err, &p) {
-			faults = append(faults, p.Errors...)
-		}
-	}
-	if len(faults) > 0 {
-		return asked, invalid(faults...)
-	}
-	return asked, nil
+	return asked, s.goOn(in.Cursor, asked.question, &asked.pos, faults)
 }
 
 // historyOf fills a page of the runs of a job that can have many.

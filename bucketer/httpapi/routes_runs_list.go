@@ -165,6 +165,9 @@ func (s runRoutes) listWindow(ctx context.Context, w *runs.Window, job schema.Jo
 // goOn reads into at where a list goes on, if there is a cursor, and returns the faults of a request
 // as an error. The question is part of a cursor, so it is read only if that has none.
 func (s *Server) goOn(cursor string, question, at any, faults bucketer.Faults) error {
+	if cursor == onlyFaults {
+		return invalid(faults...)
+	}
 	if cursor != "" && len(faults) == 0 {
 		err := s.cursors.read(cursor, question, at)
 		var p *Problem
