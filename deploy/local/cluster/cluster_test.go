@@ -286,7 +286,7 @@ func TestStatusJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf(`{"carillon":[{"name":"carillon-1","pid":0,"state":"stopped","roles":["bucketer","dispatcher","executor"],"api":"http://127.0.7.1:18081"}],`+
+	want := fmt.Sprintf(`{"carillon":[{"name":"carillon-1","pid":0,"state":"stopped","node":"carillon-1","roles":["bucketer","dispatcher","executor"],"api":"http://127.0.7.1:18081"}],`+
 		`"cassandra":[{"name":"cassandra-1","pid":%d,"state":"running","cql":"127.0.7.1:9042"}],`+
 		`"nats":[{"name":"nats-1","pid":0,"state":"stopped","url":"nats://127.0.7.1:4222"}]}`, os.Getpid())
 	if string(got) != want {
