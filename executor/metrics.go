@@ -34,7 +34,7 @@ type metrics struct {
 }
 
 // kinds are what an attempt can call; the last is that it called nothing, since its work had a fault.
-var kinds = [...]string{"http", "nats", "script", "lambda", "email", "jetstream", "sqs", "sns", "eventbridge", "step_functions", "none"}
+var kinds = [...]string{"http", "nats", "script", "lambda", "email", "jetstream", "sqs", "sns", "eventbridge", "step_functions", "kafka", "none"}
 
 // ends are the outcomes that an attempt can have that has begun.
 var ends = [...]schema.Outcome{schema.Succeeded, schema.Failed, schema.TimedOut, schema.Cancelled, schema.Lost}

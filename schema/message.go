@@ -51,6 +51,53 @@ type StepFunctionsTarget struct {
 	AWSAccess
 }
 
+// KafkaTarget is a record for a topic of Apache Kafka. Success is that all in-sync replicas of its
+// partition have it.
+type KafkaTarget struct {
+	Brokers []string          `json:"brokers"` // host:port of some, by which the others are found
+	Topic   string            `json:"topic"`
+	Key     string            `json:"key,omitempty"`     // records of one key keep their order; "": none
+	Headers map[string]string `json:"headers,omitempty"` // no place for secrets
+	TLS     *KafkaTLS         `json:"tls,omitempty"`     // nil: without
+	SASL    *KafkaSASL        `json:"sasl,omitempty"`    // nil: without a user
+}
+
+// KafkaTLS says how brokers are spoken to. Its fields are names of secrets.
+type KafkaTLS struct {
+	CASecret          string `json:"ca_secret,omitempty"`          // PEM: who the brokers' certificates are to come from; "": those of the system
+	CertificateSecret string `json:"certificate_secret,omitempty"` // PEM: shown to the brokers; "": none
+	KeySecret         string `json:"key_secret,omitempty"`         // PEM: its private key
+}
+
+// KafkaSASL is a user of a cluster, and a password.
+type KafkaSASL struct {
+	Mechanism      string `json:"mechanism"` // one of SASLMechanisms
+	Username       string `json:"username"`
+	PasswordSecret string `json:"password_secret"`
+}
+
+// How a user shows to brokers who it is.
+const (
+	SASLPlain   = "plain" // the password is sent
+	SCRAMSHA256 = "scram-sha-256"
+	SCRAMSHA512 = "scram-sha-512"
+)
+
+// SASLMechanisms are all of them. Do not modify.
+var SASLMechanisms = []string{SASLPlain, SCRAMSHA256, SCRAMSHA512}
+
+// secrets returns the names of the secrets that a record needs.
+func (t *KafkaTarget) secrets() []string {
+	var names []string
+	if t.TLS != nil {
+		names = append(names, t.TLS.CASecret, t.TLS.CertificateSecret, t.TLS.KeySecret)
+	}
+	if t.SASL != nil {
+		names = append(names, t.SASL.PasswordSecret)
+	}
+	return distinct(names...)
+}
+
 const (
 	// DefaultBus is the event bus that each account of AWS has.
 	DefaultBus = "default"
@@ -72,6 +119,8 @@ func (w *Work) Message() (kind, to string) {
 		return "eventbridge", or(w.EventBridge.Bus, DefaultBus)
 	case w.StepFunctions != nil:
 		return "step_functions", w.StepFunctions.StateMachine
+	case w.Kafka != nil:
+		return "kafka", w.Kafka.Topic
 	}
 	return "", ""
 }

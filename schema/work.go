@@ -209,6 +209,7 @@ type Work struct {
 	SNS           *SNSTarget           `json:"sns,omitempty"`
 	EventBridge   *EventBridgeTarget   `json:"eventbridge,omitempty"`
 	StepFunctions *StepFunctionsTarget `json:"step_functions,omitempty"`
+	Kafka         *KafkaTarget         `json:"kafka,omitempty"`
 
 	Timeout   Duration  `json:"timeout,omitempty"`
 	Retry     *Retry    `json:"retry,omitempty"`
@@ -260,6 +261,9 @@ func (w *Work) Secrets() []string {
 	}
 	if access := w.AWS(); access != nil {
 		return []string{access.Credentials}
+	}
+	if w.Kafka != nil {
+		return w.Kafka.secrets()
 	}
 	if w.Email != nil && w.Email.Server != nil {
 		return distinct(w.Email.Server.PasswordSecret, w.Email.Server.CASecret)

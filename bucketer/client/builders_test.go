@@ -62,6 +62,7 @@ func TestBodies(t *testing.T) {
 		{"a job after another", client.NewJob(client.Task("t")).After("extract"), `{"after": {"jobs": ["extract"]}, "task": "t"}`},
 		{"a job after none", client.NewJob(client.Task("t")).After([]string{}...), `{"after": {}, "task": "t"}`}, // which the API refuses
 		{"a message to a stream", client.NewJob(client.JetStream(client.JetStreamTarget{Subject: "orders.due", Stream: "ORDERS"})), `{"jetstream": {"subject": "orders.due", "stream": "ORDERS"}}`},
+		{"a record", client.NewJob(client.Kafka(client.KafkaTarget{Brokers: []string{"a:1"}, Topic: "t", TLS: &client.KafkaTLS{}})), `{"kafka": {"brokers": ["a:1"], "topic": "t", "tls": {}}}`},
 		{"a message to a queue", client.NewJob(client.SQS(client.SQSTarget{QueueURL: "https://x.test/q", AWSAccess: access})), `{"sqs": {"queue_url": "https://x.test/q", "region": "eu-central-1", "credentials": "aws"}}`},
 		{"a message to a topic", client.NewJob(client.SNS(client.SNSTarget{TopicARN: "arn:x", Subject: "s", AWSAccess: access})), `{"sns": {"topic_arn": "arn:x", "subject": "s", "region": "eu-central-1", "credentials": "aws"}}`},
 		{"an event of EventBridge", client.NewJob(client.EventBridge(client.EventBridgeTarget{Source: "s", DetailType: "d", AWSAccess: access})), `{"eventbridge": {"source": "s", "detail_type": "d", "region": "eu-central-1", "credentials": "aws"}}`},
@@ -130,6 +131,7 @@ func TestFaultsOfBuilders(t *testing.T) {
 		{"no command", client.NewJob(client.Script("").Guarantee("")), []string{"body.script.command", stated, "body.guarantee", stated}},
 		{"no function", client.NewJob(client.Lambda("", "", "")), []string{"body.lambda.function", stated, "body.lambda.region", stated, "body.lambda.credentials", stated}},
 		{"no stream", client.NewJob(client.JetStream(client.JetStreamTarget{})), []string{"body.jetstream.subject", stated}},
+		{"no topic of Kafka", client.NewJob(client.Kafka(client.KafkaTarget{})), []string{"body.kafka.brokers", stated, "body.kafka.topic", stated}},
 		{"no queue", client.NewJob(client.SQS(client.SQSTarget{})), []string{"body.sqs.queue_url", stated, "body.sqs.region", stated, "body.sqs.credentials", stated}},
 		{"no topic", client.NewJob(client.SNS(client.SNSTarget{})), []string{"body.sns.topic_arn", stated, "body.sns.region", stated, "body.sns.credentials", stated}},
 		{"an event that says nothing", client.NewJob(client.EventBridge(client.EventBridgeTarget{})), []string{

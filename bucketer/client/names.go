@@ -104,6 +104,12 @@ type (
 	ScriptTarget = schema.ScriptTarget
 	// LambdaTarget is a function of AWS Lambda.
 	LambdaTarget = schema.LambdaTarget
+	// KafkaTarget is a record for a topic of Apache Kafka.
+	KafkaTarget = schema.KafkaTarget
+	// KafkaTLS says how brokers are spoken to, by names of secrets.
+	KafkaTLS = schema.KafkaTLS
+	// KafkaSASL is a user of a cluster.
+	KafkaSASL = schema.KafkaSASL
 	// JetStreamTarget is a message to a stream of NATS JetStream.
 	JetStreamTarget = schema.JetStreamTarget
 	// AWSAccess says in which region a service of AWS is called, and who calls.

@@ -51,7 +51,7 @@ func (t task) fill(w *workBody, n *notes) { w.Task = n.text("task", string(t)) }
 func (t task) runsAsJob()                 {}
 
 // Call is a call that a job, a step or a task makes. HTTP, NATS, Script, Lambda, JetStream,
-// SQS, SNS, EventBridge and StepFunctions make one.
+// SQS, SNS, EventBridge, StepFunctions and Kafka make one.
 type Call struct {
 	notes
 	work Target
@@ -169,6 +169,17 @@ func StepFunctions(t StepFunctionsTarget) *Call {
 	c.text("step_functions.state_machine", t.StateMachine)
 	c.access("step_functions", t.AWSAccess)
 	c.work.StepFunctions = &t
+	return c
+}
+
+// Kafka returns a record for a topic of Apache Kafka.
+func Kafka(t KafkaTarget) *Call {
+	c := new(Call)
+	if len(t.Brokers) == 0 {
+		c.fault("kafka.brokers", "must not be empty")
+	}
+	c.text("kafka.topic", t.Topic)
+	c.work.Kafka = &t
 	return c
 }
 

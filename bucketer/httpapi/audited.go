@@ -81,6 +81,14 @@ const hidden = "…"
 
 // withoutSecrets returns w without the values of its headers.
 func withoutSecrets(w schema.Work) schema.Work {
+	if w.Kafka != nil && len(w.Kafka.Headers) > 0 {
+		k := *w.Kafka
+		k.Headers = make(map[string]string, len(w.Kafka.Headers))
+		for name := range w.Kafka.Headers {
+			k.Headers[name] = hidden
+		}
+		w.Kafka = &k
+	}
 	if w.HTTP == nil || len(w.HTTP.Headers) == 0 {
 		return w
 	}

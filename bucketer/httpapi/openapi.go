@@ -162,7 +162,7 @@ func (s documentWriter) finish() error {
 		}},
 		{"JobRequest", "jitter", duration},
 		{"JobRequest", "task", func(f *huma.Schema) {
-			f.Pattern, f.Description = namePattern, "The task to run; else exactly one of http, nats, script, lambda, jetstream, sqs, sns, eventbridge and step_functions"
+			f.Pattern, f.Description = namePattern, "The task to run; else exactly one of http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions and kafka"
 		}},
 		{"JobRequest", "payload", func(f *huma.Schema) { f.Description = "Any JSON, at most 64 KiB" }},
 		{"JobRequest", "priority", words("critical", "high", "normal", "low")},

@@ -40,6 +40,25 @@ func (s documentWriter) describeMessages() error {
 			"Its ARN, with a version or alias after a colon. The input is the payload, and the execution's name is the run's id: it is started once",
 			"arn:aws:states:eu-central-1:123456789012:stateMachine:jobs",
 		)},
+		{"KafkaTarget", "brokers", func(f *huma.Schema) {
+			f.Examples = []any{[]string{"kafka-1.example.com:9092"}}
+			f.Description = "host:port of 1 to 8 brokers, each at most 120 bytes, by which the others are found. Every address of a broker goes through the guard of addresses, also those that the cluster names"
+		}},
+		{"KafkaTarget", "topic", text(`^[A-Za-z0-9._-]{1,249}$`, "", "orders.due")},
+		{"KafkaTarget", "key", func(f *huma.Schema) {
+			f.Description = "Records of one key keep their order; absent: any partition. At most 1 KiB"
+		}},
+		{"KafkaTarget", "headers", func(f *huma.Schema) {
+			f.Description = "At most 32, 8 KiB together, and nothing secret. Others tell the run (carillon-run-id), the attempt and the trace"
+		}},
+		{"KafkaTarget", "tls", func(f *huma.Schema) { f.Description = "Absent: the brokers are spoken to without TLS" }},
+		{"KafkaTarget", "sasl", func(f *huma.Schema) { f.Description = "Absent: the brokers ask for no user" }},
+		{"KafkaTLS", "ca_secret", text(namePattern, "Name of the secret that holds the certificates that those of the brokers are to come from, as PEM; absent: those of the system", "kafka-ca")},
+		{"KafkaTLS", "certificate_secret", text(namePattern, "Name of the secret that holds the certificate that is shown, as PEM", "kafka-cert")},
+		{"KafkaTLS", "key_secret", text(namePattern, "Name of the secret that holds its private key, as PEM", "kafka-key")},
+		{"KafkaSASL", "mechanism", words("plain", "scram-sha-256", "scram-sha-512")},
+		{"KafkaSASL", "username", func(f *huma.Schema) { f.Description = "At most 255 bytes" }},
+		{"KafkaSASL", "password_secret", text(namePattern, "Name of the secret that holds the password", "kafka-password")},
 	}
 	for _, of := range []string{"SQSTarget", "SNSTarget", "EventBridgeTarget", "StepFunctionsTarget"} {
 		rows = append(rows,

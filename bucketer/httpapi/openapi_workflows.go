@@ -62,7 +62,7 @@ func (s documentWriter) describeWorkflows() error {
 			f.Description = "A CEL expression over input and steps; false: the step is skipped, and counts as succeeded"
 			f.Examples = []any{"size(steps.extract.output.files) > 100"}
 		}},
-		{"Step", "task", name("The task to run; else exactly one of http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions, wait and workflow")},
+		{"Step", "task", name("The task to run; else exactly one of http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions, kafka, wait and workflow")},
 		{"Step", "workflow", name("The workflow to run as a step; at most 8 deep. Its output is an object of the outputs of the steps that none comes after, by their names, at most 64 KiB")},
 		{"Step", "payload", say(`Any JSON, at most 64 KiB when the step starts. An object {"$from": "extract", "pointer": "/files"} stands for the output of a step before it, ` +
 			`{"$input": "/date"} for the payload of the run, {"$item": ""} for the item of for_each, {"$index": true} for its number from 0, {"$run": "/id"} for the run's id`)},

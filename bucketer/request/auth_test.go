@@ -128,7 +128,7 @@ var faultyAuth = map[string]struct {
 		`{"http":{"auth":{"mtls":{"certificate_secret":"c","key_secret":"k"}},"url":"http://x.test/"}}`, []string{"body.http.auth has mtls, which needs an https URL"},
 	},
 
-	"lambda and http":          {`{` + callX + `,"lambda":{"function":"f","region":"r","credentials":"a"}}`, []string{"body must have only one of http, nats, script, lambda, jetstream, sqs, sns, eventbridge and step_functions"}},
+	"lambda and http":          {`{` + callX + `,"lambda":{"function":"f","region":"r","credentials":"a"}}`, []string{"body must have only one of http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions and kafka"}},
 	"an empty lambda":          {`{"lambda":{}}`, []string{"body.lambda.function is missing", "body.lambda.region is missing", "body.lambda.credentials is missing"}},
 	"lambda as text":           {`{"lambda":"f"}`, []string{"body.lambda must be an object"}},
 	"a function's name":        {`{"lambda":{"function":"../f","region":"r","credentials":"a"}}`, []string{"body.lambda.function must be a function's name"}},

@@ -54,6 +54,9 @@ func largestWork() map[string]string {
 			`","credentials":"` + name + `","endpoint":"https://x/` + strings.Repeat("&", maxURL-len("https://x/")) + `"}` + limits,
 		"eventbridge": `"eventbridge":{"bus":"` + strings.Repeat("b", maxBus) + `","source":"` + strings.Repeat("<", maxEventSource) + `","detail_type":"` + strings.Repeat("<", maxDetailType) + `","region":"` +
 			strings.Repeat("r", 63) + `","credentials":"` + name + `","endpoint":"https://x/` + strings.Repeat("&", maxURL-len("https://x/")) + `"}` + limits,
+		"kafka": `"kafka":{"brokers":["` + strings.Repeat(strings.Repeat("b", maxBroker-6)+`:65535","`, maxBrokers-1) + `b:1"],"topic":"` + strings.Repeat("t", maxTopic) + `","key":"` + strings.Repeat("<", maxRecordKey) +
+			`","headers":{` + headers + `},"tls":{"ca_secret":"` + name + `","certificate_secret":"` + name + `","key_secret":"` + name + `"},` +
+			`"sasl":{"mechanism":"scram-sha-256","username":"` + strings.Repeat("<", maxUser) + `","password_secret":"` + name + `"}}` + limits,
 		"nats": `"nats":{"subject":"` + strings.Repeat("s", maxSubject) + `"}` + limits,
 	}
 }

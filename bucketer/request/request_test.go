@@ -177,7 +177,7 @@ func TestDecodeTask(t *testing.T) {
 	}{
 		"a bad name":          {"Send", `{` + callX + `}`, []string{"path.name must be 1 to 63"}},
 		"an id as name":       {"0192e5a0-0000-8000-8000-000000000000", `{` + callX + `}`, []string{"path.name must not be a UUID"}},
-		"nothing to do":       {"send", `{}`, []string{"body must have exactly one of http, nats, script, lambda, jetstream, sqs, sns, eventbridge and step_functions"}},
+		"nothing to do":       {"send", `{}`, []string{"body must have exactly one of http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions and kafka"}},
 		"fields of jobs":      {"send", `{` + callX + `,"payload":{},"task":"x"}`, []string{"body.payload is not a field of a task", "body.task is not a field"}},
 		"none at once":        {"send", `{` + callX + `,"max_concurrent":0}`, []string{"body.max_concurrent must be a whole number from 1 to 1000000"}},
 		"fewer than none":     {"send", `{` + callX + `,"max_concurrent":-1}`, []string{"body.max_concurrent must be a whole number from 1 to 1000000"}},

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"net"
 	"strconv"
 	"strings"
 
@@ -48,10 +49,14 @@ const (
 	maxBus          = 512 // bytes of a bus's name or ARN
 	maxEventSource  = 256 // bytes
 	maxDetailType   = 128 // bytes
+	maxBrokers      = 8
+	maxBroker       = 120     // bytes of host:port: the name of all of them is one of a target
+	maxTopic        = 249     // bytes
+	maxRecordKey    = 1 << 10 // bytes
 )
 
 // kindsOfCall are the kinds of work that are stated as a call, as faults name them.
-const kindsOfCall = "http, nats, script, lambda, jetstream, sqs, sns, eventbridge and step_functions"
+const kindsOfCall = "http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions and kafka"
 
 // messageReader reads messages: work whose callee is a queue, a topic, a stream or a state machine.
 type messageReader struct{ *workReader }
@@ -69,6 +74,8 @@ func (w messageReader) read(name string, c int32) bool {
 		w.work.EventBridge = w.eventBridge(c)
 	case "step_functions":
 		w.work.StepFunctions = w.stepFunctions(c)
+	case "kafka":
+		w.work.Kafka = w.kafka(c)
 	default:
 		return false
 	}
@@ -256,4 +263,92 @@ func (w messageReader) stepFunctions(i int32) *schema.StepFunctionsTarget {
 	}))
 	w.checkRegion(arn, t.StateMachine, t.Region)
 	return t
+}
+
+func (w messageReader) kafka(i int32) *schema.KafkaTarget {
+	t, mechanism := new(schema.KafkaTarget), int32(0)
+	w.record(i, "kafka", []string{"brokers", "topic"}, map[string]func(int32){
+		"brokers": func(c int32) { t.Brokers = w.brokers(c) },
+		"topic":   func(c int32) { t.Topic = w.quiet(c, topicFault) },
+		"key": func(c int32) {
+			t.Key = w.quiet(c, func(s string) string {
+				if s == "" || len(s) > maxRecordKey {
+					return "must be 1 to " + strconv.Itoa(maxRecordKey) + " bytes long"
+				}
+				return ""
+			})
+		},
+		"headers": func(c int32) { t.Headers = w.headers(c) },
+		"tls":     func(c int32) { t.TLS = w.kafkaTLS(c) },
+		"sasl":    func(c int32) { mechanism, t.SASL = c, w.kafkaSASL(c) },
+	})
+	if t.SASL != nil && t.SASL.Mechanism == schema.SASLPlain && t.TLS == nil {
+		w.d.faultQuietly(mechanism, "sends a password for everybody to read: state tls, or another mechanism")
+	}
+	return t
+}
+
+// brokers reads the addresses of brokers.
+func (w messageReader) brokers(i int32) []string {
+	d := w.d
+	if !d.is(i, kindArray) {
+		d.faultQuietly(i, "must be an array of addresses, such as kafka.example.com:9092")
+		return nil
+	}
+	var brokers []string
+	for c := range d.allMembers(i) {
+		if len(brokers) == maxBrokers {
+			d.faultQuietly(i, "must be at most %d", maxBrokers)
+			return nil
+		}
+		brokers = append(brokers, w.quiet(c, brokerFault))
+	}
+	if len(brokers) == 0 {
+		d.faultQuietly(i, "must not be empty")
+	}
+	return brokers
+}
+
+// brokerFault says what is wrong with the address of a broker, or "".
+func brokerFault(s string) string {
+	host, port, err := net.SplitHostPort(s)
+	n, portErr := strconv.ParseUint(port, 10, 16)
+	if err != nil || portErr != nil || n == 0 || len(s) > maxBroker || hostFault(host) != "" {
+		return "must be a host and a port, such as kafka.example.com:9092, of at most " + strconv.Itoa(maxBroker) + " bytes"
+	}
+	return ""
+}
+
+// topicFault says what is wrong with the name of a topic of Kafka, or "".
+func topicFault(s string) string {
+	if s == "." || s == ".." || !isName(strings.ReplaceAll(s, ".", "_"), maxTopic) {
+		return "must be 1 to " + strconv.Itoa(maxTopic) + " characters of a-z, A-Z, 0-9, '.', '_' and '-'"
+	}
+	if strings.HasPrefix(s, "__") {
+		return `must not start with "__": those are Kafka's own`
+	}
+	return ""
+}
+
+func (w messageReader) kafkaTLS(i int32) *schema.KafkaTLS {
+	t := new(schema.KafkaTLS)
+	w.record(i, "tls", nil, map[string]func(int32){
+		"ca_secret":          func(c int32) { t.CASecret = w.secretRef(c) },
+		"certificate_secret": func(c int32) { t.CertificateSecret = w.secretRef(c) },
+		"key_secret":         func(c int32) { t.KeySecret = w.secretRef(c) },
+	})
+	if (t.CertificateSecret == "") != (t.KeySecret == "") && w.d.is(i, kindObject) {
+		w.d.faultQuietly(i, "must have both or none of certificate_secret and key_secret")
+	}
+	return t
+}
+
+func (w messageReader) kafkaSASL(i int32) *schema.KafkaSASL {
+	s := new(schema.KafkaSASL)
+	w.record(i, "sasl", []string{"mechanism", "username", "password_secret"}, map[string]func(int32){
+		"mechanism":       func(c int32) { s.Mechanism = w.d.oneOf(c, schema.SASLMechanisms) },
+		"username":        func(c int32) { s.Username = w.quiet(c, userFault) },
+		"password_secret": func(c int32) { s.PasswordSecret = w.secretRef(c) },
+	})
+	return s
 }

@@ -49,6 +49,18 @@ func TestDecodeReadsMessages(t *testing.T) {
 			aws,
 			"step_functions arn:aws:states:eu-central-1:123456789012:stateMachine:jobs:live",
 		},
+		`"kafka":{"brokers":["a.test:9092"],"topic":"orders.due"}`: {schema.Work{Kafka: &schema.KafkaTarget{Brokers: []string{"a.test:9092"}, Topic: "orders.due"}}, nil, "kafka orders.due"},
+		`"kafka":{"brokers":["a.test:9092","[::1]:9093"],"topic":"t","key":"k","headers":{"x-team":"billing"},"tls":{"ca_secret":"ca","certificate_secret":"crt","key_secret":"key"},
+			"sasl":{"mechanism":"plain","username":"u","password_secret":"pw"}}`: {
+			schema.Work{Kafka: &schema.KafkaTarget{
+				Brokers: []string{"a.test:9092", "[::1]:9093"}, Topic: "t", Key: "k", Headers: map[string]string{"x-team": "billing"},
+				TLS:  &schema.KafkaTLS{CASecret: "ca", CertificateSecret: "crt", KeySecret: "key"},
+				SASL: &schema.KafkaSASL{Mechanism: "plain", Username: "u", PasswordSecret: "pw"},
+			}}, []string{"ca", "crt", "key", "pw"}, "kafka t",
+		},
+		`"kafka":{"brokers":["a.test:9092"],"topic":"t","sasl":{"mechanism":"scram-sha-512","username":"u","password_secret":"pw"}}`: {
+			schema.Work{Kafka: &schema.KafkaTarget{Brokers: []string{"a.test:9092"}, Topic: "t", SASL: &schema.KafkaSASL{Mechanism: "scram-sha-512", Username: "u", PasswordSecret: "pw"}}}, []string{"pw"}, "kafka t",
+		},
 	} {
 		task, err := new(Decoder).Task("acme", "t", []byte(`{`+body+`}`))
 		if err != nil {
@@ -102,6 +114,17 @@ func TestDecodeRefusesMessages(t *testing.T) {
 		"step_functions, nothing":  {`{"step_functions":{}}`, []string{"body.step_functions.state_machine is missing", "body.step_functions.region is missing", "body.step_functions.credentials is missing"}},
 		"an execution":             {`{"step_functions":{"state_machine":"arn:aws:states:eu-central-1:123456789012:execution:jobs:x",` + ofAWS + `}}`, []string{"body.step_functions.state_machine must be the ARN of a state machine"}},
 		"a machine, elsewhere":     {`{"step_functions":{` + aState + `,"region":"us-east-1","credentials":"aws"}}`, []string{"body.step_functions.state_machine is not of the region"}},
+		"kafka of nothing":         {`{"kafka":{}}`, []string{"body.kafka.brokers is missing", "body.kafka.topic is missing"}},
+		"no broker":                {`{"kafka":{"brokers":[],"topic":"t"}}`, []string{"body.kafka.brokers must not be empty"}},
+		"a broker as text":         {`{"kafka":{"brokers":"a:9092","topic":"t"}}`, []string{"body.kafka.brokers must be an array"}},
+		"brokers of no form":       {`{"kafka":{"brokers":["a","a:0","http://a:1","u:p@a:1"],"topic":"t"}}`, []string{"body.kafka.brokers[0] must be a host and a port", "body.kafka.brokers[1] must be", "body.kafka.brokers[2] must be", "body.kafka.brokers[3] must be"}},
+		"many brokers":             {`{"kafka":{"brokers":[` + strings.Repeat(`"a:1",`, 8) + `"a:1"],"topic":"t"}}`, []string{"body.kafka.brokers must be at most 8"}},
+		"a topic with blanks":      {`{"kafka":{"brokers":["a:1"],"topic":"a b"}}`, []string{"body.kafka.topic must be 1 to 249"}},
+		"a topic of Kafka":         {`{"kafka":{"brokers":["a:1"],"topic":"__consumer_offsets"}}`, []string{"body.kafka.topic must not start with"}},
+		"headers of ours":          {`{"kafka":{"brokers":["a:1"],"topic":"t","headers":{"carillon-run-id":"s3cret"}}}`, []string{"body.kafka.headers.carillon-run-id is set by Carillon"}},
+		"half a certificate":       {`{"kafka":{"brokers":["a:1"],"topic":"t","tls":{"key_secret":"k"}}}`, []string{"body.kafka.tls must have both or none"}},
+		"a password, plainly":      {`{"kafka":{"brokers":["a:1"],"topic":"t","sasl":{"mechanism":"plain","username":"u","password_secret":"pw"}}}`, []string{"body.kafka.sasl sends a password for everybody to read"}},
+		"a password inline":        {`{"kafka":{"brokers":["a:1"],"topic":"t","sasl":{"mechanism":"gssapi","username":"","password":"s3cret"}}}`, []string{"body.kafka.sasl.mechanism must be one of", "body.kafka.sasl.username must be", "body.kafka.sasl.password is not a field of sasl", "body.kafka.sasl.password_secret is missing"}},
 		"everything at once": {
 			`{"sns":{"topic_arn":5,"subject":"","message_group":"","region":"EU","credentials":"A B","endpoint":"x","delay":5}}`,
 			[]string{

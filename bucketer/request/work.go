@@ -43,7 +43,7 @@ var (
 )
 
 // workFields are the fields of a request that say how a run is executed.
-var workFields = []string{"http", "nats", "script", "lambda", "jetstream", "sqs", "sns", "eventbridge", "step_functions", "timeout", "retry", "guarantee", "requires"}
+var workFields = []string{"http", "nats", "script", "lambda", "jetstream", "sqs", "sns", "eventbridge", "step_functions", "kafka", "timeout", "retry", "guarantee", "requires"}
 
 // workReader gathers the fields of a request that say how a run is executed.
 type workReader struct {

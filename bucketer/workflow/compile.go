@@ -230,7 +230,7 @@ func (c *compiler) step(i int) {
 }
 
 // kindsOfStep are the kinds of work that a step may have.
-const kindsOfStep = "task, http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions, wait and workflow"
+const kindsOfStep = "task, http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions, kafka, wait and workflow"
 
 // work checks that a step has one kind of work.
 func (c *compiler) work(i int, s *Step) {
@@ -249,7 +249,7 @@ func (c *compiler) work(i int, s *Step) {
 		count(w.NATS != nil)
 		count(w.Script != nil)
 		count(w.Lambda != nil)
-		for _, stated := range []bool{w.JetStream != nil, w.SQS != nil, w.SNS != nil, w.EventBridge != nil, w.StepFunctions != nil} {
+		for _, stated := range []bool{w.JetStream != nil, w.SQS != nil, w.SNS != nil, w.EventBridge != nil, w.StepFunctions != nil, w.Kafka != nil} {
 			count(stated)
 		}
 		if kinds == before && before > 0 {

@@ -46,7 +46,7 @@ var faulty = map[string]struct {
 	"linked cycles":    {steps("a <- b", "b <- a d", "c <- b", "d <- c"), []string{"/steps/0/after/0 closes a cycle: a → b → a", "/steps/1/after/1 closes a cycle: b → c → d → b"}},
 	"after a cycle":    {steps("a <- b", "b <- a", "c <- b", "d <- c", "e"), []string{"/steps/0/after/0 closes a cycle", "/steps/2/after can never be: it comes after a cycle", "/steps/3/after can never be"}},
 
-	"no work":             {one(`"priority":"high"`), []string{"/steps/0 must have exactly one of task, http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions, wait and workflow"}},
+	"no work":             {one(`"priority":"high"`), []string{"/steps/0 must have exactly one of task, http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions, kafka, wait and workflow"}},
 	"limits alone":        {one(`"timeout":"5s"`), []string{"/steps/0 must have exactly one of"}},
 	"two kinds of work":   {one(`"task":"t","workflow":"w"`), []string{"/steps/0 must have exactly one of"}},
 	"two targets":         {one(`"http":{"url":"x"},"nats":{"subject":"s"}`), []string{"/steps/0 must have exactly one of"}},
@@ -164,7 +164,7 @@ func TestWhatIsBuiltIsChecked(t *testing.T) {
 	}
 	want := []string{
 		"/steps/0/payload is not JSON", "/steps/1/payload is not JSON: it is not UTF-8", "/steps/2/for_each/items/1 is not JSON", "/steps/2/for_each/items/2 is not JSON",
-		"/steps/3 must have exactly one of task, http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions, wait and workflow",
+		"/steps/3 must have exactly one of task, http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions, kafka, wait and workflow",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("Compile = %q, want %q", got, want)

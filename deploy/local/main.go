@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -332,9 +333,9 @@ func jarsCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if update {
-				path, n, err := cluster.UpdateSums(cmd.Context())
+				paths, n, err := cluster.UpdateSums(cmd.Context())
 				if err == nil {
-					cmd.Printf("%d sums in %s: look at the difference before you commit it\n", n, path)
+					cmd.Printf("%d sums in %s: look at the difference before you commit it\n", n, strings.Join(paths, " and "))
 				}
 				return err
 			}

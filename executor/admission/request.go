@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,10 +54,14 @@ func mailServerOf(t *schema.EmailTarget) string {
 	return "email " + strings.ToLower(s.Host) + ":" + strconv.Itoa(s.Port)
 }
 
-// messageTarget returns the name of what a message goes to. An event bus is one of a region.
+// messageTarget returns the name of what a message goes to. An event bus is one of a region, and
+// what fails of Kafka is a cluster.
 func messageTarget(w *schema.Work, kind, to string) string {
-	if w.EventBridge != nil {
+	switch {
+	case w.EventBridge != nil:
 		to = w.EventBridge.Region + " " + to
+	case w.Kafka != nil:
+		to = strings.ToLower(strings.Join(slices.Sorted(slices.Values(w.Kafka.Brokers)), ","))
 	}
 	return kind + " " + to
 }

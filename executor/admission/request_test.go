@@ -24,7 +24,10 @@ func TestTheTargetOfEachKindOfWork(t *testing.T) {
 			schema.Work{EventBridge: &schema.EventBridgeTarget{AWSAccess: schema.AWSAccess{Region: "eu-central-1"}}}, true,
 		},
 		"step_functions arn:x": {schema.Work{StepFunctions: &schema.StepFunctionsTarget{StateMachine: "arn:x"}}, true},
-		"":                     {schema.Work{}, false},
+		"kafka a.test:9092,b.test:9092": {
+			schema.Work{Kafka: &schema.KafkaTarget{Brokers: []string{"B.test:9092", "a.test:9092"}, Topic: "orders"}}, true,
+		},
+		"": {schema.Work{}, false},
 	} {
 		r := NewRequest("acme", &c.work, target.Set{})
 		if r.target != (targetKey{tenant: "acme", name: want}) || r.hasBreaker != c.breaker {

@@ -1,5 +1,5 @@
 // Package target calls what tasks name: HTTP endpoints, workers behind NATS, scripts, and functions
-// of AWS Lambda. It sends messages to streams of NATS JetStream and to services of AWS, and the
+// of AWS Lambda. It sends messages to streams of NATS JetStream, topics of Kafka and services of AWS, and the
 // mails of notifications.
 //
 // A Target makes one attempt and says how it went. It knows neither rows nor leases nor sessions:
@@ -13,6 +13,7 @@
 //	email.go         mails, by SMTP
 //	lambda.go        functions of AWS Lambda, called as HTTP is
 //	aws.go           messages to SQS, SNS, EventBridge and Step Functions, called as HTTP is
+//	kafka.go         records for topics of Apache Kafka  kafka_clients.go  who sends them
 //	jetstream.go     messages to streams of NATS JetStream
 //	guard.go         which addresses may be dialled
 //	dial.go          connections that outlast the attempt that began them

@@ -93,7 +93,7 @@ type reacher interface {
 type Set struct {
 	HTTP, NATS, Script, Lambda, Email Target
 
-	JetStream, AWS Target // messages; AWS: to all its services
+	JetStream, AWS, Kafka Target // messages; AWS: to all its services
 }
 
 // For returns the target of w, or nil.
@@ -113,6 +113,8 @@ func (t Set) For(w schema.Work) Target {
 		return t.JetStream
 	case w.AWS() != nil:
 		return t.AWS
+	case w.Kafka != nil:
+		return t.Kafka
 	}
 	return nil
 }

@@ -252,7 +252,7 @@ func appendCall(attrs []Attr, work *schema.Work, rec *schema.Record) []Attr {
 
 // messaging are the names that OpenTelemetry has for what takes messages, by the kind of work.
 var messaging = map[string]string{
-	"jetstream": "nats", "sqs": "aws_sqs", "sns": "aws.sns", "eventbridge": "aws.eventbridge", "step_functions": "aws.step_functions",
+	"jetstream": "nats", "sqs": "aws_sqs", "sns": "aws.sns", "eventbridge": "aws.eventbridge", "step_functions": "aws.step_functions", "kafka": "kafka",
 }
 
 // appendMessage adds where a message went.

@@ -31,7 +31,7 @@ func (f *authFlags) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.awsRegion, "aws-region", "", "`region` of the function")
 	flags.StringVar(&f.credentials, "credentials", "", "`name` of the secret with the credentials by which the function is invoked")
 	flags.BoolVar(&f.async, "async", false, "do not wait for the end of the function")
-	flags.StringVar(&f.message, "message", "", "message to send, by `JSON`, @file or - for standard input: an object of one of jetstream, sqs, sns, eventbridge and step_functions, as the API has them")
+	flags.StringVar(&f.message, "message", "", "message to send, by `JSON`, @file or - for standard input: an object of one of jetstream, sqs, sns, eventbridge, step_functions and kafka, as the API has them")
 	flags.StringVar(&f.awsEndpoint, "aws-endpoint", "", "`URL` instead of AWS's")
 }
 
@@ -47,7 +47,7 @@ func (f *authFlags) sends(cmd *cobra.Command) (w schema.Work, err error) {
 		return w, cli.Usagef("--message: is not as the API has it: %v", err)
 	}
 	if kind, _ := w.Message(); kind == "" {
-		return w, cli.Usagef("--message: is no object of jetstream, sqs, sns, eventbridge or step_functions")
+		return w, cli.Usagef("--message: is no object of jetstream, sqs, sns, eventbridge, step_functions or kafka")
 	}
 	return w, nil
 }

@@ -58,7 +58,7 @@ func TestTasks(t *testing.T) {
 		want string
 	}{
 		"two targets":            {"b --url http://x/ --subject y", 2, "at most one of"},
-		"no target":              {"b --rate 1/s", 1, "must have exactly one of http, nats, script, lambda, jetstream, sqs, sns, eventbridge and step_functions"},
+		"no target":              {"b --rate 1/s", 1, "must have exactly one of http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions and kafka"},
 		"a bad rate":             {"a --rate 1/d", 1, "body.rate: must be a number of starts"},
 		"an empty rate":          {"a --rate=", 2, "state one, such as 100/s, or none"},
 		"a bad schema":           {`a --payload-schema {"type":7}`, 1, "body.payload_schema/type: must be"},

@@ -105,7 +105,7 @@ var layers = []layer{
 	{folder: "dispatcher", imports: []string{"schema", "schema/lease", "bucketer", "bucketer/orchestration", "bucketer/tally", "ring", "dispatcher/queue", "dispatcher/queue/fair"}, tests: append([]string{"bucketer/schedule", "bucketer/engine", "bucketer/runs", "bucketer/recurring"}, fakes...)},
 	{folder: "executor", imports: []string{"schema", "schema/congestion", "schema/lease", "bucketer", "bucketer/tally", "dispatcher/queue", "executor/admission", "executor/target", "executor/target/auth", "executor/trace"}, tests: append([]string{"executor/trace/otlp/...", "executor/webhook", "bucketer/engine", "bucketer/admin"}, fakes...)},
 	{folder: "executor/admission", imports: []string{"schema", "schema/lease", "bucketer", "dispatcher/queue", "dispatcher/queue/fair", "executor/target"}, tests: fakes},
-	{folder: "executor/target", imports: []string{"schema", "dispatcher/queue", "executor/trace", "executor/webhook", "executor/target/auth"}, tests: fakes},
+	{folder: "executor/target", imports: []string{"schema", "dispatcher/queue", "executor/trace", "executor/webhook", "executor/target/auth"}, tests: append([]string{"deploy/local/cluster"}, fakes...)},
 	{folder: "executor/target/auth", imports: []string{"schema"}},
 	{folder: "executor/trace", imports: []string{"schema"}},
 	{folder: "executor/trace/otlp", imports: []string{"schema", "executor/trace"}},
@@ -203,6 +203,11 @@ var libraries = []library{
 	{
 		name:     "aws-sdk-go-v2",
 		prefixes: []string{"github.com/aws"},
+		owner:    "executor/target",
+	},
+	{
+		name:     "franz-go",
+		prefixes: []string{"github.com/twmb"},
 		owner:    "executor/target",
 	},
 	{

@@ -321,11 +321,13 @@ func (n *Node) assembleExecutor(stops *cleanups, room *target.ByteBudget) error 
 		return err
 	}
 	stops.push("http target", func() error { http.Close(); return nil })
+	kafka := target.NewKafka(http)
+	stops.push("kafka target", func() error { kafka.Close(); return nil })
 	mails, err := mailServer(n.cfg.Email)
 	if err != nil {
 		return err
 	}
-	targets := target.Set{HTTP: http, Lambda: target.NewLambda(http), AWS: target.NewAWS(http), JetStream: target.NewJetStream(n.queue), Email: target.NewEmail(http, mails), NATS: target.NewNATS(target.NATSConfig{Requester: n.queue, MaxOutput: n.cfg.Executor.MaxOutput, Budget: room})}
+	targets := target.Set{HTTP: http, Lambda: target.NewLambda(http), AWS: target.NewAWS(http), Kafka: kafka, JetStream: target.NewJetStream(n.queue), Email: target.NewEmail(http, mails), NATS: target.NewNATS(target.NATSConfig{Requester: n.queue, MaxOutput: n.cfg.Executor.MaxOutput, Budget: room})}
 	if n.scripts != nil {
 		targets.Script = n.scripts
 	}
@@ -338,7 +340,7 @@ func (n *Node) assembleExecutor(stops *cleanups, room *target.ByteBudget) error 
 	if n.cfg.Executor.Noop {
 		noop.Set(1)
 		n.log.Warn("executor.noop is set: EVERY RUN SUCCEEDS AT ONCE AND NOTHING IS CALLED. This is for measurements only")
-		targets = target.Set{HTTP: target.Noop{}, NATS: target.Noop{}, Script: target.Noop{}, Lambda: target.Noop{}, Email: target.Noop{}, JetStream: target.Noop{}, AWS: target.Noop{}}
+		targets = target.Set{HTTP: target.Noop{}, NATS: target.Noop{}, Script: target.Noop{}, Lambda: target.Noop{}, Email: target.Noop{}, JetStream: target.Noop{}, AWS: target.Noop{}, Kafka: target.Noop{}}
 	}
 	n.executor, err = executor.New(executor.Config{
 		Name: n.regions.executor(n.cfg.Node.Name), Region: n.cfg.Node.Region, Served: n.regions.served(), HomeOf: n.regions.homeOf(), Everywhere: n.regions.claims(), Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,

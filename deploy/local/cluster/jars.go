@@ -117,7 +117,7 @@ func jarsName() string { return "cassandra-jars-" + shortHash(jarSums) }
 func (c *cache) jars(ctx context.Context) ([]string, error) {
 	dir, err := c.part(ctx, jarsName(), func(path string) error {
 		c.say(fmt.Sprintf("fetching Cassandra's jars by Maven: this happens once, may take minutes, and needs Maven and Java %d or later", minJava))
-		if err := fetchJars(ctx, path); err != nil {
+		if err := fetchJars(ctx, pomXML, path); err != nil {
 			return err
 		}
 		return checkSums(path, jarSums)
@@ -128,14 +128,14 @@ func (c *cache) jars(ctx context.Context) ([]string, error) {
 	return listJars(dir)
 }
 
-// fetchJars has Maven copy the jars of the committed build file into dir.
-func fetchJars(ctx context.Context, dir string) (err error) {
+// fetchJars has Maven copy the jars of a build file into dir.
+func fetchJars(ctx context.Context, pom []byte, dir string) (err error) {
 	project, err := os.MkdirTemp("", "carillon-jars-*")
 	if err != nil {
 		return fmt.Errorf("make Maven project: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(project)) }()
-	if err := os.WriteFile(filepath.Join(project, "pom.xml"), pomXML, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(project, "pom.xml"), pom, 0o600); err != nil {
 		return fmt.Errorf("make Maven project: %w", err)
 	}
 	_, err = run(ctx, project, "mvn", "--quiet", "--batch-mode", "--strict-checksums", "dependency:copy-dependencies", "-DoutputDirectory="+dir)
@@ -229,31 +229,45 @@ func Jars(ctx context.Context, say func(string)) (string, error) {
 	return filepath.Join(c.dir, jarsName()), nil
 }
 
-// UpdateSums rewrites the committed list of sums for the jars that Maven fetches now, and returns
-// its path and length. It is for changes of the build file; review the difference before you commit
-// it.
-func UpdateSums(ctx context.Context) (path string, jars int, err error) {
+// UpdateSums rewrites the committed lists of sums, of Cassandra and of Kafka, for the jars that Maven
+// fetches now, and returns their paths and the number of jars. It is for changes of the build files;
+// review the difference before you commit it.
+func UpdateSums(ctx context.Context) (paths []string, jars int, err error) {
 	top, err := repositoryTop()
 	if err != nil {
-		return "", 0, err
+		return nil, 0, err
 	}
+	for _, of := range []struct {
+		pom  []byte
+		path string
+	}{{pomXML, sumsPath}, {kafkaPOM, kafkaSumsPath}} {
+		n, err := updateSums(ctx, of.pom, filepath.Join(top, of.path))
+		if err != nil {
+			return nil, 0, err
+		}
+		paths, jars = append(paths, filepath.Join(top, of.path)), jars+n
+	}
+	return paths, jars, nil
+}
+
+// updateSums writes the list of sums of the jars of a build file, and returns how many they are.
+func updateSums(ctx context.Context, pom []byte, path string) (jars int, err error) {
 	dir, err := os.MkdirTemp("", "carillon-jars-*")
 	if err != nil {
-		return "", 0, fmt.Errorf("update sums: %w", err)
+		return 0, fmt.Errorf("update sums: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := fetchJars(ctx, dir); err != nil {
-		return "", 0, fmt.Errorf("update sums: %w", err)
+	if err := fetchJars(ctx, pom, dir); err != nil {
+		return 0, fmt.Errorf("update sums: %w", err)
 	}
 	sums, err := sumJars(dir)
 	if err != nil {
-		return "", 0, err
+		return 0, err
 	}
 	var lines []string
 	for name, sum := range sums {
 		lines = append(lines, sum+"  "+name+"\n")
 	}
 	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[2*sha256.Size:], b[2*sha256.Size:]) })
-	path = filepath.Join(top, sumsPath)
-	return path, len(lines), writeFile(path, []byte(strings.Join(lines, "")), 0o644)
+	return len(lines), writeFile(path, []byte(strings.Join(lines, "")), 0o644)
 }
