@@ -31,8 +31,9 @@ export const epoch = Date.UTC(2030, 0, 1);
 const defaultRetry = { max_attempts: 5, initial: "1s", factor: 2, max: "10m0s", jitter: "full" };
 const nameForm = /^[a-z0-9][a-z0-9._-]{0,62}$/;
 const maxPayload = 64 << 10;
-const work = ["task", "http", "nats", "script", "lambda", "email"];
-const common = ["email", "http", "lambda", "nats", "script", "guarantee", "retry", "timeout"];
+const messages = ["jetstream", "kafka", "sqs", "sns", "eventbridge", "step_functions"];
+const work = ["task", "http", "nats", "script", "lambda", "email", ...messages];
+const common = ["email", "http", "lambda", "nats", "script", "guarantee", "retry", "timeout", ...messages];
 const jobFields = [
   ...common,
   ...["after", "concurrency", "durability", "end", "jitter", "key", "labels", "max_runs", "misfire", "name", "on", "pause_on_failure", "payload", "priority", "region", "schedule", "schedules", "start", "task"],
@@ -341,7 +342,7 @@ export class Fake {
     if (faults.length) throw invalid(faults);
     modelled(body);
     const kept = Object.fromEntries(Object.entries(body).filter(([, v]) => v !== null)) as Json;
-    if (work.filter((w) => w in kept).length !== 1) throw invalid([{ location: "body", message: "must have exactly one of http, nats, script, lambda and email" }]);
+    if (work.filter((w) => w in kept).length !== 1) throw invalid([{ location: "body", message: "must have exactly one of http, nats, script, lambda, email and a message" }]);
     const old = this.#tasks.get(name);
     const times = { created_at: old?.created_at ?? text(this.#now), updated_at: text(this.#now) };
     const task = { name, timeout: "30s", guarantee: "at_least_once", ...kept, retry: { ...defaultRetry, ...kept.retry }, ...times };
@@ -359,7 +360,7 @@ export class Fake {
     if ("key" in body && !line) fault(".key", "is for lines of imports; a request has the header Idempotency-Key");
     const schedule = body.schedule ?? {};
     const many = !("at" in schedule);
-    if (work.filter((w) => w in body).length !== 1) fault("", "must have exactly one of task, http, nats, script, lambda and email");
+    if (work.filter((w) => w in body).length !== 1) fault("", "must have exactly one of task, http, nats, script, lambda, email and a message");
     for (const name of ["timeout", "retry", "guarantee"]) if ("task" in body && name in body) fault(`.${name}`, "belongs to the task: it cannot be stated beside one");
     if ("http" in body && !/^https?:\/\//.test(body.http.url ?? "")) fault(".http.url", "must be an absolute http or https URL");
     if ("name" in body && !nameForm.test(body.name)) fault(".name", "must be a name");
@@ -600,7 +601,7 @@ function unknown(body: Json, known: string[]): { location: string; message: stri
 }
 
 function modelled(body: Json): void {
-  for (const name of ["after", "concurrency", "durability", "email", "lambda", "pause_on_failure", "region", "schedules", "script"]) if (body[name] != null) throw notModelled(name);
+  for (const name of ["after", "concurrency", "durability", "email", "lambda", "pause_on_failure", "region", "schedules", "script", ...messages]) if (body[name] != null) throw notModelled(name);
   for (const name of ["calendar", "cron", "exclude"]) if (body.schedule?.[name] !== undefined) throw notModelled(`schedule.${name}`);
   if (body.on?.filter !== undefined || body.on?.delay !== undefined) throw notModelled("on.filter, on.delay");
 }

@@ -3,7 +3,7 @@
 import type { Job } from './api/types';
 import type { Json, JsonObject } from './merge';
 import { isObject } from './merge';
-import { targetWords, type WorkLike } from './target';
+import { messageKinds, targetWords, type WorkLike } from './target';
 
 export const jobStates = ['active', 'paused', 'finished', 'cancelled'] as const;
 
@@ -35,7 +35,7 @@ export function spreadOf(run: { due_at: string; nominal_at: string } | undefined
 export const whenKinds = ['now', 'at', 'cron', 'every', 'on', 'after'] as const;
 export type WhenKind = (typeof whenKinds)[number];
 
-export const workKinds = ['task', 'http', 'nats', 'script', 'lambda'] as const;
+export const workKinds = ['task', 'http', 'nats', 'script', 'lambda', ...messageKinds] as const;
 export type WorkKind = (typeof workKinds)[number];
 
 /** How a body says when the job runs. */
@@ -68,6 +68,7 @@ const asked = [
   'nats',
   'script',
   'lambda',
+  ...messageKinds,
   'timeout',
   'retry',
   'guarantee',
@@ -89,7 +90,7 @@ const asked = [
 export function requestOf(job: Job): JsonObject {
   const body: JsonObject = {};
   for (const name of asked) {
-    const value = job[name] as Json | undefined;
+    const value = (job as Record<string, unknown>)[name] as Json | undefined;
     if (value !== undefined && value !== '' && !(isObject(value) && Object.keys(value).length === 0)) {
       body[name] = structuredClone(value);
     }

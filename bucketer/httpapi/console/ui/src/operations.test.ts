@@ -83,6 +83,12 @@ describe('targets', () => {
     expect(targetWords({ nats: { subject: 'a.b' } })).toBe('NATS a.b');
     expect(targetWords({ script: { command: 'report', args: ['--fast'] } })).toBe('script report --fast');
     expect(targetWords({ lambda: { function: 'f', region: 'eu-central-1' } })).toBe('Lambda f in eu-central-1');
+    expect(targetWords({ kafka: { topic: 'orders.due' } })).toBe('Kafka orders.due');
+    expect(targetWords({ sqs: { queue_url: 'https://sqs.eu-central-1.amazonaws.com/1/jobs.fifo' } })).toBe('SQS jobs.fifo');
+    expect(targetWords({ sns: { topic_arn: 'arn:aws:sns:eu-central-1:1:jobs' } })).toBe('SNS jobs');
+    expect(targetWords({ eventbridge: { source: 'billing', detail_type: 'due' } })).toBe('EventBridge billing due');
+    expect(targetWords({ step_functions: { state_machine: 'arn:aws:states:x:1:stateMachine:jobs:live' } })).toBe('Step Functions jobs:live');
+    expect(targetWords({ jetstream: { subject: 'orders.due' } })).toBe('JetStream orders.due');
     expect(targetWords({})).toBe('');
     expect(workKindOf({ nats: { subject: 'a' } })).toBe('nats');
     expect(authWords({ http: { url: '', auth: { bearer: { secret: 's' } } } })).toBe('bearer token');

@@ -3,6 +3,7 @@
 import type { Run } from './api/types';
 import { itemsOf, memberOf, textOf, type Part } from './document';
 import { whyItWaits } from './runs';
+import { messageKinds } from './target';
 import { durationText } from './time';
 import { count, number } from './words';
 
@@ -13,7 +14,7 @@ export interface StepShape {
   after: readonly string[];
   /** How those must have ended; "all_succeeded" if nothing else is said. */
   when: string;
-  /** task, http, nats, script, lambda, wait or workflow; "" if it is not known. */
+  /** task, http, nats, script, lambda, a message, wait or workflow; "" if it is not known. */
   kind: string;
   /** The task's name, the event that is waited for, and so on. */
   what: string;
@@ -101,7 +102,7 @@ export function whenShort(when: string): string {
   return short[when] ?? '';
 }
 
-const kinds = ['task', 'http', 'nats', 'script', 'lambda', 'wait', 'workflow'] as const;
+const kinds = ['task', 'http', 'nats', 'script', 'lambda', ...messageKinds, 'wait', 'workflow'] as const;
 
 /** The steps of a workflow that somebody writes. What cannot be read is left out. */
 export function shapesOfText(root: Part): StepShape[] {
@@ -141,6 +142,18 @@ function whatOf(kind: string, work: Part | undefined): string {
       return textOf(memberOf(work, 'command')) ?? '';
     case 'lambda':
       return textOf(memberOf(work, 'function')) ?? '';
+    case 'jetstream':
+      return textOf(memberOf(work, 'subject')) ?? '';
+    case 'kafka':
+      return textOf(memberOf(work, 'topic')) ?? '';
+    case 'sqs':
+      return textOf(memberOf(work, 'queue_url')) ?? '';
+    case 'sns':
+      return textOf(memberOf(work, 'topic_arn')) ?? '';
+    case 'eventbridge':
+      return textOf(memberOf(work, 'bus')) ?? 'default';
+    case 'step_functions':
+      return textOf(memberOf(work, 'state_machine')) ?? '';
     case 'wait': {
       const event = textOf(memberOf(work, 'event'));
       const until = textOf(memberOf(work, 'until'));
@@ -196,6 +209,18 @@ export function workWords(s: Pick<StepShape, 'kind' | 'what'>): string {
       return `script ${what}`;
     case 'lambda':
       return `Lambda ${what}`;
+    case 'jetstream':
+      return `JetStream ${what}`;
+    case 'kafka':
+      return `Kafka ${what}`;
+    case 'sqs':
+      return `SQS ${what.replace(/^.*\//, '')}`;
+    case 'sns':
+      return `SNS ${what.replace(/^.*:/, '')}`;
+    case 'eventbridge':
+      return `EventBridge ${what}`;
+    case 'step_functions':
+      return `Step Functions ${what.replace(/^.*:stateMachine:/, '')}`;
     case 'wait':
       return isSpan(what) ? `wait ${durationText(what)}` : what.startsWith('until ') ? `wait ${what}` : `wait for ${what}`;
   }

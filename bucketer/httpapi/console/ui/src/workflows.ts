@@ -1,6 +1,7 @@
 // Workflows as one asks for them. Pure.
 
 import { itemsOf, memberOf, toJson, type Entry, type MapPart, type Part } from './document';
+import { messageKinds } from './target';
 
 /** The fields of a workflow that one may ask for, in the order in which a person writes them. */
 const asked = [
@@ -34,6 +35,7 @@ const stepFields = [
   'nats',
   'script',
   'lambda',
+  ...messageKinds,
   'payload',
   'priority',
   'timeout',

@@ -44,8 +44,9 @@ EPOCH = datetime(2030, 1, 1, tzinfo=timezone.utc)
 RETRY = {"max_attempts": 5, "initial": "1s", "factor": 2, "max": "10m0s", "jitter": "full"}
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
 MAX_PAYLOAD = 64 << 10
-WORK = ("task", "http", "nats", "script", "lambda", "email")
-NOT_MODELLED = ("after", "concurrency", "durability", "email", "lambda", "pause_on_failure", "region", "schedules", "script")
+MESSAGES = ("jetstream", "kafka", "sqs", "sns", "eventbridge", "step_functions")
+WORK = ("task", "http", "nats", "script", "lambda", "email", *MESSAGES)
+NOT_MODELLED = ("after", "concurrency", "durability", "email", "lambda", "pause_on_failure", "region", "schedules", "script", *MESSAGES)
 SUCCESS, RETRIED = range(200, 300), (408, 425, 429)
 
 
@@ -328,7 +329,7 @@ class Fake:
         self._modelled(body)
         kept = {k: v for k, v in body.items() if v is not None}
         if sum(w in kept for w in WORK[1:]) != 1:
-            raise _invalid(("body", "must have exactly one of http, nats, script, lambda and email"))
+            raise _invalid(("body", "must have exactly one of http, nats, script, lambda, email and a message"))
         existed = rest[0] in self._tasks
         times = {"created_at": self._tasks.get(rest[0], {}).get("created_at", _text(self._now)), "updated_at": _text(self._now)}
         kept = {"name": rest[0], "timeout": "30s", "guarantee": "at_least_once", **kept, "retry": {**RETRY, **kept.get("retry", {})}, **times}
@@ -374,7 +375,7 @@ class Fake:
         schedule = body.get("schedule", {})
         many = "at" not in schedule
         if sum(w in body for w in WORK) != 1:
-            faults.append(("body", "must have exactly one of task, http, nats, script, lambda and email"))
+            faults.append(("body", "must have exactly one of task, http, nats, script, lambda, email and a message"))
         faults += [
             (f"body.{name}", "belongs to the task: it cannot be stated beside one")
             for name in ("timeout", "retry", "guarantee")

@@ -282,11 +282,17 @@ export const workBegins: Record<WorkKind, Json> = {
   nats: { subject: '' },
   script: { command: '' },
   lambda: { function: '', region: '', credentials: '' },
+  jetstream: { subject: '' },
+  kafka: { brokers: [''], topic: '' },
+  sqs: { queue_url: '', region: '', credentials: '' },
+  sns: { topic_arn: '', region: '', credentials: '' },
+  eventbridge: { source: '', detail_type: '', region: '', credentials: '' },
+  step_functions: { state_machine: '', region: '', credentials: '' },
 };
 
 export { workKinds };
 
-/** What is called: the fields of http, nats, script or lambda. */
+/** What is called: the fields of http, nats, script or lambda, or a message as JSON. */
 export function WorkFields({ form, kind }: { form: BodyForm; kind: WorkKind }) {
   switch (kind) {
     case 'http':
@@ -357,6 +363,15 @@ export function WorkFields({ form, kind }: { form: BodyForm; kind: WorkKind }) {
             ]}
           />
         </>
+      );
+    default:
+      return (
+        <BodyJson
+          form={form}
+          path={kind}
+          label="Where the message goes, JSON"
+          help="The payload is the message. Credentials and passwords are names of secrets: no secret stands here."
+        />
       );
   }
 }

@@ -91,6 +91,12 @@ const workNames: Record<WorkKind, string> = {
   nats: 'Ask a NATS subject',
   script: 'Run a script',
   lambda: 'Invoke a Lambda function',
+  jetstream: 'Send a message to JetStream',
+  kafka: 'Send a record to Kafka',
+  sqs: 'Send a message to SQS',
+  sns: 'Send a message to SNS',
+  eventbridge: 'Send an event to EventBridge',
+  step_functions: 'Start a Step Functions execution',
 };
 
 function WhatRuns({ form }: { form: BodyForm }) {

@@ -10,6 +10,7 @@ import { AreaField } from '../parts/Field';
 import { Missing } from '../parts/Panel';
 import { Refusal } from '../parts/Refusal';
 import { go } from '../router';
+import { messageKinds } from '../target';
 
 /** What a run does, as a new one-off job would state it, without its payload. */
 function bodyOf(run: Run, job: Job | undefined): Record<string, unknown> {
@@ -17,9 +18,10 @@ function bodyOf(run: Run, job: Job | undefined): Record<string, unknown> {
   if (run.task) {
     body.task = run.task;
   } else if (job) {
-    for (const name of ['http', 'nats', 'script', 'lambda', 'timeout', 'retry', 'guarantee'] as const) {
-      if (job[name] !== undefined) {
-        body[name] = job[name];
+    const stated = job as Record<string, unknown>;
+    for (const name of ['http', 'nats', 'script', 'lambda', ...messageKinds, 'timeout', 'retry', 'guarantee']) {
+      if (stated[name] !== undefined) {
+        body[name] = stated[name];
       }
     }
   }

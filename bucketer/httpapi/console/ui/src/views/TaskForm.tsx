@@ -31,7 +31,7 @@ import { View } from '../parts/View';
 import { pathTo } from '../place';
 import { go, href } from '../router';
 import type { ViewParams } from '../routes';
-import { workKindOf, workKinds, type WorkKind, type WorkLike } from '../target';
+import { messageKinds, workKindOf, workKinds, type WorkKind, type WorkLike } from '../target';
 
 /** The fields of a task that one may ask for. */
 const asked = [
@@ -40,6 +40,7 @@ const asked = [
   'nats',
   'script',
   'lambda',
+  ...messageKinds,
   'timeout',
   'retry',
   'guarantee',
@@ -51,7 +52,7 @@ const asked = [
 function requestOf(task: Task): JsonObject {
   const body: JsonObject = {};
   for (const name of asked) {
-    const value = task[name] as Json | undefined;
+    const value = (task as Record<string, unknown>)[name] as Json | undefined;
     if (value !== undefined && value !== '' && value !== 0) {
       body[name] = structuredClone(value);
     }
