@@ -40,25 +40,36 @@ func TestRunsAreListedByFilters(t *testing.T) {
 	soon := create("--url", sink.URL, "--label", "team=a", "--label", "env=prod", "--in", "10m")
 	tomorrow := create("--url", sink.URL, "--label", "team=b", "--in", "20h")
 	awaitRun(t, api, failed.String(), schema.StateFailed)
-	for name, row := range map[string]struct {
+	type rows map[string]struct {
 		args []string
 		want []schema.RunID
-	}{
+	}
+	for name, row := range (rows{
 		"a label":             {[]string{"--label", "team=a"}, []schema.RunID{failed, soon}},
 		"two labels":          {[]string{"--label", "team=a", "--label", "env=prod"}, []schema.RunID{soon}},
 		"a day":               {[]string{"--to", "23h"}, []schema.RunID{failed, soon, tomorrow}},
 		"two states":          {[]string{"--to", "23h", "--state", "failed,missed"}, []schema.RunID{failed}},
 		"two states, again":   {[]string{"--to", "23h", "--state", "failed", "--state", "pending", "--label", "team=b"}, []schema.RunID{tomorrow}},
 		"late":                {[]string{"--late", "1h"}, nil},
-		"an error":            {[]string{"--error", "ANSWERED 404"}, []schema.RunID{failed}},
-		"one-off jobs":        {[]string{"--one-off", "--label", "team=a"}, []schema.RunID{failed, soon}},
-		"the newest first":    {[]string{"--newest", "--from", "-5m", "--to", "15m"}, []schema.RunID{soon, failed}},
-		"newest, by label":    {[]string{"--newest", "--from", "-5m", "--label", "team=a"}, []schema.RunID{failed}},
-		"newest, that failed": {[]string{"--newest", "--from", "-5m", "--error", "answered 404"}, []schema.RunID{failed}},
 		"a key":               {[]string{"--key", "order 7"}, []schema.RunID{failed}},
 		"a key of the window": {[]string{"--key", "order 7", "--from", "-1m"}, []schema.RunID{failed}},
 		"a key of another":    {[]string{"--key", "order 7", "--from", "1m"}, nil},
-	} {
+	}) {
+		var got []schema.RunID
+		for _, r := range listedRuns(t, api, row.args...) {
+			got = append(got, r.ID)
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: run list %q = %v, want %v", name, row.args, got, row.want)
+		}
+	}
+	for name, row := range (rows{
+		"an error":            {[]string{"--error", "ANSWERED 404"}, []schema.RunID{failed}},
+		"one-off jobs":        {[]string{"--one-off", "--label", "team=a"}, []schema.RunID{failed, soon}},
+		"the newest first":    {[]string{"--newest", "--from", "-10m", "--to", "15m"}, []schema.RunID{soon, failed}},
+		"newest, by label":    {[]string{"--newest", "--from", "-10m", "--label", "team=a"}, []schema.RunID{failed}},
+		"newest, that failed": {[]string{"--newest", "--from", "-10m", "--error", "answered 404"}, []schema.RunID{failed}},
+	}) {
 		var got []schema.RunID
 		for _, r := range listedRuns(t, api, row.args...) {
 			got = append(got, r.ID)
@@ -68,7 +79,7 @@ func TestRunsAreListedByFilters(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{"": "partitions of due times", "--state failed": "the dead letters"} {
-		args := append([]string{"run", "list", "--api", api, "--newest", "--from", "-5m"}, strings.Fields(args)...)
+		args := append([]string{"run", "list", "--api", api, "--newest", "--from", "-10m"}, strings.Fields(args)...)
 		clitest.Await(t, "the run is found", func() bool { // a dead letter is written right after the record
 			return strings.Contains(clitest.Succeed(t, args...).Stdout, failed.String())
 		})
@@ -76,11 +87,11 @@ func TestRunsAreListedByFilters(t *testing.T) {
 			t.Errorf("%q says %q, want %q and how far it came", args, said, want)
 		}
 	}
-	counted := clitest.Decode[httpapi.RunStates](t, clitest.Succeed(t, "stats", "states", "--api", api, "--from", "-5m", "--to", "15m", "--label", "team=a", "-o", "json").Stdout)
+	counted := clitest.Decode[httpapi.RunStates](t, clitest.Succeed(t, "stats", "states", "--api", api, "--from", "-10m", "--to", "15m", "--label", "team=a", "-o", "json").Stdout)
 	if counted.Done != 1 || counted.Delayed != 1 || counted.States["failed"] != 1 || !counted.Complete {
 		t.Errorf("stats states = %+v, want one that is done and one that is delayed", counted)
 	}
-	table := clitest.Succeed(t, "stats", "states", "--api", api, "--from", "-5m", "--to", "15m", "--one-off").Stdout
+	table := clitest.Succeed(t, "stats", "states", "--api", api, "--from", "-10m", "--to", "15m", "--one-off").Stdout
 	for _, want := range []string{"DUE SOON", "STATE", "failed"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("stats states has no %q:\n%s", want, table)
