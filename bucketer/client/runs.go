@@ -32,11 +32,13 @@ type RunQuery struct {
 	// Error is part of the last error of the run, in capitals or not.
 	Error  string
 	OneOff bool // runs of one-off jobs alone
+	// CreatedBy is who made their job, or asked for them, as the audit log names callers.
+	CreatedBy string
 }
 
 // params returns the filters.
 func (q RunQuery) params() url.Values {
-	query := stated(map[string]string{"state": string(q.State), "task": q.Task, "job": q.Job, "error": q.Error})
+	query := stated(map[string]string{"state": string(q.State), "task": q.Task, "job": q.Job, "error": q.Error, "created_by": q.CreatedBy})
 	for _, s := range q.States {
 		query.Add("state", string(s))
 	}

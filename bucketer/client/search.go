@@ -78,9 +78,9 @@ type RunStates struct {
 // States counts the runs of a window by where they are on their way: the numbers of what is due from
 // an hour ago up to an hour ahead where q has no From and To. It asks until all was counted, so a long
 // window takes its time. An error comes with what was counted before it. Of the filters of q it takes
-// Task, Labels and OneOff.
+// Task, Labels, OneOff and CreatedBy.
 func (r Runs) States(ctx context.Context, q RunQuery) (RunStates, error) {
-	params := RunQuery{Task: q.Task, Labels: q.Labels, OneOff: q.OneOff}.params()
+	params := RunQuery{Task: q.Task, Labels: q.Labels, OneOff: q.OneOff, CreatedBy: q.CreatedBy}.params()
 	q.window(params)
 	sum := RunStates{States: map[string]int64{}}
 	for {

@@ -22,12 +22,14 @@ type RunQuery struct {
 	Key    string            // idempotency key
 	Error  string            // part of their last error
 	OneOff bool              // of one-off jobs alone
-	Limit  int               // of one page; 0 means 500
+	// CreatedBy is who made their job, or asked for them, as the audit log names callers
+	CreatedBy string
+	Limit     int // of one page; 0 means 500
 }
 
 // params returns the filters of q.
 func (q *RunQuery) params() url.Values {
-	params := stated(map[string]string{"task": q.Task, "job": q.Job, "key": q.Key, "error": q.Error})
+	params := stated(map[string]string{"task": q.Task, "job": q.Job, "key": q.Key, "error": q.Error, "created_by": q.CreatedBy})
 	for _, s := range q.States {
 		params.Add("state", string(s))
 	}

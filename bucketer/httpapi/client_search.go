@@ -50,10 +50,10 @@ func windowParams(params url.Values, from, to time.Time) {
 
 // RunStates counts the runs of q by where they are on their way: it returns the sums after each
 // answer, until all was counted. Zero From and To: as the server chooses. Of the filters it takes
-// Task, Host, Labels and OneOff. It ends with the first error.
+// Task, Host, Labels, OneOff and CreatedBy. It ends with the first error.
 func (c *Client) RunStates(ctx context.Context, q RunQuery) iter.Seq2[RunStates, error] {
 	return func(yield func(RunStates, error) bool) {
-		params := (&RunQuery{Task: q.Task, Host: q.Host, Labels: q.Labels, OneOff: q.OneOff}).params()
+		params := (&RunQuery{Task: q.Task, Host: q.Host, Labels: q.Labels, OneOff: q.OneOff, CreatedBy: q.CreatedBy}).params()
 		windowParams(params, q.From, q.To)
 		sum := RunStates{States: map[string]int64{}}
 		for {

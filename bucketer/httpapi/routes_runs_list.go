@@ -42,6 +42,7 @@ type runFilter struct {
 	Label       []string  `query:"label,explode" maxItems:"16" doc:"Only runs that have this label, as name=value; stated again: and that"`
 	Error       string    `query:"error" maxLength:"256" doc:"Only runs whose last error, as attempts show it, has this in it, in capitals or not. No pattern: it is taken as it is" example:"connection refused"`
 	OneOff      bool      `query:"one_off" doc:"Only runs of one-off jobs"`
+	CreatedBy   string    `query:"created_by" maxLength:"256" doc:"Only runs whose created_by is this: the name of an API key, as the audit log has it"`
 	Late        string    `query:"late" maxLength:"32" doc:"Only runs whose first attempt started later than this span after they were due (lateness_ms), those that could have started for longer and have not, and those that were missed" example:"5s"`
 	Key         string    `query:"key" maxLength:"512" doc:"Only the run of this idempotency key. Without from and to it is looked up, as long as keys are kept: 24 h; that of an import's line with an instant as long as its run is, if at is stated. With from and to: of one-off jobs and lines of imports, due then"`
 	At          time.Time `query:"at" doc:"Beside key, without from and to: the instant of the import's line, which stands together with its key"`
@@ -63,6 +64,7 @@ func (in *runFilter) selections() []selection {
 		{"late", in.Late != ""},
 		{"error", in.Error != ""},
 		{"one_off", in.OneOff},
+		{"created_by", in.CreatedBy != ""},
 		{"order", in.Order == orderNewest},
 		{"key", in.Key != ""},
 		{"at", !in.At.IsZero()},
@@ -90,7 +92,7 @@ func (in *runFilter) besides(only string, may ...string) (faults bucketer.Faults
 
 // filter reads what runs are asked for, besides a job and due times.
 func (in *runFilter) filter() (runs.Filter, bucketer.Faults) {
-	text := runs.FilterText{States: in.State, Task: in.Task, Host: in.Host, Labels: in.Label, Late: in.Late, Key: in.Key, Error: in.Error, OneOff: in.OneOff}
+	text := runs.FilterText{States: in.State, Task: in.Task, Host: in.Host, Labels: in.Label, Late: in.Late, Key: in.Key, Error: in.Error, OneOff: in.OneOff, CreatedBy: in.CreatedBy}
 	f, wrong := text.Parse()
 	f.Says = errorOf
 	var faults bucketer.Faults

@@ -82,6 +82,7 @@ type (
 		Host   string    `query:"host" maxLength:"260" doc:"Only runs whose HTTP call goes to this host"`
 		Label  []string  `query:"label,explode" maxItems:"16" doc:"Only runs that have this label, as name=value; stated again: and that"`
 		OneOff bool      `query:"one_off" doc:"Only runs of one-off jobs"`
+		By     string    `query:"created_by" maxLength:"256" doc:"Only runs whose created_by is this"`
 	}
 	statesAnswer struct{ Body RunStates }
 
@@ -217,7 +218,7 @@ func (s searchRoutes) countStates(ctx context.Context, in *statesFilter) (*state
 		return nil, err
 	}
 	defer end()
-	asked := runFilter{Task: in.Task, Host: in.Host, Label: in.Label, OneOff: in.OneOff}
+	asked := runFilter{Task: in.Task, Host: in.Host, Label: in.Label, OneOff: in.OneOff, CreatedBy: in.By}
 	q := search.Query{Window: runs.Window{Tenant: tenantOf(ctx), From: in.From.UTC(), To: in.To.UTC()}}
 	var faults bucketer.Faults
 	q.Filter, faults = asked.filter()

@@ -25,6 +25,8 @@ type Filter struct {
 	Error string `json:",omitempty"`
 	// Says returns the error of an attempt as it is shown; nil: as it is recorded.
 	Says func(*schema.Record) string `json:"-"`
+	// CreatedBy made the run's job, or asked for the run (schema.Spec); "": anybody.
+	CreatedBy string `json:",omitempty"`
 	// OneOff: the run is that of a one-off job.
 	OneOff bool `json:",omitempty"`
 	// Workflows: runs of workflows are selected whatever Task says: the tasks are those of their
@@ -55,7 +57,7 @@ func (f *Filter) MayMatch(starts, birth *schema.Entry) bool {
 	if f.Task != "" && starts.Spec.Task != f.Task && (!f.Workflows || birth.Spec.Workflow == nil) || f.Key != "" && birth.Spec.Key != f.Key {
 		return false
 	}
-	if f.Calls != nil && !f.Calls(&starts.Spec) || f.OneOff && (!birth.Spec.Job.IsZero() || birth.Spec.Step != nil) {
+	if f.Calls != nil && !f.Calls(&starts.Spec) || f.OneOff && (!birth.Spec.Job.IsZero() || birth.Spec.Step != nil) || f.CreatedBy != "" && birth.Spec.CreatedBy != f.CreatedBy {
 		return false
 	}
 	for name, value := range f.Labels {
@@ -88,7 +90,7 @@ func (f *Filter) Matches(r *Run, now time.Time) bool {
 
 // isAny reports whether f selects all.
 func (f *Filter) isAny() bool {
-	return !f.asksAttempts() && f.Task == "" && f.Host == "" && f.Key == "" && len(f.Labels) == 0 && !f.OneOff
+	return !f.asksAttempts() && f.Task == "" && f.Host == "" && f.Key == "" && len(f.Labels) == 0 && !f.OneOff && f.CreatedBy == ""
 }
 
 // asksAttempts reports whether the rows of runs alone do not say whether they match.

@@ -22,6 +22,8 @@ type FilterText struct {
 	Key    string
 	Error  string // part of the last error
 	OneOff bool
+	// CreatedBy is who made the run's job, or asked for the run.
+	CreatedBy string
 }
 
 // FilterFault is what is wrong with a field of a FilterText.
@@ -74,7 +76,7 @@ func (t *FilterText) Parse() (f Filter, faults []FilterFault) {
 			f.Late = &late
 		}
 	}
-	f.OneOff = t.OneOff
+	f.OneOff, f.CreatedBy = t.OneOff, t.CreatedBy
 	if f.Error = t.Error; strings.ContainsFunc(f.Error, unicode.IsControl) {
 		fault("error", 0, "must be a part of one line, without control characters", nil)
 	}

@@ -157,7 +157,7 @@ func TestSearchGoesFromMinuteToMinute(t *testing.T) {
 
 func TestSearchSelects(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.fails(w.submit("t", "a", 0, func(j *bucketer.Job) { j.Labels = map[string]string{"team": "a"} }), "No route to host")
+		w.fails(w.submit("t", "a", 0, func(j *bucketer.Job) { j.Labels, j.CreatedBy = map[string]string{"team": "a"}, "ci" }), "No route to host")
 		time.Sleep(time.Minute)
 		b := w.submit("t", "b", 0, func(j *bucketer.Job) { j.Labels = map[string]string{"team": "b"} })
 		w.Recorded(b, 1, schema.Record{Outcome: schema.Failed, Error: "no route"})
@@ -184,6 +184,7 @@ func TestSearchSelects(t *testing.T) {
 			"all":                 {func(*search.Query) {}, "job c b a"},
 			"a label":             {func(q *search.Query) { q.Labels = map[string]string{"team": "a"} }, "a"},
 			"one-off jobs":        {func(q *search.Query) { q.OneOff = true }, "c b a"},
+			"who made it":         {func(q *search.Query) { q.CreatedBy = "ci" }, "a"},
 			"an error":            {func(q *search.Query) { q.Error = "NO route" }, "b a"},
 			"an error that ended": {func(q *search.Query) { q.Error, q.States = "no route", []schema.State{schema.StateSucceeded} }, "b"},
 			"an error of none":    {func(q *search.Query) { q.Error = "none" }, ""},

@@ -64,6 +64,7 @@ func runListCommand(r *cli.Remote) *cobra.Command {
 	f.DurationVar(&l.query.Late, "late", 0, "only runs that started later than this `span` after they were due, that have not started for longer, or that were missed")
 	f.StringVar(&l.query.Error, "error", "", "only runs whose last error has this `text` in it, in capitals or not")
 	f.BoolVar(&l.query.OneOff, "one-off", false, "only runs of one-off jobs")
+	f.StringVar(&l.query.CreatedBy, "created-by", "", "only runs made by this `caller`, as the audit log names it")
 	f.BoolVar(&l.newest, "newest", false, "search from the newest minute back")
 	f.StringVar(&l.key, "key", "", "only the run of this idempotency `key`")
 	f.StringVar(&l.at, "at", "", "with --key: the `time` of the import's line")
@@ -196,7 +197,7 @@ func alone(cmd *cobra.Command, flag string, may ...string) error {
 	for _, other := range may {
 		allowed[other] = true
 	}
-	for _, other := range []string{"from", "to", "state", "task", "job", "label", "late", "error", "one-off", "newest", "key", "at", "workflow-run", "step", "stuck"} {
+	for _, other := range []string{"from", "to", "state", "task", "job", "label", "late", "error", "one-off", "created-by", "newest", "key", "at", "workflow-run", "step", "stuck"} {
 		if cmd.Flags().Changed(other) && !allowed[other] {
 			return cli.Usagef("--%s does not go with --%s", other, flag)
 		}

@@ -31,6 +31,7 @@ func statsStatesCommand(r *cli.Remote) *cobra.Command {
 	f.StringVar(&to, "to", "", "due before this `time` (default: in an hour)")
 	f.StringVar(&q.Task, "task", "", "only runs of the task of this `name`")
 	f.StringArrayVar(&labels, "label", nil, "only runs with this label, as `name=value`; again: and with that one")
+	f.StringVar(&q.CreatedBy, "created-by", "", "only runs made by this `caller`, as the audit log names it")
 	f.BoolVar(&q.OneOff, "one-off", false, "only runs of one-off jobs")
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) (err error) {
 		if q.Labels, err = readLabels(labels); err != nil {

@@ -98,6 +98,7 @@ export interface RunsAsked {
   key: string;
   error?: string;
   one_off?: string;
+  created_by?: string;
 }
 
 /** The fields of an operation's filter, besides due times, that select the same runs as a list does. */
@@ -122,8 +123,8 @@ export function selectRuns(asked: RunsAsked, may: readonly string[]): RunsSelect
   if (not.length > 0) {
     return `Nothing is to be done with runs that are ${not.join(' or ')}. Choose states of ${may.join(', ')}, or none.`;
   }
-  if (asked.error || asked.one_off) {
-    return 'Operations cannot select runs by the text of an error, or those of one-off jobs alone. Choose runs one by one, or clear that filter.';
+  if (asked.error || asked.one_off || asked.created_by) {
+    return 'Operations cannot select runs by the text of an error, by who made them, or those of one-off jobs alone. Choose runs one by one, or clear that filter.';
   }
   const stated = Object.entries({ job: asked.job, task: asked.task, host: asked.host, late: asked.late, key: asked.key });
   return {

@@ -64,6 +64,7 @@ function question(): RunsAsked & Record<string, string | readonly string[]> {
     key: queryValue('key'),
     error: queryValue('error'),
     one_off: queryValue('one_off'),
+    created_by: queryValue('created_by'),
   };
 }
 
@@ -153,6 +154,7 @@ export function Runs(_props: ViewParams) {
           { kind: 'text', name: 'label', label: 'Label', placeholder: 'team=billing' },
           { kind: 'text', name: 'key', label: 'Idempotency key' },
           { kind: 'text', name: 'error', label: 'Text of the last error', placeholder: 'connection refused' },
+          { kind: 'text', name: 'created_by', label: 'Made by', placeholder: 'ci' },
           { kind: 'choice', name: 'one_off', label: 'Jobs', any: 'all jobs', options: [{ value: 'true', text: 'one-off jobs' }] },
           { kind: 'choice', name: 'late', label: 'Late by more than', any: 'late or not', options: lateOptions },
           { kind: 'states', name: 'state', label: 'State', states: runStates },
