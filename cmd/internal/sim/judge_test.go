@@ -31,6 +31,11 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	}
 	w.judgePending(second)
 	h := check.History{Asked: w.asked, Acks: w.acks, Changes: w.widened(), SeenAll: true, Off: w.off(), Late: w.s.bound(w.c.away), Doubles: w.s.doubles(), StreamLosses: w.streamLosses, Labels: w.executorLabels()}
+	for i := range h.Asked { // a job that arrives without a key may be at home there
+		if id, ok := w.ids[h.Asked[i].Ref.Line]; ok && w.s.requires(h.Asked[i].Ref.Line) {
+			h.Asked[i].Region, _ = w.c.regions.homes.Of(id.Shard())
+		}
+	}
 	var ofJobs, ofLimits, ofRates, ofCrowds, ofPools, ofKept, ofSteps, ofEvents, ofJoins []check.Sighting
 	w.c.mu.Lock()
 	h.Kills = slices.Clone(w.c.kills)
@@ -321,7 +326,7 @@ func view(r runs.Run) check.Run {
 		out := check.Attempt{Number: a.Number}
 		if a.Record != nil {
 			out.StartedAt, out.FinishedAt, out.Outcome = a.Record.Started, a.Record.Finished, check.Outcome(a.Record.Outcome)
-			out.StatusCode, out.Executor, out.Redispatched = a.Record.Status, a.Record.Executor, a.Record.Redispatched
+			out.StatusCode, out.Executor, out.Region, out.Redispatched = a.Record.Status, a.Record.Executor, a.Record.Region, a.Record.Redispatched
 		} else if a.Session != nil {
 			out.StartedAt = a.Session.Started
 		}

@@ -46,6 +46,9 @@ var regionScenarios = []play{
 	{"homes move to and fro, and jobs require their region", 1, Scenario{
 		Guarantees: true, Changes: true, Regions: &Regional{Plan: homesMoveAndReturn, Required: true}, Promise: Promise{Lateness: lateByRequired, NoneLost: true},
 	}, nil},
+	{"homes move to and fro, jobs require their region, and nodes are killed", 1, Scenario{
+		Guarantees: true, Changes: true, Kills: 6, Regions: &Regional{Plan: homesMoveAndReturn, Required: true}, Promise: Promise{Lateness: lateByRequired + deathCosts + 30*time.Second},
+	}, nil},
 	{"homes move to and fro as announced", 1, Scenario{
 		Guarantees: true, Changes: true, Regions: &Regional{Plan: homesMoveAnnounced}, Promise: Promise{Lateness: lateByAnnounced, NoneLost: true},
 	}, nil},
