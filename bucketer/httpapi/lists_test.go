@@ -55,7 +55,7 @@ func TestAnEmptyListIsNotNull(t *testing.T) {
 			path += "?" + query.Encode()
 		}
 		status, _, text := do(t, hs, call{method: o.method, path: path})
-		if asked++; status != 200 || bytes.Contains(text, []byte("null")) || !bytes.Contains(text, []byte("[]")) && o.path != tenantsPath {
+		if asked++; status != 200 || bytes.Contains(text, []byte("null")) || !bytes.Contains(text, []byte("[]")) && o.path != tenantsPath && o.path != statsPath+"/states" {
 			t.Errorf("GET %s of nothing = %d %s, want an empty list", path, status, text)
 		}
 	}
@@ -169,6 +169,9 @@ func TestPathsHavePatterns(t *testing.T) {
 					made.body = bodies[o.path]
 				}
 				status, _, text := do(t, hs, made)
+				if status == 404 && bytes.Contains(text, []byte("This node has no regions.")) {
+					continue // TestAChangeOfAHomeIsRefused has some
+				}
 				refused := status == 422 && bytes.Contains(text, []byte(`"path.`))
 				isID := len(sample) == 36 // a name is not, which no pattern says
 				if refused == matches && (!isID || !matches) {

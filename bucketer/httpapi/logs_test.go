@@ -149,7 +149,7 @@ func TestWhatASearchOfLogsCannotBeAskedFor(t *testing.T) {
 	}
 	hour := "from=2026-11-21T09%3A00%3A00Z&to=2026-11-21T10%3A00%3A00Z"
 	for query, want := range map[string][]string{
-		"from=2026-11-21T10%3A00%3A00Z&to=2026-11-21T09%3A00%3A00Z&text=a%0Ab&task=none&label=x&limit=0": {"query.limit"},
+		"from=2026-11-21T10%3A00%3A00Z&to=2026-11-21T09%3A00%3A00Z&text=a%0Ab&task=none&label=x&limit=0": {"query.label", "query.limit", "query.text", "query.to"},
 		"from=2026-11-21T10%3A00%3A00Z&to=2026-11-21T09%3A00%3A00Z&text=a%0Ab&task=none&job=none":        {"query.job", "query.task", "query.text", "query.to"},
 		"from=2026-11-21T10%3A00%3A00Z&to=2026-11-23T09%3A00%3A00Z":                                      {"query.to"},
 		"text=" + strings.Repeat("a", 257):                                                               {"query.text"},

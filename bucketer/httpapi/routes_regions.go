@@ -87,9 +87,6 @@ func (s regionRoutes) failOver(ctx context.Context, in *homeChangeIn) (*homeChan
 
 // change makes a change of who serves a home, or plans it.
 func (s regionRoutes) change(ctx context.Context, act string, in *homeChangeIn, forced bool) (*homeChangeOut, error) {
-	if s.deps.RegionChanges == nil {
-		return nil, notFound("This node has no regions.")
-	}
 	text, err := in.text()
 	if err != nil {
 		return nil, err
@@ -99,6 +96,9 @@ func (s regionRoutes) change(ctx context.Context, act string, in *homeChangeIn, 
 	c, plan, err := request.HomeChange(d, in.Home, forced, text)
 	if s.config.ReadOnly && !plan {
 		return nil, readOnly()
+	}
+	if s.deps.RegionChanges == nil {
+		return nil, notFound("This node has no regions.")
 	}
 	if err := also(err, s.unknown(c)); err != nil {
 		return nil, s.fail(ctx, act, err)

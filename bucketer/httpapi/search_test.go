@@ -223,7 +223,7 @@ func TestWhatASearchOfRunsCannotBeAskedFor(t *testing.T) {
 		newest + "error=" + strings.Repeat("a", 257):                                      "query.error",
 		newest + "at=2026-11-21T09:00:00Z&step=a":                                         "query.at query.step",
 		newest + "job=none":                                                       "query.job",
-		newest + "job=A+b&state=done":                                             "query.state",
+		newest + "job=A+b&state=done":                                             "query.job query.state",
 		newest + "key=k":                                                          "query.order",
 		newest + "key=k&error=a&one_off=true":                                     "query.error query.one_off query.order",
 		newest + "workflow_run=x":                                                 "query.order query.workflow_run",

@@ -89,7 +89,11 @@ func TestIntervalNamesItsTimes(t *testing.T) {
 			if n := row.times.count(row.from, row.to-1); n != len(row.want) {
 				t.Errorf("count(%d, %d) = %d, want %d", row.from, row.to-1, n, len(row.want))
 			}
-			for ms := row.from; ms < row.to; ms++ {
+			step := int64(1)
+			if row.to-row.from > 1_000_000 {
+				step = 60_000 // of days, each minute
+			}
+			for ms := row.from; ms < row.to; ms += step {
 				if row.times.names(ms) != slices.Contains(row.want, ms) {
 					t.Errorf("names(%d) = %t, and each calls %v", ms, row.times.names(ms), row.want)
 				}
