@@ -210,7 +210,7 @@ export interface paths {
         };
         /**
          * Who changed what in the tenant, newest first
-         * @description Kept for 400 days. Entries are written just after the change. Tasks, jobs that can have many runs, keys, tenants and operations are told of, runs that are cancelled, changed or repeated, dead letters that are replayed or discarded, jobs that an operation cancels, pauses or resumes, events that are published through the API, and each import as one; a one-off job that is made is not. An answer may hold fewer items than limit, even none, and still have next_cursor.
+         * @description Kept for 400 days. Entries are written just after the change. Tasks, jobs that can have many runs, keys, tenants and operations are told of, runs that are cancelled, changed or repeated, dead letters that are replayed or discarded, jobs that an operation cancels, pauses or resumes, events that are published through the API, and each import as one; a one-off job that is made is told of if the tenant asks for that (audit.creations). An answer may hold fewer items than limit, even none, and still have next_cursor.
          *
          *     Who may: any key of the role admin.
          */
@@ -423,6 +423,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The runs that were due on a day, a line each
+         * @description Each line is a run as lists of runs have it, without payloads and outputs, in the order of due times, in the state that it has when it is read. Steps of workflow runs are not in it: GET /v1/runs?workflow_run= lists them. An answer that does not come to the end of the day has the header Carillon-Next-Cursor: ask again with it. Whoever keeps the lines of an answer together with that cursor gets each run once, also after a break. History is kept as long as runs are. Runs have no index of labels, tasks and texts of errors: a search reads the minutes of its window, all their partitions (a minute has as many as there are shards), and an answer says in searched how far it came. An answer is bounded: it ends after at most 2048 partitions or 5 seconds, and has next_cursor while there is more, so it may hold fewer items than limit, even none. All searches of a node together read at most 2000 partitions a second. A node has at most 16 searches under way, those of logs among them, and 4 of one tenant: what is over is answered 429.
+         *
+         *     Who may: any key of the role viewer or above.
+         */
+        get: operations["export-history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/imports": {
         parameters: {
             query?: never;
@@ -434,7 +456,7 @@ export interface paths {
         put?: never;
         /**
          * Create many jobs, one a line; answered while they are read
-         * @description The body is NDJSON of any length, a job a line of at most 256 KiB, each with an optional "key". The jobs that a line names in after must be there before the import. The answer has a line for each, in any order, and a summary as its last; an answer without summary was cut. Read the answer while sending: an import whose answers nobody takes stands still.
+         * @description The body is NDJSON of any length, a job a line of at most 256 KiB, each with an optional "key". The jobs that a line names in after must be there before the import. Lines at the home of another region are sent on to the one that serves it. The answer has a line for each, in any order, and a summary as its last; an answer without summary was cut. Read the answer while sending: an import whose answers nobody takes stands still.
          *
          *     Who may: any key of the role operator or above.
          */
@@ -453,7 +475,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The jobs of the tenant that can have many runs, newest first. An answer may hold fewer items than limit, even none, and still have next_cursor. One-off jobs are runs
+         * The jobs of the tenant that can have many runs, newest first. An answer may hold fewer items than limit, even none, and still have next_cursor. One-off jobs are runs: GET /v1/runs?one_off=true&label= lists them
          * @description Who may: any key of the role viewer or above.
          */
         get: operations["list-jobs"];
@@ -806,7 +828,9 @@ export interface paths {
         };
         /**
          * Runs of a window of due times, in order. An answer may hold fewer items than limit, even none, and still have next_cursor
-         * @description A list is asked for in one of four ways: from and to, with any filters; key, and at where the key is that of an import's line with an instant: the run that it made; event: the runs that it started; workflow_run: the runs of its steps, with an item of a step with for_each as a run of its own. A page walks a bounded part of the window, so a filter that matches rarely gives empty pages with next_cursor. Payloads are not searched.
+         * @description A list is asked for in one of five ways: from and to, with any filters; order=newest, with any filters and a window of up to 366 days; key, and at where the key is that of an import's line with an instant: the run that it made; event: the runs that it started; workflow_run: the runs of its steps, with an item of a step with for_each as a run of its own. A page walks a bounded part of the window, so a filter that matches rarely gives empty pages with next_cursor. Payloads are not searched.
+         *
+         *     order=newest is a search: the runs of the newest minute come first, those of one minute in the order of due times. Runs have no index of labels, tasks and texts of errors: a search reads the minutes of its window, all their partitions (a minute has as many as there are shards), and an answer says in searched how far it came. An answer is bounded: it ends after at most 2048 partitions or 5 seconds, and has next_cursor while there is more, so it may hold fewer items than limit, even none. All searches of a node together read at most 2000 partitions a second. A node has at most 16 searches under way, those of logs among them, and 4 of one tenant: what is over is answered 429. Indexed are the runs of a job (job: the latest due first), and those that failed, where state=failed alone is asked for while dead letters are kept: the latest due first, a second or two after they failed, each at the due time that it had first. searched.by says what was used.
          *
          *     Who may: any key of the role viewer or above.
          */
@@ -1137,6 +1161,28 @@ export interface paths {
          *     Who may: any key of the role viewer or above.
          */
         get: operations["get-stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/stats/states": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How many runs are ready, due soon, delayed, running and done, and in which states
+         * @description Of the tenant, by due time. The numbers are exact for the part of the window that was counted, each run in the state that it had then; they are no estimate. Runs have no index of labels, tasks and texts of errors: a search reads the minutes of its window, all their partitions (a minute has as many as there are shards), and an answer says in searched how far it came. An answer is bounded: it ends after at most 2048 partitions or 5 seconds, and has next_cursor while there is more, so it may hold fewer items than limit, even none. All searches of a node together read at most 2000 partitions a second. A node has at most 16 searches under way, those of logs among them, and 4 of one tenant: what is over is answered 429.
+         *
+         *     Who may: any key of the role viewer or above.
+         */
+        get: operations["get-stats-states"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1942,6 +1988,8 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             as_of?: string;
+            /** @description Nodes that went without a word within a day, as the node that answers saw it, and are not back, by name; absent if there are none. A node that has begun since does not know of them */
+            lost?: components["schemas"]["Lost"][];
             members: components["schemas"]["Member"][];
             /** @description The node that answers */
             node: string;
@@ -2134,6 +2182,32 @@ export interface components {
             id: string;
             name: string;
             tenant: string;
+        };
+        EventBridgeTarget: {
+            /**
+             * @description Name or ARN of the event bus, at most 512 bytes
+             * @default default
+             */
+            bus: string;
+            /** @description Name of the secret that holds {"access_key_id": "…", "secret_access_key": "…", "session_token": "…"} (the last is optional) */
+            credentials: string;
+            /**
+             * @description The detail is the payload, which must be an object, with a member carillon: run_id, attempt and others
+             * @example invoice-due
+             */
+            detail_type: string;
+            /**
+             * Format: uri
+             * @description Instead of AWS's of the region; without a query
+             */
+            endpoint?: string;
+            /** @example eu-central-1 */
+            region: string;
+            /**
+             * @description Not one that begins with aws.
+             * @example billing
+             */
+            source: string;
         };
         EventHearers: {
             /** @description Jobs and workflows of which it would start a run, if their filter takes its body */
@@ -2549,6 +2623,15 @@ export interface components {
             /** Format: int64 */
             lines: number;
         };
+        JetStreamTarget: {
+            /**
+             * @description The stream that must take the message; absent: whichever has the subject
+             * @example ORDERS
+             */
+            stream?: string;
+            /** @description Of a stream on the NATS servers that Carillon uses. The message has the header Nats-Msg-Id, which is the run's id */
+            subject: string;
+        };
         /**
          * @example {
          *       "created_at": "2026-11-21T09:30:00.000Z",
@@ -2612,6 +2695,8 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             created_at: string;
+            /** @description Who made it, as the audit log names callers: an API key, or the subject of a token. Absent where the node asked for no keys */
+            created_by?: string;
             /**
              * @description When it was acknowledged, and its changes are: everywhere, once every region held it; else once its home did
              * @enum {string}
@@ -2624,6 +2709,7 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             end?: string;
+            eventbridge?: components["schemas"]["EventBridgeTarget"];
             /** @description Why the job does not go on, though it is active: what is stored of it is not understood by this node */
             fault?: string;
             /**
@@ -2634,11 +2720,13 @@ export interface components {
             guarantee?: string;
             http?: components["schemas"]["HTTPTarget"];
             id: string;
+            jetstream?: components["schemas"]["JetStreamTarget"];
             /**
              * @description The window of the job's own offset, which is the same for all its runs
              * @example 1m30s
              */
             jitter?: string;
+            kafka?: components["schemas"]["KafkaTarget"];
             labels?: {
                 [key: string]: string;
             };
@@ -2656,11 +2744,24 @@ export interface components {
             paused_because?: string;
             payload?: unknown;
             priority: string;
+            /** @description The home of a one-off job, where there are regions, and whether no other region runs it */
+            region?: components["schemas"]["RegionChoice"];
+            /**
+             * @description Labels that the executor has which runs it, as the operator states them (executor.labels): at most 8. While no executor has all of them its runs wait, and say so (waiting.reason pool); they are tried within minutes after one has come. Absent: any executor
+             * @example {
+             *       "gpu": "true"
+             *     }
+             */
+            requires?: {
+                [key: string]: string;
+            };
             retry?: components["schemas"]["Retry"];
             schedule: components["schemas"]["JobSchedule"];
             /** @description Instead of one: it is due when any of them is, once at each instant */
             schedules?: components["schemas"]["JobSchedule"][];
             script?: components["schemas"]["ScriptTarget"];
+            sns?: components["schemas"]["SNSTarget"];
+            sqs?: components["schemas"]["SQSTarget"];
             /**
              * Format: date-time
              * @description No run before it
@@ -2669,6 +2770,7 @@ export interface components {
             start?: string;
             /** @enum {string} */
             state: "active" | "paused" | "cancelled" | "finished";
+            step_functions?: components["schemas"]["StepFunctionsTarget"];
             task?: string;
             tenant: string;
             /** @example 1m30s */
@@ -2713,11 +2815,14 @@ export interface components {
              * @description Of a recurring job: no run from it on
              */
             end?: string;
+            eventbridge?: components["schemas"]["EventBridgeTarget"];
             /** @enum {string} */
             guarantee?: "at_least_once" | "at_most_once" | "effectively_once";
             http?: components["schemas"]["HTTPTarget"];
+            jetstream?: components["schemas"]["JetStreamTarget"];
             /** @example 1m30s */
             jitter?: string;
+            kafka?: components["schemas"]["KafkaTarget"];
             /** @description Idempotency key of a line of an import; not of a single request */
             key?: string;
             /** @description At most 16 */
@@ -2746,17 +2851,29 @@ export interface components {
                 /** @description No other region runs it: while another one serves its home, its runs wait, and say so (waiting.reason region) */
                 require?: boolean;
             };
+            /**
+             * @description Labels that the executor has which runs it, as the operator states them (executor.labels): at most 8. While no executor has all of them its runs wait, and say so (waiting.reason pool); they are tried within minutes after one has come. Absent: any executor
+             * @example {
+             *       "gpu": "true"
+             *     }
+             */
+            requires?: {
+                [key: string]: string;
+            };
             retry?: components["schemas"]["Retry"];
             schedule?: components["schemas"]["Schedule"];
             /** @description Instead of schedule, of a recurring job: it is due when any of them is, once at each instant. Each has cron or every, and a time zone of its own; start, end, max_runs and jitter are of all */
             schedules?: components["schemas"]["Schedule"][];
             script?: components["schemas"]["ScriptTarget"];
+            sns?: components["schemas"]["SNSTarget"];
+            sqs?: components["schemas"]["SQSTarget"];
             /**
              * Format: date-time
              * @description Of a recurring job: no run before it
              */
             start?: string;
-            /** @description The task to run; else exactly one of http, nats, script and lambda */
+            step_functions?: components["schemas"]["StepFunctionsTarget"];
+            /** @description The task to run; else exactly one of http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions and kafka */
             task?: string;
             /** @example 1m30s */
             timeout?: string;
@@ -2802,6 +2919,55 @@ export interface components {
              * @enum {string}
              */
             on: "skip" | "next_day" | "previous_day";
+        };
+        KafkaSASL: {
+            /** @enum {string} */
+            mechanism: "plain" | "scram-sha-256" | "scram-sha-512";
+            /**
+             * @description Name of the secret that holds the password
+             * @example kafka-password
+             */
+            password_secret: string;
+            /** @description At most 255 bytes */
+            username: string;
+        };
+        KafkaTLS: {
+            /**
+             * @description Name of the secret that holds the certificates that those of the brokers are to come from, as PEM; absent: those of the system
+             * @example kafka-ca
+             */
+            ca_secret?: string;
+            /**
+             * @description Name of the secret that holds the certificate that is shown, as PEM
+             * @example kafka-cert
+             */
+            certificate_secret?: string;
+            /**
+             * @description Name of the secret that holds its private key, as PEM
+             * @example kafka-key
+             */
+            key_secret?: string;
+        };
+        KafkaTarget: {
+            /**
+             * @description host:port of 1 to 8 brokers, each at most 120 bytes, by which the others are found. Every address of a broker goes through the guard of addresses, also those that the cluster names
+             * @example [
+             *       "kafka-1.example.com:9092"
+             *     ]
+             */
+            brokers: string[];
+            /** @description At most 32, 8 KiB together, and nothing secret. Others tell the run (carillon-run-id), the attempt and the trace */
+            headers?: {
+                [key: string]: string;
+            };
+            /** @description Records of one key keep their order; absent: any partition. At most 1 KiB */
+            key?: string;
+            /** @description Absent: the brokers ask for no user */
+            sasl?: components["schemas"]["KafkaSASL"];
+            /** @description Absent: the brokers are spoken to without TLS */
+            tls?: components["schemas"]["KafkaTLS"];
+            /** @example orders.due */
+            topic: string;
         };
         KeyListBody: {
             items: components["schemas"]["APIKey"][];
@@ -2928,6 +3094,14 @@ export interface components {
              */
             runs: number;
         };
+        Lost: {
+            name: string;
+            /**
+             * Format: date-time
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            since: string;
+        };
         MTLSAuth: {
             /** @description Name of the secret that holds the certificates that the callee's one is to come from, as PEM; absent: those of the system */
             ca_secret?: string;
@@ -2942,6 +3116,10 @@ export interface components {
             api?: string;
             /** @description The lines of its /readyz. Of one that did not answer: the check called answer alone */
             checks: components["schemas"]["Check"][];
+            /** @description Those of its executor, which work may require */
+            labels?: {
+                [key: string]: string;
+            };
             name: string;
             /** @description Every check is well, by its own word. One that did not answer within a second is not: it is frozen, cut off, busy, or of a version that does not know the question */
             ready: boolean;
@@ -2955,7 +3133,7 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             started_at?: string;
-            /** @description It would dispatch, but reaches Cassandra or NATS no more: others have its shards */
+            /** @description It would dispatch, but reaches Cassandra or NATS no more: others have its shards, if there is a dispatcher that is healthy */
             unhealthy?: boolean;
             version?: string;
             /** @description Runs that are due and wait, as far as the node knows, the most first; absent if there are none. No run is told of by two nodes. A node that has just begun does not know those that it deferred before */
@@ -3213,6 +3391,14 @@ export interface components {
              * @description Attempts that failed: of a closed one in the last 30 s, else since shortly before it opened
              */
             failures: number;
+            /** @description What the last attempt said that counted as a failure of the target, in at most 500 bytes; absent once it works again */
+            last_error?: string;
+            /**
+             * Format: date-time
+             * @description When that was
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            last_failed_at?: string;
             /**
              * Format: date-time
              * @description Of an open one: when the next attempt is let through
@@ -3688,6 +3874,10 @@ export interface components {
             local?: boolean;
             name: string;
         };
+        RegionChoice: {
+            Name: string;
+            Require: boolean;
+        };
         RegionStand: {
             /**
              * Format: int64
@@ -3721,6 +3911,7 @@ export interface components {
         RegionsStand: {
             /**
              * Format: date-time
+             * @description When this was answered, from memory: lease_age_seconds of a home says how long ago it was read who serves it
              * @example 2026-11-21T09:30:00.000Z
              */
             as_of: string;
@@ -3884,6 +4075,8 @@ export interface components {
             calls?: string;
             /** @description Why it was cancelled, if nobody asked for that */
             cancel_reason?: string;
+            /** @description Who made its job, as the audit log names callers; of a run that was triggered, or retried outside of a workflow: who asked for that. Absent where the node asked for no keys */
+            created_by?: string;
             dead_letter?: boolean;
             /**
              * Format: date-time
@@ -3983,6 +4176,52 @@ export interface components {
         RunListBody: {
             items: components["schemas"]["Run"][];
             next_cursor?: string;
+            /** @description With order=newest: how far the search has come */
+            searched?: components["schemas"]["Searched"];
+        };
+        RunStates: {
+            /** @description All of the window was counted. Else the numbers are those of a part of it, from searched.until on: ask again with next_cursor, and add up */
+            complete: boolean;
+            /**
+             * Format: int64
+             * @description Due later than that, or waiting for a later attempt or for other jobs
+             */
+            delayed: number;
+            /**
+             * Format: int64
+             * @description Ended, however
+             */
+            done: number;
+            /**
+             * Format: int64
+             * @description Due within the next 5 minutes
+             */
+            due_soon: number;
+            /**
+             * Format: date-time
+             * @description The window that is counted
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            from: string;
+            /** @description Present until all was counted */
+            next_cursor?: string;
+            /**
+             * Format: int64
+             * @description Due, and not started
+             */
+            ready: number;
+            /** Format: int64 */
+            running: number;
+            searched: components["schemas"]["Searched"];
+            /** @description By state, as lists of runs show it; states without runs are left out */
+            states: {
+                [key: string]: number;
+            };
+            /**
+             * Format: date-time
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            to: string;
         };
         RunStep: {
             after?: string[];
@@ -4012,6 +4251,51 @@ export interface components {
             started_at?: string;
             /** @enum {string} */
             state: "pending" | "running" | "waiting" | "retrying" | "succeeded" | "failed" | "cancelled" | "missed" | "skipped";
+        };
+        SNSTarget: {
+            /** @description Name of the secret that holds {"access_key_id": "…", "secret_access_key": "…", "session_token": "…"} (the last is optional) */
+            credentials: string;
+            /**
+             * Format: uri
+             * @description Instead of AWS's of the region; without a query
+             */
+            endpoint?: string;
+            /**
+             * @description Within which a FIFO queue or topic keeps the order; absent: of one that is FIFO the job
+             * @example billing
+             */
+            message_group?: string;
+            /** @example eu-central-1 */
+            region: string;
+            /**
+             * @description Of the mails to those who subscribed by e-mail
+             * @example A job has run
+             */
+            subject?: string;
+            /** @example arn:aws:sns:eu-central-1:123456789012:jobs */
+            topic_arn: string;
+        };
+        SQSTarget: {
+            /** @description Name of the secret that holds {"access_key_id": "…", "secret_access_key": "…", "session_token": "…"} (the last is optional) */
+            credentials: string;
+            /**
+             * Format: uri
+             * @description Instead of AWS's of the region; without a query
+             */
+            endpoint?: string;
+            /**
+             * @description Within which a FIFO queue or topic keeps the order; absent: of one that is FIFO the job
+             * @example billing
+             */
+            message_group?: string;
+            /**
+             * Format: uri
+             * @description At most 512 bytes. A FIFO queue (.fifo) takes a run's message once within 5 min: MessageDeduplicationId is the run's id
+             * @example https://sqs.eu-central-1.amazonaws.com/123456789012/jobs
+             */
+            queue_url: string;
+            /** @example eu-central-1 */
+            region: string;
         };
         Schedule: {
             /**
@@ -4063,6 +4347,24 @@ export interface components {
             args?: string[];
             /** @description A name in the operator's allow list */
             command: string;
+        };
+        Searched: {
+            /**
+             * @description What found the runs. scan: every partition of the window was read. dead_letters, job: an index
+             * @enum {string}
+             */
+            by: "scan" | "dead_letters" | "job";
+            /**
+             * Format: int64
+             * @description How many partitions of due times this answer looked into, about
+             */
+            partitions: number;
+            /**
+             * Format: date-time
+             * @description All runs of the window that are due then or later were looked at; in an export: those that are due before then
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            until?: string;
         };
         Secret: {
             /**
@@ -4358,6 +4660,7 @@ export interface components {
              * @example 1m30s
              */
             deadline?: string;
+            eventbridge?: components["schemas"]["EventBridgeTarget"];
             for_each?: components["schemas"]["ForEach"];
             /** @enum {string} */
             guarantee?: "at_least_once" | "at_most_once" | "effectively_once";
@@ -4367,6 +4670,8 @@ export interface components {
              * @example size(steps.extract.output.files) > 100
              */
             if?: string;
+            jetstream?: components["schemas"]["JetStreamTarget"];
+            kafka?: components["schemas"]["KafkaTarget"];
             lambda?: components["schemas"]["LambdaTarget"];
             /** @description Unique in the workflow */
             name: string;
@@ -4375,9 +4680,21 @@ export interface components {
             payload?: unknown;
             /** @enum {string} */
             priority?: "critical" | "high" | "normal" | "low";
+            /**
+             * @description Labels that the executor has which runs it, as the operator states them (executor.labels): at most 8. While no executor has all of them its runs wait, and say so (waiting.reason pool); they are tried within minutes after one has come. Absent: any executor
+             * @example {
+             *       "gpu": "true"
+             *     }
+             */
+            requires?: {
+                [key: string]: string;
+            };
             retry?: components["schemas"]["Retry"];
             script?: components["schemas"]["ScriptTarget"];
-            /** @description The task to run; else exactly one of http, nats, script, lambda, wait and workflow */
+            sns?: components["schemas"]["SNSTarget"];
+            sqs?: components["schemas"]["SQSTarget"];
+            step_functions?: components["schemas"]["StepFunctionsTarget"];
+            /** @description The task to run; else exactly one of http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions, kafka, wait and workflow */
             task?: string;
             /** @example 1m30s */
             timeout?: string;
@@ -4389,6 +4706,22 @@ export interface components {
             when?: "all_succeeded" | "all_done" | "any_succeeded" | "any_failed" | "always";
             /** @description The workflow to run as a step; at most 8 deep. Its output is an object of the outputs of the steps that none comes after, by their names, at most 64 KiB */
             workflow?: string;
+        };
+        StepFunctionsTarget: {
+            /** @description Name of the secret that holds {"access_key_id": "…", "secret_access_key": "…", "session_token": "…"} (the last is optional) */
+            credentials: string;
+            /**
+             * Format: uri
+             * @description Instead of AWS's of the region; without a query
+             */
+            endpoint?: string;
+            /** @example eu-central-1 */
+            region: string;
+            /**
+             * @description Its ARN, with a version or alias after a colon. The input is the payload, and the execution's name is the run's id: it is started once
+             * @example arn:aws:states:eu-central-1:123456789012:stateMachine:jobs
+             */
+            state_machine: string;
         };
         StepItems: {
             /** @description How many are pending, running, retrying, succeeded, failed, cancelled. Items that have no run yet are in none */
@@ -4435,6 +4768,14 @@ export interface components {
              * @description Attempts that failed: of a closed one in the last 30 s, else since shortly before it opened
              */
             failures: number;
+            /** @description What the last attempt said that counted as a failure of the target, in at most 500 bytes; absent once it works again */
+            last_error?: string;
+            /**
+             * Format: date-time
+             * @description When that was
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            last_failed_at?: string;
             /** @description Executors that did not answer within a second: whether they heard of the reset is not known */
             missing_nodes: string[];
             /**
@@ -4484,6 +4825,14 @@ export interface components {
              * @description Attempts that failed: of a closed one in the last 30 s, else since shortly before it opened
              */
             failures: number;
+            /** @description What the last attempt said that counted as a failure of the target, in at most 500 bytes; absent once it works again */
+            last_error?: string;
+            /**
+             * Format: date-time
+             * @description When that was
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            last_failed_at?: string;
             /**
              * Format: date-time
              * @description Of an open one: when the next attempt is let through
@@ -4543,10 +4892,13 @@ export interface components {
              */
             created_at?: string;
             description?: string;
+            eventbridge?: components["schemas"]["EventBridgeTarget"];
             /** @description Why what is stored of it cannot be understood: then nothing but its name is known, and its runs fail until it is put again */
             fault?: string;
             guarantee?: string;
             http?: components["schemas"]["HTTPTarget"];
+            jetstream?: components["schemas"]["JetStreamTarget"];
+            kafka?: components["schemas"]["KafkaTarget"];
             lambda?: components["schemas"]["LambdaTarget"];
             /**
              * Format: int64
@@ -4572,8 +4924,20 @@ export interface components {
                 /** @description No other region runs it: while another one serves its home, its runs wait, and say so (waiting.reason region) */
                 require?: boolean;
             };
+            /**
+             * @description Labels that the executor has which runs it, as the operator states them (executor.labels): at most 8. While no executor has all of them its runs wait, and say so (waiting.reason pool); they are tried within minutes after one has come. Absent: any executor
+             * @example {
+             *       "gpu": "true"
+             *     }
+             */
+            requires?: {
+                [key: string]: string;
+            };
             retry?: components["schemas"]["Retry"];
             script?: components["schemas"]["ScriptTarget"];
+            sns?: components["schemas"]["SNSTarget"];
+            sqs?: components["schemas"]["SQSTarget"];
+            step_functions?: components["schemas"]["StepFunctionsTarget"];
             /** @example 1m30s */
             timeout?: string;
             /**
@@ -4589,9 +4953,12 @@ export interface components {
         TaskRequest: {
             /** @description At most 1024 bytes */
             description?: string;
+            eventbridge?: components["schemas"]["EventBridgeTarget"];
             /** @enum {string} */
             guarantee?: "at_least_once" | "at_most_once" | "effectively_once";
             http?: components["schemas"]["HTTPTarget"];
+            jetstream?: components["schemas"]["JetStreamTarget"];
+            kafka?: components["schemas"]["KafkaTarget"];
             lambda?: components["schemas"]["LambdaTarget"];
             /**
              * Format: int64
@@ -4616,12 +4983,26 @@ export interface components {
                 /** @description No other region runs it: while another one serves its home, its runs wait, and say so (waiting.reason region) */
                 require?: boolean;
             };
+            /**
+             * @description Labels that the executor has which runs it, as the operator states them (executor.labels): at most 8. While no executor has all of them its runs wait, and say so (waiting.reason pool); they are tried within minutes after one has come. Absent: any executor
+             * @example {
+             *       "gpu": "true"
+             *     }
+             */
+            requires?: {
+                [key: string]: string;
+            };
             retry?: components["schemas"]["Retry"];
             script?: components["schemas"]["ScriptTarget"];
+            sns?: components["schemas"]["SNSTarget"];
+            sqs?: components["schemas"]["SQSTarget"];
+            step_functions?: components["schemas"]["StepFunctionsTarget"];
             /** @example 1m30s */
             timeout?: string;
         };
         Tenant: {
+            /** @description What the audit log has of the tenant besides what it always has */
+            audit?: components["schemas"]["TenantAudit"];
             /**
              * Format: date-time
              * @example 2026-11-21T09:30:00.000Z
@@ -4649,11 +5030,16 @@ export interface components {
              */
             weight: number;
         };
+        TenantAudit: {
+            /** @description Whether each one-off job that is created has an entry; those of an import have that of the import */
+            creations?: boolean;
+        };
         TenantListBody: {
             items: components["schemas"]["Tenant"][];
             next_cursor?: string;
         };
         TenantRequest: {
+            audit?: components["schemas"]["TenantAudit"];
             /**
              * @description When jobs and imports that state none are acknowledged, where there are regions. home: once the region that serves the home holds it; one that is lost for good loses what it wrote in its last moments. everywhere: once every region holds it, and 503 while one of them does not answer; guarded runs are then not started unless every region knows. Of a job it counts before that of its import, and that before its tenant's. 422: everywhere, and the cluster has no regions
              * @enum {string}
@@ -4837,7 +5223,7 @@ export interface components {
             until?: string;
         };
         Waiting: {
-            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now */
+            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires */
             reason: string;
             /**
              * Format: date-time
@@ -4856,7 +5242,7 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             oldest_due_at: string;
-            /** @description A word, as of a run that waits: concurrency, rate, limit, breaker, target_share, tenant_share, region. executors: they wait until executors take more */
+            /** @description A word, as of a run that waits: concurrency, rate, limit, breaker, target_share, tenant_share, region, pool. executors: they wait until executors take more */
             reason: string;
             /** Format: int64 */
             runs: number;
@@ -4967,6 +5353,8 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             created_at?: string;
+            /** @description As of a job */
+            created_by?: string;
             /**
              * @description How long after its due time a run ends at the latest
              * @example 1m30s
@@ -7119,6 +7507,109 @@ export interface operations {
             /** @description Unprocessable Entity */
             422: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "export-history": {
+        parameters: {
+            query: {
+                /** @description Runs that were due on this day, in UTC. It must have ended 10 s ago */
+                day: string;
+                /** @description The most lines of one answer */
+                limit?: number;
+                /** @description Carillon-Next-Cursor of the answer before; opaque, and good only for the same day */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description Where the export goes on; absent: at its end */
+                    "Carillon-Next-Cursor"?: string;
+                    /** @description All runs that were due before then are exported */
+                    "Carillon-Searched-Until"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": components["schemas"]["Run"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -9923,9 +10414,11 @@ export interface operations {
                 limit?: number;
                 /** @description next_cursor of the answer before; opaque, and good only for the same list */
                 cursor?: string;
-                /** @description First due time; needed unless key, event or workflow_run is stated */
+                /** @description due: in the order of due times. newest: from the newest minute back, over long windows: see the description */
+                order?: "due" | "newest";
+                /** @description First due time; needed unless order=newest, key, event or workflow_run is stated. Default with order=newest: 24 hours before to, and of a job: any */
                 from?: string;
-                /** @description Due times before this one; at most 24 hours after from */
+                /** @description Due times before this one; at most 24 hours after from, and 366 days with order=newest, where the default is now */
                 to?: string;
                 /** @description Only runs in this state; stated again: or in that. waiting: workflow runs of which nothing but waits is under way (they are among those that are running, too), and runs that wait for other jobs; stuck: those whose deadline has passed (both are among those that are pending, too) */
                 state?: ("pending" | "running" | "waiting" | "stuck" | "retrying" | "succeeded" | "failed" | "cancelled" | "missed" | "skipped")[];
@@ -9937,6 +10430,12 @@ export interface operations {
                 host?: string;
                 /** @description Only runs that have this label, as name=value; stated again: and that */
                 label?: string[];
+                /** @description Only runs whose last error, as attempts show it, has this in it, in capitals or not. No pattern: it is taken as it is */
+                error?: string;
+                /** @description Only runs of one-off jobs */
+                one_off?: boolean;
+                /** @description Only runs whose created_by is this: the name of an API key, as the audit log has it */
+                created_by?: string;
                 /** @description Only runs whose first attempt started later than this span after they were due (lateness_ms), those that could have started for longer and have not, and those that were missed */
                 late?: string;
                 /** @description Only the run of this idempotency key. Without from and to it is looked up, as long as keys are kept: 24 h; that of an import's line with an instant as long as its run is, if at is stated. With from and to: of one-off jobs and lines of imports, due then */
@@ -10000,6 +10499,17 @@ export interface operations {
             /** @description Unprocessable Entity */
             422: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -12058,6 +12568,106 @@ export interface operations {
             };
         };
     };
+    "get-stats-states": {
+        parameters: {
+            query?: {
+                /** @description next_cursor of the answer before; opaque, and good only for the same question */
+                cursor?: string;
+                /** @description First due time; default: an hour ago */
+                from?: string;
+                /** @description Due times before this one; default: in an hour. At most 366 days after from */
+                to?: string;
+                /** @description Only runs of this task */
+                task?: string;
+                /** @description Only runs whose HTTP call goes to this host */
+                host?: string;
+                /** @description Only runs that have this label, as name=value; stated again: and that */
+                label?: string[];
+                /** @description Only runs of one-off jobs */
+                one_off?: boolean;
+                /** @description Only runs whose created_by is this */
+                created_by?: string;
+            };
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunStates"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "get-stats-top": {
         parameters: {
             query: {
@@ -12602,6 +13212,7 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -12674,6 +13285,8 @@ export interface operations {
             header?: {
                 /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
                 "Carillon-Tenant"?: string;
+                /** @description Replace it only if this is its ETag; else 412 */
+                "If-Match"?: string;
             };
             path: {
                 /** @description 1 to 63 characters of a-z, 0-9, '.', '_' and '-', not a UUID */
@@ -12690,6 +13303,7 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -12699,6 +13313,7 @@ export interface operations {
             /** @description Created */
             201: {
                 headers: {
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -12745,6 +13360,15 @@ export interface operations {
             };
             /** @description Conflict */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Precondition Failed */
+            412: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12818,6 +13442,8 @@ export interface operations {
             header?: {
                 /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
                 "Carillon-Tenant"?: string;
+                /** @description Delete it only if this is its ETag; else 412 */
+                "If-Match"?: string;
             };
             path: {
                 /** @description 1 to 63 characters of a-z, 0-9, '.', '_' and '-', not a UUID */
@@ -12856,6 +13482,15 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Precondition Failed */
+            412: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12989,6 +13624,7 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -13061,6 +13697,8 @@ export interface operations {
             header?: {
                 /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
                 "Carillon-Tenant"?: string;
+                /** @description Change it only if this is its ETag; else 412 */
+                "If-Match"?: string;
             };
             path: {
                 /** @description The tenant's name */
@@ -13077,6 +13715,7 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -13114,6 +13753,15 @@ export interface operations {
             };
             /** @description Request Timeout */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Precondition Failed */
+            412: {
                 headers: {
                     [name: string]: unknown;
                 };
