@@ -74,7 +74,7 @@ export interface paths {
         put?: never;
         /**
          * Create many jobs, one a line; answered while they are read
-         * @description The body is NDJSON of any length, a job a line of at most 256 KiB, each with an optional "key". The jobs that a line names in after must be there before the import. The answer has a line for each, in any order, and a summary as its last; an answer without summary was cut. Read the answer while sending: an import whose answers nobody takes stands still.
+         * @description The body is NDJSON of any length, a job a line of at most 256 KiB, each with an optional "key". The jobs that a line names in after must be there before the import. Lines at the home of another region are sent on to the one that serves it. The answer has a line for each, in any order, and a summary as its last; an answer without summary was cut. Read the answer while sending: an import whose answers nobody takes stands still.
          *
          *     Who may: any key of the role operator or above.
          */
@@ -93,7 +93,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The jobs of the tenant that can have many runs, newest first. An answer may hold fewer items than limit, even none, and still have next_cursor. One-off jobs are runs
+         * The jobs of the tenant that can have many runs, newest first. An answer may hold fewer items than limit, even none, and still have next_cursor. One-off jobs are runs: GET /v1/runs?one_off=true&label= lists them
          * @description Who may: any key of the role viewer or above.
          */
         get: operations["list-jobs"];
@@ -274,7 +274,9 @@ export interface paths {
         };
         /**
          * Runs of a window of due times, in order. An answer may hold fewer items than limit, even none, and still have next_cursor
-         * @description A list is asked for in one of four ways: from and to, with any filters; key, and at where the key is that of an import's line with an instant: the run that it made; event: the runs that it started; workflow_run: the runs of its steps, with an item of a step with for_each as a run of its own. A page walks a bounded part of the window, so a filter that matches rarely gives empty pages with next_cursor. Payloads are not searched.
+         * @description A list is asked for in one of five ways: from and to, with any filters; order=newest, with any filters and a window of up to 366 days; key, and at where the key is that of an import's line with an instant: the run that it made; event: the runs that it started; workflow_run: the runs of its steps, with an item of a step with for_each as a run of its own. A page walks a bounded part of the window, so a filter that matches rarely gives empty pages with next_cursor. Payloads are not searched.
+         *
+         *     order=newest is a search: the runs of the newest minute come first, those of one minute in the order of due times. Runs have no index of labels, tasks and texts of errors: a search reads the minutes of its window, all their partitions (a minute has as many as there are shards), and an answer says in searched how far it came. An answer is bounded: it ends after at most 2048 partitions or 5 seconds, and has next_cursor while there is more, so it may hold fewer items than limit, even none. All searches of a node together read at most 2000 partitions a second. A node has at most 16 searches under way, those of logs among them, and 4 of one tenant: what is over is answered 429. Indexed are the runs of a job (job: the latest due first), and those that failed, where state=failed alone is asked for while dead letters are kept: the latest due first, a second or two after they failed, each at the due time that it had first. searched.by says what was used.
          *
          *     Who may: any key of the role viewer or above.
          */
@@ -864,6 +866,25 @@ export interface components {
             name: string;
             tenant: string;
         };
+        EventBridgeTarget: {
+            /**
+             * @description Name or ARN of the event bus, at most 512 bytes
+             * @default default
+             */
+            bus: string;
+            /** @description Name of the secret that holds {"access_key_id": "…", "secret_access_key": "…", "session_token": "…"} (the last is optional) */
+            credentials: string;
+            /** @description The detail is the payload, which must be an object, with a member carillon: run_id, attempt and others */
+            detail_type: string;
+            /**
+             * Format: uri
+             * @description Instead of AWS's of the region; without a query
+             */
+            endpoint?: string;
+            region: string;
+            /** @description Not one that begins with aws. */
+            source: string;
+        };
         EventHearers: {
             /** @description Jobs and workflows of which it would start a run, if their filter takes its body */
             jobs: components["schemas"]["EventJob"][];
@@ -978,12 +999,20 @@ export interface components {
             /** Format: int64 */
             lines: number;
         };
+        JetStreamTarget: {
+            /** @description The stream that must take the message; absent: whichever has the subject */
+            stream?: string;
+            /** @description Of a stream on the NATS servers that Carillon uses. The message has the header Nats-Msg-Id, which is the run's id */
+            subject: string;
+        };
         Job: {
             /** @description The jobs after which it runs; such a job has no schedule. A one-off job if they are */
             after?: components["schemas"]["JobAfter"];
             concurrency?: components["schemas"]["Concurrency"];
             /** Format: date-time */
             created_at: string;
+            /** @description Who made it, as the audit log names callers: an API key, or the subject of a token. Absent where the node asked for no keys */
+            created_by?: string;
             /**
              * @description When it was acknowledged, and its changes are: everywhere, once every region held it; else once its home did
              * @enum {string}
@@ -995,6 +1024,7 @@ export interface components {
              * @description No run from it on; that of max_runs, if it is earlier
              */
             end?: string;
+            eventbridge?: components["schemas"]["EventBridgeTarget"];
             /** @description Why the job does not go on, though it is active: what is stored of it is not understood by this node */
             fault?: string;
             /**
@@ -1005,8 +1035,10 @@ export interface components {
             guarantee?: string;
             http?: components["schemas"]["HTTPTarget"];
             id: string;
+            jetstream?: components["schemas"]["JetStreamTarget"];
             /** @description The window of the job's own offset, which is the same for all its runs */
             jitter?: string;
+            kafka?: components["schemas"]["KafkaTarget"];
             labels?: {
                 [key: string]: string;
             };
@@ -1024,11 +1056,19 @@ export interface components {
             paused_because?: string;
             payload?: unknown;
             priority: string;
+            /** @description The home of a one-off job, where there are regions, and whether no other region runs it */
+            region?: components["schemas"]["RegionChoice"];
+            /** @description Labels that the executor has which runs it, as the operator states them (executor.labels): at most 8. While no executor has all of them its runs wait, and say so (waiting.reason pool); they are tried within minutes after one has come. Absent: any executor */
+            requires?: {
+                [key: string]: string;
+            };
             retry?: components["schemas"]["Retry"];
             schedule: components["schemas"]["JobSchedule"];
             /** @description Instead of one: it is due when any of them is, once at each instant */
             schedules?: components["schemas"]["JobSchedule"][];
             script?: components["schemas"]["ScriptTarget"];
+            sns?: components["schemas"]["SNSTarget"];
+            sqs?: components["schemas"]["SQSTarget"];
             /**
              * Format: date-time
              * @description No run before it
@@ -1036,6 +1076,7 @@ export interface components {
             start?: string;
             /** @enum {string} */
             state: "active" | "paused" | "cancelled" | "finished";
+            step_functions?: components["schemas"]["StepFunctionsTarget"];
             task?: string;
             tenant: string;
             timeout?: string;
@@ -1072,10 +1113,13 @@ export interface components {
              * @description Of a recurring job: no run from it on
              */
             end?: string;
+            eventbridge?: components["schemas"]["EventBridgeTarget"];
             /** @enum {string} */
             guarantee?: "at_least_once" | "at_most_once" | "effectively_once";
             http?: components["schemas"]["HTTPTarget"];
+            jetstream?: components["schemas"]["JetStreamTarget"];
             jitter?: string;
+            kafka?: components["schemas"]["KafkaTarget"];
             /** @description Idempotency key of a line of an import; not of a single request */
             key?: string;
             /** @description At most 16 */
@@ -1104,17 +1148,24 @@ export interface components {
                 /** @description No other region runs it: while another one serves its home, its runs wait, and say so (waiting.reason region) */
                 require?: boolean;
             };
+            /** @description Labels that the executor has which runs it, as the operator states them (executor.labels): at most 8. While no executor has all of them its runs wait, and say so (waiting.reason pool); they are tried within minutes after one has come. Absent: any executor */
+            requires?: {
+                [key: string]: string;
+            };
             retry?: components["schemas"]["Retry"];
             schedule?: components["schemas"]["Schedule"];
             /** @description Instead of schedule, of a recurring job: it is due when any of them is, once at each instant. Each has cron or every, and a time zone of its own; start, end, max_runs and jitter are of all */
             schedules?: components["schemas"]["Schedule"][];
             script?: components["schemas"]["ScriptTarget"];
+            sns?: components["schemas"]["SNSTarget"];
+            sqs?: components["schemas"]["SQSTarget"];
             /**
              * Format: date-time
              * @description Of a recurring job: no run before it
              */
             start?: string;
-            /** @description The task to run; else exactly one of http, nats, script and lambda */
+            step_functions?: components["schemas"]["StepFunctionsTarget"];
+            /** @description The task to run; else exactly one of http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions and kafka */
             task?: string;
             timeout?: string;
         };
@@ -1156,6 +1207,37 @@ export interface components {
              * @enum {string}
              */
             on: "skip" | "next_day" | "previous_day";
+        };
+        KafkaSASL: {
+            /** @enum {string} */
+            mechanism: "plain" | "scram-sha-256" | "scram-sha-512";
+            /** @description Name of the secret that holds the password */
+            password_secret: string;
+            /** @description At most 255 bytes */
+            username: string;
+        };
+        KafkaTLS: {
+            /** @description Name of the secret that holds the certificates that those of the brokers are to come from, as PEM; absent: those of the system */
+            ca_secret?: string;
+            /** @description Name of the secret that holds the certificate that is shown, as PEM */
+            certificate_secret?: string;
+            /** @description Name of the secret that holds its private key, as PEM */
+            key_secret?: string;
+        };
+        KafkaTarget: {
+            /** @description host:port of 1 to 8 brokers, each at most 120 bytes, by which the others are found. Every address of a broker goes through the guard of addresses, also those that the cluster names */
+            brokers: string[];
+            /** @description At most 32, 8 KiB together, and nothing secret. Others tell the run (carillon-run-id), the attempt and the trace */
+            headers?: {
+                [key: string]: string;
+            };
+            /** @description Records of one key keep their order; absent: any partition. At most 1 KiB */
+            key?: string;
+            /** @description Absent: the brokers ask for no user */
+            sasl?: components["schemas"]["KafkaSASL"];
+            /** @description Absent: the brokers are spoken to without TLS */
+            tls?: components["schemas"]["KafkaTLS"];
+            topic: string;
         };
         LambdaTarget: {
             /** @description Name of the secret that holds {"access_key_id": "…", "secret_access_key": "…", "session_token": "…"} (the last is optional) */
@@ -1361,6 +1443,10 @@ export interface components {
              */
             total?: number;
         };
+        RegionChoice: {
+            Name: string;
+            Require: boolean;
+        };
         Retry: {
             /** Format: double */
             factor?: number;
@@ -1377,6 +1463,8 @@ export interface components {
             calls?: string;
             /** @description Why it was cancelled, if nobody asked for that */
             cancel_reason?: string;
+            /** @description Who made its job, as the audit log names callers; of a run that was triggered, or retried outside of a workflow: who asked for that. Absent where the node asked for no keys */
+            created_by?: string;
             dead_letter?: boolean;
             /**
              * Format: date-time
@@ -1459,6 +1547,8 @@ export interface components {
         RunListBody: {
             items: components["schemas"]["Run"][];
             next_cursor?: string;
+            /** @description With order=newest: how far the search has come */
+            searched?: components["schemas"]["Searched"];
         };
         RunStep: {
             after?: string[];
@@ -1482,6 +1572,38 @@ export interface components {
             started_at?: string;
             /** @enum {string} */
             state: "pending" | "running" | "waiting" | "retrying" | "succeeded" | "failed" | "cancelled" | "missed" | "skipped";
+        };
+        SNSTarget: {
+            /** @description Name of the secret that holds {"access_key_id": "…", "secret_access_key": "…", "session_token": "…"} (the last is optional) */
+            credentials: string;
+            /**
+             * Format: uri
+             * @description Instead of AWS's of the region; without a query
+             */
+            endpoint?: string;
+            /** @description Within which a FIFO queue or topic keeps the order; absent: of one that is FIFO the job */
+            message_group?: string;
+            region: string;
+            /** @description Of the mails to those who subscribed by e-mail */
+            subject?: string;
+            topic_arn: string;
+        };
+        SQSTarget: {
+            /** @description Name of the secret that holds {"access_key_id": "…", "secret_access_key": "…", "session_token": "…"} (the last is optional) */
+            credentials: string;
+            /**
+             * Format: uri
+             * @description Instead of AWS's of the region; without a query
+             */
+            endpoint?: string;
+            /** @description Within which a FIFO queue or topic keeps the order; absent: of one that is FIFO the job */
+            message_group?: string;
+            /**
+             * Format: uri
+             * @description At most 512 bytes. A FIFO queue (.fifo) takes a run's message once within 5 min: MessageDeduplicationId is the run's id
+             */
+            queue_url: string;
+            region: string;
         };
         Schedule: {
             /**
@@ -1522,6 +1644,23 @@ export interface components {
             /** @description A name in the operator's allow list */
             command: string;
         };
+        Searched: {
+            /**
+             * @description What found the runs. scan: every partition of the window was read. dead_letters, job: an index
+             * @enum {string}
+             */
+            by: "scan" | "dead_letters" | "job";
+            /**
+             * Format: int64
+             * @description How many partitions of due times this answer looked into, about
+             */
+            partitions: number;
+            /**
+             * Format: date-time
+             * @description All runs of the window that are due then or later were looked at; in an export: those that are due before then
+             */
+            until?: string;
+        };
         SigV4Auth: {
             access_key_id: string;
             region: string;
@@ -1537,12 +1676,15 @@ export interface components {
             after?: string[];
             /** @description How long after its start the step may take, with all its attempts */
             deadline?: string;
+            eventbridge?: components["schemas"]["EventBridgeTarget"];
             for_each?: components["schemas"]["ForEach"];
             /** @enum {string} */
             guarantee?: "at_least_once" | "at_most_once" | "effectively_once";
             http?: components["schemas"]["HTTPTarget"];
             /** @description A CEL expression over input and steps; false: the step is skipped, and counts as succeeded */
             if?: string;
+            jetstream?: components["schemas"]["JetStreamTarget"];
+            kafka?: components["schemas"]["KafkaTarget"];
             lambda?: components["schemas"]["LambdaTarget"];
             /** @description Unique in the workflow */
             name: string;
@@ -1551,9 +1693,16 @@ export interface components {
             payload?: unknown;
             /** @enum {string} */
             priority?: "critical" | "high" | "normal" | "low";
+            /** @description Labels that the executor has which runs it, as the operator states them (executor.labels): at most 8. While no executor has all of them its runs wait, and say so (waiting.reason pool); they are tried within minutes after one has come. Absent: any executor */
+            requires?: {
+                [key: string]: string;
+            };
             retry?: components["schemas"]["Retry"];
             script?: components["schemas"]["ScriptTarget"];
-            /** @description The task to run; else exactly one of http, nats, script, lambda, wait and workflow */
+            sns?: components["schemas"]["SNSTarget"];
+            sqs?: components["schemas"]["SQSTarget"];
+            step_functions?: components["schemas"]["StepFunctionsTarget"];
+            /** @description The task to run; else exactly one of http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions, kafka, wait and workflow */
             task?: string;
             timeout?: string;
             wait?: components["schemas"]["Wait"];
@@ -1564,6 +1713,18 @@ export interface components {
             when?: "all_succeeded" | "all_done" | "any_succeeded" | "any_failed" | "always";
             /** @description The workflow to run as a step; at most 8 deep. Its output is an object of the outputs of the steps that none comes after, by their names, at most 64 KiB */
             workflow?: string;
+        };
+        StepFunctionsTarget: {
+            /** @description Name of the secret that holds {"access_key_id": "…", "secret_access_key": "…", "session_token": "…"} (the last is optional) */
+            credentials: string;
+            /**
+             * Format: uri
+             * @description Instead of AWS's of the region; without a query
+             */
+            endpoint?: string;
+            region: string;
+            /** @description Its ARN, with a version or alias after a colon. The input is the payload, and the execution's name is the run's id: it is started once */
+            state_machine: string;
         };
         StepItems: {
             /** @description How many are pending, running, retrying, succeeded, failed, cancelled. Items that have no run yet are in none */
@@ -1577,10 +1738,13 @@ export interface components {
             /** Format: date-time */
             created_at?: string;
             description?: string;
+            eventbridge?: components["schemas"]["EventBridgeTarget"];
             /** @description Why what is stored of it cannot be understood: then nothing but its name is known, and its runs fail until it is put again */
             fault?: string;
             guarantee?: string;
             http?: components["schemas"]["HTTPTarget"];
+            jetstream?: components["schemas"]["JetStreamTarget"];
+            kafka?: components["schemas"]["KafkaTarget"];
             lambda?: components["schemas"]["LambdaTarget"];
             /**
              * Format: int64
@@ -1601,8 +1765,15 @@ export interface components {
                 /** @description No other region runs it: while another one serves its home, its runs wait, and say so (waiting.reason region) */
                 require?: boolean;
             };
+            /** @description Labels that the executor has which runs it, as the operator states them (executor.labels): at most 8. While no executor has all of them its runs wait, and say so (waiting.reason pool); they are tried within minutes after one has come. Absent: any executor */
+            requires?: {
+                [key: string]: string;
+            };
             retry?: components["schemas"]["Retry"];
             script?: components["schemas"]["ScriptTarget"];
+            sns?: components["schemas"]["SNSTarget"];
+            sqs?: components["schemas"]["SQSTarget"];
+            step_functions?: components["schemas"]["StepFunctionsTarget"];
             timeout?: string;
             /** Format: date-time */
             updated_at?: string;
@@ -1614,9 +1785,12 @@ export interface components {
         TaskRequest: {
             /** @description At most 1024 bytes */
             description?: string;
+            eventbridge?: components["schemas"]["EventBridgeTarget"];
             /** @enum {string} */
             guarantee?: "at_least_once" | "at_most_once" | "effectively_once";
             http?: components["schemas"]["HTTPTarget"];
+            jetstream?: components["schemas"]["JetStreamTarget"];
+            kafka?: components["schemas"]["KafkaTarget"];
             lambda?: components["schemas"]["LambdaTarget"];
             /**
              * Format: int64
@@ -1636,8 +1810,15 @@ export interface components {
                 /** @description No other region runs it: while another one serves its home, its runs wait, and say so (waiting.reason region) */
                 require?: boolean;
             };
+            /** @description Labels that the executor has which runs it, as the operator states them (executor.labels): at most 8. While no executor has all of them its runs wait, and say so (waiting.reason pool); they are tried within minutes after one has come. Absent: any executor */
+            requires?: {
+                [key: string]: string;
+            };
             retry?: components["schemas"]["Retry"];
             script?: components["schemas"]["ScriptTarget"];
+            sns?: components["schemas"]["SNSTarget"];
+            sqs?: components["schemas"]["SQSTarget"];
+            step_functions?: components["schemas"]["StepFunctionsTarget"];
             timeout?: string;
         };
         TriggerRequest: {
@@ -1663,7 +1844,7 @@ export interface components {
             until?: string;
         };
         Waiting: {
-            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now */
+            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires */
             reason: string;
             /** Format: date-time */
             since: string;
@@ -1672,6 +1853,8 @@ export interface components {
             concurrency?: components["schemas"]["Concurrency"];
             /** Format: date-time */
             created_at?: string;
+            /** @description As of a job */
+            created_by?: string;
             /** @description How long after its due time a run ends at the latest */
             deadline: string;
             /**
@@ -2336,9 +2519,11 @@ export interface operations {
                 limit?: number;
                 /** @description next_cursor of the answer before; opaque, and good only for the same list */
                 cursor?: string;
-                /** @description First due time; needed unless key, event or workflow_run is stated */
+                /** @description due: in the order of due times. newest: from the newest minute back, over long windows: see the description */
+                order?: "due" | "newest";
+                /** @description First due time; needed unless order=newest, key, event or workflow_run is stated. Default with order=newest: 24 hours before to, and of a job: any */
                 from?: string;
-                /** @description Due times before this one; at most 24 hours after from */
+                /** @description Due times before this one; at most 24 hours after from, and 366 days with order=newest, where the default is now */
                 to?: string;
                 /** @description Only runs in this state; stated again: or in that. waiting: workflow runs of which nothing but waits is under way (they are among those that are running, too), and runs that wait for other jobs; stuck: those whose deadline has passed (both are among those that are pending, too) */
                 state?: ("pending" | "running" | "waiting" | "stuck" | "retrying" | "succeeded" | "failed" | "cancelled" | "missed" | "skipped")[];
@@ -2350,6 +2535,12 @@ export interface operations {
                 host?: string;
                 /** @description Only runs that have this label, as name=value; stated again: and that */
                 label?: string[];
+                /** @description Only runs whose last error, as attempts show it, has this in it, in capitals or not. No pattern: it is taken as it is */
+                error?: string;
+                /** @description Only runs of one-off jobs */
+                one_off?: boolean;
+                /** @description Only runs whose created_by is this: the name of an API key, as the audit log has it */
+                created_by?: string;
                 /** @description Only runs whose first attempt started later than this span after they were due (lateness_ms), those that could have started for longer and have not, and those that were missed */
                 late?: string;
                 /** @description Only the run of this idempotency key. Without from and to it is looked up, as long as keys are kept: 24 h; that of an import's line with an instant as long as its run is, if at is stated. With from and to: of one-off jobs and lines of imports, due then */
@@ -2669,6 +2860,7 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2683,6 +2875,8 @@ export interface operations {
             header?: {
                 /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
                 "Carillon-Tenant"?: string;
+                /** @description Replace it only if this is its ETag; else 412 */
+                "If-Match"?: string;
             };
             path: {
                 /** @description 1 to 63 characters of a-z, 0-9, '.', '_' and '-', not a UUID */
@@ -2699,6 +2893,7 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2708,6 +2903,7 @@ export interface operations {
             /** @description Created */
             201: {
                 headers: {
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2722,6 +2918,8 @@ export interface operations {
             header?: {
                 /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
                 "Carillon-Tenant"?: string;
+                /** @description Delete it only if this is its ETag; else 412 */
+                "If-Match"?: string;
             };
             path: {
                 /** @description 1 to 63 characters of a-z, 0-9, '.', '_' and '-', not a UUID */

@@ -162,6 +162,25 @@ class Event(_EventRequired, total=False):
     body: Any
 
 
+class _EventBridgeTargetRequired(TypedDict):
+    # Name of the secret that holds {"access_key_id": "…", "secret_access_key": "…",
+    # "session_token": "…"} (the last is optional)
+    credentials: str
+    # The detail is the payload, which must be an object, with a member carillon: run_id,
+    # attempt and others
+    detail_type: str
+    region: str
+    # Not one that begins with aws.
+    source: str
+
+
+class EventBridgeTarget(_EventBridgeTargetRequired, total=False):
+    # Name or ARN of the event bus, at most 512 bytes
+    bus: str
+    # Instead of AWS's of the region; without a query
+    endpoint: str
+
+
 class _EventReceiptRequired(TypedDict):
     # Its runs: GET /v1/runs?event=<id>
     id: str
@@ -269,6 +288,17 @@ class ImportSummary(_ImportSummaryRequired, total=False):
     pass
 
 
+class _JetStreamTargetRequired(TypedDict):
+    # Of a stream on the NATS servers that Carillon uses. The message has the header Nats-Msg-
+    # Id, which is the run's id
+    subject: str
+
+
+class JetStreamTarget(_JetStreamTargetRequired, total=False):
+    # The stream that must take the message; absent: whichever has the subject
+    stream: str
+
+
 _JobKeywordsOptional = TypedDict("_JobKeywordsOptional", {"lambda": "LambdaTarget"}, total=False)
 
 
@@ -289,19 +319,25 @@ class Job(_JobKeywordsOptional, _JobRequired, total=False):
     # The jobs after which it runs; such a job has no schedule. A one-off job if they are
     after: JobAfter
     concurrency: Concurrency
+    # Who made it, as the audit log names callers: an API key, or the subject of a token. Absent
+    # where the node asked for no keys
+    created_by: str
     # When it was acknowledged, and its changes are: everywhere, once every region held it; else
     # once its home did
     durability: Literal["home", "everywhere"]
     email: EmailTarget
     # No run from it on; that of max_runs, if it is earlier
     end: str
+    eventbridge: EventBridgeTarget
     # Why the job does not go on, though it is active: what is stored of it is not understood by
     # this node
     fault: str
     guarantee: str
     http: HTTPTarget
+    jetstream: JetStreamTarget
     # The window of the job's own offset, which is the same for all its runs
     jitter: str
+    kafka: KafkaTarget
     labels: dict[str, str]
     max_runs: int
     name: str
@@ -313,12 +349,21 @@ class Job(_JobKeywordsOptional, _JobRequired, total=False):
     # Why the job is paused, if nobody has paused it
     paused_because: str
     payload: Any
+    # The home of a one-off job, where there are regions, and whether no other region runs it
+    region: RegionChoice
+    # Labels that the executor has which runs it, as the operator states them (executor.labels):
+    # at most 8. While no executor has all of them its runs wait, and say so (waiting.reason
+    # pool); they are tried within minutes after one has come. Absent: any executor
+    requires: dict[str, str]
     retry: Retry
     # Instead of one: it is due when any of them is, once at each instant
     schedules: list[JobSchedule]
     script: ScriptTarget
+    sns: SNSTarget
+    sqs: SQSTarget
     # No run before it
     start: str
+    step_functions: StepFunctionsTarget
     task: str
     timeout: str
 
@@ -360,9 +405,12 @@ class JobRequest(_JobRequestKeywordsOptional, total=False):
     durability: Literal["home", "everywhere"]
     # Of a recurring job: no run from it on
     end: str | datetime
+    eventbridge: EventBridgeTarget
     guarantee: Literal["at_least_once", "at_most_once", "effectively_once"]
     http: HTTPTarget
+    jetstream: JetStreamTarget
     jitter: str | timedelta
+    kafka: KafkaTarget
     # Idempotency key of a line of an import; not of a single request
     key: str
     # At most 16
@@ -385,6 +433,10 @@ class JobRequest(_JobRequestKeywordsOptional, total=False):
     # the host of their URL, or their tenant's home is stated, or else where the request
     # arrives. 503 not-served: another region serves that home
     region: str | dict[str, Any]
+    # Labels that the executor has which runs it, as the operator states them (executor.labels):
+    # at most 8. While no executor has all of them its runs wait, and say so (waiting.reason
+    # pool); they are tried within minutes after one has come. Absent: any executor
+    requires: dict[str, str]
     retry: Retry
     schedule: Schedule
     # Instead of schedule, of a recurring job: it is due when any of them is, once at each
@@ -392,9 +444,13 @@ class JobRequest(_JobRequestKeywordsOptional, total=False):
     # jitter are of all
     schedules: list[Schedule]
     script: ScriptTarget
+    sns: SNSTarget
+    sqs: SQSTarget
     # Of a recurring job: no run before it
     start: str | datetime
-    # The task to run; else exactly one of http, nats, script and lambda
+    step_functions: StepFunctionsTarget
+    # The task to run; else exactly one of http, nats, script, lambda, jetstream, sqs, sns,
+    # eventbridge, step_functions and kafka
     task: str
     timeout: str | timedelta
 
@@ -428,6 +484,47 @@ class _JobScheduleCalendarRequired(TypedDict):
 
 class JobScheduleCalendar(_JobScheduleCalendarRequired, total=False):
     pass
+
+
+class _KafkaSASLRequired(TypedDict):
+    mechanism: Literal["plain", "scram-sha-256", "scram-sha-512"]
+    # Name of the secret that holds the password
+    password_secret: str
+    # At most 255 bytes
+    username: str
+
+
+class KafkaSASL(_KafkaSASLRequired, total=False):
+    pass
+
+
+class KafkaTLS(TypedDict, total=False):
+    # Name of the secret that holds the certificates that those of the brokers are to come from,
+    # as PEM; absent: those of the system
+    ca_secret: str
+    # Name of the secret that holds the certificate that is shown, as PEM
+    certificate_secret: str
+    # Name of the secret that holds its private key, as PEM
+    key_secret: str
+
+
+class _KafkaTargetRequired(TypedDict):
+    # host:port of 1 to 8 brokers, each at most 120 bytes, by which the others are found. Every
+    # address of a broker goes through the guard of addresses, also those that the cluster names
+    brokers: list[str]
+    topic: str
+
+
+class KafkaTarget(_KafkaTargetRequired, total=False):
+    # At most 32, 8 KiB together, and nothing secret. Others tell the run (carillon-run-id), the
+    # attempt and the trace
+    headers: dict[str, str]
+    # Records of one key keep their order; absent: any partition. At most 1 KiB
+    key: str
+    # Absent: the brokers ask for no user
+    sasl: KafkaSASL
+    # Absent: the brokers are spoken to without TLS
+    tls: KafkaTLS
 
 
 class _LambdaTargetRequired(TypedDict):
@@ -570,6 +667,15 @@ class Progress(_ProgressRequired, total=False):
     total: int
 
 
+class _RegionChoiceRequired(TypedDict):
+    Name: str
+    Require: bool
+
+
+class RegionChoice(_RegionChoiceRequired, total=False):
+    pass
+
+
 class Retry(TypedDict, total=False):
     factor: float
     initial: str
@@ -599,6 +705,9 @@ class Run(_RunRequired, total=False):
     calls: str
     # Why it was cancelled, if nobody asked for that
     cancel_reason: str
+    # Who made its job, as the audit log names callers; of a run that was triggered, or retried
+    # outside of a workflow: who asked for that. Absent where the node asked for no keys
+    created_by: str
     dead_letter: bool
     # Of a workflow run that has begun, and of a step that has a deadline: when it ends at the
     # latest. That of a workflow run is not in lists. Of a run that waits for other jobs: when
@@ -682,6 +791,40 @@ class RunStep(_RunStepRequired, total=False):
     started_at: str
 
 
+class _SNSTargetRequired(TypedDict):
+    # Name of the secret that holds {"access_key_id": "…", "secret_access_key": "…",
+    # "session_token": "…"} (the last is optional)
+    credentials: str
+    region: str
+    topic_arn: str
+
+
+class SNSTarget(_SNSTargetRequired, total=False):
+    # Instead of AWS's of the region; without a query
+    endpoint: str
+    # Within which a FIFO queue or topic keeps the order; absent: of one that is FIFO the job
+    message_group: str
+    # Of the mails to those who subscribed by e-mail
+    subject: str
+
+
+class _SQSTargetRequired(TypedDict):
+    # Name of the secret that holds {"access_key_id": "…", "secret_access_key": "…",
+    # "session_token": "…"} (the last is optional)
+    credentials: str
+    # At most 512 bytes. A FIFO queue (.fifo) takes a run's message once within 5 min:
+    # MessageDeduplicationId is the run's id
+    queue_url: str
+    region: str
+
+
+class SQSTarget(_SQSTargetRequired, total=False):
+    # Instead of AWS's of the region; without a query
+    endpoint: str
+    # Within which a FIFO queue or topic keeps the order; absent: of one that is FIFO the job
+    message_group: str
+
+
 class Schedule(TypedDict, total=False):
     # Of every: an instant from which the others are counted; default: creation
     anchor: str | datetime
@@ -748,9 +891,12 @@ class Step(_StepKeywordsOptional, _StepRequired, total=False):
     after: list[str]
     # How long after its start the step may take, with all its attempts
     deadline: str
+    eventbridge: EventBridgeTarget
     for_each: ForEach
     guarantee: Literal["at_least_once", "at_most_once", "effectively_once"]
     http: HTTPTarget
+    jetstream: JetStreamTarget
+    kafka: KafkaTarget
     nats: NATSTarget
     # Any JSON, at most 64 KiB when the step starts. An object {"$from": "extract", "pointer":
     # "/files"} stands for the output of a step before it, {"$input": "/date"} for the payload
@@ -758,9 +904,17 @@ class Step(_StepKeywordsOptional, _StepRequired, total=False):
     # 0, {"$run": "/id"} for the run's id
     payload: Any
     priority: Literal["critical", "high", "normal", "low"]
+    # Labels that the executor has which runs it, as the operator states them (executor.labels):
+    # at most 8. While no executor has all of them its runs wait, and say so (waiting.reason
+    # pool); they are tried within minutes after one has come. Absent: any executor
+    requires: dict[str, str]
     retry: Retry
     script: ScriptTarget
-    # The task to run; else exactly one of http, nats, script, lambda, wait and workflow
+    sns: SNSTarget
+    sqs: SQSTarget
+    step_functions: StepFunctionsTarget
+    # The task to run; else exactly one of http, nats, script, lambda, jetstream, sqs, sns,
+    # eventbridge, step_functions, kafka, wait and workflow
     task: str
     timeout: str
     wait: Wait
@@ -771,6 +925,21 @@ class Step(_StepKeywordsOptional, _StepRequired, total=False):
     # The workflow to run as a step; at most 8 deep. Its output is an object of the outputs of
     # the steps that none comes after, by their names, at most 64 KiB
     workflow: str
+
+
+class _StepFunctionsTargetRequired(TypedDict):
+    # Name of the secret that holds {"access_key_id": "…", "secret_access_key": "…",
+    # "session_token": "…"} (the last is optional)
+    credentials: str
+    region: str
+    # Its ARN, with a version or alias after a colon. The input is the payload, and the
+    # execution's name is the run's id: it is started once
+    state_machine: str
+
+
+class StepFunctionsTarget(_StepFunctionsTargetRequired, total=False):
+    # Instead of AWS's of the region; without a query
+    endpoint: str
 
 
 class _StepItemsRequired(TypedDict):
@@ -794,11 +963,14 @@ class _TaskRequired(TypedDict):
 class Task(_TaskKeywordsOptional, _TaskRequired, total=False):
     created_at: str
     description: str
+    eventbridge: EventBridgeTarget
     # Why what is stored of it cannot be understood: then nothing but its name is known, and its
     # runs fail until it is put again
     fault: str
     guarantee: str
     http: HTTPTarget
+    jetstream: JetStreamTarget
+    kafka: KafkaTarget
     # How many runs of the task may be under way at once, in the whole cluster; absent: any
     # number. Runs beyond wait, about in the order in which they are due: deferred_until says
     # when they will be tried next. A change is in force within seconds; runs that were begun
@@ -818,8 +990,15 @@ class Task(_TaskKeywordsOptional, _TaskRequired, total=False):
     # other, unless the task has a rate or a limit. With require, all runs of the task wait
     # until that region serves them; jobs whose home is another one are refused
     region: str | dict[str, Any]
+    # Labels that the executor has which runs it, as the operator states them (executor.labels):
+    # at most 8. While no executor has all of them its runs wait, and say so (waiting.reason
+    # pool); they are tried within minutes after one has come. Absent: any executor
+    requires: dict[str, str]
     retry: Retry
     script: ScriptTarget
+    sns: SNSTarget
+    sqs: SQSTarget
+    step_functions: StepFunctionsTarget
     timeout: str
     updated_at: str
 
@@ -830,8 +1009,11 @@ _TaskRequestKeywordsOptional = TypedDict("_TaskRequestKeywordsOptional", {"lambd
 class TaskRequest(_TaskRequestKeywordsOptional, total=False):
     # At most 1024 bytes
     description: str
+    eventbridge: EventBridgeTarget
     guarantee: Literal["at_least_once", "at_most_once", "effectively_once"]
     http: HTTPTarget
+    jetstream: JetStreamTarget
+    kafka: KafkaTarget
     # How many runs of the task may be under way at once, in the whole cluster; absent: any
     # number. Runs beyond wait, about in the order in which they are due: deferred_until says
     # when they will be tried next. A change is in force within seconds; runs that were begun
@@ -851,8 +1033,15 @@ class TaskRequest(_TaskRequestKeywordsOptional, total=False):
     # other, unless the task has a rate or a limit. With require, all runs of the task wait
     # until that region serves them; jobs whose home is another one are refused
     region: str | dict[str, Any]
+    # Labels that the executor has which runs it, as the operator states them (executor.labels):
+    # at most 8. While no executor has all of them its runs wait, and say so (waiting.reason
+    # pool); they are tried within minutes after one has come. Absent: any executor
+    requires: dict[str, str]
     retry: Retry
     script: ScriptTarget
+    sns: SNSTarget
+    sqs: SQSTarget
+    step_functions: StepFunctionsTarget
     timeout: str | timedelta
 
 
@@ -880,7 +1069,7 @@ class _WaitingRequired(TypedDict):
     # for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its
     # target failed again and again. target_share, tenant_share: slow calls to its target, or of
     # its tenant, have their part of the slots. region: its region alone may run it, and another
-    # serves its home now
+    # serves its home now. pool: no executor that it reached has the labels that it requires
     reason: str
     since: str
 
@@ -905,6 +1094,8 @@ class _WorkflowRequired(TypedDict):
 class Workflow(_WorkflowRequired, total=False):
     concurrency: Concurrency
     created_at: str
+    # As of a job
+    created_by: str
     # As of a job
     durability: Literal["home", "everywhere"]
     # No run from it on; that of max_runs, if it is earlier
