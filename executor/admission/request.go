@@ -61,7 +61,9 @@ func messageTarget(w *schema.Work, kind, to string) string {
 	case w.EventBridge != nil:
 		to = w.EventBridge.Region + " " + to
 	case w.Kafka != nil:
-		to = strings.ToLower(strings.Join(slices.Sorted(slices.Values(w.Kafka.Brokers)), ","))
+		brokers := strings.Split(strings.ToLower(strings.Join(w.Kafka.Brokers, ",")), ",")
+		slices.Sort(brokers)
+		to = strings.Join(brokers, ",")
 	}
 	return kind + " " + to
 }

@@ -199,7 +199,7 @@ func (k *Kafka) open(t *schema.KafkaTarget, v auth.Values, c *kafkaClient) error
 	options := []kgo.Opt{
 		kgo.SeedBrokers(t.Brokers...), kgo.ClientID("carillon"), kgo.Dialer(bounded(dial)), kgo.WithHooks(c), kgo.DisableClientMetrics(),
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(0),
-		kgo.MaxBufferedRecords(maxBuffered), kgo.MaxBufferedBytes(maxBufferedBytes), kgo.BrokerMaxReadBytes(maxKafkaAnswer),
+		kgo.MaxBufferedRecords(maxBuffered), kgo.MaxBufferedBytes(maxBufferedBytes), kgo.BrokerMaxReadBytes(maxKafkaAnswer), kgo.FetchMaxBytes(maxKafkaAnswer),
 		kgo.RecordRetries(kafkaRetries), kgo.UnknownTopicRetries(1), kgo.RequestRetries(kafkaRetries), kgo.MetadataMinAge(100 * time.Millisecond),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }),
 	}

@@ -63,7 +63,7 @@ func TestNumbersAreThoseOfThePage(t *testing.T) {
 		{"api/session.ts", "const every = 30_000;"},
 		{"api/client.ts", "const patience = 20_000;"},
 		{"api/minutes.ts", "const tailMinutes = 3;"},
-		{"api/pages.ts", "calls = 5,"},
+		{"api/pages.ts", "calls: number | (() => boolean) = 5,"},
 		{"latest.ts", "const mostOfSlice = 1000;"},
 		{"latest.ts", "const shortest = 20;"},
 		{"window.ts", "export const usualSpan = '15m';"},

@@ -204,7 +204,7 @@ func requestEnds(t *testing.T, r *Rig) {
 }
 
 func reserved(t *testing.T, r *Rig) {
-	for _, headers := range []map[string]string{{"Nats-Msg-Id": "1"}, {"nats-x": "1"}, {"": "1"}, {"a b": "1"}, {"a:b": "1"}, {"a": "1\r\nb: 2"}} {
+	for _, headers := range []map[string]string{{"Nats-Rollup": "all"}, {"nats-x": "1"}, {"": "1"}, {"a b": "1"}, {"a:b": "1"}, {"a": "1\r\nb: 2"}} {
 		err := r.Queue.Request(t.Context(), "work.never", headers, nil, unheard(t))
 		if err == nil || errors.Is(err, queue.ErrNoWorker) {
 			t.Errorf("Request with headers %q = %v, want it refused", headers, err)
