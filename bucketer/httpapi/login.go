@@ -26,8 +26,9 @@ type LogIn interface {
 }
 
 const (
-	// LogInPath is where a browser begins a log-in at the provider, and LogInCallback where it comes back.
-	LogInPath     = "/login"
+	// LogInPath is where a browser begins a log-in at the provider.
+	LogInPath = "/login"
+	// LogInCallback is where it comes back.
 	LogInCallback = LogInPath + "/callback"
 	// logInCookie ties the browser that comes back to the one that was sent away.
 	logInCookie = "__Host-carillon-login"

@@ -114,7 +114,7 @@ func TestBrowsersLogInAtTheProvider(t *testing.T) {
 		}
 		return ""
 	}
-	sent := get(LogInPath, "")
+	sent := get(LogInPath, "") //nolint:bodyclose // it was read
 	at, err := sent.Location()
 	began := cookieOf(sent, logInCookie)
 	if sent.StatusCode != 302 || err != nil || at.Host != "login.test" || began == "" {
@@ -133,11 +133,11 @@ func TestBrowsersLogInAtTheProvider(t *testing.T) {
 		"no code":         func() *http.Response { return back(state, "", began) },
 		"its two cookies": func() *http.Response { return back(state, "good", began+"; "+began) },
 	} {
-		if a := a(); a.StatusCode != 401 || cookieOf(a, sessionCookie) != "" {
+		if a := a(); a.StatusCode != 401 || cookieOf(a, sessionCookie) != "" { //nolint:bodyclose // likewise
 			t.Errorf("%s: %d, want 401 and no session", name, a.StatusCode)
 		}
 	}
-	in := back(state, "good", began)
+	in := back(state, "good", began) //nolint:bodyclose // likewise
 	session := cookieOf(in, sessionCookie)
 	if in.StatusCode != 302 || in.Header.Get("Location") != "../console/" || session == "" {
 		t.Fatalf("back from the provider: %d to %q, session %q, want the console and a session", in.StatusCode, in.Header.Get("Location"), session)
@@ -150,13 +150,13 @@ func TestBrowsersLogInAtTheProvider(t *testing.T) {
 	doProblem(t, hs, call{method: "POST", path: "/v1/jobs", body: jobBody, header: http.Header{"Cookie": {session}}}, 403)
 
 	now = now.Add(logInSpan)
-	if a := back(state, "good", began); a.StatusCode != 401 {
+	if a := back(state, "good", began); a.StatusCode != 401 { //nolint:bodyclose // likewise
 		t.Errorf("back from the provider after 10 minutes: %d, want 401", a.StatusCode)
 	}
 	now = now.Add(sessionSpan)
 	doProblem(t, hs, call{method: "GET", path: whoamiPath, header: http.Header{"Cookie": {session}}}, 401)
 	d.err = errors.Join(admin.ErrProvider)
-	if a := get(LogInPath, ""); a.StatusCode != 503 {
+	if a := get(LogInPath, ""); a.StatusCode != 503 { //nolint:bodyclose // likewise
 		t.Errorf("a log-in while the provider is away: %d, want 503", a.StatusCode)
 	}
 	plain := httptest.NewRequest(http.MethodGet, "http://10.0.0.7"+LogInPath, nil)

@@ -39,7 +39,8 @@ type material struct {
 // Load makes a Server of files.
 func Load(f Files) (*Server, error) {
 	s := new(Server)
-	return s, s.Replace(f)
+	err := s.Replace(f)
+	return s, err
 }
 
 // Replace reads the files again, and has new connections served by them. After an error nothing has

@@ -162,7 +162,7 @@ func ask(ctx context.Context, address string, c *tls.Config) (answer string, ser
 	if err != nil {
 		return "", 0, err
 	}
-	defer r.Body.Close() //nolint:errcheck // it was only read
+	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
 	return string(text), r.TLS.PeerCertificates[0].SerialNumber.Int64(), err
 }

@@ -118,7 +118,7 @@ func (k *keySet) get(ctx context.Context, url string) ([]jose.JSONWebKey, error)
 	if err != nil {
 		return nil, err
 	}
-	defer r.Body.Close() //nolint:errcheck // it was only read
+	defer r.Body.Close()
 	if r.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("keys of the provider: %s", r.Status)
 	}

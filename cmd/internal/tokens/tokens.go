@@ -193,7 +193,7 @@ func (p *Provider) verify(ctx context.Context, token, audience string) (map[stri
 	if len(token) > MaxToken {
 		return nil, refused(fmt.Sprintf("is longer than %d bytes", MaxToken))
 	}
-	signed, err := jose.ParseSigned(token, algorithms)
+	signed, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil || len(signed.Signatures) != 1 {
 		return nil, refused("is no JWT, or not signed by an algorithm that is accepted")
 	}

@@ -107,7 +107,8 @@ func StartKafka(tb testing.TB) KafkaBroker {
 		if id.state() == Stopped {
 			return false, errors.New("it ended before it listened")
 		}
-		conn, err := net.DialTimeout("tcp", b.Plain, time.Second)
+		dialer := net.Dialer{Timeout: time.Second}
+		conn, err := dialer.DialContext(ready, "tcp", b.Plain)
 		if err != nil {
 			return false, nil //nolint:nilerr // not yet
 		}
