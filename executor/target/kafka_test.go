@@ -304,10 +304,10 @@ func TestKafkaClientsAreSharedAndBounded(t *testing.T) {
 			}
 		}
 		for name, change := range map[string]func(*Call){
-			"another tenant":   func(c *Call) { c.Tenant = "other" },
-			"other brokers":    func(c *Call) { c.Work.Kafka.Brokers = []string{"127.0.0.1:2"} },
-				"another user":     func(c *Call) { c.Work.Kafka.SASL.Username = "you" },
-			"TLS":              func(c *Call) { c.Work.Kafka.TLS = new(schema.KafkaTLS) },
+			"another tenant": func(c *Call) { c.Tenant = "other" },
+			"other brokers":  func(c *Call) { c.Work.Kafka.Brokers = []string{"127.0.0.1:2"} },
+			"another user":   func(c *Call) { c.Work.Kafka.SASL.Username = "you" },
+			"TLS":            func(c *Call) { c.Work.Kafka.TLS = new(schema.KafkaTLS) },
 		} {
 			other := take(change)
 			if other == first {
