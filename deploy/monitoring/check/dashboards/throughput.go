@@ -8,6 +8,9 @@ const slotsTaken = `sum(carillon_executor_slots_busy{$}) / sum(carillon_executor
 const backlog = `(sum(carillon_dispatcher_due_waiting{$}) or vector(0))
   + (sum(max by (lane, priority) (carillon_dispatcher_stream_waiting{$})) or vector(0))`
 
+// noPools is why the panels of pools may be empty.
+const noPools = "no executor has labels"
+
 func throughput() Dashboard {
 	return Dashboard{
 		UID: "carillon-throughput", Title: "Throughput",
@@ -63,10 +66,10 @@ func throughput() Dashboard {
 			}},
 			{"Executors with labels", []Panel{
 				lines("Waiting by pool", "short", "For executors with these labels: due in dispatchers' memory and without budget, and published but held by none.",
-					q("sum by (pool) (carillon_dispatcher_pool_due_waiting{$})", "{{pool}}: in memory"), q("sum by (pool) (max by (pool) (carillon_dispatcher_pool_stream_waiting{$}))", "{{pool}}: in the stream")),
-				lines("Oldest wait by pool", "s", "For how long the oldest run has been due that is not published.", q("max by (pool) (carillon_dispatcher_pool_oldest_wait_seconds{$})", "{{pool}}")),
+					q("sum by (pool) (carillon_dispatcher_pool_due_waiting{$})", "{{pool}}: in memory"), q("sum by (pool) (max by (pool) (carillon_dispatcher_pool_stream_waiting{$}))", "{{pool}}: in the stream")).emptyIf(noPools),
+				lines("Oldest wait by pool", "s", "For how long the oldest run has been due that is not published.", q("max by (pool) (carillon_dispatcher_pool_oldest_wait_seconds{$})", "{{pool}}")).emptyIf(noPools),
 				lines("Slots by pool", "short", "Slots that are taken, and all that there are, of executors with these labels.",
-					q("sum by (pool) (carillon_executor_pool_slots_busy{$})", "{{pool}}: taken"), q("sum by (pool) (carillon_executor_pool_slots{$})", "{{pool}}: all")),
+					q("sum by (pool) (carillon_executor_pool_slots_busy{$})", "{{pool}}: taken"), q("sum by (pool) (carillon_executor_pool_slots{$})", "{{pool}}: all")).emptyIf(noPools),
 			}},
 			{"Workflows and events", []Panel{
 				lines("Workflow runs", "ops", "Begun, ended by outcome, and made anew from their rows.",
