@@ -60,7 +60,7 @@ func TestARuleIsPutAgain(t *testing.T) {
 					w.fail("a", schema.JobID{}, i)
 				}
 				w.Befall(func(_ context.Context, op string) schematest.Fault { return schematest.Fault{Fail: op == "PutEntries"} })
-				time.Sleep(40 * time.Second) // it is decided, and not written
+				time.Sleep(40*time.Second + 300*time.Millisecond) // it is decided, and not written; no turn begins now
 				w.Befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
 				if c.takeover {
 					stop()
