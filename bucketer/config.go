@@ -123,7 +123,8 @@ type Config struct {
 	// schema.DeadLetterRetention. The nodes of a cluster share it.
 	DeadLetterRetention time.Duration
 	// PublicURL is the base URL under which people reach the console, without a slash at its end:
-	// messages of notifications link to it. "": they have no links. The nodes of a cluster share it.
+	// messages of notifications link to it. "": they have no links. The nodes of a cluster share
+	// it.
 	PublicURL  string
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer

@@ -175,8 +175,8 @@ func BenchmarkScanToPublish(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/run")
 }
 
-// TestAnAttemptIsDueOnce: DUE of stats counted each deferral again, and each turn of a wait list, so a
-// broken target looked as if twice as much was due.
+// TestAnAttemptIsDueOnce: DUE of stats counted each deferral again, and each turn of a wait list,
+// so a broken target looked as if twice as much was due.
 func TestAnAttemptIsDueOnce(t *testing.T) {
 	r := newRig(t, 1)
 	defer r.close()

@@ -98,8 +98,8 @@ func TestAHaltStartsEverythingAnew(t *testing.T) {
 	})
 }
 
-// TestAClockThatIsOffDispatchesNothing: the node says that it dispatches no shard for as long, so that
-// those of all nodes add up to all shards while another one has them.
+// TestAClockThatIsOffDispatchesNothing: the node says that it dispatches no shard for as long, so
+// that those of all nodes add up to all shards while another one has them.
 func TestAClockThatIsOffDispatchesNothing(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *rig) {
 		n := r.start("d1")

@@ -180,8 +180,8 @@ func TestACutOffRegionStopsWhatAnotherMayStart(t *testing.T) {
 	}
 }
 
-// dying is a store whose executor dies as it ends a claim: no write about sessions and claims is sent
-// any more, or answered.
+// dying is a store whose executor dies as it ends a claim: no write about sessions and claims is
+// sent any more, or answered.
 type dying struct {
 	Store
 	after bool        // right after that, else right before

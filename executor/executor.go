@@ -314,9 +314,9 @@ func (x *Executor) leave(a *attempt) {
 	x.wakePuller()
 }
 
-// tend goes through the messages in hand, every tendEvery while there are any. It keeps in progress those that are not acknowledged, and
-// gives a session cell to what has run for a second: then the store knows that it runs, not the
-// stream.
+// tend goes through the messages in hand, every tendEvery while there are any. It keeps in progress
+// those that are not acknowledged, and gives a session cell to what has run for a second: then the
+// store knows that it runs, not the stream.
 func (x *Executor) tend(ctx context.Context) {
 	start, isIdle := time.Now(), false
 	tick := time.NewTimer(tendEvery)

@@ -44,7 +44,8 @@ type Member struct {
 	Zone, Region string
 	// Version is the release it runs.
 	Version string
-	// Labels are those of its executor (schema.Labels.String); "": it has none, or executes nothing.
+	// Labels are those of its executor (schema.Labels.String); "": it has none, or executes
+	// nothing.
 	Labels string
 	// Unhealthy: it would dispatch, but does not reach what it needs for that. Its roles lack that
 	// of a dispatcher.

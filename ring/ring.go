@@ -137,8 +137,8 @@ func (r *Ring) Refresh(ctx context.Context) error {
 	return exchanged
 }
 
-// Lost returns the members that were given up for dead and did not come back, with when that was. Of
-// those that are gone at most 256 are remembered.
+// Lost returns the members that were given up for dead and did not come back, with when that was.
+// Of those that are gone at most 256 are remembered.
 func (r *Ring) Lost() map[string]time.Time { return r.gossip.lost() }
 
 // SuspendDispatch announces that this member does not dispatch, so that others take its shards, or

@@ -101,7 +101,8 @@ func (t *KafkaTarget) secrets() []string {
 const (
 	// DefaultBus is the event bus that each account of AWS has.
 	DefaultBus = "default"
-	// FIFOSuffix ends the names of queues and topics that keep the order, and take each message once.
+	// FIFOSuffix ends the names of queues and topics that keep the order, and take each message
+	// once.
 	FIFOSuffix = ".fifo"
 )
 

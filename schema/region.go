@@ -240,7 +240,8 @@ type EpochStore interface {
 	//	ErrConflict   another one stands, which is returned
 	//	ErrUnknown    read again: it may still be written
 	InsertEpoch(ctx context.Context, e Epoch) (Epoch, error)
-	// PutBeat writes the beat of its region over the one before. Of two the later one (Stamp) stays.
+	// PutBeat writes the beat of its region over the one before. Of two the later one (Stamp)
+	// stays.
 	PutBeat(ctx context.Context, b Beat) error
 	// Beats returns the beat of every region that has one, in the order of regions.
 	Beats(ctx context.Context) ([]Beat, error)

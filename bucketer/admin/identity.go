@@ -14,8 +14,8 @@ import (
 // configuration says of others.
 type Identity struct {
 	Tenant string
-	// Name is how the audit log calls them, unique in the tenant. Of keys it is the key's name; others
-	// have a word for their kind and a colon before it, which no key can have.
+	// Name is how the audit log calls them, unique in the tenant. Of keys it is the key's name;
+	// others have a word for their kind and a colon before it, which no key can have.
 	Name string
 	Role schema.Role
 }

@@ -125,8 +125,8 @@ func (t *Tenants) PutTenant(ctx context.Context, tenant schema.Tenant) (stored, 
 	return t.PutTenantIf(ctx, tenant, nil)
 }
 
-// PutTenantIf is PutTenant of a tenant that must be as it was put at `seen` (zero: never; nil: any):
-// else it is bucketer.ErrStale. Of two changes of one tenant that was seen, one is refused.
+// PutTenantIf is PutTenant of a tenant that must be as it was put at `seen` (zero: never; nil:
+// any): else it is bucketer.ErrStale. Of two changes of one tenant that was seen, one is refused.
 func (t *Tenants) PutTenantIf(ctx context.Context, tenant schema.Tenant, seen *time.Time) (stored, was schema.Tenant, err error) {
 	if was, err = t.read(ctx, tenant.Name); err != nil {
 		return stored, was, fmt.Errorf("put tenant %s: %w", tenant.Name, err)
@@ -169,8 +169,8 @@ func (t *Tenants) Durability(ctx context.Context, name string) (schema.Durabilit
 	return tenant.Durability, err
 }
 
-// AuditsCreations reports whether a tenant asks for audit entries of one-off jobs that are created, as
-// it was within the last 10 s. Where that is not known, it is taken to.
+// AuditsCreations reports whether a tenant asks for audit entries of one-off jobs that are created,
+// as it was within the last 10 s. Where that is not known, it is taken to.
 func (t *Tenants) AuditsCreations(ctx context.Context, name string) bool {
 	tenant, err := t.cache.of(ctx, name)
 	return err != nil || tenant.Audit.Creations

@@ -105,8 +105,8 @@ func (j *Job) Priority(p Priority) *Job {
 	return j
 }
 
-// Region has a one-off job lie at the home of that name. A call draws an idempotency key, so it must
-// be the home of the tenant.
+// Region has a one-off job lie at the home of that name. A call draws an idempotency key, so it
+// must be the home of the tenant.
 func (j *Job) Region(home string) *Job {
 	j.region.Name = j.text("region", home)
 	return j

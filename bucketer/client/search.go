@@ -23,9 +23,10 @@ type Searched struct {
 }
 
 // Search returns the runs of a window of up to 366 days, from the newest minute back; those of one
-// minute in the order of due times. Zero From and To: the last day, or of a job all. searched is told
-// after each answer how far it came; nil: nobody is. Runs have no index of labels, tasks and errors,
-// so minutes are read one after the other, some dozens an answer. It ends with the first error.
+// minute in the order of due times. Zero From and To: the last day, or of a job all. searched is
+// told after each answer how far it came; nil: nobody is. Runs have no index of labels, tasks and
+// errors, so minutes are read one after the other, some dozens an answer. It ends with the first
+// error.
 func (r Runs) Search(ctx context.Context, q RunQuery, searched func(Searched)) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		params := q.params()
@@ -75,10 +76,10 @@ type RunStates struct {
 	NextCursor string   `json:"next_cursor,omitempty"`
 }
 
-// States counts the runs of a window by where they are on their way: the numbers of what is due from
-// an hour ago up to an hour ahead where q has no From and To. It asks until all was counted, so a long
-// window takes its time. An error comes with what was counted before it. Of the filters of q it takes
-// Task, Labels, OneOff and CreatedBy.
+// States counts the runs of a window by where they are on their way: the numbers of what is due
+// from an hour ago up to an hour ahead where q has no From and To. It asks until all was counted,
+// so a long window takes its time. An error comes with what was counted before it. Of the filters
+// of q it takes Task, Labels, OneOff and CreatedBy.
 func (r Runs) States(ctx context.Context, q RunQuery) (RunStates, error) {
 	params := RunQuery{Task: q.Task, Labels: q.Labels, OneOff: q.OneOff, CreatedBy: q.CreatedBy}.params()
 	q.window(params)
@@ -103,8 +104,8 @@ func (r Runs) States(ctx context.Context, q RunQuery) (RunStates, error) {
 	}
 }
 
-// History returns the runs that were due on the day of an instant, in UTC, in the order of due times,
-// without payloads and outputs. The day must have ended. It ends with the first error.
+// History returns the runs that were due on the day of an instant, in UTC, in the order of due
+// times, without payloads and outputs. The day must have ended. It ends with the first error.
 func (r Runs) History(ctx context.Context, day time.Time) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		params := url.Values{"day": {day.UTC().Format(time.DateOnly)}}

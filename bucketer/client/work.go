@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Work is what a run of a job does: what Task returns, and HTTP and the other functions that return a
-// Call.
+// Work is what a run of a job does: what Task returns, and HTTP and the other functions that return
+// a Call.
 type Work interface {
 	StepWork
 	runsAsJob()

@@ -1,26 +1,26 @@
 // Package deadletters counts the dead letters that wait, of all tenants, for the gauge
 // carillon_dead_letters_waiting.
 //
-// Letters lie by tenant and day (schema.DeadLetterStore). Whoever writes one notes its tenant and day
-// first, under the day in which its run ended (runs.DeadLetterQueue). A letter leaves a fixed time
-// after that end. So the notes of that many days name every day of every tenant that has letters, and
-// a count of these days is the truth: nothing is added up, so nothing can drift.
+// Letters lie by tenant and day (schema.DeadLetterStore). Whoever writes one notes its tenant and
+// day first, under the day in which its run ended (runs.DeadLetterQueue). A letter leaves a fixed
+// time after that end. So the notes of that many days name every day of every tenant that has
+// letters, and a count of these days is the truth: nothing is added up, so nothing can drift.
 //
 // Each node counts the tenants whose shards it owns. The sum over nodes is the number of all.
 //
 // # What it costs
 //
-// A pass reads one small partition for each day of retention, and one slice for each day of a tenant
-// that has letters, of at most maxLooked of them. It takes readsPerSecond reads a second at most, of
-// which a large slice takes several. The next pass begins passEvery later. So 1,000 days of tenants
-// with few letters are counted in 50 s; 100,000 letters of ten days in ten seconds.
+// A pass reads one small partition for each day of retention, and one slice for each day of a
+// tenant that has letters, of at most maxLooked of them. It takes readsPerSecond reads a second at
+// most, of which a large slice takes several. The next pass begins passEvery later. So 1,000 days
+// of tenants with few letters are counted in 50 s; 100,000 letters of ten days in ten seconds.
 //
 // # What it is not
 //
 // A number is as old as the last pass. Of a day with more than maxLooked letters only the newest of
-// these are looked at. Letters that a version wrote which did not note them are not counted; they are
-// listed all the same. When shards change hands, a tenant is missing until its new owner has counted
-// it, or is counted twice for some seconds.
+// these are looked at. Letters that a version wrote which did not note them are not counted; they
+// are listed all the same. When shards change hands, a tenant is missing until its new owner has
+// counted it, or is counted twice for some seconds.
 //
 // # If we crash
 //
@@ -49,7 +49,8 @@ const (
 	passEvery = time.Minute
 	// soon is the time to the next pass after one that could not be begun or failed.
 	soon = 5 * time.Second
-	// readsPerSecond bounds the reads of a node. One that looks at n letters takes 1 + n/lettersARead.
+	// readsPerSecond bounds the reads of a node. One that looks at n letters takes 1 +
+	// n/lettersARead.
 	readsPerSecond = 20
 	lettersARead   = 500
 	// maxLooked bounds the letters that are looked at of a tenant's day.
@@ -122,8 +123,8 @@ func New(c Config) *Counter {
 // Describe implements prometheus.Collector.
 func (c *Counter) Describe(ch chan<- *prometheus.Desc) { ch <- c.waiting }
 
-// Collect implements prometheus.Collector. Before the first pass has ended nothing is known, so there
-// is no number. A tenant whose shard went elsewhere is not counted here any more.
+// Collect implements prometheus.Collector. Before the first pass has ended nothing is known, so
+// there is no number. A tenant whose shard went elsewhere is not counted here any more.
 func (c *Counter) Collect(ch chan<- prometheus.Metric) {
 	c.mu.Lock()
 	known := make([]count, 0, len(c.counts))

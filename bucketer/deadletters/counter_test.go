@@ -134,7 +134,8 @@ func (w *world) letter(tenant string, due time.Time) schema.RunID {
 	return f.Entry.ID
 }
 
-// TestWhatWaitsIsCounted: from nothing, by writing, resolving and leaving, whatever days and tenants.
+// TestWhatWaitsIsCounted: from nothing, by writing, resolving and leaving, whatever days and
+// tenants.
 func TestWhatWaitsIsCounted(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		reg, stop := w.node(all)
@@ -180,7 +181,8 @@ func TestWhatWaitsIsCounted(t *testing.T) {
 	})
 }
 
-// TestLettersOfACrash: a letter is counted once, wherever its writer died, and whoever writes it again.
+// TestLettersOfACrash: a letter is counted once, wherever its writer died, and whoever writes it
+// again.
 func TestLettersOfACrash(t *testing.T) {
 	for _, op := range []string{"NoteDeadLetters", "PutDeadLetters"} {
 		t.Run(op, func(t *testing.T) {
@@ -255,8 +257,8 @@ func TestAStoreThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// TestCountingIsSlow: many tenants' days are counted at the pace that the package states, and no more
-// than 10,000 letters of one are asked for.
+// TestCountingIsSlow: many tenants' days are counted at the pace that the package states, and no
+// more than 10,000 letters of one are asked for.
 func TestCountingIsSlow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const days = 400

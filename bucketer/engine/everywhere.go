@@ -17,8 +17,8 @@ import (
 //	a change   it is written here in any case, and acts here; the answer tells that another region
 //	           may not know
 //
-// Not confirmed are tasks, tenants, keys and secrets: they are one for all regions, in force in each
-// within 10 s of the answer, and what was changed just before a region is lost may have to be
+// Not confirmed are tasks, tenants, keys and secrets: they are one for all regions, in force in
+// each within 10 s of the answer, and what was changed just before a region is lost may have to be
 // changed again. Nor are resolutions of dead letters, operations and what they change, and steps
 // that are skipped by hand (deploy/REGIONS.md).
 

@@ -9,8 +9,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// A list whose limit is out of range, or whose parameter has no value that it may have, is refused by
-// the rules of the document, before its handler has looked at it. So that one answer names every
+// A list whose limit is out of range, or whose parameter has no value that it may have, is refused
+// by the rules of the document, before its handler has looked at it. So that one answer names every
 // fault, the handler is asked for those that only it finds.
 
 // onlyFaults is the cursor with which a list is asked only for what is wrong with the request: it

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestABadLimitHidesNoFault: what the rules of the document find, and what only a handler finds, are
-// named together; a window of which an end cannot be read is not judged, and nothing is said twice.
+// TestABadLimitHidesNoFault: what the rules of the document find, and what only a handler finds,
+// are named together; a window of which an end cannot be read is not judged, and nothing is said
+// twice.
 func TestABadLimitHidesNoFault(t *testing.T) {
 	o, w := newAdminStub(), newLoggers(t)
 	hs := serve(t, newStub(), o.deps, func(_ *Config, d *Deps) { d.Logs, d.Tasks, d.DeadLetters = w.e, w.e, &stubLetters{newStub(), nil} })

@@ -29,10 +29,10 @@ type Audit interface {
 }
 
 // The audit log has changes of tasks, jobs that can have many runs, workflows, keys, tenants and
-// operations; runs that were cancelled, changed or repeated; steps that were skipped; dead letters that
-// were replayed or discarded; events that were published through the API; and an import as one entry.
-// A new one-off job is in it if its tenant asks for that (audit.creations): else the list of runs shows
-// it, and who made it.
+// operations; runs that were cancelled, changed or repeated; steps that were skipped; dead letters
+// that were replayed or discarded; events that were published through the API; and an import as one
+// entry. A new one-off job is in it if its tenant asks for that (audit.creations): else the list of
+// runs shows it, and who made it.
 //
 // A job that an operation cancelled, paused or resumed has an entry of its own (NoteOfOperation), so
 // that its history is whole. What an operation did to runs and dead letters, its own entry tells.
@@ -167,8 +167,8 @@ func (a audited) Cancel(ctx context.Context, tenant string, id schema.RunID, by 
 	return run, err
 }
 
-// changedJob is what the audit log has of a one-off job that was changed or created: only what is new,
-// and the size of its payload.
+// changedJob is what the audit log has of a one-off job that was changed or created: only what is
+// new, and the size of its payload.
 type changedJob struct {
 	At       *Time              `json:"at,omitempty"`
 	Task     *string            `json:"task,omitempty"`
@@ -357,7 +357,8 @@ func (a auditedRecurring) CancelJob(ctx context.Context, tenant string, id schem
 	return a.control(ctx, "cancel", tenant, id, ifMatch, a.Recurring.CancelJob)
 }
 
-// trigger runs a job or a workflow now, of that payload; nil means its own. The run is the caller's.
+// trigger runs a job or a workflow now, of that payload; nil means its own. The run is the
+// caller's.
 func (s recurringRoutes) trigger(ctx context.Context, job *schema.Job, payload json.RawMessage, key, bodyHash string) (bucketer.Receipt, error) {
 	asked := *job
 	if by := authorOf(ctx); by != "" {

@@ -27,8 +27,8 @@ type Keys interface {
 
 // Tokens knows callers by tokens of an OpenID Connect provider.
 type Tokens interface {
-	// Identify returns who calls with a token. The error is an *admin.TokenError, admin.ErrNoGrant or
-	// admin.ErrProvider.
+	// Identify returns who calls with a token. The error is an *admin.TokenError, admin.ErrNoGrant
+	// or admin.ErrProvider.
 	Identify(ctx context.Context, token string) (admin.Identity, error)
 }
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A tenant that asks for it has an audit entry of each one-off job that is created, without secrets;
-// others have none, and an import has its own.
+// A tenant that asks for it has an audit entry of each one-off job that is created, without
+// secrets; others have none, and an import has its own.
 func TestCreationsAreNotedWhereATenantAsksForThem(t *testing.T) {
 	b, o := newStub(), newAdminStub()
 	hs := serve(t, b, o.desk)

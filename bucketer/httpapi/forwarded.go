@@ -44,9 +44,9 @@ type Forward interface {
 //
 // Reads and log-ins are not sent on: reads are answered by the copies of this region. Of an import
 // those lines are sent on that lie at the home of another region (import_onward.go). What was
-// written elsewhere a moment ago may therefore not be seen here yet. A change of what is not seen here yet,
-// or not as it is now, may be answered here (404, 409) and not sent on: ask again, or ask the
-// region of its home.
+// written elsewhere a moment ago may therefore not be seen here yet. A change of what is not seen
+// here yet, or not as it is now, may be answered here (404, 409) and not sent on: ask again, or ask
+// the region of its home.
 //
 // The caller must have the right here and there. A session of the console goes on as the key that
 // it stands for. A request that is sent on counts for the quotas of its tenant in both regions, so
@@ -193,8 +193,8 @@ func (s middleware) forward(c *gin.Context) {
 	}
 }
 
-// onwardHeaders are the headers of a request that go on with it. Cookies stay here, and whom the caller
-// came by.
+// onwardHeaders are the headers of a request that go on with it. Cookies stay here, and whom the
+// caller came by.
 var onwardHeaders = []string{"Content-Type", "Accept", "User-Agent", keyHeader, "If-Match", "If-None-Match", tenantHeader, "Authorization", "Traceparent", "Tracestate"}
 
 // backward are the headers of an answer that do not come back: they are of one connection, or of a

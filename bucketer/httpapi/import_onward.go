@@ -126,8 +126,8 @@ func (t lineTexts) line(i int) []byte {
 	return t.text[t.ends[i-1]:t.ends[i]]
 }
 
-// body returns the texts of the first of some lines, one after the other, and how many these are: no
-// more than go on as one import.
+// body returns the texts of the first of some lines, one after the other, and how many these are:
+// no more than go on as one import.
 func (t lineTexts) body(lines []int) (body []byte, n int) {
 	size := 0
 	for n < min(len(lines), maxOnwardLines) {

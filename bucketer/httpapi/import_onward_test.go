@@ -58,8 +58,8 @@ func lineAt(home, rest string) string {
 	return fmt.Sprintf(`{"nats":{"subject":"a"},"labels":{"home":%q}%s}`, home, rest)
 }
 
-// TestLinesGoToTheRegionThatServesTheirHome: each where it belongs, as it came, and each is answered
-// as if it had been taken in here.
+// TestLinesGoToTheRegionThatServesTheirHome: each where it belongs, as it came, and each is
+// answered as if it had been taken in here.
 func TestLinesGoToTheRegionThatServesTheirHome(t *testing.T) {
 	inUS, inEU := newStub(), newStub()
 	var durable []schema.Durability
@@ -134,8 +134,8 @@ func TestLinesGoToTheRegionThatServesTheirHome(t *testing.T) {
 	}
 }
 
-// TestLinesThatAreNotSentOn: each says why, and none says that it is unwritten if it may be. What is
-// at home here is taken in.
+// TestLinesThatAreNotSentOn: each says why, and none says that it is unwritten if it may be. What
+// is at home here is taken in.
 func TestLinesThatAreNotSentOn(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
@@ -242,9 +242,9 @@ func (w *slowWay) Send(_ context.Context, _ string, r forward.Request, answer fu
 	return nil
 }
 
-// TestARegionThatIsSlowHoldsImportsBack: no more is read than fits the chunks in flight, and no more
-// is on its way to the region than there are places, whatever callers send. Each line is answered in
-// the end.
+// TestARegionThatIsSlowHoldsImportsBack: no more is read than fits the chunks in flight, and no
+// more is on its way to the region than there are places, whatever callers send. Each line is
+// answered in the end.
 func TestARegionThatIsSlowHoldsImportsBack(t *testing.T) {
 	const imports, length = 4, 8 << 20
 	synctest.Test(t, func(t *testing.T) {

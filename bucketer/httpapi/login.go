@@ -16,7 +16,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// LogIn has browsers log in at an OpenID Connect provider, by the authorization code flow with PKCE.
+// LogIn has browsers log in at an OpenID Connect provider, by the authorization code flow with
+// PKCE.
 type LogIn interface {
 	// LogInURL returns where a browser is sent to log in. The error is admin.ErrProvider.
 	LogInURL(ctx context.Context, state, nonce, verifier string) (string, error)
@@ -152,7 +153,8 @@ func (s logInRoutes) end(c *gin.Context) {
 	redirect(c, "../console/")
 }
 
-// redirect sends a browser on. http.Redirect would make a path absolute, which a proxy may not know.
+// redirect sends a browser on. http.Redirect would make a path absolute, which a proxy may not
+// know.
 func redirect(c *gin.Context, to string) {
 	c.Header("Cache-Control", "no-store")
 	c.Header("Location", to)

@@ -11,8 +11,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A request without a key is that of whom the certificate of its connection stands for; a key counts
-// before it, good or not.
+// A request without a key is that of whom the certificate of its connection stands for; a key
+// counts before it, good or not.
 func TestCallersAreKnownByTheirCertificates(t *testing.T) {
 	b, o := newStub(), newAdminStub()
 	peer, known := admin.Identity{Tenant: "a", Name: "cert:deploy", Role: schema.Operator}, true

@@ -113,8 +113,8 @@ func (s searchRoutes) route() {
 	huma.Register(s.api, op, s.exportHistory)
 }
 
-// searchCursor is where a search goes on. It holds its window, since the ends of that may be left to
-// the first answer.
+// searchCursor is where a search goes on. It holds its window, since the ends of that may be left
+// to the first answer.
 type searchCursor struct {
 	From time.Time       `json:"from"`
 	To   time.Time       `json:"to"`

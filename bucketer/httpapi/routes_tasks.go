@@ -60,8 +60,8 @@ func matchTag(header, tag string) error {
 	return p
 }
 
-// seen checks the header If-Match of a request to change a task, and returns when that was put; zero:
-// the request does not say.
+// seen checks the header If-Match of a request to change a task, and returns when that was put;
+// zero: the request does not say.
 func (s taskRoutes) seen(ctx context.Context, name, header string) (time.Time, error) {
 	if header == "" {
 		return time.Time{}, nil

@@ -17,14 +17,14 @@ import (
 type Tenants interface {
 	// Tenant returns a tenant. One without a row has the defaults and no times.
 	Tenant(ctx context.Context, name string) (schema.Tenant, error)
-	// AuditsCreations reports whether a tenant asks for audit entries of one-off jobs that are created, as
-	// it was within the last 10 s.
+	// AuditsCreations reports whether a tenant asks for audit entries of one-off jobs that are
+	// created, as it was within the last 10 s.
 	AuditsCreations(ctx context.Context, name string) bool
 	// Tenants returns at most limit tenants of which something was stated, with a name after
 	// `after`, in name order.
 	Tenants(ctx context.Context, after string, limit int) ([]schema.Tenant, error)
-	// PutTenantIf puts a tenant that must be as it was put at `seen` (zero: never; nil: any), else it is
-	// bucketer.ErrStale.
+	// PutTenantIf puts a tenant that must be as it was put at `seen` (zero: never; nil: any), else
+	// it is bucketer.ErrStale.
 	PutTenantIf(ctx context.Context, t schema.Tenant, seen *time.Time) (stored, was schema.Tenant, err error)
 }
 

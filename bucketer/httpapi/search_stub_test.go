@@ -9,8 +9,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// SearchRuns finds runs in the order of their ids, from the last one on unless the oldest come first.
-// Where it goes on is a number of runs.
+// SearchRuns finds runs in the order of their ids, from the last one on unless the oldest come
+// first. Where it goes on is a number of runs.
 func (s *stub) SearchRuns(_ context.Context, q *search.Query, pos search.Position, limit int) ([]runs.Run, search.Searched, *search.Position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -150,7 +150,8 @@ func TestRunsAreCountedByState(t *testing.T) {
 	}
 }
 
-// TestHistoryIsExported: each run of a day once, whatever the size of the answers, without payloads.
+// TestHistoryIsExported: each run of a day once, whatever the size of the answers, without
+// payloads.
 func TestHistoryIsExported(t *testing.T) {
 	w := newLoggers(t)
 	want := sorted(w.ran(defaultTenant), w.ran(defaultTenant), w.labelled(defaultTenant, "team=a"))

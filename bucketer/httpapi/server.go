@@ -50,8 +50,8 @@ type Runs interface {
 
 // Tasks keeps the tasks of tenants (engine.Engine).
 type Tasks interface {
-	// PutTaskIf and DeleteTaskIf refuse a task that is not as it was put at `seen`, unless that is zero,
-	// with bucketer.ErrStale.
+	// PutTaskIf and DeleteTaskIf refuse a task that is not as it was put at `seen`, unless that is
+	// zero, with bucketer.ErrStale.
 	PutTaskIf(ctx context.Context, t schema.Task, seen time.Time) (stored schema.Task, created bool, err error)
 	DeleteTaskIf(ctx context.Context, tenant, name string, seen time.Time) error
 	Task(ctx context.Context, tenant, name string) (schema.Task, error)

@@ -28,8 +28,8 @@ const (
 	sessionSpan = 12 * time.Hour
 	// sessionSkew is how far ahead the clock of the node that sealed it may be.
 	sessionSkew = time.Minute
-	// maxSession bounds the cookie, bytes: a key is shorter than maxAuthorization, and who has none has a
-	// name of admin.MaxIdentity bytes at most.
+	// maxSession bounds the cookie, bytes: a key is shorter than maxAuthorization, and who has none
+	// has a name of admin.MaxIdentity bytes at most.
 	maxSession = 1 << 10
 )
 

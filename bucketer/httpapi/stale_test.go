@@ -8,8 +8,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Tasks and tenants have an ETag, which each change makes another. A request that names an old one is
-// answered 412 and changes nothing.
+// Tasks and tenants have an ETag, which each change makes another. A request that names an old one
+// is answered 412 and changes nothing.
 func TestTasksAndTenantsAreChangedAsTheyWereSeen(t *testing.T) {
 	b, o := newStub(), newAdminStub()
 	o.tenants = map[string]schema.Tenant{}

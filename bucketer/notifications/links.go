@@ -6,9 +6,10 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// LinkTo has messages link to runs in the console below a base URL, such as https://carillon.example.com;
-// "": to none. It is called before anything is sent, and is the same on every node: the runs of a
-// message follow from its row (invariant 3), and whoever writes them writes the same links.
+// LinkTo has messages link to runs in the console below a base URL, such as
+// https://carillon.example.com; "": to none. It is called before anything is sent, and is the same
+// on every node: the runs of a message follow from its row (invariant 3), and whoever writes them
+// writes the same links.
 func (r *Rules) LinkTo(base string) { r.base = base }
 
 // link returns where a person sees a run of the message, "" if that is not known.

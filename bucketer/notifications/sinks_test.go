@@ -217,8 +217,8 @@ func TestEmailBody(t *testing.T) {
 	}
 }
 
-// TestLinks: messages link to the runs that they tell of, in every sink, if there is a public URL of the
-// console, and stay within the limits of the sinks.
+// TestLinks: messages link to the runs that they tell of, in every sink, if there is a public URL
+// of the console, and stay within the limits of the sinks.
 func TestLinks(t *testing.T) {
 	run := schema.MakeEntryID(time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC), 1, 7)
 	link := "https://c.example.com/x/console/#/runs/" + run.String() + "?tenant=t"

@@ -260,7 +260,8 @@ type notes struct {
 	all map[note]struct{}
 }
 
-// maxNotes bounds how many are remembered: 10,000 tenants a day. Beyond that they are written again.
+// maxNotes bounds how many are remembered: 10,000 tenants a day. Beyond that they are written
+// again.
 const maxNotes = 20_000
 
 func (n *notes) has(it note) bool {

@@ -110,8 +110,9 @@ func (r *Run) standing() *schema.Entry {
 // Due returns when the run is due now: a reschedule changes that.
 func (r *Run) Due() time.Time { return r.standing().Due() }
 
-// LastError returns why the last attempt failed that has an error, and why the run was given up if it
-// was; "": neither is recorded. says returns the error of an attempt as it is shown; nil: as it is recorded.
+// LastError returns why the last attempt failed that has an error, and why the run was given up if
+// it was; "": neither is recorded. says returns the error of an attempt as it is shown; nil: as it
+// is recorded.
 func (r *Run) LastError(says func(*schema.Record) string) string {
 	if says == nil {
 		says = func(rec *schema.Record) string { return rec.Error }

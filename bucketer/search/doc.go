@@ -21,7 +21,8 @@
 // An answer ends at the first of its limit, maxPartitions partitions and searchTime, and says where
 // the next one goes on. All searches of a node together begin to read at most partitionRate
 // partitions a second: what a search wants beyond that, it waits for. A minute has as many
-// partitions as there are shards. A further page of a minute that was read in part costs twice that.
+// partitions as there are shards. A further page of a minute that was read in part costs twice
+// that.
 //
 // # What a crash does
 //

@@ -32,8 +32,8 @@ func (s *Searcher) indexed(q *Query, pos *Position) bool {
 	return true
 }
 
-// failed takes the runs that have failed and match, by the tenant's dead letters. It returns where to
-// go on; nil: all was looked at.
+// failed takes the runs that have failed and match, by the tenant's dead letters. It returns where
+// to go on; nil: all was looked at.
 func (a *answer) failed(ctx context.Context, pos Position) (*Position, error) {
 	a.searched = Searched{By: ByFailed, Until: a.q.To}
 	switch {
@@ -80,8 +80,8 @@ func (a *answer) failed(ctx context.Context, pos Position) (*Position, error) {
 	return nil, nil
 }
 
-// letterPage takes the runs of some dead letters that match, and returns how many of the letters were
-// looked at: all, unless the answer is full before.
+// letterPage takes the runs of some dead letters that match, and returns how many of the letters
+// were looked at: all, unless the answer is full before.
 func (a *answer) letterPage(ctx context.Context, page []schema.DeadLetter) (int, error) {
 	var ids []schema.EntryID
 	for i := range page {

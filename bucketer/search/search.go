@@ -96,9 +96,9 @@ type Position struct {
 	Before schema.RunID `json:"before,omitzero"`
 }
 
-// SearchRuns returns at most limit runs that q selects, from pos on, how far it came, and where to go
-// on; nil: all was looked at. About the order and what an answer may cost see the package. An answer
-// may hold fewer runs than limit, even none, and still say where to go on.
+// SearchRuns returns at most limit runs that q selects, from pos on, how far it came, and where to
+// go on; nil: all was looked at. About the order and what an answer may cost see the package. An
+// answer may hold fewer runs than limit, even none, and still say where to go on.
 //
 // Runs that have failed are found by their dead letters, if q asks for no other state and those are
 // still kept: a moment after the failure, and at the due time that the run had first.

@@ -123,8 +123,8 @@ func (w *world) search(q *search.Query, limit int) (string, search.Searched) {
 	panic("unreachable")
 }
 
-// TestSearchGoesFromMinuteToMinute: the newest first, or the oldest, whatever the size of the pages,
-// each run once.
+// TestSearchGoesFromMinuteToMinute: the newest first, or the oldest, whatever the size of the
+// pages, each run once.
 func TestSearchGoesFromMinuteToMinute(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		time.Sleep(30 * time.Second) // not at a minute's begin

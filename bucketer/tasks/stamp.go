@@ -14,8 +14,8 @@ import (
 // draw theirs from a register, a lease: each draw is later than all before it. A draw that is not
 // used, or not answered, does no harm.
 //
-// seen is when the task was put that the change is made of, zero: any. If somebody has drawn a timestamp
-// since, the error is bucketer.ErrStale, unless that draw was given up.
+// seen is when the task was put that the change is made of, zero: any. If somebody has drawn a
+// timestamp since, the error is bucketer.ErrStale, unless that draw was given up.
 func (t *Tasks) stampTask(ctx context.Context, task schema.TaskName, replaced, seen time.Time) (time.Time, error) {
 	var check func(time.Time) error
 	if !seen.IsZero() {

@@ -16,8 +16,8 @@ func (t *Tasks) PutTask(ctx context.Context, task schema.Task) (schema.Task, boo
 	return t.PutTaskIf(ctx, task, time.Time{})
 }
 
-// PutTaskIf is PutTask of a task that must be as it was put at `seen` (zero: any, or none): else it is
-// bucketer.ErrStale. Of two changes of one task that was seen, one is refused.
+// PutTaskIf is PutTask of a task that must be as it was put at `seen` (zero: any, or none): else it
+// is bucketer.ErrStale. Of two changes of one task that was seen, one is refused.
 func (t *Tasks) PutTaskIf(ctx context.Context, task schema.Task, seen time.Time) (schema.Task, bool, error) {
 	if _, err := t.core.InForce(); err != nil {
 		return schema.Task{}, false, err

@@ -70,8 +70,9 @@ type Step struct {
 	If    string   `json:"if,omitempty"` // a CEL expression; false: the step is skipped
 
 	Task string `json:"task,omitempty"`
-	// Work is http, nats, script, lambda or a message, inline. Its fields stand beside those of the step, as they do
-	// in a job. It is nil for other kinds: do not read its fields through the step.
+	// Work is http, nats, script, lambda or a message, inline. Its fields stand beside those of the
+	// step, as they do in a job. It is nil for other kinds: do not read its fields through the
+	// step.
 	*schema.Work
 	Wait     *Wait  `json:"wait,omitempty"`
 	Workflow string `json:"workflow,omitempty"` // a child, by name

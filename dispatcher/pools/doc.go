@@ -16,8 +16,8 @@
 //
 // # Invariants
 //
-//  1. A run that requires nothing is published for any executor, and costs nothing to find that out:
-//     no allocation, no statement.
+//  1. A run that requires nothing is published for any executor, and costs nothing to find that
+//     out: no allocation, no statement.
 //  2. A run is published for a pool only while the ring knows an executor of it. What was published
 //     for a pool that is gone is published again (dispatcher, settle.go).
 //

@@ -107,8 +107,8 @@ func ParseNotices(b []byte) ([]schema.Notice, error) {
 }
 
 // CheckHeaders returns an error if a request cannot carry these headers: a name is empty, is not
-// made of visible ASCII without colon, or begins with the reserved "Nats-" and is neither HeaderMessageID
-// nor HeaderExpectedStream; or a value holds a line break.
+// made of visible ASCII without colon, or begins with the reserved "Nats-" and is neither
+// HeaderMessageID nor HeaderExpectedStream; or a value holds a line break.
 func CheckHeaders(headers map[string]string) error {
 	for name, value := range headers {
 		odd := strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' })

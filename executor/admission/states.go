@@ -25,7 +25,8 @@ type TargetState struct {
 	Deferrals int       `json:"deferrals,omitempty"` // how often a start was deferred since it is not closed
 	Running   int       `json:"running,omitempty"`   // attempts under way
 	// LastError is what the last attempt said that counted as a failure of the target, at most
-	// MaxTargetError bytes, and LastFailed when that was. Empty once it works again after it was open.
+	// MaxTargetError bytes, and LastFailed when that was. Empty once it works again after it was
+	// open.
 	LastError  string    `json:"last_error,omitempty"`
 	LastFailed time.Time `json:"last_failed,omitzero"`
 }

@@ -241,8 +241,8 @@ func detailOf(c *Call) (string, error) {
 	return string(text), nil
 }
 
-// startExecution starts an execution. Its input is the payload alone: were the number of the attempt
-// in it, a second attempt would ask for another execution of the same name.
+// startExecution starts an execution. Its input is the payload alone: were the number of the
+// attempt in it, a second attempt would ask for another execution of the same name.
 func startExecution(ctx context.Context, c *Call, with aws.Config) (any, error) {
 	run := c.Run.String()
 	out, err := sfn.NewFromConfig(with).StartExecution(ctx, &sfn.StartExecutionInput{

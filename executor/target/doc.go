@@ -1,6 +1,6 @@
 // Package target calls what tasks name: HTTP endpoints, workers behind NATS, scripts, and functions
-// of AWS Lambda. It sends messages to streams of NATS JetStream, topics of Kafka and services of AWS, and the
-// mails of notifications.
+// of AWS Lambda. It sends messages to streams of NATS JetStream, topics of Kafka and services of
+// AWS, and the mails of notifications.
 //
 // A Target makes one attempt and says how it went. It knows neither rows nor leases nor sessions:
 // the caller's context and Call.Abandoned tell it when to stop.

@@ -201,8 +201,8 @@ func TestKafkaSendsWhatAReaderFinds(t *testing.T) {
 	}
 }
 
-// What can be wrong with a cluster. (Of another password TestKafkaAsApacheHasIt tells: this one closes
-// the connection then.)
+// What can be wrong with a cluster. (Of another password TestKafkaAsApacheHasIt tells: this one
+// closes the connection then.)
 func TestKafkaThatCannotBeReached(t *testing.T) {
 	cluster := newCluster(t)
 	here := cluster.ListenAddrs()

@@ -151,7 +151,8 @@ func clientContext(c *Call) string {
 	return base64.StdEncoding.EncodeToString(text)
 }
 
-// statedFacts returns the facts of an attempt by the names under which services of AWS pass them on.
+// statedFacts returns the facts of an attempt by the names under which services of AWS pass them
+// on.
 func statedFacts(c *Call) map[string]string {
 	f := factsOf(c)
 	stated := map[string]string{

@@ -33,11 +33,12 @@
 //	that it was to run after, or the choice of its workflow
 //	its row could not be understood, or its retry was too large to be written
 //
-// Such an end is a mark or a row that any node may write, that is written again by whoever finds it,
-// and over which the record of an attempt still wins. A missed stretch of a schedule is one row, for
-// runs that never were. So no node knows that what it writes ends the run, as an executor does that
-// records its last attempt: a span would be sent by none, by several, or beside one that says
-// otherwise. But for a run that was cancelled between two attempts, its trace would hold nothing else.
+// Such an end is a mark or a row that any node may write, that is written again by whoever finds
+// it, and over which the record of an attempt still wins. A missed stretch of a schedule is one
+// row, for runs that never were. So no node knows that what it writes ends the run, as an executor
+// does that records its last attempt: a span would be sent by none, by several, or beside one that
+// says otherwise. But for a run that was cancelled between two attempts, its trace would hold
+// nothing else.
 //
 // # What is sent
 //

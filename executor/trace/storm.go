@@ -19,8 +19,8 @@ const oddRuns, oddVerdicts = 100, 2 * oddRuns
 //	ratio = oddVerdicts / max(those asked for so far, those of the second before, oddVerdicts)
 //
 // are positive, by the id of the run as in [Sampler.Samples]. So a run is sent as a whole, unless
-// the ratio passed it meanwhile; and of two nodes the one with the lower ratio sends no run that the
-// other does not.
+// the ratio passed it meanwhile; and of two nodes the one with the lower ratio sends no run that
+// the other does not.
 //
 // The nil Storm sends all. A Storm is safe for concurrent use.
 type Storm struct {

@@ -149,8 +149,8 @@ type Report struct {
 	Misplaced int `json:"misplaced"`
 
 	// Elsewhere runs started, by the API, in another region than the one that they require.
-	// WaitedForRegion were seen to wait for it, and WaitedSilently to wait without saying so, while it
-	// did not serve their home.
+	// WaitedForRegion were seen to wait for it, and WaitedSilently to wait without saying so, while
+	// it did not serve their home.
 	Elsewhere       int `json:"started_elsewhere"`
 	WaitedForRegion int `json:"waited_for_region"`
 	WaitedSilently  int `json:"waited_silently"`

@@ -10,8 +10,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// letterDays are the two methods of schema.DeadLetterIndex that are about rows without letters. They
-// are apart since Roles has many methods.
+// letterDays are the two methods of schema.DeadLetterIndex that are about rows without letters.
+// They are apart since Roles has many methods.
 type letterDays struct{ rows Rows }
 
 // DeadLetterDayName returns the name of what is noted of a tenant's day: tenant, a zero byte, the

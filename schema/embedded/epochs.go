@@ -122,8 +122,8 @@ func (s epochStore) PutBeat(ctx context.Context, b schema.Beat) error {
 	return nil
 }
 
-// putBeat replaces the row of a beat, unless it is newer. A merge would leave every beat there for each
-// read to go through: they come every few seconds.
+// putBeat replaces the row of a beat, unless it is newer. A merge would leave every beat there for
+// each read to go through: they come every few seconds.
 func (s epochStore) putBeat(ctx context.Context, key []byte, c cell) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -149,8 +149,8 @@ func (s epochStore) putBeat(ctx context.Context, key []byte, c cell) error {
 func (s epochStore) Beats(ctx context.Context) ([]schema.Beat, error) {
 	var beats []schema.Beat
 	var err error
-	// Each by a look of its own: an iterator would go through all that were written of one before it
-	// comes to the next.
+	// Each by a look of its own: an iterator would go through all that were written of one before
+	// it comes to the next.
 	for after, more := []byte(nil), true; more && err == nil; {
 		more = false
 		err = s.list(ctx, []byte{byte(tableBeats)}, after, 1, func(rest []byte, row *cells, nowMS int64) (bool, error) {

@@ -379,9 +379,9 @@ func (k *Keeper) Lag(region string) (time.Duration, bool) {
 // changes of homes are (schema.ChangeRow). The caller must not change it.
 func (k *Keeper) Here() map[string]schema.Beat { return *k.here.Load() }
 
-// beat writes that our region is alive, and which homes it serves. Of the beats that were read the one
-// of our region may bear a time that is yet to come: our clock was ahead, or that of another node is.
-// Ours takes its place nevertheless, or else the region would seem silent until then.
+// beat writes that our region is alive, and which homes it serves. Of the beats that were read the
+// one of our region may bear a time that is yet to come: our clock was ahead, or that of another
+// node is. Ours takes its place nevertheless, or else the region would seem silent until then.
 func (k *Keeper) beat(ctx context.Context, all []schema.Beat) error {
 	k.count++
 	b := schema.Beat{Region: k.cfg.Region, Node: k.cfg.Node, Count: k.count, At: k.cfg.Now().Truncate(time.Millisecond)}

@@ -13,8 +13,8 @@ import (
 )
 
 // TestARegionComesBackWithAWrongClock: however its clock is off, also if it was set while the
-// region was down, a region that was failed over does not serve the home in its old epoch, not for an
-// instant, nor does it say so.
+// region was down, a region that was failed over does not serve the home in its old epoch, not for
+// an instant, nor does it say so.
 func TestARegionComesBackWithAWrongClock(t *testing.T) {
 	for _, off := range []time.Duration{-24 * time.Hour, -5 * time.Second, 5 * time.Second, 24 * time.Hour} {
 		for _, restarted := range []bool{false, true} { // or it was cut off, and went on

@@ -16,9 +16,9 @@ const (
 	stampStep = time.Millisecond
 )
 
-// Stamp draws the timestamp of a change from the register of key: at, or a little after the one that
-// was drawn last, if that is later. So each is later than all that were drawn before it, for as long
-// as the register lives. A draw that is not used, or not answered, does no harm.
+// Stamp draws the timestamp of a change from the register of key: at, or a little after the one
+// that was drawn last, if that is later. So each is later than all that were drawn before it, for
+// as long as the register lives. A draw that is not used, or not answered, does no harm.
 //
 // check, which may be nil, is called with the one that was drawn last by others (zero: none that is
 // known); its error refuses the draw, and is returned.
@@ -44,11 +44,12 @@ func Stamp(ctx context.Context, store schema.LeaseStore, key string, at time.Tim
 	return drawn, err
 }
 
-// unusedAfter is when a draw counts as one that was given up: no request takes as long to use its own.
+// unusedAfter is when a draw counts as one that was given up: no request takes as long to use its
+// own.
 const unusedAfter = time.Minute
 
-// Unchanged returns a check for Stamp: nothing was drawn since `seen`, but what was given up by now.
-// Otherwise it refuses with stale.
+// Unchanged returns a check for Stamp: nothing was drawn since `seen`, but what was given up by
+// now. Otherwise it refuses with stale.
 func Unchanged(seen, now time.Time, stale error) func(last time.Time) error {
 	return func(last time.Time) error {
 		if last.After(seen) && now.Sub(last) < unusedAfter {

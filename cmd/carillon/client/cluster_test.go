@@ -69,8 +69,8 @@ func TestClusterSaysWhatIsWrong(t *testing.T) {
 	)
 }
 
-// TestClusterWithoutNATS: it said that other nodes had the shards, of every node, and that the node which
-// could not be asked was not ready.
+// TestClusterWithoutNATS: it said that other nodes had the shards, of every node, and that the node
+// which could not be asked was not ready.
 func TestClusterWithoutNATS(t *testing.T) {
 	roles := []string{"bucketer", "executor"} // who is unhealthy lays that of a dispatcher down
 	why := "unhealthy, others take its shards if they are well: publish: no answer\npublish: no answer"

@@ -78,7 +78,8 @@ func TestStatsAreShown(t *testing.T) {
 	}
 }
 
-// TestStatsShowAStandStill: minutes without a count were left out, so it looked as if there were none.
+// TestStatsShowAStandStill: minutes without a count were left out, so it looked as if there were
+// none.
 func TestStatsShowAStandStill(t *testing.T) {
 	api, _ := counted(t, httpapi.StatsList{Scope: "all", Items: []httpapi.MinuteStats{
 		{Minute: minuteOf(0), Due: 6}, {Minute: minuteOf(1), Due: 7}, {Minute: minuteOf(3), Due: 8}, {Minute: minuteOf(7), Running: true},

@@ -17,10 +17,11 @@ import (
 type Files struct {
 	Cert string // the certificate, followed by those that lead from it to a root
 	Key  string
-	// ClientCA are the authorities from which certificates of clients come; "": clients are not asked
-	// for one.
+	// ClientCA are the authorities from which certificates of clients come; "": clients are not
+	// asked for one.
 	ClientCA string
-	// Optional: a client may come without a certificate. One that it shows must be good nevertheless.
+	// Optional: a client may come without a certificate. One that it shows must be good
+	// nevertheless.
 	Optional bool
 	// Clients are who is known by the certificate, by its subject (RFC 2253) or its common name.
 	Clients map[string]admin.Identity
@@ -52,8 +53,8 @@ func (s *Server) Replace(f Files) error {
 	}
 	m := &material{clients: maps.Clone(f.Clients), tls: &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"},
-		// The keys of tickets would be those of the listener, whatever is replaced: a session would go on
-		// with the certificates that it began with.
+		// The keys of tickets would be those of the listener, whatever is replaced: a session would
+		// go on with the certificates that it began with.
 		SessionTicketsDisabled: true,
 	}}
 	if pair.Leaf != nil {
@@ -87,8 +88,8 @@ func authorities(file string) (*x509.CertPool, error) {
 // NotAfter returns until when the certificate in force is good.
 func (s *Server) NotAfter() time.Time { return s.inForce.Load().notAfter }
 
-// Listen has the connections of l served by the certificates that are in force when each begins. The
-// handshake is up to whoever reads first.
+// Listen has the connections of l served by the certificates that are in force when each begins.
+// The handshake is up to whoever reads first.
 func (s *Server) Listen(l net.Listener) net.Listener {
 	return tls.NewListener(l, &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -98,8 +99,8 @@ func (s *Server) Listen(l net.Listener) net.Listener {
 	})
 }
 
-// Peer returns who the client of a connection is, by its certificate. False means that it showed none,
-// or that nobody is known by it.
+// Peer returns who the client of a connection is, by its certificate. False means that it showed
+// none, or that nobody is known by it.
 func (s *Server) Peer(state *tls.ConnectionState) (admin.Identity, bool) {
 	if len(state.VerifiedChains) == 0 {
 		return admin.Identity{}, false

@@ -50,8 +50,8 @@ func newAuthority(t *testing.T, name string) *authority {
 	return a
 }
 
-// sign makes a certificate of a template, and its key: by the authority, or by itself if there is none
-// yet.
+// sign makes a certificate of a template, and its key: by the authority, or by itself if there is
+// none yet.
 func (a *authority) sign(c *x509.Certificate, until time.Time) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -250,8 +250,9 @@ func TestServersAreVerified(t *testing.T) {
 	}
 }
 
-// New certificates are put in force under load: no connection is refused, and those that begin later
-// have the new one. No session from before is resumed: the client is verified by the new authorities.
+// New certificates are put in force under load: no connection is refused, and those that begin
+// later have the new one. No session from before is resumed: the client is verified by the new
+// authorities.
 func TestCertificatesAreReplacedUnderLoad(t *testing.T) {
 	ours, next := newAuthority(t, "ours"), newAuthority(t, "next")
 	cert, key := ours.issue(pkix.Name{CommonName: "node"}, soon())

@@ -12,7 +12,8 @@ import (
 type APITLS struct {
 	Cert string `koanf:"cert"` // file; empty: no TLS
 	Key  string `koanf:"key"`
-	// ClientCA names the file of the authorities of clients' certificates; empty: none is asked for.
+	// ClientCA names the file of the authorities of clients' certificates; empty: none is asked
+	// for.
 	ClientCA string `koanf:"client_ca"`
 	// ClientAuth is ClientsRequired or ClientsOptional.
 	ClientAuth string `koanf:"client_auth"`

@@ -31,8 +31,8 @@ type administration struct {
 	minutes  *minutes
 }
 
-// openTokens makes what knows callers by their tokens, and what has browsers log in; nil if there is no
-// provider, or if it is not for that.
+// openTokens makes what knows callers by their tokens, and what has browsers log in; nil if there
+// is no provider, or if it is not for that.
 func openTokens(n *Node, stops *cleanups) (httpapi.Tokens, httpapi.LogIn, error) {
 	if n.cfg.API.OIDC.Issuer == "" {
 		return nil, nil, nil

@@ -18,7 +18,8 @@ func newNotifier(n *Node) *notifications.Notifier {
 	})
 }
 
-// newLetterCounter returns what counts the dead letters that wait. Tenants are shared as by newNotifier.
+// newLetterCounter returns what counts the dead letters that wait. Tenants are shared as by
+// newNotifier.
 func newLetterCounter(n *Node) *deadletters.Counter {
 	return deadletters.New(deadletters.Config{
 		Bucketer: n.bucketer.Bucketer, Store: n.store, Owns: ownsNow(n), Retention: n.cfg.DeadLetters.Retention,
@@ -26,7 +27,8 @@ func newLetterCounter(n *Node) *deadletters.Counter {
 	})
 }
 
-// ownsNow returns a func that reports, without I/O, whether this node's dispatcher owns a shard now.
+// ownsNow returns a func that reports, without I/O, whether this node's dispatcher owns a shard
+// now.
 func ownsNow(n *Node) func(schema.Shard) bool {
 	takes := n.regions.takes()
 	return func(shard schema.Shard) bool {

@@ -177,8 +177,8 @@ func TestAChangeReachesTheRegionThatServesItsHome(t *testing.T) {
 	})
 }
 
-// TestAnImportReachesTheRegionsOfItsLines: each line is taken in by the region that serves its home,
-// whichever region the import arrives in, and runs once.
+// TestAnImportReachesTheRegionsOfItsLines: each line is taken in by the region that serves its
+// home, whichever region the import arrives in, and runs once.
 func TestAnImportReachesTheRegionsOfItsLines(t *testing.T) {
 	inEU, inUS := twoRegions(t)
 	eu := startIn(t, inEU, "eu", "a", func(*config.Config) {}).up()

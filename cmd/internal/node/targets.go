@@ -16,8 +16,8 @@ import (
 // Circuit breakers live in the memory of executors. A node that is asked about targets asks all
 // executors.
 
-// maxTargets bounds the targets of one answer, and maxTargetErrors those whose errors are told: about
-// 400 and 150 KiB, well below the limit of a message together.
+// maxTargets bounds the targets of one answer, and maxTargetErrors those whose errors are told:
+// about 400 and 150 KiB, well below the limit of a message together.
 const (
 	maxTargets      = 2000
 	maxTargetErrors = 300

@@ -20,8 +20,8 @@ import (
 const (
 	pooledSource = "pooled"
 	pooledTask   = "pooled"
-	// triedWithin is how long after an executor has come a run is tried at the latest that waits for
-	// one: what is deferred at most, and what a dispatcher takes to publish it.
+	// triedWithin is how long after an executor has come a run is tried at the latest that waits
+	// for one: what is deferred at most, and what a dispatcher takes to publish it.
 	triedWithin = 90*time.Second + 5*time.Second
 	// unsettled is for how long after a node stops, or begins, others may not act on it yet: its
 	// shards go to others, and what was published for its pool is published again.

@@ -66,8 +66,8 @@ type Scenario struct {
 	Rated int
 	// Concurrent is the number of runs of a task with max_concurrent.
 	Concurrent int
-	// Pooled is the number of runs that require labels of their executor. Nodes have labels then, and
-	// one of them is away for long.
+	// Pooled is the number of runs that require labels of their executor. Nodes have labels then,
+	// and one of them is away for long.
 	Pooled int
 	// Workflows is the number of workflows, each with a graph of its own and a few runs. With Changes
 	// some runs are cancelled.

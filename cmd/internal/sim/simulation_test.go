@@ -16,11 +16,11 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// seeds returns how many seeds of a scenario to run, and the first: own (in short tests a sixteenth of
-// them, and none of a long scenario), unless the environment says which part of them
-// (CARILLON_SIM_PART, 2 = half), how many of each scenario (CARILLON_SIM_SEEDS), how many of all short
-// scenarios and of all long ones together (CARILLON_SIM_SHORT, CARILLON_SIM_LONG), from which one on
-// (CARILLON_SIM_FIRST), or which one (CARILLON_SIM_SEED).
+// seeds returns how many seeds of a scenario to run, and the first: own (in short tests a sixteenth
+// of them, and none of a long scenario), unless the environment says which part of them
+// (CARILLON_SIM_PART, 2 = half), how many of each scenario (CARILLON_SIM_SEEDS), how many of all
+// short scenarios and of all long ones together (CARILLON_SIM_SHORT, CARILLON_SIM_LONG), from which
+// one on (CARILLON_SIM_FIRST), or which one (CARILLON_SIM_SEED).
 func seeds(t *testing.T, scenarios []play, s *Scenario, own int) (first uint64, n int) {
 	t.Helper()
 	n = own

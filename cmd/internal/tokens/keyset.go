@@ -87,7 +87,8 @@ func verifyBy(keys []jose.JSONWebKey, signed *jose.JSONWebSignature) ([]byte, bo
 	return nil, false
 }
 
-// fetch asks the provider for its keys, unless it was asked within `every`. The caller holds fetching.
+// fetch asks the provider for its keys, unless it was asked within `every`. The caller holds
+// fetching.
 func (k *keySet) fetch(ctx context.Context, url string, every time.Duration) {
 	now := k.now()
 	k.mu.Lock()

@@ -16,8 +16,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// token answers the exchange of a code, as RFC 7636 and OpenID Connect Core have it: code and verifier
-// must be those of the log-in that was begun at the URL.
+// token answers the exchange of a code, as RFC 7636 and OpenID Connect Core have it: code and
+// verifier must be those of the log-in that was begun at the URL.
 func exchange(i *issuer, key jose.JSONWebKey, begun *url.URL, change map[string]any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		asked := begun.Query()

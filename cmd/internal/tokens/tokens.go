@@ -46,8 +46,8 @@ type Config struct {
 	// NameClaim is the claim by which the audit log calls the caller; default "sub".
 	NameClaim string
 	Grants    []Grant // the first that fits counts
-	// ClientID is ours at the provider, for log-ins of browsers; "": there are none. ClientSecret is "" for
-	// a public client.
+	// ClientID is ours at the provider, for log-ins of browsers; "": there are none. ClientSecret
+	// is "" for a public client.
 	ClientID, ClientSecret string
 	// Redirect is the URL at which browsers come back.
 	Redirect string

@@ -229,9 +229,9 @@ func Jars(ctx context.Context, say func(string)) (string, error) {
 	return filepath.Join(c.dir, jarsName()), nil
 }
 
-// UpdateSums rewrites the committed lists of sums, of Cassandra and of Kafka, for the jars that Maven
-// fetches now, and returns their paths and the number of jars. It is for changes of the build files;
-// review the difference before you commit it.
+// UpdateSums rewrites the committed lists of sums, of Cassandra and of Kafka, for the jars that
+// Maven fetches now, and returns their paths and the number of jars. It is for changes of the build
+// files; review the difference before you commit it.
 func UpdateSums(ctx context.Context) (paths []string, jars int, err error) {
 	top, err := repositoryTop()
 	if err != nil {

@@ -9,13 +9,14 @@ import (
 	"path/filepath"
 )
 
-// Runbooks is where the annotation runbook_url of every alert begins in the rules that are committed:
-// the page, by its path in the repository. Its rest is "#" and the alert's name in small letters.
+// Runbooks is where the annotation runbook_url of every alert begins in the rules that are
+// committed: the page, by its path in the repository. Its rest is "#" and the alert's name in small
+// letters.
 const Runbooks = "deploy/monitoring/RUNBOOKS.md"
 
 // WriteRules writes the rules of a folder into another, as files for Prometheus and, in its folder
-// kubernetes, as rules.yaml for the Prometheus operator. In them the runbooks are at an absolute URL:
-// what runbook_url begins with.
+// kubernetes, as rules.yaml for the Prometheus operator. In them the runbooks are at an absolute
+// URL: what runbook_url begins with.
 func WriteRules(from, to, runbooks string) error {
 	if u, err := url.Parse(runbooks); err != nil || u.Scheme == "" || u.Host == "" || u.Fragment != "" {
 		return fmt.Errorf("runbooks are at %q, want an absolute URL without a fragment", runbooks)

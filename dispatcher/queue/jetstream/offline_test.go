@@ -188,9 +188,9 @@ func TestAPullWithoutAConnectionIsNotKept(t *testing.T) {
 	}
 }
 
-// TestTheMetricSaysWhetherNATSAnswers: carillon_queue_ready is 1, 0 while there is no connection, and
-// 1 again. There was only a counter of connections that had come back, so nothing was seen of one that
-// stayed away.
+// TestTheMetricSaysWhetherNATSAnswers: carillon_queue_ready is 1, 0 while there is no connection,
+// and 1 again. There was only a counter of connections that had come back, so nothing was seen of
+// one that stayed away.
 func TestTheMetricSaysWhetherNATSAnswers(t *testing.T) {
 	server, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: true})
 	if err != nil {

@@ -1,6 +1,6 @@
 // Command generate writes deploy/monitoring/dashboards anew, and the rules for the Prometheus
-// operator in deploy/kubernetes. With -runbooks it writes the rules alone, into a folder. It is run in
-// deploy/monitoring/check.
+// operator in deploy/kubernetes. With -runbooks it writes the rules alone, into a folder. It is run
+// in deploy/monitoring/check.
 package main
 
 import (
