@@ -159,6 +159,12 @@ func (c *contract) body(t *rapid.T, o describedOperation, media map[string]any) 
 			if strings.HasPrefix(o.path, "/v1/tasks") {
 				delete(fields, "schedule")
 			}
+			// The more fields there are, the less likely is it that they go together.
+			for _, field := range slices.Sorted(maps.Keys(fields)) {
+				if !slices.Contains([]string{"name", "nats", "schedule"}, field) && rapid.IntRange(0, 3).Draw(t, "keeps "+field) > 0 {
+					delete(fields, field)
+				}
+			}
 		case o.path == "/v1/workflows/{name}":
 			maps.DeleteFunc(fields, func(name string, _ any) bool {
 				return !slices.Contains([]string{"payload", "priority", "labels", "deadline"}, name)
