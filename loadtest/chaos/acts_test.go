@@ -11,6 +11,7 @@ import (
 	"carillon.dev/carillon/deploy/local/cluster"
 	"carillon.dev/carillon/loadtest/nats"
 	"carillon.dev/carillon/loadtest/process"
+	"carillon.dev/carillon/loadtest/wait"
 )
 
 // The acts on NATS, on three real servers without anything else: two are killed and come back, and
@@ -32,6 +33,25 @@ func TestActsOnServers(t *testing.T) {
 	stream := `{"name":"carillon_runs_0","subjects":["carillon_runs_0.>"],"storage":"file","num_replicas":3}`
 	if err := n.Request("$JS.API.STREAM.CREATE.carillon_runs_0", stream, nil); err != nil {
 		t.Fatal(err)
+	}
+	// A server that is killed before it has the stream is another matter than one that is killed
+	// with it.
+	var info struct {
+		Cluster struct {
+			Leader   string
+			Replicas []struct{ Current bool }
+		}
+	}
+	held, err := wait.Poll(ctx, 100*time.Millisecond, time.Now().Add(time.Minute), func() (bool, error) {
+		err := n.Request("$JS.API.STREAM.INFO.carillon_runs_0", "", &info)
+		current := len(info.Cluster.Replicas) == 2
+		for _, r := range info.Cluster.Replicas {
+			current = current && r.Current
+		}
+		return current && info.Cluster.Leader != "", err
+	})
+	if err != nil || !held {
+		t.Fatalf("the stream is held by %+v, %v, want three servers", info.Cluster, err)
 	}
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
