@@ -34,6 +34,7 @@ type recurring struct {
 	spec   schema.JobSpec
 	id     schema.JobID
 	events []check.JobEvent
+	closed []string // the dates of its calendar; nil if it has none
 }
 
 // askRecurring creates recurring jobs and changes some of them, for as long as Span.
@@ -44,12 +45,19 @@ func (w *world) askRecurring(ctx context.Context, wg *sync.WaitGroup) {
 		w.recurring = append(w.recurring, r)
 		wg.Go(func() {
 			time.Sleep(time.Duration(rng.Float64() * float64(w.s.Span) / 4))
+			if w.s.Calendars && line%2 == 0 && !w.useCalendar(ctx, r, rng) {
+				return
+			}
 			if !w.createRecurring(ctx, r) || !w.s.Changes {
 				return
 			}
 			for range rng.IntN(4) {
 				time.Sleep(time.Duration(rng.Float64() * float64(w.s.Span) / 4))
-				w.changeRecurring(ctx, r, rng)
+				if r.closed != nil && rng.IntN(3) > 0 {
+					w.changeCalendar(ctx, r)
+				} else {
+					w.changeRecurring(ctx, r, rng)
+				}
 			}
 		})
 	}
@@ -136,7 +144,11 @@ func (w *world) changeRecurring(ctx context.Context, r *recurring, rng *rand.Ran
 		w.alter(r, check.JobUpdated, func(b *engine.Engine) (schema.Job, error) {
 			return b.ChangeJob(ctx, "default", r.id, 0, func(s *schema.JobSpec) error {
 				rule := *s.Schedule
-				rule.Cron, rule.Timezone, rule.Every, rule.Any, rule.Listed = "", "", every, nil, false
+				if r.closed != nil {
+					rule.Any = []schema.Schedule{{Every: every, Calendar: rule.Any[0].Calendar}}
+				} else {
+					rule.Cron, rule.Timezone, rule.Every, rule.Any, rule.Listed = "", "", every, nil, false
+				}
 				s.Schedule = &rule
 				return nil
 			})
@@ -177,7 +189,11 @@ func (w *world) alter(r *recurring, kind check.JobEventKind, ask func(b *engine.
 }
 
 func ruleOf(s *schema.Schedule) check.Rule {
-	return check.Rule{Cron: s.Cron, Timezone: s.Timezone, Every: check.Span(s.Every), Anchor: s.Anchor}
+	r := check.Rule{Cron: s.Cron, Timezone: s.Timezone, Every: check.Span(s.Every), Anchor: s.Anchor}
+	if s.Calendar != nil {
+		r.Exclude = s.Calendar.Dates
+	}
+	return r
 }
 
 // shown returns the job as the API shows it.

@@ -58,6 +58,9 @@ type Scenario struct {
 	// Recurring is the number of recurring jobs. They are due every 1 s to 60 s until no fault is
 	// left, and state each misfire policy in turn.
 	Recurring int
+	// Calendars has every second recurring job go by a calendar of its own, whose dates change as
+	// well. It goes with Changes.
+	Calendars bool
 	// Limited is the number of recurring jobs with a concurrency limit.
 	Limited int
 	// Pausing is the number of recurring jobs that pause when runs fail.

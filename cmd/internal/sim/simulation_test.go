@@ -221,6 +221,12 @@ var scenarios = []play{
 	{"jobs recur, and nobody runs for ten minutes", 4, Scenario{
 		Jobs: 20, Recurring: 12, Outage: 10 * time.Minute, Promise: Promise{Policies: true},
 	}, nil},
+	{"jobs recur by calendars that change, and nothing goes wrong", 2, Scenario{
+		Jobs: 20, Recurring: 12, Calendars: true, Changes: true, Promise: Promise{NoneLost: true, NoneGivenUp: true},
+	}, nil},
+	{"jobs recur by calendars that change while nodes are killed and freeze", 4, Scenario{
+		Jobs: 20, Recurring: 12, Calendars: true, Changes: true, Kills: 4, Freezes: 3, Faults: Faults{Store: 0.005, Crash: 0.001},
+	}, []string{halts}},
 	{"jobs recur while clocks are off", 4, Scenario{Jobs: 20, Recurring: 12, Changes: true, Skew: time.Second, Kills: 2}, nil},
 	{"jobs recur while everything fails", 10, Scenario{
 		Jobs: 20, Recurring: 12, Changes: true, Kills: 3, Freezes: 3, StreamLosses: 1, Steps: 4, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
