@@ -130,7 +130,8 @@ type jobReader struct {
 	work workReader
 	task int32 // its node, or 0
 
-	region int32 // its node, or 0
+	region  int32 // its node, or 0
+	payload int32 // likewise
 
 	// What only jobs that can have many runs say, and at which nodes.
 	spec schema.JobSpec
@@ -193,7 +194,7 @@ func (r *jobReader) field(name string, c int32) {
 	case "schedules":
 		r.when.readList(c)
 	case "payload":
-		r.job.Payload = d.payload(c)
+		r.payload, r.job.Payload = c, d.payload(c)
 	case "priority":
 		r.job.Priority = schema.Priority(d.oneOf(c, priorities))
 	case "labels":
@@ -331,6 +332,9 @@ func (r *jobReader) finish() {
 	default:
 		work := w.work
 		r.job.Work = &work
+		if work.EventBridge != nil && len(r.job.Payload) > 0 && r.job.Payload[0] != '{' {
+			d.faultQuietly(r.payload, "must be an object: it is the detail of an event")
+		}
 	}
 	if r.region > 0 && r.hasMany() {
 		d.faultQuietly(r.region, "belongs to a one-off job that waits for no other: this one lies where its tenant is at home")

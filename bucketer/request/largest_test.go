@@ -62,7 +62,7 @@ func largestWork() map[string]string {
 }
 
 // largestRest is what else may be said of every job, and cannot be any larger.
-var largestRest = `,"payload":"` + strings.Repeat("p", schema.MaxPayload-2) + `","priority":"critical","misfire":{"policy":"run_latest","deadline":"87599h59m59.999999999s"},"labels":{` +
+var largestRest = `,"payload":{"p":"` + strings.Repeat("p", schema.MaxPayload-len(`{"p":""}`)) + `"},"priority":"critical","misfire":{"policy":"run_latest","deadline":"87599h59m59.999999999s"},"labels":{` +
 	numbered(maxLabels, `"%02d`+strings.Repeat("l", maxLabelName-2)+`":"`+strings.Repeat("<", maxLabelValue)+`"`) + `}`
 
 // largestSchedule is one of several schedules, without its end.

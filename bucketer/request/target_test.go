@@ -107,6 +107,7 @@ func TestDecodeRefusesMessages(t *testing.T) {
 		"two lines":                {`{"sns":{` + aTopic + `,"subject":"a\nb",` + ofAWS + `}}`, []string{"body.sns.subject must be 1 to 100"}},
 		"eventbridge of nothing":   {`{"eventbridge":{}}`, []string{"body.eventbridge.source is missing", "body.eventbridge.detail_type is missing", "body.eventbridge.region is missing", "body.eventbridge.credentials is missing"}},
 		"an event of AWS":          {`{"eventbridge":{"source":"aws.ec2","detail_type":"d",` + ofAWS + `}}`, []string{`body.eventbridge.source must not start with "aws."`}},
+		"no object for an event":   {`{"eventbridge":{` + anEvent + `,` + ofAWS + `},"payload":[1]}`, []string{"body.payload must be an object"}},
 		"a bus":                    {`{"eventbridge":{"bus":"a b",` + anEvent + `,` + ofAWS + `}}`, []string{"body.eventbridge.bus must be the name of an event bus"}},
 		"a bus of another service": {`{"eventbridge":{"bus":"arn:aws:sns:eu-central-1:123456789012:jobs",` + anEvent + `,` + ofAWS + `}}`, []string{"body.eventbridge.bus must be the name of an event bus"}},
 		"a bus of another place":   {`{"eventbridge":{"bus":"arn:aws:events:us-east-1:123456789012:event-bus/jobs",` + anEvent + `,` + ofAWS + `}}`, []string{"body.eventbridge.bus is not of the region"}},
