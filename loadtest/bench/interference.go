@@ -15,12 +15,17 @@ import (
 // harmKinds are what the other tenant's targets do in H; package sink understands them.
 var harmKinds = []string{"fail", "hang", "drip"}
 
-// toldHarm is a further kind, which has to be asked for: the targets fail, and the other tenant is
-// told of it by a rule for notifications.
-const toldHarm = "told"
+// Two further kinds have to be asked for. What they call answers 404, which is final and no fault of
+// the target's: each run fails, where a target that fails is left alone after some calls.
+const (
+	refuseHarm = "refuse"
+	// toldHarm is refuseHarm where the other tenant is told of it by a rule for notifications. The
+	// difference is what notifications cost.
+	toldHarm = "told"
+)
 
 // allHarms are all kinds.
-var allHarms = append(harmKinds[:len(harmKinds):len(harmKinds)], toldHarm)
+var allHarms = append(harmKinds[:len(harmKinds):len(harmKinds)], refuseHarm, toldHarm)
 
 const (
 	// harmBefore is how long before the watched runs those of the other tenant begin, or the span
@@ -49,7 +54,7 @@ const (
 // An Interference is what protocol H did beside the watched runs. In the half without it Kind is
 // the same, and Rate is 0.
 type Interference struct {
-	Kind    string  `json:"kind"` // "fail", "hang", "drip" or "told"
+	Kind    string  `json:"kind"` // "fail", "hang", "drip", "refuse" or "told"
 	Rate    int     `json:"rate"` // runs a second of the other tenant
 	Timeout float64 `json:"timeout_s"`
 	Calls   int64   `json:"calls"` // its target had by the end
@@ -203,8 +208,8 @@ func (f *interference) load(ctx context.Context, b *bench, sys system, t0 time.T
 
 func (f *interference) jobs(b *bench, t0 time.Time) jobs {
 	does := f.kind
-	if does == toldHarm {
-		does = "fail"
+	if does == refuseHarm || does == toldHarm {
+		does = "status-404"
 	}
 	j := b.jobs(f.count(), t0.Add(-f.before), f.span, httpTarget, f.url+"/"+does)
 	j.tenant = harmingTenant

@@ -176,7 +176,7 @@ Writes each result as JSON, with a plot, into --out; with --flames also a flame 
 	f.DurationVar(&b.cfg.Ramp, "ramp", 30*time.Second, "over which they begin")
 	f.IntVar(&b.cfg.Beside, "beside", 2000, "new runs while they are held")
 	f.IntVar(&b.cfg.BesideRate, "beside-rate", 200, "of these, a second")
-	f.StringSliceVar(&b.cfg.Harm, "harm", nil, "what the targets of the other tenant in H do (default fail,hang,drip; also told: they fail, and notifications tell of it)")
+	f.StringSliceVar(&b.cfg.Harm, "harm", nil, "what the targets of the other tenant in H do (default fail,hang,drip; also refuse: each run fails at once; told: so it does, and notifications tell of it)")
 	f.IntVar(&b.cfg.HarmRate, "harm-rate", 0, "runs a second of the other tenant in H (default the first of --rates)")
 	f.DurationVar(&b.cfg.HarmTimeout, "harm-timeout", 5*time.Second, "time-out of each of these")
 	f.StringSliceVar(&b.cfg.Workflows, "workflows", nil, "parts of W (default pace,chains,fanout,subscribers)")
