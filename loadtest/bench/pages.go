@@ -60,6 +60,8 @@ var pageRows = []pageRow{
 	{string(console.NextDay), console.NextDay, false, true},
 	{string(console.Jobs), console.Jobs, false, true},
 	{string(console.Upcoming), console.Upcoming, false, true},
+	{string(console.Newest), console.Newest, false, true},
+	{string(console.Sought), console.Sought, false, false},
 }
 
 // pageSessions are the sessions of the protocol: the rows come once, and each round starts the nodes

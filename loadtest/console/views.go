@@ -26,6 +26,11 @@ const (
 	// Upcoming is no view, but a question of the Overview alone: of the hour that begins in two, which
 	// the page does not ask for.
 	Upcoming View = "coming minutes"
+	// Nor are these: the search of runs, the latest due first, of the next hour. The first finds what
+	// it wants in the first partitions. The second wants a label that no run has, and is asked once:
+	// its answer ends when it has cost what a search may.
+	Newest View = "runs searched, newest first"
+	Sought View = "runs searched by a label that none has"
 )
 
 // The intervals of api/live.ts, from an answer to the next request: of what a person watches, of
@@ -128,6 +133,14 @@ var views = map[View][]question{
 		{path: regionsPath, ask: plain(nil)}, // once, as without regions
 	},
 	Upcoming: {{path: upcomingPath, every: slow, ask: upcoming(2 * time.Hour)}},
+	Newest: {{path: runsPath, every: steady, ask: func(ctx context.Context, c *Console, q *question) (Seen, error) {
+		return c.gather(ctx, q, ofNextHour(time.Now()))
+	}}},
+	Sought: {{path: runsPath, every: steady, ask: plain(func(now time.Time) url.Values {
+		query := ofNextHour(now)
+		query.Set("label", "team=none")
+		return query
+	})}},
 }
 
 // instant writes a time as browsers do.
@@ -207,6 +220,11 @@ func coming(span time.Duration) func(context.Context, *Console, *question) (Seen
 		now := time.Now()
 		return c.gather(ctx, q, url.Values{"from": {instant(now)}, "to": {instant(now.Add(span))}, "limit": {strconv.Itoa(pageSize)}})
 	}
+}
+
+// ofNextHour asks the search for runs that are due in the next hour, the latest first.
+func ofNextHour(now time.Time) url.Values {
+	return url.Values{"from": {instant(now)}, "to": {instant(now.Add(time.Hour))}, "limit": {strconv.Itoa(pageSize)}, "order": {"newest"}}
 }
 
 // askLatest looks for the latest runs of the last 15 minutes. What is due in this second belongs to
