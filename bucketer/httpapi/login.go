@@ -65,6 +65,9 @@ type logInRoutes struct{ *Server }
 
 func (s logInRoutes) route() {
 	if s.deps.LogIn == nil {
+		s.engine.GET(LogInPath, func(c *gin.Context) {
+			s.refuse(c, plain(http.StatusNotFound, "No provider is configured at which one could log in (api.oidc). The console takes an API key: /console/"))
+		})
 		return
 	}
 	s.engine.GET(LogInPath, s.begin)

@@ -165,6 +165,13 @@ func TestBrowsersLogInAtTheProvider(t *testing.T) {
 		t.Errorf("a log-in in plain text: %d, want 422: the browser would not keep the cookie", w.Code)
 	}
 	off := serve(t, b, o.desk)
-	doProblem(t, off, call{method: "GET", path: LogInPath}, 404)
+	if p := doProblem(t, off, call{method: "GET", path: LogInPath}, 404); !strings.Contains(p.Detail, "api.oidc") {
+		t.Errorf("GET %s without a provider = %+v, want that it says what is not configured", LogInPath, p)
+	}
+	for hs, want := range map[*httptest.Server]string{hs: LogInPath, off: ""} {
+		if p := doProblem(t, hs, call{method: "GET", path: whoamiPath}, 401); p.LogIn != want {
+			t.Errorf("401 with log_in %q, want %q", p.LogIn, want)
+		}
+	}
 	doProblem(t, off, call{method: "GET", path: whoamiPath, header: http.Header{"Cookie": {session}}}, 401)
 }

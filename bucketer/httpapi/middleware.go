@@ -198,6 +198,9 @@ const maxParameter = 63
 // refuse answers with a problem, and nothing after it.
 func (s *Server) refuse(c *gin.Context, p *Problem) {
 	c.Abort()
+	if p.Status == http.StatusUnauthorized && s.deps.LogIn != nil {
+		p.LogIn = LogInPath
+	}
 	for name, values := range p.GetHeaders() {
 		c.Writer.Header()[name] = values
 	}

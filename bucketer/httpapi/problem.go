@@ -45,6 +45,8 @@ type Problem struct {
 	Status int              `json:"status"` // the HTTP status
 	Detail string           `json:"detail,omitempty"`
 	Errors []bucketer.Fault `json:"errors,omitempty"` // every fault that was found
+	// Where a browser begins to log in at a provider, beside a 401; absent if there is none
+	LogIn string `json:"log_in,omitempty"`
 
 	// RetryAfter says when to try again; zero means that it was not said. It travels as a header.
 	RetryAfter time.Duration `json:"-"`

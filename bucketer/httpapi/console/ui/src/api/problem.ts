@@ -20,6 +20,8 @@ export class Problem extends Error {
     readonly faults: readonly Fault[] = [],
     /** When to try again, in ms; undefined: it was not said. */
     readonly retryAfter?: number,
+    /** Of 401: browsers can log in at a provider. */
+    readonly provider: boolean = false,
   ) {
     super(detail === '' ? title : `${title}: ${detail}`);
   }
@@ -66,6 +68,7 @@ interface Answered {
   title?: unknown;
   detail?: unknown;
   errors?: unknown;
+  log_in?: unknown;
 }
 
 function isFault(value: unknown): value is Fault {
@@ -89,6 +92,7 @@ export function problemOf(response: Response, body: unknown): Problem {
     typeof said.detail === 'string' ? said.detail : '',
     Array.isArray(said.errors) ? said.errors.filter(isFault) : [],
     after > 0 ? after * 1000 : undefined,
+    typeof said.log_in === 'string',
   );
 }
 

@@ -16,6 +16,9 @@ export type Session =
 
 export const session = signal<Session>({ state: 'asking' });
 
+/** Whether the node has browsers log in at a provider. */
+export const atProvider = signal(false);
+
 /** Whoever is known, if anybody is. */
 export const who = computed<Whoami | undefined>(() => (session.value.state === 'in' ? session.value.who : undefined));
 
@@ -83,6 +86,7 @@ export async function askWho(): Promise<void> {
 }
 
 function signOut(problem: Problem): void {
+  atProvider.value = problem.provider;
   // Only a session that was there can have ended: a first visit is no fault.
   const was = session.peek();
   if (was.state !== 'out') {

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useAction } from '../api/action';
 import type { Problem } from '../api/problem';
-import { logIn } from '../api/session';
+import { atProvider, logIn } from '../api/session';
 import { Command } from '../parts/Empty';
 import { TextField } from '../parts/Field';
 import { Icon } from '../parts/Icon';
@@ -38,6 +38,15 @@ export function LogIn({ why }: { why: Problem | undefined }) {
               localhost: put TLS in front of the node, or use a tunnel.
             </span>
           </p>
+        )}
+        {atProvider.value && (
+          <>
+            {/* Relative, as a proxy may serve the node below a path of its own. */}
+            <a class="button primary" href="../login">
+              Log in at the provider
+            </a>
+            <p class="muted">Or with a key:</p>
+          </>
         )}
         <form
           class="stack"

@@ -65,7 +65,9 @@ function Shown({ cluster, live }: { cluster: Answer; live: Live<Answer> }) {
   const at = live.at ?? 0;
   const rows = useMemo<Row[]>(() => {
     seen.current = noteMembers(seen.current, members.map((m) => m.name), serverNow());
-    return seen.current
+    // What the node remembers of those that went without a word, this page may not have seen.
+    const lost = (cluster.lost ?? []).map((l) => ({ name: l.name, last: Date.parse(l.since) }));
+    return [...seen.current, ...lost.filter((l) => !seen.current.some((s) => s.name === l.name))]
       .map((s) => ({ name: s.name, last: s.last, member: members.find((m) => m.name === s.name) }))
       .sort((a, b) => a.name.localeCompare(b.name));
   }, [at]);

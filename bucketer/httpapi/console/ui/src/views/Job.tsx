@@ -315,6 +315,7 @@ function JobFacts({ job }: { job: Job }) {
         ['Priority', job.priority],
         ['Labels', job.labels && <Labels labels={job.labels} hrefOf={(label) => href('/jobs', { label })} />],
         ['Created', <TimeLabel at={job.created_at} relative />],
+        ['Created by', job.created_by && <bdi>{job.created_by}</bdi>],
         [
           'Changed',
           job.updated_at !== job.created_at && (

@@ -71,6 +71,7 @@ export function RunFacts({ run }: { run: Run }) {
         ],
         ['Calls', run.calls && <Calls run={run} />],
         ['Started by', startedBy(run)],
+        ['Created by', run.created_by && <bdi>{run.created_by}</bdi>],
         ['Event', run.event && <a href={href('/runs', { event: run.event.id })}>{run.event.name}</a>],
         ['Again of', run.origin && <a href={href(`/runs/${run.origin}`)}>{run.origin}</a>],
         [

@@ -152,6 +152,17 @@ function Targets() {
     { head: 'Failures', kind: 'number', cell: (t) => number(t.failures) },
     { head: 'Put off', kind: 'number', cell: (t) => number(t.deferrals) },
     { head: 'Running', kind: 'number', cell: (t) => number(t.running) },
+    {
+      head: 'Last failure',
+      cell: (t) =>
+        t.last_error ? (
+          <>
+            <TimeLabel at={t.last_failed_at} relative /> <bdi class="said" title={t.last_error}>{t.last_error}</bdi>
+          </>
+        ) : (
+          '–'
+        ),
+    },
     { head: 'Known by', minor: true, cell: (t) => (t.nodes ?? []).map((n) => n.node).join(', ') },
     {
       head: 'What can be done',
