@@ -235,6 +235,7 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 	succeeded := map[string]bool{}
 	rapid.Check(t, func(t *rapid.T) {
 		// What is asked for is there, however the requests before have left it.
+		b.free("n", "w")
 		job := created(outer, b, `{"name":"n","nats":{"subject":"a"},"schedule":{"every":"15m"},"labels":{"team":"a"},"payload":{"a":1}}`)
 		ended := b.ends(job.ID, testNow.Add(-time.Hour), schema.StateFailed)
 		doJSON(outer, hs, call{method: "PUT", path: "/v1/workflows/w", body: small}, b.anew("w"), nil)

@@ -94,6 +94,17 @@ func (s *stub) named(tenant, name string) (*schema.Job, error) {
 	return nil, fmt.Errorf("job %q: %w", name, schema.ErrNotFound)
 }
 
+// free ends the jobs and workflows of these names.
+func (s *stub) free(names ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs.byID {
+		if slices.Contains(names, j.Current.Spec.Name) && !j.Current.State.Ended() {
+			j.Current.State = schema.JobCancelled
+		}
+	}
+}
+
 func (s *stub) PutJob(_ context.Context, tenant, name string, ifMatch int64, spec schema.JobSpec) (schema.Job, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
