@@ -8,25 +8,30 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/cmd/carillon/cli"
+	"carillon.dev/carillon/cmd/carillon/client"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/cmd/internal/node"
 	"carillon.dev/carillon/executor/trace/otlp"
+	"carillon.dev/carillon/schema"
 )
 
 func devCommand() *cobra.Command {
 	var file, dir string
 	var port, natsPort int
-	var demo, workflows bool
+	var demo, workflows, auth bool
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run the whole system in one process, on embedded parts",
 		Long: "Run the whole system in one process, on embedded parts: the store in Pebble, NATS inside.\n\n" +
 			"Without --data-dir everything is gone at the end. Targets on the loopback interface are allowed, unless executor.allow_cidrs says what is.\n" +
 			"It reads the same file and environment as carillon serve (CARILLON_EXECUTOR_SLOTS and so on), and refuses what cannot be in one process.\n" +
+			"With --auth requests need an API key, as in production; it prints one of an admin, which is good for this process.\n" +
 			"With --demo it also receives calls, and starts 20 jobs a second for a minute.\n" +
 			"With --demo-workflows it runs three workflows, shows their steps, and ends: with success if each ended as it should.",
 		Args: cobra.NoArgs,
@@ -36,6 +41,7 @@ func devCommand() *cobra.Command {
 	cmd.Flags().IntVar(&port, "port", config.DevPort, "port of the API, on 127.0.0.1; 0 takes a free one")
 	cmd.Flags().IntVar(&natsPort, "nats-port", 0, "port for workers, on 127.0.0.1, without a password; 0 takes a free one (default none)")
 	cmd.Flags().Int("slots", 0, "attempts under way at once (default 2048)")
+	cmd.Flags().BoolVar(&auth, "auth", false, "ask for API keys, and print a first one")
 	cmd.Flags().BoolVar(&demo, "demo", false, "run jobs one can watch, for a minute")
 	cmd.Flags().BoolVar(&workflows, "demo-workflows", false, "run three workflows one can watch, and end")
 	cmd.Flags().String("admin-listen", "", "`host:port` for profiles (/debug/pprof/); none unless set")
@@ -55,6 +61,12 @@ func devCommand() *cobra.Command {
 		}
 		cfg, err := config.LoadDev(base, file, os.Environ(), set)
 		traces, fault := otlp.FromEnv(os.Getenv)
+		if auth {
+			if demo || workflows {
+				err = errors.Join(err, errors.New("--auth and a demo: a demo has no key"))
+			}
+			cfg.API.Auth = config.AuthRequired
+		}
 		if err := checkDev(cfg, errors.Join(err, fault), port, natsPort, demo, workflows); err != nil {
 			return err
 		}
@@ -74,12 +86,16 @@ func devCommand() *cobra.Command {
 			place.NATSPort, place.NATS = natsPort, func(url string) { nats = url }
 		}
 		opts := node.Options{Opener: node.Embedded(cfg, place, version, log, reg), Version: version, Logger: log, Registry: reg, Traces: traces}
+		key := ""
+		if auth {
+			opts.Opener.Store = withKey(opts.Opener.Store, func(secret string) { key = secret })
+		}
 		play := runDemo
 		switch {
 		case workflows:
 			play = runWorkflowDemo
 		case !demo:
-			opts.Ready = func(api string) { hello(cmd, api, nats) }
+			opts.Ready = func(api string) { hello(cmd, api, nats, key) }
 			return hintPort(node.New(cfg, opts).Run(cmd.Context()), cfg.API.Listen)
 		}
 		ctx, cancel := context.WithCancel(cmd.Context())
@@ -97,7 +113,7 @@ func devCommand() *cobra.Command {
 			case ctx.Err() != nil: // told to stop: no hints and no score
 				return <-ended
 			case err == nil && demo:
-				hello(cmd, api, nats)
+				hello(cmd, api, nats, "")
 				return <-ended
 			}
 			cancel()
@@ -139,10 +155,43 @@ func hintPort(err error, listen string) error {
 	return err
 }
 
-// hello prints where the API is and what to try next. nats is the address for workers, "" if none.
-func hello(cmd *cobra.Command, api, nats string) {
+// keyLife is how long the key of --auth is good: a process that a person tries things on does not
+// live as long, and its folder may.
+const keyLife = 7 * 24 * time.Hour
+
+// withKey makes a key of an admin in each store that is opened, and tells it to made.
+func withKey(open func(context.Context) (schema.Store, error), made func(secret string)) func(context.Context) (schema.Store, error) {
+	return func(ctx context.Context) (schema.Store, error) {
+		store, err := open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		now := time.Now().UTC()
+		k, err := client.FirstKey(ctx, store, "", request.KeyRequest{Name: "dev-" + now.Format("20060102-150405.000"), ExpiresAt: now.Add(keyLife)})
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("make the key of --auth: %w", err), store.Close())
+		}
+		made(k.Key)
+		return store, nil
+	}
+}
+
+// hello prints where the API is and what to try next. nats is the address for workers, key the first
+// key, "" if there is none.
+func hello(cmd *cobra.Command, api, nats, key string) {
 	if nats != "" {
 		nats = "  workers " + nats
+	}
+	if key != "" {
+		_, _ = fmt.Fprintf(cmd.OutOrStdout(), `
+Carillon is up, and asks for keys.  console %[1]s/console/  API %[1]s  documentation %[1]s/docs%[2]s   (Ctrl-C stops it)
+Log in to the console with this key of an admin, or give it to the commands:
+
+  export CARILLON_KEY=%[3]s
+  carillon whoami
+
+`, api, nats, key)
+		return
 	}
 	_, _ = fmt.Fprintf(cmd.OutOrStdout(), `
 Carillon is up.  console %[1]s/console/  API %[1]s  documentation %[1]s/docs  metrics %[1]s/metrics%[2]s   (Ctrl-C stops it)

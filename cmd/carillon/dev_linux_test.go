@@ -92,6 +92,26 @@ func TestDevEndsInOrder(t *testing.T) {
 	}
 }
 
+// With --auth dev asks for keys, and the one that it prints is one of an admin of all tenants.
+func TestDevAsksForKeys(t *testing.T) {
+	told := regexp.MustCompile(`(?s)API (http://\S+).*CARILLON_KEY=(\S+)\s`)
+	c := startChild(t, "", "dev", "--auth", "--port", "0")
+	c.stdout.Await(t, told)
+	found := told.FindStringSubmatch(c.stdout.String())
+	api, key := found[1], found[2]
+	if r := clitest.Run(t.Context(), "", "whoami", "--api", api); r.Code != 1 || !strings.Contains(r.Stderr, "(401)") {
+		t.Errorf("whoami without a key exits %d with %q, want a 401", r.Code, r.Stderr)
+	}
+	t.Setenv("CARILLON_KEY", key)
+	if r := clitest.Run(t.Context(), "", "whoami", "--api", api); r.Code != 0 || !strings.Contains(r.Stdout, "admin") {
+		t.Errorf("whoami with the key that is printed exits %d with %q %q, want an admin", r.Code, r.Stdout, r.Stderr)
+	}
+	c.end(t, syscall.SIGTERM)
+	if r := clitest.Run(t.Context(), "", "dev", "--auth", "--demo"); r.Code != 2 || !strings.Contains(r.Stderr, "--auth") {
+		t.Errorf("dev --auth --demo exits %d with %q, want it refused", r.Code, r.Stderr)
+	}
+}
+
 // dev takes the settings of a node of a cluster, and workers of other languages can reach its NATS
 // if --nats-port is set. Flags override the environment.
 func TestDevTakesTheSettingsOfServe(t *testing.T) {

@@ -107,15 +107,15 @@ func bootstrapKey(cmd *cobra.Command, r *cli.Remote, file string, ask request.Ke
 	if err != nil {
 		return err
 	}
-	made, err := firstKey(cmd.Context(), store, r.Tenant, ask)
+	made, err := FirstKey(cmd.Context(), store, r.Tenant, ask)
 	if err := errors.Join(err, store.Close()); err != nil {
 		return err
 	}
 	return showKey(cmd, r, made)
 }
 
-// keyStore is the part of a store that firstKey needs.
-type keyStore interface {
+// KeyStore is the part of a store that FirstKey needs.
+type KeyStore interface {
 	schema.APIKeyStore
 	schema.AuditStore
 }
@@ -125,8 +125,9 @@ type noSignals struct{}
 
 func (noSignals) Signal(string, []byte) {}
 
-// firstKey makes a key of the tenant, of the system's by default, and writes an audit entry.
-func firstKey(ctx context.Context, store keyStore, tenant string, ask request.KeyRequest) (httpapi.NewAPIKey, error) {
+// FirstKey makes a key of the tenant, of the system's by default, of an admin by default, and writes
+// an audit entry. The error is cli.Usagef's where what is asked for cannot be.
+func FirstKey(ctx context.Context, store KeyStore, tenant string, ask request.KeyRequest) (httpapi.NewAPIKey, error) {
 	if tenant == "" {
 		tenant = schema.SystemTenant
 	}

@@ -22,18 +22,18 @@ func TestKeysFromTheFirstOnToTheLast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := firstKey(t.Context(), store, "", request.KeyRequest{Name: "first"})
+	first, err := FirstKey(t.Context(), store, "", request.KeyRequest{Name: "first"})
 	if err != nil || first.Tenant != schema.SystemTenant || first.Role != schema.Admin || first.Key == "" {
-		t.Fatalf("firstKey = %+v, %v; want an admin of the system", first, err)
+		t.Fatalf("FirstKey = %+v, %v; want an admin of the system", first, err)
 	}
-	if _, err := firstKey(t.Context(), store, "", request.KeyRequest{Name: "first"}); err == nil || !strings.Contains(err.Error(), "has a key first") {
-		t.Errorf("firstKey again = %v, want that the name is taken", err)
+	if _, err := FirstKey(t.Context(), store, "", request.KeyRequest{Name: "first"}); err == nil || !strings.Contains(err.Error(), "has a key first") {
+		t.Errorf("FirstKey again = %v, want that the name is taken", err)
 	}
 	for name, ask := range map[string]request.KeyRequest{
 		"name": {Name: "A"}, "role": {Name: "a", Role: "root"}, "expiry": {Name: "a", ExpiresAt: time.Now().Add(-time.Hour)},
 	} {
-		if _, err := firstKey(t.Context(), store, "", ask); err == nil {
-			t.Errorf("firstKey of a wrong %s = nil, want an error", name)
+		if _, err := FirstKey(t.Context(), store, "", ask); err == nil {
+			t.Errorf("FirstKey of a wrong %s = nil, want an error", name)
 		}
 	}
 	if err := store.Close(); err != nil {

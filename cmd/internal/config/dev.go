@@ -39,7 +39,7 @@ func fixedInDev(key string) string {
 	case key == "api.listen", key == "api.advertise":
 		return "carillon dev listens on 127.0.0.1: --port says where"
 	case key == "api.auth", key == "api.protect_metrics":
-		return "carillon dev asks for no keys: only this machine reaches it"
+		return "carillon dev asks for no keys, as only this machine reaches it: --auth has it ask for them"
 	case strings.HasPrefix(key, "api.tls."):
 		return "carillon dev has no TLS: only this machine reaches it"
 	case strings.HasPrefix(key, "api.oidc."):
