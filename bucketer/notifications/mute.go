@@ -77,7 +77,7 @@ func parseMute(m *schema.MuteTimeInterval) (out muteInterval, field string, err 
 			return out, "times", err
 		}
 		if low >= high {
-			return out, "times", errors.New("must have a start_time before its end_time: what goes beyond midnight is two of them")
+			return out, "times", errors.New("must have a start_time before its end_time: a night is two of them, such as 22:00 to 24:00 and 00:00 to 06:00")
 		}
 		out.times = append(out.times, span{low, high})
 	}

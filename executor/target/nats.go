@@ -60,6 +60,9 @@ func NewNATS(c NATSConfig) *NATS {
 // errWorkerSilent is the cause for which a conversation ends whose worker fell silent.
 var errWorkerSilent = errors.New("the worker fell silent")
 
+// noReply is what an attempt says of which nobody heard a word.
+const noReply = "no reply before the time-out: a worker answers; where nobody does, jetstream publishes"
+
 // Reachable implements reacher.
 func (n *NATS) Reachable() bool { return n.requester.Reachable() }
 
@@ -139,6 +142,9 @@ func (n *NATS) ask(ctx context.Context, c *Call, headers map[string]string) (res
 		return Result{Outcome: schema.Failed, Error: errWorkerSilent.Error()}, false
 	case ctx.Err() != nil:
 		res = Ended(ctx)
+		if res.Outcome == schema.TimedOut && t.silence == nil {
+			res.Error = noReply
+		}
 		t.cancel(map[schema.Outcome]string{schema.Cancelled: "cancelled", schema.TimedOut: "timeout", schema.Failed: "stopped"}[res.Outcome])
 		return res, false
 	case errors.Is(err, queue.ErrOffline): // it was not sent, and the connection may be there again in a moment

@@ -130,12 +130,17 @@ func notificationSetCommand(r *cli.Remote) *cobra.Command {
 		Short: "Create or replace a rule, of JSON from the standard input or a file",
 		Long: "Create or replace a rule, of JSON from the standard input or a file. What is left out has Alertmanager's default: group_wait 30s,\n" +
 			"group_interval 5m, repeat_interval 4h, send_resolved true. A rule that is set again\n" +
-			"with another on, match or group_by begins anew.",
+			"with another on, match or group_by begins anew. At mute_time_intervals nothing is sent; a night is two parts of days.",
 		Example: "  carillon notifications set billing <<'END'\n" +
 			"  {\"on\": [\"failed\", \"missed\"], \"match\": {\"labels\": {\"team\": \"billing\"}},\n" +
 			"   \"sinks\": [{\"slack\": {\"url\": \"https://hooks.slack.com/services/…\"}}]}\n" +
 			"  END\n" +
-			"  carillon notifications test billing",
+			"  carillon notifications test billing\n" +
+			"  carillon notifications set nights-off <<'END'\n" +
+			"  {\"on\": [\"dead\"], \"sinks\": [{\"email\": {\"to\": [\"ops@example.com\"]}}],\n" +
+			"   \"mute_time_intervals\": [{\"location\": \"Europe/Berlin\",\n" +
+			"     \"times\": [{\"start_time\": \"22:00\", \"end_time\": \"24:00\"}, {\"start_time\": \"00:00\", \"end_time\": \"06:00\"}]}]}\n" +
+			"  END",
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&file, "file", "", "read the rule from this `file` instead of the standard input")
