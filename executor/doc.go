@@ -87,7 +87,9 @@
 //	                                        ends an at_most_once run. Our return under the same name
 //	                                        shortens nothing of this (schema.Session)
 //	as an abandoned call ends               an entry that stands in for it is there before its claim
-//	                                        ends: the next one waits until the callee must have ended
+//	                                        ends: the next one waits until the callee must have ended.
+//	                                        If its session was lost sooner than that, the claim is left
+//	                                        to whoever declares the session dead
 //	after the lease holds the outcome       the executor that gets the message next writes the record
 //	with a slot of a limit                  the slot is free when the session is dead, and the owner of
 //	                                        the shard wakes a run that waits

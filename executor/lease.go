@@ -380,8 +380,17 @@ func (l *runLease) afterStop(ctx context.Context, gone bool) (then func()) {
 func (l *runLease) commit(ctx context.Context, row schema.Attempt) {
 	a, x := l.a, l.a.x
 	then, again := a.giveBack, row.Record.Outcome == schema.Lost && !row.Record.Final
-	if current, alive := x.session.current(x.now()); again && alive && current == a.start.session { // its region was cut off
-		then = l.afterStop(ctx, true) // before the run is free: if we crash in between the claim still stands
+	if again {
+		current, alive := x.session.current(x.now())
+		switch {
+		case alive && current == a.start.session: // its region was cut off
+			then = l.afterStop(ctx, true) // before the run is free: if we crash in between the claim still stands
+		case time.Since(a.began) < CalleeTime+schema.MaxClockDifference:
+			// The callee may work on, and others end the claim once that time has passed: when they may
+			// declare the session dead, under which the attempt began.
+			a.giveBack()
+			return
+		}
 	}
 	is, err := l.mine.Ended(row)
 	var stands schema.Lease

@@ -46,7 +46,7 @@ func TestARunStartsWhereItsLabelsAre(t *testing.T) {
 		for _, e := range []schema.Entry{inline, named} {
 			again := w.deferrals(e)[0]
 			w.publish(again, time.Now(), func(env *queue.Envelope) { env.Pool = pool })
-			time.Sleep(time.Until(again.Due()) + time.Second)
+			time.Sleep(max(0, time.Until(again.Due())) + time.Second)
 			if got := w.state(e.Run()); got != schema.StateSucceeded {
 				t.Errorf("where an executor has its labels it is %s, want succeeded", got)
 			}

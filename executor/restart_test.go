@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -245,6 +246,60 @@ func TestAStandInThatMayBeThere(t *testing.T) {
 		time.Sleep(time.Minute)
 		if starts := w.started(); len(starts) != 2 || starts[1].Number != 1 || w.state(run.ID) != schema.StateSucceeded {
 			t.Errorf("%d starts, the run is %s; want 2 and succeeded: %s", len(starts), w.state(run.ID), w.story(run.ID))
+		}
+	})
+}
+
+// forgetful is a store that once says of a renewal that it may have been made, and then that there
+// is no session.
+type forgetful struct {
+	Store
+	swaps, reads atomic.Bool
+}
+
+func (s *forgetful) SwapSession(ctx context.Context, was, is schema.Session) error {
+	if s.swaps.Swap(false) {
+		return schema.ErrUnknown
+	}
+	return s.Store.SwapSession(ctx, was, is)
+}
+
+func (s *forgetful) Session(ctx context.Context, executor string) (schema.Session, error) {
+	if s.reads.Swap(false) {
+		return schema.Session{}, schema.ErrNotFound
+	}
+	return s.Store.Session(ctx, executor)
+}
+
+// TestACallOfALostSessionIsNotOverlapped: an executor loses its session long before that would
+// expire, and abandons an effectively_once call, at which its callee works on. It ended the claim
+// itself, and the run started beside it at once.
+func TestACallOfALostSessionIsNotOverlapped(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		var s forgetful
+		w.begin("x1", func(c *Config) { s.Store, c.Store = c.Store, &s })
+		w.answer(func(ctx context.Context, call target.Call) target.Result {
+			if call.Number == 1 {
+				<-ctx.Done()
+				return target.Result{Outcome: schema.Failed}
+			}
+			return target.Result{Outcome: schema.Succeeded}
+		})
+		e := w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce))
+		w.dispatch(time.Until(e.Due()) + 100*time.Millisecond)
+		s.swaps.Store(true)
+		s.reads.Store(true)
+		w.begin("x2")
+		for i := range 60 { // as when the message was not acknowledged, and then as the dispatcher does
+			w.publish(e, time.Now(), again(i+1))
+			time.Sleep(time.Second)
+		}
+		starts := w.started()
+		if len(starts) != 2 || w.state(e.ID) != schema.StateSucceeded {
+			t.Fatalf("%d calls, the run is %s after %q; want two, and that it succeeded", len(starts), w.state(e.ID), w.story(e.ID))
+		}
+		if apart := starts[1].at.Sub(starts[0].at); apart < CalleeTime {
+			t.Errorf("the next call begins %v after the first one, which may last %v", apart, CalleeTime)
 		}
 	})
 }
