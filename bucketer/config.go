@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer/payload"
+	"carillon.dev/carillon/bucketer/retention"
 	"carillon.dev/carillon/schema"
 )
 
@@ -74,6 +75,7 @@ type Store interface {
 	schema.DeadLetterIndex
 	schema.LeaseStore
 	schema.WaitListStore
+	Tenant(ctx context.Context, name string) (schema.Tenant, error)
 	Session(ctx context.Context, executor string) (schema.Session, error)
 	PutAudit(ctx context.Context, entries []schema.AuditEntry) error
 }
@@ -179,9 +181,11 @@ func New(c Config) (*Bucketer, error) {
 		c.Registerer = prometheus.NewRegistry()
 	}
 	known := &clock{wall: c.Now, halted: c.Halted}
+	keeping := retention.New(c.Store, c.Logger)
 	w := &Writer{
 		Rows:      &Rows{store: c.Store, calls: make(chan struct{}, callsInFlight)},
-		listening: &listening{from: c.Store, logger: c.Logger, now: c.Now},
+		listening: &listening{from: c.Store, logger: c.Logger, now: c.Now, keeping: keeping},
+		Known:     keeping,
 		hints:     c.Hints, missed: c.Missed, waits: c.Waits, clock: known, now: known.now, log: c.Logger, metrics: newMetrics(c.Registerer),
 	}
 	return &Bucketer{Writer: w, halted: c.Halted, regions: c.Regions, fill: newFill(), tasks: NewTaskCache(c.Store, c.Now)}, nil
@@ -194,6 +198,7 @@ func (b *Bucketer) Watch(ctx context.Context) error {
 	defer wg.Wait()
 	wg.Go(func() { b.sizeAll(ctx) })
 	wg.Go(func() { b.watchListening(ctx) })
+	wg.Go(func() { b.WatchRetentions(ctx) })
 	tick := time.NewTicker(settingsEvery)
 	defer tick.Stop()
 	for {

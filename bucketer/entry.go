@@ -3,6 +3,7 @@ package bucketer
 import (
 	"time"
 
+	"carillon.dev/carillon/bucketer/retention"
 	"carillon.dev/carillon/schema"
 )
 
@@ -17,14 +18,14 @@ func (w *Writer) EntryOf(job *Job, id schema.EntryID, now time.Time) (schema.Ent
 		JobName: job.JobName, Trigger: job.Trigger, Origin: job.Origin, Priority: job.Priority, Task: job.Task, Work: job.Work,
 		RequireRegion: job.RequireRegion,
 		Misfire:       job.Misfire, Labels: job.Labels, Key: job.Key, BodyHash: job.BodyHash, Everywhere: job.Durability == schema.DurableEverywhere,
-		CreatedBy: job.CreatedBy,
+		CreatedBy: job.CreatedBy, Retention: w.RetentionOf(job.Tenant),
 	}
 	last := id.Time()
 	if job.After != nil {
 		last = last.Add(job.After.Deadline.Std())
 		spec.Kind, spec.Of, spec.Trigger, spec.Join = schema.KindJoin, id, schema.TriggerDependency, &schema.Join{After: *job.After, Until: last.UTC()}
 	}
-	return schema.NewEntry(id, spec, job.Payload, w.Expiry(last, now))
+	return schema.NewEntry(id, spec, job.Payload, w.ExpiryOf(&spec, last, now))
 }
 
 // LaterStart makes, without writing it, a later entry of e's run under id: same work and payload,
@@ -72,19 +73,61 @@ func (w *Writer) later(e *schema.Entry, spec schema.Spec, kind schema.Kind, id s
 	if at, large := e.LargePayload(); large {
 		spec.PayloadAt, payload = at, nil
 	}
-	return schema.NewEntry(id, spec, payload, w.Expiry(id.Time(), accepted))
+	return schema.NewEntry(id, spec, payload, w.ExpiryOf(&spec, id.Time(), accepted))
 }
 
-// Expiry returns when a row expires that is due at due and written at now.
+// Expiry returns when a row expires that is due at due and written at now, and is of no run.
 func (w *Writer) Expiry(due, now time.Time) time.Time {
-	retention := defaultRetention
-	if s := w.settings.Load(); s != nil && s.Retention > 0 {
-		retention = s.Retention
-	}
+	return expiry(due, now, w.clusterRetention())
+}
+
+// ExpiryOf is Expiry of a row of a run, by what any entry of the run says.
+func (w *Writer) ExpiryOf(spec *schema.Spec, due, now time.Time) time.Time {
+	return expiry(due, now, w.retention(spec.Retention))
+}
+
+func expiry(due, now time.Time, retention time.Duration) time.Time {
 	if due.Before(now) {
 		due = now
 	}
 	return due.Add(retention)
+}
+
+// StampOf returns the write timestamp of a row with that retention, in days, that several nodes may
+// make, and whose timestamp would be at, µs. A tenant's retention may change meanwhile, and not every
+// node knows it at once: the row with the shorter one stands, whichever is written last. So it never
+// outlives the attempts of its run, whichever row that was started from.
+func (w *Writer) StampOf(at int64, days int) int64 {
+	if days == 0 {
+		return at
+	}
+	return at + 1 + max(int64(w.clusterRetention()/retention.Day)-int64(days), 0)
+}
+
+// retention returns how long after its due time a row stays whose run says so many days; 0: as the
+// cluster says.
+func (w *Writer) retention(days int) time.Duration {
+	r := w.clusterRetention()
+	if own := time.Duration(days) * retention.Day; days > 0 && own < r {
+		return own
+	}
+	return r
+}
+
+// LeastRetention returns how long after its due time a row of a run stays at least, whatever its
+// tenant says.
+func (w *Writer) LeastRetention() time.Duration {
+	if w.AnyRetention() {
+		return w.retention(schema.MinRetention)
+	}
+	return w.clusterRetention()
+}
+
+func (w *Writer) clusterRetention() time.Duration {
+	if s := w.settings.Load(); s != nil && s.Retention > 0 {
+		return s.Retention
+	}
+	return defaultRetention
 }
 
 // defaultRetention is in force until the settings have been read.

@@ -33,6 +33,8 @@ import (
 //	an idempotency key, 24 h       nothing: it names its run              nobody
 //	outputs of earlier attempts    nothing                                nobody
 //
+// A retention is that which the run's entries say, of its tenant or the cluster (package retention).
+//
 // Not kept is what is due and was never published: a backlog without a limit that is older than the
 // retention, or an outage of all dispatchers that is longer.
 //
@@ -47,12 +49,12 @@ import (
 // lie minutes after the end of an attempt.
 const Outlast = time.Hour
 
-// NeedsKeeping reports whether the rows of a run are to be kept between entries with these due
-// times.
-func (w *Writer) NeedsKeeping(run schema.RunID, from, to time.Time) bool {
-	half := w.Expiry(to, to).Sub(to) / 2
+// NeedsKeeping reports whether the rows of the run of e are to be kept between entries with these
+// due times.
+func (w *Writer) NeedsKeeping(e *schema.Entry, from, to time.Time) bool {
+	half, began := w.retention(e.Spec.Retention)/2, e.Run().Time()
 	stretch := func(t time.Time) time.Duration {
-		age := t.Sub(run.Time())
+		age := t.Sub(began)
 		if age < 0 {
 			age -= half - 1 // rounds down
 		}
@@ -64,7 +66,7 @@ func (w *Writer) NeedsKeeping(run schema.RunID, from, to time.Time) bool {
 // KeepFor keeps what the entry next needs to find in the store. since is the due time of the entry
 // before it.
 func (w *Writer) KeepFor(ctx context.Context, since time.Time, next *schema.Entry) error {
-	if !w.NeedsKeeping(next.Run(), since, next.Due()) {
+	if !w.NeedsKeeping(next, since, next.Due()) {
 		return nil
 	}
 	var also []schema.EntryID
@@ -74,7 +76,7 @@ func (w *Writer) KeepFor(ctx context.Context, since time.Time, next *schema.Entr
 	return w.KeepRows(ctx, next.Run(), also, next.Due())
 }
 
-// KeepRows makes the rows of a run live for a retention from until on:
+// KeepRows makes the rows of a run live for its retention from until on:
 //
 //   - the run's first row, and the row and mark of where it was moved to
 //   - the entries `also`
@@ -85,7 +87,13 @@ func (w *Writer) KeepFor(ctx context.Context, since time.Time, next *schema.Entr
 // longer-lived one wins. If we crash in between, some rows live longer than others, and the next
 // call keeps the rest. A run whose row expired stays gone: later entries carry all that they need.
 func (w *Writer) KeepRows(ctx context.Context, run schema.RunID, also []schema.EntryID, until time.Time) error {
-	expires := w.Expiry(until, w.now())
+	_, err := w.KeepRowsOf(ctx, run, also, until)
+	return err
+}
+
+// KeepRowsOf is KeepRows, and returns the retention of the run in days, as its rows say; 0: the
+// cluster's, or none of its rows is there.
+func (w *Writer) KeepRowsOf(ctx context.Context, run schema.RunID, also []schema.EntryID, until time.Time) (days int, err error) {
 	ids := append([]schema.EntryID{run}, also...)
 	slices.SortFunc(ids, schema.EntryID.Compare)
 	ids = slices.Compact(ids)
@@ -94,7 +102,7 @@ func (w *Writer) KeepRows(ctx context.Context, run schema.RunID, also []schema.E
 	for asked := 0; asked < len(ids); {
 		found, err := w.Stored(ctx, ids[asked:])
 		if err != nil {
-			return fmt.Errorf("rows of %s: %w", run, err)
+			return 0, fmt.Errorf("rows of %s: %w", run, err)
 		}
 		asked = len(ids)
 		for _, row := range found {
@@ -112,12 +120,14 @@ func (w *Writer) KeepRows(ctx context.Context, run schema.RunID, also []schema.E
 			}
 		}
 	}
+	days = longest(rows)
+	expires := w.ExpiryOf(&schema.Spec{Retention: days}, until, w.now())
 	for i := range rows {
 		row := &rows[i]
 		if at, large := row.LargePayload(); large && at == row.ID {
 			var err error
 			if row.Payload, err = w.store.Payload(ctx, at); err != nil && !errors.Is(err, schema.ErrNotFound) {
-				return fmt.Errorf("payload of %s: %w", row.ID, err)
+				return days, fmt.Errorf("payload of %s: %w", row.ID, err)
 			}
 		}
 		row.Expires = expires
@@ -129,7 +139,6 @@ func (w *Writer) KeepRows(ctx context.Context, run schema.RunID, also []schema.E
 			return a.Number > 0 || a.Record != nil && slices.Contains(ids, a.Record.Entry)
 		})
 	})
-	var err error
 	if len(rows) > 0 {
 		err = w.PutRows(ctx, rows)
 	}
@@ -141,7 +150,20 @@ func (w *Writer) KeepRows(ctx context.Context, run schema.RunID, also []schema.E
 	}
 	wg.Wait()
 	if err = errors.Join(err, of); err != nil {
-		return fmt.Errorf("keep the rows of %s: %w", run, err)
+		return days, fmt.Errorf("keep the rows of %s: %w", run, err)
 	}
-	return nil
+	return days, nil
+}
+
+// longest returns the longest retention that the rows of a run say, in days; 0: the cluster's. As a
+// rule they say the same.
+func longest(rows []schema.Entry) (days int) {
+	for i := range rows {
+		own := rows[i].Spec.Retention
+		if own == 0 {
+			return 0
+		}
+		days = max(days, own)
+	}
+	return days
 }

@@ -66,7 +66,7 @@ func (w *Writer) writeLateEntriesOnce(ctx context.Context, now time.Time, rows [
 	var whose []int
 	for _, i := range open {
 		e := &rows[i]
-		if w.NeedsKeeping(e.Run(), e.Due(), now) {
+		if w.NeedsKeeping(e, e.Due(), now) {
 			if err := w.KeepRows(ctx, e.Run(), nil, now); err != nil {
 				errs[i] = err
 				continue

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"carillon.dev/carillon/bucketer/retention"
 	"carillon.dev/carillon/schema"
 )
 
@@ -32,6 +33,8 @@ type listening struct {
 	now    func() time.Time
 	known  atomic.Pointer[listeners]
 	reads  singleflight.Group // what is read before its time, once for all who ask
+
+	keeping *retention.Known // hears which tenants may have a retention of their own
 }
 
 // listeners is what was read.
@@ -154,6 +157,7 @@ func (l *listening) noteName(ctx context.Context, name string) error {
 // RefreshListening reads which tenants listen, which have jobs that run after others, and which
 // rules for notifications.
 func (l *listening) RefreshListening(ctx context.Context) error {
+	var keeping []string
 	was, is := l.known.Load(), &listeners{at: time.Now(), names: make(map[string]time.Time), tenants: make(map[string]struct{})}
 	for after := ""; ; {
 		page, err := l.from.Listening(ctx, after, listeningPage)
@@ -161,6 +165,10 @@ func (l *listening) RefreshListening(ctx context.Context) error {
 			return err
 		}
 		for _, name := range page {
+			if tenant, ok := schema.KeepingTenant(name); ok {
+				keeping = append(keeping, tenant)
+				continue
+			}
 			is.names[name] = is.at
 			tenant, _, _ := strings.Cut(name, "/")
 			is.tenants[tenant] = struct{}{}
@@ -174,6 +182,7 @@ func (l *listening) RefreshListening(ctx context.Context) error {
 		after = page[len(page)-1]
 	}
 	l.known.Store(is)
+	l.keeping.NoteRetentions(keeping)
 	return nil
 }
 

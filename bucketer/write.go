@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"carillon.dev/carillon/bucketer/retention"
 	"carillon.dev/carillon/schema"
 )
 
@@ -19,6 +20,7 @@ import (
 type Writer struct {
 	*Rows
 	*listening
+	*retention.Known
 	hints   schema.Hints
 	missed  func(spec *schema.Spec, reason string, runs int64) // nil: nobody is told
 	waits   Waits

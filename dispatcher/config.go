@@ -143,7 +143,8 @@ type Writer interface {
 	Attempts(ctx context.Context, p schema.Partition, runs []schema.RunID) (map[schema.RunID][]schema.Attempt, error)
 	FollowUp(ctx context.Context, finished []bucketer.Finished, done func(i int, err error))
 	Replace(ctx context.Context, from, to []schema.Entry) ([]schema.EntryID, error)
-	Expiry(due, now time.Time) time.Time
+	ExpiryOf(spec *schema.Spec, due, now time.Time) time.Time
+	LeastRetention() time.Duration
 	DeferTo(ctx context.Context, from, to []schema.Entry, cause schema.Cause) ([]schema.EntryID, error)
 	Defer(e *schema.Entry, at time.Time, pace string, accepted time.Time) (schema.Entry, error)
 	LaterStart(e *schema.Entry, kind schema.Kind, id schema.EntryID, attempt int, accepted time.Time) (schema.Entry, error)

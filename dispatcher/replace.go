@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,8 +27,9 @@ func (w *replacer) start(ctx context.Context, now time.Time) {
 		return
 	}
 	// runs.Recorder.Replace writes a new watch entry once in half a retention at most.
-	aging := w.d.writer.Expiry(now, now).Sub(now) / 4
+	aging := w.d.writer.LeastRetention() / agingPart
 	var ids []schema.EntryID
+	var published []schema.EntryID // those of ids
 	for p := range w.state.All() {
 		if len(ids) >= replaceBatch {
 			break
@@ -37,7 +39,7 @@ func (w *replacer) start(ctx context.Context, now time.Time) {
 			ids = append(ids, p.ID)
 		case p.Phase == shardstate.Published && !p.ID.IsStep() && now.Sub(p.ID.Time()) > aging && now.Sub(p.Inspected) > inspectAgain:
 			p.Inspected = now
-			ids = append(ids, p.ID)
+			ids, published = append(ids, p.ID), append(published, p.ID)
 		}
 	}
 	if len(ids) == 0 {
@@ -59,7 +61,8 @@ func (w *replacer) start(ctx context.Context, now time.Time) {
 		var from, to []schema.Entry
 		for i := range found {
 			m := &found[i]
-			if m.standing.Over || m.verdict > bucketer.Doubtful || !isReplaceable(&m.entry) {
+			if m.standing.Over || m.verdict > bucketer.Doubtful || !isReplaceable(&m.entry) ||
+				slices.Contains(published, m.entry.ID) && !w.isAging(&m.entry, now) {
 				others = append(others, m.entry.ID)
 				continue
 			}
@@ -93,6 +96,15 @@ func (w *replacer) start(ctx context.Context, now time.Time) {
 			w.failed(ctx, "replace", err)
 		}
 	})
+}
+
+// agingPart: an entry that was published is replaced after that part of its retention.
+const agingPart = 4
+
+// isAging reports whether the row of an entry that was published is about to expire, by the retention
+// of its own run.
+func (w *replacer) isAging(e *schema.Entry, now time.Time) bool {
+	return now.Sub(e.Due()) > w.d.writer.ExpiryOf(&e.Spec, now, now).Sub(now)/agingPart
 }
 
 // isReplaceable reports whether a watch entry can take e's place. A watch entry starts e's run if

@@ -133,7 +133,7 @@ type Writer interface {
 	// Announces reports whether somebody may listen to events of the system about runs of a tenant.
 	Announces(tenant string) bool
 	EntryPayload(ctx context.Context, e *schema.Entry) ([]byte, error)
-	Expiry(due, now time.Time) time.Time
+	ExpiryOf(spec *schema.Spec, due, now time.Time) time.Time
 	Jobs(ctx context.Context, ids []schema.JobID) (map[schema.JobID]*schema.Job, error)
 	Misfired(job *schema.Job, e *schema.Entry, now time.Time) (rec schema.Record, missed bool)
 	WaitLists

@@ -147,7 +147,7 @@ func (m *message) wait(ctx context.Context, t time.Time) bool {
 // entry, if the run was moved forward. Those of a step are needed until its workflow ends.
 func (m *message) expiry(now time.Time) time.Time {
 	due := later(later(m.entry.Due(), m.entry.Run().Time()), m.entry.LivesUntil())
-	return m.x.writer.Expiry(due, now.Add(m.timeout)).Add(bucketer.Outlast)
+	return m.x.writer.ExpiryOf(&m.entry.Spec, due, now.Add(m.timeout)).Add(bucketer.Outlast)
 }
 
 // later returns the later of two instants.

@@ -135,6 +135,10 @@ type Spec struct {
 
 	// CreatedBy is who made the run's job, or asked for this run: see JobSpec.
 	CreatedBy string `json:"created_by,omitempty"`
+
+	// Retention is how many days after its due time a row of the run leaves; 0: as the cluster says.
+	// It is the tenant's when the run was asked for, and the same in every entry of the run.
+	Retention int `json:"retention,omitempty"`
 }
 
 // First returns the entry whose right to start the run's first attempt e has: e itself, or the one

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -31,6 +32,9 @@ type Tenant struct {
 	Quotas Quotas `json:"quotas"`
 	// Durability is that of jobs that state none; "": that of the configuration.
 	Durability Durability `json:"durability,omitempty"`
+	// Retention is how many days the history of its runs is kept; 0: as long as the cluster keeps it.
+	// At least MinRetention, and no more than the cluster's.
+	Retention int `json:"retention,omitempty"`
 	// Audit is what the audit log has of the tenant besides what it always has.
 	Audit     TenantAudit `json:"audit,omitzero"`
 	CreatedAt time.Time   `json:"created_at"`
@@ -40,6 +44,23 @@ type Tenant struct {
 	// the write timestamp, and all but the name is unknown.
 	Fault error `json:"-"`
 }
+
+// MinRetention is the least retention of a tenant, in days. An idempotency key is known for 24 h, that
+// of a line with an instant by the row of its run. What else must find the rows of a run that was due
+// does so within hours: the second read of a bucket 3 h 15 min after its end, a cursor that goes back
+// an hour. And a day leaves time to mend what keeps runs from starting.
+const MinRetention = 1
+
+// Keeping is the name under which it is kept that a tenant has, or had, a retention of its own
+// (SubscriptionStore.PutListening). No tenant has such a name.
+func Keeping(tenant string) string { return tenant + keepingSuffix }
+
+// KeepingTenant returns the tenant of a name that Keeping made.
+func KeepingTenant(name string) (tenant string, ok bool) {
+	return strings.CutSuffix(name, keepingSuffix)
+}
+
+const keepingSuffix = "/retention"
 
 // TenantAudit is what a tenant asks of the audit log.
 type TenantAudit struct {

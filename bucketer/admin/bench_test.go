@@ -15,6 +15,8 @@ type strongroom struct {
 	schema.APIKeyStore
 	schema.TenantStore
 	schema.LeaseStore
+	schema.SettingsStore
+	schema.SubscriptionStore
 }
 
 func (strongroom) CreateAPIKey(context.Context, schema.APIKey) error { return nil }

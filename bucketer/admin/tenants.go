@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/retention"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/lease"
 )
@@ -50,6 +51,8 @@ func (e *QuotaError) Is(target error) bool { return target == ErrQuota }
 type tenantStore interface {
 	schema.TenantStore
 	schema.LeaseStore
+	schema.SettingsStore
+	PutListening(ctx context.Context, name string, at time.Time) error
 }
 
 // Tenants answers for tenants, and bounds what they do by their quotas. Its methods may be called
@@ -119,8 +122,8 @@ func (t *Tenants) Tenants(ctx context.Context, after string, limit int) ([]schem
 	return tenants, nil
 }
 
-// PutTenant sets weight, quotas and durability of a tenant, and tells every node. It returns the
-// tenant as stored, and as it was.
+// PutTenant sets weight, quotas, durability and retention of a tenant, and tells every node. It
+// returns the tenant as stored, and as it was.
 func (t *Tenants) PutTenant(ctx context.Context, tenant schema.Tenant) (stored, was schema.Tenant, err error) {
 	return t.PutTenantIf(ctx, tenant, nil)
 }
@@ -145,6 +148,11 @@ func (t *Tenants) PutTenantIf(ctx context.Context, tenant schema.Tenant, seen *t
 	if tenant.CreatedAt = was.CreatedAt; tenant.CreatedAt.IsZero() {
 		tenant.CreatedAt = tenant.UpdatedAt
 	}
+	if tenant.Retention > 0 { // nodes read the retentions of those tenants alone
+		if err := t.store.PutListening(ctx, schema.Keeping(tenant.Name), tenant.UpdatedAt); err != nil {
+			return stored, was, fmt.Errorf("put tenant %s: %w", tenant.Name, err)
+		}
+	}
 	if err := t.store.PutTenant(ctx, tenant); err != nil {
 		return stored, was, fmt.Errorf("put tenant %s: %w", tenant.Name, err)
 	}
@@ -167,6 +175,26 @@ func (t *Tenants) Weight(ctx context.Context, name string) (int, error) {
 func (t *Tenants) Durability(ctx context.Context, name string) (schema.Durability, error) {
 	tenant, err := t.cache.of(ctx, name)
 	return tenant.Durability, err
+}
+
+// Retention returns for how many days a tenant keeps the history of its runs, as it was within the
+// last 10 s; 0: as long as the cluster does.
+func (t *Tenants) Retention(ctx context.Context, name string) (days int, err error) {
+	tenant, err := t.cache.of(ctx, name)
+	if err != nil {
+		return 0, fmt.Errorf("retention of tenant %s: %w", name, err)
+	}
+	return tenant.Retention, nil
+}
+
+// MaxRetention returns the most days for which a tenant may keep the history of its runs: those for
+// which the cluster keeps it, rounded down; 0: less than one.
+func (t *Tenants) MaxRetention(ctx context.Context) (days int, err error) {
+	s, err := t.store.Settings(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the cluster's retention: %w", err)
+	}
+	return int(s.Retention / retention.Day), nil
 }
 
 // AuditsCreations reports whether a tenant asks for audit entries of one-off jobs that are created,

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +55,26 @@ func TestTenantsHaveDefaults(t *testing.T) {
 	again, was, err := tenants.PutTenant(t.Context(), schema.Tenant{Name: "a", Weight: 6})
 	if err != nil || was.Weight != 5 || !again.CreatedAt.Equal(stored.CreatedAt) {
 		t.Errorf("PutTenant again = %+v, %+v, %v; want that it was made at %v", again, was, err, stored.CreatedAt)
+	}
+}
+
+// Nodes read the retentions of tenants that are noted to have one; for others nothing is noted.
+func TestARetentionIsNotedForAllNodes(t *testing.T) {
+	one := 1
+	tenants := tenantsOn(t, &one)
+	for name, days := range map[string]int{"a": 2, "b": 0} {
+		if _, _, err := tenants.PutTenant(t.Context(), schema.Tenant{Name: name, Weight: 1, Retention: days}); err != nil {
+			t.Fatalf("PutTenant = %v", err)
+		}
+		if got, err := tenants.Retention(t.Context(), name); err != nil || got != days {
+			t.Errorf("Retention(%s) = %d, %v; want %d", name, got, err, days)
+		}
+	}
+	if names, err := tenants.store.(schema.SubscriptionStore).Listening(t.Context(), "", 10); err != nil || !slices.Equal(names, []string{schema.Keeping("a")}) {
+		t.Errorf("noted are %q, %v; want %s alone", names, err, schema.Keeping("a"))
+	}
+	if most, err := tenants.MaxRetention(t.Context()); err != nil || most != 7 {
+		t.Errorf("MaxRetention = %d, %v; want the 7 days of the store", most, err)
 	}
 }
 

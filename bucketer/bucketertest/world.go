@@ -27,6 +27,7 @@ type World struct {
 	Faulty  *schematest.FaultyStore   // the store with the faults
 	plan    atomic.Pointer[schematest.Plan]
 	Stopped atomic.Bool
+	changes atomic.Int64 // of tenants
 	Setting schema.Settings
 
 	Mu      sync.Mutex
@@ -118,6 +119,26 @@ func OpenStore(t *testing.T) *schematest.CountingStore {
 	counts := schematest.Counting(store)
 	t.Cleanup(func() { _ = counts.Close() })
 	return counts
+}
+
+// Retain gives a tenant a retention of so many days (0: the cluster's), as its change by the API
+// does, and has a node know of it.
+func (w *World) Retain(tenant string, days int, node interface {
+	NoteRetentions(names []string)
+	ReadRetentions(ctx context.Context) error
+},
+) {
+	w.T.Helper()
+	ctx := context.Background()
+	at := time.Now().Add(time.Duration(w.changes.Add(1)) * time.Microsecond) // in a bubble all may be one instant
+	err := w.Counts.PutTenant(ctx, schema.Tenant{Name: tenant, Retention: days, UpdatedAt: at})
+	if err == nil {
+		node.NoteRetentions([]string{tenant})
+		err = node.ReadRetentions(ctx)
+	}
+	if err != nil {
+		w.T.Fatalf("retention of %s = %v", tenant, err)
+	}
 }
 
 // Befall sets the faults from now on.

@@ -29,14 +29,14 @@ const (
 // crashes in between, e is still open, is found again, and waits in the same place.
 func (l *WaitLists) AddToWaitList(ctx context.Context, key schema.LimitKey, e *schema.Entry) error {
 	now := l.now()
-	if l.core.NeedsKeeping(e.Run(), e.Due(), now) {
+	if l.core.NeedsKeeping(e, e.Due(), now) {
 		if err := l.core.KeepRows(ctx, e.Run(), []schema.EntryID{e.ID}, now); err != nil {
 			return err
 		}
 	}
 	return l.store.PutWaiter(ctx, schema.Waiter{
 		Limit: key, Shard: limitShard(key), Run: e.Run(), Entry: e.ID,
-		Noted: now.UTC().Truncate(time.Microsecond), Expires: l.core.Expiry(bucketer.Latest(e.Run().Time(), e.Due()), now),
+		Noted: now.UTC().Truncate(time.Microsecond), Expires: l.core.ExpiryOf(&e.Spec, bucketer.Latest(e.Run().Time(), e.Due()), now),
 	})
 }
 

@@ -72,7 +72,7 @@ func TestACancelIsCarriedOut(t *testing.T) {
 // in the list.
 func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 	const retention = 7 * 24 * time.Hour
-	bubble(t, retention, func(t *testing.T, w *world) {
+	retained(t, retention, func(t *testing.T, w *world) {
 		ctx := t.Context()
 		job := w.limited("j")
 		key := schema.JobLimit(job.ID)

@@ -82,6 +82,19 @@ func bubble(t *testing.T, retention time.Duration, f func(t *testing.T, w *world
 	})
 }
 
+// retained runs f where rows stay for a retention, which is the cluster's, and then that of the
+// tenant t in a cluster that keeps rows for much longer.
+func retained(t *testing.T, retention time.Duration, f func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Run("the cluster's", func(t *testing.T) { bubble(t, retention, f) })
+	t.Run("the tenant's", func(t *testing.T) {
+		bubble(t, 10*retention, func(t *testing.T, w *world) {
+			w.Retain("t", int(retention/(24*time.Hour)), w)
+			f(t, w)
+		})
+	})
+}
+
 // work is a call.
 func work() *schema.Work { return &schema.Work{HTTP: &schema.HTTPTarget{URL: "http://sink/"}} }
 

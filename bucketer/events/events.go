@@ -114,10 +114,11 @@ func (v *Events) Publish(ctx context.Context, tenant, name string, body json.Raw
 		return bucketer.Receipt{}, err
 	}
 	id := schema.MakeEntryID(bucketer.DueTime(time.Time{}, now), shard, schema.RandomHash())
-	e, err := schema.NewEntry(id, schema.Spec{
+	says := schema.Spec{
 		Tenant: tenant, Kind: schema.KindEvent, Of: id, Nominal: id.Time(), Accepted: now.UnixMicro(), Event: &schema.Event{Name: name},
-		Key: key, BodyHash: bodyHash, Everywhere: durability == schema.DurableEverywhere,
-	}, body, v.core.Expiry(id.Time(), now))
+		Key: key, BodyHash: bodyHash, Everywhere: durability == schema.DurableEverywhere, Retention: v.core.RetentionOf(tenant),
+	}
+	e, err := schema.NewEntry(id, says, body, v.core.ExpiryOf(&says, id.Time(), now))
 	if err != nil {
 		return bucketer.Receipt{}, err
 	}

@@ -307,10 +307,11 @@ func (v *Events) startDecided(
 // later one stands, as a whole.
 func (v *Events) rowOf(job *schema.Job, id schema.RunID, e *schema.Entry, body *body, at, now time.Time) (schema.Entry, error) {
 	spec := &job.Current.Spec
-	return schema.NewEntry(id, schema.Spec{
+	says := schema.Spec{
 		Tenant: spec.Tenant, Nominal: id.Time(), Accepted: max(at.UnixMicro(), job.Current.Number), Job: job.ID, JobName: spec.Name, Generation: job.Current.Number,
 		Trigger: schema.TriggerEvent, Priority: spec.Priority, Task: spec.Task, Work: spec.Work, Labels: spec.Labels, Concurrency: spec.Concurrency,
 		Workflow: spec.WorkflowRun(), Event: &schema.Event{Name: e.Spec.Event.Name, ID: e.Run(), Depth: e.Spec.Event.Depth + 1}, Everywhere: spec.Durability == schema.DurableEverywhere,
-		CreatedBy: spec.CreatedBy,
-	}, payloadFor(job, body), v.core.Expiry(id.Time(), now))
+		CreatedBy: spec.CreatedBy, Retention: e.Spec.Retention,
+	}
+	return schema.NewEntry(id, says, payloadFor(job, body), v.core.ExpiryOf(&says, id.Time(), now))
 }

@@ -168,6 +168,14 @@ func (o *adminStub) AuditsCreations(ctx context.Context, name string) bool {
 	return err != nil || t.Audit.Creations
 }
 
+func (o *adminStub) Retention(ctx context.Context, name string) (int, error) {
+	t, err := o.Tenant(ctx, name)
+	return t.Retention, err
+}
+
+// MaxRetention is that of a cluster that keeps history for a week.
+func (o *adminStub) MaxRetention(context.Context) (int, error) { return 7, nil }
+
 func (o *adminStub) Tenants(_ context.Context, after string, limit int) ([]schema.Tenant, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

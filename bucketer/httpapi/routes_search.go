@@ -103,7 +103,7 @@ func (s searchRoutes) route() {
 	op = s.operation("export-history", http.MethodGet, historyPath, "The runs that were due on a day, a line each", 200, 404, 422, 429, 503)
 	op.Description = "Each line is a run as lists of runs have it, without payloads and outputs, in the order of due times, in the state that it has when it is read. Steps of workflow runs are not in it: GET /v1/runs?workflow_run= lists them. " +
 		"An answer that does not come to the end of the day has the header " + nextCursorHeader + ": ask again with it. Whoever keeps the lines of an answer together with that cursor gets each run once, also after a break. " +
-		"History is kept as long as runs are. " + searchCost
+		"History is kept as long as runs are: for the retention of the tenant, if it has one. A day that began before that lacks what has left. " + searchCost
 	run := s.schema(reflect.TypeFor[Run]())
 	op.Responses["200"].Content = map[string]*huma.MediaType{ndjson: {Schema: run}}
 	op.Responses["200"].Headers = map[string]*huma.Param{
@@ -173,6 +173,7 @@ func (s searchRoutes) listNewest(ctx context.Context, in *runFilter) (*runList, 
 	}
 	c := searchCursor{From: q.From, To: q.To}
 	faults = append(faults, checkWindow(q.From, q.To, maxSearchWindow)...)
+	faults = append(faults, s.beforeKept(ctx, in.Cursor, q.From)...)
 	if err := s.goOn(in.Cursor, question, &c, faults); err != nil {
 		return nil, err
 	}
@@ -198,6 +199,7 @@ func (s searchRoutes) listNewest(ctx context.Context, in *runFilter) (*runList, 
 // listJobNewest lists runs of a job, by its history. That needs no window.
 func (s searchRoutes) listJobNewest(ctx context.Context, in *runFilter, w *runs.Window, job schema.JobID, question any, faults bucketer.Faults) (*runList, error) {
 	faults = append(faults, checkYears(w.From, w.To)...)
+	faults = append(faults, s.beforeKept(ctx, in.Cursor, w.From)...)
 	if !w.From.IsZero() && !w.To.IsZero() && !w.To.After(w.From) {
 		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be after from"})
 	}
@@ -233,6 +235,7 @@ func (s searchRoutes) countStates(ctx context.Context, in *statesFilter) (*state
 	}
 	c := searchCursor{From: q.From, To: q.To}
 	faults = append(faults, checkWindow(q.From, q.To, maxSearchWindow)...)
+	faults = append(faults, s.beforeKept(ctx, in.Cursor, q.From)...)
 	if err := s.goOn(in.Cursor, question, &c, faults); err != nil {
 		return nil, err
 	}
@@ -281,6 +284,11 @@ func (s searchRoutes) exportHistory(ctx context.Context, in *historyFilter) (*hu
 		faults = bucketer.Faults{{Location: "query.day", Message: "must be a date such as 2026-11-20", Value: in.Day}}
 	case s.config.Now().Before(day.AddDate(0, 0, 1).Add(lateRows)):
 		faults = bucketer.Faults{{Location: "query.day", Message: "has not ended yet, in UTC", Value: in.Day}}
+	}
+	if kept, days := s.keptFrom(ctx); err == nil && (in.Cursor == "" || in.Cursor == onlyFaults) && days > 0 && !day.AddDate(0, 0, 1).After(kept) {
+		faults = append(faults, bucketer.Fault{
+			Location: "query.day", Message: "must not have ended more than " + numberOfDays(days) + " ago: so long the tenant keeps history (its retention)", Value: in.Day,
+		})
 	}
 	var at search.Position
 	question := []any{"history", tenantOf(ctx), day}

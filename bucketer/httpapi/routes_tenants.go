@@ -2,14 +2,17 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"reflect"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/bucketer/retention"
 	"carillon.dev/carillon/schema"
 )
 
@@ -20,6 +23,12 @@ type Tenants interface {
 	// AuditsCreations reports whether a tenant asks for audit entries of one-off jobs that are
 	// created, as it was within the last 10 s.
 	AuditsCreations(ctx context.Context, name string) bool
+	// Retention returns for how many days a tenant keeps the history of its runs, as it was within the
+	// last 10 s; 0: as long as the cluster does.
+	Retention(ctx context.Context, name string) (days int, err error)
+	// MaxRetention returns the most days that a tenant may state: 0 if the cluster keeps history for
+	// less than a day.
+	MaxRetention(ctx context.Context) (days int, err error)
 	// Tenants returns at most limit tenants of which something was stated, with a name after
 	// `after`, in name order.
 	Tenants(ctx context.Context, after string, limit int) ([]schema.Tenant, error)
@@ -36,6 +45,8 @@ type Tenant struct {
 
 	Durability schema.Durability `json:"durability,omitempty" enum:"home,everywhere" doc:"Of jobs and imports that state none; absent: that of the configuration"`
 
+	Retention int `json:"retention,omitempty" doc:"Days for which the history of its runs is kept; absent: as long as the cluster keeps it. It holds for runs that are asked for or planned from then on"`
+
 	Audit schema.TenantAudit `json:"audit,omitzero" doc:"What the audit log has of the tenant besides what it always has"`
 
 	CreatedAt Time   `json:"created_at,omitzero"`
@@ -44,7 +55,7 @@ type Tenant struct {
 }
 
 func tenantFrom(t schema.Tenant) Tenant {
-	return Tenant{Name: t.Name, Weight: t.Weight, Quotas: t.Quotas, Durability: t.Durability, Audit: t.Audit, CreatedAt: Time{t.CreatedAt}, UpdatedAt: Time{t.UpdatedAt}, Fault: faultOf(t.Fault)}
+	return Tenant{Name: t.Name, Weight: t.Weight, Quotas: t.Quotas, Durability: t.Durability, Retention: t.Retention, Audit: t.Audit, CreatedAt: Time{t.CreatedAt}, UpdatedAt: Time{t.UpdatedAt}, Fault: faultOf(t.Fault)}
 }
 
 type (
@@ -84,7 +95,10 @@ func (s tenantRoutes) route() {
 	op.Description = "A tenant is there once it is named: one of which nothing was stated has weight 1 and no quotas. Another tenant than the key's is 404, unless the key is of the tenant " + schema.SystemTenant + "."
 	huma.Register(s.api, op, s.getTenant)
 	op = s.operation("put-tenant", http.MethodPut, tenantPath, "State weight and quotas of a tenant", 200, 400, 408, 412, 413, 415, 422, 429, 503)
-	op.Description = "Quotas that are rates are kept by each node for its share: the quota divided by the nodes that take jobs in. What is over is answered 429 with Retry-After; lines of imports are taken in more slowly instead, as far as import_lines_per_second is concerned."
+	op.Description = "Quotas that are rates are kept by each node for its share: the quota divided by the nodes that take jobs in. What is over is answered 429 with Retry-After; lines of imports are taken in more slowly instead, as far as import_lines_per_second is concerned. " +
+		"retention is in days, from 1 to the cluster's own; absent or null: the cluster's. Entries, results, logs and events of runs leave so many days after they were due. " +
+		"It holds for runs that are asked for or planned from 10 s after the answer on: those that are there keep the retention that they have, and are not listed beyond the new one. " +
+		"A run that cannot start for as long as that is gone. Dead letters, the audit log, counts and idempotency keys have lives of their own."
 	huma.Register(s.api, op, s.putTenant)
 	s.describeBody(tenantPath, http.MethodPut, reflect.TypeFor[request.TenantRequest](), "application/json")
 }
@@ -114,8 +128,16 @@ func (s tenantRoutes) putTenant(ctx context.Context, in *tenantPut) (*tenantAnsw
 	d := s.decoder()
 	defer s.decoders.Put(d)
 	t, err := d.Tenant(in.Name, text)
+	var faults bucketer.Faults
+	if err != nil && !errors.As(err, &faults) {
+		return nil, s.fail(ctx, "put tenant", err)
+	}
+	what, err := s.retentionFault(ctx, t.Retention)
 	if err != nil {
 		return nil, s.fail(ctx, "put tenant", err)
+	}
+	if faults = append(faults, what...); len(faults) > 0 {
+		return nil, invalid(faults...)
 	}
 	if err := durable(s.deps.Homes, t.Durability, "body.durability"); err != nil {
 		return nil, s.fail(ctx, "put tenant", err)
@@ -137,6 +159,56 @@ func (s tenantRoutes) putTenant(ctx context.Context, in *tenantPut) (*tenantAnsw
 	}
 	s.noteFor(ctx, in.Name, "update", "tenant/"+in.Name, tenantFrom(was), tenantFrom(stored), "")
 	return &tenantAnswer{timeTag(stored.UpdatedAt), tenantFrom(stored)}, nil
+}
+
+// retentionFault finds fault with a tenant's retention, in days, that is longer than the cluster's.
+func (s tenantRoutes) retentionFault(ctx context.Context, days int) (bucketer.Faults, error) {
+	if days == 0 {
+		return nil, nil
+	}
+	most, err := s.deps.Tenants.MaxRetention(ctx)
+	if err != nil || days <= most {
+		return nil, err
+	}
+	what := "must be at most " + numberOfDays(most) + ": so long the cluster keeps history"
+	if most < schema.MinRetention {
+		what = "cannot be stated: the cluster keeps history for less than a day"
+	}
+	return bucketer.Faults{{Location: "body.retention", Message: what, Value: days}}, nil
+}
+
+func numberOfDays(n int) string {
+	if n == 1 {
+		return "1 day"
+	}
+	return strconv.Itoa(n) + " days"
+}
+
+// keptFrom returns since when the history of the caller's tenant is kept, and for how many days; 0:
+// as long as the cluster keeps it. While that cannot be read nothing is refused: what has left is
+// not there anyway.
+func (s *Server) keptFrom(ctx context.Context) (from time.Time, days int) {
+	if s.deps.Tenants == nil {
+		return from, 0
+	}
+	days, err := s.deps.Tenants.Retention(ctx, tenantOf(ctx))
+	if err != nil || days == 0 {
+		return from, 0
+	}
+	return s.config.Now().Add(-time.Duration(days) * retention.Day), days
+}
+
+// beforeKept finds fault with a window that begins before the history of the caller's tenant. A list
+// that goes on by its cursor is not asked: it began in time.
+func (s *Server) beforeKept(ctx context.Context, cursor string, from time.Time) bucketer.Faults {
+	if cursor != "" && cursor != onlyFaults || from.IsZero() {
+		return nil
+	}
+	kept, days := s.keptFrom(ctx)
+	if days == 0 || !from.Before(kept) {
+		return nil
+	}
+	return bucketer.Faults{{Location: "query.from", Message: "must be at most " + numberOfDays(days) + " ago: so long the tenant keeps history (its retention)"}}
 }
 
 func (s tenantRoutes) listTenants(ctx context.Context, in *page) (*tenantList, error) {

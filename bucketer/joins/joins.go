@@ -198,12 +198,14 @@ func (j *Joins) isWhole(ctx context.Context, job *schema.Job, root schema.RunID)
 func (j *Joins) row(job *schema.Job, run, root schema.RunID, depth int) (schema.Entry, error) {
 	spec, now := &job.Current.Spec, j.core.Now()
 	until := root.Time().Add(spec.After.Deadline.Std()).UTC()
-	return schema.NewEntry(run, schema.Spec{
-		Tenant: spec.Tenant, Kind: schema.KindJoin, Of: run, Nominal: run.Time(), Accepted: job.Current.Number, Job: job.ID, JobName: spec.Name,
+	days := j.core.RetentionOf(spec.Tenant)
+	says := schema.Spec{
+		Tenant: spec.Tenant, Kind: schema.KindJoin, Of: run, Nominal: run.Time(), Accepted: j.core.StampOf(job.Current.Number, days), Job: job.ID, JobName: spec.Name,
 		Generation: job.Current.Number, Trigger: schema.TriggerDependency, Priority: spec.Priority, Task: spec.Task, Work: spec.Work, Labels: spec.Labels,
 		Concurrency: spec.Concurrency, Join: &schema.Join{After: *spec.After, Root: root, Depth: depth, Until: until}, Everywhere: spec.Durability == schema.DurableEverywhere,
-		CreatedBy: spec.CreatedBy,
-	}, spec.Payload, j.core.Expiry(until, now))
+		CreatedBy: spec.CreatedBy, Retention: days,
+	}
+	return schema.NewEntry(run, says, spec.Payload, j.core.ExpiryOf(&says, until, now))
 }
 
 // PlanJoin looks after a run that waits: e is its own entry, or that of its deadline, which is due. If
@@ -321,7 +323,7 @@ func (j *Joins) learn(ctx context.Context, r *runs.Run, job schema.JobID, up *ru
 	return j.runs.Record(ctx, []schema.Attempt{{
 		Run: r.ID, Fence: schema.Fence(schema.HashOf("upstream", job.String(), string(v))), // #nosec G115 -- 62 bits
 		Record:  &schema.Record{Entry: up.ID, Outcome: schema.UpstreamEnded, Before: &schema.JobEnd{Job: job, Verdict: string(v)}, Finished: now.UTC()},
-		Written: now.UnixMicro(), Expires: j.core.Expiry(join.Until, now),
+		Written: now.UnixMicro(), Expires: j.core.ExpiryOf(&r.Entry.Spec, join.Until, now),
 	}})
 }
 
@@ -414,7 +416,7 @@ func (j *Joins) wait(ctx context.Context, r *runs.Run, due bool) error {
 	case !due && now.Before(until):
 		return j.core.WriteAll(ctx, []schema.Entry{at})
 	}
-	expires := j.core.Expiry(until, now)
+	expires := j.core.ExpiryOf(&e.Spec, until, now)
 	if err := j.store.PutSubscription(ctx, schema.Subscription{
 		Tenant: e.Spec.Tenant, Event: schema.StuckRuns, Subscriber: r.ID, Written: until, Expires: expires,
 	}); err != nil {

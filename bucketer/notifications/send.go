@@ -45,11 +45,12 @@ func (r *Rules) runOf(row *schema.NotificationGroup, rule *schema.NotificationRu
 		work.Timeout = mailTimeout
 	}
 	work.Retry = &schema.Retry{MaxAttempts: messageAttempts, Initial: schema.Duration(5 * time.Second), Factor: 3, Max: schema.Duration(10 * time.Minute), Jitter: "full"}
-	id := messageID(row, i)
-	e, err = schema.NewEntry(id, schema.Spec{
-		Tenant: row.Tenant, Nominal: id.Time(), Accepted: row.At.UnixMicro(), Trigger: schema.TriggerNotification, Priority: schema.Low,
-		Work: &work, Labels: map[string]string{ruleLabel: row.Rule, sinkLabel: sink},
-	}, body, r.core.Expiry(id.Time(), row.At))
+	id, days := messageID(row, i), r.core.RetentionOf(row.Tenant)
+	says := schema.Spec{
+		Tenant: row.Tenant, Nominal: id.Time(), Accepted: r.core.StampOf(row.At.UnixMicro(), days), Trigger: schema.TriggerNotification, Priority: schema.Low,
+		Work: &work, Labels: map[string]string{ruleLabel: row.Rule, sinkLabel: sink}, Retention: days,
+	}
+	e, err = schema.NewEntry(id, says, body, r.core.ExpiryOf(&says, id.Time(), row.At))
 	return e, sink, err
 }
 

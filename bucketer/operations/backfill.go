@@ -272,10 +272,12 @@ func (o *Operations) backfilled(job *schema.Job, op *schema.Operation, nominal, 
 	spec := &job.Current.Spec
 	hash := schema.HashOf("backfill", spec.Tenant, job.ID.String(), op.ID.String(), strconv.FormatInt(nominal.UnixMilli(), 10))
 	id := schema.MakeEntryID(due, job.ID.Shard(), hash)
-	return schema.NewEntry(id, schema.Spec{
-		Tenant: spec.Tenant, Nominal: nominal, Accepted: job.Current.Number, Job: job.ID, JobName: spec.Name, Generation: job.Current.Number,
+	days := o.bucketer.RetentionOf(spec.Tenant)
+	says := schema.Spec{
+		Tenant: spec.Tenant, Nominal: nominal, Accepted: o.bucketer.StampOf(job.Current.Number, days), Job: job.ID, JobName: spec.Name, Generation: job.Current.Number,
 		Trigger: schema.TriggerBackfill, Priority: schema.Low, Task: spec.Task, Work: spec.Work, Labels: spec.Labels,
 		Concurrency: spec.Concurrency, Workflow: spec.WorkflowRun(), Everywhere: spec.Durability == schema.DurableEverywhere,
-		CreatedBy: spec.CreatedBy,
-	}, spec.Payload, o.bucketer.Expiry(due, now))
+		CreatedBy: spec.CreatedBy, Retention: days,
+	}
+	return schema.NewEntry(id, says, spec.Payload, o.bucketer.ExpiryOf(&says, due, now))
 }

@@ -67,8 +67,8 @@ func (o *Orchestrator) RetryWorkflow(ctx context.Context, tenant string, id sche
 	}
 	next := schema.MakeEntryID(bucketer.DueTime(time.Time{}, now), id.Shard(), schema.RandomHash())
 	spec.Trigger, spec.Origin, spec.Accepted, spec.Misfire = schema.TriggerRetry, id, now.UnixMicro(), nil
-	spec.PayloadAt = schema.EntryID{}
-	e, err := schema.NewEntry(next, spec, payload, o.core.Expiry(next.Time(), now))
+	spec.PayloadAt, spec.Retention = schema.EntryID{}, o.core.RetentionOf(tenant)
+	e, err := schema.NewEntry(next, spec, payload, o.core.ExpiryOf(&spec, next.Time(), now))
 	if err != nil {
 		return bucketer.Receipt{}, err
 	}
@@ -100,9 +100,9 @@ func (o *Orchestrator) takeOver(ctx context.Context, was *runs.Run, e *schema.En
 		return err
 	}
 	until := e.Due().Add(definition.Spec.Workflow.Until.Sub(was.Entry.Due()))
-	expires := o.core.Expiry(until, now)
+	expires := o.core.ExpiryOf(&e.Spec, until, now)
 	spec := definition.Spec
-	spec.Of, spec.PayloadAt, spec.Accepted = e.ID, schema.EntryID{}, e.Spec.Accepted
+	spec.Of, spec.PayloadAt, spec.Accepted, spec.Retention = e.ID, schema.EntryID{}, e.Spec.Accepted, e.Spec.Retention
 	spec.Workflow = &schema.WorkflowRun{Depth: spec.Workflow.Depth, Until: until}
 	row, err := schema.NewEntry(schema.DefinitionID(e.ID), spec, stored, expires)
 	if err != nil {
@@ -132,7 +132,7 @@ func (o *Orchestrator) takeOver(ctx context.Context, was *runs.Run, e *schema.En
 		if of.From.IsZero() {
 			of.From = s.ID
 		}
-		spec.Step, spec.Accepted, spec.PayloadAt, spec.PayloadSize = &of, e.Spec.Accepted, schema.EntryID{}, 0
+		spec.Step, spec.Accepted, spec.PayloadAt, spec.PayloadSize, spec.Retention = &of, e.Spec.Accepted, schema.EntryID{}, 0, e.Spec.Retention
 		row, err := schema.NewEntry(schema.MakeStepID(e.ID, step, 0), spec, nil, expires)
 		if err != nil {
 			return err

@@ -50,7 +50,7 @@ func (a ending) begin(ctx context.Context, job *schema.Job, stored []byte) error
 	if !kept {
 		row, err := schema.NewEntry(schema.DefinitionID(a.Run), schema.Spec{
 			Tenant: e.Spec.Tenant, Kind: schema.KindDefinition, Of: a.Run, Nominal: e.Spec.Nominal, Accepted: e.Spec.Accepted,
-			Workflow: &schema.WorkflowRun{Depth: e.Spec.Workflow.Depth, Until: s.until, Limited: s.limited},
+			Workflow: &schema.WorkflowRun{Depth: e.Spec.Workflow.Depth, Until: s.until, Limited: s.limited}, Retention: e.Spec.Retention,
 		}, stored, starter(a).expires())
 		if err != nil {
 			return err

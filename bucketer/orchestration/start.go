@@ -20,7 +20,9 @@ import (
 const writesAtOnce = 8
 
 // expires returns when rows of the run leave.
-func (a starter) expires() time.Time { return a.o.core.Expiry(a.State.until, a.now) }
+func (a starter) expires() time.Time {
+	return a.o.core.ExpiryOf(&a.State.entry.Spec, a.State.until, a.now)
+}
 
 // waitFence is the fence of the record that a step has waited long enough.
 func waitFence(id schema.RunID) schema.Fence {
@@ -35,7 +37,7 @@ func (a starter) spec(step int) schema.Spec {
 	due := bucketer.CeilMilli(bucketer.Latest(a.now, s.entry.Due()))
 	spec := schema.Spec{
 		Tenant: own.Tenant, Nominal: own.Nominal, Accepted: due.UnixMicro(), Trigger: schema.TriggerDependency,
-		Priority: def.Priority, Task: def.Task, Work: def.Work, Labels: own.Labels, Event: own.Event, Everywhere: own.Everywhere, CreatedBy: own.CreatedBy,
+		Priority: def.Priority, Task: def.Task, Work: def.Work, Labels: own.Labels, Event: own.Event, Everywhere: own.Everywhere, CreatedBy: own.CreatedBy, Retention: own.Retention,
 		Step: &schema.Step{Workflow: a.Run, Name: def.Name, Due: due.UTC(), Until: s.until},
 	}
 	if spec.Priority == "" {

@@ -168,7 +168,7 @@ func (j *Planner) postpone(ctx context.Context, e *schema.Entry, now time.Time) 
 	due := e.Due().Add(max(now.Sub(e.Due()), 0).Truncate(notUnderstoodFor) + notUnderstoodFor)
 	spec := e.Spec
 	spec.Accepted = due.UnixMicro()
-	later, err := schema.NewEntry(schema.MakeEntryID(due, e.ID.Shard(), schema.HashOf("put off", e.ID.String())), spec, nil, j.core.Expiry(due, now))
+	later, err := schema.NewEntry(schema.MakeEntryID(due, e.ID.Shard(), schema.HashOf("put off", e.ID.String())), spec, nil, j.core.ExpiryOf(&spec, due, now))
 	if err != nil {
 		return err
 	}

@@ -103,16 +103,18 @@ func (s *series) occurrence(nominal time.Time) Occurrence {
 
 // occurrence makes the row of an occurrence. Whichever node makes it, and however often, it is the
 // same row: same id, bytes and timestamp, which is the generation's number. Only its expiry is
-// later if it is made long after its due time.
+// later if it is made long after its due time. If the tenant's retention changed meanwhile, the row
+// with the shorter one stands (Writer.StampOf).
 func (j *Reader) occurrence(s *series, nominal, now time.Time) (schema.Entry, error) {
 	spec := &s.Spec
-	id := s.id(nominal)
-	return schema.NewEntry(id, schema.Spec{
-		Tenant: spec.Tenant, Nominal: nominal, Accepted: s.Number, Job: s.job, JobName: spec.Name, Generation: s.Number,
+	id, days := s.id(nominal), j.core.RetentionOf(spec.Tenant)
+	says := schema.Spec{
+		Tenant: spec.Tenant, Nominal: nominal, Accepted: j.core.StampOf(s.Number, days), Job: s.job, JobName: spec.Name, Generation: s.Number,
 		Priority: spec.Priority, Task: spec.Task, Work: spec.Work, Misfire: spec.Misfire, Labels: spec.Labels,
 		Concurrency: spec.Concurrency, Workflow: spec.WorkflowRun(), PauseAfter: spec.PauseAfter, Everywhere: spec.Durability == schema.DurableEverywhere,
-		CreatedBy: spec.CreatedBy,
-	}, spec.Payload, j.core.Expiry(id.Time(), now))
+		CreatedBy: spec.CreatedBy, Retention: days,
+	}
+	return schema.NewEntry(id, says, spec.Payload, j.core.ExpiryOf(&says, id.Time(), now))
 }
 
 // first returns the first nominal time of the generation in force: the first after the job's

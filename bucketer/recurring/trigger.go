@@ -62,10 +62,11 @@ func (j *Changer) Trigger(ctx context.Context, job schema.Job, payload json.RawM
 func (j *Reader) RunOf(job *schema.Job, trigger schema.Trigger, due, now time.Time) (schema.Entry, error) {
 	spec := &job.Current.Spec
 	id := schema.MakeEntryID(due, job.ID.Shard(), schema.RandomHash())
-	return schema.NewEntry(id, schema.Spec{
+	says := schema.Spec{
 		Tenant: spec.Tenant, Nominal: id.Time(), Accepted: now.UnixMicro(), Job: job.ID, JobName: spec.Name, Generation: job.Current.Number,
 		Trigger: trigger, Priority: spec.Priority, Task: spec.Task, Work: spec.Work, Labels: spec.Labels, Concurrency: spec.Concurrency,
 		Workflow: spec.WorkflowRun(), PauseAfter: spec.PauseAfter, Everywhere: spec.Durability == schema.DurableEverywhere,
-		CreatedBy: spec.CreatedBy,
-	}, spec.Payload, j.core.Expiry(id.Time(), now))
+		CreatedBy: spec.CreatedBy, Retention: j.core.RetentionOf(spec.Tenant),
+	}
+	return schema.NewEntry(id, says, spec.Payload, j.core.ExpiryOf(&says, id.Time(), now))
 }

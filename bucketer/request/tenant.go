@@ -14,6 +14,9 @@ type TenantRequest struct {
 	Quotas schema.Quotas `json:"quotas,omitzero"`
 	// Durability is that of jobs and imports that state none; absent: that of the configuration.
 	Durability schema.Durability `json:"durability,omitempty"`
+	// Retention is how many days the history of its runs is kept; absent or null: as long as the
+	// cluster keeps it.
+	Retention int `json:"retention,omitempty" minimum:"1" doc:"Days for which the history of its runs is kept, at most the cluster's own; absent: as long as the cluster keeps it"`
 	// Audit is what the audit log has of the tenant besides what it always has.
 	Audit schema.TenantAudit `json:"audit,omitzero"`
 }
@@ -29,11 +32,14 @@ type KeyRequest struct {
 const (
 	maxQuota      = 1_000_000_000
 	maxQuotaBytes = 1 << 50
+	// maxRetention is in days. The cluster's own retention is the bound (Server.putTenant).
+	maxRetention = 36_500
 )
 
 var roles = []string{string(schema.Viewer), string(schema.Operator), string(schema.Admin)}
 
-// Tenant reads the body of PUT /v1/tenants/{name}. A fault of the name is located at path.name.
+// Tenant reads the body of PUT /v1/tenants/{name}. A fault of the name is located at path.name. What
+// was read comes with the faults of the rest, so that the caller can look for more.
 func (d *Decoder) Tenant(name string, body []byte) (schema.Tenant, error) {
 	if !d.begin(body) {
 		return schema.Tenant{}, d.err()
@@ -48,16 +54,15 @@ func (d *Decoder) Tenant(name string, body []byte) (schema.Tenant, error) {
 			t.Quotas = d.quotas(c)
 		case "durability":
 			t.Durability = schema.Durability(d.oneOf(c, schema.Durabilities))
+		case "retention":
+			t.Retention = d.integer(c, schema.MinRetention, maxRetention)
 		case "audit":
 			t.Audit = tenantAudit(&d.fields, c)
 		default:
 			d.faultQuietly(c, "is not a field of a tenant")
 		}
 	}
-	if err := d.err(); err != nil {
-		return schema.Tenant{}, err
-	}
-	return t, nil
+	return t, d.err()
 }
 
 // tenantAudit reads what a tenant asks of the audit log.

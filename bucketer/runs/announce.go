@@ -123,9 +123,10 @@ func (r *Recorder) AnnounceEnd(ctx context.Context, e *schema.Entry, at time.Tim
 		return err
 	}
 	id := schema.MakeEntryID(bucketer.CeilMilli(at), run.Shard(), schema.HashOf("end of a run", run.String(), strconv.FormatInt(at.UnixMicro(), 10)))
-	row, err := schema.NewEntry(id, schema.Spec{
-		Tenant: spec.Tenant, Kind: schema.KindEvent, Of: id, Nominal: id.Time(), Accepted: at.UnixMicro(), Event: &schema.Event{Name: name},
-	}, body, r.core.Expiry(id.Time(), at))
+	says := schema.Spec{
+		Tenant: spec.Tenant, Kind: schema.KindEvent, Of: id, Nominal: id.Time(), Accepted: at.UnixMicro(), Event: &schema.Event{Name: name}, Retention: spec.Retention,
+	}
+	row, err := schema.NewEntry(id, says, body, r.core.ExpiryOf(&says, id.Time(), at))
 	if err != nil {
 		return err
 	}
@@ -165,10 +166,11 @@ func (r *Recorder) announceOne(ctx context.Context, f *bucketer.Finished) error 
 	for i, name := range names {
 		hash := schema.HashOf("event of the system", name, f.Entry.Run().String(), strconv.Itoa(f.Attempt.Number), strconv.FormatInt(int64(f.Attempt.Fence), 10))
 		id := schema.MakeEntryID(bucketer.CeilMilli(rec.Finished), f.Entry.Run().Shard(), hash)
-		rows[i], err = schema.NewEntry(id, schema.Spec{
+		says := schema.Spec{
 			Tenant: spec.Tenant, Kind: schema.KindEvent, Of: id, Nominal: id.Time(), Accepted: rec.Finished.UnixMicro(),
-			Event: &schema.Event{Name: name, Depth: depth},
-		}, body, r.core.Expiry(id.Time(), rec.Finished))
+			Event: &schema.Event{Name: name, Depth: depth}, Retention: spec.Retention,
+		}
+		rows[i], err = schema.NewEntry(id, says, body, r.core.ExpiryOf(&says, id.Time(), rec.Finished))
 		if err != nil {
 			return err
 		}
@@ -258,9 +260,10 @@ func (r *Recorder) AnnounceStuck(ctx context.Context, e *schema.Entry) error {
 		return err
 	}
 	id := schema.MakeEntryID(at, e.ID.Shard(), schema.HashOf("event of the system", schema.EventWorkflowStuck, e.ID.String()))
-	row, err := schema.NewEntry(id, schema.Spec{
-		Tenant: spec.Tenant, Kind: schema.KindEvent, Of: id, Nominal: id.Time(), Accepted: at.UnixMicro(), Event: &schema.Event{Name: schema.EventWorkflowStuck},
-	}, body, r.core.Expiry(at, r.now()))
+	says := schema.Spec{
+		Tenant: spec.Tenant, Kind: schema.KindEvent, Of: id, Nominal: id.Time(), Accepted: at.UnixMicro(), Event: &schema.Event{Name: schema.EventWorkflowStuck}, Retention: spec.Retention,
+	}
+	row, err := schema.NewEntry(id, says, body, r.core.ExpiryOf(&says, at, r.now()))
 	if err != nil {
 		return err
 	}

@@ -154,5 +154,5 @@ func (c *Control) CancelLine(e *schema.Entry, mark schema.Cancel) (schema.JobRun
 // row that would start without it. Such rows are the run's first row, also if the run was moved to
 // an earlier time, the retry of an attempt that may be under way, and the rows of a step's workflow.
 func (c *Control) markExpiry(run *Run, due, now time.Time) time.Time {
-	return c.core.Expiry(bucketer.Latest(run.ID.Time(), run.Current.Due(), due, run.Entry.LivesUntil()), now.Add(bucketer.MaxTimeout+bucketer.MaxBackoff))
+	return c.core.ExpiryOf(&run.Entry.Spec, bucketer.Latest(run.ID.Time(), run.Current.Due(), due, run.Entry.LivesUntil()), now.Add(bucketer.MaxTimeout+bucketer.MaxBackoff))
 }

@@ -38,8 +38,7 @@ func (r *Recorder) FollowUp(ctx context.Context, finished []bucketer.Finished, d
 			done(i, nil)
 			return
 		}
-		if line.Expires.IsZero() { // of a record that was read
-			e := &finished[i].Entry
+		if e := &finished[i].Entry; line.Expires.IsZero() || e.Spec.Retention > 0 { // of a record that was read, or that leaves sooner
 			line.Expires = r.core.Expiry(bucketer.Latest(e.Run().Time(), e.Due()), finished[i].Attempt.Record.Finished)
 		}
 		lines, ended = append(lines, line), append(ended, i)
@@ -161,7 +160,7 @@ const noRetry = "not attempted again: the entry of its retry is too large to be 
 func (r *Recorder) readsStore(f *bucketer.Finished) bool {
 	rec := f.Attempt.Record
 	elsewhere := !rec.Entry.IsZero() && rec.Entry != f.Entry.ID
-	return elsewhere || r.core.NeedsKeeping(f.Entry.Run(), f.Entry.Due(), rec.Next.Time())
+	return elsewhere || r.core.NeedsKeeping(&f.Entry, f.Entry.Due(), rec.Next.Time())
 }
 
 // retry makes the entry that the record of f names next, and keeps what it refers to for long

@@ -19,6 +19,19 @@ func bubble(t *testing.T, retention time.Duration, f func(t *testing.T, w *world
 	})
 }
 
+// retained runs f where rows stay for a retention, which is the cluster's, and then that of the
+// tenant t in a cluster that keeps rows for much longer.
+func retained(t *testing.T, retention time.Duration, f func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Run("the cluster's", func(t *testing.T) { bubble(t, retention, f) })
+	t.Run("the tenant's", func(t *testing.T) {
+		bubble(t, 10*retention, func(t *testing.T, w *world) {
+			w.Retain("t", int(retention/(24*time.Hour)), w)
+			f(t, w)
+		})
+	})
+}
+
 // work is a call.
 func work() *schema.Work { return &schema.Work{HTTP: &schema.HTTPTarget{URL: "http://sink/"}} }
 
@@ -123,7 +136,7 @@ func TestARetryIsDueAfterTheRetention(t *testing.T) {
 // A run that was moved, and whose start is then put off for weeks, starts from where it was moved
 // to: the mark lives as long as the row.
 func TestAMovedRunIsPutOffForWeeks(t *testing.T) {
-	bubble(t, 7*24*time.Hour, func(t *testing.T, w *world) {
+	retained(t, 7*24*time.Hour, func(t *testing.T, w *world) {
 		ctx := t.Context()
 		for _, by := range []time.Duration{time.Hour, 40 * 24 * time.Hour, -20 * 24 * time.Hour} {
 			// later, much later, earlier

@@ -25,7 +25,7 @@ func (r *Recorder) Replace(ctx context.Context, from, to []schema.Entry) ([]sche
 func (r *Recorder) DeferTo(ctx context.Context, from, to []schema.Entry, cause schema.Cause) ([]schema.EntryID, error) {
 	var ready, slow []int
 	for i := range to {
-		if r.core.NeedsKeeping(to[i].Run(), from[i].Due(), to[i].Due()) {
+		if r.core.NeedsKeeping(&to[i], from[i].Due(), to[i].Due()) {
 			slow = append(slow, i)
 		} else {
 			ready = append(ready, i)

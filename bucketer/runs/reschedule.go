@@ -103,7 +103,7 @@ func (c *Control) moved(ctx context.Context, run *Run, change Change) (schema.En
 			return schema.Entry{}, err
 		}
 		id := schema.MakeEntryID(due, run.ID.Shard(), schema.RandomHash())
-		entry, err := schema.NewEntry(id, spec, payload, c.core.Expiry(due, now))
+		entry, err := schema.NewEntry(id, spec, payload, c.core.ExpiryOf(&spec, due, now))
 		if err != nil {
 			return schema.Entry{}, err
 		}

@@ -264,6 +264,22 @@ var entryRules = []rule{
 		_, err := b.store.Payload(b.ctx, second)
 		b.must(err, "Payload of the longer-lived")
 	}},
+	{"the higher timestamp wins, also if it leaves sooner, in whichever order", func(b *bench) {
+		for _, order := range []string{"longer-lived first", "shorter-lived first"} {
+			p := b.partition()
+			id := b.id(p, 0)
+			long, short := b.version(id, 0, "long", "l", b.later()), b.version(id, 1, "short", "s", b.soon())
+			if order == "longer-lived first" {
+				b.put(long)
+				b.put(short)
+			} else {
+				b.put(short)
+				b.put(long)
+			}
+			b.Log(order)
+			b.eventually("the entry expires", func() bool { return len(b.all(p)) == 0 })
+		}
+	}},
 	{"what has expired does not exist", func(b *bench) {
 		p := b.partition()
 		soon, stays := b.version(b.id(p, 0), 0, "t", text(schema.MaxPayload), b.soon()), b.entry(b.id(p, 1), "")

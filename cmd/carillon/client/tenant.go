@@ -46,11 +46,13 @@ func tenantGetCommand(r *cli.Remote) *cobra.Command {
 func tenantSetCommand(r *cli.Remote) *cobra.Command {
 	var stated request.TenantRequest
 	cmd := &cobra.Command{
-		Use:   "set NAME [--weight N] [--durability D] [--audit-creations] [quotas]",
+		Use:   "set NAME [--weight N] [--durability D] [--retention DAYS] [--audit-creations] [quotas]",
 		Short: "State weight and quotas of a tenant; what no flag states stays as it is",
 		Long: "State weight and quotas of a tenant. What no flag states stays as it is, and a quota of 0 is none.\n\n" +
-			"Quotas that are rates are kept by each node for its share of them, and every node knows of a change within 10 s.",
-		Example:           "  carillon tenant set billing --weight 3 --runs-per-minute 6000\n  carillon tenant set billing --jobs 0",
+			"Quotas that are rates are kept by each node for its share of them, and every node knows of a change within 10 s.\n\n" +
+			"A retention holds for runs that are asked for or planned from then on. Runs that are there keep the one that they have, and are not listed beyond the new one. " +
+			"A run that cannot start for as long as its retention is gone.",
+		Example:           "  carillon tenant set billing --weight 3 --runs-per-minute 6000\n  carillon tenant set billing --jobs 0\n  carillon tenant set billing --retention 3",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeTenants(r),
 	}
@@ -60,6 +62,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 	flags.IntVar(&stated.Quotas.RunsPerMinute, "runs-per-minute", 0, "runs that are asked for; those of schedules are not counted")
 	flags.IntVar(&stated.Quotas.ImportLinesPerSecond, "import-lines-per-second", 0, "lines of imports; one that is faster is slowed down")
 	durability := flags.String("durability", "", "when jobs and imports that state none are acknowledged: home or everywhere; \"\": as the configuration says")
+	flags.IntVar(&stated.Retention, "retention", 0, "`days` for which the history of its runs is kept, at most the cluster's own; 0: as long as the cluster keeps it")
 	flags.BoolVar(&stated.Audit.Creations, "audit-creations", false, "the audit log has an entry of each one-off job that is created, imports left out")
 	flags.Int64Var(&stated.Quotas.PayloadBytesPerMinute, "payload-bytes-per-minute", 0, "bytes of payload of the runs that are asked for")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -71,6 +74,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 			{"weight", func(ask *request.TenantRequest) { ask.Weight = stated.Weight }},
 			{"durability", func(ask *request.TenantRequest) { ask.Durability = schema.Durability(*durability) }},
 			{"audit-creations", func(ask *request.TenantRequest) { ask.Audit.Creations = stated.Audit.Creations }},
+			{"retention", func(ask *request.TenantRequest) { ask.Retention = stated.Retention }},
 			{"jobs", func(ask *request.TenantRequest) { ask.Quotas.Jobs = stated.Quotas.Jobs }},
 			{"runs-per-minute", func(ask *request.TenantRequest) { ask.Quotas.RunsPerMinute = stated.Quotas.RunsPerMinute }},
 			{"import-lines-per-second", func(ask *request.TenantRequest) {
@@ -88,7 +92,9 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 		}
 		switch {
 		case changes == 0:
-			return cli.Usagef("state --weight, --durability, --audit-creations or a quota")
+			return cli.Usagef("state --weight, --durability, --retention, --audit-creations or a quota")
+		case given("retention") && stated.Retention < 0:
+			return cli.Usagef("--retention: %d is below 0", stated.Retention)
 		case given("weight") && stated.Weight < 1: // the API would take 0 for what is not stated
 			return cli.Usagef("--weight: %d is below 1", stated.Weight)
 		}
@@ -101,7 +107,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("read tenant: %w", err)
 		}
-		ask := request.TenantRequest{Weight: was.Weight, Quotas: was.Quotas, Durability: was.Durability, Audit: was.Audit}
+		ask := request.TenantRequest{Weight: was.Weight, Quotas: was.Quotas, Durability: was.Durability, Retention: was.Retention, Audit: was.Audit}
 		for _, f := range fields {
 			if given(f.flag) {
 				f.take(&ask)
@@ -136,18 +142,24 @@ func showTenant(cmd *cobra.Command, r *cli.Remote, t *httpapi.Tenant) error {
 }
 
 func writeTenants(w io.Writer, tenants ...httpapi.Tenant) error {
-	rows := [][]string{{"NAME", "WEIGHT", "JOBS", "RUNS/MIN", "IMPORT LINES/S", "PAYLOAD BYTES/MIN", "UPDATED"}}
+	rows := [][]string{{"NAME", "WEIGHT", "JOBS", "RUNS/MIN", "IMPORT LINES/S", "PAYLOAD BYTES/MIN", "RETENTION", "UPDATED"}}
 	quota := func(n int64) string {
 		if n == 0 {
 			return "" // no bound
 		}
 		return strconv.FormatInt(n, 10)
 	}
+	keptFor := func(days int) string {
+		if days == 0 {
+			return "" // as the cluster says
+		}
+		return strconv.Itoa(days) + "d"
+	}
 	for _, t := range tenants {
 		q := &t.Quotas
 		rows = append(rows, []string{
 			t.Name, strconv.Itoa(t.Weight), quota(int64(q.Jobs)), quota(int64(q.RunsPerMinute)), quota(int64(q.ImportLinesPerSecond)),
-			quota(q.PayloadBytesPerMinute), cli.ShowTime(t.UpdatedAt),
+			quota(q.PayloadBytesPerMinute), keptFor(t.Retention), cli.ShowTime(t.UpdatedAt),
 		})
 	}
 	return cli.Table(w, rows)

@@ -25,10 +25,21 @@ func TestTenantsAreSetAndShown(t *testing.T) {
 	}
 	clitest.Succeed(t, "tenant", "set", "audit", "--api", api, "--import-lines-per-second", "5")
 	shown := strings.Split(strings.TrimSpace(clitest.Succeed(t, "tenant", "list", "--api", api).Stdout), "\n")
-	for i, want := range []string{"NAME WEIGHT JOBS RUNS/MIN IMPORT LINES/S PAYLOAD BYTES/MIN UPDATED", "audit 1 - - 5 - ", "billing 3 7 - - 1099511627776 "} {
+	for i, want := range []string{"NAME WEIGHT JOBS RUNS/MIN IMPORT LINES/S PAYLOAD BYTES/MIN RETENTION UPDATED", "audit 1 - - 5 - ", "billing 3 7 - - 1099511627776 "} {
 		if len(shown) != 3 || !strings.HasPrefix(strings.Join(strings.Fields(shown[i]), " "), want) {
 			t.Fatalf("tenant list shows\n%s\nwant line %d to begin with %q", strings.Join(shown, "\n"), i, want)
 		}
+	}
+	clitest.Succeed(t, "tenant", "set", "billing", "--api", api, "--retention", "3")
+	kept := clitest.Decode[httpapi.Tenant](t, clitest.Succeed(t, "tenant", "set", "billing", "--api", api, "--weight", "3", "-o", "json").Stdout)
+	if list := clitest.Succeed(t, "tenant", "list", "--api", api).Stdout; kept.Retention != 3 || !strings.Contains(list, " 3d ") {
+		t.Errorf("a retention of 3 days, after the weight was stated again: %d, listed\n%s", kept.Retention, list)
+	}
+	if r := clitest.Run(t.Context(), "", "tenant", "set", "billing", "--api", api, "--retention", "8"); r.Code != 1 || !strings.Contains(r.Stderr, "body.retention") {
+		t.Errorf("a retention beyond the cluster's exits %d with %q, want 1 and the fault", r.Code, r.Stderr)
+	}
+	if none := clitest.Decode[httpapi.Tenant](t, clitest.Succeed(t, "tenant", "set", "billing", "--api", api, "--retention", "0", "-o", "json").Stdout); none.Retention != 0 {
+		t.Errorf("a retention that was taken back is %d days, want none", none.Retention)
 	}
 	if one := clitest.Succeed(t, "tenant", "get", "billing", "--api", api).Stdout; !strings.Contains(one, "1099511627776") {
 		t.Errorf("tenant get shows\n%s", one)
