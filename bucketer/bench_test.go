@@ -2,6 +2,9 @@ package bucketer
 
 import (
 	"context"
+	"slices"
+	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,6 +74,50 @@ func BenchmarkSubmitBatch(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+}
+
+// BenchmarkImport imports lines without keys that are due in one minute into a store in memory.
+// A store on other machines pays for batches above all.
+func BenchmarkImport(b *testing.B) {
+	for _, lines := range []int{1_000, 10_000, 100_000} {
+		b.Run(strconv.Itoa(lines), func(b *testing.B) {
+			w := newWorld(b, schema.Settings{})
+			minute := time.Now().Add(time.Hour).Truncate(time.Minute)
+			jobs := make([]Job, lines)
+			for i := range jobs {
+				jobs[i] = callTo(minute)
+			}
+			before := userCPU(b)
+			for b.Loop() {
+				minute = minute.Add(time.Minute)
+				for i := range jobs {
+					jobs[i].At = minute.Add(time.Duration(i) * time.Minute / time.Duration(lines))
+				}
+				for part := range slices.Chunk(jobs, MaxChunk) {
+					w.SubmitBatch(b.Context(), part, func(_ int, _ Receipt, err error) {
+						if err != nil {
+							b.Error(err)
+						}
+					})
+				}
+			}
+			n := float64(b.N * lines)
+			b.ReportMetric(float64(userCPU(b)-before)/n, "user-ns/line")
+			b.ReportMetric(n/b.Elapsed().Seconds(), "lines/s")
+			b.ReportMetric(float64(w.Counts.Tally("PutEntries").Calls)/float64(b.N), "batches")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// userCPU returns the CPU time in user mode that the process has had.
+func userCPU(b *testing.B) time.Duration {
+	b.Helper()
+	var use syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(use.Utime.Nano())
 }
 
 func BenchmarkPlan(b *testing.B) {

@@ -60,31 +60,49 @@ func (a among) shard(hash uint64) schema.Shard {
 
 // draw returns any.
 func (a among) draw() schema.Shard {
-	if a.home != nil {
-		return a.home[rand.IntN(len(a.home))] // #nosec G404 -- spread, not secrecy
-	}
-	return RandomShard(a.n)
+	return a.nth(rand.IntN(a.count())) // #nosec G404 -- spread, not secrecy
 }
 
-// chunkShards gives the unkeyed rows of one chunk that fall into one bucket the same random shard,
-// so that they fill batches of one partition.
+// count returns how many there are.
+func (a among) count() int {
+	if a.home != nil {
+		return len(a.home)
+	}
+	return a.n
+}
+
+// nth returns the i-th of them, from 0 on.
+func (a among) nth(i int) schema.Shard {
+	if a.home != nil {
+		return a.home[i]
+	}
+	return schema.Shard(i) // #nosec G115 -- positive, below MaxShards
+}
+
+// chunkShards spreads the unkeyed rows of one chunk. Those of one bucket fill a batch of a random
+// shard, and then go to the next shard for each spreadRows of them, round and round.
+//
+// Weights of tenants hold within a dispatcher. So they hold in the cluster only where each
+// tenant's backlog lies on all dispatchers, by their shards.
 type chunkShards struct {
 	among
-	drawn map[schema.Bucket]schema.Shard
+	turns map[schema.Bucket]*turn
 }
+
+// turn is the shard whose turn it is in a bucket, and how many more rows it takes.
+type turn struct{ at, left int }
 
 func (c *chunkShards) shard(b schema.Bucket) schema.Shard {
-	s, ok := c.drawn[b]
-	if !ok {
-		s = c.draw()
-		c.drawn[b] = s
+	t, ok := c.turns[b]
+	switch {
+	case !ok:
+		t = &turn{rand.IntN(c.count()), BatchRows} // #nosec G404 -- spread, not secrecy
+		c.turns[b] = t
+	case t.left == 0:
+		t.at, t.left = (t.at+1)%c.count(), spreadRows
 	}
-	return s
-}
-
-// RandomShard draws a shard.
-func RandomShard(shards int) schema.Shard {
-	return schema.Shard(rand.IntN(shards)) // #nosec G115,G404 -- below MaxShards; spread, not secrecy
+	t.left--
+	return c.nth(t.at)
 }
 
 // Latest returns the latest of the instants.

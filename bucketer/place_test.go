@@ -1,6 +1,7 @@
 package bucketer
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -102,8 +103,80 @@ func TestKeyedLinesTakeEightShardsOfABucket(t *testing.T) {
 	}
 }
 
-func TestChunkTakesOneShardABucket(t *testing.T) {
-	c := chunkShards{among: among{n: 64}, drawn: make(map[schema.Bucket]schema.Shard)}
+// spread returns the rows of a chunk of n unkeyed lines that are due within one bucket.
+func spread(n int, among among) []schema.Entry {
+	c := chunkShards{among: among, turns: make(map[schema.Bucket]*turn)}
+	rows := make([]schema.Entry, n)
+	for i := range rows {
+		rows[i].ID = schema.MakeEntryID(testNow.Add(time.Duration(i)*time.Millisecond), c.shard(schema.BucketOf(testNow)), uint64(i)) // #nosec G115 -- positive
+	}
+	return rows
+}
+
+// A chunk takes the shards of its home in turn. That costs a store less than a tenth more than one
+// shard for all would, where a batch costs as much as ten of its rows on top.
+func TestAChunkIsSpreadWhereThatCostsLittle(t *testing.T) {
+	const batch = 10 // a batch of no rows, in rows
+	home := []schema.Shard{3, 4, 9, 17, 40, 41, 63}
+	for _, row := range []struct {
+		name  string
+		among among
+	}{{"all shards", among{n: 64}}, {"many shards", among{n: 4096}}, {"four shards", among{n: 4}}, {"one shard", among{n: 1}}, {"a home", among{n: 64, home: home}}} {
+		t.Run(row.name, func(t *testing.T) {
+			worst := 0.
+			for n := 1; n <= MaxChunk; n++ {
+				if n > 6*BatchRows && n < MaxChunk && n%37 != 0 {
+					continue
+				}
+				rows := spread(n, row.among)
+				cost := float64(n + batch*len(Batches(rows)))
+				alone := float64(n + batch*((n+BatchRows-1)/BatchRows))
+				if worst = max(worst, cost/alone); cost > 1.1*alone {
+					t.Fatalf("%d lines cost %.0f rows, want at most a tenth more than the %.0f of one shard", n, cost, alone)
+				}
+				if n > BatchRows && n < MaxChunk {
+					continue
+				}
+				shards := make(map[schema.Shard]int)
+				for i := range rows {
+					shards[rows[i].ID.Shard()]++
+				}
+				want := 1
+				if n == MaxChunk {
+					want = min(64, row.among.count())
+				}
+				if len(shards) != want {
+					t.Fatalf("%d lines lie in %d shards, want %d", n, len(shards), want)
+				}
+				for s := range shards {
+					if row.among.home != nil && !slices.Contains(home, s) || int(s) >= row.among.n {
+						t.Fatalf("a line lies in shard %d, want one of %v", s, row.among)
+					}
+				}
+			}
+			t.Logf("at most %.3f times the cost", worst)
+		})
+	}
+}
+
+// A large import lies in all shards alike, so each dispatcher has its part of it.
+func TestALargeImportLiesInAllShardsAlike(t *testing.T) {
+	const chunks = 25
+	rows := make([]int, 64)
+	for range chunks {
+		for _, e := range spread(MaxChunk, among{n: len(rows)}) {
+			rows[e.ID.Shard()]++
+		}
+	}
+	mean := chunks * MaxChunk / len(rows)
+	if least, most := slices.Min(rows), slices.Max(rows); least < mean*8/10 || most > mean*12/10 {
+		t.Errorf("shards have %d to %d lines, want the mean of %d to a fifth", least, most, mean)
+	}
+}
+
+// The lines of different buckets begin in different shards, and those of one go on where it stood.
+func TestBucketsHaveTheirOwnTurns(t *testing.T) {
+	c := chunkShards{among: among{n: 64}, turns: make(map[schema.Bucket]*turn)}
 	all := make(map[schema.Shard]bool)
 	for b := range schema.Bucket(1000) {
 		s := c.shard(b)

@@ -363,7 +363,7 @@ func (c *chunk) shardsFor(of homeOf) (*chunkShards, error) {
 		if err != nil {
 			return nil, err
 		}
-		shards = &chunkShards{among: home, drawn: make(map[schema.Bucket]schema.Shard)}
+		shards = &chunkShards{among: home, turns: make(map[schema.Bucket]*turn)}
 		c.homes[of] = shards
 	}
 	c.last, c.shards = of, shards

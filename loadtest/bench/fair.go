@@ -28,11 +28,6 @@ const (
 // fairTimes is how many times the load the one tenant has.
 const fairTimes = 100
 
-// weightsPart is how many lines of a tenant are imported at once in PartWeights. Up to 4,096 lines
-// of one import that are due in the same minute lie in one partition. So a larger import would lie
-// in few shards, and only their dispatchers could give the tenant its share.
-const weightsPart = 50
-
 // The goals.
 const (
 	movedPart     = 0.2 // of the p99 alone …
@@ -311,7 +306,7 @@ func (b fairness) weights(ctx context.Context, sys system, f FairConfig, r *Fair
 		if err := b.putWeight(ctx, sys, name, w.Weights[name]); err != nil {
 			return err
 		}
-		all = append(all, jobs{n: max(f.Backlog*w.Weights[name]/7, 1), tenant: name, part: weightsPart})
+		all = append(all, jobs{n: max(f.Backlog*w.Weights[name]/7, 1), tenant: name})
 	}
 	c, err := b.runGroup(ctx, sys, f.Work, all, make([]time.Duration, len(all)))
 	if err != nil {

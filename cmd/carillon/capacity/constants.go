@@ -159,7 +159,7 @@ var table = [keys]Constant{
 		"partition, at most", bucketer.MaxPartitionBytes, "bytes", Design, "bucketer.MaxPartitionBytes: intake refuses more",
 	},
 	keyedWays:  {"shards of one tenant's keyed lines in a minute", 8, "shards", Design, "bucketer, keyedWays"},
-	chunkRows:  {"unkeyed lines of a minute that share a shard", bucketer.MaxChunk, "rows", Design, "bucketer.MaxChunk"},
+	chunkRows:  {"unkeyed lines of a minute for each shard in turn", 64, "rows", Design, "bucketer, spreadRows"},
 	recordSpan: {"time for which an outcome waits for others", 0.1, "s", Design, "executor, recordWithin"},
 	recordRows: {"rows in a batch of outcomes, at most", 100, "rows", Design, "executor, recordRows"},
 	cellAfter:  {"time after which a run's session is written too", 1, "s", Design, "executor, ackAfter: the row is counted as an outcome in CPU and on the wire, and not on disk"},
