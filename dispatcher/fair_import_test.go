@@ -58,7 +58,7 @@ func TestImportsAreStartedByWeightOnManyDispatchers(t *testing.T) {
 				r.imported(b, "light", n, at)
 				r.imported(b, "heavy", 3*n, at)
 
-				from, to := at.Add(ends/10), at.Add(ends*9/10)
+				from, to := at.Add(ends/10), at.Add(ends*8/10)
 				time.Sleep(time.Until(to))
 				began := make(map[string]float64)
 				for _, s := range h.all() {
