@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/deadletters"
 	"carillon.dev/carillon/schema/schematest"
 )
 
@@ -12,6 +13,14 @@ import (
 func TestContract(t *testing.T) {
 	s := openTest(t)
 	schematest.Exercise(t, func(*testing.T) schema.Store { return s })
+}
+
+// TestContractOfABadDay: dead letters keep it where each day of them is spread.
+func TestContractOfABadDay(t *testing.T) {
+	c := openTest(t).core
+	s := newStore(c)
+	s.deadLetterStore = deadLetterStore{deadletters.New(deadletters.Config{Table: letterTable{c}, Damage: c.damage, MaxRow: maxRowBytes, Now: c.cfg.Now, SpreadAfter: 1})}
+	schematest.ExerciseDeadLetters(t, func(*testing.T) schema.Store { return s })
 }
 
 // shared is a store that the end of a test does not close.

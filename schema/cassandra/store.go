@@ -10,6 +10,7 @@ import (
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/congestion"
 	"carillon.dev/carillon/schema/damage"
+	"carillon.dev/carillon/schema/deadletters"
 	"carillon.dev/carillon/schema/document"
 	"github.com/gocql/gocql"
 )
@@ -62,7 +63,7 @@ type (
 	apiKeyStore     struct{ *core }
 	auditStore      struct{ *core }
 	statsStore      struct{ *core } // audit.go
-	deadLetterStore struct{ *core }
+	deadLetterStore struct{ *deadletters.Store }
 )
 
 // newStore returns the store of all roles on c.
@@ -86,7 +87,7 @@ func newStore(c *core) *Store {
 		apiKeyStore:     apiKeyStore{c},
 		auditStore:      auditStore{c},
 		statsStore:      statsStore{c},
-		deadLetterStore: deadLetterStore{c},
+		deadLetterStore: newDeadLetters(c),
 	}
 }
 

@@ -47,7 +47,17 @@ var garbage = []struct{ name, text string }{
 // ExerciseDamage checks that a row that cannot be understood harms what it belongs to, and never
 // the page that it lies in. Stores may share their rows, as in Exercise.
 func ExerciseDamage(t *testing.T, open func(t *testing.T) Damager) {
-	for _, r := range damageRules {
+	exerciseDamage(t, open, damageRules)
+}
+
+// ExerciseDeadLetterDamage is the part of it that is about dead letters.
+func ExerciseDeadLetterDamage(t *testing.T, open func(t *testing.T) Damager) {
+	exerciseDamage(t, open, []damageRule{deadLetterDamage})
+}
+
+func exerciseDamage(t *testing.T, open func(t *testing.T) Damager, rules []damageRule) {
+	t.Helper()
+	for _, r := range rules {
 		for _, g := range garbage {
 			t.Run(r.name+", "+g.name, func(t *testing.T) {
 				store := open(t)
@@ -63,6 +73,34 @@ type damageRule struct {
 	name  string
 	check func(b *bench, damage func(Cell))
 }
+
+var deadLetterDamage = damageRule{"a bad dead letter is listed with its fault, and one with a bad fate does not wait", func(b *bench, damage func(Cell)) {
+	p := b.partition()
+	var letters []schema.DeadLetter
+	for i := range 3 {
+		e := b.entry(b.id(p, i), "")
+		letters = append(letters, schema.DeadLetter{Tenant: b.tenant, Run: e.ID, Entry: e, Attempts: 1, Last: schema.Record{Entry: e.ID, Outcome: schema.Failed, Final: true, Finished: b.now}, Written: b.now.UnixMicro(), Expires: b.now.Add(time.Hour)})
+	}
+	b.must(b.store.PutDeadLetters(b.ctx, letters), "PutDeadLetters")
+	b.must(b.store.PutResolution(b.ctx, b.tenant, letters[2].Run, schema.Resolution{Kind: schema.ResolvedDiscarded, At: b.now}, b.now.Add(time.Hour)), "PutResolution")
+	damage(Cell{Table: "dead_letters", Column: "last", Tenant: b.tenant, Run: letters[1].Run})
+	damage(Cell{Table: "dead_letters", Column: "fate", Tenant: b.tenant, Run: letters[2].Run})
+	got, err := b.store.DeadLetters(b.ctx, b.tenant, letters[0].Day(), schema.RunID{}, 10)
+	if err != nil || len(got) != 3 {
+		b.Fatalf("DeadLetters = %d, %v; want 3", len(got), err)
+	}
+	for _, l := range got {
+		if l.Run == letters[1].Run && l.Fault == nil || l.Run == letters[0].Run && l.Fault != nil {
+			b.Errorf("DeadLetters = %+v, fault %v", l, l.Fault)
+		}
+	}
+	if one, err := b.store.DeadLetter(b.ctx, b.tenant, letters[1].Run); err != nil || !errors.Is(one.Fault, schema.ErrNotUnderstood) {
+		b.Errorf("DeadLetter = %+v, %v; want its fault", one, err)
+	}
+	if _, err := b.store.Resolutions(b.ctx, b.tenant, letters[0].Day(), []schema.RunID{letters[0].Run, letters[2].Run}); err != nil {
+		b.Errorf("Resolutions = %v", err)
+	}
+}}
 
 var damageRules = []damageRule{
 	{"a bad record or session is its attempt's fault", func(b *bench, damage func(Cell)) {
@@ -245,33 +283,7 @@ var damageRules = []damageRule{
 			b.Errorf("JobRuns = %+v, %v; want 3", got, err)
 		}
 	}},
-	{"a bad dead letter is listed with its fault, and one with a bad fate does not wait", func(b *bench, damage func(Cell)) {
-		p := b.partition()
-		var letters []schema.DeadLetter
-		for i := range 3 {
-			e := b.entry(b.id(p, i), "")
-			letters = append(letters, schema.DeadLetter{Tenant: b.tenant, Run: e.ID, Entry: e, Attempts: 1, Last: schema.Record{Entry: e.ID, Outcome: schema.Failed, Final: true, Finished: b.now}, Written: b.now.UnixMicro(), Expires: b.now.Add(time.Hour)})
-		}
-		b.must(b.store.PutDeadLetters(b.ctx, letters), "PutDeadLetters")
-		b.must(b.store.PutResolution(b.ctx, b.tenant, letters[2].Run, schema.Resolution{Kind: schema.ResolvedDiscarded, At: b.now}, b.now.Add(time.Hour)), "PutResolution")
-		damage(Cell{Table: "dead_letters", Column: "last", Tenant: b.tenant, Run: letters[1].Run})
-		damage(Cell{Table: "dead_letters", Column: "fate", Tenant: b.tenant, Run: letters[2].Run})
-		got, err := b.store.DeadLetters(b.ctx, b.tenant, letters[0].Day(), schema.RunID{}, 10)
-		if err != nil || len(got) != 3 {
-			b.Fatalf("DeadLetters = %d, %v; want 3", len(got), err)
-		}
-		for _, l := range got {
-			if l.Run == letters[1].Run && l.Fault == nil || l.Run == letters[0].Run && l.Fault != nil {
-				b.Errorf("DeadLetters = %+v, fault %v", l, l.Fault)
-			}
-		}
-		if one, err := b.store.DeadLetter(b.ctx, b.tenant, letters[1].Run); err != nil || !errors.Is(one.Fault, schema.ErrNotUnderstood) {
-			b.Errorf("DeadLetter = %+v, %v; want its fault", one, err)
-		}
-		if _, err := b.store.Resolutions(b.ctx, b.tenant, letters[0].Day(), []schema.RunID{letters[0].Run, letters[2].Run}); err != nil {
-			b.Errorf("Resolutions = %v", err)
-		}
-	}},
+	deadLetterDamage,
 	{"bad counts are left out, and a bad audit entry says so", func(b *bench, damage func(Cell)) {
 		minute := b.partition().Bucket.Start()
 		for i := range 2 {

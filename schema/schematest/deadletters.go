@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"testing"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -88,6 +89,16 @@ func (b *bench) resolution(ending schema.ResolutionKind, age int64) schema.Resol
 	return schema.Resolution{Kind: ending, At: time.UnixMicro(b.now.UnixMicro() + age).UTC(), By: "me"}
 }
 
+// ExerciseDeadLetters is the part of Exercise that is about dead letters.
+func ExerciseDeadLetters(t *testing.T, open func(t *testing.T) schema.Store) {
+	for _, r := range deadLetterRules {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			r.check(newBench(t, open(t)))
+		})
+	}
+}
+
 var deadLetterRules = []rule{
 	{"a letter is found by its run, and is its tenant's", func(b *bench) {
 		l := b.letter(b.now, 0)
@@ -130,6 +141,57 @@ var deadLetterRules = []rule{
 			if !slices.EqualFunc(got, all, func(x, y schema.DeadLetter) bool { return sameLetter(x, y, false) }) {
 				b.Errorf("DeadLetters, limit %d = %+v\nwant %+v", limit, got, all)
 			}
+		}
+	}},
+	{"the letters of a bad day come in order, whoever writes between two pages", func(b *bench) {
+		day := b.now.Truncate(schema.HistoryPeriod)
+		var all []schema.DeadLetter
+		for i := range 200 {
+			all = append(all, b.letter(day.Add(time.Hour+time.Duration(i/10)*20*time.Second), 0))
+		}
+		for part := range slices.Chunk(all, 30) {
+			b.putLetters(part...)
+		}
+		b.putLetters(all[:50]...) // again, as whoever repeats what follows from a record
+		for i := range all {
+			if i%3 == 0 {
+				f := b.resolution(schema.ResolvedDiscarded, 1)
+				b.must(b.store.PutResolution(b.ctx, b.tenant, all[i].Run, f, b.later()), "PutResolution")
+				all[i].Resolution = &f
+			}
+		}
+		slices.SortFunc(all, func(x, y schema.DeadLetter) int { return y.Run.Compare(x.Run) })
+		newer := 0
+		for _, limit := range []int{7, 64, 1000} {
+			got := pages(b, "DeadLetters", limit, func(last *schema.DeadLetter) ([]schema.DeadLetter, error) {
+				if last != nil {
+					newer++
+					b.putLetters(b.letter(day.Add(12*time.Hour+time.Duration(newer)*time.Second), 0)) // does not move what comes after last
+				}
+				return b.store.DeadLetters(b.ctx, b.tenant, schema.PeriodOf(day), or(last, func(l *schema.DeadLetter) schema.RunID { return l.Run }), limit)
+			})
+			got = got[max(0, len(got)-len(all)):]
+			if !slices.EqualFunc(got, all, func(x, y schema.DeadLetter) bool { return sameLetter(x, y, false) }) {
+				b.Errorf("DeadLetters, limit %d: %d letters, which are not the %d in order", limit, len(got), len(all))
+			}
+		}
+		at, waiting := schema.TenantDay{Tenant: b.tenant, Day: schema.PeriodOf(day)}, len(all)-(len(all)+2)/3
+		want := schema.DeadLetterCount{Waiting: waiting + newer, Looked: len(all) + newer}
+		if got, err := b.store.CountDeadLetters(b.ctx, at, 10_000); err != nil || got != want {
+			b.Errorf("CountDeadLetters = %+v, %v; want %+v", got, err, want)
+		}
+		runs, waits := make([]schema.RunID, 100), 0
+		for i := range runs {
+			runs[i] = all[i].Run
+		}
+		resolutions, err := b.store.Resolutions(b.ctx, b.tenant, at.Day, runs)
+		for i := range runs {
+			if f, ok := resolutions[runs[i]]; !ok || !reflect.DeepEqual(f, all[i].Resolution) {
+				waits++
+			}
+		}
+		if err != nil || len(resolutions) != len(runs) || waits > 0 {
+			b.Errorf("Resolutions = %d, %v, of which %d are another; want %d", len(resolutions), err, waits, len(runs))
 		}
 	}},
 	{"the later of two letters of a run stands, whatever comes last", func(b *bench) {
