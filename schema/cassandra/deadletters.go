@@ -9,8 +9,8 @@ import (
 	"github.com/gocql/gocql"
 )
 
-// The statements about dead letters; the words are those of statements.go. The partition is (tenant,
-// day), and of a day that is spread also (tenant#part, day): package deadletters.
+// The statements about dead letters; the words are those of statements.go. The partition is
+// (tenant, day), and of a day that is spread also (tenant#part, day): package deadletters.
 const (
 	// dead_letters of one partition; written in batches of it. Idempotent. An absent payload is
 	// left unset, and the resolution as it is.

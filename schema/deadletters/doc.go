@@ -1,5 +1,5 @@
-// Package deadletters keeps dead letters in a store of partitions, and spreads those of a bad day over
-// many.
+// Package deadletters keeps dead letters in a store of partitions, and spreads those of a bad day
+// over many.
 //
 // The letters of a tenant and day lie in one partition, the day's first. Millions of them would
 // make a partition that no store can repair or compact in peace. So a day on which many runs fail
