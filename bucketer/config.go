@@ -69,6 +69,7 @@ type Store interface {
 	schema.TaskStore
 	schema.RateStore
 	schema.JobStore
+	schema.JobBatchStore
 	schema.JobIndex
 	schema.HistoryStore
 	schema.DecisionStore

@@ -314,6 +314,17 @@ type JobStore interface {
 	JobsOf(ctx context.Context, shard Shard, after JobID, limit int) ([]Job, error)
 }
 
+// JobBatchStore writes many new jobs at once.
+type JobBatchStore interface {
+	// CreateJobs writes jobs of one shard as CreateJob does each, as one batch, which the caller
+	// bounds. Nil means that a quorum holds all, or what was made of them. ErrUnknown and
+	// ErrUnavailable mean that any of them may or may not be held; ErrTooLarge, that none is.
+	CreateJobs(ctx context.Context, jobs []Job) error
+	// ListJobs notes that the tenant has the jobs, for ever, as ListJob does of each, as one batch,
+	// which the caller bounds. Errors as CreateJobs.
+	ListJobs(ctx context.Context, tenant string, ids []JobID) error
+}
+
 // JobIndex finds jobs by tenant and by name. Names are given by conditional writes only, which
 // answer ErrUnknown as those of JobStore do.
 type JobIndex interface {

@@ -22,6 +22,7 @@ type Store interface {
 	TaskStore
 	RateStore
 	JobStore
+	JobBatchStore
 	JobIndex
 	HistoryStore
 	DecisionStore

@@ -3,6 +3,9 @@ package engine
 import (
 	"context"
 
+	"golang.org/x/sync/errgroup"
+
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
@@ -72,6 +75,44 @@ func (e *Engine) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHa
 	}
 	return job, existing, err
 }
+
+// CreateJobs makes each of many jobs as CreateJob does. Those that can share batches (see
+// recurring.SharesBatches), and are not to be held everywhere before they are answered; the others
+// cost what CreateJob costs. answer is called exactly once for each, in any order, from any
+// goroutine, before CreateJobs returns. A job that fails does not stop the others.
+func (e *Engine) CreateJobs(ctx context.Context, all []recurring.Creation, answer func(i int, job schema.Job, existing bool, err error)) {
+	var alone errgroup.Group
+	alone.SetLimit(createdAtOnce)
+	var specs []schema.JobSpec
+	var places []int
+	for i := range all {
+		c := &all[i]
+		if recurring.SharesBatches(&c.Spec, c.Key) {
+			d, err := e.newDurability(ctx, &c.Spec)
+			if err != nil {
+				answer(i, schema.Job{}, false, err)
+				continue
+			}
+			if d != schema.DurableEverywhere {
+				c.Spec.Durability = d
+				specs, places = append(specs, c.Spec), append(places, i)
+				continue
+			}
+		}
+		alone.Go(func() error {
+			job, existing, err := e.CreateJob(ctx, c.Spec, c.Key, c.BodyHash)
+			answer(i, job, existing, err)
+			return nil
+		})
+	}
+	if len(specs) > 0 {
+		e.jobs.CreateJobs(ctx, specs, func(k int, job schema.Job, err error) { answer(places[k], job, false, err) })
+	}
+	_ = alone.Wait() // each job was answered
+}
+
+// createdAtOnce bounds the jobs of one CreateJobs that are being made each by itself.
+const createdAtOnce = 16
 
 // PutJob is recurring.Changer.PutJob.
 func (e *Engine) PutJob(ctx context.Context, tenant, name string, ifMatch int64, spec schema.JobSpec) (job schema.Job, created bool, err error) {

@@ -13,6 +13,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/bucketertest"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
@@ -127,6 +128,58 @@ func TestChangesOfARunAreHeldEverywhere(t *testing.T) {
 		if rows, _ := o.last(); err != nil || !slices.Contains(rows.Entries, id) {
 			t.Errorf("cancelled again: %v, held everywhere %+v; want the run", err, rows)
 		}
+	})
+}
+
+// TestManyJobsAreMadeAsEachWouldBeAlone: those that can share batches do. The others are made as
+// CreateJob makes them: with their keys and names, and held everywhere if they are to be.
+func TestManyJobsAreMadeAsEachWouldBeAlone(t *testing.T) {
+	inRegion(t, func(t *testing.T, e *Engine, o *others) {
+		spec := func(name string, d schema.Durability) schema.JobSpec {
+			return schema.JobSpec{Tenant: "t", Name: name, Schedule: &schema.Schedule{Every: schema.Duration(time.Hour)}, Work: work(), Durability: d}
+		}
+		keyed, _, err := e.CreateJob(t.Context(), spec("", ""), "k", "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := []recurring.Creation{
+			{Spec: spec("", "")},
+			{Spec: spec("", ""), Key: "k", BodyHash: "b"},
+			{Spec: spec("named", "")},
+			{Spec: spec("", schema.DurableEverywhere)},
+			{Spec: spec("", "")},
+			{Spec: spec("", ""), Key: "k", BodyHash: "another"},
+		}
+		jobs, errs := make([]schema.Job, len(all)), make([]error, len(all))
+		var mu sync.Mutex
+		e.CreateJobs(t.Context(), all, func(i int, job schema.Job, existing bool, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			jobs[i], errs[i] = job, err
+			if existing != (i == 1) {
+				t.Errorf("job %d: existing %t", i, existing)
+			}
+		})
+		if !errors.Is(errs[5], bucketer.ErrKeyReused) {
+			t.Errorf("a key with another body = %v, want ErrKeyReused", errs[5])
+		}
+		for i := range jobs[:5] {
+			if got, err := e.JobByID(t.Context(), "t", jobs[i].ID); errs[i] != nil || err != nil || got.Current.Spec.Durability != all[i].Spec.Durability {
+				t.Errorf("job %d = %v; it says %+v, %v", i, errs[i], got.Current.Spec, err)
+			}
+		}
+		if named, err := e.JobByName(t.Context(), "t", "named"); jobs[1].ID != keyed.ID || err != nil || named.ID != jobs[2].ID {
+			t.Errorf("the job of a key is %s, want %s; the job of the name %s, %v, want %s", jobs[1].ID, keyed.ID, named.ID, err, jobs[2].ID)
+		}
+		if rows, times := o.last(); times != 1 || !slices.Equal(rows.Jobs, []schema.JobID{jobs[3].ID}) {
+			t.Errorf("held everywhere, asked %d times: %+v, want job 3 alone", times, rows)
+		}
+		o.set(true, true)
+		e.CreateJobs(t.Context(), all[3:5], func(i int, _ schema.Job, _ bool, err error) {
+			if errors.Is(err, schema.ErrNotEverywhere) != (i == 0) {
+				t.Errorf("a region is known not to answer: job %d = %v", i, err)
+			}
+		})
 	})
 }
 

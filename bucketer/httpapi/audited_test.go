@@ -265,6 +265,10 @@ func TestQuotasAreKept(t *testing.T) {
 	}
 	doProblem(t, hs, call{method: "POST", path: "/v1/jobs", body: recurring}, 429)
 	doProblem(t, hs, call{method: "PUT", path: "/v1/jobs/new", body: recurring}, 429)
+	lines := call{method: "POST", path: "/v1/imports", body: recurring + "\n" + recurring, header: http.Header{"Content-Type": {ndjson}}}
+	if _, _, text := do(t, hs, lines); !strings.Contains(string(text), `"summary":{"lines":2,"created":0,"existing":0,"failed":2}`) {
+		t.Errorf("an import of recurring jobs over the quota = %s, want both lines refused", text)
+	}
 	doJSON(t, hs, call{method: "DELETE", path: "/v1/jobs/" + made[0].ID.String()}, 200, nil)
 	doJSON(t, hs, call{method: "PUT", path: "/v1/jobs/new", body: recurring}, 201, nil)
 	doJSON(t, hs, call{method: "PUT", path: "/v1/jobs/new", body: strings.Replace(recurring, "1m", "2m", 1)}, 200, nil)

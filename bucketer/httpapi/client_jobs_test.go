@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,36 @@ func TestClientCallsOfRecurringJobs(t *testing.T) {
 	var problem *Problem
 	if _, err := c.PauseJob(ctx, "none"); !errors.As(err, &problem) || problem.Status != 404 {
 		t.Errorf("PauseJob of no job = %v, want not found", err)
+	}
+}
+
+// TestRecurringLinesThatShareBatchesFillAChunk: they are not many for one chunk as those are that
+// each cost conditional writes.
+func TestRecurringLinesThatShareBatchesFillAChunk(t *testing.T) {
+	const n = 2*maxRecurring + 88
+	for name, row := range map[string]struct {
+		line string
+		most int // jobs that are made together
+	}{
+		"plain": {`{"nats":{"subject":"a"},"schedule":{"cron":"0 * * * *"}}`, n},
+		"keyed": {`{"key":"%d","nats":{"subject":"a"},"schedule":{"cron":"0 * * * *"}}`, maxRecurring},
+		"named": {`{"name":"n%d","nats":{"subject":"a"},"schedule":{"cron":"0 * * * *"}}`, maxRecurring},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newStub()
+			var lines strings.Builder
+			for i := range n {
+				lines.WriteString(strings.ReplaceAll(row.line, "%d", strconv.Itoa(i)) + "\n")
+			}
+			c := newClient(t, serve(t, b, func(c *Config, _ *Deps) { c.ChunkAge = time.Minute }).URL)
+			sum, err := c.Import(t.Context(), strings.NewReader(lines.String()), ImportOptions{ErrorsOnly: true}, func(r ImportResult) error {
+				t.Errorf("line %d = %d", r.Line, r.Status)
+				return nil
+			})
+			if err != nil || sum.Created != n || slices.Max(b.jobs.batches) != row.most {
+				t.Errorf("Import = %+v, %v; at most %d were made together, want %d", sum, err, slices.Max(b.jobs.batches), row.most)
+			}
+		})
 	}
 }
 

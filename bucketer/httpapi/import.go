@@ -17,10 +17,10 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humagin"
 	"github.com/gin-gonic/gin"
-	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi/forward"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
@@ -33,10 +33,9 @@ const (
 	// chunkTimeout bounds one SubmitBatch, and the way of its lines to other regions. It goes on
 	// when the caller leaves: what was begun is brought to an end.
 	chunkTimeout = time.Minute
-	// A chunk is full with maxRecurring jobs that can have many runs: each costs conditional
-	// writes. recurringAtOnce of them are made at once.
-	maxRecurring    = 256
-	recurringAtOnce = 16
+	// A chunk is full with maxRecurring jobs that can have many runs and share no batches: each
+	// costs conditional writes.
+	maxRecurring = 256
 )
 
 type importQuery struct {
@@ -144,6 +143,7 @@ type chunk struct {
 	lines     []int64
 	bytes     int
 	recurring int       // specs that are not nil
+	dear      int       // of those the ones that share no batches
 	texts     lineTexts // of the jobs, if they may be sent on
 }
 
@@ -308,7 +308,7 @@ func (m *importer) wait() time.Duration {
 }
 
 func (m *importer) full() bool {
-	return len(m.chunk.jobs) >= m.s.config.ChunkLines || m.chunk.bytes >= m.s.config.ChunkBytes || m.chunk.recurring >= maxRecurring
+	return len(m.chunk.jobs) >= m.s.config.ChunkLines || m.chunk.bytes >= m.s.config.ChunkBytes || m.chunk.dear >= maxRecurring
 }
 
 // line takes the line at which the splitter stands.
@@ -349,6 +349,9 @@ func (m *importer) line(d *request.Decoder) {
 	m.chunk.specs = append(m.chunk.specs, spec)
 	if spec != nil {
 		m.chunk.recurring++
+		if !recurring.SharesBatches(spec, job.Key) {
+			m.chunk.dear++
+		}
 	}
 	m.chunk.lines = append(m.chunk.lines, number)
 	m.chunk.bytes += len(text)
@@ -400,19 +403,19 @@ func (m *importer) decide(ctx context.Context, c chunk) (decisions []decision) {
 	for i := range decisions {
 		decisions[i].err = errUndecided
 	}
-	var recurring sync.WaitGroup
+	var others sync.WaitGroup
 	// the one-off jobs, and where they stand in the chunk if that is elsewhere
 	jobs, places := c.jobs, []int(nil)
 	if c.recurring > 0 {
 		jobs = nil
-		recurring.Go(func() { m.decideRecurring(ctx, c, decisions) })
+		others.Go(func() { m.decideRecurring(ctx, c, decisions) })
 		for i, spec := range c.specs {
 			if spec == nil {
 				jobs, places = append(jobs, c.jobs[i]), append(places, i)
 			}
 		}
 	}
-	defer recurring.Wait()
+	defer others.Wait()
 	defer m.guard()
 	if len(jobs) > 0 {
 		m.s.deps.Jobs.SubmitBatch(ctx, jobs, func(i int, r bucketer.Receipt, err error) {
@@ -428,24 +431,23 @@ func (m *importer) decide(ctx context.Context, c chunk) (decisions []decision) {
 
 // decideRecurring makes those jobs of the chunk that can have many runs.
 func (m *importer) decideRecurring(ctx context.Context, c chunk, decisions []decision) {
-	var all errgroup.Group
-	all.SetLimit(recurringAtOnce)
+	defer m.guard()
+	var asked []recurring.Creation
+	var places []int
 	for i, spec := range c.specs {
-		if spec == nil {
-			continue
+		if spec != nil {
+			asked, places = append(asked, recurring.Creation{Spec: *spec, Key: c.jobs[i].Key, BodyHash: c.jobs[i].BodyHash}), append(places, i)
 		}
-		all.Go(func() error {
-			defer m.guard()
-			made, err := m.s.makeAfter(ctx, *spec, c.jobs[i].Key, c.jobs[i].BodyHash)
-			id := schema.JobOf(made.run)
-			if made.job != nil {
-				id = made.job.ID
-			}
-			decisions[i] = decision{id, made.existing, err}
-			return nil
-		})
 	}
-	_ = all.Wait() // decisions has the errors
+	m.s.deps.Recurring.CreateJobs(ctx, asked, func(k int, job schema.Job, existing bool, err error) {
+		made, err := m.s.makeOneOff(ctx, asked[k], &job, existing, err)
+		id := schema.JobOf(made.run)
+		if made.job != nil {
+			id = made.job.ID
+		}
+		// each exactly once, before CreateJobs returns
+		decisions[places[k]] = decision{id, made.existing, err}
+	})
 }
 
 // guard keeps a panic in one chunk from ending the node. It answers what was left undecided.

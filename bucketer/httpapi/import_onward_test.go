@@ -14,6 +14,7 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/httpapi/forward"
+	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/schema"
 )
 
@@ -43,6 +44,10 @@ func (h *homed) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHas
 		return schema.Job{}, false, h.away
 	}
 	return h.stub.CreateJob(ctx, spec, key, bodyHash)
+}
+
+func (h *homed) CreateJobs(ctx context.Context, all []recurring.Creation, answer func(i int, job schema.Job, existing bool, err error)) {
+	createEach(ctx, h, all, answer)
 }
 
 // homedIn makes a server one of region eu, whose lines of the label home=us are refused with away.

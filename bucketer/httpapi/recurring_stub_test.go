@@ -22,6 +22,7 @@ type stubJobs struct {
 	byID    map[schema.JobID]*schema.Job
 	history map[schema.JobID][]schema.RunID // of ended runs, oldest first
 	made    map[string]stubKey
+	batches []int // the jobs of each CreateJobs
 	// onChange comes before a change looks at the job.
 	onChange func(*schema.Job)
 }
@@ -61,6 +62,24 @@ func (s *stub) CreateJob(_ context.Context, spec schema.JobSpec, key, bodyHash s
 		s.jobs.made[spec.Tenant+"/"+key] = stubKey{job: j.ID, hash: bodyHash}
 	}
 	return j, false, nil
+}
+
+func (s *stub) CreateJobs(ctx context.Context, all []recurring.Creation, answer func(i int, job schema.Job, existing bool, err error)) {
+	s.mu.Lock()
+	s.jobs.batches = append(s.jobs.batches, len(all))
+	s.mu.Unlock()
+	createEach(ctx, s, all, answer)
+}
+
+// createEach makes jobs one after the other.
+func createEach(ctx context.Context, by interface {
+	CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash string) (schema.Job, bool, error)
+}, all []recurring.Creation, answer func(i int, job schema.Job, existing bool, err error),
+) {
+	for i := range all {
+		job, existing, err := by.CreateJob(ctx, all[i].Spec, all[i].Key, all[i].BodyHash)
+		answer(i, job, existing, err)
+	}
 }
 
 // create makes a job with its defaults.

@@ -74,6 +74,9 @@ type JobMaker interface {
 	// CreateJob makes a job. With a key it does so once: existing says that it was made before, of
 	// a body of the same hash.
 	CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyHash string) (job schema.Job, existing bool, err error)
+	// CreateJobs makes each of many jobs as CreateJob does. answer is called exactly once for each,
+	// in any order, from any goroutine, before CreateJobs returns.
+	CreateJobs(ctx context.Context, all []recurring.Creation, answer func(i int, job schema.Job, existing bool, err error))
 	// PutJob creates the job of this name, or replaces what it says.
 	PutJob(ctx context.Context, tenant, name string, ifMatch int64, spec schema.JobSpec) (job schema.Job, created bool, err error)
 	// ChangeJob changes what a job says; change may be called again, with what the job says then.

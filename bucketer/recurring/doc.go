@@ -52,6 +52,7 @@
 // conditional write: three rounds instead of one.
 //
 //	create           [CAS key] → [CAS name] → list + first run → job
+//	create many      [list + first runs → jobs], a batch each for up to 100 jobs (CreateJobs)
 //	update, resume   read → first run → CAS job
 //	pause            read → CAS job
 //	cancel           read → CAS job → list
@@ -80,6 +81,7 @@
 //
 //	service.go              Jobs and its parts, their wiring and metrics
 //	jobs.go                 Creator: create; names. Reader: read and list jobs
+//	together.go             Creator: create many in batches that they share
 //	recurring.go            nouns, filters
 //	changejob.go            Changer: change, pause, resume, cancel: swap; shardlocks.go
 //	trigger.go, ending.go   Changer: a run by hand; finish jobs

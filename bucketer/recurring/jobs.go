@@ -73,13 +73,8 @@ func (j *Creator) CreateJob(ctx context.Context, spec schema.JobSpec, key, bodyH
 	if err != nil {
 		return schema.Job{}, false, err
 	}
-	id := schema.MakeJobID(now, shard, schema.RandomHash())
-	created := now.UTC().Truncate(time.Millisecond)
-	spec.Created, spec.Updated = created, created
-	if err := j.resolveCalendars(ctx, &spec); err != nil {
-		return schema.Job{}, false, err
-	}
-	if err := complete(id, &spec, created); err != nil {
+	id, err := j.define(ctx, &spec, shard, now)
+	if err != nil {
 		return schema.Job{}, false, err
 	}
 	if key != "" {
@@ -158,7 +153,7 @@ func (j *Creator) create(ctx context.Context, id schema.JobID, spec schema.JobSp
 		return schema.Job{}, err
 	}
 	if spec.Schedule != nil && !ok {
-		return schema.Job{}, schedule.Faults{{Location: "end", Message: "leaves no time to come"}}
+		return schema.Job{}, noTimeToCome()
 	}
 	if spec.Name != "" {
 		if err := j.registerName(ctx, spec.Tenant, spec.Name, id, began); err != nil {

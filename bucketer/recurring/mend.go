@@ -67,7 +67,7 @@ func (j *Planner) Mend(ctx context.Context, shard schema.Shard, after schema.Job
 // mustBePlanned returns the first occurrence of the job that is due after now, or false if there is
 // none. It finishes a job whose last occurrence is long past.
 func (j *Planner) mustBePlanned(ctx context.Context, job *schema.Job, now time.Time) (step, bool) {
-	s, first, ok, err := j.first(job)
+	s, first, ok, err := firstBy(j.series.once, job)
 	if err != nil {
 		j.reportFault(err)
 		return step{}, false

@@ -35,6 +35,16 @@ type seriesCache struct {
 // of returns a generation with its times, or nil for a job without schedule. An error says that
 // this program does not understand a generation that was right when it was stored.
 func (c *seriesCache) of(job schema.JobID, g *schema.Generation) (*series, error) {
+	return c.compiled(job, g, true)
+}
+
+// once is of for a walk over all jobs, and for new jobs, whose times are not asked for again soon:
+// it keeps nothing, so that a million of them take no memory, and no place of those that run.
+func (c *seriesCache) once(job schema.JobID, g *schema.Generation) (*series, error) {
+	return c.compiled(job, g, false)
+}
+
+func (c *seriesCache) compiled(job schema.JobID, g *schema.Generation, keep bool) (*series, error) {
 	switch {
 	case g.Fault != nil:
 		return nil, g.Fault
@@ -50,6 +60,8 @@ func (c *seriesCache) of(job schema.JobID, g *schema.Generation) (*series, error
 		if s, err = schedule.Compile(*g.Spec.Schedule, SeedOf(job)); err != nil {
 			return nil, fmt.Errorf("schedule of job %s: %w: %w", job, schema.ErrNotUnderstood, err)
 		}
+	}
+	if !ok && keep {
 		c.mu.Lock()
 		if len(c.known) >= scheduleCacheSize {
 			clear(c.known)
@@ -121,7 +133,12 @@ func (j *Reader) occurrence(s *series, nominal, now time.Time) (schema.Entry, er
 // creation, or the first that is due at the cut or later and that the generation before did not
 // name for a time before the cut.
 func (j *Reader) first(job *schema.Job) (s *series, nominal time.Time, ok bool, err error) {
-	s, err = j.series.of(job.ID, &job.Current)
+	return firstBy(j.series.of, job)
+}
+
+// firstBy is first with how compiled schedules are got.
+func firstBy(compiled func(schema.JobID, *schema.Generation) (*series, error), job *schema.Job) (s *series, nominal time.Time, ok bool, err error) {
+	s, err = compiled(job.ID, &job.Current)
 	if s == nil || err != nil {
 		return nil, time.Time{}, false, err
 	}
@@ -134,7 +151,7 @@ func (j *Reader) first(job *schema.Job) (s *series, nominal time.Time, ok bool, 
 	if job.Before.State != schema.JobActive {
 		return s, nominal, ok, nil
 	}
-	before, err := j.series.of(job.ID, job.Before)
+	before, err := compiled(job.ID, job.Before)
 	if err != nil {
 		// A job that is not understood can be changed. Which times the generation before had run is
 		// not known then. If the jitter changed too, a time may have one run before the cut and a

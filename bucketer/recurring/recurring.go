@@ -23,6 +23,13 @@ var (
 	ErrStale = errors.New("the job was changed meanwhile")
 )
 
+// Creation is a job that is asked for, with its idempotency key, if any, and the hash of the body
+// that it came with.
+type Creation struct {
+	Spec          schema.JobSpec
+	Key, BodyHash string
+}
+
 // Occurrence is a run that a schedule names.
 type Occurrence struct {
 	ID      schema.RunID

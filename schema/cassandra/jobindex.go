@@ -126,12 +126,29 @@ func (s jobIndex) readName(ctx context.Context, tenant, called string) (name, er
 // µs after it, so that an expiry replaces never. Of equal timestamps Cassandra keeps the later
 // expiry.
 func (s jobIndex) ListJob(ctx context.Context, tenant string, id schema.JobID, expires time.Time) error {
+	if err := s.write(ctx, insertListed, s.listing(tenant, id, expires)...); err != nil {
+		return fmt.Errorf("list job %s of %s: %w", id, tenant, err)
+	}
+	return nil
+}
+
+// listing returns the values of insertListed.
+func (s jobIndex) listing(tenant string, id schema.JobID, expires time.Time) []any {
 	written := schema.EntryID(id).Time().UnixMicro()
 	if !expires.IsZero() {
 		written++
 	}
-	if err := s.write(ctx, insertListed, tenant, onlySlice, gocql.UUID(id), written, s.ttl(expires)); err != nil {
-		return fmt.Errorf("list job %s of %s: %w", id, tenant, err)
+	return []any{tenant, onlySlice, gocql.UUID(id), written, s.ttl(expires)}
+}
+
+// ListJobs implements schema.JobBatchStore. Batches over the bounds are split.
+func (s jobIndex) ListJobs(ctx context.Context, tenant string, ids []schema.JobID) error {
+	lines := make([]line, len(ids))
+	for i, id := range ids {
+		lines[i] = line{args: s.listing(tenant, id, time.Time{}), bytes: len(tenant) + 64}
+	}
+	if err := s.writeBatches(ctx, insertListed, lines); err != nil {
+		return fmt.Errorf("list %d jobs of %s: %w", len(ids), tenant, err)
 	}
 	return nil
 }

@@ -48,14 +48,45 @@ func (s jobStore) CreateJob(ctx context.Context, j schema.Job) error {
 }
 
 func (s jobStore) createJob(ctx context.Context, j *schema.Job) error {
-	args, err := s.jobCells(j)
+	l, err := s.creation(j)
 	if err != nil {
 		return err
+	}
+	return s.write(ctx, createJob, l.args...)
+}
+
+// creation returns the values of createJob.
+func (s jobStore) creation(j *schema.Job) (line, error) {
+	args, err := s.jobCells(j)
+	if err != nil {
+		return line{}, err
 	}
 	// Of its cells those that a creation has: nothing is written as nothing, which would leave a
 	// tombstone in every row.
 	spec, state, generation, key := args[1], args[2], args[3], args[len(args)-3:]
-	return s.write(ctx, createJob, append([]any{createdAt, spec, state, generation}, key...)...)
+	text, _ := spec.([]byte)
+	return line{args: append([]any{createdAt, spec, state, generation}, key...), bytes: len(text) + 128}, nil
+}
+
+// CreateJobs implements schema.JobBatchStore. Batches over the bounds are split.
+func (s jobStore) CreateJobs(ctx context.Context, jobs []schema.Job) error {
+	lines := make([]line, len(jobs))
+	for i := range jobs {
+		j, err := &jobs[i], errNotFirst
+		switch {
+		case j.ID.Shard() != jobs[0].ID.Shard():
+			err = errNotShard
+		case j.Before == nil && j.Cut.IsZero() && j.Expires.IsZero():
+			lines[i], err = s.creation(j)
+		}
+		if err != nil {
+			return fmt.Errorf("create job %s: %w", j.ID, err)
+		}
+	}
+	if err := s.writeBatches(ctx, createJob, lines); err != nil {
+		return fmt.Errorf("create %d jobs: %w", len(jobs), err)
+	}
+	return nil
 }
 
 // SwapJob implements schema.JobStore.

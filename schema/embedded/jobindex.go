@@ -143,6 +143,24 @@ func (s jobIndex) listJob(ctx context.Context, tenant string, id schema.JobID, e
 	return s.commit(b)
 }
 
+// ListJobs implements schema.JobBatchStore: one batch, all of it or nothing.
+func (s jobIndex) ListJobs(ctx context.Context, tenant string, ids []schema.JobID) error {
+	rows := make([]rowWrite, len(ids))
+	for i, id := range ids {
+		rows[i] = rowWrite{
+			key:   appendNewestFirst(appendName(nil, tableJobIndex, tenant, ""), id),
+			cells: []cell{{column: colValue, timestamp: schema.EntryID(id).Time().UnixMicro(), expires: never}},
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if err := s.putRows(ctx, rows...); err != nil {
+		return fmt.Errorf("list %d jobs of %s: %w", len(ids), tenant, err)
+	}
+	return nil
+}
+
 // JobIDs implements schema.JobIndex.
 func (s jobIndex) JobIDs(ctx context.Context, tenant string, before schema.JobID, limit int) ([]schema.JobID, error) {
 	var ids []schema.JobID

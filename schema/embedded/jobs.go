@@ -131,6 +131,58 @@ func (s jobStore) CreateJob(ctx context.Context, j schema.Job) error {
 	return nil
 }
 
+// CreateJobs implements schema.JobBatchStore: one batch, all of it or nothing.
+func (s jobStore) CreateJobs(ctx context.Context, jobs []schema.Job) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	if err := s.createJobs(ctx, jobs); err != nil {
+		return fmt.Errorf("create %d jobs: %w", len(jobs), err)
+	}
+	return nil
+}
+
+func (s jobStore) createJobs(ctx context.Context, jobs []schema.Job) error {
+	keys, rows := make([][]byte, len(jobs)), make([][]byte, len(jobs))
+	size := 0
+	for i := range jobs {
+		j := &jobs[i]
+		if j.ID.Shard() != jobs[0].ID.Shard() {
+			return fmt.Errorf("%s: %w", j.ID, errElsewhere)
+		}
+		if j.Before != nil || !j.Cut.IsZero() || !j.Expires.IsZero() {
+			return fmt.Errorf("%s: %w", j.ID, errNotFirst)
+		}
+		data, err := encodeJob(j)
+		if err != nil {
+			return fmt.Errorf("%s: %w", j.ID, err)
+		}
+		keys[i], rows[i] = jobKey(j.ID), data
+		size += len(data) + 64
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	defer s.lockAll(keys...)()
+	b := s.db.NewBatchWithSize(size)
+	defer closeQuietly(b)
+	nowMS := s.nowMS()
+	for i, key := range keys {
+		row, err := s.row(key)
+		if err != nil {
+			return err
+		}
+		if row.at(colValue, nowMS) != nil {
+			continue // it stands, whatever was made of it
+		}
+		if err := b.Set(key, appendCell(nil, cell{column: colValue, expires: never, data: rows[i]}), nil); err != nil {
+			return err
+		}
+	}
+	return s.commit(b)
+}
+
 // SwapJob implements schema.JobStore.
 func (s jobStore) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 	if j.Current.Number <= was {

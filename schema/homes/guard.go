@@ -141,6 +141,14 @@ func (g *Guarded) CreateJob(ctx context.Context, j schema.Job) error {
 	return decidedOnly(g.shard(j.ID.Shard()), func() error { return g.Store.CreateJob(ctx, j) })
 }
 
+// CreateJobs implements schema.JobBatchStore.
+func (g *Guarded) CreateJobs(ctx context.Context, jobs []schema.Job) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	return decidedOnly(g.shard(jobs[0].ID.Shard()), func() error { return g.Store.CreateJobs(ctx, jobs) })
+}
+
 // SwapJob implements schema.JobStore.
 func (g *Guarded) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 	return decidedOnly(g.shard(j.ID.Shard()), func() error { return g.Store.SwapJob(ctx, was, j) })

@@ -21,6 +21,7 @@ func guardedWrites(s schema.Store, shard schema.Shard, tenant string) map[string
 	_, got["CancelRun"] = s.CancelRun(ctx, run, schema.EntryID{}, schema.Cancel{At: now}, now.Add(time.Hour))
 	_, got["MoveRun"] = s.MoveRun(ctx, run, schema.EntryID{}, run, now.Add(time.Hour))
 	got["CreateJob"] = s.CreateJob(ctx, job)
+	got["CreateJobs"] = s.CreateJobs(ctx, []schema.Job{job})
 	got["SwapJob"] = s.SwapJob(ctx, 0, job)
 	_, _, got["RegisterKey"] = s.RegisterKey(ctx, tenant, "k", schema.KeyRecord{Entry: run}, now.Add(time.Hour))
 	_, _, _, got["RegisterName"] = s.RegisterName(ctx, tenant, "n", job.ID, now)

@@ -210,6 +210,10 @@ func (a *around) CreateJob(ctx context.Context, j schema.Job) error {
 	return put(ctx, a, "CreateJob", func(ctx context.Context) error { return a.inner.CreateJob(ctx, j) })
 }
 
+func (a *around) CreateJobs(ctx context.Context, jobs []schema.Job) error {
+	return putBatch(ctx, a, "CreateJobs", jobs, a.inner.CreateJobs)
+}
+
 func (a *around) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 	return swapOnly(ctx, a, "SwapJob", func(ctx context.Context) error { return a.inner.SwapJob(ctx, was, j) })
 }
@@ -263,6 +267,12 @@ func (a *around) JobByName(ctx context.Context, tenant, name string) (schema.Job
 
 func (a *around) ListJob(ctx context.Context, tenant string, id schema.JobID, expires time.Time) error {
 	return put(ctx, a, "ListJob", func(ctx context.Context) error { return a.inner.ListJob(ctx, tenant, id, expires) })
+}
+
+func (a *around) ListJobs(ctx context.Context, tenant string, ids []schema.JobID) error {
+	return putBatch(ctx, a, "ListJobs", ids, func(ctx context.Context, ids []schema.JobID) error {
+		return a.inner.ListJobs(ctx, tenant, ids)
+	})
 }
 
 func (a *around) JobIDs(ctx context.Context, tenant string, before schema.JobID, limit int) ([]schema.JobID, error) {

@@ -67,6 +67,7 @@ func (b *bench) calls() map[string]func(ctx context.Context) error {
 		"PutRated":     func(ctx context.Context) error { return s.PutRated(ctx, task, true, b.now) },
 		"RatedTasks":   of(func(ctx context.Context) (any, error) { return s.RatedTasks(ctx, task, 1) }),
 		"CreateJob":    func(ctx context.Context) error { return s.CreateJob(ctx, other) },
+		"CreateJobs":   func(ctx context.Context) error { return s.CreateJobs(ctx, []schema.Job{other}) },
 		"SwapJob":      func(ctx context.Context) error { return s.SwapJob(ctx, 1, b.changed(job, 2, schema.JobPaused)) },
 		"Job":          of(func(ctx context.Context) (any, error) { return s.Job(ctx, id) }),
 		"Jobs":         of(func(ctx context.Context) (any, error) { return s.Jobs(ctx, place.shard, []schema.JobID{id}) }),
@@ -75,6 +76,7 @@ func (b *bench) calls() map[string]func(ctx context.Context) error {
 		"TransferName": func(ctx context.Context) error { return s.TransferName(ctx, t, "n", id, schema.JobID{}, b.now) },
 		"JobByName":    func(ctx context.Context) error { _, _, err := s.JobByName(ctx, t, "n"); return err },
 		"ListJob":      func(ctx context.Context) error { return s.ListJob(ctx, t, id, time.Time{}) },
+		"ListJobs":     func(ctx context.Context) error { return s.ListJobs(ctx, t, []schema.JobID{id}) },
 		"JobIDs":       of(func(ctx context.Context) (any, error) { return s.JobIDs(ctx, t, schema.JobID{}, 1) }),
 		"PutJobRuns": func(ctx context.Context) error {
 			return s.PutJobRuns(ctx, []schema.JobRun{b.jobRun(id, place.at, schema.StateFailed, 0)})
@@ -199,6 +201,8 @@ var callRules = []rule{
 		b.must(b.store.PutEntries(b.ctx, nil), "PutEntries of none")
 		b.must(b.store.PutAttempts(b.ctx, nil), "PutAttempts of none")
 		b.must(b.store.PutJobRuns(b.ctx, nil), "PutJobRuns of none")
+		b.must(b.store.CreateJobs(b.ctx, nil), "CreateJobs of none")
+		b.must(b.store.ListJobs(b.ctx, b.tenant, nil), "ListJobs of none")
 		b.must(b.store.PutDeadLetters(b.ctx, nil), "PutDeadLetters of none")
 	}},
 	{"a limit of 0 returns nothing", func(b *bench) {

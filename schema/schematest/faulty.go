@@ -104,6 +104,16 @@ func (f *FaultyStore) PutAttempts(ctx context.Context, attempts []schema.Attempt
 	return f.around.PutAttempts(ctx, slices.Clone(attempts))
 }
 
+// CreateJobs copies the batch, as PutEntries does.
+func (f *FaultyStore) CreateJobs(ctx context.Context, jobs []schema.Job) error {
+	return f.around.CreateJobs(ctx, slices.Clone(jobs))
+}
+
+// ListJobs copies the batch, as PutEntries does.
+func (f *FaultyStore) ListJobs(ctx context.Context, tenant string, ids []schema.JobID) error {
+	return f.around.ListJobs(ctx, tenant, slices.Clone(ids))
+}
+
 // PutJobRuns copies the batch, as PutEntries does.
 func (f *FaultyStore) PutJobRuns(ctx context.Context, runs []schema.JobRun) error {
 	return f.around.PutJobRuns(ctx, slices.Clone(runs))

@@ -251,6 +251,54 @@ var jobRules = []rule{
 			b.Errorf("%d changes stand, want %d (%d of unknown outcome)", n, each*racers, unknown.Load())
 		}
 	}},
+	{"many are made at once as each would be alone", func(b *bench) {
+		p := b.jobPlace()
+		jobs := make([]schema.Job, 60)
+		var want []schema.JobID
+		for i := range jobs {
+			jobs[i] = b.job(b.jobID(p, i), int64(i+1))
+			want = append(want, jobs[i].ID)
+		}
+		b.create(jobs[3])
+		changed := b.changed(jobs[3], 100, schema.JobPaused)
+		b.must(b.store.SwapJob(b.ctx, 4, changed), "SwapJob")
+		for range 2 { // again, however late, is harmless
+			b.must(b.store.CreateJobs(b.ctx, jobs), "CreateJobs of %d", len(jobs))
+			got, err := b.store.Jobs(b.ctx, p.shard, want)
+			b.must(err, "Jobs")
+			b.wantJobIDs(jobIDsOf(got), want, "Jobs")
+			b.wantJob(jobs[0])
+			b.wantJob(changed)
+			b.wantJob(jobs[len(jobs)-1])
+		}
+	}},
+	{"what cannot be a row is refused with all that is made beside it", func(b *bench) {
+		p := b.jobPlace()
+		small, another := b.job(b.jobID(p, 0), 1), b.job(b.jobID(p, 1), 1)
+		large, leaving := another, another
+		large.Current.Spec.Payload = json.RawMessage(`"` + text(2<<20) + `"`)
+		leaving.Expires = b.later()
+		// The first half of a batch may have been written by itself, so what is refused comes first.
+		b.wantErr(b.store.CreateJobs(b.ctx, []schema.Job{large, small}), schema.ErrTooLarge, "CreateJobs of 2 MiB")
+		oneOff := b.job(schema.JobOf(b.id(b.partition(), 0)), 2)
+		beside := b.job(schema.MakeJobID(p.at, oneOff.ID.Shard(), b.rnd.Uint64()), 1)
+		if err := b.store.CreateJobs(b.ctx, []schema.Job{oneOff, beside}); err == nil {
+			b.Error("CreateJobs of a one-off job = no error")
+		}
+		b.wantNoJob(small.ID)
+		b.wantNoJob(beside.ID)
+		for what, with := range map[string]schema.Job{"has changed": b.changed(another, 2, schema.JobActive), "has ended": leaving} {
+			if err := b.store.CreateJobs(b.ctx, []schema.Job{with, small}); err == nil {
+				b.Errorf("CreateJobs of one that %s = no error", what)
+			}
+		}
+		b.wantNoJob(another.ID)
+		elsewhere := b.job(b.jobID(jobPlace{p.shard ^ 1, p.at}, 2), 1)
+		if err := b.store.CreateJobs(b.ctx, []schema.Job{b.job(b.jobID(p, 3), 1), elsewhere}); err == nil {
+			b.Error("CreateJobs of two shards = no error")
+		}
+		b.wantNoJob(elsewhere.ID)
+	}},
 	{"many are read at once, each once, in the order of their ids", func(b *bench) {
 		p := b.jobPlace()
 		const there = 60

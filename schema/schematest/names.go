@@ -112,6 +112,20 @@ var listRules = []rule{
 		}
 		b.wantJobIDs(b.listed(b.tenant+"1", 10), nil, "JobIDs of nobody")
 	}},
+	{"many are listed at once as each would be alone", func(b *bench) {
+		p := jobPlace{1, b.now}
+		want := make([]schema.JobID, 30)
+		for i := range want {
+			want[len(want)-1-i] = b.jobID(p, i)
+		}
+		leaves := b.jobID(p, len(want))
+		b.must(b.store.ListJob(b.ctx, b.tenant, leaves, b.soon()), "ListJob")
+		for range 2 {
+			b.must(b.store.ListJobs(b.ctx, b.tenant, append([]schema.JobID{leaves}, want...)), "ListJobs of %d", len(want)+1)
+		}
+		b.eventually("the job leaves the list", func() bool { return !slices.Contains(b.listed(b.tenant, 100), leaves) })
+		b.wantJobIDs(b.listed(b.tenant, 100), want, "JobIDs")
+	}},
 	{"what has ended leaves the list, also if it is noted late once more", func(b *bench) {
 		p := jobPlace{1, b.now}
 		stays, leaves, extended := b.jobID(p, 0), b.jobID(p, 1), b.jobID(p, 2)

@@ -404,6 +404,14 @@ func (d deciding) CreateJob(ctx context.Context, j schema.Job) error {
 	return d.Store.CreateJob(ctx, j)
 }
 
+// CreateJobs implements schema.JobBatchStore.
+func (d deciding) CreateJobs(ctx context.Context, jobs []schema.Job) error {
+	for i := range jobs {
+		d.r.acts(d.n, d.l, jobs[i].ID.Shard(), "change of a job", 0)
+	}
+	return d.Store.CreateJobs(ctx, jobs)
+}
+
 // SwapJob implements schema.JobStore.
 func (d deciding) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 	d.r.acts(d.n, d.l, j.ID.Shard(), "change of a job", 0)
