@@ -27,7 +27,12 @@ const (
 // A job that goes on always has the row of the first occurrence that is due after now, or of one
 // that is due and was not published yet. No known fault loses both: Mend is for unknown ones.
 func (j *Planner) Mend(ctx context.Context, shard schema.Shard, after schema.JobID, limit int, now time.Time) (schema.JobID, error) {
+	began := j.now()
 	jobs, err := j.store.JobsOf(ctx, shard, after, limit)
+	defer func() {
+		j.metrics.looked.Add(float64(len(jobs)))
+		j.metrics.lookTime.Add(max(j.now().Sub(began), 0).Seconds())
+	}()
 	if err != nil {
 		return after, fmt.Errorf("jobs of shard %d: %w", shard, err)
 	}

@@ -108,6 +108,8 @@ type metrics struct {
 	mended prometheus.Counter
 	faulty prometheus.Counter
 	paused prometheus.Counter
+	// what Mend looked through, and how long that took
+	looked, lookTime prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -124,7 +126,15 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "carillon_jobs_paused_total",
 			Help: "Jobs that were paused because as many of their runs failed in a row as they allow.",
 		}),
+		looked: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_jobs_looked_through_total",
+			Help: "Recurring jobs that were looked through for some without a next run.",
+		}),
+		lookTime: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_jobs_looked_through_seconds_total",
+			Help: "Seconds that looking through them took.",
+		}),
 	}
-	r.MustRegister(m.mended, m.faulty, m.paused)
+	r.MustRegister(m.mended, m.faulty, m.paused, m.looked, m.lookTime)
 	return m
 }

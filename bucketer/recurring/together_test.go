@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
@@ -253,6 +255,24 @@ func TestAGroupIsOfOneTenantAndShard(t *testing.T) {
 			ids, err := w.Counts.JobIDs(t.Context(), tenant, schema.JobID{}, 10_000)
 			if err != nil || len(ids) != len(specs)/2 {
 				t.Errorf("%d jobs of %s are listed, %v, want %d", len(ids), tenant, err, len(specs)/2)
+			}
+		}
+	})
+}
+
+// TestMendCountsWhatItLooksThrough: also where it plans nothing, page by page.
+func TestMendCountsWhatItLooksThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, schema.Settings{Shards: 1})
+		w.createJobs(hourly(7))
+		var after schema.JobID
+		for page, want := range []float64{3, 6, 7} {
+			var err error
+			if after, err = w.Mend(t.Context(), 0, after, 3, time.Now()); err != nil || after.IsZero() != (page == 2) {
+				t.Fatalf("Mend, page %d = %s, %v", page, after, err)
+			}
+			if got := testutil.ToFloat64(w.jobs.Reader.metrics.looked); got != want {
+				t.Errorf("page %d: %g jobs were looked through, want %g", page, got, want)
 			}
 		}
 	})
