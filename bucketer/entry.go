@@ -18,7 +18,7 @@ func (w *Writer) EntryOf(job *Job, id schema.EntryID, now time.Time) (schema.Ent
 		JobName: job.JobName, Trigger: job.Trigger, Origin: job.Origin, Priority: job.Priority, Task: job.Task, Work: job.Work,
 		RequireRegion: job.RequireRegion,
 		Misfire:       job.Misfire, Labels: job.Labels, Key: job.Key, BodyHash: job.BodyHash, Everywhere: job.Durability == schema.DurableEverywhere,
-		CreatedBy: job.CreatedBy, Retention: w.RetentionOf(job.Tenant),
+		CreatedBy: job.CreatedBy, Retention: w.RetentionOf(job.Tenant), Unique: job.Unique,
 	}
 	last := id.Time()
 	if job.After != nil {

@@ -39,6 +39,9 @@ type Job struct {
 	// Durability is when it is acknowledged; "": as its tenant or the configuration says.
 	Durability schema.Durability
 
+	// Unique: it is made only if no job of the same key was made within that one's window.
+	Unique *schema.Unique
+
 	// Key is the idempotency key, if any, and BodyHash the hash of the body it came with.
 	Key, BodyHash string
 	// KeyUntil is until when the key is kept, if that is later than a day from now.
@@ -50,9 +53,12 @@ type Receipt struct {
 	Run schema.RunID
 	// Existing: the key was known with the same body; nothing new was made.
 	Existing bool
+	// Unique: of an existing run: another request made it, as a job of the same unique key.
+	Unique bool
 	// Everywhere: every region holds a run that was made just now.
 	Everywhere bool
-	// Entry is that of a run which was made just now; nil: its rows say it.
+	// Entry is that of a run which was made just now, or, if Unique, as it was made; nil: its rows
+	// say it.
 	Entry *schema.Entry
 }
 

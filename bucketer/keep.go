@@ -30,7 +30,7 @@ import (
 //	a cancel mark                  itself                                 written for 48 h and a retention
 //	an operation, a backfill       its row, 30 days from its last step    who works on it, after 15 days
 //	a dead letter, 30 days         nothing: it holds its work             nobody
-//	an idempotency key, 24 h       nothing: it names its run              nobody
+//	an idempotency or unique key   nothing: it names its run              nobody
 //	outputs of earlier attempts    nothing                                nobody
 //
 // A retention is that which the run's entries say, of its tenant or the cluster (package retention).

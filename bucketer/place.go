@@ -120,7 +120,7 @@ func Latest(t time.Time, others ...time.Time) time.Time {
 //
 // # Where new work lies
 //
-//	keyed, or waiting for other jobs,       at its tenant's home: what is decided once for a tenant
+//	keyed, unique, waiting for other jobs,  at its tenant's home: what is decided once for a tenant
 //	or of a task with a rate or a limit;    (keys, names, rates, limits) is decided by one region
 //	jobs with many runs; events
 //	other one-off jobs, the first of these that says something:
@@ -236,7 +236,7 @@ func (r *Regions) route(work *schema.Work) string {
 // choose returns where a job of a task is to lie: the shards of all that are alike can be shared.
 // It has the job require its region where its task does. The error is Faults.
 func (r *Regions) choose(job *Job, t *schema.Task) (homeOf, error) {
-	of := homeOf{tenant: job.Tenant, region: job.Region, pinned: t.Rate != "" || t.MaxConcurrent > 0 || job.Key != "" || job.After != nil}
+	of := homeOf{tenant: job.Tenant, region: job.Region, pinned: t.Rate != "" || t.MaxConcurrent > 0 || job.Key != "" || job.Unique != nil || job.After != nil}
 	if r == nil {
 		if job.RequireRegion && job.Region == "" {
 			return of, Faults{{Location: "body.region", Message: noRegions}}
@@ -264,7 +264,7 @@ func (r *Regions) checkTask(t *schema.Task, tenant string, pinned bool) error {
 		return nil
 	}
 	if home, _ := r.Homes.OfTenant(tenant); t.Region.Name != home {
-		return Faults{{Location: "body.task", Value: t.Name, Message: fmt.Sprintf("requires region %s, but this lies at %s, where the tenant is at home: what has many runs or a key, waits for others, or is of a task with a rate or a limit lies there", t.Region.Name, home)}}
+		return Faults{{Location: "body.task", Value: t.Name, Message: fmt.Sprintf("requires region %s, but this lies at %s, where the tenant is at home: what has many runs or a key, is unique, waits for others, or is of a task with a rate or a limit lies there", t.Region.Name, home)}}
 	}
 	return nil
 }
@@ -287,14 +287,16 @@ const noRegions = "cannot be had: this cluster has no regions"
 func (r *Regions) noHome() string { return "is none: there are " + strings.Join(r.Homes.Names(), ", ") }
 
 // confirmNew has every region hold an entry that is held here, how its job hears of those that it
-// waits for, and its key, if they are to be held everywhere.
-func (r *Regions) confirmNew(ctx context.Context, everywhere bool, e *schema.Entry, key string) error {
+// waits for, and its keys (those that are not ""), if they are to be held everywhere.
+func (r *Regions) confirmNew(ctx context.Context, everywhere bool, e *schema.Entry, keys ...string) error {
 	if !everywhere {
 		return nil
 	}
 	rows := schema.Copies{Entries: []schema.EntryID{e.ID}}
-	if key != "" {
-		rows.Keys = []schema.TenantName{{Tenant: e.Spec.Tenant, Name: key}}
+	for _, key := range keys {
+		if key != "" {
+			rows.Keys = append(rows.Keys, schema.TenantName{Tenant: e.Spec.Tenant, Name: key})
+		}
 	}
 	if e.Spec.Join != nil {
 		rows.Subscriptions = follows(e)
@@ -355,7 +357,7 @@ func (r *Regions) asked(tenant, region string, pinned bool) error {
 	case len(r.Homes.Shards(region, schema.MaxShards)) == 0:
 		fault.Message = r.noHome()
 	case pinned && region != home:
-		fault.Message = "must be " + home + ", where the tenant is at home: a job with a key, one that waits for others, and one of a task with a rate or a limit lie there"
+		fault.Message = "must be " + home + ", where the tenant is at home: a job with a key, one that is unique, one that waits for others, and one of a task with a rate or a limit lie there"
 	default:
 		return nil
 	}

@@ -56,7 +56,10 @@ func (b *Bucketer) Submit(ctx context.Context, job Job) (Receipt, error) {
 	if err := b.follow(ctx, &e); err != nil {
 		return Receipt{}, err
 	}
-	if job.Key != "" {
+	switch {
+	case job.Unique != nil:
+		return submitUnique(ctx, b, &job, e, now)
+	case job.Key != "":
 		return b.SubmitKeyed(ctx, &job, e, now)
 	}
 	return Receipt{Run: e.ID, Everywhere: e.Spec.Everywhere}, b.WriteNew(ctx, e)
@@ -73,18 +76,18 @@ func (b *Bucketer) WriteNew(ctx context.Context, e schema.Entry) error {
 	if err := b.regions.Ready(e.Spec.Everywhere); err != nil {
 		return err
 	}
-	return writeNew(ctx, b, e, "")
+	return writeNew(ctx, b, e)
 }
 
-// writeNew is WriteNew for somebody who knows that others may hold it. They are to hold its key as
-// well; "": it has none.
-func writeNew(ctx context.Context, b *Bucketer, e schema.Entry, key string) error {
+// writeNew is WriteNew for somebody who knows that others may hold it. They are to hold its keys as
+// well, those that are not "".
+func writeNew(ctx context.Context, b *Bucketer, e schema.Entry, keys ...string) error {
 	err := b.regions.Serves(e.ID.Shard())
 	if err == nil {
 		err = b.WriteOne(ctx, e)
 	}
 	if err == nil {
-		err = b.regions.confirmNew(ctx, e.Spec.Everywhere, &e, key)
+		err = b.regions.confirmNew(ctx, e.Spec.Everywhere, &e, keys...)
 	}
 	if err == nil {
 		err = b.regions.Acknowledges(e.ID.Shard())
@@ -151,33 +154,7 @@ func (b *Bucketer) SubmitKeyed(ctx context.Context, job *Job, e schema.Entry, no
 	if held.BodyHash != job.BodyHash {
 		return Receipt{}, ErrKeyReused
 	}
-	receipt := Receipt{Run: held.Entry, Existing: true}
-	if err := b.regions.Serves(held.Entry.Shard()); err != nil {
-		return Receipt{}, err
-	}
-	if !now.Before(held.Expires) {
-		return receipt, nil // the run's row expired and may not come back
-	}
-	rows, err := b.store.EntriesByID(ctx, held.Entry.Partition(), []schema.EntryID{held.Entry})
-	if err != nil {
-		return Receipt{}, fmt.Errorf("row of a known key: %w", err)
-	}
-	if len(rows) == 0 {
-		known := schema.LoadEntry(held.Entry, held.Text, held.Payload, schema.Marks{})
-		known.Expires = held.Expires
-		if err = writeNew(ctx, b, known, job.Key); err == nil && !known.Spec.Everywhere {
-			err = b.regions.confirmNew(ctx, e.Spec.Everywhere, &known, job.Key) // it is asked for now, and was not when the key was registered
-		}
-		return receipt, err
-	}
-	b.checkLateRows(ctx, rows, func(_ int, e error) { err = e })
-	if err == nil {
-		err = b.regions.confirmNew(ctx, e.Spec.Everywhere || rows[0].Spec.Everywhere, &rows[0], job.Key)
-	}
-	if err == nil {
-		err = b.regions.Acknowledges(held.Entry.Shard())
-	}
-	return receipt, err
+	return known(ctx, b, &held, now, e.Spec.Everywhere, job.Key)
 }
 
 // SubmitBatch takes up to MaxChunk jobs in. answer is called exactly once for each of them, in any
@@ -187,6 +164,7 @@ func (b *Bucketer) SubmitKeyed(ctx context.Context, job *Job, e schema.Entry, no
 //	unkeyed                  a share of a batch
 //	keyed, with instant      a share of a batch and of a read
 //	keyed, without instant   a conditional write, and a batch
+//	unique                   a conditional write, and a batch; with a key, a read and two such writes
 func (b *Bucketer) SubmitBatch(ctx context.Context, jobs []Job, answer func(i int, r Receipt, err error)) {
 	now := b.now()
 	s, err := b.InForce()
@@ -254,7 +232,7 @@ type chunk struct {
 	entries    []schema.Entry // rows to write …
 	index      []int          // … and the jobs that they are of
 	keyed      []int          // jobs with key and instant
-	toRegister []int          // jobs with key and no instant
+	toRegister []int          // jobs with key and no instant, and unique ones
 	repeats    []int          // jobs whose key and instant stand in this chunk already
 
 	mu   sync.Mutex
@@ -317,7 +295,7 @@ func (c *chunk) sort(ctx context.Context) {
 		job := &c.jobs[i]
 		of, err := c.b.checkTask(ctx, job)
 		var shards *chunkShards
-		if err == nil && job.Key == "" {
+		if err == nil && job.Key == "" && job.Unique == nil {
 			shards, err = c.shardsFor(of)
 		}
 		if err != nil {
@@ -325,6 +303,8 @@ func (c *chunk) sort(ctx context.Context) {
 			continue
 		}
 		switch {
+		case job.Unique != nil:
+			c.toRegister = append(c.toRegister, i)
 		case job.Key == "":
 			due := DueTime(job.At, c.now)
 			c.add(i, schema.MakeEntryID(due, shards.shard(schema.BucketOf(due)), schema.RandomHash()))
@@ -389,7 +369,7 @@ func (c *chunk) add(i int, id schema.EntryID) {
 	c.entries, c.index = append(c.entries, e), append(c.index, i)
 }
 
-// register submits the jobs with a key and no instant, each by a conditional write.
+// register submits the jobs that are registered, each by itself.
 func (c *chunk) register(ctx context.Context) {
 	var g errgroup.Group
 	g.SetLimit(registrationsAtOnce)

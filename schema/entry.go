@@ -139,6 +139,8 @@ type Spec struct {
 	// Retention is how many days after its due time a row of the run leaves; 0: as the cluster says.
 	// It is the tenant's when the run was asked for, and the same in every entry of the run.
 	Retention int `json:"retention,omitempty"`
+	// Unique: the run is a one-off job that is the only one of its key for a while; nil: it is not.
+	Unique *Unique `json:"unique,omitempty"`
 }
 
 // First returns the entry whose right to start the run's first attempt e has: e itself, or the one

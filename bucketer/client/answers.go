@@ -93,7 +93,17 @@ type JobInfo struct {
 	// Region is the home of a one-off job, where there are regions, and whether no other region
 	// runs it.
 	Region RegionChoice `json:"region,omitzero"`
+	Unique *UniqueInfo  `json:"unique,omitempty"`
+	// Existing: of an answer to Create: the job was there, of the same unique key, and nothing was
+	// created.
+	Existing bool `json:"existing,omitempty"`
 	Standing
+}
+
+// UniqueInfo says for how long a one-off job is the only one of its key: see Job.Unique.
+type UniqueInfo struct {
+	By     []string `json:"by,omitempty"`
+	Window Duration `json:"window"`
 }
 
 // WorkflowInfo is a workflow as the API answers it, with the values in force.

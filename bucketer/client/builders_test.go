@@ -59,6 +59,8 @@ func TestBodies(t *testing.T) {
 		{"a job on events", onEvent, `{"on": {"event": "file.uploaded", "filter": "event.region == 'eu'", "delay": "5s"}, "timeout": "1m0s",
 			"http": {"method": "PUT", "url": "https://x.test/", "headers": {"x-a": "b"}, "body": "none", "signing_key": "k", "auth": {"bearer": {"secret": "orders-token"}}}}`},
 		{"a job after others", follows, `{"name": "load", "after": {"jobs": ["extract", "clean", "prices"], "when": "all_done", "deadline": "6h0m0s"}, "task": "load"}`},
+		{"a unique job", client.NewJob(client.Task("t")).Unique(time.Minute, "payload/a", "labels"), `{"task": "t", "unique": {"by": ["payload/a", "labels"], "window": "1m0s"}}`},
+		{"a unique job by its payload", client.NewJob(client.Task("t")).Unique(time.Minute), `{"task": "t", "unique": {"window": "1m0s"}}`},
 		{"a job after another", client.NewJob(client.Task("t")).After("extract"), `{"after": {"jobs": ["extract"]}, "task": "t"}`},
 		{"a job after none", client.NewJob(client.Task("t")).After([]string{}...), `{"after": {}, "task": "t"}`}, // which the API refuses
 		{"a message to a stream", client.NewJob(client.JetStream(client.JetStreamTarget{Subject: "orders.due", Stream: "ORDERS"})), `{"jetstream": {"subject": "orders.due", "stream": "ORDERS"}}`},
@@ -125,6 +127,7 @@ func TestFaultsOfBuilders(t *testing.T) {
 		{"nothing is wrong", job(), nil},
 		{"a job of no work", client.NewJob(nil), []string{"body.task", "must be stated, or a call: the work is nil"}},
 		{"a job of no call", client.NewJob((*client.Call)(nil)), []string{"body.http", "must be stated, or another call: it is nil"}},
+		{"unique by nothing, for no time", job().Unique(0, "task", ""), []string{"body.unique.window", positive, "body.unique.by", stated}},
 		{"a task without a name", client.NewJob(client.Task("")), []string{"body.task", stated}},
 		{"a call of nothing", client.NewJob(client.HTTP("").Timeout(0)), []string{"body.http.url", stated, "body.timeout", positive}},
 		{"a request to nobody", client.NewJob(client.NATS("")), []string{"body.nats.subject", stated}},

@@ -15,6 +15,7 @@ type Job struct {
 	work   Work
 	after  *AfterInfo
 	region RegionChoice
+	unique *UniqueInfo
 }
 
 // NewJob returns a job that does the work. Unless more is said it is due at once.
@@ -26,12 +27,13 @@ type jobBody struct {
 	workBody
 	After  *AfterInfo   `json:"after,omitempty"`
 	Region RegionChoice `json:"region,omitzero"`
+	Unique *UniqueInfo  `json:"unique,omitempty"`
 }
 
 func (j *Job) build() (jobBody, error) {
 	n := notes{}
 	n.take("", &j.notes)
-	body := jobBody{Settings: j.says, After: j.after, Region: j.region}
+	body := jobBody{Settings: j.says, After: j.after, Region: j.region, Unique: j.unique}
 	fillWork(&body.workBody, j.work, &n)
 	return body, n.err()
 }
@@ -116,6 +118,20 @@ func (j *Job) Region(home string) *Job {
 // While that home has failed over, the job waits.
 func (j *Job) RequireRegion() *Job {
 	j.region.Require = true
+	return j
+}
+
+// Unique has a one-off job be created only if no job of the same key was created within that one's
+// window, from its creation on. Otherwise Create returns that job, with Existing, and creates
+// nothing. The key is the tenant, the task (or the call), and the parts by: "payload",
+// "payload/customer/id" (a JSON pointer into the payload), "labels", "labels/team"; "task" for
+// nothing else. Without parts it is the payload. The window alone ends it: a job that has ended
+// counts until then.
+func (j *Job) Unique(window time.Duration, by ...string) *Job {
+	j.unique = &UniqueInfo{Window: j.span("unique.window", window)}
+	for _, part := range by {
+		j.unique.By = append(j.unique.By, j.text("unique.by", part))
+	}
 	return j
 }
 

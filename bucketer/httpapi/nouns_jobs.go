@@ -84,6 +84,9 @@ type Job struct {
 
 	Durability schema.Durability `json:"durability,omitempty" enum:"home,everywhere" doc:"When it was acknowledged, and its changes are: everywhere, once every region held it; else once its home did"`
 
+	Unique   *JobUnique `json:"unique,omitempty" doc:"Of a one-off job: it is the only one of its key"`
+	Existing bool       `json:"existing,omitempty" doc:"In the answer to a creation, which is 200 then: the job was there, created by another request with the same unique key; nothing was created"`
+
 	State         string   `json:"state" enum:"active,paused,cancelled,finished"`
 	PausedBecause string   `json:"paused_because,omitempty" doc:"Why the job is paused, if nobody has paused it"`
 	Generation    int64    `json:"generation" doc:"Grows with every change; 1 for a one-off job"`
@@ -99,6 +102,19 @@ type JobAfter struct {
 	Jobs     []string        `json:"jobs" doc:"Their names or ids, as they were stated. A name stands for the job that had it when this one was made or changed"`
 	When     string          `json:"when" enum:"all_succeeded,all_done,any_succeeded,any_failed"`
 	Deadline schema.Duration `json:"deadline" doc:"From the run with which the chain began, or from the creation of a one-off job, to when the run is stuck that has not started"`
+}
+
+// JobUnique says for how long a one-off job is the only one of its key, as the API answers it.
+type JobUnique struct {
+	By     []string        `json:"by" doc:"What makes two jobs the same, besides the tenant and what they run"`
+	Window schema.Duration `json:"window" doc:"From created_at on"`
+}
+
+func uniqueOf(u *schema.Unique) *JobUnique {
+	if u == nil {
+		return nil
+	}
+	return &JobUnique{By: u.By, Window: u.Window}
 }
 
 func afterOf(a *schema.After) *JobAfter {
@@ -126,7 +142,7 @@ func requestOf(r *runs.Run, payload []byte) bucketer.Job {
 	j := bucketer.Job{
 		Tenant: s.Tenant, At: s.Nominal, Task: s.Task, Work: s.Work, Priority: s.Priority,
 		Misfire: s.Misfire, Labels: s.Labels, Payload: payload, Durability: schema.OfEntry(s),
-		CreatedBy: s.CreatedBy,
+		CreatedBy: s.CreatedBy, Unique: r.Entry.Spec.Unique,
 	}
 	if s.Join != nil {
 		j.At, j.After = time.Time{}, &s.Join.After
@@ -188,7 +204,7 @@ func jobFrom(id schema.JobID, b bucketer.Job) Job {
 	j := Job{
 		ID: id, Tenant: b.Tenant, Task: b.Task, Schedule: JobSchedule{At: Time{b.At}}, Payload: b.Payload,
 		Priority: b.Priority.Or(), Labels: b.Labels, Misfire: misfireOf(b.Misfire, "run_all"), Durability: b.Durability, State: string(schema.JobActive), Generation: 1,
-		CreatedBy: b.CreatedBy,
+		CreatedBy: b.CreatedBy, Unique: uniqueOf(b.Unique),
 	}
 	if b.Work != nil {
 		j.Work = b.Work.InForce()

@@ -174,6 +174,18 @@ func (s documentWriter) finish() error {
 		{"JobRequest", "durability", durability("this job, and its changes, are acknowledged")},
 		{"WorkflowRequest", "durability", durability("this workflow, and its changes, are acknowledged")},
 		{"TenantRequest", "durability", durability("jobs and imports that state none are acknowledged")},
+		{"JobRequest", "unique", func(f *huma.Schema) {
+			f.Description = "Of a one-off job that waits for no other: it is created only if no job of the same key was created within that one's window. Otherwise nothing is created, and the answer is 200 with that job and existing. " +
+				"The key is what by names, as the request states it (the order of members does not matter), and always the tenant and the task, or the call. A job that has ended or was cancelled counts until its window ends"
+		}},
+		{"UniqueRequest", "by", func(f *huma.Schema) {
+			f.Description, f.MaxItems, f.Examples = "What makes two jobs the same, besides the tenant and what they run: task (nothing else), payload, payload/… (a JSON pointer into the payload: payload/customer/id), labels or labels/NAME. A part that is absent counts as one. Default: task, payload", whole(16), []any{[]string{"payload/customer/id"}}
+		}},
+		{"UniqueRequest", "window", func(f *huma.Schema) {
+			duration(f)
+			f.Description = "From the creation of the first job on, from 1s to 744h; it may last up to 5s longer"
+		}},
+		{"JobUnique", "window", duration},
 		{"JobRequest", "labels", func(f *huma.Schema) { f.Description = "At most 16" }},
 		{"TaskRequest", "rate", rate},
 		{"Task", "rate", rate},

@@ -12,6 +12,7 @@ var requestExamples = map[string]map[string]string{
 	"create-job": {
 		"now":          `{"http":{"url":"https://example.com/hook"},"payload":{"order":7}}`,
 		"once":         `{"task":"send-email","schedule":{"at":"2026-11-21T10:00:00Z"},"payload":{"to":"a@example.com"},"priority":"high"}`,
+		"unique":       `{"task":"report","payload":{"customer":7},"unique":{"by":["payload/customer"],"window":"10m"}}`,
 		"cron":         `{"name":"nightly-report","task":"report","schedule":{"cron":"0 2 * * *","timezone":"Europe/Berlin"},"labels":{"team":"billing"}}`,
 		"interval":     `{"name":"poll","nats":{"subject":"work.poll"},"schedule":{"every":"15m"},"jitter":"30s","misfire":{"policy":"skip"}}`,
 		"after others": `{"name":"load","task":"report","after":{"jobs":["extract","clean"],"when":"all_succeeded","deadline":"6h"}}`,

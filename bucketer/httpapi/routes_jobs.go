@@ -54,6 +54,7 @@ type jobRoutes struct{ *Server }
 func (s jobRoutes) route() {
 	huma.Register(s.api, s.operation("create-job", http.MethodPost, "/v1/jobs", "Create a job", 201, 400, 408, 409, 413, 415, 422, 429, 503), s.createJob)
 	s.describeBody("/v1/jobs", http.MethodPost, reflect.TypeFor[request.JobRequest](), "application/json")
+	s.alsoAnswers("/v1/jobs", http.MethodPost, 200, 201)
 	huma.Register(s.api, s.operation("get-job", http.MethodGet, "/v1/jobs/{id}", "A job", 200, 404, 422, 503), s.getJob)
 	huma.Register(s.api, s.operation("patch-job", http.MethodPatch, "/v1/jobs/{id}", "Change a job by a merge patch (RFC 7396): a recurring job, or a pending one-off job's instant, payload, work, priority or labels", 200, 400, 404, 408, 409, 412, 413, 415, 422, 429, 503), s.patchJob)
 	s.describeBody("/v1/jobs/{id}", http.MethodPatch, reflect.TypeFor[request.JobRequest](), "application/json", "application/merge-patch+json")
@@ -94,6 +95,10 @@ func (s jobRoutes) createJob(ctx context.Context, in *jobCreate) (*jobAnswer, er
 // answerCreated answers with a one-off job that was made now, or before.
 func (s jobRoutes) answerCreated(ctx context.Context, job bucketer.Job, receipt bucketer.Receipt, now time.Time) (*jobAnswer, error) {
 	out := &jobAnswer{Status: http.StatusCreated, Location: "/v1/jobs/" + receipt.Run.String()}
+	if receipt.Unique {
+		out.Status = http.StatusOK
+		return out, s.showExisting(ctx, out, job.Tenant, &receipt)
+	}
 	if receipt.Existing {
 		out.Replayed = "true"
 	}
@@ -125,6 +130,25 @@ func (s jobRoutes) answerCreated(ctx context.Context, job bucketer.Job, receipt 
 	}
 	out.Body.NextRun = &NextRun{ID: receipt.Run, NominalAt: Time{job.At}, DueAt: Time{receipt.Run.Time()}}
 	return out, nil
+}
+
+// showExisting has out show a job that another request created. One whose rows have left is shown
+// as it was created, finished.
+func (s jobRoutes) showExisting(ctx context.Context, out *jobAnswer, tenant string, receipt *bucketer.Receipt) error {
+	run, err := s.deps.Runs.Run(ctx, tenant, receipt.Run)
+	payload := receipt.Entry.Payload
+	switch {
+	case err == nil:
+		payload, err = s.deps.Runs.Payload(ctx, run)
+	case errors.Is(err, schema.ErrNotFound):
+		run, err = runs.Run{ID: receipt.Run, Entry: *receipt.Entry, State: schema.StateSucceeded}, nil
+	}
+	if err != nil {
+		return s.fail(ctx, "read job", err)
+	}
+	out.ETag, out.Body = etag(&run), s.jobOf(&run, payload)
+	out.Body.Existing = true
+	return nil
 }
 
 // createAfter makes a job that runs after others: a one-off job, if they are.

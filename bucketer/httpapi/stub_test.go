@@ -94,6 +94,11 @@ func (s *stub) submit(job bucketer.Job) (bucketer.Receipt, error) {
 		}
 		return bucketer.Receipt{Run: id, Existing: true}, nil
 	}
+	if u := job.Unique; u != nil {
+		if id, ok := s.keys[job.Tenant+"/unique "+u.Key]; ok {
+			return bucketer.Receipt{Run: id, Existing: true, Unique: true, Entry: &s.runs[id].Entry}, nil
+		}
+	}
 	at := job.At
 	if at.Before(testNow) {
 		at = testNow
@@ -106,7 +111,7 @@ func (s *stub) submit(job bucketer.Job) (bucketer.Receipt, error) {
 	id := schema.MakeEntryID(at, 3, s.count)
 	spec := schema.Spec{
 		Tenant: job.Tenant, Nominal: nominal, Accepted: testNow.UnixMicro(), Task: job.Task, Work: job.Work, Priority: job.Priority,
-		Misfire: job.Misfire, Labels: job.Labels, JobName: job.JobName, Trigger: job.Trigger, Origin: job.Origin, Key: job.Key, BodyHash: job.BodyHash, CreatedBy: job.CreatedBy, RequireRegion: job.RequireRegion,
+		Misfire: job.Misfire, Labels: job.Labels, JobName: job.JobName, Trigger: job.Trigger, Origin: job.Origin, Key: job.Key, BodyHash: job.BodyHash, CreatedBy: job.CreatedBy, RequireRegion: job.RequireRegion, Unique: job.Unique,
 	}
 	if job.After != nil {
 		spec.Kind, spec.Of, spec.Trigger = schema.KindJoin, id, schema.TriggerDependency
@@ -120,6 +125,9 @@ func (s *stub) submit(job bucketer.Job) (bucketer.Receipt, error) {
 	s.order = append(s.order, id)
 	if job.Key != "" {
 		s.keys[key] = id
+	}
+	if job.Unique != nil {
+		s.keys[job.Tenant+"/unique "+job.Unique.Key] = id
 	}
 	return bucketer.Receipt{Run: id}, nil
 }

@@ -21,7 +21,7 @@
 //
 // # Files
 //
-//	json.go       parse a text into nodes; canonical.go writes them again
+//	json.go       parse a text into nodes; canonical.go writes them again, and hashes them
 //	read.go       read single fields
 //	faults.go     note what is wrong
 //	job.go        jobs and changes of jobs; work.go, auth.go and schedule.go are their parts

@@ -130,8 +130,7 @@ type jobReader struct {
 	work workReader
 	task int32 // its node, or 0
 
-	region  int32 // its node, or 0
-	payload int32 // likewise
+	region, payload, uniqueAt int32 // their nodes, or 0
 
 	// What only jobs that can have many runs say, and at which nodes.
 	spec schema.JobSpec
@@ -210,6 +209,8 @@ func (r *jobReader) field(name string, c int32) {
 		r.afterNode, r.after = c, r.jobsBefore(c)
 	case "durability":
 		r.job.Durability = schema.Durability(d.oneOf(c, schema.Durabilities))
+	case "unique":
+		r.uniqueAt, r.job.Unique = c, r.unique(c)
 	case "region":
 		r.region = c
 		choice := regionChoice(&d.fields, c)
@@ -339,6 +340,7 @@ func (r *jobReader) finish() {
 	if r.region > 0 && r.hasMany() {
 		d.faultQuietly(r.region, "belongs to a one-off job that waits for no other: this one lies where its tenant is at home")
 	}
+	r.finishUnique()
 	r.onlyOne("schedule, on and after")
 	if r.when.recurring() {
 		r.when.finish()
@@ -410,11 +412,15 @@ func (d *Decoder) Patch(current bucketer.Job, body []byte, now time.Time) (runs.
 	}
 	if touched["region"] {
 		d.faultAt("body.region", "cannot be changed: a job keeps its home")
-		return runs.Change{}, d.err()
+	}
+	if touched["unique"] {
+		d.faultAt("body.unique", "cannot be changed: it counts when a job is created")
 	}
 	if everywhere := schema.DurableEverywhere; touched["durability"] && (merged.Durability == everywhere) != (current.Durability == everywhere) {
 		d.faultAt("body.durability", "cannot be changed: create another job")
-		return runs.Change{}, d.err()
+	}
+	if err := d.err(); err != nil {
+		return runs.Change{}, err
 	}
 	if touched["misfire"] {
 		c.Misfire = merged.Misfire

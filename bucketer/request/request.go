@@ -83,6 +83,8 @@ type JobRequest struct {
 	Region schema.RegionChoice `json:"region,omitzero"`
 	// Durability is when it is acknowledged.
 	Durability schema.Durability `json:"durability,omitempty"`
+	// Unique makes a one-off job the only one of its key for a while.
+	Unique *UniqueRequest `json:"unique,omitempty"`
 }
 
 // PauseOnFailure says when a job pauses by itself.

@@ -41,6 +41,8 @@ type jobFlags struct {
 	payload, priority, key     string
 	region                     string
 	requireRegion              bool
+	uniqueBy                   []string
+	uniqueWindow               time.Duration
 	maxAttempts                int
 	recurring                  recurringFlags
 	auth                       authFlags
@@ -56,6 +58,7 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 			"Without --idempotency-key one is drawn, so that it is safe to try again while the API is in trouble.",
 		Example: "  carillon job create --url http://127.0.0.1:8080/healthz --method GET --in 5s\n" +
 			"  carillon job create --task send-email --at 2026-11-21T10:00:00+01:00 --payload '{\"to\": \"a@example.com\"}'\n" +
+			"  carillon job create --task sync --payload '{\"customer\": 7}' --unique-window 10m --unique-by payload/customer\n" +
 			"  carillon job create --subject work.report --payload @report.json --label team=billing\n" +
 			"  carillon job create --name nightly-report --task report --cron '0 2 * * *' --timezone Europe/Berlin\n" +
 			"  carillon job create --url http://127.0.0.1:9000/poll --every 15m --misfire skip\n" +
@@ -82,6 +85,8 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 	flags.StringVar(&f.key, "idempotency-key", "", "the same key and job make one job")
 	flags.StringVar(&f.region, "region", "", "`home` at which a one-off job is to lie, where there are regions (default as its task, the routes or its tenant say)")
 	flags.BoolVar(&f.requireRegion, "require-region", false, "only the region of its home runs a one-off job: after a fail-over it waits")
+	flags.DurationVar(&f.uniqueWindow, "unique-window", 0, "create a one-off job only if none of the same key was created for so long; else show that one")
+	flags.StringSliceVar(&f.uniqueBy, "unique-by", nil, "`parts` of its key besides the task: task (nothing else), payload, payload/POINTER, labels, labels/NAME (default payload)")
 	f.recurring.flags(cmd)
 	f.auth.flags(cmd)
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
@@ -96,6 +101,9 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 		}
 		if job.Schedule != nil && !job.Schedule.At.IsZero() && job.Schedule.At.Before(now) {
 			cli.Advise(cmd, "The time of --at is past: the job starts at once.")
+		}
+		if made.Existing {
+			cli.Advise(cmd, "A job of the same unique key was there: nothing was created.")
 		}
 		return r.Show(cmd, made, func(w io.Writer) error { return writeJobs(w, made) })
 	})
@@ -126,6 +134,8 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 		return job, cli.Usagef("--max-attempts: %d is below 1: a job is tried at least once", f.maxAttempts)
 	case given("region") && f.region == "":
 		return job, cli.Usagef("--region is empty")
+	case given("unique-by") && !given("unique-window"):
+		return job, cli.Usagef("--unique-by goes with --unique-window")
 	case f.url == "" && (given("method") || given("header")):
 		return job, cli.Usagef("--method and --header go with --url")
 	}
@@ -150,6 +160,9 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 	}
 	if err := f.auth.state(cmd, &job.Work); err != nil {
 		return job, err
+	}
+	if given("unique-window") {
+		job.Unique = &request.UniqueRequest{By: f.uniqueBy, Window: schema.Duration(f.uniqueWindow)}
 	}
 	job.Timeout = schema.Duration(f.timeout)
 	if given("max-attempts") {

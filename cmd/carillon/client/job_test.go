@@ -176,6 +176,7 @@ func TestRefusedFlagsAreNamed(t *testing.T) {
 	for args, want := range map[string]string{
 		"job create --url=":                    "--url is empty",
 		"job create --task b --in -5s":         "--in: -5s is negative",
+		"job create --task b --unique-by task": "--unique-by goes with --unique-window",
 		"job create --task b --max-attempts 0": "--max-attempts: 0 is below 1",
 	} {
 		t.Run(args, func(t *testing.T) {
