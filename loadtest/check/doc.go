@@ -75,6 +75,13 @@
 //   - One process never starts one attempt twice. Two starts by executors of one name within
 //     [RestartLeast] count as one process.
 //
+// # Unique jobs
+//
+//   - Of two runs of one unique key none was created within the window of the other, as far as the
+//     requests and answers of their jobs tell (rules.go).
+//   - A run that was answered to a job as being there is of a job of the same unique key: of that
+//     which it names, whose own request may have had no answer.
+//
 // # Lateness
 //
 //   - No run starts later than [LatenessBound] after its due time or its acceptance, whichever is

@@ -134,6 +134,11 @@ type Ask struct {
 	Region string
 	// Requires are the labels that it requires of its executor, by name.
 	Requires map[string]string
+	// Unique is the unique key that it states; "" = none. UniqueFor is its window, Requested when
+	// it was asked for first.
+	Unique    string
+	UniqueFor time.Duration
+	Requested time.Time
 	// Body and Custom are the content of its calls, as in [Sent]. Not Known: any content.
 	Known        bool
 	Body, Custom Hash
@@ -155,6 +160,8 @@ type Ack struct {
 	Status int
 	// At is when the asker had read the answer.
 	At time.Time
+	// Existing: it says that the job was there, created by another request of its unique key.
+	Existing bool
 }
 
 // ChangeKind is the kind of a [Change].

@@ -25,6 +25,7 @@ func Judge(h History) (Report, error) {
 	if err := errors.Join(h.faultsOfTasks(), j.gather()); err != nil {
 		return Report{}, err
 	}
+	j.existing()
 	j.explain()
 	for _, id := range j.ids {
 		r := j.runs[id]
@@ -45,6 +46,7 @@ func Judge(h History) (Report, error) {
 		}
 	}
 	j.limits()
+	j.unique()
 	return j.sum(), nil
 }
 
@@ -54,6 +56,8 @@ type job struct {
 	acked, maybe, refused bool
 	ran                   bool // unknown only: a run was found
 	answers               int
+	answered              time.Time // when its last answer was read, or given up; zero: it is not known
+	unanswered            bool      // an answer came at no known time
 }
 
 // run is everything in the history about one run.
@@ -65,6 +69,8 @@ type run struct {
 	watched []Watched
 	obs     *Observation
 	changes []Change // in order of request
+	// supposed: job is a guess: one of its unique key
+	supposed bool
 }
 
 func (r *run) acked() bool { return !r.ackedAt.IsZero() }
@@ -127,6 +133,7 @@ type judge struct {
 	h              History
 	jobs           map[Ref]*job
 	runs           map[string]*run
+	found          []found  // answers that a job was there
 	ids            []string // of runs, sorted
 	settled        map[string]struct{}
 	rep            Report
@@ -208,7 +215,14 @@ func (j *judge) gatherAcks() error {
 			return fmt.Errorf("%w: an answer to job %s, which was not asked for", ErrHistory, a.Ref)
 		}
 		jb.answers++
+		jb.answered, jb.unanswered = a.At, jb.unanswered || a.At.IsZero()
 		switch {
+		case a.Existing && (a.ID == "" || a.At.IsZero() || jb.Unique == ""):
+			return fmt.Errorf("%w: job %s was there, without an id, a time or a unique key", ErrHistory, a.Ref)
+		case a.Existing:
+			j.found = append(j.found, found{jb, a})
+			j.run(a.ID)
+			jb.acked = true
 		case a.Status == 200 || a.Status == 201:
 			if a.ID == "" || a.At.IsZero() {
 				return fmt.Errorf("%w: job %s acknowledged without an id or a time", ErrHistory, a.Ref)
@@ -323,7 +337,7 @@ func (j *judge) sum() Report {
 	rep.Faults = []Fault{}
 	for _, k := range []Kind{
 		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultReversed, FaultOverlap, FaultSecondStart, FaultFence,
-		FaultUntrue, FaultEarlyEnd, FaultFinalRetried, FaultUnrecorded, FaultUnexplained, FaultCalledTwice, FaultAltered, FaultRewritten, FaultNoDeadLetter, FaultSurplusDeadLetter, FaultExcessAttempt, FaultEarlyRetry, FaultOver, FaultTwice, FaultRate, FaultTooLate, FaultPastDeadline, FaultElsewhere, FaultWaitsSilently, FaultUnreadable, FaultUnfinished,
+		FaultUntrue, FaultEarlyEnd, FaultFinalRetried, FaultUnrecorded, FaultUnexplained, FaultCalledTwice, FaultAltered, FaultRewritten, FaultNoDeadLetter, FaultSurplusDeadLetter, FaultExcessAttempt, FaultEarlyRetry, FaultOver, FaultTwice, FaultRate, FaultTooLate, FaultPastDeadline, FaultNotUnique, FaultElsewhere, FaultWaitsSilently, FaultUnreadable, FaultUnfinished,
 		FaultUnseen, FaultDuplicateExecution,
 	} {
 		rep.Faults = append(rep.Faults, j.faults[k]...)

@@ -42,6 +42,7 @@ const (
 	FaultEarlyRetry         Kind = "retry too soon"
 	FaultTooLate            Kind = "too late"
 	FaultPastDeadline       Kind = "started past its deadline"
+	FaultNotUnique          Kind = "not the only one of its unique key"
 	FaultElsewhere          Kind = "started outside of the region that it requires"
 	FaultWaitsSilently      Kind = "waits for its region, and does not say so"
 	FaultMisplaced          Kind = "started by an executor without its labels"
@@ -61,8 +62,8 @@ type Fault struct {
 //
 //	Acknowledged = Done + Cancelled + MissedByPolicy + Missed + Unfinished + NotDue + Unreadable
 type Report struct {
-	// Asked = Acknowledged + Refused + Unknown, in jobs. A job without a key that was acknowledged
-	// twice adds a run to Acknowledged, and to this sum.
+	// Asked = Acknowledged + Refused + Unknown + Existing, in jobs. A job without a key that was
+	// acknowledged twice adds a run to Acknowledged, and to this sum.
 	Asked        int `json:"asked"`
 	Acknowledged int `json:"acknowledged"`
 	Refused      int `json:"refused"`
@@ -148,6 +149,12 @@ type Report struct {
 	// Misplaced runs were started by an executor that lacks labels which they require.
 	Misplaced int `json:"misplaced"`
 
+	// Existing jobs were answered with one that was there, of their unique key. NotUnique runs were
+	// created within the window of another of their unique key, or were answered to a job of
+	// another.
+	Existing  int `json:"existing,omitempty"`
+	NotUnique int `json:"not_unique"`
+
 	// Elsewhere runs started, by the API, in another region than the one that they require.
 	// WaitedForRegion were seen to wait for it, and WaitedSilently to wait without saying so, while
 	// it did not serve their home.
@@ -160,7 +167,7 @@ type Report struct {
 
 // Failed reports whether a promise was broken, or too much is unknown to confirm it.
 func (r *Report) Failed() bool {
-	broken := r.Reversed + r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.NoDeadLetter + r.SurplusDeadLetters + r.ExcessAttempts + r.EarlyRetries + r.TooLate + r.PastDeadline + r.Misplaced + r.Elsewhere + r.WaitedSilently +
+	broken := r.Reversed + r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.NoDeadLetter + r.SurplusDeadLetters + r.ExcessAttempts + r.EarlyRetries + r.TooLate + r.PastDeadline + r.Misplaced + r.NotUnique + r.Elsewhere + r.WaitedSilently +
 		r.broken()
 	broken += brokenGuarantees(r.Guarantees) + brokenLimits(r.Limits, r.Rates)
 	unknown := r.Unreadable + r.UnreadableOthers + r.Unlisted + r.Unfinished
@@ -224,6 +231,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	p("too late\t%d\t(bound: %s; past the deadline of a job %d)", r.TooLate, r.Bound, r.PastDeadline)
 	if r.Elsewhere+r.WaitedForRegion+r.WaitedSilently > 0 {
 		p("required region\t\t(started elsewhere %d, seen to wait for it %d, silently %d)", r.Elsewhere, r.WaitedForRegion, r.WaitedSilently)
+	}
+	if r.Existing+r.NotUnique > 0 {
+		p("unique jobs\t\t(answered with one that was there %d, not the only one %d)", r.Existing, r.NotUnique)
 	}
 	p("sink saw\t%d\t(record complete: %t; succeeded but unseen %d)", r.Sightings, r.SeenAll, r.Unseen)
 	if err := flush(); err != nil {

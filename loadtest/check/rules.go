@@ -337,3 +337,76 @@ func (r *run) missedByPolicy(at time.Time) bool {
 	}
 	return m.Policy == "skip" || !at.Before(from.Add(m.Deadline).Truncate(time.Millisecond))
 }
+
+// found is an answer that a job was there.
+type found struct {
+	job *job
+	ack *Ack
+}
+
+// existing ties runs that were answered as being there to the jobs whose requests created them:
+// those that the runs name, which may have had no answer themselves.
+func (j *judge) existing() {
+	created := make(map[*job]bool)
+	for _, f := range j.found {
+		r := j.runs[f.ack.ID]
+		if r.job == nil {
+			owner := j.jobs[r.ref()]
+			if owner == nil {
+				owner, r.supposed = f.job, true
+			}
+			r.job, owner.acked = owner, true
+		}
+		if r.ackedAt.IsZero() {
+			r.ackedAt = f.ack.At
+		}
+		created[r.job] = true
+		if r.job.Unique != f.job.Unique {
+			j.rep.NotUnique++
+			j.fault(FaultNotUnique, r, "answered to job %s as being there, of another unique key", f.job.Ref)
+		}
+	}
+	var counted []*job
+	for _, f := range j.found {
+		if !created[f.job] && !slices.Contains(counted, f.job) {
+			counted = append(counted, f.job)
+		}
+	}
+	j.rep.Existing = len(counted)
+}
+
+// unique finds two runs of one unique key of which one was certainly created within the window of
+// the other. A run is created between the first request and the last answer of its job.
+func (j *judge) unique() {
+	of := make(map[string][]*run)
+	var keys []string
+	for _, id := range j.ids {
+		r := j.runs[id]
+		known := r.job != nil && !r.supposed && r.job.Unique != "" && !r.job.Requested.IsZero() && !r.job.unanswered && !r.job.answered.IsZero()
+		if !known || !r.acked() && len(r.seen) == 0 && len(r.found()) == 0 {
+			continue
+		}
+		if of[r.job.Unique] == nil {
+			keys = append(keys, r.job.Unique)
+		}
+		of[r.job.Unique] = append(of[r.job.Unique], r)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		runs := of[key]
+		slices.SortStableFunc(runs, func(a, b *run) int { return a.job.Requested.Compare(b.job.Requested) })
+		for i, later := range runs {
+			for _, before := range runs[:i] {
+				last := before.job.answered
+				if later.job.answered.After(last) {
+					last = later.job.answered
+				}
+				if apart := last.Sub(before.job.Requested); apart < min(before.job.UniqueFor, later.job.UniqueFor) {
+					j.rep.NotUnique++
+					j.fault(FaultNotUnique, later, "created %s at most from run %s of the unique key %s, with a window of %s", apart, before.id, key, before.job.UniqueFor)
+					break
+				}
+			}
+		}
+	}
+}
