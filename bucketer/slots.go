@@ -25,8 +25,12 @@ const CancelledByLimit = "carillon: concurrency"
 
 // UnderWay says how many runs of a job there are when as many run as may.
 func UnderWay(limit *schema.Concurrency) string {
-	if limit.Limit == 1 {
-		return "a run of the job was under way"
+	same := ""
+	if limit.Key != "" {
+		same = " with the same " + limit.Key
 	}
-	return fmt.Sprintf("%d runs of the job were under way", limit.Limit)
+	if limit.Limit == 1 {
+		return "a run of the job" + same + " was under way"
+	}
+	return fmt.Sprintf("%d runs of the job%s were under way", limit.Limit, same)
 }

@@ -20,7 +20,7 @@ type jobSlot struct {
 func (l *limits) acquireJobSlot(ctx context.Context) bool {
 	a := l.a
 	x, e := a.x, a.entry
-	key, limit := schema.JobLimit(e.Spec.Job), a.basis.limit
+	key, limit := e.Spec.Limit(), a.basis.limit
 	session, alive := x.session.currentWithReserve(x.now())
 	if !alive {
 		a.giveBackLater(ctx)
@@ -133,5 +133,5 @@ func (l *limits) releaseKeptSlot() {
 	if e.Fault != nil || e.Spec.Kind != schema.KindFromWaitList || l.hadJobSlot || l.heldBack || l.a.returned.Load() {
 		return
 	}
-	l.a.x.limiter.Release(schema.JobLimit(e.Spec.Job), e.Run(), "")
+	l.a.x.limiter.Release(e.Spec.Limit(), e.Run(), "")
 }

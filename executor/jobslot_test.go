@@ -233,6 +233,67 @@ func TestWhatALimitIsReachedFor(t *testing.T) {
 	}
 }
 
+// TestALimitCountsForEachValue: runs of one value wait for one another, also those whose payload is
+// too large for their entries, and other runs do not.
+func TestALimitCountsForEachValue(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.begin("x")
+		w.begin("y")
+		end := w.lingering()
+		job := w.limited(1, schema.OnLimitQueue)
+		limit := *job.Current.Spec.Concurrency
+		limit.Key = "/customer"
+		job.Current.Spec.Concurrency = &limit
+		job.Current.Number++
+		if err := w.inner.SwapJob(t.Context(), job.Current.Number-1, job); err != nil {
+			t.Fatalf("job: %v", err)
+		}
+		of := func(payload string) func(*schema.Spec) {
+			return ofLimited(job, func(s *schema.Spec) { s.ConcurrencyValue = limit.Value([]byte(payload)) })
+		}
+		var runs []schema.RunID
+		for i, payload := range []string{`{"customer":"a"}`, `{"customer":"a"}`, `{"customer":"b"}`, `{}`, `[]`} {
+			e := w.entry(inAWhile(time.Second+time.Duration(i)*100*time.Millisecond), of(payload))
+			runs = append(runs, e.ID)
+			w.publish(e, time.Now())
+		}
+		a1, a2, b, none1, none2 := runs[0], runs[1], runs[2], runs[3], runs[4]
+		time.Sleep(3 * time.Second)
+		if got, want := w.ran(), []schema.RunID{a1, b, none1}; !slices.Equal(got, want) {
+			t.Fatalf("started = %v, want the first of each value: %v", got, want)
+		}
+		rows := w.attempts(a2)
+		if len(rows) != 1 || !rows[0].HeldByLimit() || rows[0].Record.Reason != "concurrency: a run of the job with the same /customer was under way" {
+			t.Errorf("rows of the second run of a value = %+v, want that it is held back, and why", rows)
+		}
+		seen := make(map[schema.EntryID]bool)
+		end(b)
+		time.Sleep(time.Second)
+		if got := w.turns(seen); len(got) != 0 {
+			t.Errorf("after the run of another value ended it is the turn of %v, want nobody's", got)
+		}
+		for over, next := range map[schema.RunID]schema.RunID{a1: a2, none1: none2} {
+			end(over)
+			time.Sleep(time.Second)
+			if got := w.turns(seen); !slices.Equal(got, []schema.RunID{next}) {
+				t.Errorf("after %s ended it is the turn of %v, want of %s", over, got, next)
+			}
+			time.Sleep(time.Second)
+		}
+		end(a2)
+		end(none2)
+		time.Sleep(time.Second)
+		for _, run := range runs {
+			if got := w.state(run); got != schema.StateSucceeded {
+				t.Errorf("run %s is %s, want succeeded", run, got)
+			}
+		}
+		if marks, err := w.inner.LimitsWithWaiters(t.Context(), job.ID.Shard(), "", 10); err != nil || len(marks) != 2 {
+			t.Errorf("limits that were waited for = %v, %v; want those of the two values", marks, err)
+		}
+	})
+}
+
 // TestOfSeveralThatWaitTheLatestStays: of runs that cancel_oldest lets wait for the cancelled to
 // end, all but the latest are cancelled too; a run that is due before what runs is cancelled
 // itself.

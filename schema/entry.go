@@ -107,8 +107,10 @@ type Spec struct {
 	DeadlineFrom int64 `json:"deadline_from,omitempty"`
 	// Concurrency is the job's bound on runs at once; nil: none. It is written after the work,
 	// because the memo of specs relies on that order.
-	Concurrency *Concurrency      `json:"concurrency,omitempty"`
-	Labels      map[string]string `json:"labels,omitempty"`
+	Concurrency *Concurrency `json:"concurrency,omitempty"`
+	// ConcurrencyValue is what the run counts under, if Concurrency has a key: see its Value.
+	ConcurrencyValue string            `json:"concurrency_value,omitempty"`
+	Labels           map[string]string `json:"labels,omitempty"`
 
 	// Until is the last nominal time that a catch-up entry is for; Nominal is the first. A late
 	// entry that a catch-up made has it too: the catch-up plans what comes next in its job.
@@ -263,6 +265,9 @@ func NewEntry(id EntryID, spec Spec, payload []byte, expires time.Time) (Entry, 
 	spec.Nominal = spec.Nominal.UTC().Truncate(time.Millisecond)
 	if spec.PayloadAt.IsZero() {
 		spec.PayloadSize = len(payload)
+	}
+	if spec.ConcurrencyValue == "" { // later entries have that of the first: they may lack the payload
+		spec.ConcurrencyValue = spec.Concurrency.Value(payload)
 	}
 	text, err := json.Marshal(&spec)
 	if err != nil {

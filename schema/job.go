@@ -79,6 +79,9 @@ type Concurrency struct {
 	Limit int `json:"limit"`
 	// OnLimitQueue (default), OnLimitSkip or OnLimitCancelOldest
 	OnLimit string `json:"on_limit,omitempty"`
+	// Key is a JSON pointer into the payloads of runs. Then the limit is one for each value there;
+	// see Value. "": one for all runs of the job.
+	Key string `json:"key,omitempty"`
 }
 
 // What becomes of a run that would start while as many as the limit allows are under way.

@@ -15,7 +15,8 @@ type LimitKey string
 // jobLimit is how the keys of jobs' own limits begin.
 const jobLimit = "job/"
 
-// JobLimit returns the key of a job's concurrency.
+// JobLimit returns the key of a job's concurrency. Where that has a key of its own, "/" and the
+// value follow: see Spec.Limit.
 func JobLimit(id JobID) LimitKey { return LimitKey(jobLimit + id.String()) }
 
 // Job returns the job whose limit it is; false if it is no job's.
@@ -24,7 +25,8 @@ func (k LimitKey) Job() (JobID, bool) {
 	if !ok {
 		return JobID{}, false
 	}
-	id, err := ParseJobID(text)
+	job, _, _ := strings.Cut(text, "/")
+	id, err := ParseJobID(job)
 	return id, err == nil
 }
 

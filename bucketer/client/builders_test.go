@@ -25,7 +25,7 @@ func TestBodies(t *testing.T) {
 		On("file.uploaded", client.Filter("event.region == 'eu'"), client.Delay(5*time.Second))
 	follows := client.NewJob(client.Task("load")).Name("load").After("extract", "clean").After("prices").When(client.AllDone).AfterDeadline(6 * time.Hour)
 	w := client.NewWorkflow("w").Payload(map[string]any{"day": client.NominalTime()}).Priority(client.Low).Label("team", "data").
-		Concurrency(2, client.Queue).Misfire(client.SkipMissed, 0).Deadline(time.Hour).
+		ConcurrencyBy("/day").Concurrency(2, client.Queue).Misfire(client.SkipMissed, 0).Deadline(time.Hour).
 		Schedule(client.Cron("30 2 * * *", "Europe/Berlin").SkipGap().Overlap(client.BothOfTwo))
 	first := w.Step("first", client.Lambda("f", "eu-central-1", "aws")).
 		Payload([]any{client.Input("/day"), client.CurrentRun()}).Priority(client.Critical).Deadline(time.Minute)
@@ -70,7 +70,7 @@ func TestBodies(t *testing.T) {
 		{"an event of EventBridge", client.NewJob(client.EventBridge(client.EventBridgeTarget{Source: "s", DetailType: "d", AWSAccess: access})), `{"eventbridge": {"source": "s", "detail_type": "d", "region": "eu-central-1", "credentials": "aws"}}`},
 		{"an execution", client.NewJob(client.StepFunctions(client.StepFunctionsTarget{StateMachine: "arn:x", AWSAccess: access})), `{"step_functions": {"state_machine": "arn:x", "region": "eu-central-1", "credentials": "aws"}}`},
 		{"a workflow", w, `{"name": "w", "payload": {"day": {"$run": "/nominal_at"}}, "priority": "low", "labels": {"team": "data"}, "deadline": "1h0m0s",
-			"concurrency": {"limit": 2, "on_limit": "queue"}, "misfire": {"policy": "skip"},
+			"concurrency": {"limit": 2, "on_limit": "queue", "key": "/day"}, "misfire": {"policy": "skip"},
 			"schedule": {"cron": "30 2 * * *", "timezone": "Europe/Berlin", "gap": "skip", "overlap_hour": "both"},
 			"steps": [
 				{"name": "first", "lambda": {"function": "f", "region": "eu-central-1", "credentials": "aws"}, "payload": [{"$input": "/day"}, {"$run": "/id"}], "priority": "critical", "deadline": "1m0s"},
@@ -162,8 +162,8 @@ func TestFaultsOfBuilders(t *testing.T) {
 		},
 		{"an interval of nothing", job().Schedule(client.Every(-time.Second).Anchor(time.Time{})), []string{"body.schedule.every", positive, "body.schedule.anchor", "must not be the zero time"}},
 		{
-			"a job that says nothing", job().Name("").Priority("").Concurrency(0, "").Misfire("", 0),
-			[]string{"body.name", stated, "body.priority", stated, "body.concurrency.limit", "must be more than 0", "body.concurrency.on_limit", stated, "body.misfire.policy", stated},
+			"a job that says nothing", job().Name("").Priority("").Concurrency(0, "").ConcurrencyBy("").Misfire("", 0),
+			[]string{"body.name", stated, "body.priority", stated, "body.concurrency.limit", "must be more than 0", "body.concurrency.on_limit", stated, "body.concurrency.key", stated, "body.misfire.policy", stated},
 		},
 		{"a payload that is no JSON", job().Payload(func() {}), []string{"body.payload", "cannot be encoded as JSON: json: unsupported type: func()"}},
 

@@ -154,6 +154,13 @@ func (j *Job) Concurrency(limit int, then OnLimit) *Job {
 	return j
 }
 
+// ConcurrencyBy has the bound of Concurrency count for each value that payloads have at a JSON
+// pointer, such as "/customer/id". Runs whose payload has none there share one bound.
+func (j *Job) ConcurrencyBy(pointer string) *Job {
+	j.concurrencyBy(pointer)
+	return j
+}
+
 // PauseOnFailure has the job pause when so many of its runs in a row have failed for good, until it
 // is resumed. It must be able to have many runs.
 func (j *Job) PauseOnFailure(runs int) *Job {
@@ -220,7 +227,18 @@ func (c *common) label(name, value string) {
 }
 
 func (c *common) concurrency(limit int, then OnLimit) {
-	c.says.Concurrency = &schema.Concurrency{Limit: c.number("concurrency.limit", limit), OnLimit: c.text("concurrency.on_limit", string(then))}
+	key := ""
+	if c.says.Concurrency != nil {
+		key = c.says.Concurrency.Key
+	}
+	c.says.Concurrency = &schema.Concurrency{Limit: c.number("concurrency.limit", limit), OnLimit: c.text("concurrency.on_limit", string(then)), Key: key}
+}
+
+func (c *common) concurrencyBy(pointer string) {
+	if c.says.Concurrency == nil {
+		c.says.Concurrency = new(schema.Concurrency)
+	}
+	c.says.Concurrency.Key = c.text("concurrency.key", pointer)
 }
 
 func (c *common) pauseOnFailure(runs int) {

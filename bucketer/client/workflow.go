@@ -92,6 +92,13 @@ func (w *Workflow) Concurrency(limit int, then OnLimit) *Workflow {
 	return w
 }
 
+// ConcurrencyBy has the bound of Concurrency count for each value that payloads have at a JSON
+// pointer, as that of a Job.
+func (w *Workflow) ConcurrencyBy(pointer string) *Workflow {
+	w.concurrencyBy(pointer)
+	return w
+}
+
 // PauseOnFailure has the workflow pause when so many of its runs in a row have failed, until it is
 // resumed.
 func (w *Workflow) PauseOnFailure(runs int) *Workflow {

@@ -146,6 +146,63 @@ func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 	})
 }
 
+// TestEachValueHasItsOwnLine: a run waits for the slot of its value alone, and what nobody waits
+// for any more leaves nothing behind.
+func TestEachValueHasItsOwnLine(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		job := w.job(schema.JobSpec{Tenant: "t", Name: "j", Concurrency: &schema.Concurrency{Limit: 1, Key: "/customer"}, Work: work()})
+		trigger := func(payload string) schema.Entry {
+			r, err := w.TriggerJob(ctx, "t", job.ID, []byte(payload), "", "")
+			if err != nil {
+				t.Fatalf("TriggerJob = %v", err)
+			}
+			e, _ := w.Row(r.Run)
+			return e
+		}
+		large := `{"customer":"b","pad":"` + strings.Repeat("p", schema.InlinePayload) + `"}`
+		a, b, none := trigger(`{"customer":"a"}`), trigger(large), trigger(`{}`)
+		busy := trigger(`{"customer":"a"}`)
+		w.Running(busy, 1)
+		w.occupy(busy.Spec.Limit(), busy.ID)
+		for _, e := range []schema.Entry{a, b, none} {
+			if err := w.AddToWaitList(ctx, e.Spec.Limit(), &e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		live := bucketer.NewLiveness(w.Store(), time.Now)
+		if _, err := w.WakeShard(ctx, job.ID.Shard(), "", live); err != nil {
+			t.Fatalf("WakeShard = %v", err)
+		}
+		if got := bucketertest.Kinds(w.Entries(time.Minute))[schema.KindFromWaitList]; got != 2 {
+			t.Errorf("it is the turn of %d runs, want of the two whose values have a slot free", got)
+		}
+		for _, e := range w.Entries(time.Minute) {
+			if run, _ := w.Row(e.Run()); e.Spec.Limit() != run.Spec.Limit() {
+				t.Errorf("entry %s of run %s counts under %s, want %s as the run", e.ID, e.Run(), e.Spec.Limit(), run.Spec.Limit())
+			}
+		}
+		w.swapSlots(busy.Spec.Limit(), schema.Slots{})
+		for range 2 {
+			time.Sleep(unmarkAfter + time.Second)
+			if _, err := w.WakeShard(ctx, job.ID.Shard(), "", live); err != nil {
+				t.Fatalf("WakeShard = %v", err)
+			}
+		}
+		marks, err := w.Counts.LimitsWithWaiters(ctx, job.ID.Shard(), "", 10)
+		if err != nil || len(marks) != 0 {
+			t.Errorf("limits that are looked after = %v, %v; want none: nothing waits", marks, err)
+		}
+		for _, e := range []schema.Entry{a, b, none} {
+			l, err := w.Counts.Lease(ctx, e.Spec.Limit().Lease())
+			slots, fault := l.Slots()
+			if err != nil || fault != nil || len(slots.Sessions()) != 0 || slots.Low != 0 {
+				t.Errorf("the lease of %s = %+v, %v, %v; want no slot in it, so that it expires", e.Spec.Limit(), slots, err, fault)
+			}
+		}
+	})
+}
+
 // Who holds a run back says in its attempt 0 whether the run may have been called before. Where it has
 // not said it yet, the run may have been.
 func TestTurnsSayWhetherTheAttemptMayHaveStarted(t *testing.T) {

@@ -242,7 +242,7 @@ func recurringOf(j *schema.Job, next []recurring.Occurrence) Job {
 	}
 	out.PausedBecause = s.PausedBecause
 	if c := s.Concurrency; c != nil && c.OnLimit == "" {
-		out.Concurrency = &schema.Concurrency{Limit: c.Limit, OnLimit: "queue"}
+		out.Concurrency = &schema.Concurrency{Limit: c.Limit, OnLimit: "queue", Key: c.Key}
 	}
 	if c := s.Schedule; c != nil {
 		out.Schedule, out.Schedules = schedulesOf(c)

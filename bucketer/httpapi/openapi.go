@@ -265,6 +265,10 @@ func (s documentWriter) finish() error {
 		{"JobMisfire", "deadline", duration},
 		{"Concurrency", "limit", func(f *huma.Schema) { f.Minimum, f.Maximum = number(1), number(1000) }},
 		{"Concurrency", "on_limit", words("queue", "skip", "cancel_oldest")},
+		{"Concurrency", "key", func(f *huma.Schema) {
+			f.MaxLength, f.Description = new(schema.MaxConcurrencyKey), `A JSON pointer into the payload, such as "/customer/id": at most limit runs at once for each value there. `+
+				"A value is a string, a number as it is written, or true or false; all runs whose payload has none there share one limit. A change counts for runs that are made after it"
+		}},
 		{"HTTPTarget", "method", words("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")},
 		{"HTTPTarget", "url", func(f *huma.Schema) {
 			f.Format, f.Description = "uri", "Absolute, http or https, without user and password"

@@ -39,13 +39,13 @@ func TestRecurringJobIsCreatedAndRead(t *testing.T) {
 	hs := serve(t, newStub())
 	var made Job
 	header := doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: `{"name":"nightly","http":{"url":"http://x.test/"},"schedule":{"cron":"0 2 * * *","timezone":"Europe/Berlin"},
-		"end":"2027-11-21T00:00:00Z","max_runs":7,"concurrency":{"limit":2},"labels":{"team":"billing"},"payload":{"a":1}}`}, 201, &made)
+		"end":"2027-11-21T00:00:00Z","max_runs":7,"concurrency":{"limit":2,"key":"/customer/id"},"labels":{"team":"billing"},"payload":{"a":1}}`}, 201, &made)
 	tenSeconds := schema.Duration(10 * time.Second)
 	due := time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC) // 02:00 in Berlin
 	want := Job{
 		ID: made.ID, Tenant: "default", Name: "nightly", Work: schema.Work{HTTP: &schema.HTTPTarget{URL: "http://x.test/"}}.InForce(),
 		Schedule: JobSchedule{Cron: "0 2 * * *", Timezone: "Europe/Berlin", Gap: "run", OverlapHour: "first"},
-		End:      Time{time.Date(2027, 11, 21, 0, 0, 0, 0, time.UTC)}, MaxRuns: 7, Jitter: &tenSeconds, Concurrency: &schema.Concurrency{Limit: 2, OnLimit: "queue"},
+		End:      Time{time.Date(2027, 11, 21, 0, 0, 0, 0, time.UTC)}, MaxRuns: 7, Jitter: &tenSeconds, Concurrency: &schema.Concurrency{Limit: 2, OnLimit: "queue", Key: "/customer/id"},
 		Payload: []byte(`{"a":1}`), Priority: schema.Normal, Labels: map[string]string{"team": "billing"}, Misfire: JobMisfire{Policy: "run_latest"},
 		State: "active", Generation: made.Generation, CreatedAt: Time{testNow}, UpdatedAt: Time{testNow},
 	}

@@ -11,7 +11,7 @@ import (
 // says of that, and returns what became of the run: it waits (schema.Replaced, which is recorded), or
 // what is to be recorded instead of a beginning.
 func (a ending) takeSlot(ctx context.Context, limit *schema.Concurrency) (instead schema.Record, err error) {
-	o, key := a.o, schema.JobLimit(a.State.entry.Spec.Job)
+	o, key := a.o, a.State.entry.Spec.Limit()
 	has, err := o.limits.Acquire(ctx, key, a.Run, limit.Limit, o.live)
 	if err != nil || has {
 		return instead, err
@@ -63,7 +63,7 @@ func (a ending) releaseSlot(ctx context.Context) {
 	if !a.State.limited {
 		return
 	}
-	key := schema.JobLimit(a.State.entry.Spec.Job)
+	key := a.State.entry.Spec.Limit()
 	if err := a.o.limits.Release(ctx, key, a.Run, a.o.live); err != nil && ctx.Err() == nil {
 		a.o.log.Debug("the slot of a workflow run is left to who looks for one", "limit", key, "run", a.Run, "err", err)
 	}

@@ -3,10 +3,12 @@ package request
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/runs"
+	"carillon.dev/carillon/bucketer/workflow"
 	"carillon.dev/carillon/schema"
 )
 
@@ -278,6 +280,8 @@ func (r *jobReader) concurrency(i int32) *schema.Concurrency {
 			out.Limit = d.integer(c, 1, maxConcurrency)
 		case "on_limit":
 			out.OnLimit = d.oneOf(c, onLimits)
+		case "key":
+			out.Key = d.checked(c, concurrencyKeyFault)
 		default:
 			d.faultQuietly(c, "is not a field of concurrency")
 		}
@@ -286,29 +290,15 @@ func (r *jobReader) concurrency(i int32) *schema.Concurrency {
 	return out
 }
 
-// regionChoice reads the name of a region, or an object of name and require.
-func regionChoice(d *fields, i int32) (c schema.RegionChoice) {
-	if !d.is(i, kindObject) {
-		if !d.is(i, kindString) {
-			d.fault(i, `must be the name of a region, or an object such as {"name": "eu", "require": true}`)
-			return c
-		}
-		c.Name = d.checked(i, regionFault)
-		return c
+// concurrencyKeyFault says what is wrong with the key of a concurrency; "": nothing.
+func concurrencyKeyFault(key string) string {
+	switch {
+	case key == "":
+		return `must be a JSON pointer into the payload, such as "/customer/id"`
+	case len(key) > schema.MaxConcurrencyKey:
+		return fmt.Sprintf("must be at most %d bytes long", schema.MaxConcurrencyKey)
 	}
-	for m := range d.members(i) {
-		switch string(d.doc.name(m)) {
-		case "name":
-			c.Name = d.checked(m, regionFault)
-		case "require":
-			if c.Require = d.is(m, kindTrue); !c.Require && !d.is(m, kindFalse) {
-				d.fault(m, "must be true or false")
-			}
-		default:
-			d.faultQuietly(m, "is not a field of a region")
-		}
-	}
-	return c
+	return workflow.PointerFault(key)
 }
 
 // regionFault says what is wrong with the name of a region, or "".

@@ -102,3 +102,28 @@ func flag(d *fields, i int32) bool {
 	}
 	return d.is(i, kindTrue)
 }
+
+// regionChoice reads the name of a region, or an object of name and require.
+func regionChoice(d *fields, i int32) (c schema.RegionChoice) {
+	if !d.is(i, kindObject) {
+		if !d.is(i, kindString) {
+			d.fault(i, `must be the name of a region, or an object such as {"name": "eu", "require": true}`)
+			return c
+		}
+		c.Name = d.checked(i, regionFault)
+		return c
+	}
+	for m := range d.members(i) {
+		switch string(d.doc.name(m)) {
+		case "name":
+			c.Name = d.checked(m, regionFault)
+		case "require":
+			if c.Require = d.is(m, kindTrue); !c.Require && !d.is(m, kindFalse) {
+				d.fault(m, "must be true or false")
+			}
+		default:
+			d.faultQuietly(m, "is not a field of a region")
+		}
+	}
+	return c
+}

@@ -93,6 +93,7 @@ func (c *Control) moved(ctx context.Context, run *Run, change Change) (schema.En
 		spec.Nominal = spec.Nominal.UTC().Truncate(time.Millisecond)
 		if change.Payload != nil {
 			spec.PayloadAt, spec.PayloadSize, payload = schema.EntryID{}, 0, *change.Payload
+			spec.ConcurrencyValue = "" // that of the payload now
 		}
 		apply(&spec, change)
 		spec.DeadlineFrom = 0

@@ -43,6 +43,12 @@ func parsePointer(text string) (p pointer, fault string) {
 	return p, ""
 }
 
+// PointerFault says what is wrong with a JSON pointer; "": nothing.
+func PointerFault(text string) string {
+	_, fault := parsePointer(text)
+	return fault
+}
+
 var (
 	unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
 	escapePointer   = strings.NewReplacer("~", "~0", "/", "~1")

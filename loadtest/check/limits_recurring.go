@@ -24,6 +24,7 @@ const (
 type Concurrency struct {
 	Limit   int    `json:"limit"`
 	OnLimit string `json:"on_limit,omitempty"` // queue, skip or cancel_oldest
+	Key     string `json:"key,omitempty"`      // a JSON pointer: the limit counts for each value there
 }
 
 // The reasons that the API gives for a limit, up to the colon.
@@ -160,15 +161,43 @@ func (j *recurringJudge) limits(job *recurringJob, runs []*recurringRun) {
 			c.Cancelled++
 		}
 	}
-	c.judge(calls, true, j.base.fault)
+	for _, same := range limit.apart(calls) {
+		c.judge(same, true, j.base.fault)
+	}
+}
+
+// apart returns the calls that surely count together: all, or where the limit has a key those with
+// the same payload. Other payloads may have the same value; that is not seen.
+func (c *Concurrency) apart(calls []held) [][]held {
+	if c.Key == "" {
+		return [][]held{calls}
+	}
+	var groups [][]held
+	at := make(map[Hash]int)
+	for _, call := range calls {
+		if call.Sent == nil {
+			continue
+		}
+		i, known := at[call.Sent.Body]
+		if !known {
+			i = len(groups)
+			at[call.Sent.Body], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], call)
+	}
+	return groups
 }
 
 // slotCount returns the count of the jobs with a limit, made if it is new.
 func (j *recurringJudge) slotCount(limit *Concurrency) *SlotCount {
-	i := slices.IndexFunc(j.rep.Limits, func(c SlotCount) bool { return c.Of == limit.OnLimit && c.Limit == limit.Limit })
+	of := limit.OnLimit
+	if limit.Key != "" {
+		of += " by " + limit.Key
+	}
+	i := slices.IndexFunc(j.rep.Limits, func(c SlotCount) bool { return c.Of == of && c.Limit == limit.Limit })
 	if i < 0 {
 		i = len(j.rep.Limits)
-		j.rep.Limits = append(j.rep.Limits, SlotCount{Of: limit.OnLimit, Limit: limit.Limit})
+		j.rep.Limits = append(j.rep.Limits, SlotCount{Of: of, Limit: limit.Limit})
 	}
 	return &j.rep.Limits[i]
 }

@@ -109,6 +109,41 @@ func TestJobsWithLimitsWithoutFaults(t *testing.T) {
 	}
 }
 
+// TestALimitWithAKeyIsJudgedByPayload: runs with the same payload count together, others do not.
+func TestALimitWithAKeyIsJudgedByPayload(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		body func(n int) check.Hash // of run number n
+		over int
+	}{
+		{"each has its own", func(n int) check.Hash { return check.Hash(n + 1) }, 0},
+		{"every third has the same", func(n int) check.Hash { return check.Hash(n%3 + 1) }, 0},
+		{"all have the same", func(int) check.Hash { return 1 }, 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := limitedJobs(t)
+			for i := range w.Events {
+				if e := &w.Events[i]; e.Ref.Line == queues {
+					e.Job.Concurrency.Key = "/customer"
+				}
+			}
+			n := 0
+			for due := 10_000; due < 100_000; due += 10_000 { // each lasts into the next but one
+				s := w.sighting(queues, due)
+				s.At, s.End = at(due+5), at(due+20_005)
+				s.Sent = &check.Sent{Key: s.Run, Job: jobID(queues), Type: check.JSONType, Body: c.body(n)}
+				w.both(queues, due, func(r *check.JobRun) { r.FinishedAt, r.Attempts[0].FinishedAt = at(due+20_006), at(due+20_006) })
+				n++
+			}
+			rep := judgeRecurring(t, w.RecurringHistory)
+			i := slices.IndexFunc(rep.Limits, func(c check.SlotCount) bool { return c.Of == "queue by /customer" })
+			if i < 0 || rep.Limits[i].Over != c.over || rep.Limits[i].Calls != 9 || rep.Limits[i].Jobs != 1 {
+				t.Errorf("Limits = %+v, want the job with a key, and %d of its 9 calls beyond the limit", rep.Limits, c.over)
+			}
+		})
+	}
+}
+
 func TestEveryBrokenLimitOfAJobIsFound(t *testing.T) {
 	type counts struct{ Missed, MissedByPolicy, Over, Twice int }
 	const skipped = 4 // of the clean history

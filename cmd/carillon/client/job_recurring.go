@@ -24,6 +24,7 @@ type recurringFlags struct {
 	durability       string
 	deadline         time.Duration
 	concurrency      int
+	concurrencyKey   string
 	pauseAfter       int
 }
 
@@ -37,6 +38,7 @@ func (f *recurringFlags) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.durability, "durability", "", "when it is acknowledged, where there are regions: home or everywhere (default as the tenant states)")
 	flags.DurationVar(&f.deadline, "misfire-deadline", 0, "a run that is later than this is missed")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "runs of the job under way at once")
+	flags.StringVar(&f.concurrencyKey, "concurrency-key", "", "a JSON `pointer` into the payload, such as /customer/id: --concurrency counts for each value there")
 	flags.IntVar(&f.pauseAfter, "pause-after", 0, "pause the job when so many of its runs in a row have failed for good")
 	flags.StringVar(&f.onLimit, "on-limit", "", "what becomes of a run beyond --concurrency: queue, skip or cancel_oldest")
 	for flag, values := range map[string][]string{
@@ -69,7 +71,7 @@ func (f *recurringFlags) state(cmd *cobra.Command, job *request.JobRequest) erro
 	case ways > 1:
 		return cli.Usagef("state only one of a time (--at, --in), a schedule (--cron, --every), --on and --after")
 	case job.Schedule != nil, ways == 0 && !given("name"):
-		for _, flag := range []string{"name", "max-runs", "concurrency", "on-limit", "pause-after"} {
+		for _, flag := range []string{"name", "max-runs", "concurrency", "concurrency-key", "on-limit", "pause-after"} {
 			if given(flag) {
 				return cli.Usagef("--%s goes with --cron, --every, --on or --after, or with --name alone: a job that is only triggered", flag)
 			}
@@ -85,6 +87,8 @@ func (f *recurringFlags) state(cmd *cobra.Command, job *request.JobRequest) erro
 		return cli.Usagef("--pause-after: %d is below 1", f.pauseAfter)
 	case given("on-limit") && !given("concurrency"):
 		return cli.Usagef("--on-limit goes with --concurrency")
+	case given("concurrency-key") && !given("concurrency"):
+		return cli.Usagef("--concurrency-key goes with --concurrency")
 	}
 	job.Name, job.MaxRuns = f.name, f.maxRuns
 	if stated != nil {
@@ -95,7 +99,7 @@ func (f *recurringFlags) state(cmd *cobra.Command, job *request.JobRequest) erro
 		job.PauseOnFailure = &request.PauseOnFailure{After: f.pauseAfter}
 	}
 	if given("concurrency") {
-		job.Concurrency = &schema.Concurrency{Limit: f.concurrency, OnLimit: f.onLimit}
+		job.Concurrency = &schema.Concurrency{Limit: f.concurrency, OnLimit: f.onLimit, Key: f.concurrencyKey}
 	}
 	return nil
 }

@@ -29,8 +29,8 @@ func TestRecurringJobRunsAndIsShown(t *testing.T) {
 	}))
 	defer sink.Close()
 	job := clitest.Decode[httpapi.Job](t, clitest.Succeed(t, "job", "create", "--api", api, "--url", sink.URL, "--name", "often", "--every", "1s", "--jitter", "0s",
-		"--label", "team=billing", "--misfire", "skip", "--misfire-deadline", "1h", "--max-runs", "1000", "--concurrency", "2", "--on-limit", "skip", "-o", "json").Stdout)
-	if job.Name != "often" || job.Schedule.Every.Std() != time.Second || job.Misfire.Policy != "skip" || job.MaxRuns != 1000 || job.Concurrency == nil || job.Concurrency.OnLimit != "skip" {
+		"--label", "team=billing", "--misfire", "skip", "--misfire-deadline", "1h", "--max-runs", "1000", "--concurrency", "2", "--concurrency-key", "/customer/id", "--on-limit", "skip", "-o", "json").Stdout)
+	if job.Name != "often" || job.Schedule.Every.Std() != time.Second || job.Misfire.Policy != "skip" || job.MaxRuns != 1000 || job.Concurrency == nil || job.Concurrency.OnLimit != "skip" || job.Concurrency.Key != "/customer/id" {
 		t.Errorf("job create answers %+v, want what the flags said", job)
 	}
 	for range 2 {
@@ -175,6 +175,7 @@ func TestRecurringFlagsThatMakeNoSense(t *testing.T) {
 		"negative interval":   "job create --task a --every -5s",
 		"bad end":             "job create --task a --every 5s --end tomorrow",
 		"no runs":             "job create --task a --every 5s --max-runs 0",
+		"a key, and no limit": "job create --task a --every 5s --concurrency-key /a",
 		"no concurrency":      "job create --task a --every 5s --concurrency 0",
 		"a limit of nothing":  "job create --task a --every 5s --on-limit skip",
 		"event and schedule":  "job create --task a --on e --every 5s",

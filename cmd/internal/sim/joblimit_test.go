@@ -31,6 +31,8 @@ type limited struct {
 	spec schema.JobSpec
 	id   schema.JobID
 	made time.Time // when its creation was acknowledged or given up
+
+	values map[check.Hash]string // of a limit with a key: what it counts payloads under, by their hash
 }
 
 // askLimited creates jobs with limits that are due more often than they may run, and triggers more
@@ -51,6 +53,9 @@ func (w *world) askLimited(ctx context.Context, wg *sync.WaitGroup) {
 		if w.s.Guarantees {
 			l.spec.Work.Guarantee = guarantees[line/len(onLimits)%len(guarantees)]
 		}
+		if w.s.LimitKeys {
+			l.spec.Concurrency.Key = limitKey
+		}
 		w.limited = append(w.limited, l)
 		wg.Go(func() {
 			time.Sleep(time.Duration(rng.Float64() * float64(10*time.Second)))
@@ -60,6 +65,10 @@ func (w *world) askLimited(ctx context.Context, wg *sync.WaitGroup) {
 				return err
 			})
 			l.made = time.Now()
+			if w.s.LimitKeys && err == nil {
+				w.triggerByValue(ctx, l, rng)
+				return
+			}
 			for range rng.IntN(10) {
 				time.Sleep(time.Duration(rng.Float64() * float64(w.s.Span) / 10))
 				if b := w.someNode(); b != nil && err == nil {
@@ -141,8 +150,11 @@ func (w *world) judgeLimited(ctx context.Context, b *engine.Engine, seen []check
 				called[s.Run] = true
 			}
 		}
-		if n := atOnce(calls); n > l.spec.Concurrency.Limit && w.s.Freezes+w.s.Steps == 0 {
-			w.c.fault("%d runs of %s (%s) at once, which allows %d:%s", n, l.spec.Name, l.spec.Concurrency.OnLimit, l.spec.Concurrency.Limit, describeOverlap(calls, n))
+		w.out.BeyondLimit = max(w.out.BeyondLimit, atOnce(calls)-l.spec.Concurrency.Limit)
+		for value, calls := range l.byValue(calls) {
+			if n := atOnce(calls); n > l.spec.Concurrency.Limit && w.s.Freezes+w.s.Steps == 0 {
+				w.c.fault("%d runs of %s (%s, %q) at once, which allows %d:%s", n, l.spec.Name, l.spec.Concurrency.OnLimit, value, l.spec.Concurrency.Limit, describeOverlap(calls, n))
+			}
 		}
 		for i := range of[l.id] {
 			r := &of[l.id][i]
@@ -160,12 +172,15 @@ func (w *world) judgeLimited(ctx context.Context, b *engine.Engine, seen []check
 				w.c.fault("run %s of %s is missed, and somebody was called", r.ID, l.spec.Name)
 			}
 		}
-		left, err := w.c.store.Waiters(ctx, schema.JobLimit(l.id), schema.IDRange{}, 10)
-		if err != nil {
-			return err
-		}
-		if len(left) > 0 {
-			w.c.fault("%d runs of %s still wait", len(left), l.spec.Name)
+		for _, value := range l.allValues() {
+			of := schema.Spec{Job: l.id, ConcurrencyValue: value}
+			left, err := w.c.store.Waiters(ctx, of.Limit(), schema.IDRange{}, 10)
+			if err != nil {
+				return err
+			}
+			if len(left) > 0 {
+				w.c.fault("%d runs of %s (%q) still wait", len(left), l.spec.Name, value)
+			}
 		}
 	}
 	return nil

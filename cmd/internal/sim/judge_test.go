@@ -133,6 +133,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 			return w.out, err
 		}
 	}
+	w.out.Counts[apart] = float64(w.out.BeyondLimit)
 	w.out.Counts[unfit] = float64(w.out.WaitedForPool)
 	w.out.Counts[missedByPolicy] = float64(w.out.Report.MissedByPolicy)
 	w.c.mu.Lock()

@@ -63,6 +63,8 @@ type Scenario struct {
 	Calendars bool
 	// Limited is the number of recurring jobs with a concurrency limit.
 	Limited int
+	// LimitKeys: the limits of those jobs count for each value in the payload (limitkey_test.go).
+	LimitKeys bool
 	// Pausing is the number of recurring jobs that pause when runs fail.
 	Pausing int
 	// Rated is the number of runs of a task with a rate, asked for at about the same time.
@@ -125,6 +127,9 @@ type Outcome struct {
 	SettledLag, WorstLag int
 	// Ends counts the runs of jobs with a limit, by on_limit and final state.
 	Ends map[string]int
+	// BeyondLimit is by how many runs a job with a limit for each value had more under way than that
+	// limit, at most.
+	BeyondLimit int
 	// MostRated is the most runs of the task with a rate that started within ratedWindow.
 	MostRated int
 	// MostConcurrent is the most runs of the task with max_concurrent that were under way at once.
@@ -173,6 +178,7 @@ const (
 	// missedByPolicy counts one-off runs that their misfire policy let nobody start
 	missedByPolicy = "missed by policy"
 	full           = "full"            // starts deferred by the max_concurrent of their task
+	apart          = "beyond limit"    // runs of one job that were under way at once, beyond its limit, which each value has
 	unfit          = "waited for pool" // runs that waited for an executor with the labels that they require
 )
 

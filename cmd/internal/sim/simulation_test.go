@@ -275,6 +275,12 @@ var scenarios = []play{
 	{"jobs have limits, and everything fails", 10, Scenario{
 		Jobs: 20, Limited: 9, Guarantees: true, Kills: 3, Freezes: 3, StreamLosses: 1, Steps: 3, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
 	}, []string{limitGrants, halts}},
+	{"jobs have limits for each value, and nothing goes wrong", 2, Scenario{
+		Jobs: 20, Limited: 6, LimitKeys: true, Promise: Promise{Once: true, NoneLost: true, Lag: 4},
+	}, []string{limitGrants, apart}},
+	{"jobs have limits for each value, and everything fails", 4, Scenario{
+		Jobs: 20, Limited: 6, LimitKeys: true, Guarantees: true, Kills: 3, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
+	}, []string{limitGrants, apart}},
 	{"a task has a rate, and nothing goes wrong", 2, Scenario{
 		Jobs: 20, Rated: 240, Promise: Promise{Rated: true, NoneLost: true, Lag: 4},
 	}, []string{deferred}},
