@@ -41,6 +41,13 @@ type Config struct {
 	// Every is the interval of the jobs of R, of which rate × Every are created. Default 10 s; Span
 	// must be a multiple of it.
 	Every time.Duration
+	// Jobs is how many recurring jobs R imports before, which run once a day; 0 = none. OnHour is
+	// the share of them that is due at one instant. Default a tenth.
+	Jobs   int
+	OnHour float64
+	// Mend is for how long R watches, while nothing runs, how jobs without a next run are looked for.
+	// Default a minute.
+	Mend time.Duration
 	// Resident rows of D, ascending. The others are compared with the first, usually 0. pages takes the
 	// last.
 	Resident []int
@@ -145,10 +152,13 @@ func (c Config) withDefaults() Config {
 	if c.Rounds == 0 {
 		c.Rounds = 1
 	}
+	if c.OnHour == 0 {
+		c.OnHour = 0.1
+	}
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
-	}{{&c.Wait, 2 * time.Minute}, {&c.Every, 10 * time.Second}, {&c.Quiet, 3 * time.Second}, {&c.Hold, time.Minute}, {&c.Ramp, 30 * time.Second}, {&c.HarmTimeout, 5 * time.Second}} {
+	}{{&c.Wait, 2 * time.Minute}, {&c.Every, 10 * time.Second}, {&c.Quiet, 3 * time.Second}, {&c.Mend, time.Minute}, {&c.Hold, time.Minute}, {&c.Ramp, 30 * time.Second}, {&c.HarmTimeout, 5 * time.Second}} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}
@@ -213,6 +223,12 @@ func (c Config) Validate() error {
 	}
 	if slices.Contains(c.Protocols, "R") && (c.Every < time.Second || c.Every%time.Second != 0 || c.Span%c.Every != 0) {
 		fault("every is %s and span %s, want whole seconds, and the one a multiple of the other", c.Every, c.Span)
+	}
+	if c.Mend < time.Second {
+		fault("mend is %s, want at least a second", c.Mend)
+	}
+	if c.Jobs < 0 || c.OnHour < 0 || c.OnHour > 1 {
+		fault("jobs is %d and the share on the hour %g, want it positive and the share at most 1", c.Jobs, c.OnHour)
 	}
 	if slices.Contains(c.Protocols, "F") {
 		c.faultsOfFlight(fault)

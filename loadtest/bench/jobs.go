@@ -41,7 +41,11 @@ type jobs struct {
 	tenant  string // whose they are; "" = the default one
 	keyed   bool
 	bytes   int // of each payload; 0 = none
-	part    int // lines of one import at most; 0 = each connection sends its lines in one
+	// daily: each is a recurring job that runs once a day, the first `together` of them at from
+	// (daily.go)
+	daily    bool
+	together int
+	part     int // lines of one import at most; 0 = each connection sends its lines in one
 }
 
 // jobs describes n jobs of a source of their own.
@@ -55,6 +59,9 @@ func (b *bench) jobs(n int, from time.Time, span time.Duration, t target, url st
 
 // due returns the instant of a line.
 func (j jobs) due(line int) time.Time {
+	if j.daily {
+		return j.dailyDue(line)
+	}
 	ms := uint64(max(j.span.Milliseconds(), 0)) // #nosec G115 -- not negative
 	if ms == 0 {
 		return j.from
@@ -125,9 +132,13 @@ func (j jobs) appendLine(b []byte, line int) []byte {
 		b = strconv.AppendInt(b, int64(line), 10)
 		b = append(b, `"}`...)
 	}
-	b = append(b, `,"schedule":{"at":"`...)
-	b = j.due(line).UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z")
-	b = append(b, `"}`...)
+	if j.daily {
+		b = j.appendDaily(b, line)
+	} else {
+		b = append(b, `,"schedule":{"at":"`...)
+		b = j.due(line).UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z")
+		b = append(b, `"}`...)
+	}
 	b = appendPayload(b, j.bytes, line)
 	return append(b, '}', '\n')
 }

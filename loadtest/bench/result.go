@@ -77,6 +77,7 @@ type Result struct {
 	Harm   *Interference `json:"harm,omitempty"`      // of H
 	// Consoles were open; nil: none were.
 	Consoles *Consoles   `json:"consoles,omitempty"`
+	Mend     *Mend       `json:"mend,omitempty"`    // of R, with daily jobs
 	Regions  *RegionCost `json:"regions,omitempty"` // of regions
 	Pages    []Page      `json:"pages,omitempty"`   // of pages; N is how often they were asked for
 	Notes    []string    `json:"notes,omitempty"`

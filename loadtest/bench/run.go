@@ -25,6 +25,7 @@ type batch struct {
 	span              time.Duration
 	target            target
 	recurring         bool // the runs are of recurring jobs
+	daily             int  // recurring jobs that run daily, n of them at one instant; 0 = none
 	resident          int  // rows in the store beside them
 	// from the first due instant to the kill of a dispatcher; 0 = none
 	killAfter time.Duration
@@ -113,11 +114,16 @@ type source interface {
 // that went.
 func (b *bench) run(ctx context.Context, sys system, w batch) (r *Result, err error) {
 	perS, factor := b.perS, importFactor
-	if w.recurring {
-		if perS, err = b.probe(ctx, sys, w); err != nil {
-			return nil, err
-		}
+	switch {
+	case w.recurring:
+		perS, err = b.probe(ctx, sys, w)
 		factor = makeFactor
+	case w.daily > 0:
+		perS, err = b.probeDaily(ctx, sys, w)
+		factor = makeFactor
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := b.quiet(ctx, sys); err != nil {
 		return nil, err
@@ -132,6 +138,9 @@ func (b *bench) run(ctx context.Context, sys system, w batch) (r *Result, err er
 	if w.recurring {
 		r.Settings.Keyed = false
 		r.Jobs, r.Every = b.recurring(w).n, b.cfg.Every.Seconds()
+	}
+	if w.daily > 0 {
+		r.Jobs, r.Every = w.daily, (24 * time.Hour).Seconds()
 	}
 	held := b.memory(ctx, sys)
 	t0 := time.Now().Add(b.leadOf(w, r, perS, factor)).Truncate(time.Second).UTC()
@@ -198,6 +207,8 @@ func (b *bench) leadOf(w batch, r *Result, perS, factor float64) time.Duration {
 	switch {
 	case w.recurring:
 		n = r.Jobs
+	case w.daily > 0:
+		n, least = w.daily, leadHerd
 	case w.span == 0:
 		least = leadHerd
 	}
@@ -214,6 +225,11 @@ func (b *bench) source(w batch, t0 time.Time, url string) source {
 		j := b.recurring(w)
 		j.from, j.url = t0, url
 		return &j
+	}
+	if w.daily > 0 {
+		j := b.jobs(w.daily, t0, 0, w.target, url)
+		j.daily, j.together = true, w.n
+		return herd{j}
 	}
 	j := b.jobs(w.n, t0, w.span, w.target, url)
 	j.tenant = w.tenant

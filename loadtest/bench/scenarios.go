@@ -165,13 +165,18 @@ func kills(c Config) []session {
 	return all
 }
 
-// recurrences is R: a rate of runs of recurring jobs, and the same rate of one-off runs before it,
-// on a system of its own each round since the jobs stay in the store.
+// recurrences is R: with Jobs, these first, and those that are due at one instant (daily.go); then
+// a rate of runs of recurring jobs, and the same rate of one-off runs before it, on a system of its
+// own each round since the jobs stay in the store.
 func recurrences(c Config) []session {
 	var all []session
 	for round := range c.Rounds {
-		all = append(all, session{warm: httpTarget, steps: []step{func(ctx context.Context, b *bench, sys system) error {
-			w := c.stream("R", c.Rates[0], 0, round+1)
+		var steps []step
+		if c.Jobs > 0 {
+			steps = append(steps, measure(c.hour(round+1), nil), c.mend(round+1))
+		}
+		all = append(all, session{warm: httpTarget, steps: append(steps, func(ctx context.Context, b *bench, sys system) error {
+			w := c.stream("R", c.Rates[0], c.Jobs, round+1)
 			w.variant = "one-off"
 			once, err := runAndKeep(ctx, b, sys, w, nil)
 			if err != nil {
@@ -180,7 +185,7 @@ func recurrences(c Config) []session {
 			w.variant, w.recurring = "recurring", true
 			_, err = runAndKeep(ctx, b, sys, w, func(again *Result) { again.AgainstOneOff = against(again, once) })
 			return err
-		}}})
+		})})
 	}
 	return all
 }

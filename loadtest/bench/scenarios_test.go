@@ -28,6 +28,7 @@ func TestSessionsOfAConfig(t *testing.T) {
 		{"F never has noop", Config{Protocols: []string{"F"}, Targets: []string{"noop", "nats"}}, []string{"apart"}, []int{1}},
 		{"H", Config{Protocols: []string{"H"}, Harm: []string{"hang", "drip"}}, []string{"together", "together"}, []int{2, 2}},
 		{"R", Config{Protocols: []string{"R"}}, []string{"together"}, []int{1}},
+		{"R with daily jobs", Config{Protocols: []string{"R"}, Jobs: 100, Rounds: 2}, []string{"together", "together"}, []int{3, 3}},
 		{"W", Config{Protocols: []string{"W"}, Rounds: 2}, []string{"together", "together"}, []int{7, 7}},
 		{"W without warming up", Config{Protocols: []string{"W"}, Workflows: []string{"chains", "pace"}, Warm: -1}, []string{"together"}, []int{2}},
 		{"intake", Config{Protocols: []string{"api", "import"}, Rounds: 2}, []string{"together, noop"}, []int{8}},
@@ -71,6 +72,9 @@ func TestLead(t *testing.T) {
 		{"a small herd", batch{n: 1000}, 30 * time.Second},
 		// never more
 		{"a herd that warms up may be under way by then", batch{protocol: warming, n: 100_000}, 12 * time.Second},
+		// 30 s at least; 8 s + 13 s are less
+		{"a herd of daily jobs, which are all imported before", batch{n: 10, daily: 10_000}, 30 * time.Second},
+		{"a larger one", batch{n: 10, daily: 100_000}, 138 * time.Second},
 		{"beside another", batch{n: 5000, span: time.Minute, beside: &interference{rate: 500, span: 10 * time.Second}}, 21 * time.Second},
 	} {
 		if got := b.leadOf(row.w, &Result{}, b.perS, importFactor); got != row.want {

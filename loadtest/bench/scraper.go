@@ -29,6 +29,9 @@ const (
 	metricRunning    = "carillon_executor_attempts_running"
 	metricStatements = "carillon_cassandra_statements_total"
 
+	metricLooked     = "carillon_jobs_looked_through_total"
+	metricLookedTime = "carillon_jobs_looked_through_seconds_total"
+
 	metricScan         = "carillon_dispatcher_scan_seconds"
 	metricHeap         = "go_memstats_heap_inuse_bytes"
 	metricHeapIdle     = "go_memstats_heap_idle_bytes"

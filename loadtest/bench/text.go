@@ -15,7 +15,7 @@ func (r *Result) String() string {
 	if r.Rate > 0 {
 		fmt.Fprintf(&b, " at %.0f/s", r.Rate)
 	}
-	if r.Jobs > 0 {
+	if r.Jobs > 0 && r.Variant != mendVariant {
 		fmt.Fprintf(&b, ", of %d recurring jobs", r.Jobs)
 	}
 	if r.Resident > 0 {
@@ -37,7 +37,7 @@ func (r *Result) String() string {
 	}
 	if r.Load != nil {
 		what := "import %.0f lines/s"
-		if r.Jobs > 0 {
+		if r.Jobs > 0 && r.Variant != hourVariant {
 			what = "creation %.0f jobs/s"
 		}
 		fmt.Fprintf(&b, ", "+what, r.Load.PerS)
@@ -102,6 +102,9 @@ func (r *Result) String() string {
 	}
 	if c := r.Consoles; c != nil {
 		b.WriteString("\n    " + c.String())
+	}
+	if m := r.Mend; m != nil {
+		b.WriteString("\n    " + m.String())
 	}
 	if c := r.Regions; c != nil {
 		b.WriteString("\n    " + c.String())

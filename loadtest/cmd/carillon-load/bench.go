@@ -128,7 +128,9 @@ func newBench() *cobra.Command {
           several, a plot of how memory, scans and lateness depend on them
   E       C at the first rate, with a dispatcher killed -9 in the middle: one that is a node of its own,
           then a node of all roles
-  R       recurring jobs, one run each --every, at the first rate over --span; and C at that rate
+  R       recurring jobs, one run each --every, at the first rate over --span; and C at that rate. With
+          --jobs so many daily jobs are imported before, of which the share --on-hour is due at one
+          instant: that is measured first, and the others stay resident
   F       --n runs in flight at once on one executor: calls held for --hold that begin over --ramp
           (targets http, h2, nats; over HTTP/1.1 as many as a process may open files); memory of each,
           session writes, and --beside new runs, with and without them
@@ -172,6 +174,9 @@ Writes each result as JSON, with a plot, into --out; with --flames also a flame 
 	f.IntSliceVar(&b.cfg.Rates, "rates", []int{2000}, "runs due a second in C; D, E, H, R, consoles and regions take the first")
 	f.DurationVar(&b.cfg.Span, "span", time.Minute, "over which they fall due")
 	f.DurationVar(&b.cfg.Every, "every", 10*time.Second, "interval of the jobs of R: rate × every of them are created")
+	f.IntVar(&b.cfg.Jobs, "jobs", 0, "daily jobs that R imports before (0: none)")
+	f.Float64Var(&b.cfg.OnHour, "on-hour", 0.1, "share of them that is due at one instant")
+	f.DurationVar(&b.cfg.Mend, "mend", time.Minute, "for how long it is watched how these are looked through for some without a next run")
 	f.DurationVar(&b.cfg.Hold, "hold", time.Minute, "how long calls of F are held")
 	f.DurationVar(&b.cfg.Ramp, "ramp", 30*time.Second, "over which they begin")
 	f.IntVar(&b.cfg.Beside, "beside", 2000, "new runs while they are held")

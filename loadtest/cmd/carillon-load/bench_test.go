@@ -126,6 +126,7 @@ func TestBenchRefusesWhatItCannotMeasure(t *testing.T) {
 		{"a pace without a chain", []string{"bench", "W", "--pace", "2", "--span", "2s"}, "at least the 5 of a chain"},
 		{"pages of nothing", []string{"bench", "pages", "--resident", "0"}, "want some for pages"},
 		{"fewer consoles than none", []string{"bench", "consoles", "--consoles", "-1"}, "consoles is -1"},
+		{"more on the hour than there are", []string{"bench", "R", "--jobs", "10", "--on-hour", "1.5"}, "the share on the hour 1.5"},
 		{"no such harm", []string{"bench", "H", "--harm", "bite"}, `harm is "bite"`},
 		{"everything at once", []string{"bench", "C", "--rates", "0", "--rounds", "-1"}, "rounds is -1"},
 	}
