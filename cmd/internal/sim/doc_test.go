@@ -19,6 +19,7 @@
 //	judge_test.go, lateness_test.go
 //	                    the verdict, and how late runs may start
 //	trace_test.go       what is printed of a run at fault
+//	unique_test.go      unique jobs
 //	pools_test.go       runs that require labels of their executor
 //	injected_test.go    bugs put in on purpose, which must be caught
 //	statements_test.go  what jobs cost the store

@@ -135,6 +135,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	}
 	w.out.Counts[apart] = float64(w.out.BeyondLimit)
 	w.out.Counts[unfit] = float64(w.out.WaitedForPool)
+	w.out.Counts[existing] = float64(w.out.Report.Existing)
 	w.out.Counts[missedByPolicy] = float64(w.out.Report.MissedByPolicy)
 	w.c.mu.Lock()
 	for name, n := range w.c.crashed {

@@ -74,6 +74,8 @@ type Scenario struct {
 	// Pooled is the number of runs that require labels of their executor. Nodes have labels then,
 	// and one of them is away for long.
 	Pooled int
+	// Unique is the number of requests for unique jobs, of a few keys.
+	Unique int
 	// Workflows is the number of workflows, each with a graph of its own and a few runs. With Changes
 	// some runs are cancelled.
 	Workflows int
@@ -179,6 +181,7 @@ const (
 	missedByPolicy = "missed by policy"
 	full           = "full"            // starts deferred by the max_concurrent of their task
 	apart          = "beyond limit"    // runs of one job that were under way at once, beyond its limit, which each value has
+	existing       = "existing"        // unique jobs that were there
 	unfit          = "waited for pool" // runs that waited for an executor with the labels that they require
 )
 
@@ -335,6 +338,7 @@ func (w *world) play(ctx context.Context) error {
 	w.askRated(ctx, &wg)
 	w.askConcurrent(ctx, &wg)
 	w.askPooled(ctx, &wg)
+	w.askUnique(ctx, &wg)
 	w.askLong(ctx, &wg)
 	w.askWorkflows(ctx, &wg)
 	w.askEvents(ctx, &wg)

@@ -308,6 +308,8 @@ var scenarios = []play{
 	{"runs require labels, and executors come and go", 6, Scenario{
 		Jobs: 20, Pooled: 45, Guarantees: true, Kills: 4, Stops: 2, Freezes: 2, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
 	}, []string{unfit}},
+	{"jobs are unique", 2, Scenario{Jobs: 1, Unique: 90, Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, Lag: 4}}, []string{existing}},
+	{"jobs are unique, and nodes are killed", 4, Scenario{Jobs: 1, Unique: 90, Kills: 6, Skew: atMostOff, Faults: Faults{Store: 0.02, Message: 0.01}}, []string{existing}},
 	{"everything at once", 60, Scenario{
 		Kills: 4, Freezes: 4, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
 	}, nil},
