@@ -256,6 +256,52 @@ func TestOneSlotOfManyExecutors(t *testing.T) {
 	})
 }
 
+// quotaOf is a quota of runs at once that every tenant has.
+type quotaOf int
+
+func (q quotaOf) Concurrency(context.Context, string) (int, error) { return int(q), nil }
+
+// TestAQuotaHoldsForAllRunsOfATenant: on all executors together no more runs of a tenant are under
+// way than its quota says, of whichever task or of none. The others wait, and say why.
+func TestAQuotaHoldsForAllRunsOfATenant(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const quota, n = 2, 40
+		for _, name := range []string{"x", "y"} {
+			w.begin(name, func(c *Config) { c.Tenants = quotaOf(quota) })
+		}
+		w.limit(10)
+		var c crowd
+		c.in(w, func() time.Duration { return 200 * time.Millisecond })
+		runs := w.runs(n, inAWhile(time.Second), 0)
+		for range n {
+			runs = append(runs, w.entry(inAWhile(time.Second)).ID)
+		}
+		w.dispatch(30 * time.Second)
+		w.settle()
+		w.dispatch(30 * time.Second)
+		if ended, _ := c.done(); ended != 2*n || c.seen() != quota {
+			t.Errorf("%d of %d runs have ended, %d at once; want all, and %d", ended, 2*n, c.seen(), quota)
+		}
+		deferred := 0
+		for _, run := range runs[n:] { // those of the task may find that its limit is reached
+			for _, a := range w.attempts(run) {
+				if a.Record != nil && a.Record.Reason == schema.Deferred {
+					if deferred++; a.Record.Cause != schema.CauseQuota {
+						t.Errorf("run %s was deferred for %q, want %q", run, a.Record.Cause, schema.CauseQuota)
+					}
+				}
+			}
+		}
+		if deferred == 0 {
+			t.Error("no run says that it waited for the quota")
+		}
+		l, err := w.inner.Lease(t.Context(), schema.TenantLimit("t").Lease())
+		if s, fault := l.Slots(); err != nil || fault != nil || len(s.Blocks) != 0 {
+			t.Errorf("the slots of the tenant in the end = %+v, %v, %v; want none taken", s, err, fault)
+		}
+	})
+}
+
 // TestBlocksOfTheDeadComeBack: a block is its executor's no longer than its session stands.
 func TestBlocksOfTheDeadComeBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

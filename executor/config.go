@@ -151,6 +151,12 @@ type Tasks interface {
 	Task(ctx context.Context, tenant, name string) (schema.Task, error)
 }
 
+// Tenants answers for the quotas of tenants (admin.Tenants).
+type Tenants interface {
+	// Concurrency returns how many runs of a tenant may be under way at once; 0 = any number.
+	Concurrency(ctx context.Context, tenant string) (int, error)
+}
+
 // Signer answers for the keys by which tenants' calls are signed (bucketer.Signing).
 type Signer interface {
 	// Secrets returns the secrets of a key, the newest first; schema.ErrNotFound if there is no
@@ -183,7 +189,9 @@ type Config struct {
 	Store  Store
 	Writer Writer
 	Tasks  Tasks
-	Queue  queue.Consumer
+	// Tenants have quotas of runs at once; nil: none has.
+	Tenants Tenants
+	Queue   queue.Consumer
 	// Labels are those of this executor: it runs no work that requires others.
 	Labels schema.Labels
 	// Pool is where the messages come from that only executors with these labels get; nil: from

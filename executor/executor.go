@@ -23,6 +23,7 @@ type Executor struct {
 	store        Store
 	writer       Writer
 	tasks        Tasks
+	tenants      Tenants // nil: none has a quota
 	signer       Signer
 	secrets      Secrets
 	sources      []queue.Consumer // where messages come from: those for all executors, and for our pool
@@ -110,7 +111,7 @@ func New(c Config) (*Executor, error) {
 		// All fetches together ask for at most half of maxInHand: those that get nothing leave
 		// enough to fill every slot.
 		maxInHand: allowed, fetchMost: min(fetchLimit, max(1, allowed/2/pullers)),
-		name: c.Name, region: c.Region, lanes: max(c.Lanes, 1), store: c.Store, writer: c.Writer, tasks: c.Tasks, signer: c.Signer, secrets: c.Secrets,
+		name: c.Name, region: c.Region, lanes: max(c.Lanes, 1), store: c.Store, writer: c.Writer, tasks: c.Tasks, tenants: c.Tenants, signer: c.Signer, secrets: c.Secrets,
 		sources: sources, labels: c.Labels, notices: c.Notices, targets: c.Targets, halt: c.Halt, homes: c.Served, homeOf: c.HomeOf, everywhere: c.Everywhere, drain: c.DrainTimeout, spans: spans{c.Trace},
 		maxOutput: c.MaxOutput, now: c.Now, log: c.Logger, metrics: m,
 		session: session,

@@ -83,7 +83,7 @@ func (l *limits) admit(ctx context.Context) bool {
 			l.permit = d.Permit
 			return true
 		case d.Defer > 0 && d.Reason == admission.ReasonLimit:
-			l.deferForQuota(ctx, d.Defer)
+			l.deferForQuota(ctx, d.Defer, d.Cause)
 			return false
 		case d.Defer > 0:
 			l.deferForTarget(ctx, d.Defer, d.Cause)
@@ -108,6 +108,10 @@ func (l *limits) admit(ctx context.Context) bool {
 func (l *limits) request(ctx context.Context) (admission.Request, error) {
 	x, spec := l.a.x, &l.a.entry.Spec
 	var r admission.Request
+	tenantLimit, err := l.quota(ctx)
+	if err != nil {
+		return r, err
+	}
 	required := schema.RegionChoice{Require: spec.RequireRegion}
 	work := spec.Work
 	if work != nil {
@@ -131,13 +135,23 @@ func (l *limits) request(ctx context.Context) (admission.Request, error) {
 	l.elsewhere = required.Require && !x.isRegion(required.Name, l.a.entry.ID.Shard())
 	r.Rank, r.Deferrals, r.Deferred = spec.Priority.Rank(), spec.Deferrals, spec.Kind == schema.KindDeferral
 	l.unfit = !x.labels.Meet(work.Requires)
+	r.TenantLimit = tenantLimit
 	return r, nil
 }
 
-// deferForQuota defers the entry since the limit of its task is reached. That does not count as a
-// deferral for its target's sake, and the reservation under the rate of the task is given up.
-func (l *limits) deferForQuota(ctx context.Context, wait time.Duration) {
-	l.replace(ctx, schema.CauseLimit, func(e *schema.Entry, now time.Time) (schema.Entry, error) {
+// quota returns how many runs of the run's tenant may be under way at once; 0 = any number.
+func (l *limits) quota(ctx context.Context) (int, error) {
+	if l.a.x.tenants == nil {
+		return 0, nil
+	}
+	return l.a.x.tenants.Concurrency(ctx, l.a.entry.Spec.Tenant) // as a rule from memory
+}
+
+// deferForQuota defers the entry since the limit of its task, or of its tenant, is reached. That
+// does not count as a deferral for its target's sake, and the reservation under the rate of the task
+// is given up.
+func (l *limits) deferForQuota(ctx context.Context, wait time.Duration, cause schema.Cause) {
+	l.replace(ctx, cause, func(e *schema.Entry, now time.Time) (schema.Entry, error) {
 		return l.a.x.writer.Defer(e, now.Add(wait), "", now)
 	})
 }

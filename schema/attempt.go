@@ -54,6 +54,7 @@ type Cause string
 const (
 	CauseRate    Cause = "rate"    // the rate of its task
 	CauseLimit   Cause = "limit"   // the max_concurrent of its task is reached
+	CauseQuota   Cause = "quota"   // the quota of its tenant is reached: runs at once
 	CauseBreaker Cause = "breaker" // the circuit of its target is open
 	// CauseTargetShare: its target is slow, and has its share of the executor's slots.
 	CauseTargetShare Cause = "target_share"

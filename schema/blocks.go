@@ -32,6 +32,15 @@ func (k LimitKey) Task() (TaskName, bool) {
 	return TaskName{tenant, name}, ok
 }
 
+// tenantLimit is how the keys of tenants' quotas begin.
+const tenantLimit = "tenant/"
+
+// TenantLimit returns the key of a tenant's quota of runs at once.
+func TenantLimit(tenant string) LimitKey { return LimitKey(tenantLimit + tenant) }
+
+// Tenant returns the tenant whose quota it is; false if it is no tenant's.
+func (k LimitKey) Tenant() (string, bool) { return strings.CutPrefix(string(k), tenantLimit) }
+
 // Block is how many slots of a limit an executor has. It hands them out itself, so a run needs no
 // conditional write of its own. A block is held for as long as the executor's session stands.
 type Block struct {

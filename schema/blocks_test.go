@@ -167,6 +167,12 @@ func TestTaskLimit(t *testing.T) {
 	if _, ok := key.Job(); ok {
 		t.Errorf("%s is said to be a job's", key)
 	}
+	if got, ok := schema.TenantLimit("a/b").Tenant(); !ok || got != "a/b" {
+		t.Errorf("Tenant of %q's limit = %q, %v", "a/b", got, ok)
+	}
+	if _, ok := schema.TenantLimit("t").Task(); ok {
+		t.Error("a tenant's limit is taken for a task's")
+	}
 	if _, ok := schema.JobLimit(schema.JobID{}).Task(); ok {
 		t.Error("a job's limit is said to be a task's")
 	}

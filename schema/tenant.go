@@ -19,6 +19,9 @@ type Quotas struct {
 	Jobs int `json:"jobs,omitempty"`
 	// RunsPerMinute: runs that are asked for, those of recurring jobs left out.
 	RunsPerMinute int `json:"runs_per_minute,omitempty"`
+	// Concurrency: runs under way at once, in the whole cluster. A run of a workflow counts by its
+	// steps.
+	Concurrency int `json:"concurrency,omitempty"`
 	// ImportLinesPerSecond: lines of imports that are taken in.
 	ImportLinesPerSecond int `json:"import_lines_per_second,omitempty"`
 	// PayloadBytesPerMinute: of what is asked for, imports included.

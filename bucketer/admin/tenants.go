@@ -197,6 +197,13 @@ func (t *Tenants) MaxRetention(ctx context.Context) (days int, err error) {
 	return int(s.Retention / retention.Day), nil
 }
 
+// Concurrency returns how many runs of a tenant may be under way at once, as it was within the last
+// 10 s; 0: any number.
+func (t *Tenants) Concurrency(ctx context.Context, name string) (int, error) {
+	tenant, err := t.cache.of(ctx, name)
+	return tenant.Quotas.Concurrency, err
+}
+
 // AuditsCreations reports whether a tenant asks for audit entries of one-off jobs that are created,
 // as it was within the last 10 s. Where that is not known, it is taken to.
 func (t *Tenants) AuditsCreations(ctx context.Context, name string) bool {

@@ -231,7 +231,13 @@ func TestQuotasOfOthersAreHeardOf(t *testing.T) {
 				t.Errorf("before the quota %d of 10 are admitted", n)
 			}
 		}
-		state(t, here, "a", schema.Quotas{RunsPerMinute: 1})
+		if n, err := here.Concurrency(t.Context(), "a"); n != 0 || err != nil {
+			t.Errorf("Concurrency of a tenant without quotas = %d, %v", n, err)
+		}
+		state(t, here, "a", schema.Quotas{RunsPerMinute: 1, Concurrency: 3})
+		if n, err := here.Concurrency(t.Context(), "a"); n != 3 || err != nil {
+			t.Errorf("Concurrency = %d, %v; want the 3 that were stated", n, err)
+		}
 		if n, _ := admitted(t, heard, "a", 10, 0); n != 1 {
 			t.Errorf("where it was heard of %d are admitted, want 1", n)
 		}

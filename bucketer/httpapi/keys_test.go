@@ -122,8 +122,8 @@ func TestWrongRequestsAboutKeysAndTenants(t *testing.T) {
 		{"forged", "GET", "/v1/api-keys?cursor=abc", ``, 422, []string{"query.cursor"}},
 		{"weight", "PUT", "/v1/tenants/a", `{"weight":0}`, 422, []string{"body.weight"}},
 		{"weight", "PUT", "/v1/tenants/a", `{"weight":1001}`, 422, []string{"body.weight"}},
-		{"quotas", "PUT", "/v1/tenants/a", `{"quotas":{"jobs":-1,"runs_per_minute":1.5,"import_lines_per_second":"1","payload_bytes_per_minute":1e99,"x":1}}`, 422, []string{
-			"body.quotas.jobs", "body.quotas.runs_per_minute", "body.quotas.import_lines_per_second", "body.quotas.payload_bytes_per_minute", "body.quotas.x",
+		{"quotas", "PUT", "/v1/tenants/a", `{"quotas":{"jobs":-1,"runs_per_minute":1.5,"concurrency":1000001,"import_lines_per_second":"1","payload_bytes_per_minute":1e99,"x":1}}`, 422, []string{
+			"body.quotas.jobs", "body.quotas.runs_per_minute", "body.quotas.concurrency", "body.quotas.import_lines_per_second", "body.quotas.payload_bytes_per_minute", "body.quotas.x",
 		}},
 		{"quotas of what", "PUT", "/v1/tenants/a", `{"quotas":[]}`, 422, []string{"body.quotas"}},
 		{"name", "PUT", "/v1/tenants/A", `{}`, 422, []string{"path.name"}},

@@ -75,7 +75,7 @@ type WaitingRuns struct {
 	Tenant string `json:"tenant,omitempty" doc:"Absent if they are of several"`
 	Task   string `json:"task,omitempty" doc:"Their task, if they are of one"`
 	Job    string `json:"job,omitempty" doc:"The name of their job, if they are of no task or wait for its limit"`
-	Reason string `json:"reason" doc:"A word, as of a run that waits: concurrency, rate, limit, breaker, target_share, tenant_share, region, pool. executors: they wait until executors take more"`
+	Reason string `json:"reason" doc:"A word, as of a run that waits: concurrency, rate, limit, quota, breaker, target_share, tenant_share, region, pool. executors: they wait until executors take more"`
 	Runs   int64  `json:"runs"`
 	More   bool   `json:"more,omitempty" doc:"There may be more"`
 	Oldest Time   `json:"oldest_due_at" doc:"Since when the first of them is due"`

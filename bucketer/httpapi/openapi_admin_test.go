@@ -123,7 +123,7 @@ func TestDocumentOfTheOfficeAgreesWithTheServer(t *testing.T) {
 		{"", "NotificationListBody", "GET", "/v1/notifications?limit=1", ``, 200},
 		{"", "NotificationTested", "POST", "/v1/notifications/a/test", ``, 200},
 		{"TenantRequest", "Tenant", "PUT", "/v1/tenants/a", `{}`, 200},
-		{"TenantRequest", "Tenant", "PUT", "/v1/tenants/a", `{"weight":1000,"quotas":{"jobs":1,"runs_per_minute":0,"import_lines_per_second":5,"payload_bytes_per_minute":1099511627776}}`, 200},
+		{"TenantRequest", "Tenant", "PUT", "/v1/tenants/a", `{"weight":1000,"quotas":{"jobs":1,"runs_per_minute":0,"concurrency":7,"import_lines_per_second":5,"payload_bytes_per_minute":1099511627776}}`, 200},
 		{"", "Tenant", "GET", "/v1/tenants/a", ``, 200},
 		{"", "TenantListBody", "GET", "/v1/tenants", ``, 200},
 		{"", "AuditListBody", "GET", "/v1/audit", ``, 200},

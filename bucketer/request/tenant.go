@@ -87,6 +87,8 @@ func (d *Decoder) quotas(i int32) (q schema.Quotas) {
 			q.Jobs = d.integer(c, 0, maxQuota)
 		case "runs_per_minute":
 			q.RunsPerMinute = d.integer(c, 0, maxQuota)
+		case "concurrency":
+			q.Concurrency = d.integer(c, 0, schema.MaxTaskConcurrent)
 		case "import_lines_per_second":
 			q.ImportLinesPerSecond = d.integer(c, 0, maxQuota)
 		case "payload_bytes_per_minute":

@@ -77,8 +77,8 @@ func TestMetricsOfWhatWaits(t *testing.T) {
 	w.Held(schema.JobLimit(jobOf(1)), &schema.Spec{Tenant: "a", JobName: "report"}, 100, true, now.Add(-time.Minute))
 	now = now.Add(time.Second)
 	got := scrape(t, w)
-	if len(got) != 16 {
-		t.Errorf("%d series, want 16: %v", len(got), got)
+	if len(got) != 18 {
+		t.Errorf("%d series, want 18: %v", len(got), got)
 	}
 	for name, want := range map[string]float64{
 		"carillon_runs_held rate": 2, "carillon_runs_held_oldest_seconds rate": 9, "carillon_runs_held concurrency": 100,

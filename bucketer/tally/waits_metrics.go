@@ -10,7 +10,7 @@ import (
 
 // heldReasons are the reasons by which runs that may not start are told of as metrics.
 var heldReasons = []string{
-	string(schema.CauseRate), string(schema.CauseLimit), string(schema.CauseBreaker),
+	string(schema.CauseRate), string(schema.CauseLimit), string(schema.CauseQuota), string(schema.CauseBreaker),
 	string(schema.CauseTargetShare), string(schema.CauseTenantShare), string(schema.CauseRegion), string(schema.CausePool), Held,
 }
 
@@ -20,7 +20,7 @@ func (w *Waits) Metrics() prometheus.Collector {
 	return &waitsCollector{
 		waits: w,
 		runs: prometheus.NewDesc("carillon_runs_held",
-			"Runs that are due and may not start, by reason: a rate, a limit of starts at once, a broken target (breaker), a share of the slots, the limit of their job (concurrency), a region that alone may run them, or labels that no executor has that they reached (pool). "+
+			"Runs that are due and may not start, by reason: a rate, a limit of starts at once, the quota of their tenant, a broken target (breaker), a share of the slots, the limit of their job (concurrency), a region that alone may run them, or labels that no executor has that they reached (pool). "+
 				"Each is told by the node that deferred it, or looks after its job.", []string{"reason"}, nil),
 		oldest: prometheus.NewDesc("carillon_runs_held_oldest_seconds", "For how long the oldest of them has been due, by reason; 0 = there is none.", []string{"reason"}, nil),
 	}

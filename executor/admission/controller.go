@@ -100,7 +100,7 @@ func (a *rivalry) note(k targetKey, now time.Time) bool {
 	return !a.other.IsZero() && now.Sub(a.other) < rivalsFor
 }
 
-// Load is what is under way to a target, of a tenant, or of a task with a limit.
+// Load is what is under way to a target, of a tenant, or of a task or a tenant with a limit.
 type Load struct {
 	key      targetKey
 	busy     int           // attempts that have begun, or are about to
@@ -109,7 +109,7 @@ type Load struct {
 	took     time.Duration // about how long an attempt takes
 	nextTurn time.Time     // when the next deferred run will find room
 	breaker  *breaker      // nil until an attempt fails
-	block    *block        // of a task: what we have of its limit; nil while there is nothing to do
+	block    *block        // of a limit: what we have of it; nil while there is nothing to do
 	owner    *tenantLoads  // of its tenant …
 	inTenant *list.Element // … and where in its order …
 	inAll    *list.Element // … and in that of all; nil, all three: it has something under way, and came to the end of an order
@@ -155,11 +155,11 @@ func NewController(slots int, log *slog.Logger, r prometheus.Registerer) *Contro
 // whose task has no limit.
 type Permit struct {
 	g          *Controller
-	loads      [3]*Load // those that there are of host, tenant and task
+	loads      [4]*Load // those that there are of host, tenant and task, and of the tenant's quota
 	at         time.Time
 	hasBreaker bool
 	opened     int    // what the target's breaker wants to know at the end
-	Session    string // under which the slot of the task's limit is held; "": it has none
+	Session    string // under which the slots of the task's limit and of the quota are held; "": it has none
 }
 
 // The places in a Permit.
@@ -167,13 +167,14 @@ const (
 	ofHost = iota
 	ofTenant
 	ofTask
+	ofQuota
 )
 
 // The reasons of deferrals.
 const (
 	ReasonBreaker = "breaker" // the target fails again and again
 	ReasonShare   = "crowded" // the target, or the tenant, is slow and has its share of the slots
-	ReasonLimit   = "limit"   // as many runs of the task are under way as may
+	ReasonLimit   = "limit"   // as many runs of the task, or of the tenant, are under way as may
 	ReasonRate    = "rate"    // the reservation under the rate of the task has expired
 	ReasonRegion  = "region"  // another region alone may run it
 	ReasonPool    = "pool"    // the executor lacks labels that it requires
@@ -205,7 +206,7 @@ func (g *Controller) Admit(r Request, waitsAt *Load) (d Decision, at *Load) {
 	p := Permit{g: g, at: now, hasBreaker: r.hasBreaker}
 	if r.target.name != "" {
 		p.loads[ofHost], p.loads[ofTenant] = g.load(r.target, now), g.load(targetKey{tenant: r.target.tenant}, now)
-	} else if r.TaskLimit == 0 {
+	} else if r.TaskLimit == 0 && r.TenantLimit == 0 {
 		return Decision{Admitted: true}, nil
 	}
 	host := p.loads[ofHost]
@@ -216,13 +217,20 @@ func (g *Controller) Admit(r Request, waitsAt *Load) (d Decision, at *Load) {
 			return g.deferBy(ReasonBreaker, schema.CauseBreaker, max(wait, backedOff(r.Deferrals), host.untilTurn(now, time.Second/deferredPerSecond))), nil
 		}
 	}
-	var room [3]int // at each
+	var room [4]int // at each
 	if r.TaskLimit > 0 {
 		t := g.taskLoad(r)
 		if room[ofTask] = t.block.usable - t.busy; room[ofTask] <= 0 {
 			return g.awaitQuota(t, r, now)
 		}
 		p.loads[ofTask], p.Session = t, t.block.session
+	}
+	if r.TenantLimit > 0 {
+		q := g.limitLoad(quotaKey(r.target.tenant), r.TenantLimit)
+		if room[ofQuota] = q.block.usable - q.busy; room[ofQuota] <= 0 || r.TaskLimit > 0 && q.block.session != p.Session {
+			return g.awaitQuota(q, r, now)
+		}
+		p.loads[ofQuota], p.Session = q, q.block.session
 	}
 	for i, l := range p.loads[:ofTask] {
 		if l == nil {
@@ -432,8 +440,10 @@ func (p Permit) EndWith(found *target.Health, told *string) {
 		l.wakeOne()
 		g.remember(l)
 	}
-	if t := p.loads[ofTask]; t != nil {
-		t.taskEnded()
+	for _, l := range p.loads[ofTask:] {
+		if l != nil {
+			l.taskEnded()
+		}
 	}
 	if host == nil {
 		g.mu.Unlock()

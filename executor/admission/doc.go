@@ -4,14 +4,14 @@
 // It owns, in memory, what is under way to each target, of each tenant and of each task, and holds
 // under the executor's session slots of limits whose leases are in the store.
 //
-//	controller.go  the decision: circuit breaker, share of a target and of a tenant, task limit
+//	controller.go  the decision: circuit breaker, share of a target and of a tenant, limits
 //	elsewhere.go   starts that another region, or an executor with other labels, may make
 //	request.go     what an attempt asks for
 //	breaker.go     the circuit breaker of one target
 //	cache.go       which targets are remembered when there are too many
 //	states.go      what users are told of their targets
-//	quota.go       the quota allocator: blocks of the slots of a task's max_concurrent; whether a
-//	               run that finds no slot waits or is deferred (awaitQuota)
+//	quota.go       the quota allocator: blocks of the slots of a task's max_concurrent, and of a
+//	               tenant's quota; whether a run without a slot waits or is deferred (awaitQuota)
 //	limiter.go     the slot limiter: slots of a job's concurrency, one lease write at a time
 //	slots.go       the slots of the executor, by priority and tenant
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,11 +68,15 @@ const (
 	ageMost = 5 * time.Minute
 )
 
-// block is what an executor has of the limit of a task. The controller's mutex guards it, but for
-// what its own goroutine alone uses.
+// A tenant's quota of runs at once is such a limit too, of all its runs. A run that needs slots of
+// both takes them at one time.
+
+// block is what an executor has of the limit of a task, or of the quota of a tenant. The controller's
+// mutex guards it, but for what its own goroutine alone uses.
 type block struct {
 	key     schema.LimitKey
-	limit   int       // as the task says
+	cause   schema.Cause
+	limit   int       // as the task, or the tenant, says
 	session string    // under which the slots are held
 	held    int       // slots that are ours for sure
 	usable  int       // of these, so many may be in use
@@ -103,29 +108,53 @@ func (b *block) wake() {
 }
 
 // taskKey returns under which key the runs of a task are counted.
-func taskKey(tenant, name string) targetKey { return targetKey{tenant, "task " + name} }
+func taskKey(tenant, name string) targetKey { return targetKey{tenant, ofTasks + name} }
+
+// quotaKey returns under which key the runs of a tenant are counted that has a quota of them.
+func quotaKey(tenant string) targetKey { return targetKey{tenant, ofTenants} }
+
+// The names of what has limits. No target has such a name.
+const (
+	ofTasks   = "task " // and the name of the task
+	ofTenants = "tenant quota"
+)
+
+// limit returns the limit of which k counts the runs, and why a run is deferred that finds no slot.
+func (k targetKey) limit() (schema.LimitKey, schema.Cause) {
+	if k.name == ofTenants {
+		return schema.TenantLimit(k.tenant), schema.CauseQuota
+	}
+	return schema.TaskLimit(schema.TaskName{Tenant: k.tenant, Name: strings.TrimPrefix(k.name, ofTasks)}), schema.CauseLimit
+}
 
 // taskLoad returns the load of the task of a request, with a block that is looked after. The caller
 // holds mu.
 func (g *Controller) taskLoad(w Request) *Load {
-	l := g.load(taskKey(w.target.tenant, w.Task), time.Now())
+	return g.limitLoad(taskKey(w.target.tenant, w.Task), w.TaskLimit)
+}
+
+// limitLoad returns the load of what has a limit, with a block that is looked after. The caller
+// holds mu.
+func (g *Controller) limitLoad(k targetKey, limit int) *Load {
+	l := g.load(k, time.Now())
 	b := l.block
 	if b == nil {
-		b = &block{key: schema.TaskLimit(schema.TaskName{Tenant: w.target.tenant, Name: w.Task}), limit: w.TaskLimit, inMemory: &g.inMemory, tickLength: blockTick, wakeUp: make(chan struct{}, 1)}
+		b = &block{limit: limit, inMemory: &g.inMemory, tickLength: blockTick, wakeUp: make(chan struct{}, 1)}
+		b.key, b.cause = l.key.limit()
 		l.block = b
 		g.limited[l] = struct{}{}
 		if g.attend != nil {
 			g.attend(l)
 		}
 	}
-	if b.limit != w.TaskLimit {
-		b.limit, b.usable = w.TaskLimit, min(b.usable, w.TaskLimit)
+	if b.limit != limit {
+		b.limit, b.usable = limit, min(b.usable, limit)
 		b.wake()
 	}
 	return l
 }
 
-// awaitQuota has a request wait for a slot of its task's limit, or defers it. The caller holds mu.
+// awaitQuota has a request wait for a slot of a limit, or defers it. The caller holds mu.
 func (g *Controller) awaitQuota(l *Load, w Request, now time.Time) (Decision, *Load) {
 	b := l.block
 	b.wake()
@@ -145,10 +174,10 @@ func (g *Controller) awaitQuota(l *Load, w Request, now time.Time) (Decision, *L
 	g.metrics.deferrals.WithLabelValues(ReasonLimit).Inc()
 	age := now.Sub(b.reached)
 	if age < unknownSpeedFor {
-		return Decision{Defer: unknownSpeedLeast + rand.N(unknownSpeedFor*3/2), Reason: ReasonLimit}, nil
+		return Decision{Defer: unknownSpeedLeast + rand.N(unknownSpeedFor*3/2), Reason: ReasonLimit, Cause: b.cause}, nil
 	}
 	wait := max(l.untilTurn(now, time.Second/time.Duration(max(lineSpeed*speed, retriesPerSecond/len(g.limited), 1))), min(age/agePart, ageMost))
-	return Decision{Defer: wait + rand.N(wait/8+1), Reason: ReasonLimit}, nil
+	return Decision{Defer: wait + rand.N(wait/8+1), Reason: ReasonLimit, Cause: b.cause}, nil
 }
 
 // taskEnded notes that an attempt of the task has ended. The caller holds the controller's mu.
@@ -204,13 +233,16 @@ func (k *QuotaAllocator) attend(l *Load) {
 // Changed has the lease of a limit read, if there is a block of it here. The body of a signal of
 // topic "slots" is the key of the limit.
 func (k *QuotaAllocator) Changed(body []byte) {
-	task, ok := schema.LimitKey(body).Task()
-	if !ok {
-		return
+	var of targetKey
+	limit := schema.LimitKey(body)
+	if task, ok := limit.Task(); ok {
+		of = taskKey(task.Tenant, task.Name)
+	} else if tenant, ok := limit.Tenant(); ok {
+		of = quotaKey(tenant)
 	}
 	k.controller.mu.Lock()
 	defer k.controller.mu.Unlock()
-	if l := k.controller.loads[taskKey(task.Tenant, task.Name)]; l != nil && l.block != nil {
+	if l := k.controller.loads[of]; l != nil && l.block != nil {
 		l.block.changed = true
 		l.block.wake()
 	}
@@ -236,7 +268,7 @@ func (k *QuotaAllocator) run(l *Load, b *block) {
 		switch {
 		case err != nil:
 			k.warnings.Do(func() {
-				k.Log.Warn("slots of a task's limit can be neither taken nor given back", "limit", b.key, "err", err)
+				k.Log.Warn("slots of the limit of a task or a tenant can be neither taken nor given back", "limit", b.key, "err", err)
 			})
 			wait, again = retryAfter, now.Add(retryAfter)
 		case b.shortages > 0:

@@ -20,6 +20,9 @@ type Request struct {
 	Task      string // of its tenant …
 	TaskLimit int    // … whose runs may be under way at once, so many in the whole cluster; 0 = any number
 	Deferred  bool   // its entry is a deferral
+	// TenantLimit is how many runs of its tenant may be under way at once in the whole cluster; 0 =
+	// any number.
+	TenantLimit int
 }
 
 // NewRequest returns the request of work of a tenant: its target, and what is known of that.

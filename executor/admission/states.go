@@ -37,7 +37,7 @@ const MaxTargetError = 500
 // isCallee reports whether the key names what has a circuit: the controller counts scripts, tasks
 // and tenants too.
 func (k targetKey) isCallee() bool {
-	return k.name != "" && !strings.HasPrefix(k.name, "script ") && !strings.HasPrefix(k.name, "task ")
+	return k.name != "" && k.name != ofTenants && !strings.HasPrefix(k.name, "script ") && !strings.HasPrefix(k.name, ofTasks)
 }
 
 // TargetStates returns the targets of a tenant that this executor called lately: those whose

@@ -29,6 +29,8 @@ type History struct {
 	States []Watched
 	// Tasks are those with limits that jobs name.
 	Tasks []Task
+	// Quota is how many runs of the tenant may be under way at once, all along; 0 = any number.
+	Quota int
 	// Settled are the runs whose dead letters were replayed or discarded, or tried to be.
 	Settled []string
 	// Unlisted counts the windows of time whose list of runs could not be read to its end.

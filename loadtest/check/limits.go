@@ -329,8 +329,31 @@ func (j *judge) limits() {
 			j.rep.Rates = append(j.rep.Rates, c)
 		}
 	}
+	j.quota()
 	slices.SortFunc(j.rep.Limits, compareSlots)
 	slices.SortFunc(j.rep.Rates, func(a, b RateCount) int { return cmp.Compare(a.Task, b.Task) })
+}
+
+// OfTenant is what a SlotCount is of that sums up all runs of the tenant, under its quota.
+const OfTenant = "the tenant's quota"
+
+// quota judges how many runs of the tenant were under way at once, if it has a quota of them. Like
+// a task it has a slot for each execution.
+func (j *judge) quota() {
+	if j.h.Quota == 0 {
+		return
+	}
+	c := SlotCount{Of: OfTenant, Limit: j.h.Quota}
+	var calls []held
+	for _, id := range j.ids {
+		r := j.runs[id]
+		if len(r.seen) > 0 {
+			c.Runs++
+		}
+		calls = append(calls, r.holds(j.h.SeenAll)...)
+	}
+	c.judge(calls, false, j.fault)
+	j.rep.Limits = append(j.rep.Limits, c)
 }
 
 func compareSlots(a, b SlotCount) int {

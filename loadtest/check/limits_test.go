@@ -47,6 +47,20 @@ func evenly(n, apart int) []int {
 // times returns n times the same instant.
 func times(n, at int) []int { return slices.Repeat([]int{at}, n) }
 
+// TestAQuotaIsJudgedOverAllRuns: of tasks and of none.
+func TestAQuotaIsJudgedOverAllRuns(t *testing.T) {
+	w := paced(t, `{"name":"a","kind":"http"}`, 1000, 10_000, 10_500, 11_400)
+	w.Asked[1].Task = ""
+	for quota, want := range map[int]int{2: 0, 1: 2} {
+		w.Quota = quota
+		rep := judge(t, w.History)
+		i := slices.IndexFunc(rep.Limits, func(c check.SlotCount) bool { return c.Of == check.OfTenant })
+		if i < 0 || rep.Limits[i].Over != want || rep.Limits[i].Runs != 3 || rep.Failed() != (want > 0) {
+			t.Errorf("with a quota of %d Judge = %+v, failed %t, want 3 runs of which %d came beyond it", quota, rep.Limits, rep.Failed(), want)
+		}
+	}
+}
+
 // so 12 starts fall within the slack, and one more
 const slow = `{"name":"slow","rate":"2/s","kind":"http"}`
 

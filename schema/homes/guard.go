@@ -90,6 +90,9 @@ func (g *Guarded) lease(key string) func() error {
 		if task, ok := limit.Task(); ok {
 			return g.tenant(task.Tenant)
 		}
+		if tenant, ok := limit.Tenant(); ok {
+			return g.tenant(tenant)
+		}
 	case "rate":
 		name, _, _ := strings.Cut(of, "/")
 		return g.tenant(name)

@@ -34,7 +34,7 @@ func guardedWrites(s schema.Store, shard schema.Shard, tenant string) map[string
 	held := &schema.SessionRef{Executor: "x", ID: "s", Started: now.UTC().Truncate(time.Millisecond)}
 	for _, key := range []string{
 		schema.RunLease(run), schema.JobLimit(job.ID).Lease(), (&schema.Spec{Job: job.ID, ConcurrencyValue: "aa"}).Limit().Lease(),
-		schema.TaskLimit(schema.TaskName{Tenant: tenant, Name: "n"}).Lease(), schema.RateLease(schema.TaskName{Tenant: tenant, Name: "n"}, schema.Rate{Count: 1, Per: time.Second}),
+		schema.TaskLimit(schema.TaskName{Tenant: tenant, Name: "n"}).Lease(), schema.TenantLimit(tenant).Lease(), schema.RateLease(schema.TaskName{Tenant: tenant, Name: "n"}, schema.Rate{Count: 1, Per: time.Second}),
 	} {
 		_, got["SwapLease "+key] = s.SwapLease(ctx, schema.Lease{}, schema.Lease{Key: key, Fence: 1, Holder: held}, now.Add(time.Hour))
 	}

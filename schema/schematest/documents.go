@@ -168,7 +168,7 @@ func (b *bench) shown(name string, document any, err error) string {
 func (b *bench) aTenant(name string, age int) schema.Tenant {
 	return schema.Tenant{
 		Name: name, Weight: age + 1, CreatedAt: b.now, UpdatedAt: b.at(age),
-		Quotas: schema.Quotas{Jobs: 1, RunsPerMinute: 2, ImportLinesPerSecond: 3, PayloadBytesPerMinute: 1 << 40}, Retention: age + 2,
+		Quotas: schema.Quotas{Jobs: 1, RunsPerMinute: 2, Concurrency: 5, ImportLinesPerSecond: 3, PayloadBytesPerMinute: 1 << 40}, Retention: age + 2,
 	}
 }
 

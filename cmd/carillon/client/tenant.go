@@ -60,6 +60,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 	flags.IntVar(&stated.Weight, "weight", 0, "its share where tenants compete, 1 to "+strconv.Itoa(admin.MaxWeight))
 	flags.IntVar(&stated.Quotas.Jobs, "jobs", 0, "jobs that can have many runs and have not ended")
 	flags.IntVar(&stated.Quotas.RunsPerMinute, "runs-per-minute", 0, "runs that are asked for; those of schedules are not counted")
+	flags.IntVar(&stated.Quotas.Concurrency, "concurrency", 0, "runs under way at once in the whole cluster; others wait")
 	flags.IntVar(&stated.Quotas.ImportLinesPerSecond, "import-lines-per-second", 0, "lines of imports; one that is faster is slowed down")
 	durability := flags.String("durability", "", "when jobs and imports that state none are acknowledged: home or everywhere; \"\": as the configuration says")
 	flags.IntVar(&stated.Retention, "retention", 0, "`days` for which the history of its runs is kept, at most the cluster's own; 0: as long as the cluster keeps it")
@@ -77,6 +78,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 			{"retention", func(ask *request.TenantRequest) { ask.Retention = stated.Retention }},
 			{"jobs", func(ask *request.TenantRequest) { ask.Quotas.Jobs = stated.Quotas.Jobs }},
 			{"runs-per-minute", func(ask *request.TenantRequest) { ask.Quotas.RunsPerMinute = stated.Quotas.RunsPerMinute }},
+			{"concurrency", func(ask *request.TenantRequest) { ask.Quotas.Concurrency = stated.Quotas.Concurrency }},
 			{"import-lines-per-second", func(ask *request.TenantRequest) {
 				ask.Quotas.ImportLinesPerSecond = stated.Quotas.ImportLinesPerSecond
 			}},
@@ -142,7 +144,7 @@ func showTenant(cmd *cobra.Command, r *cli.Remote, t *httpapi.Tenant) error {
 }
 
 func writeTenants(w io.Writer, tenants ...httpapi.Tenant) error {
-	rows := [][]string{{"NAME", "WEIGHT", "JOBS", "RUNS/MIN", "IMPORT LINES/S", "PAYLOAD BYTES/MIN", "RETENTION", "UPDATED"}}
+	rows := [][]string{{"NAME", "WEIGHT", "JOBS", "RUNS/MIN", "AT ONCE", "IMPORT LINES/S", "PAYLOAD BYTES/MIN", "RETENTION", "UPDATED"}}
 	quota := func(n int64) string {
 		if n == 0 {
 			return "" // no bound
@@ -158,7 +160,7 @@ func writeTenants(w io.Writer, tenants ...httpapi.Tenant) error {
 	for _, t := range tenants {
 		q := &t.Quotas
 		rows = append(rows, []string{
-			t.Name, strconv.Itoa(t.Weight), quota(int64(q.Jobs)), quota(int64(q.RunsPerMinute)), quota(int64(q.ImportLinesPerSecond)),
+			t.Name, strconv.Itoa(t.Weight), quota(int64(q.Jobs)), quota(int64(q.RunsPerMinute)), quota(int64(q.Concurrency)), quota(int64(q.ImportLinesPerSecond)),
 			quota(q.PayloadBytesPerMinute), keptFor(t.Retention), cli.ShowTime(t.UpdatedAt),
 		})
 	}

@@ -19,13 +19,13 @@ func TestTenantsAreSetAndShown(t *testing.T) {
 		t.Errorf("tenant get of one of which nothing was stated = %+v, want the defaults", fresh)
 	}
 	clitest.Succeed(t, "tenant", "set", "billing", "--api", api, "--weight", "3", "--runs-per-minute", "6000", "--payload-bytes-per-minute", "1099511627776")
-	set := clitest.Decode[httpapi.Tenant](t, clitest.Succeed(t, "tenant", "set", "billing", "--api", api, "--jobs", "7", "--runs-per-minute", "0", "-o", "json").Stdout)
-	if want := (schema.Quotas{Jobs: 7, PayloadBytesPerMinute: 1 << 40}); set.Weight != 3 || set.Quotas != want {
+	set := clitest.Decode[httpapi.Tenant](t, clitest.Succeed(t, "tenant", "set", "billing", "--api", api, "--jobs", "7", "--runs-per-minute", "0", "--concurrency", "9", "-o", "json").Stdout)
+	if want := (schema.Quotas{Jobs: 7, Concurrency: 9, PayloadBytesPerMinute: 1 << 40}); set.Weight != 3 || set.Quotas != want {
 		t.Errorf("tenant set = weight %d, %+v; want weight 3 as before, and %+v", set.Weight, set.Quotas, want)
 	}
 	clitest.Succeed(t, "tenant", "set", "audit", "--api", api, "--import-lines-per-second", "5")
 	shown := strings.Split(strings.TrimSpace(clitest.Succeed(t, "tenant", "list", "--api", api).Stdout), "\n")
-	for i, want := range []string{"NAME WEIGHT JOBS RUNS/MIN IMPORT LINES/S PAYLOAD BYTES/MIN RETENTION UPDATED", "audit 1 - - 5 - ", "billing 3 7 - - 1099511627776 "} {
+	for i, want := range []string{"NAME WEIGHT JOBS RUNS/MIN AT ONCE IMPORT LINES/S PAYLOAD BYTES/MIN RETENTION UPDATED", "audit 1 - - - 5 - ", "billing 3 7 - 9 - 1099511627776 "} {
 		if len(shown) != 3 || !strings.HasPrefix(strings.Join(strings.Fields(shown[i]), " "), want) {
 			t.Fatalf("tenant list shows\n%s\nwant line %d to begin with %q", strings.Join(shown, "\n"), i, want)
 		}

@@ -344,7 +344,7 @@ func (n *Node) assembleExecutor(stops *cleanups, room *target.ByteBudget) error 
 	}
 	n.executor, err = executor.New(executor.Config{
 		Name: n.regions.executor(n.cfg.Node.Name), Region: n.cfg.Node.Region, Served: n.regions.served(), HomeOf: n.regions.homeOf(), Everywhere: n.regions.claims(), Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,
-		Store: n.store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Queue: n.queue, Labels: n.cfg.ExecutorLabels(), Pool: pool(n.queue, n.cfg.ExecutorLabels()), Notices: n.queue, Signals: n.queue,
+		Store: n.store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Tenants: n.administration.tenants, Queue: n.queue, Labels: n.cfg.ExecutorLabels(), Pool: pool(n.queue, n.cfg.ExecutorLabels()), Notices: n.queue, Signals: n.queue,
 		Targets: targets, Signer: n.administration.signing, Secrets: n.administration.secrets, Halt: n.halt, Trace: n.traces.Tracer(), MaxOutput: n.cfg.Executor.MaxOutput,
 		DrainTimeout: n.cfg.Executor.DrainTimeout, Tally: n.administration.tally,
 		Logger: n.log.With("part", "executor"), Registerer: n.reg,

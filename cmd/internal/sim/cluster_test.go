@@ -44,6 +44,7 @@ type Faults struct {
 // Cluster is a few nodes over one store and one broker; or two regions, each with its own.
 type Cluster struct {
 	shards    int
+	quota     int           // how many runs of a tenant may be under way at once; 0 = any number
 	works     time.Duration // how long a call takes at most; 0 = some 30 ms
 	away      time.Duration // how long a node that was killed or crashed is away at most
 	lateFrom  time.Duration // how late a write is applied at least that was reported as failed …

@@ -125,8 +125,9 @@ func (s crashing) SwapLease(ctx context.Context, was, is schema.Lease, expires t
 func leaseStep(is schema.Lease) step {
 	limit, ofLimit := strings.CutPrefix(is.Key, schema.LimitKey("").Lease())
 	_, ofTask := schema.LimitKey(limit).Task()
+	_, ofTenant := schema.LimitKey(limit).Tenant()
 	switch {
-	case ofLimit && ofTask:
+	case ofLimit && (ofTask || ofTenant):
 		return stepBlock
 	case ofLimit:
 		return stepSlot

@@ -97,6 +97,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	if err := w.judgeConcurrent(ctx, reader, ofCrowds); err != nil {
 		return w.out, err
 	}
+	w.judgeQuota(slices.Concat(ofCrowds, ofLimits))
 	if err := w.judgePooled(ctx, reader, ofPools); err != nil {
 		return w.out, err
 	}

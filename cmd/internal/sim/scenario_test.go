@@ -71,6 +71,8 @@ type Scenario struct {
 	Rated int
 	// Concurrent is the number of runs of a task with max_concurrent.
 	Concurrent int
+	// Quota is how many runs of the tenant may be under way at once; 0 = any number.
+	Quota int
 	// Pooled is the number of runs that require labels of their executor. Nodes have labels then,
 	// and one of them is away for long.
 	Pooled int
@@ -243,7 +245,7 @@ func Run(ctx context.Context, s Scenario) (Outcome, error) {
 		c.away = s.Away
 	}
 	c.coLocated = s.CoLocated
-	c.works, c.slews = s.Works, s.Steps > 0
+	c.works, c.slews, c.quota = s.Works, s.Steps > 0, s.Quota
 	if s.LateBy > 0 {
 		c.lateFrom, c.lateBy = s.LateFrom, s.LateBy
 	}

@@ -304,6 +304,12 @@ var scenarios = []play{
 	{"a task has a limit, and everything fails", 10, Scenario{
 		Jobs: 20, Concurrent: 90, Guarantees: true, Kills: 3, Freezes: 3, StreamLosses: 1, Steps: 3, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
 	}, []string{full, halts}},
+	{"a tenant has a quota of runs at once, and nothing goes wrong", 2, Scenario{
+		Jobs: -1, Limited: 3, Concurrent: 40, Quota: tenantQuota, Promise: Promise{Once: true, NoneLost: true, Lag: 4},
+	}, []string{full}},
+	{"a tenant has a quota of runs at once, and everything fails", 4, Scenario{
+		Jobs: -1, Limited: 3, Concurrent: 40, Quota: tenantQuota, Guarantees: true, Kills: 3, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
+	}, []string{full}},
 	{"runs require labels, and an executor is away", 2, Scenario{Jobs: 20, Pooled: 45, Promise: Promise{NoneLost: true, Lag: 4}}, []string{unfit}},
 	{"runs require labels, and executors come and go", 6, Scenario{
 		Jobs: 20, Pooled: 45, Guarantees: true, Kills: 4, Stops: 2, Freezes: 2, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},

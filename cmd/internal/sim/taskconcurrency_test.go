@@ -21,6 +21,24 @@ const (
 	concurrentLimit  = 5
 )
 
+// tenantQuota is how many runs of the tenant may be under way at once where it has a quota: fewer
+// than its task and its jobs allow.
+const tenantQuota = 4
+
+// quotaOf is the quota of every tenant.
+type quotaOf int
+
+// Concurrency implements executor.Tenants.
+func (q quotaOf) Concurrency(context.Context, string) (int, error) { return int(q), nil }
+
+// judgeQuota judges that never more runs of the tenant were under way than its quota says. All of
+// them are short: a call ends before the session of an executor that died does.
+func (w *world) judgeQuota(seen []check.Sighting) {
+	if n := atOnce(seen); w.s.Quota > 0 && n > w.s.Quota && w.s.Freezes+w.s.Steps == 0 {
+		w.c.fault("%d runs of a tenant at once, whose quota is %d:%s", n, w.s.Quota, describeOverlap(seen, n))
+	}
+}
+
 // askConcurrent makes the task and asks for its runs: first many more than may be under way, then
 // few.
 func (w *world) askConcurrent(ctx context.Context, wg *sync.WaitGroup) {

@@ -5,6 +5,7 @@ import { bytes, number } from './words';
 export interface QuotasLike {
   jobs?: number | undefined;
   runs_per_minute?: number | undefined;
+  concurrency?: number | undefined;
   import_lines_per_second?: number | undefined;
   payload_bytes_per_minute?: number | undefined;
 }
@@ -21,6 +22,12 @@ export const quotaKinds: readonly { name: keyof QuotasLike; label: string; unit:
     label: 'Runs asked for, a minute',
     unit: '/min',
     about: 'Those that schedules make are not counted. What is over is answered 429.',
+  },
+  {
+    name: 'concurrency',
+    label: 'Runs under way at once',
+    unit: '',
+    about: 'In the whole cluster; others wait. A run of a workflow counts by its steps.',
   },
   {
     name: 'import_lines_per_second',

@@ -39,6 +39,7 @@ export function Tenants(_props: ViewParams) {
     { head: 'Weight', kind: 'number', cell: (t) => (t.fault ? <span class="toned tone-bad">not understood</span> : number(t.weight)) },
     { head: 'Jobs', kind: 'number', cell: (t) => quotaWords(t.quotas, 'jobs') },
     { head: 'Runs asked for', kind: 'number', cell: (t) => quotaWords(t.quotas, 'runs_per_minute') },
+    { head: 'At once', kind: 'number', minor: true, cell: (t) => quotaWords(t.quotas, 'concurrency') },
     { head: 'Lines of imports', kind: 'number', minor: true, cell: (t) => quotaWords(t.quotas, 'import_lines_per_second') },
     { head: 'Payload', kind: 'number', minor: true, cell: (t) => quotaWords(t.quotas, 'payload_bytes_per_minute') },
     {
