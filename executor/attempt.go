@@ -31,6 +31,8 @@ type attempt struct {
 	feedback feedback
 	traced   bool // its spans will be sent, however it ends; set at the start
 
+	isVictim atomic.Bool // it is stopped for a critical run, which gets its slot
+
 	start     startPoint
 	execution // its mutex guards most of it
 	health    target.Health
@@ -104,7 +106,11 @@ func (a *attempt) handle(ctx, attempts context.Context) {
 func (a *attempt) releaseAll() {
 	a.limits.releaseClaimSlot()
 	a.limits.releaseJobSlot()
-	if a.limits.slot {
+	a.limits.permit.Preempted = a.isVictim.Load()
+	switch {
+	case a.limits.slot && a.limits.permit.Preempted:
+		a.x.slots.ReleaseTo(schema.Critical)
+	case a.limits.slot:
 		a.x.slots.Release()
 	}
 	a.limits.permit.EndWith(&a.health, &a.targetError)
@@ -129,7 +135,7 @@ func (a *attempt) facts(ctx context.Context) facts {
 		session, alive := a.sessionAt(now)
 		a.start = startPoint{began, now, session, alive}
 		limit, isLimited := spec.Misfire.Limit()
-		f.tooLate = isLimited && now.Sub(e.MisfireFrom()) > limit && a.basis.number == 1
+		f.tooLate = isLimited && now.Sub(e.MisfireFrom()) > limit && !a.basis.hasBegun()
 		f.rateExpired = a.limits.rated && now.Sub(e.Due()) > schema.ReservationLife
 		f.stopping = x.halt.Halted() || ctx.Err() != nil || now.Before(e.Due()) // the last: the clock was set back under us
 		f.notServed = !x.homes.serves(e.ID.Shard())
@@ -237,7 +243,11 @@ func (a *attempt) step(ctx, attempts context.Context, next action) (goesOn bool)
 	case doAskAdmission:
 		return a.limits.admit(ctx) && a.advance(stageAdmitted)
 	case doTakeSlot:
-		if x.slots.Acquire(ctx, spec.Priority, spec.Tenant) {
+		var noneFree func()
+		if spec.Priority == schema.Critical {
+			noneFree = x.preemption.freeSlot
+		}
+		if x.slots.AcquireOrElse(ctx, spec.Priority, spec.Tenant, noneFree) {
 			a.limits.slot = true
 			x.leavePending(a)
 			return a.advance(stageSlotted)
@@ -324,12 +334,12 @@ func (a *attempt) execute(ctx, attempts context.Context, withCell bool) {
 	if withCell && !a.noteSession(ctx, a.start.now) {
 		return
 	}
-	late := time.Duration(0)
-	if a.basis.number == 1 {
+	late, isFirst := time.Duration(0), !a.basis.hasBegun()
+	if isFirst {
 		late = a.start.now.Sub(a.entry.LatenessFrom())
 	}
 	a.traced = x.spans.Foresees(a.entry, a.basis.number, late)
-	if a.basis.number == 1 {
+	if isFirst {
 		x.metrics.observeStart(a.entry.Spec.Priority, late, x.spans.exemplar(a.entry, a.traced))
 		if withCell || a.lease.guarded { // a plain start is counted with its record or its cell
 			a.mu.Lock()
@@ -345,7 +355,9 @@ func (a *attempt) execute(ctx, attempts context.Context, withCell bool) {
 	if work.fault != nil {
 		res.Error = work.fault.Error()
 	} else {
+		x.preemption.add(a)
 		res = a.call(run)
+		x.preemption.remove(a)
 		if a.health = res.Health(); a.health == target.Unhealthy {
 			a.targetError = res.Error
 		}
@@ -358,7 +370,7 @@ func (a *attempt) execute(ctx, attempts context.Context, withCell bool) {
 	switch decideEnd(&res, work.Guarantee, errors.Is(context.Cause(run), target.ErrAbandoned)) {
 	case endInterrupted:
 		res.Memory.Release()
-		a.interrupted()
+		a.interrupted(context.Cause(run))
 	case endReleased:
 		x.metrics.running.Dec()
 		res.Memory.Release()
@@ -398,6 +410,7 @@ func (a *attempt) begin(began, now time.Time, number int, session string, stop c
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.running, a.began, a.started, a.number, a.fence, a.session, a.stop = true, began, now.UTC().Round(0), number, fence, session, stop
+	a.counted = a.basis.preempted > 0 // by its first start
 	if a.recheck {
 		stop(target.ErrCancelled)
 	}

@@ -74,7 +74,7 @@ func (c *rowCheck) check(ctx context.Context) bool {
 	case len(st.Dead) > 0 && !c.recordLost(ctx, st.Dead):
 		return false
 	}
-	before, ok := c.mayStart(ctx, st.Next, v.job)
+	before, ok := c.mayStart(ctx, st.Next > 1 || st.Preempted > 0, v.job)
 	if !ok {
 		return false
 	}
@@ -82,20 +82,20 @@ func (c *rowCheck) check(ctx context.Context) bool {
 	if v.job != nil {
 		limit = v.job.Current.Spec.Concurrency // as it is now
 	}
-	a.basis = startBasis{checked: v.at, number: st.Next, fromRows: true, limit: limit, before: before}
+	a.basis = startBasis{checked: v.at, number: st.Next, fromRows: true, limit: limit, before: before, preempted: st.Preempted}
 	return true
 }
 
-// mayStart asks the row of the run's job, if the job can have many runs, whether attempt number n
-// may start, and until when. If not, it records why.
-func (c *rowCheck) mayStart(ctx context.Context, n int, job *schema.Job) (before time.Time, ok bool) {
+// mayStart asks the row of the run's job, if the job can have many runs, whether an attempt may start
+// of a run that has begun before, or has not, and until when. If not, it records why.
+func (c *rowCheck) mayStart(ctx context.Context, hasBegun bool, job *schema.Job) (before time.Time, ok bool) {
 	a := c.a
 	x, e := a.x, a.entry
 	now := x.now()
 	switch {
 	case e.Spec.Job.IsZero():
 		return time.Time{}, true
-	case n > 1: // the run has started: only a cancel ends it
+	case hasBegun: // the run has started: only a cancel ends it
 		if job != nil && job.Current.State == schema.JobCancelled {
 			a.notStarted(ctx, schema.Record{Outcome: schema.Cancelled, Reason: "the job was cancelled"})
 			return time.Time{}, false

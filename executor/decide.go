@@ -153,7 +153,13 @@ type startBasis struct {
 	fromRows bool                // the rows were read for this start: its session cell is written before, and the rows are read again
 	limit    *schema.Concurrency // of the job; nil: none
 	before   time.Time           // the job lets the attempt start before this; zero: at any time
+
+	preempted int // how often the run was stopped for critical ones
 }
+
+// hasBegun reports whether the run has started before. What only a first start needs is not asked
+// again, and it is not counted as another one.
+func (b startBasis) hasBegun() bool { return b.number > 1 || b.preempted > 0 }
 
 // holds reports whether a start at now may rest on the basis, which must not be older than maxAge.
 func (b startBasis) holds(now time.Time, maxAge time.Duration) bool {

@@ -29,8 +29,8 @@
 //  7. A deferral uses no attempt up, and is in the store before its message ends.
 //  8. Outcomes that cannot be recorded are kept, and no new work is taken on meanwhile.
 //  9. An attempt that fails, times out or is lost counts, at most max_attempts of them. One that
-//     the stop of an executor cut short does not. After the last one, or a final answer, the run's
-//     dead letter is in the store before the message goes.
+//     was cut short by the stop of its executor, or for a critical run, does not. After the last
+//     one, or a final answer, the run's dead letter is in the store before the message goes.
 //  10. A guarded run starts only under a claim in its lease, and nothing is said of its outcome
 //     before the lease holds it (schema.Claim). A swap of unknown outcome is swapped again, never
 //     guessed.
@@ -56,6 +56,7 @@
 //	turn.go       several messages of one run: the turn, and rivals in other processes
 //	limits.go     admission, slots and deferrals        jobslot.go  the slot of a job's limit
 //	lease.go      claims a guarded run, ends the claim, and brings the rows up to it
+//	preempt.go    stops a run of low priority for a critical one
 //	cell.go       the session cell; keeps a message in progress while its attempt runs
 //	outcome.go    the record of an attempt, its retry, and successes that come late
 //	output.go, report.go   what the target answered, and what a worker tells meanwhile
@@ -74,8 +75,12 @@
 //
 // Each priority of each lane is fetched on its own and has room in hand that no other takes. Slots
 // that come free go to priorities by weight, and within a priority to tenants in turn
-// (admission.Slots). Nothing that has started is stopped for another run. While runs wait for
-// slots, no more of a priority is fetched than got slots in the last second.
+// (admission.Slots). While runs wait for slots, no more of a priority is fetched than got slots in
+// the last second.
+//
+// Pre-emption: a critical run that finds no free slot, or whose target or tenant has its share of
+// them, stops a run of low priority whose work allows that (preempt.go). Nothing else that has
+// started is stopped for another run.
 //
 // # If we crash
 //

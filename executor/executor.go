@@ -53,6 +53,7 @@ type Executor struct {
 	limiter       *admission.SlotLimiter
 	quotas        *admission.QuotaAllocator
 	storeFailing  atomic.Bool // the last read before a start failed
+	preemption    *preemption
 
 	lastClaim atomic.Int64 // when the last claim was made, ns since the Unix epoch
 
@@ -133,6 +134,7 @@ func New(c Config) (*Executor, error) {
 		messages:   messagesInHand{byRun: make(map[schema.RunID]*attempt)},
 		roomFreed:  make(chan struct{}, 1),
 		inUse:      make(chan struct{}, 1),
+		preemption: newPreemption(),
 	}, nil
 }
 

@@ -87,7 +87,7 @@ func (l *limits) waitsForJobSlot() bool {
 	a := l.a
 	switch a.basis.limit.OnLimit {
 	case schema.OnLimitSkip:
-		return a.basis.number > 1 || a.entry.Spec.Trigger == schema.TriggerBackfill
+		return a.basis.hasBegun() || a.entry.Spec.Trigger == schema.TriggerBackfill
 	case schema.OnLimitCancelOldest:
 		return a.entry.Spec.Trigger == schema.TriggerBackfill
 	}

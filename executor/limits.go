@@ -52,8 +52,10 @@ func (l *limits) admit(ctx context.Context) bool {
 	a := l.a
 	x, spec := a.x, &a.entry.Spec
 	var at *admission.Load
+	frees := false // an attempt is being stopped for it
 	for {
 		r, err := l.request(ctx)
+		r.Waits = frees
 		switch {
 		case errors.Is(err, schema.ErrNotFound), errors.Is(err, schema.ErrNotUnderstood):
 			if at == nil {
@@ -77,6 +79,11 @@ func (l *limits) admit(ctx context.Context) bool {
 		}
 		if (l.elsewhere || l.unfit) && at != nil {
 			x.admission.Leave(at, r.Rank)
+		}
+		if d.Full != nil && !frees && spec.Priority == schema.Critical {
+			if frees = x.preemption.stopOne(d.Full); frees && d.Wait == nil {
+				continue // it is not deferred, but waits
+			}
 		}
 		switch {
 		case d.Admitted:

@@ -21,6 +21,7 @@ type metrics struct {
 	early          prometheus.Counter
 	slots          prometheus.Gauge
 	busy           prometheus.Gauge
+	preempted      prometheus.Counter
 	poolSlots      *prometheus.GaugeVec // by labels; of an executor without there is none
 	poolBusy       *prometheus.GaugeVec
 	waiting        *prometheus.GaugeVec
@@ -117,6 +118,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		recordFailures: prometheus.NewCounter(prometheus.CounterOpts(opts("record_failures_total", "Batches of outcomes that could not be recorded at the first try."))),
 		slots:          prometheus.NewGauge(prometheus.GaugeOpts(opts("slots", "Attempts that may be under way at once."))),
 		busy:           prometheus.NewGauge(prometheus.GaugeOpts(opts("slots_busy", "Slots that are taken."))),
+		preempted:      prometheus.NewCounter(prometheus.CounterOpts(opts("preempted_total", "Attempts that were stopped to let a critical run start. They use no attempt, and start again."))),
 		poolSlots:      prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("pool_slots", "Attempts that may be under way at once on an executor with labels, by these.")), []string{"pool"}),
 		poolBusy:       prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("pool_slots_busy", "Slots of an executor with labels that are taken, by these.")), []string{"pool"}),
 		waiting:        prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("slot_waiting", "Runs in hand that are due and wait for a slot, by priority.")), []string{"priority"}),
@@ -156,6 +158,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			m.seconds[k][o] = seconds.WithLabelValues(kind, string(outcome))
 		}
 	}
-	r.MustRegister(byPriority, seconds, m.lateness, m.outcomes, m.missed, m.running, m.held, m.looks, m.passed, m.recordFailures, m.early, m.slots, m.busy, m.poolSlots, m.poolBusy, m.waiting, m.outputsCut, m.logLines, m.scriptsLeft)
+	r.MustRegister(byPriority, seconds, m.lateness, m.outcomes, m.missed, m.running, m.held, m.looks, m.passed, m.recordFailures, m.early, m.slots, m.busy, m.preempted, m.poolSlots, m.poolBusy, m.waiting, m.outputsCut, m.logLines, m.scriptsLeft)
 	return m
 }

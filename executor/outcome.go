@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -101,10 +102,12 @@ func logFailure(log *slog.Logger, a *attempt, row *schema.Attempt) {
 	log.Info("an attempt failed", append(about, "took", rec.Finished.Sub(rec.Started), "final", rec.Final)...)
 }
 
-// interrupted ends an attempt that the stop of the executor cut short. It does not count. Its row,
-// if there is one, is closed as unstarted, and the number is free again. The message goes back; if
-// it is acknowledged already, the dispatcher finds the entry open once our session has ended.
-func (a *attempt) interrupted() {
+// interrupted ends an attempt that was cut short by the stop of the executor, or for a critical run
+// (target.ErrPreempted). It does not count. Its row, if there is one, is closed as unstarted, and
+// the number is free again. The message goes back; if it is acknowledged already, the dispatcher
+// finds the entry open. The row of a pre-empted one is written in any case, before the message goes
+// back: by these rows it is counted how often the run was pre-empted.
+func (a *attempt) interrupted(why error) {
 	x := a.x
 	now := a.endedAt(x.now())
 	x.metrics.running.Dec()
@@ -122,9 +125,14 @@ func (a *attempt) interrupted() {
 			Error: target.ErrStopped.Error(), Unstarted: true,
 		},
 	}
+	isPreempted := errors.Is(why, target.ErrPreempted)
+	if isPreempted {
+		row.Record.Error, row.Record.Preempted = why.Error(), true
+		x.metrics.preempted.Inc()
+	}
 	a.feedback.keep(&row)
 	x.spans.stopped(a, now)
-	if !cellSent {
+	if !cellSent && !isPreempted {
 		a.giveBack()
 		return
 	}

@@ -129,6 +129,8 @@ type Record struct {
 	// Unstarted: the attempt noted its session and was given up, before it started or because its
 	// executor was stopped. The session counts for nothing any more, and the number is free again.
 	Unstarted bool `json:"unstarted,omitempty"`
+	// Preempted: it is unstarted because it was stopped under way to let a critical run start.
+	Preempted bool `json:"preempted,omitempty"`
 	// Doubt: another execution may have ended the run before this success. The follow-up of this
 	// record resolves a dead letter of the run, if there is one.
 	Doubt bool `json:"doubt,omitempty"`
@@ -231,6 +233,19 @@ func (a *Attempt) HeldByLimit() bool {
 
 // Unstarted reports whether the row stands for nothing: see Record.
 func (a *Attempt) Unstarted() bool { return a.Record != nil && a.Record.Unstarted }
+
+// Preempted reports whether the attempt was stopped to let a critical run start: see Record.
+func (a *Attempt) Preempted() bool { return a.Unstarted() && a.Record.Preempted }
+
+// CountPreempted returns how often the run of these attempts was stopped to let a critical run start.
+func CountPreempted(attempts []Attempt) (n int) {
+	for i := range attempts {
+		if attempts[i].Preempted() {
+			n++
+		}
+	}
+	return n
+}
 
 // EncodeRecord returns the stored form of r.
 func EncodeRecord(r *Record) ([]byte, error) { return encodeCell(r, "record") }

@@ -18,6 +18,9 @@ type Standing struct {
 	Dead []Attempt
 	// Next is the number that a start would take.
 	Next int
+	// Preempted is how often the run was stopped to let a critical run start. It has begun then, even if
+	// Next is 1.
+	Preempted int
 	// Awaited is the last entry to which a start of the run was deferred, if it comes after this
 	// one and was not deferred in turn; zero: there is none. Whether it may start is for its own
 	// row to say.
@@ -52,7 +55,11 @@ func Judge(e *Entry, marks Marks, attempts []Attempt, live func(SessionRef) bool
 			}
 		case e.Spec.Kind.Plans():
 			// Its steps have nothing to do with what became of the run that they begin with.
-		case a.Unstarted(), a.Record == nil && a.Session == nil:
+		case a.Unstarted():
+			if a.Preempted() {
+				st.Preempted++
+			}
+		case a.Record == nil && a.Session == nil:
 		case a.Record == nil && live(*a.Session), a.Record != nil && a.Record.Outcome == Began:
 			st.Live = true
 		case a.Record == nil:

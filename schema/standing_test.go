@@ -20,6 +20,7 @@ func TestJudge(t *testing.T) {
 	putOff := func(to schema.EntryID) func(*schema.Record) {
 		return func(r *schema.Record) { r.To, r.Reason = to, schema.Deferred }
 	}
+	unstarted, stopped := func(r *schema.Record) { r.Unstarted = true }, func(r *schema.Record) { r.Preempted = true }
 	ofJob := schema.Spec{Job: schema.MakeJobID(begin, 1, 1)}
 	ofWorkflow, ofStep := schema.Spec{Workflow: new(schema.WorkflowRun)}, schema.Spec{Step: new(schema.Step)}
 	catchUp := schema.Spec{Kind: schema.KindCatchUp, Of: theRun, Job: ofJob.Job}
@@ -37,6 +38,7 @@ func TestJudge(t *testing.T) {
 		next     int
 		told     bool // attempt 0 is to be repeated
 		awaited  schema.EntryID
+		stopped  int // for critical runs
 	}{
 		{name: "nothing happened", id: theRun, spec: run, next: 1},
 		{name: "running", id: theRun, spec: run, attempts: rows{}.under(1, "live"), live: true, next: 1},
@@ -118,6 +120,11 @@ func TestJudge(t *testing.T) {
 			name: "put off, and that handed on", id: theRun, spec: run, next: 1,
 			attempts: rows{}.ended(0, schema.Replaced, byWatch, putOff(retry)).ended(0, schema.Replaced, byRetry),
 		},
+		{name: "given up before it started", id: theRun, spec: run, attempts: rows{}.ended(1, schema.Lost, byRun, unstarted), next: 1},
+		{
+			name: "stopped for critical runs", id: theRun, spec: run, next: 1, stopped: 2,
+			attempts: rows{}.ended(1, schema.Lost, byRun, unstarted, stopped).ended(1, schema.Lost, byRun, unstarted, stopped).ended(1, schema.Lost, byRun, unstarted),
+		},
 		{name: "handed on to a watch", id: theRun, spec: run, attempts: rows{}.ended(0, schema.Replaced, byRetry, func(r *schema.Record) { r.To = moved }), next: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -129,9 +136,9 @@ func TestJudge(t *testing.T) {
 					repeat = got.Repeat.Number
 				}
 				if got.Over != c.over || (got.Repeat != nil && repeat == 0) != c.told || repeat != c.repeat || got.Unnamed != c.unnamed || got.Live != c.live ||
-					len(got.Dead) != c.dead || !got.Over && got.Next != c.next || got.Awaited != c.awaited {
-					t.Errorf("Judge = %+v (repeat %d), want over %v, repeat %d, unnamed %v, live %v, %d dead, next %d, awaited %s",
-						got, repeat, c.over, c.repeat, c.unnamed, c.live, c.dead, c.next, c.awaited)
+					len(got.Dead) != c.dead || !got.Over && got.Next != c.next || got.Awaited != c.awaited || got.Preempted != c.stopped {
+					t.Errorf("Judge = %+v (repeat %d), want over %v, repeat %d, unnamed %v, live %v, %d dead, next %d, awaited %s, stopped %d times",
+						got, repeat, c.over, c.repeat, c.unnamed, c.live, c.dead, c.next, c.awaited, c.stopped)
 				}
 			}
 		})

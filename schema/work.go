@@ -216,7 +216,14 @@ type Work struct {
 	Guarantee Guarantee `json:"guarantee,omitempty"`
 	// Requires are the labels that its executor has; nil: any executor runs it.
 	Requires Labels `json:"requires,omitempty"`
+	// Preemptible: while a run with low priority is under way, a critical run may take its slot, at
+	// most MaxPreemptions times. It starts again then, and has used no attempt. Only at_least_once
+	// work is stopped.
+	Preemptible bool `json:"preemptible,omitempty"`
 }
+
+// MaxPreemptions is how often a run is stopped for critical ones at most.
+const MaxPreemptions = 3
 
 // InForce returns w with every default filled in. It shares nothing that it changed with w.
 func (w Work) InForce() Work {

@@ -38,6 +38,7 @@ type Run struct {
 	Missed       *MissedRuns `json:"missed,omitempty"`
 	Waiting      *Hold       `json:"waiting,omitempty"`       // what it waits for, or waited for when it was cancelled
 	Waited       *Hold       `json:"waited,omitempty"`        // what held it back last before it started, and since when anything did
+	Preempted    int         `json:"preempted,omitempty"`     // how often it was stopped to let a critical run start
 	CancelReason string      `json:"cancel_reason,omitempty"` // why it was cancelled, if nobody asked for that
 
 	// Payload is absent in lists if it is larger than 4 KiB.

@@ -207,6 +207,13 @@ func (c *Call) Guarantee(g Guarantee) *Call {
 	return c
 }
 
+// Preemptible lets a critical run take the slot of a run of low priority. That one is stopped, uses
+// no attempt, and starts again.
+func (c *Call) Preemptible() *Call {
+	c.work.Preemptible = true
+	return c
+}
+
 // Requires names a label that the executor must have which runs it, such as gpu, true; it may be
 // called for several. While there is no such executor, runs wait.
 func (c *Call) Requires(name, value string) *Call {

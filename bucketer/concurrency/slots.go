@@ -107,7 +107,7 @@ func (l *WaitLists) wake(ctx context.Context, key schema.LimitKey, live *buckete
 // mayStart reports whether the job lets a waiting run start at now. It must not be stricter than
 // the executor that starts the run, which would make it wait again.
 func (l *WaitLists) mayStart(job *schema.Job, w *waiter, now time.Time) bool {
-	if w.next > 1 {
+	if w.next > 1 || w.preempted {
 		return job.Current.State != schema.JobCancelled
 	}
 	e := &w.entry
@@ -143,6 +143,8 @@ type waiter struct {
 	row   schema.Waiter
 	entry schema.Entry
 	next  int // the number of the attempt that would start
+	// preempted: it has started, and was stopped to let a critical run start.
+	preempted bool
 	// begun: a workflow run that one owner has begun and another one has put into the list. The
 	// entry by which it began may be over; it needs another one.
 	begun bool
@@ -202,7 +204,7 @@ func (l *WaitLists) stillWaiting(ctx context.Context, rows []schema.Waiter, live
 			}
 		case st.Live && e.Spec.Workflow == nil: // it got a slot after all, or an earlier attempt of it has one
 		default:
-			open = append(open, waiter{row: w, entry: e, next: st.Next, begun: st.Live})
+			open = append(open, waiter{row: w, entry: e, next: st.Next, preempted: st.Preempted > 0, begun: st.Live})
 		}
 	}
 	if err := l.core.PutHistory(ctx, lines); err != nil {

@@ -276,3 +276,15 @@ func (w *world) swapSlots(key schema.LimitKey, s schema.Slots) {
 		w.T.Fatalf("SwapLease = %v", err)
 	}
 }
+
+// TestWhatWasPreemptedMayStart: a run that was stopped to let a critical run start has begun. While it
+// waits for a slot again, only a cancel of its job ends it, however late it is.
+func TestWhatWasPreemptedMayStart(t *testing.T) {
+	l, w := new(WaitLists), &waiter{next: 1, preempted: true}
+	for state, want := range map[schema.JobState]bool{schema.JobActive: true, schema.JobPaused: true, schema.JobCancelled: false} {
+		job := &schema.Job{Current: schema.Generation{State: state}}
+		if got := l.mayStart(job, w, time.Now()); got != want {
+			t.Errorf("of a job that is %s, it may start: %v, want %v", state, got, want)
+		}
+	}
+}

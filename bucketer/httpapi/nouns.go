@@ -166,6 +166,7 @@ type Run struct {
 	Missed        *Missed           `json:"missed,omitempty"`
 	Waiting       *Waiting          `json:"waiting,omitempty" doc:"Of a pending or retrying run whose time has come, and that may not start yet: what it waits for. Of one that was cancelled before it started: what it waited for last"`
 	Waited        *Waiting          `json:"waited,omitempty" doc:"Of a run that has started: what held it back last before that, and since when anything did"`
+	Preempted     int               `json:"preempted,omitempty" doc:"How often it was stopped to let a critical run start (preemptible). Such a start is not among the attempts: it used none up. started_at is the first start of all"`
 	CancelReason  string            `json:"cancel_reason,omitempty" doc:"Why it was cancelled, if nobody asked for that"`
 	CreatedBy     string            `json:"created_by,omitempty" doc:"Who made its job, as the audit log names callers; of a run that was triggered, or retried outside of a workflow: who asked for that. Absent where the node asked for no keys"`
 	Event         *RunEvent         `json:"event,omitempty" doc:"What started it, if trigger is event"`
@@ -257,6 +258,7 @@ func runOf(r *runs.Run, payload []byte) Run {
 		shown := &out.Attempts[n-1]
 		shown.Error = strings.TrimPrefix(shown.Error+"; "+givenUp, "; ")
 	}
+	out.Preempted = schema.CountPreempted(r.Attempts)
 	out.StartedAt, out.Waited = Time{r.Started()}, waitedBefore(r)
 	if late, started := r.Lateness(); started {
 		ms := late.Milliseconds()

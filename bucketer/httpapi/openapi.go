@@ -296,6 +296,10 @@ func (s documentWriter) finish() error {
 		{"Misfire", "deadline", duration},
 		{"JobRequest", "guarantee", words("at_least_once", "at_most_once", "effectively_once")},
 		{"TaskRequest", "guarantee", words("at_least_once", "at_most_once", "effectively_once")},
+		{"JobRequest", "preemptible", preemptible},
+		{"TaskRequest", "preemptible", preemptible},
+		{"Job", "preemptible", preemptible},
+		{"Task", "preemptible", preemptible},
 		{"JobRequest", "requires", requires},
 		{"TaskRequest", "requires", requires},
 		{"Job", "requires", requires},
@@ -373,6 +377,11 @@ func maxConcurrent(f *huma.Schema) {
 	f.Minimum, f.Maximum = number(1), number(schema.MaxTaskConcurrent)
 	f.Description = "How many runs of the task may be under way at once, in the whole cluster; absent: any number. Runs beyond wait, about in the order in which they are due: deferred_until says when they will be tried next. " +
 		"A change is in force within seconds; runs that were begun before are not stopped"
+}
+
+func preemptible(f *huma.Schema) {
+	f.Description = "While a run with low priority is under way, a critical run that lacks a slot may take its slot: the call is stopped, uses no attempt, and starts again " +
+		"(preempted of a run counts it). That happens to a run three times at most, and never to work other than at_least_once"
 }
 
 func requires(f *huma.Schema) {

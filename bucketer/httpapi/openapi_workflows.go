@@ -71,6 +71,7 @@ func (s documentWriter) describeWorkflows() error {
 		{"Step", "timeout", duration},
 		{"Step", "guarantee", words("at_least_once", "at_most_once", "effectively_once")},
 		{"Step", "requires", requires},
+		{"Step", "preemptible", preemptible},
 		{"ForEach", "from", name("A step before it, whose output is the list, or holds it")},
 		{"ForEach", "pointer", say("Where in that output the list is: a JSON pointer (RFC 6901)")},
 		{"ForEach", "input", say("Where in the payload of the run the list is: a JSON pointer")},

@@ -191,8 +191,12 @@ func TestDecodeTask(t *testing.T) {
 		"odd labels": {"send", `{` + callX + `,"requires":{"a b":"x","gpu":"","zone":5}}`, []string{
 			"body.requires.a b its name must be 1 to 32", "body.requires.gpu must be 1 to 32 characters", "body.requires.zone must be a string",
 		}},
-		"too many labels": {"send", `{` + callX + `,"requires":{"a":"1","b":"1","c":"1","d":"1","e":"1","f":"1","g":"1","h":"1","i":"1"}}`, []string{"body.requires must be at most 8"}},
-		"no schema":       {"send", `{` + callX + `,"payload_schema":true}`, []string{"body.payload_schema must be an object"}},
+		"too many labels":  {"send", `{` + callX + `,"requires":{"a":"1","b":"1","c":"1","d":"1","e":"1","f":"1","g":"1","h":"1","i":"1"}}`, []string{"body.requires must be at most 8"}},
+		"half preemptible": {"send", `{` + callX + `,"preemptible":"yes"}`, []string{"body.preemptible must be true or false"}},
+		"preemptible and guarded": {"send", `{` + callX + `,"preemptible":true,"guarantee":"effectively_once","rate":5}`, []string{
+			"body.rate must be a string", "body.preemptible must be false for effectively_once",
+		}},
+		"no schema": {"send", `{` + callX + `,"payload_schema":true}`, []string{"body.payload_schema must be an object"}},
 		"a bad schema": {"send", `{` + callX + `,"payload_schema":{"required":"a","properties":{"b":{"type":"text"}}}}`, []string{
 			"body.payload_schema/properties/b/type must be one of", "body.payload_schema/required must be array, is string",
 		}},
@@ -305,7 +309,7 @@ func TestNounsAndDecoderAgree(t *testing.T) {
 			Timeout:   schema.Duration(time.Second),
 			Retry:     &schema.Retry{MaxAttempts: 2, Initial: schema.Duration(time.Second), Factor: 3, Max: schema.Duration(time.Minute), Jitter: "none"},
 			Guarantee: schema.AtLeastOnce,
-			Requires:  schema.Labels{"gpu": "true", "zone": "a"},
+			Requires:  schema.Labels{"gpu": "true", "zone": "a"}, Preemptible: true,
 		},
 	}
 	line, err := json.Marshal(full)

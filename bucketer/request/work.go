@@ -43,7 +43,7 @@ var (
 )
 
 // workFields are the fields of a request that say how a run is executed.
-var workFields = []string{"http", "nats", "script", "lambda", "jetstream", "sqs", "sns", "eventbridge", "step_functions", "kafka", "timeout", "retry", "guarantee", "requires"}
+var workFields = []string{"http", "nats", "script", "lambda", "jetstream", "sqs", "sns", "eventbridge", "step_functions", "kafka", "timeout", "retry", "guarantee", "requires", "preemptible"}
 
 // workReader gathers the fields of a request that say how a run is executed.
 type workReader struct {
@@ -51,8 +51,9 @@ type workReader struct {
 	tenant  string
 	work    schema.Work
 	targets int     // how many calls there are
-	limits  []int32 // the nodes of timeout, retry, guarantee and requires
+	limits  []int32 // the nodes of timeout, retry, guarantee, requires and preemptible
 	retry   int32   // the node of retry.max_attempts, or 0
+	preempt int32   // the node of preemptible, or 0
 }
 
 // field takes member c of the request, and reports whether it is one of workFields.
@@ -84,6 +85,11 @@ func (w *workReader) field(name string, c int32) bool {
 	case "requires":
 		w.limits = append(w.limits, c)
 		w.work.Requires = requires(&w.d.fields, c)
+	case "preemptible":
+		w.limits, w.preempt = append(w.limits, c), c
+		if w.work.Preemptible = w.d.is(c, kindTrue); !w.work.Preemptible && !w.d.is(c, kindFalse) {
+			w.d.fault(c, "must be true or false")
+		}
 	default:
 		return messageReader{w}.read(name, c)
 	}
@@ -96,6 +102,14 @@ func (w *workReader) finish() {
 		w.d.faultAt("body", "must have only one of "+kindsOfCall)
 	}
 	w.finishRetry()
+	w.finishPreemptible()
+}
+
+// finishPreemptible checks that only work is preemptible that may be called a second time.
+func (w *workReader) finishPreemptible() {
+	if g := w.work.Guarantee; w.work.Preemptible && g != "" && g != schema.AtLeastOnce {
+		w.d.fault(w.preempt, "must be false for %s: a run that is stopped starts again", g)
+	}
 }
 
 // finishRetry checks that no more attempts are asked for than the guarantee allows.

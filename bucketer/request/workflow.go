@@ -272,6 +272,7 @@ func (r *workflowReader) step(i int32) workflow.Step {
 		}
 	}
 	w.finishRetry()
+	w.finishPreemptible()
 	if w.targets > 0 || len(w.limits) > 0 {
 		work := w.work
 		s.Work = &work

@@ -157,7 +157,7 @@ func (r *Run) Started() time.Time {
 	var first time.Time
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
-		if a.Number == 0 || a.Unstarted() {
+		if a.Number == 0 || a.Unstarted() && !a.Preempted() {
 			continue
 		}
 		if at := startOf(a); !at.IsZero() && (first.IsZero() || at.Before(first)) {

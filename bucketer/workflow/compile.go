@@ -279,7 +279,7 @@ func (c *compiler) limits(i int, s *Step) {
 	for _, f := range []struct {
 		name   string
 		stated bool
-	}{{"timeout", s.Work.Timeout != 0}, {"retry", s.Work.Retry != nil}, {"guarantee", s.Work.Guarantee != ""}, {"requires", s.Work.Requires != nil}} {
+	}{{"timeout", s.Work.Timeout != 0}, {"retry", s.Work.Retry != nil}, {"guarantee", s.Work.Guarantee != ""}, {"requires", s.Work.Requires != nil}, {"preemptible", s.Work.Preemptible}} {
 		if f.stated {
 			c.note(i, at(i, f.name), message, nil)
 		}

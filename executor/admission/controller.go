@@ -160,6 +160,7 @@ type Permit struct {
 	hasBreaker bool
 	opened     int    // what the target's breaker wants to know at the end
 	Session    string // under which the slots of the task's limit and of the quota are held; "": it has none
+	Preempted  bool   // its attempt was stopped for a critical one, which is to have its place
 }
 
 // The places in a Permit.
@@ -188,6 +189,9 @@ type Decision struct {
 	Defer    time.Duration   // not now: that much later
 	Reason   string
 	Cause    schema.Cause // of a deferral
+	// Full is what has no room now, and would have if one attempt less were under way there; nil: that
+	// is not so, or not what it waits for.
+	Full *Load
 }
 
 // Admit decides on a request. waitsAt is the Load at which the same request waits already, or nil.
@@ -245,15 +249,22 @@ func (g *Controller) Admit(r Request, waitsAt *Load) (d Decision, at *Load) {
 		if l.busy < most && !(rivals[i] && stuck >= half) {
 			continue
 		}
-		if stuck >= max(min(most, half)/2, 1) && l.waiting >= max(g.slots/waitingPart, waitingLeast) {
+		if l.busy-1 < most && !(rivals[i] && stuck-1 >= half) {
+			d.Full = l
+		}
+		if !r.Waits && stuck >= max(min(most, half)/2, 1) && l.waiting >= max(g.slots/waitingPart, waitingLeast) {
 			wait := max(l.untilTurn(now, max(l.took, slowAfter)/time.Duration(most)), backedOff(r.Deferrals)/(1<<2))
 			cause := schema.CauseTargetShare
 			if i == ofTenant {
 				cause = schema.CauseTenantShare
 			}
-			return g.deferBy(ReasonShare, cause, wait), nil
+			full := d.Full
+			d = g.deferBy(ReasonShare, cause, wait)
+			d.Full = full
+			return d, nil
 		}
-		return Decision{Wait: l.wait(r.Rank)}, l
+		d.Wait = l.wait(r.Rank)
+		return d, l
 	}
 	if host != nil && host.breaker != nil {
 		p.opened = host.breaker.begin(admitted)
@@ -437,7 +448,9 @@ func (p Permit) EndWith(found *target.Health, told *string) {
 		} else {
 			l.took += (took - l.took) / 8
 		}
-		l.wakeOne()
+		if !p.Preempted || !l.wakeFirst(schema.Critical.Rank()) {
+			l.wakeOne()
+		}
 		g.remember(l)
 	}
 	for _, l := range p.loads[ofTask:] {

@@ -80,6 +80,12 @@ func NewSlots(size int, now func() time.Time) *Slots {
 
 // Acquire waits for a slot. It reports false, and has none, if ctx ended before.
 func (s *Slots) Acquire(ctx context.Context, p schema.Priority, tenant string) bool {
+	return s.AcquireOrElse(ctx, p, tenant, nil)
+}
+
+// AcquireOrElse is Acquire, and calls noneFree if it has to wait, unless that is nil: a slot that
+// comes free by that may be ours.
+func (s *Slots) AcquireOrElse(ctx context.Context, p schema.Priority, tenant string, noneFree func()) bool {
 	c, now := &s.classes[p.Rank()], s.now()
 	s.mu.Lock()
 	if s.free > 0 {
@@ -94,6 +100,9 @@ func (s *Slots) Acquire(ctx context.Context, p schema.Priority, tenant string) b
 	s.round.Join(&c.flow)
 	s.mu.Unlock()
 
+	if noneFree != nil {
+		noneFree()
+	}
 	select {
 	case <-w.given:
 		s.recycle(w)
@@ -140,20 +149,29 @@ func (s *Slots) recycle(w *waiter) {
 }
 
 // Release gives a slot back, to the waiter whose turn it is.
-func (s *Slots) Release() {
+func (s *Slots) Release() { s.release(nil) }
+
+// ReleaseTo gives a slot back, to a waiter of a priority or, if there is none, as Release does.
+func (s *Slots) ReleaseTo(p schema.Priority) { s.release(&s.classes[p.Rank()]) }
+
+// release gives a slot to the next waiter of a class; if it is nil, or nothing of it waits, to the
+// waiter whose turn it is.
+func (s *Slots) release(c *class) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.round.Next()
-	if f == nil {
-		s.free++
-		return
+	if c == nil || c.waiting == 0 {
+		f := s.round.Next()
+		if f == nil {
+			s.free++
+			return
+		}
+		c = f.Of
 	}
-	c := f.Of
 	w := c.next()
 	s.waiting--
 	if c.waiting == 0 {
-		s.round.Leave(f)
+		s.round.Leave(&c.flow)
 	}
 	c.granted(now)
 	w.has = true

@@ -176,3 +176,59 @@ func TestNoSlotIsLost(t *testing.T) {
 		})
 	})
 }
+
+// TestASlotForAPriority: a slot is given back to a waiter of the priority that is named. If there is
+// none it goes to whom it would have gone, and is free if nothing waits.
+func TestASlotForAPriority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSlots(1, time.Now)
+		s.Acquire(t.Context(), schema.Low, "t")
+		var got []string
+		var wg sync.WaitGroup
+		for range 2 {
+			queued(s, schema.High, "", 1, &got, &wg)
+			queued(s, schema.Low, "", 1, &got, &wg)
+		}
+		for range 4 {
+			s.ReleaseTo(schema.Low)
+			synctest.Wait()
+		}
+		wg.Wait()
+		if want := []string{"low", "low", "high", "high"}; !slices.Equal(got, want) {
+			t.Errorf("slots for low went to %v, want %v", got, want)
+		}
+		s.ReleaseTo(schema.Low)
+		if busy, waiting := s.InUse(); busy != 0 || waiting != [4]int{} {
+			t.Errorf("use = %d busy, %v wait, want none", busy, waiting)
+		}
+	})
+}
+
+// TestWhoFindsNoSlotMayFreeOne: who finds none free waits before it does what frees one, so that
+// nobody else gets that.
+func TestWhoFindsNoSlotMayFreeOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, asked := NewSlots(1, time.Now), 0
+		free := func() {
+			asked++
+			s.ReleaseTo(schema.Critical)
+		}
+		if !s.AcquireOrElse(t.Context(), schema.Low, "t", free) || asked != 0 {
+			t.Errorf("a slot was freed %d times while one was free, want never", asked)
+		}
+		var got []string
+		var wg sync.WaitGroup
+		queued(s, schema.High, "", 1, &got, &wg)
+		if !s.AcquireOrElse(t.Context(), schema.Critical, "t", free) || asked != 1 || len(got) != 0 {
+			t.Errorf("a slot was freed %d times, and %v have one that waited before; want once, for who freed it", asked, got)
+		}
+		s.Release()
+		wg.Wait()
+		if n := testing.AllocsPerRun(100, func() {
+			s.Release()
+			s.AcquireOrElse(t.Context(), schema.Critical, "t", free)
+		}); n != 0 {
+			t.Errorf("a free slot costs %v allocations, want none", n)
+		}
+	})
+}

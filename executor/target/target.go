@@ -25,6 +25,8 @@ var (
 	ErrTimeout   = errors.New("time-out")
 	ErrCancelled = errors.New("cancelled")
 	ErrStopped   = errors.New("the executor was stopped before the attempt ended")
+	// ErrPreempted ends an attempt as ErrStopped does.
+	ErrPreempted = errors.New("stopped to let a critical run start")
 )
 
 // Call is one attempt, as a target sees it.
@@ -70,7 +72,7 @@ type Result struct {
 	Final      bool           // no attempt may follow
 	Ailing     bool           // the callee says that it cannot work just now, whatever Status is
 	Uncalled   bool           // the target was not called: nothing is known of its health
-	Stopped    bool           // ended by ErrStopped, without an outcome of its own: where the guarantee lets it, the attempt does not count
+	Stopped    bool           // ended by ErrStopped or ErrPreempted, without an outcome of its own: where the guarantee lets it, the attempt does not count
 
 	Memory    ByteGrant       // what the output takes of memory that all share
 	Lingering <-chan struct{} // nil, or what was started could not be ended with the attempt: closed when it has ended
@@ -78,7 +80,7 @@ type Result struct {
 
 // Target executes attempts of one kind of work. Run returns when the attempt has ended or ctx has:
 // then with TimedOut, Cancelled, or Failed and Stopped, as ctx's cause says (ErrTimeout,
-// ErrCancelled, ErrStopped). It may be called from many goroutines.
+// ErrCancelled, ErrStopped, ErrPreempted). It may be called from many goroutines.
 type Target interface {
 	Run(ctx context.Context, c Call) Result
 }

@@ -34,6 +34,7 @@ type taskFlags struct {
 	url, method, subject, command string
 	headers, args, requires       []string
 	timeout                       time.Duration
+	preemptible                   bool
 	maxAttempts, maxConcurrent    int
 	guarantee, rate, schema, text string
 	auth                          authFlags
@@ -68,6 +69,7 @@ func taskSetCommand(r *cli.Remote) *cobra.Command {
 	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try, at least once")
 	flags.StringVar(&f.guarantee, "guarantee", "", "at_least_once, at_most_once or effectively_once")
 	flags.StringArrayVar(&f.requires, "requires", nil, "`name=value` of a label that the executor must have; may be repeated; none")
+	flags.BoolVar(&f.preemptible, "preemptible", false, "critical runs may take the slots of its runs of low priority, which start again")
 	flags.StringVar(&f.rate, "rate", "", "starts at most, such as `100/s`, 10/m or 1000/h; none")
 	flags.IntVar(&f.maxConcurrent, "max-concurrent", 0, "runs under way at once at most; 0 = any number")
 	flags.StringVar(&f.schema, "payload-schema", "", "what payloads must fit: `JSON`, @file, - for standard input, or none")
@@ -175,6 +177,9 @@ func (f *taskFlags) state(cmd *cobra.Command, task *request.TaskRequest) error {
 			task.Retry.MaxAttempts = 1
 		}
 	}
+	if given("preemptible") {
+		task.Preemptible = f.preemptible
+	}
 	if given("requires") {
 		if task.Requires = nil; !slices.Equal(f.requires, []string{"none"}) {
 			labels, err := schema.ParseLabels(strings.Join(f.requires, ","))
@@ -214,7 +219,7 @@ func (f *taskFlags) state(cmd *cobra.Command, task *request.TaskRequest) error {
 
 // withTarget returns w with another target, and its own limits.
 func withTarget(w, target schema.Work) schema.Work {
-	target.Timeout, target.Retry, target.Guarantee, target.Requires = w.Timeout, w.Retry, w.Guarantee, w.Requires
+	target.Timeout, target.Retry, target.Guarantee, target.Requires, target.Preemptible = w.Timeout, w.Retry, w.Guarantee, w.Requires, w.Preemptible
 	return target
 }
 

@@ -37,13 +37,16 @@ func TestTasks(t *testing.T) {
 		t.Errorf("job create with a payload that does not fit exits %d with %q", r.Code, r.Stderr)
 	}
 	clitest.Succeed(t, "job", "create", "--api", api, "--task", "a", "--payload", `{"to":1}`, "--in", "1h")
-	if same := task("--description", "d"); same.MaxConcurrent != 5 {
+	if stops := task("--preemptible"); !stops.Preemptible || task("--preemptible=false").Preemptible {
+		t.Errorf("task set --preemptible = %+v, want that it is, and is not with false", stops)
+	}
+	if same := task("--preemptible", "--description", "d"); same.MaxConcurrent != 5 {
 		t.Errorf("task set of a description = %+v, want that 5 may run at once as before", same)
 	}
 	if out := clitest.Succeed(t, "task", "get", "a", "--api", api).Stdout; !strings.Contains(out, "10/m  5 ") {
 		t.Errorf("task get writes %q, want that 5 may run at once", out)
 	}
-	moved := task("--subject", "work.a", "--rate", "none", "--max-concurrent", "0", "--payload-schema", "none", "--guarantee", "at_most_once")
+	moved := task("--subject", "work.a", "--preemptible=false", "--rate", "none", "--max-concurrent", "0", "--payload-schema", "none", "--guarantee", "at_most_once")
 	if moved.HTTP != nil || moved.NATS == nil || moved.Rate != "" || moved.MaxConcurrent != 0 || moved.PayloadSchema != nil || moved.Guarantee != schema.AtMostOnce || moved.Description != "d" {
 		t.Errorf("task set of another target = %+v", moved)
 	}

@@ -45,6 +45,7 @@ func throughput() Dashboard {
 				lines("Oldest wait by priority", "s", "For how long the oldest run has been due that is not published.", q("max by (priority) (carillon_dispatcher_oldest_wait_seconds{$})", "{{priority}}")),
 				stacked("Waiting for a slot by priority", "short", "In executors' hands, due, and without a slot.", q("sum by (priority) (carillon_executor_slot_waiting{$})", "{{priority}}")),
 				lines("Slots busy", "short", "Slots that are taken, and all that there are.", q("sum(carillon_executor_slots_busy{$})", "taken"), q("sum(carillon_executor_slots{$})", "all")),
+				lines("Stopped for critical runs", "ops", "Attempts of low priority that made way for critical runs, by node. They use no attempt, and start again.", q(rate("carillon_executor_preempted_total{$}", "instance"), "{{instance}}")),
 				stacked("Tenants with the largest backlog", "short", "The ten of each dispatcher, and all others (*).", q("topk(10, sum by (tenant) (carillon_dispatcher_tenant_waiting{$}))", "{{tenant}}")).
 					emptyIf("it names tenants only while runs of theirs wait in memory"),
 			}},
