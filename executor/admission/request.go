@@ -23,7 +23,7 @@ type Request struct {
 	// TenantLimit is how many runs of its tenant may be under way at once in the whole cluster; 0 =
 	// any number.
 	TenantLimit int
-	Waits     bool   // an attempt is being stopped for it: it is not deferred since its target, or its tenant, is slow
+	Waits       bool // an attempt is being stopped for it: it is not deferred since its target, or its tenant, is slow
 }
 
 // NewRequest returns the request of work of a tenant: its target, and what is known of that.

@@ -16,7 +16,8 @@
 //	history.go judge.go rules.go lateness.go   one-off jobs: input, gathering, rules 1 to 9, terms
 //	outcomes.go watched.go                     duplicate outcomes, ends that did not last
 //	truth.go                                   answers
-//	guarantees.go retries.go contents.go       guarantees; retries, dead letters; content of calls, who makes them
+//	guarantees.go contents.go                  guarantees; content of calls, who makes them
+//	retries.go                                 retries, dead letters, pre-emption
 //	limits.go limits_recurring.go              runs at once, rates
 //	forgive.go                                 power cuts
 //	recurring.go terms.go times.go cron.go     recurring jobs: input, phases, nominal times
@@ -95,6 +96,16 @@
 //
 //   - No attempt of a run that requires labels is made by an executor that lacks one of them, as far as
 //     the labels of executors are known ([History].Labels).
+//
+// # Pre-emption
+//
+//   - A run is stopped for critical ones only if it has low priority, is preemptible and at_least_once;
+//     at most [MaxPreemptions] times, and once more for each call that came while another one was
+//     under way.
+//   - That uses no attempt: of a run that was stopped, no number is missing below that of an attempt.
+//   - It starts again: a run that was stopped is never missed, and has an end like any other.
+//   - A call that ended so is no duplicate of a later one, and counts as the start by which a deadline
+//     is judged.
 //
 // # Retries and dead letters
 //

@@ -141,6 +141,8 @@ type Ask struct {
 	Unique    string
 	UniqueFor time.Duration
 	Requested time.Time
+	// Preemptible: its run has low priority, and a critical run may take its slot.
+	Preemptible bool
 	// Body and Custom are the content of its calls, as in [Sent]. Not Known: any content.
 	Known        bool
 	Body, Custom Hash
@@ -285,6 +287,8 @@ type Run struct {
 	Attempts   []Attempt `json:"attempts"`
 	// DeadLetter: it has a dead letter without a resolution.
 	DeadLetter bool `json:"dead_letter"`
+	// Preempted is how often it was stopped to let a critical run start.
+	Preempted int `json:"preempted"`
 	// CancelReason is why it was cancelled without a request.
 	CancelReason string `json:"cancel_reason"`
 	// Workflow is the workflow of a workflow run; "" in other runs. Steps are its steps, in the order

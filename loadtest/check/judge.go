@@ -32,6 +32,7 @@ func Judge(h History) (Report, error) {
 		if r.job != nil {
 			j.times(r)
 			j.placed(r)
+			j.preempted(r)
 		}
 		j.executions(r)
 		j.guarantee(r)
@@ -337,7 +338,7 @@ func (j *judge) sum() Report {
 	rep.Faults = []Fault{}
 	for _, k := range []Kind{
 		FaultMissed, FaultEarly, FaultUnexpected, FaultGhost, FaultDuplicateOutcome, FaultReversed, FaultOverlap, FaultSecondStart, FaultFence,
-		FaultUntrue, FaultEarlyEnd, FaultFinalRetried, FaultUnrecorded, FaultUnexplained, FaultCalledTwice, FaultAltered, FaultRewritten, FaultNoDeadLetter, FaultSurplusDeadLetter, FaultExcessAttempt, FaultEarlyRetry, FaultOver, FaultTwice, FaultRate, FaultTooLate, FaultPastDeadline, FaultNotUnique, FaultElsewhere, FaultWaitsSilently, FaultUnreadable, FaultUnfinished,
+		FaultUntrue, FaultEarlyEnd, FaultFinalRetried, FaultUnrecorded, FaultUnexplained, FaultCalledTwice, FaultAltered, FaultRewritten, FaultNoDeadLetter, FaultSurplusDeadLetter, FaultExcessAttempt, FaultEarlyRetry, FaultOver, FaultTwice, FaultRate, FaultTooLate, FaultPastDeadline, FaultMisplaced, FaultPreempted, FaultNotUnique, FaultElsewhere, FaultWaitsSilently, FaultUnreadable, FaultUnfinished,
 		FaultUnseen, FaultDuplicateExecution,
 	} {
 		rep.Faults = append(rep.Faults, j.faults[k]...)

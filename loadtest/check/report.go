@@ -46,6 +46,7 @@ const (
 	FaultElsewhere          Kind = "started outside of the region that it requires"
 	FaultWaitsSilently      Kind = "waits for its region, and does not say so"
 	FaultMisplaced          Kind = "started by an executor without its labels"
+	FaultPreempted          Kind = "pre-emption against the rules"
 	FaultNoDeadLetter       Kind = "failed without a dead letter"
 	FaultSurplusDeadLetter  Kind = "dead letter of a run that should have none"
 )
@@ -148,6 +149,10 @@ type Report struct {
 	PastDeadline int `json:"past_deadline"`
 	// Misplaced runs were started by an executor that lacks labels which they require.
 	Misplaced int `json:"misplaced"`
+	// Preemptions is how often runs were stopped for critical ones, WronglyPreempted how many runs were
+	// stopped that must not be, too often, or without starting again.
+	Preemptions      int `json:"preemptions"`
+	WronglyPreempted int `json:"wrongly_preempted"`
 
 	// Existing jobs were answered with one that was there, of their unique key. NotUnique runs were
 	// created within the window of another of their unique key, or were answered to a job of
@@ -167,7 +172,7 @@ type Report struct {
 
 // Failed reports whether a promise was broken, or too much is unknown to confirm it.
 func (r *Report) Failed() bool {
-	broken := r.Reversed + r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.NoDeadLetter + r.SurplusDeadLetters + r.ExcessAttempts + r.EarlyRetries + r.TooLate + r.PastDeadline + r.Misplaced + r.NotUnique + r.Elsewhere + r.WaitedSilently +
+	broken := r.Reversed + r.Missed + r.Early + r.Unexpected + r.Ghosts + r.DuplicateOutcomes + r.NoDeadLetter + r.SurplusDeadLetters + r.ExcessAttempts + r.EarlyRetries + r.TooLate + r.PastDeadline + r.Misplaced + r.WronglyPreempted + r.NotUnique + r.Elsewhere + r.WaitedSilently +
 		r.broken()
 	broken += brokenGuarantees(r.Guarantees) + brokenLimits(r.Limits, r.Rates)
 	unknown := r.Unreadable + r.UnreadableOthers + r.Unlisted + r.Unfinished
@@ -234,6 +239,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	if r.Existing+r.NotUnique > 0 {
 		p("unique jobs\t\t(answered with one that was there %d, not the only one %d)", r.Existing, r.NotUnique)
+	}
+	if r.Preemptions+r.WronglyPreempted > 0 {
+		p("pre-emptions\t%d\t(runs against the rules %d)", r.Preemptions, r.WronglyPreempted)
 	}
 	p("sink saw\t%d\t(record complete: %t; succeeded but unseen %d)", r.Sightings, r.SeenAll, r.Unseen)
 	if err := flush(); err != nil {

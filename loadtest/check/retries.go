@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// This file judges retries and dead letters. Sink and API both tell of the number of attempts and
-// the waits between them. A wait lasts from the answer, or the record, to the next start under a
-// higher number.
+// This file judges retries, dead letters, and runs that were stopped for critical ones. Sink and API
+// both tell of the number of attempts and the waits between them. A wait lasts from the answer, or
+// the record, to the next start under a higher number.
 
 // Retry is the part of a retry policy that bounds waits from below. The zero Retry bounds nothing,
 // since its jitter starts at 0.
@@ -187,4 +187,111 @@ func (j *judge) deadLetters(r *run) {
 	if run.State == Failed && run.DeadLetter {
 		j.rep.DeadLetters++
 	}
+}
+
+// MaxPreemptions is how often a run is stopped for critical ones at most.
+const MaxPreemptions = 3
+
+// preemptions returns how often the run was stopped for critical ones, by the API.
+func (r *run) preemptions() int {
+	most := 0
+	for _, reading := range r.found() {
+		most = max(most, reading.Run.Preempted)
+	}
+	return most
+}
+
+// keptCalls returns the calls of the run, without those that were stopped for critical runs: what
+// follows such a call is no duplicate. Its caller went away, and a call under the same number
+// followed. If there are more such calls than pre-emptions, those go first whose caller was not
+// killed, and of these the earliest.
+func (r *run) keptCalls(kills []Kill) []*Sighting {
+	n := r.preemptions()
+	if n == 0 {
+		return r.seen
+	}
+	left := slices.Clone(r.seen)
+	for _, killed := range []bool{false, true} {
+		for i := 0; i < len(left) && n > 0; {
+			s := left[i]
+			again := func(later *Sighting) bool { return later.Attempt == s.Attempt }
+			if s.Status != 0 || s.Gone.IsZero() || s.isKilled(kills) != killed || !slices.ContainsFunc(left[i+1:], again) {
+				i++
+				continue
+			}
+			left = slices.Delete(left, i, i+1)
+			n--
+		}
+	}
+	return left
+}
+
+// isKilled reports whether the caller was killed, by name, before it went away from the call.
+func (s *Sighting) isKilled(kills []Kill) bool {
+	return slices.ContainsFunc(kills, func(k Kill) bool {
+		return k.Caller != "" && k.Caller == s.Caller && !k.At.Before(s.At) && !k.At.After(s.Gone)
+	})
+}
+
+// preempted judges a run that was stopped for critical ones: it allows that, it was not stopped too
+// often, that used no attempt, and it started again. A run counts once.
+func (j *judge) preempted(r *run) {
+	n, last := r.preemptions(), r.last()
+	if n == 0 {
+		return
+	}
+	j.rep.Preemptions += n
+	wrong := func(format string, args ...any) {
+		j.rep.WronglyPreempted++
+		j.fault(FaultPreempted, r, format, args...)
+	}
+	allowed := r.job.Preemptible && policyOf(r.asked()).guarantee == AtLeastOnce || r.job.Task != ""
+	most := MaxPreemptions + r.atOnce()
+	unused := unusedNumber(last.Attempts)
+	switch {
+	case !allowed:
+		wrong("it was stopped for critical runs %d times, and does not allow that", n)
+	case n > most:
+		wrong("it was stopped for critical runs %d times, want %d at most", n, most)
+	case unused > 0:
+		wrong("attempt %d was used up, and nothing is recorded of it: it was stopped for critical runs %d times", unused, n)
+	case last.State == Missed:
+		wrong("it was stopped for a critical run, and is missed: it has not started again")
+	}
+}
+
+// atOnce returns how many calls arrived while an earlier one was under way. The executors of both, of
+// which one was frozen or cut off, may each stop the run once.
+func (r *run) atOnce() int {
+	n := 0
+	for i, s := range r.seen {
+		if slices.ContainsFunc(r.seen[:i], func(before *Sighting) bool {
+			over := before.Gone
+			if over.IsZero() {
+				over = before.End
+			}
+			return over.IsZero() || over.After(s.At)
+		}) {
+			n++
+		}
+	}
+	return n
+}
+
+// unusedNumber returns the lowest number, below that of an attempt, of which there is no attempt; 0:
+// there is none.
+func unusedNumber(attempts []Attempt) int {
+	has := func(n int) bool {
+		return slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Number == n })
+	}
+	most := 0
+	for i := range attempts {
+		most = max(most, attempts[i].Number)
+	}
+	for n := 1; n < most; n++ {
+		if !has(n) {
+			return n
+		}
+	}
+	return 0
 }

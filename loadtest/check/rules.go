@@ -58,8 +58,12 @@ func (j *judge) pastDeadline(r *run, ts []term) {
 		if a.Number != 1 || a.StartedAt.IsZero() {
 			continue
 		}
-		from, ok := base(ts, a.StartedAt.Add(j.h.Off))
-		if late := a.StartedAt.Sub(from); ok && late > limit+slack {
+		at := a.StartedAt
+		if r.preemptions() > 0 && len(r.seen) > 0 { // it started before
+			at = r.seen[0].At
+		}
+		from, ok := base(ts, at.Add(j.h.Off))
+		if late := at.Sub(from); ok && late > limit+slack {
 			j.rep.PastDeadline++
 			j.fault(FaultPastDeadline, r, "it started %s late, and may at most %s", late, limit)
 			return
@@ -194,8 +198,9 @@ func (r *run) underWay(s *Sighting) bool {
 
 // executions counts arrivals while an earlier one of the run had not ended in failure.
 func (j *judge) executions(r *run) {
-	for i, s := range r.seen {
-		for _, before := range r.seen[:i] {
+	seen := r.keptCalls(j.h.Kills)
+	for i, s := range seen {
+		for _, before := range seen[:i] {
 			if !before.FailedBy(s.At) {
 				j.rep.DuplicateExecutions++
 				if j.h.Calm {

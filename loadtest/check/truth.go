@@ -235,8 +235,12 @@ func (j *judge) surplus(r *run) {
 	if last == nil || j.h.Doubles || r.enteredAgain() || policyOf(r.asked()).guarantee != AtLeastOnce {
 		return // guarded runs are judged by their claims
 	}
-	excused := func(i int) bool { return j.movedAfter(r, i) || j.forgotten(r, i) }
-	for _, why := range SurplusCalls(last.Attempts, r.seen, excused) {
+	seen := r.keptCalls(j.h.Kills)
+	excused := func(i int) bool {
+		i = slices.Index(r.seen, seen[i])
+		return j.movedAfter(r, i) || j.forgotten(r, i)
+	}
+	for _, why := range SurplusCalls(last.Attempts, seen, excused) {
 		j.rep.Unexplained++
 		j.fault(FaultUnexplained, r, "%s", why)
 	}
@@ -301,8 +305,9 @@ func (r *run) enteredAgain() bool {
 // sameProcess finds two starts of one attempt by one process: by the sink's callers, or by two
 // starts of one executor in the API within less time than its restart takes.
 func (j *judge) sameProcess(r *run) {
-	for i, s := range r.seen {
-		for _, before := range r.seen[:i] {
+	seen := r.keptCalls(j.h.Kills)
+	for i, s := range seen {
+		for _, before := range seen[:i] {
 			if s.Caller != "" && s.Caller == before.Caller && s.Attempt == before.Attempt {
 				j.rep.CalledTwice++
 				j.fault(FaultCalledTwice, r, "%s called attempt %d %s and again %s", s.Caller, s.Attempt, stamp(before.At), stamp(s.At))

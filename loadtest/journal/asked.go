@@ -49,11 +49,13 @@ type askedLine struct {
 		Cron  string    `json:"cron"`
 		Every string    `json:"every"`
 	} `json:"schedule"`
-	Requires  map[string]string `json:"requires"`
-	Payload   json.RawMessage   `json:"payload"`
-	Guarantee check.Guarantee   `json:"guarantee"`
-	Region    json.RawMessage   `json:"region"` // a name, or an object
-	Retry     struct {
+	Requires    map[string]string `json:"requires"`
+	Preemptible bool              `json:"preemptible"`
+	Priority    string            `json:"priority"`
+	Payload     json.RawMessage   `json:"payload"`
+	Guarantee   check.Guarantee   `json:"guarantee"`
+	Region      json.RawMessage   `json:"region"` // a name, or an object
+	Retry       struct {
 		MaxAttempts int     `json:"max_attempts"`
 		Initial     string  `json:"initial"`
 		Factor      float64 `json:"factor"`
@@ -95,6 +97,7 @@ func parseAsked(b []byte) (check.Ask, error) {
 	a := check.Ask{
 		Key: l.Key, Task: l.Task, Guarantee: l.Guarantee, MaxAttempts: l.Retry.MaxAttempts,
 		Misfire: check.Misfire{Policy: l.Misfire.Policy}, Requires: l.Requires,
+		Preemptible: l.Preemptible && l.Priority == "low",
 	}
 	if err := asCarried(&a, &l); err != nil {
 		return check.Ask{}, err

@@ -27,6 +27,8 @@ func TestReadAsked(t *testing.T) {
 {"region":{"name":"eu","require":true}}
 {"region":{"name":"eu"}}
 {"region":"eu"}
+{"preemptible":true,"priority":"low"}
+{"preemptible":true}
 `
 	got, err := journal.ReadAsked(strings.NewReader(in), "s1")
 	if err != nil {
@@ -44,6 +46,8 @@ func TestReadAsked(t *testing.T) {
 		{Ref: check.Ref{Source: "s1", Line: 7}, Region: "eu"},
 		{Ref: check.Ref{Source: "s1", Line: 8}},
 		{Ref: check.Ref{Source: "s1", Line: 9}},
+		{Ref: check.Ref{Source: "s1", Line: 10}, Preemptible: true},
+		{Ref: check.Ref{Source: "s1", Line: 11}},
 	}
 	if diff := cmp.Diff(want, got, cmp.Comparer(time.Time.Equal)); diff != "" {
 		t.Errorf("ReadAsked (-want +got):\n%s", diff)

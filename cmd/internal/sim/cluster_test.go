@@ -50,6 +50,7 @@ type Cluster struct {
 	lateFrom  time.Duration // how late a write is applied at least that was reported as failed …
 	lateBy    time.Duration // … and at most
 	slews     bool          // clocks may be slewed
+	slots     int           // of each node
 	coLocated bool          // the machines of the nodes are the hosts that serve the store and the queue
 	sites     []*site
 	store     *embedded.Store // of the first site
@@ -80,7 +81,7 @@ func New(seed uint64, n, shards int, retention time.Duration, log *slog.Logger) 
 // newCluster makes a cluster of n stopped nodes in each region.
 func newCluster(seed uint64, in []string, n, shards int, retention time.Duration, log *slog.Logger) (*Cluster, error) {
 	c := &Cluster{
-		shards: shards, away: 30 * time.Second, lateBy: 8 * time.Second, log: log, rng: rand.New(rand.NewPCG(seed, 1)),
+		shards: shards, slots: 64, away: 30 * time.Second, lateBy: 8 * time.Second, log: log, rng: rand.New(rand.NewPCG(seed, 1)),
 		crashed: make(map[string]int),
 	}
 	for _, region := range in {

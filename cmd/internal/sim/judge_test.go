@@ -36,7 +36,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 			h.Asked[i].Region, _ = w.c.regions.homes.Of(id.Shard())
 		}
 	}
-	var ofJobs, ofLimits, ofRates, ofCrowds, ofPools, ofKept, ofSteps, ofEvents, ofJoins []check.Sighting
+	var ofJobs, ofLimits, ofRates, ofCrowds, ofPools, ofPreempting, ofKept, ofSteps, ofEvents, ofJoins []check.Sighting
 	w.c.mu.Lock()
 	h.Kills = slices.Clone(w.c.kills)
 	for _, s := range w.c.seen {
@@ -58,6 +58,10 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 		}
 		if s.Ref.Source == pooledSource {
 			ofPools = append(ofPools, s)
+			continue
+		}
+		if s.Ref.Source == lowSource || s.Ref.Source == criticalSource {
+			ofPreempting = append(ofPreempting, s)
 			continue
 		}
 		if s.Ref.Source == longSource {
@@ -101,6 +105,9 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	if err := w.judgePooled(ctx, reader, ofPools); err != nil {
 		return w.out, err
 	}
+	if err := w.judgePreempting(ctx, reader, ofPreempting, h.Kills); err != nil {
+		return w.out, err
+	}
 	if err := w.judgeRecurring(ctx, reader, ofJobs, h.Kills); err != nil {
 		return w.out, err
 	}
@@ -135,6 +142,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 		}
 	}
 	w.out.Counts[apart] = float64(w.out.BeyondLimit)
+	w.out.Counts[preempted] = float64(w.out.Preempted)
 	w.out.Counts[unfit] = float64(w.out.WaitedForPool)
 	w.out.Counts[existing] = float64(w.out.Report.Existing)
 	w.out.Counts[missedByPolicy] = float64(w.out.Report.MissedByPolicy)
@@ -262,7 +270,7 @@ func (w *world) read(ctx context.Context, b *engine.Engine) (map[string]check.Re
 					return nil, err
 				}
 				for _, r := range page {
-					if !r.Entry.Spec.Job.IsZero() || r.Entry.Spec.Task == ratedTask || r.Entry.Spec.Task == concurrentTask || w.isLong(r.ID) || isOfJoins(&r) || isPooled(&r) {
+					if !r.Entry.Spec.Job.IsZero() || r.Entry.Spec.Task == ratedTask || r.Entry.Spec.Task == concurrentTask || w.isLong(r.ID) || isOfJoins(&r) || isPooled(&r) || isPreempting(&r) {
 						continue // judged by others
 					}
 					found[r.ID.String()] = check.Reading{Status: check.Found, At: time.Now(), Run: view(r)}
@@ -320,7 +328,7 @@ func (w *world) noteDeadLetters(ctx context.Context, b *engine.Engine, of string
 
 // view is the run as the API shows it.
 func view(r runs.Run) check.Run {
-	v := check.Run{ID: r.ID.String(), State: check.State(r.State), DueAt: r.Current.Due()}
+	v := check.Run{ID: r.ID.String(), State: check.State(r.State), DueAt: r.Current.Due(), Preempted: schema.CountPreempted(r.Attempts)}
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
 		if a.Number == 0 || a.Unstarted() {
@@ -340,6 +348,9 @@ func view(r runs.Run) check.Run {
 			v.StartedAt = out.StartedAt
 		}
 		v.Attempts = append(v.Attempts, out)
+	}
+	if v.Preempted > 0 { // such a start is not among the attempts
+		v.StartedAt = r.Started()
 	}
 	if !v.StartedAt.IsZero() {
 		late := float64(v.StartedAt.Sub(r.Current.Spec.Start(r.Current.ID)).Milliseconds())

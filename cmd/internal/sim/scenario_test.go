@@ -78,6 +78,9 @@ type Scenario struct {
 	Pooled int
 	// Unique is the number of requests for unique jobs, of a few keys.
 	Unique int
+	// Preempting is the number of critical runs that find the slots taken by runs of low priority.
+	// Nodes have few slots then.
+	Preempting int
 	// Workflows is the number of workflows, each with a graph of its own and a few runs. With Changes
 	// some runs are cancelled.
 	Workflows int
@@ -140,6 +143,8 @@ type Outcome struct {
 	MostConcurrent int
 	// WaitedForPool is how many runs waited for an executor with the labels that they require.
 	WaitedForPool int
+	// Preempted is how often runs were stopped for critical ones.
+	Preempted int
 	// Forgiven is what was not judged of the home of a region that lost what it did last.
 	Forgiven check.Forgiven
 	// Counts sums the counters named in counted over all lives of all nodes.
@@ -184,6 +189,7 @@ const (
 	full           = "full"            // starts deferred by the max_concurrent of their task
 	apart          = "beyond limit"    // runs of one job that were under way at once, beyond its limit, which each value has
 	existing       = "existing"        // unique jobs that were there
+	preempted      = "preempted"       // stops of runs for critical ones
 	unfit          = "waited for pool" // runs that waited for an executor with the labels that they require
 )
 
@@ -280,6 +286,7 @@ type world struct {
 	ratedFrom    time.Time
 	concurrent   []schema.RunID // acknowledged
 	pooled       pooled
+	preempting   preempting
 	long         []*longRun
 	workflows    []*simWorkflow
 	events       simEvents
@@ -295,6 +302,9 @@ type world struct {
 func (w *world) run(ctx context.Context) (Outcome, error) {
 	w.ids = make(map[int]schema.RunID)
 	w.labelNodes()
+	if w.s.Preempting > 0 {
+		w.c.slots = fewSlots
+	}
 	for i, n := range w.c.nodes {
 		switch {
 		case w.s.SkewEnds && (uint64(i)+w.s.Seed)%2 == 0: //nolint:gosec // i is not negative
@@ -341,6 +351,7 @@ func (w *world) play(ctx context.Context) error {
 	w.askConcurrent(ctx, &wg)
 	w.askPooled(ctx, &wg)
 	w.askUnique(ctx, &wg)
+	w.askPreempting(ctx, &wg)
 	w.askLong(ctx, &wg)
 	w.askWorkflows(ctx, &wg)
 	w.askEvents(ctx, &wg)

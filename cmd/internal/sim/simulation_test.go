@@ -316,6 +316,12 @@ var scenarios = []play{
 	}, []string{unfit}},
 	{"jobs are unique", 2, Scenario{Jobs: 1, Unique: 90, Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, Lag: 4}}, []string{existing}},
 	{"jobs are unique, and nodes are killed", 4, Scenario{Jobs: 1, Unique: 90, Kills: 6, Skew: atMostOff, Faults: Faults{Store: 0.02, Message: 0.01}}, []string{existing}},
+	{"critical runs find all slots taken, and nothing goes wrong", 2, Scenario{
+		Jobs: -1, Preempting: 45, Promise: Promise{NoneLost: true, Lag: 4},
+	}, []string{preempted}},
+	{"critical runs find all slots taken, and nodes are killed, crash and fail", 6, Scenario{
+		Jobs: -1, Preempting: 45, Kills: 3, Freezes: 2, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
+	}, []string{preempted}},
 	{"everything at once", 60, Scenario{
 		Kills: 4, Freezes: 4, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
 	}, nil},

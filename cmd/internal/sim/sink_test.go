@@ -58,6 +58,9 @@ func (s sink) Run(ctx context.Context, call target.Call) target.Result {
 	if ref.Source == limitedSource || ref.Source == concurrentSource {
 		took = time.Duration(c.rng.Float64() * float64(limitedTook))
 	}
+	if ref.Source == lowSource && call.Work.Guarantee != schema.EffectivelyOnce {
+		took = time.Duration(c.rng.Float64() * float64(lowTook))
+	}
 	if ref.Source == stepSource && kind != 1 {
 		took = time.Duration(c.rng.Float64() * float64(stepTook))
 	}
@@ -94,6 +97,7 @@ func (s sink) Run(ctx context.Context, call target.Call) target.Result {
 	case <-ctx.Done():
 		saw.Gone = time.Now()
 		saw.Status, res = 0, target.Result{Outcome: schema.Failed, Error: context.Cause(ctx).Error()}
+		res.Stopped = errors.Is(context.Cause(ctx), target.ErrPreempted)
 		if errors.Is(context.Cause(ctx), target.ErrCancelled) {
 			res.Outcome = schema.Cancelled
 		}
