@@ -277,8 +277,8 @@ func (w *world) swapSlots(key schema.LimitKey, s schema.Slots) {
 	}
 }
 
-// TestWhatWasPreemptedMayStart: a run that was stopped to let a critical run start has begun. While it
-// waits for a slot again, only a cancel of its job ends it, however late it is.
+// TestWhatWasPreemptedMayStart: a run that was stopped to let a critical run start has begun. While
+// it waits for a slot again, only a cancel of its job ends it, however late it is.
 func TestWhatWasPreemptedMayStart(t *testing.T) {
 	l, w := new(WaitLists), &waiter{next: 1, preempted: true}
 	for state, want := range map[schema.JobState]bool{schema.JobActive: true, schema.JobPaused: true, schema.JobCancelled: false} {

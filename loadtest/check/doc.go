@@ -99,13 +99,13 @@
 //
 // # Pre-emption
 //
-//   - A run is stopped for critical ones only if it has low priority, is preemptible and at_least_once;
-//     at most [MaxPreemptions] times, and once more for each call that came while another one was
-//     under way.
+//   - A run is stopped for critical ones only if it has low priority, is preemptible and
+//     at_least_once; at most [MaxPreemptions] times, and once more for each call that came while
+//     another one was under way.
 //   - That uses no attempt: of a run that was stopped, no number is missing below that of an attempt.
 //   - It starts again: a run that was stopped is never missed, and has an end like any other.
-//   - A call that ended so is no duplicate of a later one, and counts as the start by which a deadline
-//     is judged.
+//   - A call that ended so is no duplicate of a later one. By the first start it is judged whether a
+//     deadline was met.
 //
 // # Retries and dead letters
 //

@@ -21,7 +21,7 @@
 //	trace_test.go       what is printed of a run at fault
 //	unique_test.go      unique jobs
 //	pools_test.go, preempt_test.go
-//	                    runs that require labels of their executor; runs that are stopped for critical ones
+//	                    runs that require labels; runs that are stopped for critical ones
 //	injected_test.go    bugs put in on purpose, which must be caught
 //	statements_test.go  what jobs cost the store
 //
