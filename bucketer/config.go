@@ -191,7 +191,7 @@ func New(c Config) (*Bucketer, error) {
 	w := &Writer{
 		Rows:      &Rows{store: c.Store, calls: make(chan struct{}, callsInFlight)},
 		listening: &listening{from: c.Store, logger: c.Logger, now: c.Now, keeping: keeping},
-		Known:     keeping,
+		lives:     &lives{Known: keeping},
 		hints:     c.Hints, missed: c.Missed, waits: c.Waits, clock: known, now: known.now, log: c.Logger, metrics: newMetrics(c.Registerer),
 	}
 	return &Bucketer{Writer: w, halted: c.Halted, regions: c.Regions, fill: newFill(), tasks: NewTaskCache(c.Store, c.Now)}, nil

@@ -1,6 +1,7 @@
 package bucketer
 
 import (
+	"sync/atomic"
 	"time"
 
 	"carillon.dev/carillon/bucketer/retention"
@@ -76,14 +77,20 @@ func (w *Writer) later(e *schema.Entry, spec schema.Spec, kind schema.Kind, id s
 	return schema.NewEntry(id, spec, payload, w.ExpiryOf(&spec, id.Time(), accepted))
 }
 
+// lives says how long rows stay.
+type lives struct {
+	*retention.Known
+	settings atomic.Pointer[schema.Settings]
+}
+
 // Expiry returns when a row expires that is due at due and written at now, and is of no run.
-func (w *Writer) Expiry(due, now time.Time) time.Time {
-	return expiry(due, now, w.clusterRetention())
+func (l *lives) Expiry(due, now time.Time) time.Time {
+	return expiry(due, now, l.clusterRetention())
 }
 
 // ExpiryOf is Expiry of a row of a run, by what any entry of the run says.
-func (w *Writer) ExpiryOf(spec *schema.Spec, due, now time.Time) time.Time {
-	return expiry(due, now, w.retention(spec.Retention))
+func (l *lives) ExpiryOf(spec *schema.Spec, due, now time.Time) time.Time {
+	return expiry(due, now, l.retention(spec.Retention))
 }
 
 func expiry(due, now time.Time, retention time.Duration) time.Time {
@@ -97,18 +104,18 @@ func expiry(due, now time.Time, retention time.Duration) time.Time {
 // make, and whose timestamp would be at, µs. A tenant's retention may change meanwhile, and not every
 // node knows it at once: the row with the shorter one stands, whichever is written last. So it never
 // outlives the attempts of its run, whichever row that was started from.
-func (w *Writer) StampOf(at int64, days int) int64 {
+func (l *lives) StampOf(at int64, days int) int64 {
 	if days == 0 {
 		return at
 	}
-	return at + 1 + max(int64(w.clusterRetention()/retention.Day)-int64(days), 0)
+	return at + 1 + max(int64(l.clusterRetention()/schema.RetentionDay)-int64(days), 0)
 }
 
 // retention returns how long after its due time a row stays whose run says so many days; 0: as the
 // cluster says.
-func (w *Writer) retention(days int) time.Duration {
-	r := w.clusterRetention()
-	if own := time.Duration(days) * retention.Day; days > 0 && own < r {
+func (l *lives) retention(days int) time.Duration {
+	r := l.clusterRetention()
+	if own := time.Duration(days) * schema.RetentionDay; days > 0 && own < r {
 		return own
 	}
 	return r
@@ -116,15 +123,15 @@ func (w *Writer) retention(days int) time.Duration {
 
 // LeastRetention returns how long after its due time a row of a run stays at least, whatever its
 // tenant says.
-func (w *Writer) LeastRetention() time.Duration {
-	if w.AnyRetention() {
-		return w.retention(schema.MinRetention)
+func (l *lives) LeastRetention() time.Duration {
+	if l.AnyRetention() {
+		return l.retention(schema.MinRetention)
 	}
-	return w.clusterRetention()
+	return l.clusterRetention()
 }
 
-func (w *Writer) clusterRetention() time.Duration {
-	if s := w.settings.Load(); s != nil && s.Retention > 0 {
+func (l *lives) clusterRetention() time.Duration {
+	if s := l.settings.Load(); s != nil && s.Retention > 0 {
 		return s.Retention
 	}
 	return defaultRetention

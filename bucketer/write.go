@@ -9,10 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"carillon.dev/carillon/bucketer/retention"
 	"carillon.dev/carillon/schema"
 )
 
@@ -20,7 +18,7 @@ import (
 type Writer struct {
 	*Rows
 	*listening
-	*retention.Known
+	*lives
 	hints   schema.Hints
 	missed  func(spec *schema.Spec, reason string, runs int64) // nil: nobody is told
 	waits   Waits
@@ -28,8 +26,6 @@ type Writer struct {
 	now     func() time.Time // the clock's
 	log     *slog.Logger
 	metrics *metrics
-
-	settings atomic.Pointer[schema.Settings]
 }
 
 // Write makes the entries durable, in as few batches as their partitions allow, and applies the

@@ -54,6 +54,9 @@ type Tenant struct {
 // an hour. And a day leaves time to mend what keeps runs from starting.
 const MinRetention = 1
 
+// RetentionDay is the unit of retentions of tenants.
+const RetentionDay = 24 * time.Hour
+
 // Keeping is the name under which it is kept that a tenant has, or had, a retention of its own
 // (SubscriptionStore.PutListening). No tenant has such a name.
 func Keeping(tenant string) string { return tenant + keepingSuffix }

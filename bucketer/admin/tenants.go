@@ -10,7 +10,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"carillon.dev/carillon/bucketer"
-	"carillon.dev/carillon/bucketer/retention"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/lease"
 )
@@ -194,7 +193,7 @@ func (t *Tenants) MaxRetention(ctx context.Context) (days int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the cluster's retention: %w", err)
 	}
-	return int(s.Retention / retention.Day), nil
+	return int(s.Retention / schema.RetentionDay), nil
 }
 
 // Concurrency returns how many runs of a tenant may be under way at once, as it was within the last

@@ -223,7 +223,7 @@ func (s eventRoutes) noteWaiting(ctx context.Context, jobs []schema.Job, shown [
 
 func (s eventRoutes) list(ctx context.Context, in *eventFilter) (*eventList, error) {
 	w := runs.Window{Tenant: tenantOf(ctx), From: in.From.UTC(), To: in.To.UTC()}
-	faults := append(checkWindow(w.From, w.To, maxEventsWindow), s.beforeKept(ctx, in.Cursor, w.From)...)
+	faults := append(checkWindow(w.From, w.To, maxEventsWindow), beforeKept(ctx, s.Server, in.Cursor, w.From)...)
 	if in.Name != "" {
 		if what := bucketer.NameFault(in.Name); what != "" {
 			faults = append(faults, bucketer.Fault{Location: "query.name", Message: what, Value: in.Name})

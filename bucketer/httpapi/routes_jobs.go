@@ -179,7 +179,7 @@ type madeJob struct {
 
 // makeAfter makes a job that can have many runs. One that runs after others is a one-off job if those
 // are.
-func (s *Server) makeAfter(ctx context.Context, spec schema.JobSpec, key, hash string) (madeJob, error) {
+func (s jobRoutes) makeAfter(ctx context.Context, spec schema.JobSpec, key, hash string) (madeJob, error) {
 	job, existing, err := s.deps.Recurring.CreateJob(ctx, spec, key, hash)
 	return s.makeOneOff(ctx, recurring.Creation{Spec: spec, Key: key, BodyHash: hash}, &job, existing, err)
 }

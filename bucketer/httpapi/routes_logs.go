@@ -234,7 +234,7 @@ func (s logRoutes) logQuery(ctx context.Context, in *logFilter) (q logs.Query, f
 		q.Job = job
 	}
 	faults = append(faults, s.logWindow(in, &q)...)
-	faults = append(faults, s.beforeKept(ctx, in.Cursor, q.From)...)
+	faults = append(faults, beforeKept(ctx, s.Server, in.Cursor, q.From)...)
 	return q, faults, nil
 }
 

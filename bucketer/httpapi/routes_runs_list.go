@@ -114,7 +114,7 @@ func (s runRoutes) listRuns(ctx context.Context, in *runFilter) (*runList, error
 		return searchRoutes(s).listNewest(ctx, in)
 	}
 	w := runs.Window{Tenant: tenantOf(ctx), From: in.From.UTC(), To: in.To.UTC()}
-	faults := append(checkWindow(w.From, w.To, maxRunsWindow), s.beforeKept(ctx, in.Cursor, w.From)...)
+	faults := append(checkWindow(w.From, w.To, maxRunsWindow), beforeKept(ctx, s.Server, in.Cursor, w.From)...)
 	for _, p := range []selection{{"at", !in.At.IsZero()}, {"step", in.Step != ""}} {
 		if p.stated {
 			faults = append(faults, bucketer.Fault{Location: "query." + p.name, Message: "cannot be asked for beside from and to"})

@@ -173,7 +173,7 @@ func (s searchRoutes) listNewest(ctx context.Context, in *runFilter) (*runList, 
 	}
 	c := searchCursor{From: q.From, To: q.To}
 	faults = append(faults, checkWindow(q.From, q.To, maxSearchWindow)...)
-	faults = append(faults, s.beforeKept(ctx, in.Cursor, q.From)...)
+	faults = append(faults, beforeKept(ctx, s.Server, in.Cursor, q.From)...)
 	if err := s.goOn(in.Cursor, question, &c, faults); err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (s searchRoutes) listNewest(ctx context.Context, in *runFilter) (*runList, 
 // listJobNewest lists runs of a job, by its history. That needs no window.
 func (s searchRoutes) listJobNewest(ctx context.Context, in *runFilter, w *runs.Window, job schema.JobID, question any, faults bucketer.Faults) (*runList, error) {
 	faults = append(faults, checkYears(w.From, w.To)...)
-	faults = append(faults, s.beforeKept(ctx, in.Cursor, w.From)...)
+	faults = append(faults, beforeKept(ctx, s.Server, in.Cursor, w.From)...)
 	if !w.From.IsZero() && !w.To.IsZero() && !w.To.After(w.From) {
 		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be after from"})
 	}
@@ -235,7 +235,7 @@ func (s searchRoutes) countStates(ctx context.Context, in *statesFilter) (*state
 	}
 	c := searchCursor{From: q.From, To: q.To}
 	faults = append(faults, checkWindow(q.From, q.To, maxSearchWindow)...)
-	faults = append(faults, s.beforeKept(ctx, in.Cursor, q.From)...)
+	faults = append(faults, beforeKept(ctx, s.Server, in.Cursor, q.From)...)
 	if err := s.goOn(in.Cursor, question, &c, faults); err != nil {
 		return nil, err
 	}
@@ -285,7 +285,7 @@ func (s searchRoutes) exportHistory(ctx context.Context, in *historyFilter) (*hu
 	case s.config.Now().Before(day.AddDate(0, 0, 1).Add(lateRows)):
 		faults = bucketer.Faults{{Location: "query.day", Message: "has not ended yet, in UTC", Value: in.Day}}
 	}
-	if kept, days := s.keptFrom(ctx); err == nil && (in.Cursor == "" || in.Cursor == onlyFaults) && days > 0 && !day.AddDate(0, 0, 1).After(kept) {
+	if kept, days := keptFrom(ctx, s.Server); err == nil && (in.Cursor == "" || in.Cursor == onlyFaults) && days > 0 && !day.AddDate(0, 0, 1).After(kept) {
 		faults = append(faults, bucketer.Fault{
 			Location: "query.day", Message: "must not have ended more than " + numberOfDays(days) + " ago: so long the tenant keeps history (its retention)", Value: in.Day,
 		})

@@ -12,7 +12,6 @@ import (
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/request"
-	"carillon.dev/carillon/bucketer/retention"
 	"carillon.dev/carillon/schema"
 )
 
@@ -187,7 +186,7 @@ func numberOfDays(n int) string {
 // keptFrom returns since when the history of the caller's tenant is kept, and for how many days; 0:
 // as long as the cluster keeps it. While that cannot be read nothing is refused: what has left is
 // not there anyway.
-func (s *Server) keptFrom(ctx context.Context) (from time.Time, days int) {
+func keptFrom(ctx context.Context, s *Server) (from time.Time, days int) {
 	if s.deps.Tenants == nil {
 		return from, 0
 	}
@@ -195,16 +194,16 @@ func (s *Server) keptFrom(ctx context.Context) (from time.Time, days int) {
 	if err != nil || days == 0 {
 		return from, 0
 	}
-	return s.config.Now().Add(-time.Duration(days) * retention.Day), days
+	return s.config.Now().Add(-time.Duration(days) * schema.RetentionDay), days
 }
 
 // beforeKept finds fault with a window that begins before the history of the caller's tenant. A list
 // that goes on by its cursor is not asked: it began in time.
-func (s *Server) beforeKept(ctx context.Context, cursor string, from time.Time) bucketer.Faults {
+func beforeKept(ctx context.Context, s *Server, cursor string, from time.Time) bucketer.Faults {
 	if cursor != "" && cursor != onlyFaults || from.IsZero() {
 		return nil
 	}
-	kept, days := s.keptFrom(ctx)
+	kept, days := keptFrom(ctx, s)
 	if days == 0 || !from.Before(kept) {
 		return nil
 	}

@@ -35,7 +35,7 @@
 //     (a cursor was set back, nobody dispatched for hours) never finds its run as one that did not
 //     begin. That is why the retention lies in the entries: rows of one run never go by two.
 //  2. An occurrence may be planned twice, by nodes that know different retentions. The row with the
-//     shorter one stands (bucketer.Writer.StampOf), so 1 holds whichever row it was started from.
+//     shorter one stands (StampOf of bucketer.Writer), so 1 holds whichever row it was started from.
 //  3. What waits is kept: whoever writes a later entry of a run, and whoever looks after a wait list,
 //     counts by the run's own retention. A list is walked by the least that any tenant may have.
 //  4. A tenant that ever had a retention of its own is known for ever (schema.Keeping). So 3 holds

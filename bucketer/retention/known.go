@@ -14,19 +14,13 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// Day is the unit of retentions.
-const Day = 24 * time.Hour
-
 const (
 	// readEvery is how often the tenants are read that may have a retention of their own. With the
-	// second after which their names are known, every node knows of a change within Within.
+	// second after which their names are known, every node knows of a change within 10 s.
 	readEvery = 5 * time.Second
 	// readsAtOnce bounds the tenants that are read at once.
 	readsAtOnce = 8
 )
-
-// Within is how soon after a change all nodes that can read the store know of it, about.
-const Within = 10 * time.Second
 
 // Store is what is read of a store.
 type Store interface {

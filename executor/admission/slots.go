@@ -266,3 +266,23 @@ func (c *class) left(t *tenantQueue) {
 		delete(c.byTenant, t.tenant)
 	}
 }
+
+// Linger keeps one place of a target with a limit for what goes on though its attempt has ended,
+// until it is gone. Nothing waits for that: it may never be.
+func (g *Controller) Linger(w Request, gone <-chan struct{}) {
+	if w.targetLimit == 0 {
+		return
+	}
+	g.mu.Lock()
+	l := g.load(w.target, time.Now())
+	l.busy++
+	g.mu.Unlock()
+	go func() {
+		<-gone
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		l.busy--
+		l.wakeOne()
+		g.remember(l)
+	}()
+}

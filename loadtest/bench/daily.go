@@ -107,7 +107,7 @@ func (j jobs) appendDaily(b []byte, line int) []byte {
 }
 
 // probeDaily imports some daily jobs and returns how many lines a second that were.
-func (b *bench) probeDaily(ctx context.Context, sys system, w batch) (perS float64, err error) {
+func probeDaily(ctx context.Context, b *bench, sys system, w batch) (perS float64, err error) {
 	j := b.jobs(min(dailyProbes, w.daily), time.Now().Truncate(time.Second), 0, w.target, nowhere)
 	j.daily = true
 	l, err := b.load(ctx, sys, j)

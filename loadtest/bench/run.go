@@ -119,7 +119,7 @@ func (b *bench) run(ctx context.Context, sys system, w batch) (r *Result, err er
 		perS, err = b.probe(ctx, sys, w)
 		factor = makeFactor
 	case w.daily > 0:
-		perS, err = b.probeDaily(ctx, sys, w)
+		perS, err = probeDaily(ctx, b, sys, w)
 		factor = makeFactor
 	}
 	if err != nil {
