@@ -47,7 +47,7 @@ type workload struct {
 	secrets     [][]byte    // the call is signed by these
 	values      auth.Values // the call is made with these
 	fault       error       // the work cannot be known, or the payload is gone: the attempt fails
-	barred      string      // why the call cannot be made: what it must be signed or made with is not to be had
+	barred      string      // why the call cannot be made: what it must be signed or made with, or its payload, is not to be had
 }
 
 // guarantee returns that of the work; "" where the task is gone.

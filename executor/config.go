@@ -217,6 +217,9 @@ type Config struct {
 	// Everywhere has every region know of the claims of runs that are to be held everywhere; nil:
 	// none does.
 	Everywhere Everywhere
+	// Seal returns an attempt as it is stored: what the lease of a guarded run says of it
+	// (sealed.Store.SealAttempt). Nil: as it is.
+	Seal func(ctx context.Context, a schema.Attempt) schema.Attempt
 	// Trace says which runs are traced, and takes their spans; zero: none are.
 	Trace trace.Tracer
 	// MaxOutput is how much of an attempt's output is kept, bytes; default DefaultMaxOutput.

@@ -32,8 +32,9 @@ type Executor struct {
 	targets      target.Set
 	halt         *bucketer.Halt
 	homes        homes
-	homeOf       func(schema.Shard) string // nil: there are no regions
-	everywhere   Everywhere                // nil: no claim is confirmed
+	homeOf       func(schema.Shard) string                                  // nil: there are no regions
+	everywhere   Everywhere                                                 // nil: no claim is confirmed
+	seal         func(ctx context.Context, a schema.Attempt) schema.Attempt // nil: what leases say is not sealed
 	drain        time.Duration
 	maxOutput    int
 	now          func() time.Time
@@ -113,7 +114,7 @@ func New(c Config) (*Executor, error) {
 		// enough to fill every slot.
 		maxInHand: allowed, fetchMost: min(fetchLimit, max(1, allowed/2/pullers)),
 		name: c.Name, region: c.Region, lanes: max(c.Lanes, 1), store: c.Store, writer: c.Writer, tasks: c.Tasks, tenants: c.Tenants, signer: c.Signer, secrets: c.Secrets,
-		sources: sources, labels: c.Labels, notices: c.Notices, targets: c.Targets, halt: c.Halt, homes: c.Served, homeOf: c.HomeOf, everywhere: c.Everywhere, drain: c.DrainTimeout, spans: spans{c.Trace},
+		sources: sources, labels: c.Labels, notices: c.Notices, targets: c.Targets, halt: c.Halt, homes: c.Served, homeOf: c.HomeOf, everywhere: c.Everywhere, seal: c.Seal, drain: c.DrainTimeout, spans: spans{c.Trace},
 		maxOutput: c.MaxOutput, now: c.Now, log: c.Logger, metrics: m,
 		session: session,
 		reader:  reader,

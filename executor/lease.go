@@ -392,7 +392,11 @@ func (l *runLease) commit(ctx context.Context, row schema.Attempt) {
 			return
 		}
 	}
-	is, err := l.mine.Ended(row)
+	held := row
+	if x.seal != nil {
+		held = x.seal(ctx, row)
+	}
+	is, err := l.mine.Ended(held)
 	var stands schema.Lease
 	if err == nil {
 		stands, err = l.swap(ctx, l.mine, is, true)

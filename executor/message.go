@@ -192,7 +192,7 @@ func (m *message) readTask(ctx context.Context) (schema.Work, error) {
 // prepare reads into w what the attempt runs with, by what its call is signed, and with which
 // secrets it is made. An error is the store's.
 func (m *message) prepare(ctx context.Context, w *workload) (err error) {
-	if err = m.readWork(ctx, w); err != nil || w.fault != nil {
+	if err = m.readWork(ctx, w); err != nil || w.fault != nil || w.barred != "" {
 		return err
 	}
 	if w.HTTP != nil && m.x.signer != nil {
@@ -207,7 +207,7 @@ func (m *message) prepare(ctx context.Context, w *workload) (err error) {
 // readWork reads the work and the payload.
 func (m *message) readWork(ctx context.Context, w *workload) (err error) {
 	*w = workload{}
-	if _, large := m.entry.LargePayload(); !large && m.entry.Spec.Work != nil {
+	if _, large := m.entry.LargePayload(); !large && m.entry.Spec.Work != nil && !schema.IsSealed(m.entry.Payload) {
 		w.Work, w.payload = m.entry.Spec.Work.InForce(), m.entry.Payload // the message has it all
 		return nil
 	}
@@ -224,6 +224,10 @@ func (m *message) readWork(ctx context.Context, w *workload) (err error) {
 	w.payload, err = m.x.writer.EntryPayload(bounded, m.entry)
 	if errors.Is(err, schema.ErrNotFound) {
 		w.payload, w.fault = nil, errNoPayload // it will not come back: to try again would be for ever
+		return nil
+	}
+	if errors.Is(err, schema.ErrSealed) {
+		w.payload, w.barred = nil, err.Error() // the key may be configured later, or elsewhere
 		return nil
 	}
 	return err

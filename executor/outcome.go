@@ -54,7 +54,7 @@ func (a *attempt) conclude(attempts context.Context, res target.Result) {
 	counts := toCount{start: a.number == 1 && !a.counted, end: true}
 	a.mu.Unlock()
 	row := schema.Attempt{
-		Run: e.Run(), Number: a.number, Fence: a.fence, Record: &rec,
+		Run: e.Run(), Number: a.number, Fence: a.fence, Record: &rec, Tenant: e.Spec.Tenant,
 		Written: now.UnixMicro(), Expires: a.expiry(later(now, rec.Next.Time())),
 	}
 	sent := x.spans.attempt(a, &row)
@@ -119,7 +119,7 @@ func (a *attempt) interrupted(why error) {
 		x.recorder.countStart(a.entry, a.work.HTTP, a.started.Sub(a.entry.LatenessFrom()))
 	}
 	row := schema.Attempt{
-		Run: a.entry.Run(), Number: a.number, Fence: a.fence, Written: schema.UnstartedAt(a.started), Expires: a.expiry(now),
+		Run: a.entry.Run(), Number: a.number, Fence: a.fence, Written: schema.UnstartedAt(a.started), Expires: a.expiry(now), Tenant: a.entry.Spec.Tenant,
 		Record: &schema.Record{
 			Entry: a.entry.ID, Executor: x.name, Region: x.region, Started: a.started, Finished: now.UTC(), Outcome: schema.Lost,
 			Error: target.ErrStopped.Error(), Unstarted: true,

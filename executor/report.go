@@ -96,7 +96,7 @@ func (f *feedback) open() *report {
 	if a.report == nil {
 		a.report = &report{
 			by: a.x.reporter, began: a.began, writing: make(chan struct{}, 1),
-			row: schema.Attempt{Run: a.entry.Run(), Number: a.number, Fence: a.fence, Written: a.started.UnixMicro(), Expires: a.expiry(a.started)},
+			row: schema.Attempt{Run: a.entry.Run(), Number: a.number, Fence: a.fence, Written: a.started.UnixMicro(), Expires: a.expiry(a.started), Tenant: a.entry.Spec.Tenant},
 		}
 	}
 	return a.report

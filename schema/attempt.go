@@ -100,8 +100,11 @@ type Record struct {
 	Finished time.Time `json:"finished"`
 	Outcome  Outcome   `json:"outcome"`
 	Error    string    `json:"error,omitempty"`
-	Status   int       `json:"status_code,omitempty"`
-	Output   string    `json:"output,omitempty"` // the output, or its head as text: see OutputSize
+	// Sealed is the error, the output and the text of the progress, encrypted, in base64; they are then
+	// empty where the record is stored. After ErrSealed it stays, and Error says why.
+	Sealed string `json:"sealed,omitempty"`
+	Status int    `json:"status_code,omitempty"`
+	Output string `json:"output,omitempty"` // the output, or its head as text: see OutputSize
 
 	// OutputSize is how many bytes of the output lie in parts, from its first byte on. 0 means that
 	// Output is all that was kept.
@@ -184,6 +187,10 @@ type Attempt struct {
 	Session *SessionRef
 	Written int64     // write timestamp, µs; equal for every repetition of this write
 	Expires time.Time // when the row leaves; unknown (zero) when read
+
+	// Tenant is whose the run is, where the row is written: it decides whether the record is stored
+	// encrypted. It is not stored; "" is for rows that say nothing of what the run brought or gave.
+	Tenant string
 
 	// Fault is set where a stored row cannot be understood (ErrNotUnderstood). What the attempt
 	// came to is unknown then, and it has neither record nor session. Fold says what that means for

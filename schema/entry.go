@@ -247,9 +247,11 @@ type Marks struct {
 // fields of a newer version survive an older one. What Spec points to may be shared with other
 // entries: it is replaced, never changed in place.
 type Entry struct {
-	ID      EntryID
-	Spec    Spec
-	Payload []byte // up to InlinePayload bytes; a larger one only where it is about to be written
+	ID   EntryID
+	Spec Spec
+	// Payload is up to InlinePayload bytes; a larger one only where it is about to be written. It may
+	// be sealed (IsSealed).
+	Payload []byte
 	Marks   Marks
 	Expires time.Time // when the row leaves; set by the writer, unknown (zero) when read
 
@@ -260,11 +262,12 @@ type Entry struct {
 }
 
 // NewEntry makes the entry with that id, spec and payload, due to leave the store at expires. A
-// spec with PayloadAt keeps its PayloadSize: its payload lies elsewhere already.
+// spec with PayloadAt keeps its PayloadSize: its payload lies elsewhere already. Of a sealed payload
+// the size is that of the clear one.
 func NewEntry(id EntryID, spec Spec, payload []byte, expires time.Time) (Entry, error) {
 	spec.Nominal = spec.Nominal.UTC().Truncate(time.Millisecond)
 	if spec.PayloadAt.IsZero() {
-		spec.PayloadSize = len(payload)
+		spec.PayloadSize = ClearSize(payload)
 	}
 	if spec.ConcurrencyValue == "" { // later entries have that of the first: they may lack the payload
 		spec.ConcurrencyValue = spec.Concurrency.Value(payload)

@@ -108,7 +108,10 @@ type JobSpec struct {
 	Work     *Work    `json:"work,omitempty"` // … or the work itself: one of the two
 	Priority Priority `json:"priority,omitempty"`
 	// Payload: as json.Compact leaves it: a store keeps no other white space.
-	Payload     json.RawMessage   `json:"payload,omitempty"`
+	Payload json.RawMessage `json:"payload,omitempty"`
+	// Sealed is the payload, and the definition of a workflow, encrypted; they are then absent where
+	// the job is stored.
+	Sealed      []byte            `json:"sealed,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Misfire     *Misfire          `json:"misfire,omitempty"`
 	Concurrency *Concurrency      `json:"concurrency,omitempty"`

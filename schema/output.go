@@ -29,6 +29,8 @@ type PartKey struct {
 type Part struct {
 	PartKey
 	Data []byte
+	// Tenant is whose it is, where it is written: see Attempt. It is not stored.
+	Tenant string
 }
 
 // OutputStore holds what does not fit a record: long outputs, and the reports of workers.

@@ -39,9 +39,12 @@ type Tenant struct {
 	// At least MinRetention, and no more than the cluster's.
 	Retention int `json:"retention,omitempty"`
 	// Audit is what the audit log has of the tenant besides what it always has.
-	Audit     TenantAudit `json:"audit,omitzero"`
-	CreatedAt time.Time   `json:"created_at"`
-	UpdatedAt time.Time   `json:"updated_at"`
+	Audit TenantAudit `json:"audit,omitzero"`
+	// EncryptPayloads: payloads and outputs are stored encrypted from now on (package sealed).
+	EncryptPayloads bool `json:"encrypt_payloads,omitempty"`
+
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
 
 	// Fault is set where the stored text cannot be understood (ErrNotUnderstood). Then UpdatedAt is
 	// the write timestamp, and all but the name is unknown.

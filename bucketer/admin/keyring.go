@@ -3,7 +3,9 @@ package admin
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -35,12 +37,13 @@ type Keyring struct {
 type sealKeys struct {
 	first string
 	named map[string]cipher.AEAD
+	rows  map[string][]byte // by name: what the keys of rows are derived from (SealRow)
 }
 
 // ParseKeyring reads keys written as "name:base64 of 32 bytes". The error names every fault by the
 // number of the key, and repeats no key.
 func ParseKeyring(texts []string) (*Keyring, error) {
-	r := &sealKeys{named: make(map[string]cipher.AEAD, len(texts))}
+	r := &sealKeys{named: make(map[string]cipher.AEAD, len(texts)), rows: make(map[string][]byte, len(texts))}
 	var faults []error
 	if len(texts) > maxSealKeys {
 		faults = append(faults, fmt.Errorf("at most %d keys", maxSealKeys))
@@ -66,6 +69,10 @@ func ParseKeyring(texts []string) (*Keyring, error) {
 			continue
 		}
 		if r.named[name], err = cipher.NewGCM(block); err != nil {
+			faults = append(faults, fmt.Errorf("key %d: %w", i+1, err))
+			continue
+		}
+		if r.rows[name], err = hkdf.Extract(sha256.New, key, []byte(rowSalt)); err != nil {
 			faults = append(faults, fmt.Errorf("key %d: %w", i+1, err))
 			continue
 		}

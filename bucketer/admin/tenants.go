@@ -210,6 +210,13 @@ func (t *Tenants) AuditsCreations(ctx context.Context, name string) bool {
 	return err != nil || tenant.Audit.Creations
 }
 
+// EncryptsPayloads reports whether a tenant asks for its payloads to be stored encrypted, as it was
+// within the last 10 s.
+func (t *Tenants) EncryptsPayloads(ctx context.Context, name string) (bool, error) {
+	tenant, err := t.cache.of(ctx, name)
+	return tenant.EncryptPayloads, err
+}
+
 // Changed forgets a tenant. body is that of a signal of topic "tenant".
 func (t *Tenants) Changed(body []byte) { t.cache.forget(string(body)) }
 

@@ -42,9 +42,11 @@ type Run struct {
 	CancelReason string      `json:"cancel_reason,omitempty"` // why it was cancelled, if nobody asked for that
 
 	// Payload is absent in lists if it is larger than 4 KiB.
-	Payload  json.RawMessage `json:"payload,omitempty"`
-	Progress *Progress       `json:"progress,omitempty"` // of the attempt under way; not in lists
-	Attempts []Attempt       `json:"attempts"`
+	Payload json.RawMessage `json:"payload,omitempty"`
+	// PayloadFault says why the payload is absent: it is stored encrypted and cannot be opened.
+	PayloadFault string    `json:"payload_fault,omitempty"`
+	Progress     *Progress `json:"progress,omitempty"` // of the attempt under way; not in lists
+	Attempts     []Attempt `json:"attempts"`
 	// Calls is what it calls, without a query: of a task, what the task says now. It is absent in lists.
 	Calls string `json:"calls,omitempty"`
 	// Fault is why it counts as failed although nobody knows what it came to.

@@ -172,6 +172,7 @@ type Run struct {
 	Event         *RunEvent         `json:"event,omitempty" doc:"What started it, if trigger is event"`
 	Trigger       schema.Trigger    `json:"trigger" enum:"schedule,manual,retry,backfill,event,dependency,notification"`
 	Payload       json.RawMessage   `json:"payload,omitempty" doc:"In a list only if it is at most 4 KiB"`
+	PayloadFault  string            `json:"payload_fault,omitempty" doc:"Why the payload is absent: it is stored encrypted and cannot be opened"`
 	Progress      *Progress         `json:"progress,omitempty" doc:"Of the attempt under way; not in lists"`
 	Attempts      []Attempt         `json:"attempts"`
 	Fault         string            `json:"fault,omitempty" doc:"Why what is stored of its last attempt cannot be understood: the run counts as failed, but what it came to is unknown"`
@@ -191,6 +192,14 @@ type RunEvent struct {
 	Name string         `json:"name"`
 }
 
+// opened returns a payload as the API answers it, and why it is absent if it could not be opened.
+func opened(payload []byte) (shown json.RawMessage, fault string) {
+	if schema.IsSealed(payload) {
+		return nil, "it is encrypted and cannot be opened here: its key is not configured (secrets.keys), or it is damaged"
+	}
+	return payload, ""
+}
+
 // runOf returns the run r as the API answers it.
 func runOf(r *runs.Run, payload []byte) Run {
 	e := standing(r)
@@ -199,8 +208,9 @@ func runOf(r *runs.Run, payload []byte) Run {
 		ID: r.ID, JobID: s.Job, JobName: s.JobName, Tenant: s.Tenant, Task: e.Spec.Task, State: r.Shown(),
 		DeadLetter: r.State == schema.StateFailed, Priority: e.Spec.Priority.Or(), Labels: e.Spec.Labels,
 		NominalAt: Time{e.Spec.Nominal}, DueAt: Time{e.Due()}, Origin: s.Origin, Trigger: s.Trigger, CreatedBy: s.CreatedBy,
-		Payload: payload, Progress: progressOf(r.Progress), Attempts: []Attempt{}, Fault: faultOf(schema.Unreadable(r.Attempts)),
+		Progress: progressOf(r.Progress), Attempts: []Attempt{}, Fault: faultOf(schema.Unreadable(r.Attempts)),
 	}
+	out.Payload, out.PayloadFault = opened(payload)
 	if v := s.Event; v != nil && s.Trigger == schema.TriggerEvent {
 		out.Event = &RunEvent{ID: v.ID, Name: v.Name}
 	}
@@ -211,7 +221,7 @@ func runOf(r *runs.Run, payload []byte) Run {
 		out.JobID = schema.JobOf(r.ID)
 	}
 	if s.Workflow != nil {
-		out.Workflow, out.Payload = s.JobName, inputOf(r, payload)
+		out.Workflow, out.Payload = s.JobName, inputOf(r, out.Payload)
 	}
 	if out.Trigger == schema.TriggerSchedule {
 		out.Trigger = "schedule"

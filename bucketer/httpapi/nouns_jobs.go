@@ -75,10 +75,11 @@ type Job struct {
 
 	After *JobAfter `json:"after,omitempty" doc:"The jobs after which it runs; such a job has no schedule. A one-off job if they are"`
 
-	Payload  json.RawMessage   `json:"payload,omitempty"`
-	Priority schema.Priority   `json:"priority"`
-	Labels   map[string]string `json:"labels,omitempty"`
-	Misfire  JobMisfire        `json:"misfire"`
+	Payload      json.RawMessage   `json:"payload,omitempty"`
+	PayloadFault string            `json:"payload_fault,omitempty" doc:"Of a one-off job: why the payload is absent: it is stored encrypted and cannot be opened"`
+	Priority     schema.Priority   `json:"priority"`
+	Labels       map[string]string `json:"labels,omitempty"`
+	Misfire      JobMisfire        `json:"misfire"`
 
 	Region schema.RegionChoice `json:"region,omitzero" doc:"The home of a one-off job, where there are regions, and whether no other region runs it"`
 
@@ -202,10 +203,11 @@ func nextOf(o recurring.Occurrence) NextRun {
 // jobFrom returns a one-off job with the values in force, active.
 func jobFrom(id schema.JobID, b bucketer.Job) Job {
 	j := Job{
-		ID: id, Tenant: b.Tenant, Task: b.Task, Schedule: JobSchedule{At: Time{b.At}}, Payload: b.Payload,
+		ID: id, Tenant: b.Tenant, Task: b.Task, Schedule: JobSchedule{At: Time{b.At}},
 		Priority: b.Priority.Or(), Labels: b.Labels, Misfire: misfireOf(b.Misfire, "run_all"), Durability: b.Durability, State: string(schema.JobActive), Generation: 1,
 		CreatedBy: b.CreatedBy, Unique: uniqueOf(b.Unique),
 	}
+	j.Payload, j.PayloadFault = opened(b.Payload)
 	if b.Work != nil {
 		j.Work = b.Work.InForce()
 	}

@@ -130,7 +130,7 @@ var kinds = []struct {
 		detail: fmt.Sprintf("Nothing was begun. A tenant may have %d operations that have not ended: wait for one, or cancel one.", operations.MaxOpenOperations),
 	}},
 	{bucketer.ErrNotReady, kind{name: "not-ready", status: 503, title: "This node cannot write now", detail: "Nothing was written. Another node may be able to.", retryAfter: 2 * time.Second}},
-	{admin.ErrNoSeal, kind{name: "no-secrets-key", status: 409, title: "This cluster cannot keep secrets", detail: "Its operator has configured no key to encrypt them with (secrets.keys)."}},
+	{admin.ErrNoSeal, kind{name: "no-secrets-key", status: 409, title: "This cluster cannot keep secrets", detail: "Its operator has configured no key to encrypt them, or payloads, with (secrets.keys)."}},
 	{admin.ErrManyKeys, kind{name: "too-many-keys", status: 409, title: "There are as many as there may be", detail: "Revoke a signing key, or wait until a secret that was replaced is not valid any more."}},
 	{admin.ErrManySecrets, kind{
 		name: "too-many-secrets", status: 409, title: "There are as many as there may be",
@@ -143,6 +143,10 @@ var kinds = []struct {
 	{recurring.ErrManyCalendars, kind{
 		name: "too-many-calendars", status: 409, title: "There are as many as there may be",
 		detail: fmt.Sprintf("A tenant may have %d calendars: delete one that is not used.", schema.MaxCalendars),
+	}},
+	{schema.ErrSealed, kind{
+		name: "sealed", status: 409, title: "It is encrypted and cannot be opened here",
+		detail: "The key of the operator that it was encrypted with is not configured on this node (secrets.keys), or what is stored of it is damaged.",
 	}},
 	{schema.ErrNotUnderstood, kind{
 		name: "not-understood", status: 409, title: "What is stored of it is not understood",

@@ -28,11 +28,12 @@ type Event struct {
 	Tenant     string          `json:"tenant"`
 	Name       string          `json:"name"`
 	AcceptedAt Time            `json:"accepted_at"`
-	Body       json.RawMessage `json:"body,omitempty" doc:"Only if it is at most 4 KiB"`
+	Body       json.RawMessage `json:"body,omitempty" doc:"Only if it is at most 4 KiB, and can be opened if it is stored encrypted"`
 }
 
 func eventOf(e *schema.Entry) Event {
-	return Event{ID: e.ID, Tenant: e.Spec.Tenant, Name: e.Spec.Event.Name, AcceptedAt: Time{e.ID.Time()}, Body: e.Payload}
+	body, _ := opened(e.Payload)
+	return Event{ID: e.ID, Tenant: e.Spec.Tenant, Name: e.Spec.Event.Name, AcceptedAt: Time{e.ID.Time()}, Body: body}
 }
 
 type (

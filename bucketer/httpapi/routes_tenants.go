@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
 )
@@ -48,13 +49,15 @@ type Tenant struct {
 
 	Audit schema.TenantAudit `json:"audit,omitzero" doc:"What the audit log has of the tenant besides what it always has"`
 
+	EncryptPayloads bool `json:"encrypt_payloads,omitempty" doc:"Payloads, outputs, logs of workers, errors and definitions of workflows are stored encrypted, with the operator's keys (secrets.keys), and so are payloads on their way through NATS. What was stored before stays as it is. Not encrypted are names, labels, times, tasks and how work is done: URLs, headers, arguments; nor conditions of steps in the audit log, what is sent to callees, and events that clients publish to NATS. Refused (409) while the operator has configured no key"`
+
 	CreatedAt Time   `json:"created_at,omitzero"`
 	UpdatedAt Time   `json:"updated_at,omitzero"`
 	Fault     string `json:"fault,omitempty" doc:"Why what is stored of it cannot be understood: until it is put again it has the defaults"`
 }
 
 func tenantFrom(t schema.Tenant) Tenant {
-	return Tenant{Name: t.Name, Weight: t.Weight, Quotas: t.Quotas, Durability: t.Durability, Retention: t.Retention, Audit: t.Audit, CreatedAt: Time{t.CreatedAt}, UpdatedAt: Time{t.UpdatedAt}, Fault: faultOf(t.Fault)}
+	return Tenant{Name: t.Name, Weight: t.Weight, Quotas: t.Quotas, Durability: t.Durability, Retention: t.Retention, Audit: t.Audit, EncryptPayloads: t.EncryptPayloads, CreatedAt: Time{t.CreatedAt}, UpdatedAt: Time{t.UpdatedAt}, Fault: faultOf(t.Fault)}
 }
 
 type (
@@ -140,6 +143,9 @@ func (s tenantRoutes) putTenant(ctx context.Context, in *tenantPut) (*tenantAnsw
 	}
 	if err := durable(s.deps.Homes, t.Durability, "body.durability"); err != nil {
 		return nil, s.fail(ctx, "put tenant", err)
+	}
+	if t.EncryptPayloads && (s.deps.Encrypts == nil || !s.deps.Encrypts()) {
+		return nil, s.fail(ctx, "put tenant", admin.ErrNoSeal)
 	}
 	var seen *time.Time
 	if in.IfMatch != "" {

@@ -76,7 +76,11 @@ func New(c Config) *Joins {
 // we crash in it, the next call does the same. If the time of a call is too short for all of them, the
 // next one goes on after the last page.
 func (j *Joins) PlanEnd(ctx context.Context, e *schema.Entry) error {
-	ended, err := schema.Decode[runs.EndedRun](e.Payload, "end of a run")
+	payload, err := j.runs.EntryPayload(ctx, e)
+	if err != nil {
+		return err
+	}
+	ended, err := schema.Decode[runs.EndedRun](payload, "end of a run")
 	if err != nil {
 		j.log.Error("an event cannot be understood: it starts nothing", "event", e.Run(), "err", err)
 		return nil

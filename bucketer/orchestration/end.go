@@ -284,7 +284,7 @@ func (a ending) lastRecord() schema.Attempt {
 	if rec.Outcome == schema.Succeeded {
 		written = bucketer.Latest(a.now, s.entry.Due()).UnixMicro()
 	}
-	return schema.Attempt{Run: a.Run, Number: 1, Fence: beganFence(a.Run), Record: &rec, Written: written, Expires: starter(a).expires()}
+	return schema.Attempt{Run: a.Run, Tenant: s.entry.Spec.Tenant, Number: 1, Fence: beganFence(a.Run), Record: &rec, Written: written, Expires: starter(a).expires()}
 }
 
 // parentOf returns the workflow run of which e's run is a step; zero: of none.

@@ -92,7 +92,7 @@ func (o *Orchestrator) StepHeard(ctx context.Context, step schema.RunID, e *sche
 		return a.hearNoMore(ctx, &row)
 	}
 	rec := schema.Record{Entry: step, Started: row.Spec.Step.Due, Finished: a.now.UTC(), Outcome: schema.Succeeded, Output: string(body)}
-	attempt := schema.Attempt{Run: step, Number: 1, Fence: waitFence(step), Record: &rec, Written: a.now.UnixMicro(), Expires: (starter{a}).expires()}
+	attempt := schema.Attempt{Run: step, Tenant: row.Spec.Tenant, Number: 1, Fence: waitFence(step), Record: &rec, Written: a.now.UnixMicro(), Expires: (starter{a}).expires()}
 	if err := o.runs.Record(ctx, []schema.Attempt{attempt}); err != nil {
 		return err
 	}

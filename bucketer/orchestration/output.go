@@ -140,6 +140,8 @@ func (a outputs) outputOf(ctx context.Context, run schema.RunID) (text json.RawM
 	switch {
 	case errors.Is(err, schema.ErrNotFound):
 		return json.RawMessage("null"), nil, nil // it was skipped
+	case errors.Is(err, schema.ErrSealed):
+		return nil, fmt.Errorf("cannot be read: %w", err), nil
 	case err != nil:
 		return nil, nil, err
 	case out.Size > maxOutput || out.Cut:
@@ -147,6 +149,9 @@ func (a outputs) outputOf(ctx context.Context, run schema.RunID) (text json.RawM
 	}
 	var b bytes.Buffer
 	for chunk, err := range out.Chunks {
+		if errors.Is(err, schema.ErrSealed) {
+			return nil, fmt.Errorf("cannot be read: %w", err), nil
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -163,7 +168,7 @@ func shortOutput(attempts []schema.Attempt) (string, bool) {
 		return "", false
 	}
 	r := attempts[0].Record
-	if r == nil || r.Outcome != schema.Succeeded || r.OutputSize > 0 || r.OutputCut {
+	if r == nil || r.Outcome != schema.Succeeded || r.OutputSize > 0 || r.OutputCut || r.Sealed != "" {
 		return "", false
 	}
 	return r.Output, true

@@ -19,6 +19,8 @@ type TenantRequest struct {
 	Retention int `json:"retention,omitempty" minimum:"1" doc:"Days for which the history of its runs is kept, at most the cluster's own; absent: as long as the cluster keeps it"`
 	// Audit is what the audit log has of the tenant besides what it always has.
 	Audit schema.TenantAudit `json:"audit,omitzero"`
+	// EncryptPayloads: payloads, outputs and errors are stored encrypted from now on.
+	EncryptPayloads bool `json:"encrypt_payloads,omitempty"`
 }
 
 // KeyRequest is the body of POST /v1/api-keys.
@@ -58,6 +60,10 @@ func (d *Decoder) Tenant(name string, body []byte) (schema.Tenant, error) {
 			t.Retention = d.integer(c, schema.MinRetention, maxRetention)
 		case "audit":
 			t.Audit = tenantAudit(&d.fields, c)
+		case "encrypt_payloads":
+			if t.EncryptPayloads = d.is(c, kindTrue); !t.EncryptPayloads && !d.is(c, kindFalse) {
+				d.fault(c, "must be true or false")
+			}
 		default:
 			d.faultQuietly(c, "is not a field of a tenant")
 		}

@@ -165,7 +165,7 @@ func (q *DeadLetterQueue) deadLetterOf(ctx context.Context, f *bucketer.Finished
 		return schema.DeadLetter{}, err
 	}
 	switch starter.Payload, err = q.reader.EntryPayload(ctx, &starter); {
-	case errors.Is(err, schema.ErrNotFound): // it expired, which may be why the run failed
+	case errors.Is(err, schema.ErrNotFound), errors.Is(err, schema.ErrSealed): // it expired, or is kept as it is: which may be why the run failed
 	case err != nil:
 		return schema.DeadLetter{}, err
 	}
@@ -186,7 +186,7 @@ func earlier(attempts []schema.Attempt, last *schema.Attempt) []schema.Attempt {
 		}
 		rec := schema.Record{
 			Entry: a.Record.Entry, Executor: a.Record.Executor, Region: a.Record.Region, Started: a.Record.Started, Finished: a.Record.Finished,
-			Outcome: a.Record.Outcome, Status: a.Record.Status, Error: a.Record.Error, Redispatched: a.Record.Redispatched,
+			Outcome: a.Record.Outcome, Status: a.Record.Status, Error: a.Record.Error, Sealed: a.Record.Sealed, Redispatched: a.Record.Redispatched,
 		}
 		if len(rec.Error) > letterError {
 			rec.Error = strings.ToValidUTF8(rec.Error[:letterError], "")

@@ -36,6 +36,7 @@ func (r *Recorder) SaveOutput(ctx context.Context, a *schema.Attempt, output []b
 			p := schema.Part{
 				PartKey: schema.PartKey{Attempt: a.Number, Fence: a.Fence, Number: i + 1},
 				Data:    output[i*schema.PartSize : min((i+1)*schema.PartSize, len(output))],
+				Tenant:  a.Tenant,
 			}
 			errs[i] = r.store.PutPart(ctx, a.Run, schema.OutputPart, p, a.Written, a.Expires)
 			return nil
@@ -57,7 +58,7 @@ func (r *Recorder) SaveReport(ctx context.Context, a *schema.Attempt, number int
 	if err != nil {
 		return err
 	}
-	p := schema.Part{PartKey: schema.PartKey{Attempt: a.Number, Fence: a.Fence, Number: number}, Data: text}
+	p := schema.Part{PartKey: schema.PartKey{Attempt: a.Number, Fence: a.Fence, Number: number}, Data: text, Tenant: a.Tenant}
 	if err := r.store.PutPart(ctx, a.Run, schema.ReportPart, p, a.Written, a.Expires); err != nil {
 		return fmt.Errorf("save report: %w", err)
 	}
@@ -92,6 +93,9 @@ func (r *Reader) Output(ctx context.Context, tenant string, id schema.RunID, att
 		return Output{Attempt: attempt, Chunks: func(func([]byte, error) bool) {}}, nil
 	}
 	rec := a.Record
+	if rec.Sealed != "" {
+		return Output{}, fmt.Errorf("output of %s: %w", id, schema.ErrSealed)
+	}
 	out := Output{Attempt: a.Number, Size: rec.OutputSize, Cut: rec.OutputCut, Binary: rec.OutputBinary}
 	if rec.OutputSize > 0 {
 		out.Chunks = r.chunks(ctx, a)

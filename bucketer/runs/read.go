@@ -116,17 +116,30 @@ func (r *Reader) Payload(ctx context.Context, run Run) ([]byte, error) {
 	return r.EntryPayload(ctx, &run.Current)
 }
 
-// EntryPayload returns the payload of an entry, wherever it lies; nil = none.
+// EntryPayload returns the payload of an entry, wherever it lies; nil = none. schema.ErrSealed comes
+// with the payload as it is stored.
 func (r *Reader) EntryPayload(ctx context.Context, e *schema.Entry) ([]byte, error) {
-	at, large := e.LargePayload()
-	if !large || len(e.Payload) > schema.InlinePayload {
-		return e.Payload, nil
+	payload := e.Payload
+	if at, large := e.LargePayload(); large && schema.ClearSize(payload) <= schema.InlinePayload {
+		var err error
+		if payload, err = r.store.Payload(ctx, at); err != nil {
+			return nil, fmt.Errorf("payload of %s: %w", e.ID, err)
+		}
 	}
-	payload, err := r.store.Payload(ctx, at)
+	if !schema.IsSealed(payload) {
+		return payload, nil
+	}
+	opener, ok := r.store.(schema.PayloadOpener)
+	if !ok {
+		return payload, fmt.Errorf("payload of %s: %w", e.ID, schema.ErrSealed)
+	}
+	of := *e
+	of.Payload = payload
+	text, err := opener.OpenPayload(&of)
 	if err != nil {
-		return nil, fmt.Errorf("payload of %s: %w", e.ID, err)
+		return payload, fmt.Errorf("payload of %s: %w", e.ID, err)
 	}
-	return payload, nil
+	return text, nil
 }
 
 // progress returns the last progress that the attempt under way reported.

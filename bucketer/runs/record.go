@@ -25,7 +25,7 @@ func (r *Recorder) NotStarted(e schema.Entry, rec schema.Record, now time.Time) 
 	rec.Announce = rec.Outcome != schema.Replaced && r.core.Announces(e.Spec.Tenant)
 	said := schema.HashOf("attempt 0", e.ID.String(), string(rec.Outcome), rec.To.String(), strconv.FormatInt(now.UnixMicro(), 10))
 	return schema.Attempt{
-		Run: e.Run(), Fence: schema.Fence(said), Record: &rec, // #nosec G115 -- 62 bits
+		Run: e.Run(), Fence: schema.Fence(said), Record: &rec, Tenant: e.Spec.Tenant, // #nosec G115 -- 62 bits
 		Written: now.UnixMicro(), Expires: r.core.ExpiryOf(&e.Spec, bucketer.Latest(e.Run().Time(), e.Due(), rec.To.Time(), e.LivesUntil()), now).Add(bucketer.Outlast),
 	}
 }

@@ -91,7 +91,7 @@ func (e *Envelope) size() int {
 
 // inline returns the payload that travels in the envelope.
 func (e *Envelope) inline() []byte {
-	if len(e.Entry.Payload) > schema.InlinePayload {
+	if schema.ClearSize(e.Entry.Payload) > schema.InlinePayload {
 		return nil
 	}
 	return e.Entry.Payload

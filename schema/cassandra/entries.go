@@ -51,7 +51,7 @@ func (s entryStore) entryLines(entries []schema.Entry) (rows, payloads []line, e
 		}
 		ttl := s.ttl(e.Expires)
 		inline := e.Payload
-		if len(inline) > schema.InlinePayload {
+		if schema.ClearSize(inline) > schema.InlinePayload {
 			at, ok := e.LargePayload()
 			if !ok {
 				return nil, nil, fmt.Errorf("put entry %s: %w", e.ID, errStrayPayload)

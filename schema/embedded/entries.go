@@ -52,7 +52,7 @@ func (s entryStore) putEntries(ctx context.Context, entries []schema.Entry) erro
 			return err
 		}
 		lives.add(e.ID.Bucket(), e.Expires)
-		if len(e.Payload) > schema.InlinePayload {
+		if schema.ClearSize(e.Payload) > schema.InlinePayload {
 			lives.add(payloadAt(e).Bucket(), e.Expires)
 		}
 	}
@@ -71,7 +71,7 @@ func mergeEntry(b *pebble.Batch, e *schema.Entry) error {
 	switch {
 	case len(e.Payload) == 0:
 		return mergeCells(b, entrySize, key, text)
-	case len(e.Payload) <= schema.InlinePayload:
+	case schema.ClearSize(e.Payload) <= schema.InlinePayload:
 		return mergeCells(b, entrySize, key, text, payload)
 	}
 	if err := mergeCells(b, entrySize, key, text); err != nil {

@@ -65,6 +65,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 	durability := flags.String("durability", "", "when jobs and imports that state none are acknowledged: home or everywhere; \"\": as the configuration says")
 	flags.IntVar(&stated.Retention, "retention", 0, "`days` for which the history of its runs is kept, at most the cluster's own; 0: as long as the cluster keeps it")
 	flags.BoolVar(&stated.Audit.Creations, "audit-creations", false, "the audit log has an entry of each one-off job that is created, imports left out")
+	flags.BoolVar(&stated.EncryptPayloads, "encrypt-payloads", false, "payloads, outputs and errors are stored encrypted from now on; names, labels, tasks and URLs are not")
 	flags.Int64Var(&stated.Quotas.PayloadBytesPerMinute, "payload-bytes-per-minute", 0, "bytes of payload of the runs that are asked for")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		given := cmd.Flags().Changed
@@ -76,6 +77,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 			{"durability", func(ask *request.TenantRequest) { ask.Durability = schema.Durability(*durability) }},
 			{"audit-creations", func(ask *request.TenantRequest) { ask.Audit.Creations = stated.Audit.Creations }},
 			{"retention", func(ask *request.TenantRequest) { ask.Retention = stated.Retention }},
+			{"encrypt-payloads", func(ask *request.TenantRequest) { ask.EncryptPayloads = stated.EncryptPayloads }},
 			{"jobs", func(ask *request.TenantRequest) { ask.Quotas.Jobs = stated.Quotas.Jobs }},
 			{"runs-per-minute", func(ask *request.TenantRequest) { ask.Quotas.RunsPerMinute = stated.Quotas.RunsPerMinute }},
 			{"concurrency", func(ask *request.TenantRequest) { ask.Quotas.Concurrency = stated.Quotas.Concurrency }},
@@ -94,7 +96,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 		}
 		switch {
 		case changes == 0:
-			return cli.Usagef("state --weight, --durability, --retention, --audit-creations or a quota")
+			return cli.Usagef("state --weight, --durability, --retention, --audit-creations, --encrypt-payloads or a quota")
 		case given("retention") && stated.Retention < 0:
 			return cli.Usagef("--retention: %d is below 0", stated.Retention)
 		case given("weight") && stated.Weight < 1: // the API would take 0 for what is not stated
@@ -109,7 +111,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("read tenant: %w", err)
 		}
-		ask := request.TenantRequest{Weight: was.Weight, Quotas: was.Quotas, Durability: was.Durability, Retention: was.Retention, Audit: was.Audit}
+		ask := request.TenantRequest{Weight: was.Weight, Quotas: was.Quotas, Durability: was.Durability, Retention: was.Retention, Audit: was.Audit, EncryptPayloads: was.EncryptPayloads}
 		for _, f := range fields {
 			if given(f.flag) {
 				f.take(&ask)

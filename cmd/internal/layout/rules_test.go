@@ -58,6 +58,7 @@ var layers = []layer{
 	{folder: "schema/embedded", imports: []string{"schema", "schema/damage", "schema/document"}, tests: []string{"schema/schematest"}},
 	{folder: "schema/lease", imports: []string{"schema"}, tests: []string{"schema/embedded", "schema/schematest"}},
 	{folder: "schema/homes", imports: []string{"schema"}, tests: []string{"schema/embedded"}},
+	{folder: "schema/sealed", imports: []string{"schema"}, tests: []string{"schema/embedded", "schema/schematest"}},
 	{folder: "schema/schematest", imports: []string{"schema"}, tests: []string{"schema/embedded"}},
 
 	{folder: "bucketer", imports: []string{"schema", "bucketer/schedule", "bucketer/payload"}, tests: bucketerFakes},

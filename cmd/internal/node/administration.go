@@ -13,6 +13,7 @@ import (
 	"carillon.dev/carillon/cmd/internal/tokens"
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/sealed"
 )
 
 // administration holds API keys, tenants with their quotas, signing keys, secrets, the audit log, the
@@ -53,20 +54,16 @@ func openTokens(n *Node, stops *cleanups) (httpapi.Tokens, httpapi.LogIn, error)
 }
 
 // openAdministration makes the administration, around what is counted by name. It does no I/O.
-func (n *Node) openAdministration(names *tally.Tally, now func() time.Time) (*administration, error) {
+func (n *Node) openAdministration(names *tally.Tally, now func() time.Time) *administration {
 	log := n.log.With("part", "administration")
-	keyring, err := admin.ParseKeyring(n.cfg.Secrets.Keys)
-	if err != nil {
-		return nil, fmt.Errorf("secrets.keys: %w", err)
-	}
 	audit := admin.NewAudit(n.store, now, log, n.reg)
 	counts := &statsWriter{store: n.store, gather: n.reg, tally: names, node: n.cfg.Node.Name, now: now, log: log}
 	asked := &minutes{queue: n.queue, node: n.cfg.Node.Name, members: n.members, counts: counts, log: log}
 	return &administration{
-		keyring: keyring,
+		keyring: n.keyring,
 		keys:    admin.NewKeys(n.store, n.queue, now, log),
-		signing: admin.NewSigning(n.store, keyring, n.queue, now),
-		secrets: admin.NewSecrets(n.store, keyring, n.queue, audit.Note, n.cfg.Node.Name, now, log, n.reg),
+		signing: admin.NewSigning(n.store, n.keyring, n.queue, now),
+		secrets: admin.NewSecrets(n.store, n.keyring, n.queue, audit.Note, n.cfg.Node.Name, now, log, n.reg),
 		tenants: admin.NewTenants(n.store, n.queue, now, n.bucketers),
 		audit:   audit,
 		stats:   admin.NewStats(admin.StatsConfig{Store: n.store, Ask: asked.ask, Now: now}),
@@ -74,7 +71,7 @@ func (n *Node) openAdministration(names *tally.Tally, now func() time.Time) (*ad
 			Store: n.store, Shards: n.bucketer.ShardsEver, Now: now, Logger: log,
 		}),
 		tally: names, counts: counts, minutes: asked,
-	}, nil
+	}
 }
 
 // bucketers returns how many nodes share the quotas: those with the role of a bucketer.
@@ -112,4 +109,37 @@ func (o *administration) subscriptions(q queue.Signals) []subscription {
 		topic(q, "changed secrets", schema.TopicSecret, o.secrets.Changed),
 		{"questions about counts", o.minutes.answer},
 	}
+}
+
+// openSealing makes the store that seals what tenants write that ask for it. It does no I/O.
+func openSealing(n *Node) error {
+	keyring, err := admin.ParseKeyring(n.cfg.Secrets.Keys)
+	if err != nil {
+		return fmt.Errorf("secrets.keys: %w", err)
+	}
+	n.keyring, n.sealed = keyring, sealed.New(n.store, keyring, n.log.With("part", "store"))
+	return nil
+}
+
+// sealingQueue is a queue whose messages hold entries as they are stored, also of entries that are
+// published straight from memory.
+type sealingQueue struct {
+	Queue
+	sealed *sealed.Store
+}
+
+// Publish implements queue.Publisher.
+func (q sealingQueue) Publish(ctx context.Context, lane queue.Lane, env *queue.Envelope, done func(queue.Receipt, error)) error {
+	if len(env.Entry.Payload) > 0 && !schema.IsSealed(env.Entry.Payload) {
+		stored, err := q.sealed.SealOne(ctx, &env.Entry)
+		if err != nil {
+			return err
+		}
+		if stored != nil {
+			sent := *env
+			sent.Entry.Payload = stored
+			return q.Queue.Publish(ctx, lane, &sent, done)
+		}
+	}
+	return q.Queue.Publish(ctx, lane, env, done)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/bucketer/operations"
@@ -30,6 +31,7 @@ import (
 	"carillon.dev/carillon/executor/trace/otlp"
 	"carillon.dev/carillon/ring"
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/sealed"
 )
 
 // Queue is a queue that can be closed.
@@ -83,10 +85,12 @@ type Node struct {
 	reg     *prometheus.Registry
 	startup startupServer
 
-	store schema.Store
-	queue Queue
-	ring  Ring
-	clock *clockcheck.Clock
+	store   schema.Store
+	keyring *admin.Keyring
+	sealed  *sealed.Store // store, behind the seals of tenants' data
+	queue   Queue
+	ring    Ring
+	clock   *clockcheck.Clock
 
 	regions *regions // nil: there are none
 
@@ -240,8 +244,11 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	if err := errors.Join(n.reg.Register(names.Metrics()), n.reg.Register(n.waits.Metrics())); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
+	if err := openSealing(n); err != nil {
+		return err
+	}
 	n.bucketer, err = engine.New(bucketer.Config{
-		Store: n.store, Hints: n.queue, Signals: n.queue, Halted: n.refusesJobs, Regions: n.regions.intake(), Listeners: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
+		Store: n.sealed, Hints: sealed.Hints{To: n.queue, Store: n.sealed}, Signals: n.queue, Halted: n.refusesJobs, Regions: n.regions.intake(), Listeners: &bucketer.TaskListeners{Bus: n.queue, Members: n.members},
 		Missed:              func(spec *schema.Spec, reason string, runs int64) { names.Missed(tally.KeyOf(spec, ""), reason, runs) },
 		WorkflowEnded:       tracer.EndOfWorkflow,
 		Waits:               n.waits,
@@ -251,13 +258,12 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	if err != nil {
 		return err
 	}
-	if n.administration, err = n.openAdministration(names, now); err != nil {
-		return err
-	}
+	n.administration = n.openAdministration(names, now)
+	n.sealed.Follow(n.administration.tenants.EncryptsPayloads)
 	if n.cfg.Has(config.Dispatcher) {
 		n.dispatcher, err = dispatcher.New(dispatcher.Config{
 			Name: n.cfg.Node.Name, Incarnation: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36), Lanes: n.cfg.NATS.Lanes,
-			Store: n.store, Queue: n.queue, Ring: n.ring, Writer: n.bucketer, Tenants: n.administration.tenants, Rates: n.bucketer, Requires: n.bucketer.Requires, Halt: n.halt, Served: n.regions.takes(), Tally: n.administration.tally,
+			Store: n.sealed.Carried(), Queue: sealingQueue{n.queue, n.sealed}, Ring: n.ring, Writer: n.bucketer, Tenants: n.administration.tenants, Rates: n.bucketer, Requires: n.bucketer.Requires, Halt: n.halt, Served: n.regions.takes(), Tally: n.administration.tally,
 			Logger: n.log.With("part", "dispatcher"), Registerer: n.reg,
 		})
 		if err != nil {
@@ -275,7 +281,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 		}
 	}
 	n.operations = operations.New(operations.Config{
-		Bucketer: n.bucketer.Bucketer, Runs: n.bucketer.RunParts(), Jobs: n.bucketer.Recurring(), Store: n.store,
+		Bucketer: n.bucketer.Bucketer, Runs: n.bucketer.RunParts(), Jobs: n.bucketer.Recurring(), Store: n.sealed,
 		Quota: n.administration.tenants, Note: httpapi.NoteOfOperation(n.administration.audit), Node: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36),
 		Logger: n.log.With("part", "operations"), Registerer: n.reg,
 	})
@@ -293,7 +299,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	}, httpapi.Deps{
 		Jobs: n.bucketer, Runs: n.bucketer, Tasks: n.bucketer, Recurring: n.bucketer, Workflows: n.bucketer, Events: n.bucketer, Joins: n.bucketer, Logs: n.bucketer, Search: n.bucketer, Operations: n.operations, DeadLetters: n.bucketer,
 		Ready: n.ready, Cluster: n.view.Cluster, Regions: n.regions.view, RegionChanges: n.regions.changes(), Homes: n.regions.all(), Forward: n.regions.forward(), Gatherer: n.reg,
-		Keys: n.administration.keys, Peer: n.certs.peer(), Tokens: known, LogIn: logIn, Signing: n.administration.signing, Secrets: n.administration.secrets, Notifications: n.bucketer, Calendars: n.bucketer, Tenants: n.administration.tenants, Quotas: n.administration.tenants, Targets: n.targets(), Audit: n.administration.audit, Stats: n.administration.stats, Upcoming: n.administration.upcoming,
+		Keys: n.administration.keys, Peer: n.certs.peer(), Tokens: known, LogIn: logIn, Signing: n.administration.signing, Secrets: n.administration.secrets, Notifications: n.bucketer, Calendars: n.bucketer, Tenants: n.administration.tenants, Quotas: n.administration.tenants, Encrypts: func() bool { return n.keyring.FirstKey() != "" }, Targets: n.targets(), Audit: n.administration.audit, Stats: n.administration.stats, Upcoming: n.administration.upcoming,
 	})
 	return err
 }
@@ -344,7 +350,7 @@ func (n *Node) assembleExecutor(stops *cleanups, room *target.ByteBudget) error 
 	}
 	n.executor, err = executor.New(executor.Config{
 		Name: n.regions.executor(n.cfg.Node.Name), Region: n.cfg.Node.Region, Served: n.regions.served(), HomeOf: n.regions.homeOf(), Everywhere: n.regions.claims(), Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,
-		Store: n.store, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Tenants: n.administration.tenants, Queue: n.queue, Labels: n.cfg.ExecutorLabels(), Pool: pool(n.queue, n.cfg.ExecutorLabels()), Notices: n.queue, Signals: n.queue,
+		Store: n.sealed.Carried(), Seal: n.sealed.SealAttempt, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Tenants: n.administration.tenants, Queue: n.queue, Labels: n.cfg.ExecutorLabels(), Pool: pool(n.queue, n.cfg.ExecutorLabels()), Notices: n.queue, Signals: n.queue,
 		Targets: targets, Signer: n.administration.signing, Secrets: n.administration.secrets, Halt: n.halt, Trace: n.traces.Tracer(), MaxOutput: n.cfg.Executor.MaxOutput,
 		DrainTimeout: n.cfg.Executor.DrainTimeout, Tally: n.administration.tally,
 		Logger: n.log.With("part", "executor"), Registerer: n.reg,

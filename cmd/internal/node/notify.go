@@ -13,7 +13,7 @@ import (
 // newNotifier returns what notifies tenants. A tenant belongs to the dispatcher that owns its shard.
 func newNotifier(n *Node) *notifications.Notifier {
 	return notifications.New(notifications.Config{
-		Bucketer: n.bucketer.Bucketer, Store: n.store, Rules: n.bucketer.NotificationRules(), Logger: n.log.With("part", "notifications"),
+		Bucketer: n.bucketer.Bucketer, Store: n.sealed, Rules: n.bucketer.NotificationRules(), Logger: n.log.With("part", "notifications"),
 		Owns: ownsNow(n),
 	})
 }
@@ -22,7 +22,7 @@ func newNotifier(n *Node) *notifications.Notifier {
 // newNotifier.
 func newLetterCounter(n *Node) *deadletters.Counter {
 	return deadletters.New(deadletters.Config{
-		Bucketer: n.bucketer.Bucketer, Store: n.store, Owns: ownsNow(n), Retention: n.cfg.DeadLetters.Retention,
+		Bucketer: n.bucketer.Bucketer, Store: n.sealed, Owns: ownsNow(n), Retention: n.cfg.DeadLetters.Retention,
 		Logger: n.log.With("part", "dead letters"), Registerer: n.reg,
 	})
 }
