@@ -57,7 +57,7 @@ var labels = map[string]label{
 	"outcome":   {"how it ended", 8, true},
 	"pool":      {"labels of executors that have the same (`executor.labels`), such as `gpu=true,zone=a`: as many as there are different ones", 64, false},
 	"priority":  {"of a run", 4, true},
-	"reason":    {"why it was", 8, true},
+	"reason":    {"why it was", 9, true},
 	"region":    {"another region; `regions.datacenters` names them", 15, false},
 	"result":    {"what came of it", 8, true},
 	"role":      {"of a node", 3, true},
