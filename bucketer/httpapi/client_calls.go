@@ -52,6 +52,21 @@ func (c *Client) PatchJob(ctx context.Context, id string, patch any) (Job, error
 	return out, err
 }
 
+// PatchJobIf is PatchJob of a job whose ETag is tag: else the answer is the Problem "stale". It may be
+// sent again: after an answer that was lost, "stale" may mean that the job was changed.
+func (c *Client) PatchJobIf(ctx context.Context, id, tag string, patch any) (Job, error) {
+	var out Job
+	_, err := c.call(ctx, ask{method: http.MethodPatch, path: jobPath(id, ""), body: patch, header: http.Header{"If-Match": {tag}}, repeatable: true}, &out)
+	return out, err
+}
+
+// JobTagged returns a job of an id or a name with its ETag.
+func (c *Client) JobTagged(ctx context.Context, id string) (Job, string, error) {
+	var out Job
+	header, err := c.call(ctx, ask{method: http.MethodGet, path: jobPath(id, ""), repeatable: true}, &out)
+	return out, header.Get("ETag"), err
+}
+
 // CancelJob cancels a job of an id or a name; twice is the same as once.
 func (c *Client) CancelJob(ctx context.Context, id string) (Job, error) {
 	var out Job

@@ -75,11 +75,27 @@ func (e *usageError) Error() string { return e.err.Error() }
 // Usagef makes an error of a command line that makes no sense: exit code 2.
 func Usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-// Group makes a command of a command that only holds others.
+// Group makes a command of a command that only holds others. A command that it does not hold is
+// refused, with those that come near it.
 func Group(cmd *cobra.Command) *cobra.Command {
-	cmd.Args = cobra.NoArgs
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return unknownCommand(cmd, args[0])
+	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	return cmd
+}
+
+// unknownCommand says that a command holds none of that name.
+func unknownCommand(cmd *cobra.Command, name string) error {
+	text := fmt.Sprintf("unknown command %q for %q", name, cmd.CommandPath())
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		text += ": did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return Usagef("%s", text)
 }
 
 // Report writes an error for a person to read. A problem of the API has each fault on its own line.

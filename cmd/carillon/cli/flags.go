@@ -17,7 +17,11 @@ var FlagWants = map[string]string{
 
 // badFlag turns the library's error about a value of the wrong type into one that says what the
 // flag takes.
-func badFlag(_ *cobra.Command, err error) error {
+func badFlag(cmd *cobra.Command, err error) error {
+	if before := cmd.Flags().Args(); cmd.HasSubCommands() && len(before) > 0 {
+		// The flag is of a command that does not exist.
+		return unknownCommand(cmd, before[0])
+	}
 	var bad *pflag.InvalidValueError
 	if !errors.As(err, &bad) {
 		return err

@@ -26,7 +26,7 @@ func jobCommand() *cobra.Command {
 	})
 	r.AddFlags(cmd)
 	cmd.AddCommand(
-		jobCreateCommand(r), jobApplyCommand(r), jobGetCommand(r), jobListCommand(r), jobRunsCommand(r), jobUpcomingCommand(r),
+		jobCreateCommand(r), jobChangeCommand(r), jobApplyCommand(r), jobGetCommand(r), jobListCommand(r), jobRunsCommand(r), jobUpcomingCommand(r),
 		jobPauseCommand(r), jobResumeCommand(r), jobTriggerCommand(r), jobBackfillCommand(r), jobCancelCommand(r), crontabCommand(r),
 	)
 	return cmd
@@ -169,9 +169,9 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 		job.Retry = &schema.Retry{MaxAttempts: f.maxAttempts}
 	}
 	if given("at") {
-		at, err := time.Parse(time.RFC3339Nano, f.at)
+		at, err := readAt(f.at)
 		if err != nil {
-			return job, cli.Usagef("--at: %q is not a time such as 2026-11-21T10:00:00+01:00", f.at)
+			return job, err
 		}
 		job.Schedule = &request.Schedule{At: at}
 	}
@@ -194,6 +194,15 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 		job.Key = uuid.NewString()
 	}
 	return job, nil
+}
+
+// readAt reads the instant that --at states.
+func readAt(text string) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return at, cli.Usagef("--at: %q is not a time such as 2026-11-21T10:00:00+01:00", text)
+	}
+	return at, nil
 }
 
 // pairs reads name and value of repeated flags.

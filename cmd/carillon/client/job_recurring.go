@@ -33,16 +33,23 @@ func (f *recurringFlags) flags(cmd *cobra.Command) {
 	f.starts.flags(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "name", "", "`name` of a job that can have many runs, unique in the tenant")
+	flags.StringVar(&f.durability, "durability", "", "when it is acknowledged, where there are regions: home or everywhere (default as the tenant states)")
+	cli.CompleteFlag(cmd, "durability", schema.Durabilities...)
+	f.limits(cmd)
+}
+
+// limits adds the flags of what bounds the runs of a job.
+func (f *recurringFlags) limits(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.IntVar(&f.maxRuns, "max-runs", 0, "end after the time of this number, missed ones included")
 	flags.StringVar(&f.misfire, "misfire", "", "what becomes of runs that could not start in time: run_all, run_latest or skip")
-	flags.StringVar(&f.durability, "durability", "", "when it is acknowledged, where there are regions: home or everywhere (default as the tenant states)")
 	flags.DurationVar(&f.deadline, "misfire-deadline", 0, "a run that is later than this is missed")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "runs of the job under way at once")
 	flags.StringVar(&f.concurrencyKey, "concurrency-key", "", "a JSON `pointer` into the payload, such as /customer/id: --concurrency counts for each value there")
 	flags.IntVar(&f.pauseAfter, "pause-after", 0, "pause the job when so many of its runs in a row have failed for good")
 	flags.StringVar(&f.onLimit, "on-limit", "", "what becomes of a run beyond --concurrency: queue, skip or cancel_oldest")
 	for flag, values := range map[string][]string{
-		"misfire": {"run_all", "run_latest", "skip"}, "durability": schema.Durabilities, "on-limit": {"queue", "skip", "cancel_oldest"}, "priority": {"critical", "high", "normal", "low"},
+		"misfire": {"run_all", "run_latest", "skip"}, "on-limit": {"queue", "skip", "cancel_oldest"}, "priority": {"critical", "high", "normal", "low"},
 	} {
 		cli.CompleteFlag(cmd, flag, values...)
 	}
