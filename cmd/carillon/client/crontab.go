@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +36,13 @@ const (
 type crontabFlags struct {
 	url, subject, task     string
 	form, timezone, prefix string
+	calendar, onDate       string
+	jitter                 time.Duration
+	jitterGiven            bool
+	labels                 []string
 	dryRun                 bool
+
+	labeled map[string]string // of labels
 }
 
 func crontabCommand(r *cli.Remote) *cobra.Command {
@@ -44,10 +53,13 @@ func crontabCommand(r *cli.Remote) *cobra.Command {
 		Long: "Make a recurring job of each line of a crontab. Carillon runs no shell, so something has to take the commands: a task, a URL or a NATS\n" +
 			"subject, whose payload is {\"command\", \"stdin\", \"user\", \"environment\"} of the line. A % in a line ends the command and begins its input, as\n" +
 			"for cron. CRON_TZ is the zone of the lines below it; without it --timezone is. MAILTO is left out, and other settings are passed on.\n\n" +
-			"A job is named after the program, the user and the command, so that importing a crontab again changes the jobs of the first time. One line\n" +
-			"that is refused (such as @reboot, which is no time) does not stop the others. Look first with --dry-run: with -o json it prints what\n" +
+			"A job is named after the program, the user and the command, so that importing a crontab again changes the jobs of the first time: their\n" +
+			"times, zone and payload, what takes the commands, and what flags state. Everything else of a job stays, such as a calendar, its jitter and labels\n" +
+			"that were set since. --calendar, --jitter and --label are of all lines. Without --jitter a new job is due up to 10 s late, by an offset of its own.\n\n" +
+			"One line that is refused (such as @reboot, which is no time) does not stop the others. Look first with --dry-run: with -o json it prints what\n" +
 			"carillon job apply -f takes.",
 		Example: "  carillon job import-crontab /etc/crontab --task shell --timezone Europe/Berlin --dry-run\n" +
+			"  carillon job import-crontab /etc/crontab --task shell --calendar holidays --on-date next_day --jitter 0s --label team=billing\n" +
 			"  crontab -l | carillon job import-crontab - --subject work.shell",
 		Args: cobra.ExactArgs(1),
 	}
@@ -58,9 +70,15 @@ func crontabCommand(r *cli.Remote) *cobra.Command {
 	flags.StringVar(&f.form, "form", "auto", "system (lines name a user), user, or auto: system in /etc and cron.d")
 	flags.StringVar(&f.timezone, "timezone", "", "IANA `name` of the zone of lines without CRON_TZ (default UTC)")
 	flags.StringVar(&f.prefix, "prefix", "cron-", "what the names of the jobs begin with")
+	flags.StringVar(&f.calendar, "calendar", "", "`name` of a calendar, such as of holidays: see --on-date")
+	flags.StringVar(&f.onDate, "on-date", "", "on a date of --calendar: skip (default), next_day or previous_day")
+	flags.DurationVar(&f.jitter, "jitter", 0, "window of each job's own offset; 0s turns it off (default 10s, or a tenth of the shortest distance of two runs)")
+	flags.StringArrayVar(&f.labels, "label", nil, "`name=value` of each job, beside crontab=FILE; may be repeated")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the jobs, and create none")
 	cli.CompleteFlag(cmd, "form", "auto", "system", "user")
+	cli.CompleteFlag(cmd, "on-date", "skip", "next_day", "previous_day")
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
+		f.jitterGiven = cmd.Flags().Changed("jitter")
 		form, err := f.check(args[0])
 		if err != nil {
 			return err
@@ -77,6 +95,13 @@ func crontabCommand(r *cli.Remote) *cobra.Command {
 
 // check returns the form of the file.
 func (f *crontabFlags) check(file string) (crontab.Form, error) {
+	if f.onDate != "" && f.calendar == "" {
+		return 0, cli.Usagef("--on-date goes with --calendar")
+	}
+	var err error
+	if f.labeled, err = pairs("label", f.labels, "="); err != nil {
+		return 0, err
+	}
 	targets := 0
 	for _, target := range []string{f.task, f.url, f.subject} {
 		if target != "" {
@@ -129,7 +154,7 @@ type crontabPayload struct {
 type crontabLine struct {
 	Line     int              `json:"line"`
 	Name     string           `json:"name,omitempty"`
-	Result   string           `json:"result"` // created, applied or refused
+	Result   string           `json:"result"` // created, applied, unchanged or refused
 	Schedule string           `json:"schedule,omitempty"`
 	Command  string           `json:"command,omitempty"`
 	Reason   string           `json:"reason,omitempty"`
@@ -182,23 +207,63 @@ func (f *crontabFlags) run(cmd *cobra.Command, r *cli.Remote, client *httpapi.Cl
 	return nil
 }
 
-// put makes the job and fills in the result. An error means that the other jobs would fail too.
+// put makes the job, or changes the one that is there, and fills in the result. An error means that
+// the other jobs would fail too.
 func (l *crontabLine) put(cmd *cobra.Command, client *httpapi.Client, job request.JobRequest) error {
-	_, created, err := client.PutJob(cmd.Context(), job.Name, job)
-	switch {
-	case err != nil:
-		err = fmt.Errorf("line %d: %w", l.Line, err)
-		if !errors.As(err, &l.Error) || !oneJobsFault(l.Error) {
-			return err
-		}
-		l.Result = "refused"
-		cli.Report(cmd.ErrOrStderr(), err)
-	case created:
-		l.Result = "created"
-	default:
+	ctx := cmd.Context()
+	_, changed, err := changeJob(ctx, client, job.Name, func(is map[string]any) (map[string]any, error) { return crontabPatch(is, job) })
+	l.Result = "unchanged"
+	if changed {
 		l.Result = "applied"
 	}
+	var p *httpapi.Problem
+	if errors.Is(err, errEnded) || errors.As(err, &p) && p.Status == http.StatusNotFound {
+		_, _, err = client.PutJob(ctx, job.Name, job)
+		l.Result = "created"
+	}
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("line %d: %w", l.Line, err)
+	if !errors.As(err, &l.Error) || !oneJobsFault(l.Error) {
+		return err
+	}
+	l.Result = "refused"
+	cli.Report(cmd.ErrOrStderr(), err)
 	return nil
+}
+
+// errEnded: the job of the name was cancelled or has finished, so that another one may have it.
+var errEnded = errors.New("the job has ended")
+
+// crontabPatch returns the merge patch that makes of a job, as it is, that of a line: what neither the
+// line nor a flag states stays.
+func crontabPatch(is map[string]any, job request.JobRequest) (map[string]any, error) {
+	if state := schema.JobState(fmt.Sprint(is["state"])); state == schema.JobCancelled || state == schema.JobFinished {
+		return nil, errEnded
+	}
+	if job.Schedule.Timezone == "" {
+		line := *job.Schedule
+		line.Timezone = "UTC"
+		job.Schedule = &line
+	}
+	stated, err := encoded(job)
+	if err != nil {
+		return nil, err
+	}
+	patch := stated.(map[string]any)
+	delete(patch, "name")
+	patch["payload"], _ = replacement(is["payload"], patch["payload"]) // no member of it is null
+	for _, target := range []string{"task", "http", "nats"} {
+		if is[target] != nil && patch[target] == nil {
+			patch[target] = nil // the line has another
+		}
+	}
+	if was, _ := is["schedule"].(map[string]any); was["every"] != nil {
+		schedule := patch["schedule"].(map[string]any)
+		schedule["every"], schedule["anchor"] = nil, nil
+	}
+	return patch, nil
 }
 
 // oneJobsFault reports whether the fault lies in this job, so that others may succeed.
@@ -239,8 +304,20 @@ func (f *crontabFlags) job(e *crontab.Entry, file string, named map[string]int) 
 	if f.subject != "" {
 		job.NATS = &schema.NATSTarget{Subject: f.subject}
 	}
+	if f.calendar != "" {
+		job.Schedule.Calendar = &request.ScheduleCalendar{Name: f.calendar, On: f.onDate}
+	}
+	if f.jitterGiven {
+		jitter := schema.Duration(f.jitter)
+		job.Jitter = &jitter
+	}
+	labels := map[string]string{}
 	if file != "-" {
-		job.Labels = map[string]string{"crontab": filepath.Base(file)}
+		labels["crontab"] = filepath.Base(file)
+	}
+	maps.Copy(labels, f.labeled)
+	if len(labels) > 0 {
+		job.Labels = labels
 	}
 	return job, nil
 }

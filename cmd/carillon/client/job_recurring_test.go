@@ -199,6 +199,8 @@ func TestRecurringFlagsThatMakeNoSense(t *testing.T) {
 		"no run":              "run output 12",
 		"no target":           "job import-crontab /etc/crontab",
 		"two targets":         "job import-crontab /etc/crontab --task a --subject b",
+		"a date of nothing":   "job import-crontab /etc/crontab --task a --on-date skip",
+		"a label of no name":  "job import-crontab /etc/crontab --task a --label x",
 		"an unknown form":     "job import-crontab /etc/crontab --task a --form bsd",
 		"no job":              "job pause",
 		"more than one job":   "job trigger a b",
@@ -228,8 +230,8 @@ func TestCrontabBecomesJobs(t *testing.T) {
 		t.Errorf("import-crontab exits %d and created %d jobs, want 1 and 7:\n%s%s", first.Code, got, first.Stdout, first.Stderr)
 	}
 	again := clitest.Run(t.Context(), "", args...)
-	if got := strings.Count(again.Stdout, " applied "); got != 7 {
-		t.Errorf("import-crontab again applied %d jobs, want 7:\n%s", got, again.Stdout)
+	if got := strings.Count(again.Stdout, " unchanged "); got != 7 {
+		t.Errorf("import-crontab again left %d jobs as they were, want 7:\n%s", got, again.Stdout)
 	}
 	var jobs []httpapi.Job
 	for line := range strings.Lines(clitest.Succeed(t, "job", "list", "--api", api, "--label", "crontab=packages", "-o", "json").Stdout) {
