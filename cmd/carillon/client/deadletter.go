@@ -33,7 +33,7 @@ func deadLetterListCommand(r *cli.Remote) *cobra.Command {
 		Use:   "list",
 		Short: "List the runs that failed for good and wait, the latest due first",
 		Long: "List the runs that got a final answer or used their attempts up, and were neither replayed nor discarded, the latest due first. --from and --to are of the time at which " +
-			"a run was first to start: each is a time (RFC 3339) or a span from now.\n\nWith -o json there is one a line.",
+			"a run was first to start: each is " + cli.Times + ".\n\nWith -o json there is one a line.",
 		Example: "  carillon dead-letter list --task send-email --from -24h",
 		Args:    cobra.NoArgs,
 	}

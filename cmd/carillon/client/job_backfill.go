@@ -29,7 +29,7 @@ func jobBackfillCommand(r *cli.Remote) *cobra.Command {
 		ValidArgsFunction: completeJobs(r),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&from, "from", "", "the first `time`: RFC 3339, or a span from now")
+	flags.StringVar(&from, "from", "", "the first `time`: "+cli.Times)
 	flags.StringVar(&to, "to", "", "times before this `time` (default: now)")
 	flags.IntVar(&most, "max-concurrent", 5, "the most runs that are unfinished at a time")
 	flags.BoolVar(&wait, "wait", true, "wait until all runs have ended; it goes on without")

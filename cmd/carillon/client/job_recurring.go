@@ -142,7 +142,7 @@ func jobRunsCommand(r *cli.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs ID|NAME",
 		Short: "List the runs of a job, newest first",
-		Long: "List the runs of a job, newest first, due from --from up to --to. Each is a time (RFC 3339) or a span from now.\n" +
+		Long: "List the runs of a job, newest first, due from --from up to --to. Each is " + cli.Times + ".\n" +
 			"The first is the next one. Those under way and those that wait stand at their due times, among those that have ended.\n\n" +
 			"With -o json there is one run a line, attempts and payload included.",
 		Example:           "  carillon job runs nightly-report --state failed --from -168h",

@@ -44,7 +44,7 @@ func logsCommand() *cobra.Command {
 	}
 	r.AddFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&l.from, "from", "", "runs due at this `time` or later: RFC 3339, or a span from now such as -24h")
+	f.StringVar(&l.from, "from", "", "runs due at this `time` or later: "+cli.Times)
 	f.StringVar(&l.to, "to", "", "runs due before this `time`")
 	f.StringVar(&l.query.Job, "job", "", "only runs of the job or workflow of this `id` or name, the latest due first")
 	f.StringVar(&l.query.Run, "run", "", "only the run of this `id`; of a workflow run: its steps")

@@ -64,7 +64,7 @@ func TestLogsAreSearchedFor(t *testing.T) {
 		"--follow --to 0s":               "--to does not go with --follow",
 		"--limit -1":                     "--limit: -1 is negative",
 		"--label a":                      "--label:",
-		"--from yesterday":               "--from:",
+		"--from someday":                 "--from:",
 		"--task none":                    "there is no task of this name",
 		"--run x --job none --label a=b": "query.run",
 	} {

@@ -72,7 +72,7 @@ func operationBeginCommand(r *cli.Remote, action, short string) *cobra.Command {
 	}
 	if ofRuns {
 		cmd.Example += "\n  carillon operation " + action + " --from -2h --to 0s --task send-email"
-		flags.StringVar(&f.from, "from", "", "runs that are due at this `time` or later: RFC 3339, or a span from now")
+		flags.StringVar(&f.from, "from", "", "runs that are due at this `time` or later: "+cli.Times)
 		flags.StringVar(&f.to, "to", "", "runs that are due before this `time`")
 		flags.StringVar(&f.filter.Task, "task", "", "only runs of the task of this `name`")
 	}

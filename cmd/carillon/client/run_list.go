@@ -35,7 +35,7 @@ func runListCommand(r *cli.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List runs by due time, by key, of a workflow run's steps, or those that are stuck",
-		Long: "List the runs that are due from --from up to --to, in order of due time. Each is a time (RFC 3339) or a span from now.\n\n" +
+		Long: "List the runs that are due from --from up to --to, in order of due time. Each is " + cli.Times + ".\n\n" +
 			"With --key alone, show the run of that idempotency key, whenever it is due: keys are kept for 24 h. The key of an import's line with an instant\n" +
 			"stands together with that, which --at states.\n\n" +
 			"With --workflow-run, list the runs of the steps of that workflow run, with an item of a step with for_each as a run of its own.\n\n" +
@@ -48,6 +48,7 @@ func runListCommand(r *cli.Remote) *cobra.Command {
 			"  carillon run list --late 5s --label team=billing --from -24h --to 0s\n" +
 			"  carillon run list --from 2026-11-21T00:00:00Z --to 2026-11-22T00:00:00Z --task send-email --limit 0 -o json\n" +
 			"  carillon run list --newest --state failed --label team=billing --from -720h\n" +
+			"  carillon run list --from yesterday --to today --state failed --limit 0\n" +
 			"  carillon run list --newest --error 'connection refused' --task send-email\n" +
 			"  carillon run list --key order-4711\n" +
 			"  carillon run list --workflow-run 01932f1e-5d80-8003-8d2f-5a1b9c3e7f60 --step transform --state failed\n" +

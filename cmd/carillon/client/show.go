@@ -282,10 +282,46 @@ func stuckRow(run *httpapi.Run) []string {
 }
 
 // runHead and runRow make a table of runs.
-var runHead = []string{"ID", "STATE", "DUE", "LATENESS", "ATTEMPTS", "TASK"}
+var runHead = []string{"ID", "STATE", "DUE", "LATENESS", "ATTEMPTS", "JOB", "TASK", "ERROR"}
 
 func runRow(run *httpapi.Run) []string {
 	return []string{
-		run.ID.String(), string(run.State), cli.ShowTime(run.DueAt), showLateness(run.LatenessMS), fmt.Sprint(len(run.Attempts)), run.Task,
+		run.ID.String(), string(run.State), cli.ShowTime(run.DueAt), showLateness(run.LatenessMS), fmt.Sprint(len(run.Attempts)), ownerOf(run), run.Task, failureOf(run),
 	}
+}
+
+// ownerOf names what a run is one of: a job by its name, else by its id, a workflow, or a step. A
+// one-off job has the id of its run.
+func ownerOf(run *httpapi.Run) string {
+	_, oneOff := run.JobID.OneOff()
+	switch {
+	case run.Step != "":
+		return stepOfRun(run)
+	case run.Workflow != "":
+		return run.Workflow
+	case run.JobName != "":
+		return run.JobName
+	case oneOff || run.JobID.IsZero():
+		return ""
+	}
+	return run.JobID.String()
+}
+
+// errorShown is how many characters of an error a list of runs shows.
+const errorShown = 80
+
+// failureOf says what is known of why a run did not succeed, or has not yet: the error of its last
+// attempt, else why it was cancelled, missed or skipped.
+func failureOf(run *httpapi.Run) string {
+	text := run.CancelReason
+	if n := len(run.Attempts); n > 0 && run.Attempts[n-1].Error != "" {
+		text = run.Attempts[n-1].Error
+	}
+	if text == "" && run.Missed != nil {
+		text = run.Missed.Reason
+	}
+	if text == "" {
+		text = run.Reason
+	}
+	return cli.Head(text, errorShown)
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -25,5 +26,39 @@ func TestWhatStartsARunIsSaid(t *testing.T) {
 		if got := workflowSchedule(&w); got != want {
 			t.Errorf("workflowSchedule = %q, want %q", got, want)
 		}
+	}
+}
+
+// A list of runs says what each is one of, and what is known of why it did not succeed.
+func TestRunsSayWhoseTheyAreAndWhatFailed(t *testing.T) {
+	id, err := schema.ParseEntryID("01932f1e-5d80-8003-8d2f-5a1b9c3e7f60")
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 2*errorShown)
+	for name, row := range map[string]struct {
+		run          httpapi.Run
+		owner, fault string
+	}{
+		"one-off":       {httpapi.Run{ID: id, JobID: schema.JobOf(id)}, "", ""},
+		"of a job":      {httpapi.Run{ID: id, JobName: "nightly", Attempts: []httpapi.Attempt{{Error: "first"}, {Error: "connection refused"}}}, "nightly", "connection refused"},
+		"long":          {httpapi.Run{JobName: "nightly", Attempts: []httpapi.Attempt{{Error: long}}}, "nightly", long[:errorShown] + "…"},
+		"succeeded":     {httpapi.Run{JobName: "nightly", Attempts: []httpapi.Attempt{{Error: "first"}, {}}}, "nightly", ""},
+		"missed":        {httpapi.Run{JobName: "poll", Missed: &httpapi.Missed{Reason: "run_latest"}}, "poll", "run_latest"},
+		"cancelled":     {httpapi.Run{JobName: "poll", CancelReason: "concurrency"}, "poll", "concurrency"},
+		"of a workflow": {httpapi.Run{Workflow: "etl"}, "etl", ""},
+		"of a step":     {httpapi.Run{Step: "load", WorkflowRunID: id, Reason: "its condition was not met"}, "load of " + id.String(), "its condition was not met"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := ownerOf(&row.run); got != row.owner {
+				t.Errorf("ownerOf = %q, want %q", got, row.owner)
+			}
+			if got := failureOf(&row.run); got != row.fault {
+				t.Errorf("failureOf = %q, want %q", got, row.fault)
+			}
+			if cells := runRow(&row.run); len(cells) != len(runHead) {
+				t.Errorf("a row has %d cells, the head %d", len(cells), len(runHead))
+			}
+		})
 	}
 }

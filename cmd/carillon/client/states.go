@@ -27,7 +27,7 @@ func statsStatesCommand(r *cli.Remote) *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	f := cmd.Flags()
-	f.StringVar(&from, "from", "", "due at this `time` or later: RFC 3339, or a span from now (default: an hour ago)")
+	f.StringVar(&from, "from", "", "due at this `time` or later: "+cli.Times+" (default: an hour ago)")
 	f.StringVar(&to, "to", "", "due before this `time` (default: in an hour)")
 	f.StringVar(&q.Task, "task", "", "only runs of the task of this `name`")
 	f.StringArrayVar(&labels, "label", nil, "only runs with this label, as `name=value`; again: and with that one")

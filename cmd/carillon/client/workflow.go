@@ -204,7 +204,7 @@ func workflowRunsCommand(r *cli.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs NAME",
 		Short: "List the runs of a workflow, newest first",
-		Long: "List the runs of a workflow, newest first, due from --from up to --to. Each is a time (RFC 3339) or a span from now.\n\n" +
+		Long: "List the runs of a workflow, newest first, due from --from up to --to. Each is " + cli.Times + ".\n\n" +
 			"With -o json there is one run a line, without its steps.",
 		Example:           "  carillon workflow runs etl --state failed --from -168h",
 		Args:              cobra.ExactArgs(1),

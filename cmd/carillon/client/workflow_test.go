@@ -383,7 +383,7 @@ func TestWorkflowCommandsThatMakeNoSense(t *testing.T) {
 		"two forms":          "workflow show w --format dot -o json",
 		"graph and wait":     "workflow show-run 0192e5a0-7c00-8003-8d2f-5a1b9c3e7f60 --format dot --wait",
 		"negative limit":     "workflow list --limit -1",
-		"bad window":         "workflow runs w --from yesterday",
+		"bad window":         "workflow runs w --from someday",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if r := clitest.Run(t.Context(), "", strings.Fields(args)...); r.Code != 2 || r.Stderr == "" || r.Stdout != "" {
