@@ -99,6 +99,18 @@ func (s jobRows) CreateJob(ctx context.Context, j schema.Job) error {
 	return s.inner.CreateJob(ctx, j)
 }
 
+// CreateJobs implements schema.JobBatchStore.
+func (s jobRows) CreateJobs(ctx context.Context, jobs []schema.Job) error {
+	sealed := make([]schema.Job, len(jobs))
+	for i := range jobs {
+		var err error
+		if sealed[i], err = s.box.job(ctx, jobs[i]); err != nil {
+			return err
+		}
+	}
+	return s.inner.CreateJobs(ctx, sealed)
+}
+
 // SwapJob implements schema.JobStore.
 func (s jobRows) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 	j, err := s.box.job(ctx, j)

@@ -342,6 +342,58 @@ func TestJobs(t *testing.T) {
 	}
 }
 
+// TestJobsMadeTogether: jobs that are written as one batch are sealed as each alone is.
+func TestJobsMadeTogether(t *testing.T) {
+	w := newWorld(t)
+	var jobs []schema.Job
+	for i := range 3 {
+		jobs = append(jobs, schema.Job{
+			ID: schema.MakeJobID(w.now, 1, uint64(7+i)), // #nosec G115 -- small
+			Current: schema.Generation{Number: 1, State: schema.JobActive, Spec: schema.JobSpec{
+				Tenant: "secret", Payload: json.RawMessage(`"` + marker + `"`), Created: w.now, Updated: w.now,
+			}},
+		})
+	}
+	must(t, w.CreateJobs(t.Context(), jobs))
+	for i := range jobs {
+		raw, err := w.raw.Job(t.Context(), jobs[i].ID)
+		if must(t, err); holds(t, raw) {
+			t.Errorf("the job is stored as %+v", raw)
+		}
+		got, err := w.Job(t.Context(), jobs[i].ID)
+		if must(t, err); !reflect.DeepEqual(got.Current.Spec, jobs[i].Current.Spec) {
+			t.Errorf("the job is read as %+v", got.Current.Spec)
+		}
+	}
+}
+
+// TestEveryCallWasLookedAt: a call that comes to the store is sealed here, or was found to hold
+// nothing that is.
+func TestEveryCallWasLookedAt(t *testing.T) {
+	clear := strings.Fields(`APIKey APIKeys AdvanceCursor Audit Calendar Calendars CancelOperation CancelRun Clocks Close CountDeadLetters
+		CreateAPIKey Cursor Cursors Decide Decided DeleteAPIKey DeleteCalendar DeleteLimitMark DeleteNotification DeleteNotificationGroup
+		DeleteSecret DeleteSubscription DeleteTask DeleteWaiter EntryIDs JobByName JobIDs JobRuns KeepAttempts Lease LimitsWithWaiters ListJob
+		ListJobs Listening Marks MoveRun NameStats NoteDeadLetters NotedDeadLetters Notification Notifications OpenOperations Operation Operations
+		PutAudit PutCalendar PutJobRuns PutListening PutNameStats PutNotification PutOperation PutRated PutResolution PutStats PutSubscription
+		PutTask PutTenant PutWaiter RatedTasks RegisterName Resolutions Secret Secrets Session Settings SigningKeys Stats Subscribers SwapLease
+		SwapSecret SwapSession SwapSigningKeys Task Tasks Tenant Tenants Time TouchAPIKey TouchSecret TransferName Waiters`)
+	sealed := strings.Fields(`Attempts CreateJob CreateJobs DeadLetter DeadLetters Entries EntriesByID Incidents Job Jobs JobsOf LastPart
+		NotificationGroups Parts Payload PutAttempts PutDeadLetters PutEntries PutIncident PutPart RegisterKey RegisteredKey SwapJob
+		SwapNotificationGroup`)
+	calls := reflect.TypeFor[schema.Store]()
+	for i := range calls.NumMethod() {
+		name := calls.Method(i).Name
+		own := false
+		for _, rows := range []any{entryRows{}, runRows{}, jobRows{}, noticeRows{}} {
+			_, has := reflect.TypeOf(rows).MethodByName(name)
+			own = own || has
+		}
+		if own != slices.Contains(sealed, name) || own == slices.Contains(clear, name) {
+			t.Errorf("%s: sealed here: %t; decide what it is, and say so in this test", name, own)
+		}
+	}
+}
+
 // TestKeysAndLettersAndNotices: the rest of what is sealed opens again, and is not stored clear.
 func TestKeysAndLettersAndNotices(t *testing.T) {
 	w := newWorld(t)
