@@ -52,8 +52,8 @@ func (c *Client) PatchJob(ctx context.Context, id string, patch any) (Job, error
 	return out, err
 }
 
-// PatchJobIf is PatchJob of a job whose ETag is tag: else the answer is the Problem "stale". It may be
-// sent again: after an answer that was lost, "stale" may mean that the job was changed.
+// PatchJobIf is PatchJob of a job whose ETag is tag: else the answer is the Problem "stale". It may
+// be sent again: after an answer that was lost, "stale" may mean that the job was changed.
 func (c *Client) PatchJobIf(ctx context.Context, id, tag string, patch any) (Job, error) {
 	var out Job
 	_, err := c.call(ctx, ask{method: http.MethodPatch, path: jobPath(id, ""), body: patch, header: http.Header{"If-Match": {tag}}, repeatable: true}, &out)

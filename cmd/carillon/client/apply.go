@@ -2,11 +2,13 @@ package client
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -24,7 +26,8 @@ func jobApplyCommand(r *cli.Remote) *cobra.Command {
 		Use:   "apply -f FILE",
 		Short: "Create or replace recurring jobs by their names",
 		Long: "Create or replace recurring jobs by their names, from files of YAML or JSON with one job for each document, as for POST /v1/jobs.\n" +
-			"What is there already and says the same stays as it is. A job that is refused does not stop the others.",
+			"What is there already and says the same stays as it is: unchanged. A job that is refused does not stop the others.\n" +
+			"Up to 16 jobs are put at once, since a change of one takes about half a second; a job that runs after others of the files waits for them.",
 		Example: "  carillon job apply -f jobs.yaml\n" +
 			"  make-jobs | carillon job apply -f -",
 		Args: cobra.NoArgs,
@@ -142,30 +145,26 @@ func documents(text []byte) (parts []documentPart) {
 // applyResult is the result of one manifest.
 type applyResult struct {
 	Name   string           `json:"name"`
-	Result string           `json:"result"` // created, applied or refused
+	Result string           `json:"result"` // created, applied, unchanged or refused
 	Job    *httpapi.Job     `json:"job,omitempty"`
 	Error  *httpapi.Problem `json:"error,omitempty"`
+
+	err error // of Error, as it is reported
 }
 
-// apply puts the jobs one by one, and shows the result of each at once.
+// apply puts the jobs, several at once, and shows the result of each in the order of the files.
 func apply(cmd *cobra.Command, r *cli.Remote, client *httpapi.Client, jobs []manifest) error {
 	enc := json.NewEncoder(cmd.OutOrStdout())
 	enc.SetEscapeHTML(false)
-	refused := 0
-	for _, m := range jobs {
-		job, created, err := client.PutJob(cmd.Context(), m.name, m.text)
-		out := applyResult{Name: m.name, Result: "applied", Job: &job}
-		if created {
-			out.Result = "created"
-		}
-		if err != nil {
-			err = fmt.Errorf("apply %s: %w", m.from, err)
-			var p *httpapi.Problem
-			if !errors.As(err, &p) || !oneJobsFault(p) {
-				return err // the next one would fare no better
-			}
-			out.Result, out.Job, out.Error = "refused", nil, p
-			cli.Report(cmd.ErrOrStderr(), err)
+	refused, waits := 0, barriers(jobs)
+	progress := newTally(cmd.ErrOrStderr(), len(jobs))
+	defer progress.clear()
+	err := inOrder(cmd.Context(), len(jobs), func(i int) bool { return waits[i] }, func(ctx context.Context, i int) (applyResult, error) {
+		return applyOne(ctx, client, &jobs[i])
+	}, func(out applyResult) (err error) {
+		progress.clear()
+		if out.err != nil {
+			cli.Report(cmd.ErrOrStderr(), out.err)
 			refused++
 		}
 		if r.JSON() {
@@ -176,9 +175,56 @@ func apply(cmd *cobra.Command, r *cli.Remote, client *httpapi.Client, jobs []man
 		if err != nil {
 			return fmt.Errorf("write: %w", err)
 		}
+		progress.count()
+		return nil
+	})
+	if err == nil && refused > 0 {
+		err = fmt.Errorf("%d of %d jobs were refused", refused, len(jobs))
 	}
-	if refused > 0 {
-		return fmt.Errorf("%d of %d jobs were refused", refused, len(jobs))
+	return err
+}
+
+// applyOne puts a job. An error means that the other jobs would fail too. A job whose generation is
+// the one from before says the same as the manifest.
+func applyOne(ctx context.Context, client *httpapi.Client, m *manifest) (applyResult, error) {
+	was, err := client.Job(ctx, m.name)
+	known := err == nil // else putting it says what is wrong, if anything is
+	job, created, err := client.PutJob(ctx, m.name, m.text)
+	out := applyResult{Name: m.name, Result: "applied", Job: &job}
+	switch {
+	case created:
+		out.Result = "created"
+	case known && was.ID == job.ID && was.Generation == job.Generation:
+		out.Result = "unchanged"
 	}
-	return nil
+	if err == nil {
+		return out, nil
+	}
+	err = fmt.Errorf("apply %s: %w", m.from, err)
+	var p *httpapi.Problem
+	if !errors.As(err, &p) || !oneJobsFault(p) {
+		return out, err
+	}
+	return applyResult{Name: m.name, Result: "refused", Error: p, err: err}, nil
+}
+
+// barriers says which jobs are put only once all before them are: those of a name that was there
+// before, and those that run after such a job, or before it.
+func barriers(jobs []manifest) []bool {
+	waits := make([]bool, len(jobs))
+	defined, wanted := make(map[string]bool), make(map[string]bool) // since the last one that waits
+	for i := range jobs {
+		var says struct{ After struct{ Jobs []string } }
+		_ = json.Unmarshal(jobs[i].text, &says) // the API says what is wrong with it
+		name, after := jobs[i].name, says.After.Jobs
+		if waits[i] = defined[name] || wanted[name] || slices.ContainsFunc(after, func(a string) bool { return defined[a] }); waits[i] {
+			clear(defined)
+			clear(wanted)
+		}
+		defined[name] = true
+		for _, a := range after {
+			wanted[a] = true
+		}
+	}
+	return waits
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -159,6 +160,8 @@ type crontabLine struct {
 	Command  string           `json:"command,omitempty"`
 	Reason   string           `json:"reason,omitempty"`
 	Error    *httpapi.Problem `json:"error,omitempty"`
+
+	err error // of Error, as it is reported
 }
 
 // run makes the jobs. Notes go to stderr, the results of the lines to stdout.
@@ -175,6 +178,8 @@ func (f *crontabFlags) run(cmd *cobra.Command, r *cli.Remote, client *httpapi.Cl
 	if f.timezone == "" && zoneless(entries) {
 		cli.Advise(cmd, "Times without CRON_TZ are read as UTC: state the machine's zone with --timezone.")
 	}
+	jobs := make([]request.JobRequest, len(entries))
+	made := make([]crontabLine, len(entries))
 	named := make(map[string]int)
 	for i := range entries {
 		e := &entries[i]
@@ -182,22 +187,25 @@ func (f *crontabFlags) run(cmd *cobra.Command, r *cli.Remote, client *httpapi.Cl
 		if err != nil {
 			return err
 		}
-		out := crontabLine{Line: e.Line, Name: job.Name, Result: "valid", Schedule: strings.TrimSpace(e.Schedule + " " + job.Schedule.Timezone), Command: e.Command}
-		switch {
-		case f.dryRun && r.JSON():
+		jobs[i] = job
+		made[i] = crontabLine{Line: e.Line, Name: job.Name, Result: "valid", Schedule: strings.TrimSpace(e.Schedule + " " + job.Schedule.Timezone), Command: e.Command}
+		if f.dryRun && r.JSON() {
 			if err := cli.Document(cmd.OutOrStdout(), job); err != nil {
 				return err
 			}
-		case !f.dryRun:
-			if err := out.put(cmd, client, job); err != nil {
-				return err
-			}
-			if out.Error != nil {
-				refused++
-			}
 		}
-		lines = append(lines, out)
 	}
+	if !f.dryRun {
+		if err := putLines(cmd, client, made, jobs); err != nil {
+			return err
+		}
+	}
+	for i := range made {
+		if made[i].Error != nil {
+			refused++
+		}
+	}
+	lines = append(lines, made...)
 	if err := writeCrontab(cmd.OutOrStdout(), r, f.dryRun, lines); err != nil {
 		return err
 	}
@@ -207,10 +215,25 @@ func (f *crontabFlags) run(cmd *cobra.Command, r *cli.Remote, client *httpapi.Cl
 	return nil
 }
 
+// putLines makes the jobs, several at once. An error means that the others would fail too.
+func putLines(cmd *cobra.Command, client *httpapi.Client, lines []crontabLine, jobs []request.JobRequest) error {
+	progress := newTally(cmd.ErrOrStderr(), len(lines))
+	defer progress.clear()
+	return inOrder(cmd.Context(), len(lines), func(int) bool { return false }, func(ctx context.Context, i int) (*crontabLine, error) {
+		return &lines[i], lines[i].put(ctx, client, jobs[i])
+	}, func(l *crontabLine) error {
+		if l.err != nil {
+			progress.clear()
+			cli.Report(cmd.ErrOrStderr(), l.err)
+		}
+		progress.count()
+		return nil
+	})
+}
+
 // put makes the job, or changes the one that is there, and fills in the result. An error means that
 // the other jobs would fail too.
-func (l *crontabLine) put(cmd *cobra.Command, client *httpapi.Client, job request.JobRequest) error {
-	ctx := cmd.Context()
+func (l *crontabLine) put(ctx context.Context, client *httpapi.Client, job request.JobRequest) error {
 	_, changed, err := changeJob(ctx, client, job.Name, func(is map[string]any) (map[string]any, error) { return crontabPatch(is, job) })
 	l.Result = "unchanged"
 	if changed {
@@ -228,16 +251,15 @@ func (l *crontabLine) put(cmd *cobra.Command, client *httpapi.Client, job reques
 	if !errors.As(err, &l.Error) || !oneJobsFault(l.Error) {
 		return err
 	}
-	l.Result = "refused"
-	cli.Report(cmd.ErrOrStderr(), err)
+	l.Result, l.err = "refused", err
 	return nil
 }
 
 // errEnded: the job of the name was cancelled or has finished, so that another one may have it.
 var errEnded = errors.New("the job has ended")
 
-// crontabPatch returns the merge patch that makes of a job, as it is, that of a line: what neither the
-// line nor a flag states stays.
+// crontabPatch returns the merge patch that makes of a job, as it is, that of a line: what neither
+// the line nor a flag states stays.
 func crontabPatch(is map[string]any, job request.JobRequest) (map[string]any, error) {
 	if state := schema.JobState(fmt.Sprint(is["state"])); state == schema.JobCancelled || state == schema.JobFinished {
 		return nil, errEnded

@@ -338,8 +338,8 @@ func (f *scheduleFlags) amend(cmd *cobra.Command, schedule map[string]any, now t
 	return nil
 }
 
-// amendCalendar changes the calendar of a schedule, as the API has it: empty takes it away, and what
-// it does on a date stays unless --on-date states it.
+// amendCalendar changes the calendar of a schedule, as the API has it: empty takes it away, and
+// what it does on a date stays unless --on-date states it.
 func (f *scheduleFlags) amendCalendar(cmd *cobra.Command, schedule map[string]any) error {
 	given := cmd.Flags().Changed
 	is, _ := schedule["calendar"].(map[string]any)

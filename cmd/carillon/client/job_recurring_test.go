@@ -115,7 +115,7 @@ schedule: {every: 15m}
 	if got, want := string(compact(t, nightly.Payload)), `{"list":[1,"b"],"n":12345678901234567}`; got != want || nightly.Schedule.Timezone != "Europe/Berlin" || nightly.Start.IsZero() {
 		t.Errorf("the applied job has payload %s, schedule %+v and start %v; want %s, Berlin and a start", got, nightly.Schedule, nightly.Start, want)
 	}
-	if got, want := clitest.Succeed(t, "job", "apply", "--api", api, "-f", inYAML).Stdout, "applied nightly\napplied poll\n"; got != want {
+	if got, want := clitest.Succeed(t, "job", "apply", "--api", api, "-f", inYAML).Stdout, "unchanged nightly\nunchanged poll\n"; got != want {
 		t.Errorf("job apply again prints %q, want %q", got, want)
 	}
 	if again := clitest.Decode[httpapi.Job](t, clitest.Succeed(t, "job", "get", "--api", api, "nightly", "-o", "json").Stdout); again.Generation != nightly.Generation {

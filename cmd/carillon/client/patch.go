@@ -15,8 +15,8 @@ import (
 // changeTries bounds how often a change is made up again because another one was faster.
 const changeTries = 5
 
-// changeJob changes a job by the merge patch that patchOf makes of what the job says, unless it says
-// so already, and reports whether it was changed. patchOf may change what it is given.
+// changeJob changes a job by the merge patch that patchOf makes of what the job says, unless it
+// says so already, and reports whether it was changed. patchOf may change what it is given.
 func changeJob(ctx context.Context, client *httpapi.Client, id string, patchOf func(is map[string]any) (map[string]any, error)) (httpapi.Job, bool, error) {
 	sent := false
 	for try := 1; ; try++ {
