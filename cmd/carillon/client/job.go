@@ -3,9 +3,13 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,7 +59,8 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 		Short: "Create a job: one-off, recurring (--cron, --every), on events (--on), after other jobs (--after), or only triggered (--name)",
 		Long: "Create a job that calls a URL, asks a NATS subject, invokes a function of AWS Lambda, sends a message, or runs a task: once, now or at an instant, again and again, on events, after other jobs, or when it is triggered.\n\n" +
 			"With --after the job runs once for each run with which the chain of those jobs begins. If they are one-off jobs, so is this one.\n\n" +
-			"Without --idempotency-key one is drawn, so that it is safe to try again while the API is in trouble.",
+			"Without --idempotency-key one is drawn, so that it is safe to try again while the API is in trouble. With one, the same command again shows the job\n" +
+			"that it made before, for 24 h; a command that asks for another job with the same key is refused.",
 		Example: "  carillon job create --url http://127.0.0.1:8080/healthz --method GET --in 5s\n" +
 			"  carillon job create --task send-email --at 2026-11-21T10:00:00+01:00 --payload '{\"to\": \"a@example.com\"}'\n" +
 			"  carillon job create --task sync --payload '{\"customer\": 7}' --unique-window 10m --unique-by payload/customer\n" +
@@ -82,7 +87,7 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 	flags.StringArrayVar(&f.labels, "label", nil, "`name=value`; may be repeated")
 	flags.DurationVar(&f.timeout, "timeout", 0, "of one attempt")
 	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try, at least once (default the API's)")
-	flags.StringVar(&f.key, "idempotency-key", "", "the same key and job make one job")
+	flags.StringVar(&f.key, "idempotency-key", "", "the same key and job make one job; --in of the same key counts from the first time")
 	flags.StringVar(&f.region, "region", "", "`home` at which a one-off job is to lie, where there are regions (default as its task, the routes or its tenant say)")
 	flags.BoolVar(&f.requireRegion, "require-region", false, "only the region of its home runs a one-off job: after a fail-over it waits")
 	flags.DurationVar(&f.uniqueWindow, "unique-window", 0, "create a one-off job only if none of the same key was created for so long; else show that one")
@@ -96,6 +101,9 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 			return err
 		}
 		made, err := client.CreateJob(cmd.Context(), job)
+		if err != nil && cmd.Flags().Changed("in") {
+			made, err = madeBefore(cmd, client, job, f.in, err)
+		}
 		if err != nil {
 			return fmt.Errorf("create job: %w", err)
 		}
@@ -108,6 +116,69 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 		return r.Show(cmd, made, func(w io.Writer) error { return writeJobs(w, made) })
 	})
 	return cmd
+}
+
+// sameIn is how far two clocks, and the time that a request takes, may put apart what --in states
+// of one job.
+const sameIn = time.Minute
+
+// madeBefore returns the job that the key of job made before, if the API refused job since its body
+// is another one: the instant of --in is another one each time. If job differs in more, as far as
+// that can be told, it says in what, and returns the refusal.
+func madeBefore(cmd *cobra.Command, client *httpapi.Client, job request.JobRequest, in time.Duration, refusal error) (httpapi.Job, error) {
+	var p *httpapi.Problem
+	if !errors.As(refusal, &p) || p.Kind() != "key-reused" {
+		return httpapi.Job{}, refusal
+	}
+	run, found, err := client.RunOfKey(cmd.Context(), job.Key, time.Time{})
+	if err != nil || !found {
+		return httpapi.Job{}, refusal // which says more than why the job was not found
+	}
+	is, err := client.Job(cmd.Context(), run.ID.String())
+	if err != nil {
+		return httpapi.Job{}, refusal
+	}
+	other, err := differsIn(&is, job, in)
+	switch {
+	case err != nil:
+		return httpapi.Job{}, err
+	case other != "":
+		cli.Advise(cmd, "The key made the job %s before, which has another %s.", is.ID, other)
+		return httpapi.Job{}, refusal
+	}
+	cli.Advise(cmd, "The key made this job before: no other one was made, and --in counts from then.")
+	return is, nil
+}
+
+// differsIn returns the field in which a one-off job that was made before differs from what is
+// asked for; "" if none is known. What has a default can differ unseen, as can the instant of a job
+// that has been changed or has run.
+func differsIn(is *httpapi.Job, job request.JobRequest, in time.Duration) (string, error) {
+	shown, err := encoded(is)
+	if err != nil {
+		return "", err
+	}
+	job.Key, job.Schedule = "", nil
+	asked, err := encoded(job)
+	if err != nil {
+		return "", err
+	}
+	was, now := shown.(map[string]any), asked.(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if !says(was[name], now[name]) {
+			return name, nil
+		}
+	}
+	for _, name := range []string{"labels", "payload"} { // they have no default
+		if !reflect.DeepEqual(was[name], now[name]) {
+			return name, nil
+		}
+	}
+	untouched := !is.CreatedAt.IsZero() && is.UpdatedAt.Equal(is.CreatedAt.Time)
+	if apart := is.Schedule.At.Sub(is.CreatedAt.Time) - in; untouched && apart.Abs() > sameIn {
+		return "--in", nil
+	}
+	return "", nil
 }
 
 // request makes the job of the flags. now is the time from which --in counts.
