@@ -2,6 +2,9 @@ package client
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -16,14 +19,16 @@ import (
 func jobBackfillCommand(r *cli.Remote) *cobra.Command {
 	var from, to, key string
 	var most int
-	var wait bool
+	var wait, dryRun bool
 	cmd := &cobra.Command{
 		Use:   "backfill ID|NAME --from TIME [--to TIME]",
 		Short: "Run a stretch of a recurring job's past again",
 		Long: "Ask for a run for each time from --from up to --to that the job's schedule, as it is now, names, whether that ran or not. " +
 			"At most --max-concurrent of them are unfinished at a time; they have the lowest priority.\n\n" +
+			"With --dry-run, say how many times that are, and start nothing; a cron with H may have other times.\n\n" +
 			"It is worked off in the background, and goes on if this command or a node ends; carillon operation cancel ID ends it.",
 		Example: "  carillon job backfill nightly-report --from 2026-11-01T00:00:00Z --to 2026-11-08T00:00:00Z\n" +
+			"  carillon job backfill nightly-report --from yesterday --to today --dry-run\n" +
 			"  carillon job backfill poll --from -6h --max-concurrent 20 --wait=false",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeJobs(r),
@@ -33,6 +38,7 @@ func jobBackfillCommand(r *cli.Remote) *cobra.Command {
 	flags.StringVar(&to, "to", "", "times before this `time` (default: now)")
 	flags.IntVar(&most, "max-concurrent", 5, "the most runs that are unfinished at a time")
 	flags.BoolVar(&wait, "wait", true, "wait until all runs have ended; it goes on without")
+	flags.BoolVar(&dryRun, "dry-run", false, "say how many runs there would be, and start none")
 	flags.StringVar(&key, "idempotency-key", "", "the same key and stretch make one operation (default: drawn)")
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
 		if from == "" {
@@ -43,6 +49,9 @@ func jobBackfillCommand(r *cli.Remote) *cobra.Command {
 			return err
 		}
 		ctx := cmd.Context()
+		if dryRun {
+			return showBackfilled(cmd, r, client, args[0], asked)
+		}
 		op, err := client.Backfill(ctx, args[0], asked, keyOr(key))
 		if err != nil {
 			return fmt.Errorf("backfill job: %w", err)
@@ -63,6 +72,92 @@ func jobBackfillCommand(r *cli.Remote) *cobra.Command {
 		return showOperation(cmd, r, &op)
 	})
 	return cmd
+}
+
+// maxBackfill is the most times that a backfill may have, and previewPage how many a preview shows.
+const (
+	maxBackfill = 100_000
+	previewPage = 100
+)
+
+// backfillPreview is what a backfill would run.
+type backfillPreview struct {
+	Matched int          `json:"matched"`
+	First   httpapi.Time `json:"first,omitzero"`
+	Last    httpapi.Time `json:"last,omitzero"`
+}
+
+// showBackfilled shows how many runs a backfill would have, and the times of the first and the last.
+func showBackfilled(cmd *cobra.Command, r *cli.Remote, client *httpapi.Client, id string, asked request.BackfillRequest) error {
+	job, err := client.Job(cmd.Context(), id)
+	if err != nil {
+		return fmt.Errorf("read job: %w", err)
+	}
+	found, err := countTimes(cmd.Context(), client, &job, asked.From, cmp.Or(asked.To, time.Now()))
+	if err != nil {
+		return fmt.Errorf("preview backfill: %w", err)
+	}
+	if found.Matched > maxBackfill {
+		return fmt.Errorf("preview backfill: there are more than %d times, the most that one backfill may have: state a shorter stretch", maxBackfill)
+	}
+	return r.Show(cmd, found, func(w io.Writer) error {
+		return cli.Table(w, [][]string{{"RUNS", "FIRST", "LAST"}, {fmt.Sprint(found.Matched), cli.ShowTime(found.First), cli.ShowTime(found.Last)}})
+	})
+}
+
+// countTimes counts the times of a job's schedule, from ≤ time < to, as far as one more than a
+// backfill may have.
+func countTimes(ctx context.Context, client *httpapi.Client, job *httpapi.Job, from, to time.Time) (found backfillPreview, err error) {
+	ask, err := previewOf(job)
+	if err != nil {
+		return found, err
+	}
+	ask.Count, ask.From = previewPage, from.Add(-time.Millisecond) // the times of a preview come after it
+	for found.Matched <= maxBackfill {
+		page, err := client.PreviewSchedule(ctx, ask)
+		if err != nil {
+			return found, err
+		}
+		for _, t := range page.Times {
+			if !t.Before(to) {
+				return found, nil
+			}
+			if found.Matched++; found.First.IsZero() {
+				found.First = t
+			}
+			found.Last = t
+		}
+		if len(page.Times) < previewPage {
+			return found, nil
+		}
+		ask.From = found.Last.Time
+	}
+	return found, nil
+}
+
+// previewOf asks for the times of a job's schedule.
+func previewOf(job *httpapi.Job) (ask request.PreviewRequest, err error) {
+	if job.Schedule.Cron == "" && job.Schedule.Every == 0 && len(job.Schedules) == 0 {
+		return ask, errors.New("the job has no schedule with cron or every, and so no times")
+	}
+	says := map[string]any{"start": job.Start, "end": job.End, "jitter": job.Jitter}
+	for name, t := range map[string]httpapi.Time{"start": job.Start, "end": job.End} {
+		if t.IsZero() {
+			delete(says, name)
+		}
+	}
+	if says["schedule"] = job.Schedule; len(job.Schedules) > 0 {
+		delete(says, "schedule")
+		says["schedules"] = job.Schedules
+	}
+	text, err := json.Marshal(says)
+	if err != nil {
+		return ask, fmt.Errorf("encode the schedule: %w", err)
+	}
+	if err := json.Unmarshal(text, &ask); err != nil {
+		return ask, fmt.Errorf("decode the schedule: %w", err)
+	}
+	return ask, nil
 }
 
 // operationWatch shows the progress of an operation: on a terminal in one line that changes,

@@ -3,6 +3,7 @@ package client
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/cmd/carillon/clitest"
@@ -48,5 +49,51 @@ func TestJobBackfill(t *testing.T) {
 	}
 	if r := clitest.Run(t.Context(), "", append(strings.Fields("job backfill poll --from -100000h"), "--api", api)...); r.Code != 1 || !strings.Contains(r.Stderr, "at most 100000") {
 		t.Errorf("a stretch that is too long exits %d with %q, want the bound", r.Code, r.Stderr)
+	}
+}
+
+// --dry-run says how many times there are, over several pages of the preview, and starts nothing.
+func TestJobBackfillDryRun(t *testing.T) {
+	api := clitest.StartNode(t)
+	clitest.Succeed(t, "job", "create", "--api", api, "--subject", "nobody", "--name", "poll", "--cron", "* * * * *")
+	for _, row := range []struct{ from, to, first, last string }{
+		{"2026-11-20T00:00:00Z", "2026-11-20T04:10:00Z", "2026-11-20T00:00:00.000Z", "2026-11-20T04:09:00.000Z"},
+		{"2026-11-20T00:00:00Z", "2026-11-20T01:40:00Z", "2026-11-20T00:00:00.000Z", "2026-11-20T01:39:00.000Z"},
+	} {
+		shown := clitest.Succeed(t, "job", "backfill", "poll", "--api", api, "--from", row.from, "--to", row.to, "--dry-run").Stdout
+		n := map[string]string{"2026-11-20T04:10:00Z": "250", "2026-11-20T01:40:00Z": "100"}[row.to]
+		for _, want := range []string{n, row.first, row.last} {
+			if !strings.Contains(shown, want) {
+				t.Errorf("job backfill --dry-run to %s shows no %q:\n%s", row.to, want, shown)
+			}
+		}
+	}
+	if shown := clitest.Succeed(t, "operation", "list", "--api", api).Stdout; strings.Contains(shown, "poll") {
+		t.Errorf("job backfill --dry-run began an operation:\n%s", shown)
+	}
+	clitest.Succeed(t, "job", "create", "--api", api, "--subject", "nobody", "--name", "asked")
+	if r := clitest.Run(t.Context(), "", "job", "backfill", "asked", "--api", api, "--from", "-1h", "--dry-run"); r.Code != 1 || !strings.Contains(r.Stderr, "no schedule") {
+		t.Errorf("job backfill --dry-run of a job without a schedule exits %d with %q, want 1 and why", r.Code, r.Stderr)
+	}
+}
+
+// NOMINAL is shown where it is not the due time, and a job that was cancelled has no NEXT.
+func TestNominalAndNextOfTables(t *testing.T) {
+	at := func(minute int) httpapi.Time {
+		return httpapi.Time{Time: time.Date(2030, 1, 1, 0, minute, 0, 0, time.UTC)}
+	}
+	if row := jobRunRow(&httpapi.Run{NominalAt: at(1), DueAt: at(1)}); row[2] != "" || len(row) != len(jobRunHead) {
+		t.Errorf("the row of a run that is due at its time is %q, want no NOMINAL", row)
+	}
+	if row := jobRunRow(&httpapi.Run{NominalAt: at(1), DueAt: at(5)}); row[2] != "2030-01-01T00:01:00.000Z" || row[3] != "2030-01-01T00:05:00.000Z" {
+		t.Errorf("the row of a backfilled run is %q, want both times", row)
+	}
+	job := httpapi.Job{State: "active", NextRun: &httpapi.NextRun{DueAt: at(5)}}
+	if row := jobRow(&job); row[4] != "2030-01-01T00:05:00.000Z" {
+		t.Errorf("NEXT of an active job is %q", row[4])
+	}
+	job.State = "cancelled"
+	if row := jobRow(&job); row[4] != "" {
+		t.Errorf("NEXT of a cancelled job is %q, want none", row[4])
 	}
 }

@@ -143,6 +143,7 @@ func jobRunsCommand(r *cli.Remote) *cobra.Command {
 		Use:   "runs ID|NAME",
 		Short: "List the runs of a job, newest first",
 		Long: "List the runs of a job, newest first, due from --from up to --to. Each is " + cli.Times + ".\n" +
+			"NOMINAL is the time for which a run is, where it was due at another one, as a backfill is.\n" +
 			"The first is the next one. Those under way and those that wait stand at their due times, among those that have ended.\n\n" +
 			"With -o json there is one run a line, attempts and payload included.",
 		Example:           "  carillon job runs nightly-report --state failed --from -168h",
@@ -159,7 +160,7 @@ func jobRunsCommand(r *cli.Remote) *cobra.Command {
 			return err
 		}
 		q.State, q.Limit = schema.State(state), cli.PageOf(limit)
-		return cli.List(cmd, r, "list runs of job", client.JobRuns(cmd.Context(), args[0], q), limit, runHead, runRow)
+		return cli.List(cmd, r, "list runs of job", client.JobRuns(cmd.Context(), args[0], q), limit, jobRunHead, jobRunRow)
 	})
 	return cmd
 }

@@ -8,6 +8,7 @@ import (
 
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/cmd/carillon/cli"
+	"carillon.dev/carillon/schema"
 )
 
 // outputLines is how many lines of an attempt's output a table shows.
@@ -40,10 +41,14 @@ func writeJobs(w io.Writer, jobs ...httpapi.Job) error {
 	return cli.Table(w, rows)
 }
 
-// jobRow shows a job as a row of a table. NEXT of a one-off job is its only run, even a past one.
+// jobRow shows a job as a row of a table. NEXT of a one-off job is its only run, even a past one; a
+// job that was cancelled has none.
 func jobRow(j *httpapi.Job) []string {
 	next := j.Schedule.At
-	if j.NextRun != nil {
+	switch {
+	case j.State == string(schema.JobCancelled):
+		next = httpapi.Time{}
+	case j.NextRun != nil:
 		next = j.NextRun.DueAt
 	}
 	return []string{j.ID.String(), j.Name, j.State, scheduleOf(j), cli.ShowTime(next), string(j.Priority), workOf(j)}
@@ -287,6 +292,21 @@ var runHead = []string{"ID", "STATE", "DUE", "LATENESS", "ATTEMPTS", "JOB", "TAS
 func runRow(run *httpapi.Run) []string {
 	return []string{
 		run.ID.String(), string(run.State), cli.ShowTime(run.DueAt), showLateness(run.LatenessMS), fmt.Sprint(len(run.Attempts)), ownerOf(run), run.Task, failureOf(run),
+	}
+}
+
+// jobRunHead and jobRunRow make a table of runs of one job.
+var jobRunHead = []string{"ID", "STATE", "NOMINAL", "DUE", "LATENESS", "ATTEMPTS", "ERROR"}
+
+// jobRunRow shows a run of a job. NOMINAL is the time for which it runs, where it was due at
+// another one: by its offset, or since it makes up for that time.
+func jobRunRow(run *httpapi.Run) []string {
+	nominal := run.NominalAt
+	if nominal.Equal(run.DueAt.Time) {
+		nominal = httpapi.Time{}
+	}
+	return []string{
+		run.ID.String(), string(run.State), cli.ShowTime(nominal), cli.ShowTime(run.DueAt), showLateness(run.LatenessMS), fmt.Sprint(len(run.Attempts)), failureOf(run),
 	}
 }
 
