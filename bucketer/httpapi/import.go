@@ -440,7 +440,7 @@ func (m *importer) decideRecurring(ctx context.Context, c chunk, decisions []dec
 		}
 	}
 	m.s.deps.Recurring.CreateJobs(ctx, asked, func(k int, job schema.Job, existing bool, err error) {
-		made, err := m.s.makeOneOff(ctx, asked[k], &job, existing, err)
+		made, err := makeOneOff(ctx, m.s, asked[k], &job, existing, err)
 		id := schema.JobOf(made.run)
 		if made.job != nil {
 			id = made.job.ID

@@ -181,12 +181,12 @@ type madeJob struct {
 // are.
 func (s jobRoutes) makeAfter(ctx context.Context, spec schema.JobSpec, key, hash string) (madeJob, error) {
 	job, existing, err := s.deps.Recurring.CreateJob(ctx, spec, key, hash)
-	return s.makeOneOff(ctx, recurring.Creation{Spec: spec, Key: key, BodyHash: hash}, &job, existing, err)
+	return makeOneOff(ctx, s, recurring.Creation{Spec: spec, Key: key, BodyHash: hash}, &job, existing, err)
 }
 
 // makeOneOff is what follows once it was tried to make a job that can have many runs: one that runs
 // after one-off jobs is made as such.
-func (s *Server) makeOneOff(ctx context.Context, asked recurring.Creation, job *schema.Job, existing bool, err error) (madeJob, error) {
+func makeOneOff(ctx context.Context, s *Server, asked recurring.Creation, job *schema.Job, existing bool, err error) (madeJob, error) {
 	var one *recurring.OneOffUpstreams
 	if !errors.As(err, &one) {
 		return madeJob{job: job, existing: existing}, err
