@@ -807,6 +807,8 @@ export interface components {
             token_url: string;
         };
         Concurrency: {
+            /** @description A JSON pointer into the payload, such as "/customer/id": at most limit runs at once for each value there. A value is a string, a number as it is written, or true or false; all runs whose payload has none there share one limit. A change counts for runs that are made after it */
+            key?: string;
             /** Format: int64 */
             limit: number;
             /** @enum {string} */
@@ -860,7 +862,7 @@ export interface components {
         Event: {
             /** Format: date-time */
             accepted_at: string;
-            /** @description Only if it is at most 4 KiB */
+            /** @description Only if it is at most 4 KiB, and can be opened if it is stored encrypted */
             body?: unknown;
             id: string;
             name: string;
@@ -1025,6 +1027,8 @@ export interface components {
              */
             end?: string;
             eventbridge?: components["schemas"]["EventBridgeTarget"];
+            /** @description In the answer to a creation, which is 200 then: the job was there, created by another request with the same unique key; nothing was created */
+            existing?: boolean;
             /** @description Why the job does not go on, though it is active: what is stored of it is not understood by this node */
             fault?: string;
             /**
@@ -1055,6 +1059,10 @@ export interface components {
             /** @description Why the job is paused, if nobody has paused it */
             paused_because?: string;
             payload?: unknown;
+            /** @description Of a one-off job: why the payload is absent: it is stored encrypted and cannot be opened */
+            payload_fault?: string;
+            /** @description While a run with low priority is under way, a critical run that lacks a slot may take its slot: the call is stopped, uses no attempt, and starts again (preempted of a run counts it). That happens to a run three times at most, and never to work other than at_least_once */
+            preemptible?: boolean;
             priority: string;
             /** @description The home of a one-off job, where there are regions, and whether no other region runs it */
             region?: components["schemas"]["RegionChoice"];
@@ -1080,6 +1088,8 @@ export interface components {
             task?: string;
             tenant: string;
             timeout?: string;
+            /** @description Of a one-off job: it is the only one of its key */
+            unique?: components["schemas"]["JobUnique"];
             /** Format: date-time */
             updated_at: string;
         };
@@ -1140,6 +1150,8 @@ export interface components {
             pause_on_failure?: components["schemas"]["PauseOnFailure"];
             /** @description Any JSON, at most 64 KiB */
             payload?: unknown;
+            /** @description While a run with low priority is under way, a critical run that lacks a slot may take its slot: the call is stopped, uses no attempt, and starts again (preempted of a run counts it). That happens to a run three times at most, and never to work other than at_least_once */
+            preemptible?: boolean;
             /** @enum {string} */
             priority?: "critical" | "high" | "normal" | "low";
             /** @description Of a one-off job: the home at which it lies, named after a region. One that has a key, waits for other jobs, or is of a task with a rate or a limit lies where its tenant is at home. Absent: there; other jobs lie where their task says, or a route of the operator has the host of their URL, or their tenant's home is stated, or else where the request arrives. 503 not-served: another region serves that home */
@@ -1168,6 +1180,8 @@ export interface components {
             /** @description The task to run; else exactly one of http, nats, script, lambda, jetstream, sqs, sns, eventbridge, step_functions and kafka */
             task?: string;
             timeout?: string;
+            /** @description Of a one-off job that waits for no other: it is created only if no job of the same key was created within that one's window. Otherwise nothing is created, and the answer is 200 with that job and existing. The key is what by names, as the request states it (the order of members does not matter), and always the tenant and the task, or the call. A job that has ended or was cancelled counts until its window ends */
+            unique?: components["schemas"]["UniqueRequest"];
         };
         JobSchedule: {
             /**
@@ -1207,6 +1221,12 @@ export interface components {
              * @enum {string}
              */
             on: "skip" | "next_day" | "previous_day";
+        };
+        JobUnique: {
+            /** @description What makes two jobs the same, besides the tenant and what they run */
+            by: string[];
+            /** @description From created_at on */
+            window: string;
         };
         KafkaSASL: {
             /** @enum {string} */
@@ -1423,6 +1443,7 @@ export interface components {
         Problem: {
             detail?: string;
             errors?: components["schemas"]["Fault"][];
+            log_in?: string;
             /** Format: int64 */
             status: number;
             title: string;
@@ -1510,6 +1531,13 @@ export interface components {
             origin?: string;
             /** @description In a list only if it is at most 4 KiB */
             payload?: unknown;
+            /** @description Why the payload is absent: it is stored encrypted and cannot be opened */
+            payload_fault?: string;
+            /**
+             * Format: int64
+             * @description How often it was stopped to let a critical run start (preemptible). Such a start is not among the attempts: it used none up. started_at is the first start of all
+             */
+            preempted?: number;
             /** @enum {string} */
             priority: "critical" | "high" | "normal" | "low";
             /** @description Of the attempt under way; not in lists */
@@ -1691,6 +1719,8 @@ export interface components {
             nats?: components["schemas"]["NATSTarget"];
             /** @description Any JSON, at most 64 KiB when the step starts. An object {"$from": "extract", "pointer": "/files"} stands for the output of a step before it, {"$input": "/date"} for the payload of the run, {"$item": ""} for the item of for_each, {"$index": true} for its number from 0, {"$run": "/id"} for the run's id */
             payload?: unknown;
+            /** @description While a run with low priority is under way, a critical run that lacks a slot may take its slot: the call is stopped, uses no attempt, and starts again (preempted of a run counts it). That happens to a run three times at most, and never to work other than at_least_once */
+            preemptible?: boolean;
             /** @enum {string} */
             priority?: "critical" | "high" | "normal" | "low";
             /** @description Labels that the executor has which runs it, as the operator states them (executor.labels): at most 8. While no executor has all of them its runs wait, and say so (waiting.reason pool); they are tried within minutes after one has come. Absent: any executor */
@@ -1757,6 +1787,8 @@ export interface components {
             payload_schema?: {
                 [key: string]: unknown;
             };
+            /** @description While a run with low priority is under way, a critical run that lacks a slot may take its slot: the call is stopped, uses no attempt, and starts again (preempted of a run counts it). That happens to a run three times at most, and never to work other than at_least_once */
+            preemptible?: boolean;
             /** @description How many runs of the task may start in a second, a minute or an hour, in the whole cluster: at most 100000 a second. Attempts after the first count. Runs beyond wait: their due time stays what it was, and deferred_until says when they will be tried. A change is in force after a few seconds, at most a minute */
             rate?: string;
             /** @description The home at which one-off jobs of the task lie that name none, have no key and wait for no other, unless the task has a rate or a limit. With require, all runs of the task wait until that region serves them; jobs whose home is another one are refused */
@@ -1802,6 +1834,8 @@ export interface components {
             payload_schema?: {
                 [key: string]: unknown;
             };
+            /** @description While a run with low priority is under way, a critical run that lacks a slot may take its slot: the call is stopped, uses no attempt, and starts again (preempted of a run counts it). That happens to a run three times at most, and never to work other than at_least_once */
+            preemptible?: boolean;
             /** @description How many runs of the task may start in a second, a minute or an hour, in the whole cluster: at most 100000 a second. Attempts after the first count. Runs beyond wait: their due time stays what it was, and deferred_until says when they will be tried. A change is in force after a few seconds, at most a minute */
             rate?: string;
             /** @description The home at which one-off jobs of the task lie that name none, have no key and wait for no other, unless the task has a rate or a limit. With require, all runs of the task wait until that region serves them; jobs whose home is another one are refused */
@@ -1825,6 +1859,12 @@ export interface components {
             /** @description The input of the run: any JSON, at most 64 KiB; absent: the workflow's */
             payload?: unknown;
         };
+        UniqueRequest: {
+            /** @description What makes two jobs the same, besides the tenant and what they run: task (nothing else), payload, payload/… (a JSON pointer into the payload: payload/customer/id), labels or labels/NAME. A part that is absent counts as one. Default: task, payload */
+            by?: string[];
+            /** @description From the creation of the first job on, from 1s to 744h; it may last up to 5s longer */
+            window: string;
+        };
         UpcomingListBody: {
             items: components["schemas"]["NextRun"][];
         };
@@ -1844,7 +1884,7 @@ export interface components {
             until?: string;
         };
         Waiting: {
-            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires */
+            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. quota: its tenant's, of runs at once. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires */
             reason: string;
             /** Format: date-time */
             since: string;
@@ -2163,6 +2203,18 @@ export interface operations {
             };
         };
         responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag?: string;
+                    "Idempotency-Replayed"?: string;
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
             /** @description Created */
             201: {
                 headers: {

@@ -113,6 +113,11 @@ class _ConcurrencyRequired(TypedDict):
 
 
 class Concurrency(_ConcurrencyRequired, total=False):
+    # A JSON pointer into the payload, such as "/customer/id": at most limit runs at once for
+    # each value there. A value is a string, a number as it is written, or true or false; all
+    # runs whose payload has none there share one limit. A change counts for runs that are made
+    # after it
+    key: str
     on_limit: Literal["queue", "skip", "cancel_oldest"]
 
 
@@ -158,7 +163,7 @@ class _EventRequired(TypedDict):
 
 
 class Event(_EventRequired, total=False):
-    # Only if it is at most 4 KiB
+    # Only if it is at most 4 KiB, and can be opened if it is stored encrypted
     body: Any
 
 
@@ -329,6 +334,9 @@ class Job(_JobKeywordsOptional, _JobRequired, total=False):
     # No run from it on; that of max_runs, if it is earlier
     end: str
     eventbridge: EventBridgeTarget
+    # In the answer to a creation, which is 200 then: the job was there, created by another
+    # request with the same unique key; nothing was created
+    existing: bool
     # Why the job does not go on, though it is active: what is stored of it is not understood by
     # this node
     fault: str
@@ -349,6 +357,12 @@ class Job(_JobKeywordsOptional, _JobRequired, total=False):
     # Why the job is paused, if nobody has paused it
     paused_because: str
     payload: Any
+    # Of a one-off job: why the payload is absent: it is stored encrypted and cannot be opened
+    payload_fault: str
+    # While a run with low priority is under way, a critical run that lacks a slot may take its
+    # slot: the call is stopped, uses no attempt, and starts again (preempted of a run counts
+    # it). That happens to a run three times at most, and never to work other than at_least_once
+    preemptible: bool
     # The home of a one-off job, where there are regions, and whether no other region runs it
     region: RegionChoice
     # Labels that the executor has which runs it, as the operator states them (executor.labels):
@@ -366,6 +380,8 @@ class Job(_JobKeywordsOptional, _JobRequired, total=False):
     step_functions: StepFunctionsTarget
     task: str
     timeout: str
+    # Of a one-off job: it is the only one of its key
+    unique: JobUnique
 
 
 class _JobAfterRequired(TypedDict):
@@ -426,6 +442,10 @@ class JobRequest(_JobRequestKeywordsOptional, total=False):
     pause_on_failure: PauseOnFailure
     # Any JSON, at most 64 KiB
     payload: Any
+    # While a run with low priority is under way, a critical run that lacks a slot may take its
+    # slot: the call is stopped, uses no attempt, and starts again (preempted of a run counts
+    # it). That happens to a run three times at most, and never to work other than at_least_once
+    preemptible: bool
     priority: Literal["critical", "high", "normal", "low"]
     # Of a one-off job: the home at which it lies, named after a region. One that has a key,
     # waits for other jobs, or is of a task with a rate or a limit lies where its tenant is at
@@ -453,6 +473,12 @@ class JobRequest(_JobRequestKeywordsOptional, total=False):
     # eventbridge, step_functions and kafka
     task: str
     timeout: str | timedelta
+    # Of a one-off job that waits for no other: it is created only if no job of the same key was
+    # created within that one's window. Otherwise nothing is created, and the answer is 200 with
+    # that job and existing. The key is what by names, as the request states it (the order of
+    # members does not matter), and always the tenant and the task, or the call. A job that has
+    # ended or was cancelled counts until its window ends
+    unique: UniqueRequest
 
 
 class JobSchedule(TypedDict, total=False):
@@ -483,6 +509,17 @@ class _JobScheduleCalendarRequired(TypedDict):
 
 
 class JobScheduleCalendar(_JobScheduleCalendarRequired, total=False):
+    pass
+
+
+class _JobUniqueRequired(TypedDict):
+    # What makes two jobs the same, besides the tenant and what they run
+    by: list[str]
+    # From created_at on
+    window: str
+
+
+class JobUnique(_JobUniqueRequired, total=False):
     pass
 
 
@@ -653,6 +690,7 @@ class _ProblemRequired(TypedDict):
 class Problem(_ProblemRequired, total=False):
     detail: str
     errors: list[Fault]
+    log_in: str
 
 
 class _ProgressRequired(TypedDict):
@@ -737,6 +775,11 @@ class Run(_RunRequired, total=False):
     origin: str
     # In a list only if it is at most 4 KiB
     payload: Any
+    # Why the payload is absent: it is stored encrypted and cannot be opened
+    payload_fault: str
+    # How often it was stopped to let a critical run start (preemptible). Such a start is not
+    # among the attempts: it used none up. started_at is the first start of all
+    preempted: int
     # Of the attempt under way; not in lists
     progress: Progress
     # Of a step: why it was skipped, or could not be started. Of a run that would run after
@@ -903,6 +946,10 @@ class Step(_StepKeywordsOptional, _StepRequired, total=False):
     # of the run, {"$item": ""} for the item of for_each, {"$index": true} for its number from
     # 0, {"$run": "/id"} for the run's id
     payload: Any
+    # While a run with low priority is under way, a critical run that lacks a slot may take its
+    # slot: the call is stopped, uses no attempt, and starts again (preempted of a run counts
+    # it). That happens to a run three times at most, and never to work other than at_least_once
+    preemptible: bool
     priority: Literal["critical", "high", "normal", "low"]
     # Labels that the executor has which runs it, as the operator states them (executor.labels):
     # at most 8. While no executor has all of them its runs wait, and say so (waiting.reason
@@ -981,6 +1028,10 @@ class Task(_TaskKeywordsOptional, _TaskRequired, total=False):
     # format is an annotation, patterns are Go's (RE2), references stay within it. No payload
     # counts as null. A changed schema leaves jobs that were written before alone
     payload_schema: dict[str, Any]
+    # While a run with low priority is under way, a critical run that lacks a slot may take its
+    # slot: the call is stopped, uses no attempt, and starts again (preempted of a run counts
+    # it). That happens to a run three times at most, and never to work other than at_least_once
+    preemptible: bool
     # How many runs of the task may start in a second, a minute or an hour, in the whole
     # cluster: at most 100000 a second. Attempts after the first count. Runs beyond wait: their
     # due time stays what it was, and deferred_until says when they will be tried. A change is
@@ -1024,6 +1075,10 @@ class TaskRequest(_TaskRequestKeywordsOptional, total=False):
     # format is an annotation, patterns are Go's (RE2), references stay within it. No payload
     # counts as null. A changed schema leaves jobs that were written before alone
     payload_schema: dict[str, Any]
+    # While a run with low priority is under way, a critical run that lacks a slot may take its
+    # slot: the call is stopped, uses no attempt, and starts again (preempted of a run counts
+    # it). That happens to a run three times at most, and never to work other than at_least_once
+    preemptible: bool
     # How many runs of the task may start in a second, a minute or an hour, in the whole
     # cluster: at most 100000 a second. Attempts after the first count. Runs beyond wait: their
     # due time stays what it was, and deferred_until says when they will be tried. A change is
@@ -1050,6 +1105,18 @@ class TriggerRequest(TypedDict, total=False):
     payload: Any
 
 
+class _UniqueRequestRequired(TypedDict):
+    # From the creation of the first job on, from 1s to 744h; it may last up to 5s longer
+    window: str | timedelta
+
+
+class UniqueRequest(_UniqueRequestRequired, total=False):
+    # What makes two jobs the same, besides the tenant and what they run: task (nothing else),
+    # payload, payload/… (a JSON pointer into the payload: payload/customer/id), labels or
+    # labels/NAME. A part that is absent counts as one. Default: task, payload
+    by: list[str]
+
+
 _WaitKeywordsOptional = TypedDict("_WaitKeywordsOptional", {"for": "str"}, total=False)
 
 
@@ -1066,10 +1133,11 @@ class Wait(_WaitKeywordsOptional, total=False):
 
 class _WaitingRequired(TypedDict):
     # A word and what it means. jobs: those that it runs after. event, time: what a step waits
-    # for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its
-    # target failed again and again. target_share, tenant_share: slow calls to its target, or of
-    # its tenant, have their part of the slots. region: its region alone may run it, and another
-    # serves its home now. pool: no executor that it reached has the labels that it requires
+    # for. concurrency: the limit of its job. rate, limit: those of its task. quota: its
+    # tenant's, of runs at once. breaker: its target failed again and again. target_share,
+    # tenant_share: slow calls to its target, or of its tenant, have their part of the slots.
+    # region: its region alone may run it, and another serves its home now. pool: no executor
+    # that it reached has the labels that it requires
     reason: str
     since: str
 

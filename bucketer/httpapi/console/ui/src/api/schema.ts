@@ -432,7 +432,7 @@ export interface paths {
         };
         /**
          * The runs that were due on a day, a line each
-         * @description Each line is a run as lists of runs have it, without payloads and outputs, in the order of due times, in the state that it has when it is read. Steps of workflow runs are not in it: GET /v1/runs?workflow_run= lists them. An answer that does not come to the end of the day has the header Carillon-Next-Cursor: ask again with it. Whoever keeps the lines of an answer together with that cursor gets each run once, also after a break. History is kept as long as runs are. Runs have no index of labels, tasks and texts of errors: a search reads the minutes of its window, all their partitions (a minute has as many as there are shards), and an answer says in searched how far it came. An answer is bounded: it ends after at most 2048 partitions or 5 seconds, and has next_cursor while there is more, so it may hold fewer items than limit, even none. All searches of a node together read at most 2000 partitions a second. A node has at most 16 searches under way, those of logs among them, and 4 of one tenant: what is over is answered 429.
+         * @description Each line is a run as lists of runs have it, without payloads and outputs, in the order of due times, in the state that it has when it is read. Steps of workflow runs are not in it: GET /v1/runs?workflow_run= lists them. An answer that does not come to the end of the day has the header Carillon-Next-Cursor: ask again with it. Whoever keeps the lines of an answer together with that cursor gets each run once, also after a break. History is kept as long as runs are: for the retention of the tenant, if it has one. A day that began before that lacks what has left. Runs have no index of labels, tasks and texts of errors: a search reads the minutes of its window, all their partitions (a minute has as many as there are shards), and an answer says in searched how far it came. An answer is bounded: it ends after at most 2048 partitions or 5 seconds, and has next_cursor while there is more, so it may hold fewer items than limit, even none. All searches of a node together read at most 2000 partitions a second. A node has at most 16 searches under way, those of logs among them, and 4 of one tenant: what is over is answered 429.
          *
          *     Who may: any key of the role viewer or above.
          */
@@ -1387,7 +1387,7 @@ export interface paths {
         get: operations["get-tenant"];
         /**
          * State weight and quotas of a tenant
-         * @description Quotas that are rates are kept by each node for its share: the quota divided by the nodes that take jobs in. What is over is answered 429 with Retry-After; lines of imports are taken in more slowly instead, as far as import_lines_per_second is concerned.
+         * @description Quotas that are rates are kept by each node for its share: the quota divided by the nodes that take jobs in. What is over is answered 429 with Retry-After; lines of imports are taken in more slowly instead, as far as import_lines_per_second is concerned. retention is in days, from 1 to the cluster's own; absent or null: the cluster's. Entries, results, logs and events of runs leave so many days after they were due. It holds for runs that are asked for or planned from 10 s after the answer on: those that are there keep the retention that they have, and are not listed beyond the new one. A run that cannot start for as long as that is gone. Dead letters, the audit log, counts and idempotency keys have lives of their own.
          *
          *     Who may: any key of the role admin, of the tenant system.
          */
@@ -2015,6 +2015,8 @@ export interface components {
             ok: boolean;
         };
         Concurrency: {
+            /** @description A JSON pointer into the payload, such as "/customer/id": at most limit runs at once for each value there. A value is a string, a number as it is written, or true or false; all runs whose payload has none there share one limit. A change counts for runs that are made after it */
+            key?: string;
             /** Format: int64 */
             limit: number;
             /** @enum {string} */
@@ -2177,7 +2179,7 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             accepted_at: string;
-            /** @description Only if it is at most 4 KiB */
+            /** @description Only if it is at most 4 KiB, and can be opened if it is stored encrypted */
             body?: unknown;
             id: string;
             name: string;
@@ -2710,6 +2712,8 @@ export interface components {
              */
             end?: string;
             eventbridge?: components["schemas"]["EventBridgeTarget"];
+            /** @description In the answer to a creation, which is 200 then: the job was there, created by another request with the same unique key; nothing was created */
+            existing?: boolean;
             /** @description Why the job does not go on, though it is active: what is stored of it is not understood by this node */
             fault?: string;
             /**
@@ -2743,6 +2747,10 @@ export interface components {
             /** @description Why the job is paused, if nobody has paused it */
             paused_because?: string;
             payload?: unknown;
+            /** @description Of a one-off job: why the payload is absent: it is stored encrypted and cannot be opened */
+            payload_fault?: string;
+            /** @description While a run with low priority is under way, a critical run that lacks a slot may take its slot: the call is stopped, uses no attempt, and starts again (preempted of a run counts it). That happens to a run three times at most, and never to work other than at_least_once */
+            preemptible?: boolean;
             priority: string;
             /** @description The home of a one-off job, where there are regions, and whether no other region runs it */
             region?: components["schemas"]["RegionChoice"];
@@ -2775,6 +2783,8 @@ export interface components {
             tenant: string;
             /** @example 1m30s */
             timeout?: string;
+            /** @description Of a one-off job: it is the only one of its key */
+            unique?: components["schemas"]["JobUnique"];
             /**
              * Format: date-time
              * @example 2026-11-21T09:30:00.000Z
@@ -2843,6 +2853,8 @@ export interface components {
             pause_on_failure?: components["schemas"]["PauseOnFailure"];
             /** @description Any JSON, at most 64 KiB */
             payload?: unknown;
+            /** @description While a run with low priority is under way, a critical run that lacks a slot may take its slot: the call is stopped, uses no attempt, and starts again (preempted of a run counts it). That happens to a run three times at most, and never to work other than at_least_once */
+            preemptible?: boolean;
             /** @enum {string} */
             priority?: "critical" | "high" | "normal" | "low";
             /** @description Of a one-off job: the home at which it lies, named after a region. One that has a key, waits for other jobs, or is of a task with a rate or a limit lies where its tenant is at home. Absent: there; other jobs lie where their task says, or a route of the operator has the host of their URL, or their tenant's home is stated, or else where the request arrives. 503 not-served: another region serves that home */
@@ -2877,6 +2889,8 @@ export interface components {
             task?: string;
             /** @example 1m30s */
             timeout?: string;
+            /** @description Of a one-off job that waits for no other: it is created only if no job of the same key was created within that one's window. Otherwise nothing is created, and the answer is 200 with that job and existing. The key is what by names, as the request states it (the order of members does not matter), and always the tenant and the task, or the call. A job that has ended or was cancelled counts until its window ends */
+            unique?: components["schemas"]["UniqueRequest"];
         };
         JobSchedule: {
             /**
@@ -2919,6 +2933,15 @@ export interface components {
              * @enum {string}
              */
             on: "skip" | "next_day" | "previous_day";
+        };
+        JobUnique: {
+            /** @description What makes two jobs the same, besides the tenant and what they run */
+            by: string[];
+            /**
+             * @description From created_at on
+             * @example 1m30s
+             */
+            window: string;
         };
         KafkaSASL: {
             /** @enum {string} */
@@ -3808,6 +3831,7 @@ export interface components {
         Problem: {
             detail?: string;
             errors?: components["schemas"]["Fault"][];
+            log_in?: string;
             /** Format: int64 */
             status: number;
             title: string;
@@ -3847,6 +3871,11 @@ export interface components {
             waiting?: number;
         };
         Quotas: {
+            /**
+             * Format: int64
+             * @description Runs under way at once in the whole cluster; others wait (waiting.reason quota). A run of a workflow counts by its steps; 0 or absent: no bound
+             */
+            concurrency?: number;
             /**
              * Format: int64
              * @description Lines of imports that are taken in: an import that is faster is slowed down; 0 or absent: no bound
@@ -4136,6 +4165,13 @@ export interface components {
             origin?: string;
             /** @description In a list only if it is at most 4 KiB */
             payload?: unknown;
+            /** @description Why the payload is absent: it is stored encrypted and cannot be opened */
+            payload_fault?: string;
+            /**
+             * Format: int64
+             * @description How often it was stopped to let a critical run start (preemptible). Such a start is not among the attempts: it used none up. started_at is the first start of all
+             */
+            preempted?: number;
             /** @enum {string} */
             priority: "critical" | "high" | "normal" | "low";
             /** @description Of the attempt under way; not in lists */
@@ -4678,6 +4714,8 @@ export interface components {
             nats?: components["schemas"]["NATSTarget"];
             /** @description Any JSON, at most 64 KiB when the step starts. An object {"$from": "extract", "pointer": "/files"} stands for the output of a step before it, {"$input": "/date"} for the payload of the run, {"$item": ""} for the item of for_each, {"$index": true} for its number from 0, {"$run": "/id"} for the run's id */
             payload?: unknown;
+            /** @description While a run with low priority is under way, a critical run that lacks a slot may take its slot: the call is stopped, uses no attempt, and starts again (preempted of a run counts it). That happens to a run three times at most, and never to work other than at_least_once */
+            preemptible?: boolean;
             /** @enum {string} */
             priority?: "critical" | "high" | "normal" | "low";
             /**
@@ -4911,6 +4949,8 @@ export interface components {
             payload_schema?: {
                 [key: string]: unknown;
             };
+            /** @description While a run with low priority is under way, a critical run that lacks a slot may take its slot: the call is stopped, uses no attempt, and starts again (preempted of a run counts it). That happens to a run three times at most, and never to work other than at_least_once */
+            preemptible?: boolean;
             /**
              * @description How many runs of the task may start in a second, a minute or an hour, in the whole cluster: at most 100000 a second. Attempts after the first count. Runs beyond wait: their due time stays what it was, and deferred_until says when they will be tried. A change is in force after a few seconds, at most a minute
              * @example 100/s
@@ -4970,6 +5010,8 @@ export interface components {
             payload_schema?: {
                 [key: string]: unknown;
             };
+            /** @description While a run with low priority is under way, a critical run that lacks a slot may take its slot: the call is stopped, uses no attempt, and starts again (preempted of a run counts it). That happens to a run three times at most, and never to work other than at_least_once */
+            preemptible?: boolean;
             /**
              * @description How many runs of the task may start in a second, a minute or an hour, in the whole cluster: at most 100000 a second. Attempts after the first count. Runs beyond wait: their due time stays what it was, and deferred_until says when they will be tried. A change is in force after a few seconds, at most a minute
              * @example 100/s
@@ -5013,12 +5055,19 @@ export interface components {
              * @enum {string}
              */
             durability?: "home" | "everywhere";
+            /** @description Payloads, outputs, logs of workers, errors and definitions of workflows are stored encrypted, with the operator's keys (secrets.keys), and so are payloads on their way through NATS. What was stored before stays as it is. Not encrypted are names, labels, times, tasks and how work is done: URLs, headers, arguments; nor conditions of steps in the audit log, what is sent to callees, and events that clients publish to NATS. Refused (409) while the operator has configured no key */
+            encrypt_payloads?: boolean;
             /** @description Why what is stored of it cannot be understood: until it is put again it has the defaults */
             fault?: string;
             /** @example default */
             name: string;
             /** @description Absent or 0: no bound */
             quotas: components["schemas"]["Quotas"];
+            /**
+             * Format: int64
+             * @description Days for which the history of its runs is kept; absent: as long as the cluster keeps it. It holds for runs that are asked for or planned from then on
+             */
+            retention?: number;
             /**
              * Format: date-time
              * @example 2026-11-21T09:30:00.000Z
@@ -5045,7 +5094,13 @@ export interface components {
              * @enum {string}
              */
             durability?: "home" | "everywhere";
+            encrypt_payloads?: boolean;
             quotas?: components["schemas"]["Quotas"];
+            /**
+             * Format: int64
+             * @description Days for which the history of its runs is kept, at most the cluster's own; absent: as long as the cluster keeps it
+             */
+            retention?: number;
             /**
              * Format: int64
              * @description Its share where tenants compete; default 1
@@ -5146,6 +5201,20 @@ export interface components {
             /** @description The input of the run: any JSON, at most 64 KiB; absent: the workflow's */
             payload?: unknown;
         };
+        UniqueRequest: {
+            /**
+             * @description What makes two jobs the same, besides the tenant and what they run: task (nothing else), payload, payload/… (a JSON pointer into the payload: payload/customer/id), labels or labels/NAME. A part that is absent counts as one. Default: task, payload
+             * @example [
+             *       "payload/customer/id"
+             *     ]
+             */
+            by?: string[];
+            /**
+             * @description From the creation of the first job on, from 1s to 744h; it may last up to 5s longer
+             * @example 1m30s
+             */
+            window: string;
+        };
         UpcomingListBody: {
             items: components["schemas"]["NextRun"][];
         };
@@ -5223,7 +5292,7 @@ export interface components {
             until?: string;
         };
         Waiting: {
-            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires */
+            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. quota: its tenant's, of runs at once. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires */
             reason: string;
             /**
              * Format: date-time
@@ -5242,7 +5311,7 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             oldest_due_at: string;
-            /** @description A word, as of a run that waits: concurrency, rate, limit, breaker, target_share, tenant_share, region, pool. executors: they wait until executors take more */
+            /** @description A word, as of a run that waits: concurrency, rate, limit, quota, breaker, target_share, tenant_share, region, pool. executors: they wait until executors take more */
             reason: string;
             /** Format: int64 */
             runs: number;
@@ -7857,6 +7926,18 @@ export interface operations {
             };
         };
         responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag?: string;
+                    "Idempotency-Replayed"?: string;
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
             /** @description Created */
             201: {
                 headers: {
