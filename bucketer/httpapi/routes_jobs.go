@@ -181,7 +181,7 @@ type madeJob struct {
 // are.
 func (s jobRoutes) makeAfter(ctx context.Context, spec schema.JobSpec, key, hash string) (madeJob, error) {
 	job, existing, err := s.deps.Recurring.CreateJob(ctx, spec, key, hash)
-	return makeOneOff(ctx, s, recurring.Creation{Spec: spec, Key: key, BodyHash: hash}, &job, existing, err)
+	return makeOneOff(ctx, s.Server, recurring.Creation{Spec: spec, Key: key, BodyHash: hash}, &job, existing, err)
 }
 
 // makeOneOff is what follows once it was tried to make a job that can have many runs: one that runs
