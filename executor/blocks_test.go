@@ -261,6 +261,8 @@ type quotaOf int
 
 func (q quotaOf) Concurrency(context.Context, string) (int, error) { return int(q), nil }
 
+func (quotaOf) AdmitScheduled(context.Context, string) (time.Duration, error) { return 0, nil }
+
 // TestAQuotaHoldsForAllRunsOfATenant: on all executors together no more runs of a tenant are under
 // way than its quota says, of whichever task or of none. The others wait, and say why.
 func TestAQuotaHoldsForAllRunsOfATenant(t *testing.T) {
@@ -298,6 +300,69 @@ func TestAQuotaHoldsForAllRunsOfATenant(t *testing.T) {
 		l, err := w.inner.Lease(t.Context(), schema.TenantLimit("t").Lease())
 		if s, fault := l.Slots(); err != nil || fault != nil || len(s.Blocks) != 0 {
 			t.Errorf("the slots of the tenant in the end = %+v, %v, %v; want none taken", s, err, fault)
+		}
+	})
+}
+
+// runsAMinute is a tenant's quota of runs a minute of which so many are left.
+type runsAMinute struct {
+	mu   sync.Mutex
+	left int
+	next time.Time // when one more is there
+}
+
+func (*runsAMinute) Concurrency(context.Context, string) (int, error) { return 0, nil }
+
+// AdmitScheduled takes one, or says that they come a second apart.
+func (q *runsAMinute) AdmitScheduled(context.Context, string) (time.Duration, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if now := time.Now(); q.left == 0 && now.After(q.next) {
+		q.left, q.next = 1, now.Add(time.Second)
+	}
+	if q.left == 0 {
+		return time.Second, nil
+	}
+	q.left--
+	return 0, nil
+}
+
+// TestSchedulesKeepToRunsAMinute: runs that schedules start wait while their tenant's quota is used
+// up, and say why; runs that were asked for were counted when they were.
+func TestSchedulesKeepToRunsAMinute(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		q := &runsAMinute{left: 3, next: time.Now().Add(10 * time.Second)}
+		w.begin("x", func(c *Config) { c.Tenants = q })
+		job := w.job(schema.JobActive, time.Time{}, &schema.Misfire{Policy: schema.RunAll})
+		var scheduled []schema.RunID
+		for range 6 {
+			scheduled = append(scheduled, w.entry(inAWhile(time.Second), of(job, job.Current.Number)).ID)
+		}
+		asked := w.entry(inAWhile(time.Second)).ID
+		triggered := w.entry(inAWhile(time.Second), of(job, job.Current.Number), func(s *schema.Spec) { s.Trigger = schema.TriggerManual }).ID
+		w.dispatch(3 * time.Second)
+		for _, run := range []schema.RunID{asked, triggered} {
+			if got := w.state(run); got != schema.StateSucceeded {
+				t.Errorf("run %s, which was asked for, is %s, want succeeded", run, got)
+			}
+		}
+		waiting := 0
+		for _, run := range scheduled {
+			for _, a := range w.attempts(run) {
+				if a.Record != nil && a.Record.Cause == schema.CauseQuota {
+					waiting++
+					break
+				}
+			}
+		}
+		if waiting != 3 {
+			t.Errorf("%d of 6 runs wait for the quota, of which 3 were left; want 3", waiting)
+		}
+		w.dispatch(20 * time.Second)
+		for _, run := range scheduled {
+			if got := w.state(run); got != schema.StateSucceeded {
+				t.Errorf("run %s is %s in the end, want succeeded", run, got)
+			}
 		}
 	})
 }

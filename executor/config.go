@@ -155,6 +155,9 @@ type Tasks interface {
 type Tenants interface {
 	// Concurrency returns how many runs of a tenant may be under way at once; 0 = any number.
 	Concurrency(ctx context.Context, tenant string) (int, error)
+	// AdmitScheduled takes a run that its schedule starts out of the tenant's quota of runs a
+	// minute. If none is left, it returns how far apart such runs may start.
+	AdmitScheduled(ctx context.Context, tenant string) (apart time.Duration, err error)
 }
 
 // Signer answers for the keys by which tenants' calls are signed (bucketer.Signing).

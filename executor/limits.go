@@ -88,7 +88,7 @@ func (l *limits) admit(ctx context.Context) bool {
 		switch {
 		case d.Admitted:
 			l.permit = d.Permit
-			return true
+			return l.admitScheduled(ctx)
 		case d.Defer > 0 && d.Reason == admission.ReasonLimit:
 			l.deferForQuota(ctx, d.Defer, d.Cause)
 			return false
@@ -152,6 +152,27 @@ func (l *limits) quota(ctx context.Context) (int, error) {
 		return 0, nil
 	}
 	return l.a.x.tenants.Concurrency(ctx, l.a.entry.Spec.Tenant) // as a rule from memory
+}
+
+// admitScheduled takes the run out of its tenant's quota of runs a minute, if its schedule starts
+// it. False means that the message has been dealt with. A run that is taken and gives its message
+// back is taken again.
+func (l *limits) admitScheduled(ctx context.Context) bool {
+	x, spec := l.a.x, &l.a.entry.Spec
+	if x.tenants == nil || spec.Job.IsZero() || spec.Trigger != schema.TriggerSchedule || spec.AttemptNumber() > 1 {
+		return true
+	}
+	apart, err := x.tenants.AdmitScheduled(ctx, spec.Tenant)
+	switch {
+	case err != nil:
+		l.a.postpone(ctx, "read quotas", err)
+	case apart > 0:
+		d := x.admission.DeferForQuota(spec.Tenant, apart)
+		l.deferForQuota(ctx, d.Defer, d.Cause)
+	default:
+		return true
+	}
+	return false
 }
 
 // deferForQuota defers the entry since the limit of its task, or of its tenant, is reached. That

@@ -17,7 +17,8 @@ const SystemTenant = "system"
 type Quotas struct {
 	// Jobs: jobs that can have many runs and have not ended.
 	Jobs int `json:"jobs,omitempty"`
-	// RunsPerMinute: runs that are asked for, those of recurring jobs left out.
+	// RunsPerMinute: runs that are asked for or that schedules start, those of recurring workflows
+	// left out. What is asked for beyond it is refused; what schedules start, is deferred.
 	RunsPerMinute int `json:"runs_per_minute,omitempty"`
 	// Concurrency: runs under way at once, in the whole cluster. A run of a workflow counts by its
 	// steps.

@@ -58,13 +58,17 @@ type tenantStore interface {
 // from any goroutine.
 //
 // Each node keeps its share of a quota that is a rate: quota / living bucketers. So a tenant that
-// uses one of several nodes gets that node's share. While nodes see different members, shares may
-// add up to more than the quota. After a minute of rest a minute's share may be used at once.
+// uses one of several nodes gets that node's share. Runs that schedules start are spread over the
+// executors, and each executor keeps its share of them: quota / living executors. While nodes see
+// different members, shares may add up to more than the quota. After a minute of rest a minute's
+// share may be used at once.
 type Tenants struct {
 	store   tenantStore
 	signals bucketer.Signaller
 	now     func() time.Time
 	nodes   func() int
+	// executors tells how many executors share the runs that schedules start.
+	executors func() int
 
 	cache *refreshingCache[string, schema.Tenant]
 
@@ -81,8 +85,15 @@ type jobCount struct {
 
 // NewTenants returns Tenants over store; nodes tells how many bucketers share the quotas.
 func NewTenants(store tenantStore, signals bucketer.Signaller, now func() time.Time, nodes func() int) *Tenants {
-	t := &Tenants{store: store, signals: signals, now: now, nodes: nodes, meters: make(map[string]*meter), jobs: make(map[string]jobCount)}
+	t := &Tenants{store: store, signals: signals, now: now, nodes: nodes, executors: nodes, meters: make(map[string]*meter), jobs: make(map[string]jobCount)}
 	t.cache = newRefreshingCache(t.read, now, tenantFresh, tenantAge, tenantCacheSize)
+	return t
+}
+
+// WithExecutors returns t, told how many executors share the runs that schedules start; before that,
+// as many as bucketers share quotas. It is called before t is used.
+func (t *Tenants) WithExecutors(executors func() int) *Tenants {
+	t.executors = executors
 	return t
 }
 
@@ -223,9 +234,11 @@ func (t *Tenants) Changed(body []byte) { t.cache.forget(string(body)) }
 // meter measures what a tenant uses of its share. Its limits follow the quota and the number of
 // nodes.
 type meter struct {
-	share schema.Quotas // what the limiters are set to
+	share schema.Quotas // what the limiters are set to …
+	other int           // … and starts is, in a minute
 
 	runs, bytes, lines *rate.Limiter // nil = no bound
+	starts             *rate.Limiter // of runs that schedules start
 }
 
 // meter returns the meter of a tenant that has quotas, set to its share of them.
@@ -236,6 +249,7 @@ func (t *Tenants) meter(name string, q schema.Quotas) *meter {
 		ImportLinesPerSecond:  ceilDiv(q.ImportLinesPerSecond, nodes),
 		PayloadBytesPerMinute: ceilDiv(q.PayloadBytesPerMinute, int64(nodes)),
 	}
+	other := ceilDiv(q.RunsPerMinute, max(t.executors(), 1))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m := t.meters[name]
@@ -246,13 +260,14 @@ func (t *Tenants) meter(name string, q schema.Quotas) *meter {
 		m = new(meter)
 		t.meters[name] = m
 	}
-	if m.share != share {
+	if m.share != share || m.other != other {
 		now := t.now()
 		// A meter is replaced, not changed, except for its limiters: callers may be using the one
 		// before.
 		m = &meter{
-			share: share,
-			runs:  limited(m.runs, now, float64(share.RunsPerMinute)/60, share.RunsPerMinute),
+			share: share, other: other,
+			runs:   limited(m.runs, now, float64(share.RunsPerMinute)/60, share.RunsPerMinute),
+			starts: limited(m.starts, now, float64(other)/60, other),
 			// The burst lets any allowed payload pass, however small the share.
 			bytes: limited(m.bytes, now, float64(share.PayloadBytesPerMinute)/60, int(max(share.PayloadBytesPerMinute, schema.MaxPayload))),
 			lines: limited(m.lines, now, float64(share.ImportLinesPerSecond), share.ImportLinesPerSecond),
@@ -297,7 +312,27 @@ func (t *Tenants) AdmitRun(ctx context.Context, tenant string, bytes int) error 
 		}
 		return &QuotaError{"payload_bytes_per_minute", q.PayloadBytesPerMinute, wait}
 	}
+	if m.starts != nil {
+		m.starts.AllowN(now, 1) // what schedules start here has it no more
+	}
 	return nil
+}
+
+// AdmitScheduled takes a run that its schedule starts out of the tenant's quota of runs a minute. If
+// there is none left it takes nothing, and returns how long it takes until one more may start after
+// another; 0: it was taken, or there is no quota. What is taken here, requests to this node have no
+// more.
+func (t *Tenants) AdmitScheduled(ctx context.Context, tenant string) (apart time.Duration, err error) {
+	known, err := t.cache.of(ctx, tenant)
+	if err != nil || known.Quotas.RunsPerMinute == 0 {
+		return 0, err
+	}
+	m, now := t.meter(tenant, known.Quotas), t.now()
+	if _, wait := take(m.starts, now, 1); wait > 0 {
+		return max(time.Duration(float64(time.Second)/float64(m.starts.Limit())), 1), nil
+	}
+	m.runs.AllowN(now, 1)
+	return 0, nil
 }
 
 // RunsLeft returns how many runs, at most `most`, the tenant may start now. If it is 0, wait says

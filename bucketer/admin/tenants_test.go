@@ -215,6 +215,50 @@ func TestJobsAreBounded(t *testing.T) {
 }
 
 // A node that does not hear of a change knows it within 10 s.
+// TestSchedulesCountInRunsAMinute: each executor has its share of the runs that schedules start, and
+// what they take requests to the same node have no more, and the other way round.
+func TestSchedulesCountInRunsAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bucketers, executors := 1, 2
+		tenants := tenantsOn(t, &bucketers).WithExecutors(func() int { return executors })
+		scheduled := func(n int) (admitted int, apart time.Duration) {
+			for range n {
+				a, err := tenants.AdmitScheduled(t.Context(), "a")
+				switch {
+				case err != nil:
+					t.Fatalf("AdmitScheduled = %v", err)
+				case a == 0:
+					admitted++
+				default:
+					apart = a
+				}
+			}
+			return admitted, apart
+		}
+		if n, _ := scheduled(1000); n != 1000 {
+			t.Errorf("without a quota %d of 1000 start", n)
+		}
+		state(t, tenants, "a", schema.Quotas{RunsPerMinute: 60})
+		if n, apart := scheduled(100); n != 30 || apart != 2*time.Second {
+			t.Errorf("%d of 100 start, the others %v apart; want 30, half of the quota, and 2 s", n, apart)
+		}
+		if n, _ := admitted(t, tenants, "a", 100, 0); n != 30 {
+			t.Errorf("after 30 that were scheduled %d requests are admitted, want the 30 that are left", n)
+		}
+		time.Sleep(time.Minute)
+		if n, _ := admitted(t, tenants, "a", 40, 0); n != 40 {
+			t.Errorf("a minute later %d of 40 requests are admitted, want all", n)
+		}
+		if n, _ := scheduled(100); n != 0 {
+			t.Errorf("after 40 requests %d start that are scheduled, want none: the share of 30 is used up", n)
+		}
+		time.Sleep(time.Minute)
+		if n, _ := scheduled(100); n != 30 {
+			t.Errorf("after a minute of rest %d start, want 30", n)
+		}
+	})
+}
+
 func TestQuotasOfOthersAreHeardOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := 1

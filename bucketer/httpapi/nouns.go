@@ -115,14 +115,14 @@ type Missed struct {
 // Waiting says what holds a run back.
 type Waiting struct {
 	Since  Time   `json:"since"`
-	Reason string `json:"reason" doc:"A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. quota: its tenant's, of runs at once. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires"`
+	Reason string `json:"reason" doc:"A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. quota: one of its tenant, of runs at once or of runs a minute. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires"`
 }
 
 // deferrals are the reasons of deferrals.
 var deferrals = map[schema.Cause]string{
 	schema.CauseRate:        "the rate of its task is used up until then",
 	schema.CauseLimit:       "as many runs of its task are under way as may be at once",
-	schema.CauseQuota:       "as many runs of its tenant are under way as may be at once",
+	schema.CauseQuota:       "a quota of its tenant is reached: of runs at once, or of runs a minute",
 	schema.CauseBreaker:     "its target failed again and again",
 	schema.CauseTargetShare: "its target is slow, and has its part of the slots",
 	schema.CauseRegion:      "only its region may run it, and another serves its home now",

@@ -68,7 +68,7 @@ func (s documentWriter) describeAdmin() error {
 		{"HomeChangeRequest", "accept_lag", says("Of a fail-over: also if the region that takes over is behind by more than 10 s, or it is not known by how much")},
 		{"HomeChangeRequest", "accept_no_executors", says("Also if that region has no executor: it takes in, and starts nothing")},
 		{"Quotas", "jobs", quota("Jobs that can have many runs and have not ended. They are counted seldom, so a few more may pass")},
-		{"Quotas", "runs_per_minute", quota("Runs that are asked for, known and refused ones too; those that schedules make are not counted")},
+		{"Quotas", "runs_per_minute", quota("Runs that are asked for, known and refused ones too, and those that schedules of jobs start: these wait (waiting.reason quota). Those of workflows are not counted")},
 		{"Quotas", "concurrency", quota("Runs under way at once in the whole cluster; others wait (waiting.reason quota). A run of a workflow counts by its steps")},
 		{"Quotas", "import_lines_per_second", quota("Lines of imports that are taken in: an import that is faster is slowed down")},
 		{"Quotas", "payload_bytes_per_minute", quota("Bytes of payload of the runs that are asked for")},

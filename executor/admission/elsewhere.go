@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"carillon.dev/carillon/schema"
@@ -26,4 +27,16 @@ func (g *Controller) DeferForPool(n int) Decision {
 		wait = min(wait, poolMost)
 	}
 	return g.deferBy(ReasonPool, schema.CausePool, wait)
+}
+
+// DeferForQuota defers a run of a tenant whose quota of runs a minute is used up: to its turn in a
+// line that moves by one in every step.
+func (g *Controller) DeferForQuota(tenant string, step time.Duration) Decision {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.metrics.deferrals.WithLabelValues(ReasonLimit).Inc()
+	now := time.Now()
+	g.trim(now)
+	wait := g.load(quotaKey(tenant), now).untilTurn(now, step)
+	return Decision{Defer: wait + rand.N(step+1), Reason: ReasonLimit, Cause: schema.CauseQuota}
 }

@@ -59,7 +59,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 	flags := cmd.Flags()
 	flags.IntVar(&stated.Weight, "weight", 0, "its share where tenants compete, 1 to "+strconv.Itoa(admin.MaxWeight))
 	flags.IntVar(&stated.Quotas.Jobs, "jobs", 0, "jobs that can have many runs and have not ended")
-	flags.IntVar(&stated.Quotas.RunsPerMinute, "runs-per-minute", 0, "runs that are asked for; those of schedules are not counted")
+	flags.IntVar(&stated.Quotas.RunsPerMinute, "runs-per-minute", 0, "runs that are asked for, or that schedules of jobs start; the latter wait")
 	flags.IntVar(&stated.Quotas.Concurrency, "concurrency", 0, "runs under way at once in the whole cluster; others wait")
 	flags.IntVar(&stated.Quotas.ImportLinesPerSecond, "import-lines-per-second", 0, "lines of imports; one that is faster is slowed down")
 	durability := flags.String("durability", "", "when jobs and imports that state none are acknowledged: home or everywhere; \"\": as the configuration says")

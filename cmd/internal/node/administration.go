@@ -64,7 +64,7 @@ func (n *Node) openAdministration(names *tally.Tally, now func() time.Time) *adm
 		keys:    admin.NewKeys(n.store, n.queue, now, log),
 		signing: admin.NewSigning(n.store, n.keyring, n.queue, now),
 		secrets: admin.NewSecrets(n.store, n.keyring, n.queue, audit.Note, n.cfg.Node.Name, now, log, n.reg),
-		tenants: admin.NewTenants(n.store, n.queue, now, n.bucketers),
+		tenants: admin.NewTenants(n.store, n.queue, now, n.bucketers).WithExecutors(func() int { return membersWith(n, config.ExecutorR) }),
 		audit:   audit,
 		stats:   admin.NewStats(admin.StatsConfig{Store: n.store, Ask: asked.ask, Now: now}),
 		upcoming: admin.NewUpcoming(admin.UpcomingConfig{
@@ -75,9 +75,12 @@ func (n *Node) openAdministration(names *tally.Tally, now func() time.Time) *adm
 }
 
 // bucketers returns how many nodes share the quotas: those with the role of a bucketer.
-func (n *Node) bucketers() (count int) {
+func (n *Node) bucketers() int { return membersWith(n, config.Bucketer) }
+
+// membersWith returns how many nodes have a role.
+func membersWith(n *Node, role string) (count int) {
 	for _, m := range n.ring.Snapshot().Members() {
-		if m.Has(config.Bucketer) {
+		if m.Has(role) {
 			count++
 		}
 	}

@@ -31,6 +31,9 @@ type quotaOf int
 // Concurrency implements executor.Tenants.
 func (q quotaOf) Concurrency(context.Context, string) (int, error) { return int(q), nil }
 
+// AdmitScheduled implements executor.Tenants: there is no quota of runs a minute.
+func (quotaOf) AdmitScheduled(context.Context, string) (time.Duration, error) { return 0, nil }
+
 // judgeQuota judges that never more runs of the tenant were under way than its quota says. All of
 // them are short: a call ends before the session of an executor that died does.
 func (w *world) judgeQuota(seen []check.Sighting) {

@@ -19,9 +19,9 @@ export const quotaKinds: readonly { name: keyof QuotasLike; label: string; unit:
   },
   {
     name: 'runs_per_minute',
-    label: 'Runs asked for, a minute',
+    label: 'Runs, a minute',
     unit: '/min',
-    about: 'Those that schedules make are not counted. What is over is answered 429.',
+    about: 'Asked for, or started by schedules of jobs. Of what is over, requests are answered 429; the others wait.',
   },
   {
     name: 'concurrency',

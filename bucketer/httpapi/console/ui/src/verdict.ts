@@ -218,7 +218,7 @@ export function waitsOf(cluster: SeenCluster): Waits {
 const waitsFor: Record<string, string> = {
   rate: 'for the rate of',
   limit: 'since as many runs are under way as may be of',
-  quota: 'since as many runs of their tenant are under way as may be:',
+  quota: 'since a quota of their tenant is reached:',
   concurrency: 'for the limit of',
   breaker: 'for their target, which failed again and again:',
   target_share: 'for their target, which is slow:',

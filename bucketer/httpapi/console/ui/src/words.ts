@@ -89,7 +89,7 @@ const meanings: Record<string, string> = {
   concurrency: 'Its job allows only so many runs at once, and they are under way.',
   rate: 'The rate of its task is used up.',
   limit: 'As many runs of its task are under way as may be at once.',
-  quota: 'As many runs of its tenant are under way as may be at once.',
+  quota: 'A quota of its tenant is reached: of runs at once, or of runs a minute.',
   breaker: 'Its target failed again and again: it is left alone for a while.',
   target_share: 'Its target is slow, and has its part of the slots.',
   region: 'Only its region may run it, and another one serves its home now.',
