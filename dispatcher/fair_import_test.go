@@ -34,8 +34,8 @@ func (r *rig) imported(b *engine.Engine, tenant string, n int, at time.Time) {
 // each.
 func TestImportsAreStartedByWeightOnManyDispatchers(t *testing.T) {
 	const (
-		shards, n = 64, 4_000
-		ends      = 4 * n * time.Second / 1000 // of all, at what the hand takes
+		shards, n = 64, 8_000
+		ends      = 4 * n * time.Second / 2000 // of all, at what the hand takes
 	)
 	for _, nodes := range []int{2, 4} {
 		t.Run(fmt.Sprintf("%d nodes", nodes), func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestImportsAreStartedByWeightOnManyDispatchers(t *testing.T) {
 				if err := r.ring.Set(members(names...), nil, shards); err != nil {
 					t.Fatal(err)
 				}
-				h := r.slowHand(nil, 50, 50*time.Millisecond) // 1000 a second
+				h := r.slowHand(nil, 100, 50*time.Millisecond) // 2000 a second
 				for _, name := range names {
 					r.start(name)
 				}
@@ -67,7 +67,7 @@ func TestImportsAreStartedByWeightOnManyDispatchers(t *testing.T) {
 					}
 				}
 				sum := began["light"] + began["heavy"]
-				if least := 0.9 * 1000 * to.Sub(from).Seconds(); sum < least {
+				if least := 0.9 * 2000 * to.Sub(from).Seconds(); sum < least {
 					t.Errorf("%.0f runs began, want at least %.0f: some dispatcher has nothing to do", sum, least)
 				}
 				for tenant, want := range map[string]float64{"light": 1. / 4, "heavy": 3. / 4} {
