@@ -52,13 +52,10 @@ type Settings struct {
 	PauseOnFailure *PauseOnFailure `json:"pause_on_failure,omitempty"`
 	On             *EventTrigger   `json:"on,omitempty"` // which events start a run, instead of a schedule
 
-	Payload json.RawMessage `json:"payload,omitempty"`
-	// PayloadFault says of a one-off job why the payload is absent: it is stored encrypted and cannot
-	// be opened.
-	PayloadFault string            `json:"payload_fault,omitempty"`
-	Priority     Priority          `json:"priority,omitempty"`
-	Labels       map[string]string `json:"labels,omitempty"`
-	Misfire      *Misfire          `json:"misfire,omitempty"`
+	Payload  json.RawMessage   `json:"payload,omitempty"`
+	Priority Priority          `json:"priority,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Misfire  *Misfire          `json:"misfire,omitempty"`
 	// Durability is when it is acknowledged where there are regions; "": as the tenant states.
 	Durability Durability `json:"durability,omitempty"`
 }
@@ -96,7 +93,10 @@ type JobInfo struct {
 	// Region is the home of a one-off job, where there are regions, and whether no other region
 	// runs it.
 	Region RegionChoice `json:"region,omitzero"`
-	Unique *UniqueInfo  `json:"unique,omitempty"`
+	// PayloadFault says of a one-off job why the payload is absent: it is stored encrypted and cannot
+	// be opened.
+	PayloadFault string      `json:"payload_fault,omitempty"`
+	Unique       *UniqueInfo `json:"unique,omitempty"`
 	// Existing: of an answer to Create: the job was there, of the same unique key, and nothing was
 	// created.
 	Existing bool `json:"existing,omitempty"`

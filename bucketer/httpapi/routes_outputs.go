@@ -50,7 +50,7 @@ type logList struct {
 type outputRoutes struct{ *Server }
 
 func (s outputRoutes) route() {
-	op := s.operation("get-run-output", http.MethodGet, "/v1/runs/{id}/output", "All that was kept of the output of an attempt", 200, 404, 422, 503)
+	op := s.operation("get-run-output", http.MethodGet, "/v1/runs/{id}/output", "All that was kept of the output of an attempt", 200, 404, 409, 422, 503)
 	op.Description = "As it is: text/plain in UTF-8, or application/octet-stream if it is none."
 	text := &huma.Schema{Type: huma.TypeString}
 	op.Responses["200"].Content = map[string]*huma.MediaType{"text/plain": {Schema: text}, "application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
@@ -60,7 +60,7 @@ func (s outputRoutes) route() {
 	}
 	huma.Register(s.api, op, s.runOutput)
 	huma.Register(s.api, s.operation("list-run-logs", http.MethodGet, "/v1/runs/{id}/logs",
-		"Lines that the worker of a run logged, in order, also while it runs. Until the run has ended an answer has next_cursor, also if it has no items", 200, 404, 422, 503), s.listLogs)
+		"Lines that the worker of a run logged, in order, also while it runs. Until the run has ended an answer has next_cursor, also if it has no items", 200, 404, 409, 422, 503), s.listLogs)
 }
 
 func (s outputRoutes) runOutput(ctx context.Context, in *runOutput) (*huma.StreamResponse, error) {

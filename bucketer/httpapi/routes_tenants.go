@@ -96,7 +96,7 @@ func (s tenantRoutes) route() {
 	op = s.operation("get-tenant", http.MethodGet, tenantPath, "Weight and quotas of a tenant", 200, 404, 422, 503)
 	op.Description = "A tenant is there once it is named: one of which nothing was stated has weight 1 and no quotas. Another tenant than the key's is 404, unless the key is of the tenant " + schema.SystemTenant + "."
 	huma.Register(s.api, op, s.getTenant)
-	op = s.operation("put-tenant", http.MethodPut, tenantPath, "State weight and quotas of a tenant", 200, 400, 408, 412, 413, 415, 422, 429, 503)
+	op = s.operation("put-tenant", http.MethodPut, tenantPath, "State weight and quotas of a tenant", 200, 400, 408, 409, 412, 413, 415, 422, 429, 503)
 	op.Description = "Quotas that are rates are kept by each node for its share: the quota divided by the nodes that take jobs in. What is over is answered 429 with Retry-After; lines of imports are taken in more slowly instead, as far as import_lines_per_second is concerned. " +
 		"retention is in days, from 1 to the cluster's own; absent or null: the cluster's. Entries, results, logs and events of runs leave so many days after they were due. " +
 		"It holds for runs that are asked for or planned from 10 s after the answer on: those that are there keep the retention that they have, and are not listed beyond the new one. " +
