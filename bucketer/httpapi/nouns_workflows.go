@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"maps"
+	"strconv"
 
 	"carillon.dev/carillon/bucketer/orchestration"
 	"carillon.dev/carillon/bucketer/request"
@@ -87,6 +88,9 @@ func stepsOf(steps []workflow.Step, hide bool) []workflow.Step {
 	for i := range steps {
 		out[i] = steps[i]
 		s := &out[i]
+		if hide && s.Payload != nil {
+			s.Payload = []byte(strconv.Quote(sizeOf(s.Payload)))
+		}
 		if len(s.After) > 0 {
 			s.When = s.When.Or()
 		}
