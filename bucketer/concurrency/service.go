@@ -33,6 +33,8 @@ type WaitLists struct {
 	now     func() time.Time
 	log     *slog.Logger
 	metrics metrics
+	// regions: there are some, so an executor may be unable to give a slot back.
+	regions bool
 
 	fronts waitFronts
 	walks  waitWalks
@@ -47,7 +49,7 @@ func New(c Config) *WaitLists {
 		c.Registerer = prometheus.NewRegistry()
 	}
 	l := &WaitLists{
-		core: c.Bucketer, runs: c.Runs, jobs: c.Jobs, store: c.Store, now: c.Bucketer.Now, log: c.Logger,
+		core: c.Bucketer, runs: c.Runs, jobs: c.Jobs, store: c.Store, now: c.Bucketer.Now, log: c.Logger, regions: c.Bucketer.Regions() != nil,
 		fronts: waitFronts{of: make(map[schema.LimitKey]*waitFront)},
 		walks:  waitWalks{of: make(map[schema.LimitKey]waitWalk)},
 	}

@@ -148,6 +148,7 @@ type waiter struct {
 	// begun: a workflow run that one owner has begun and another one has put into the list. The
 	// entry by which it began may be over; it needs another one.
 	begun bool
+	last  *schema.Record // of the attempt with the highest number; nil if there is none
 }
 
 // stillWaiting looks at waiting runs, takes those out of the list that have nothing to wait for any
@@ -204,13 +205,24 @@ func (l *WaitLists) stillWaiting(ctx context.Context, rows []schema.Waiter, live
 			}
 		case st.Live && e.Spec.Workflow == nil: // it got a slot after all, or an earlier attempt of it has one
 		default:
-			open = append(open, waiter{row: w, entry: e, next: st.Next, preempted: st.Preempted > 0, begun: st.Live})
+			open = append(open, waiter{row: w, entry: e, next: st.Next, preempted: st.Preempted > 0, begun: st.Live, last: lastRecord(attempts[w.Run])})
 		}
 	}
 	if err := l.core.PutHistory(ctx, lines); err != nil {
 		return nil, err
 	}
 	return open, l.endWaiting(ctx, done)
+}
+
+// lastRecord returns the record of the attempt with the highest number, nil if it has none.
+func lastRecord(attempts []schema.Attempt) (r *schema.Record) {
+	last := 0
+	for i := range attempts {
+		if a := &attempts[i]; a.Number > last {
+			last, r = a.Number, a.Record
+		}
+	}
+	return r
 }
 
 func (l *WaitLists) endWaiting(ctx context.Context, rows []schema.Waiter) error {
@@ -234,6 +246,7 @@ func (l *WaitLists) keepSlots(ctx context.Context, key schema.LimitKey, wants []
 		}
 		until := l.now().Add(keptFor)
 		for _, w := range wants {
+			changed = l.dropOwn(slots, &w) || changed
 			kept := slots.Keep(w.row.Run, until, limit)
 			changed = changed || kept
 			has, _ := slots.Of(w.row.Run)

@@ -288,3 +288,62 @@ func TestWhatWasPreemptedMayStart(t *testing.T) {
 		}
 	}
 }
+
+// TestSlotsThatNobodyGivesBack: an executor whose region loses a home while it has a slot there
+// cannot give it back, and its session stands. The slot is free once what it was for is over by the
+// executor's own record. It was lost for as long as the executor lived.
+func TestSlotsThatNobodyGivesBack(t *testing.T) {
+	later := func() schema.EntryID { return schema.MakeEntryID(time.Now().Add(time.Hour), 0, 7) }
+	for name, c := range map[string]struct {
+		regions bool
+		rec     func() schema.Record
+		own     bool // the run that has the slot is the one that waits
+		free    bool
+	}{
+		"its run has ended":         {true, func() schema.Record { return schema.Record{Outcome: schema.Succeeded, Executor: "x"} }, false, true},
+		"its run goes on later":     {true, func() schema.Record { return schema.Record{Outcome: schema.Failed, Executor: "x", Next: later()} }, false, true},
+		"its run waits for another": {true, func() schema.Record { return schema.Record{Outcome: schema.Failed, Executor: "x", Next: later()} }, true, true},
+		"another made it end":       {true, func() schema.Record { return schema.Record{Outcome: schema.Succeeded, Executor: "y"} }, false, false},
+		"there are no regions":      {false, func() schema.Record { return schema.Record{Outcome: schema.Succeeded, Executor: "x"} }, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.regions = c.regions
+				job := w.limited("j")
+				key := schema.JobLimit(job.ID)
+				busy := w.ask(job)
+				other := w.ask(w.limited("other"))
+				w.Running(other, 1) // under the session that has the slot
+				w.occupy(key, busy.ID)
+				waits := busy
+				if !c.own {
+					waits = w.ask(job)
+				}
+				rec, id := c.rec(), schema.MakeEntryID(time.Now().Add(time.Second), busy.ID.Shard(), 7)
+				if c.own {
+					rec.Next = id
+				}
+				w.recordFor(busy, rec, 24*time.Hour)
+				if c.own { // its next attempt found no slot
+					next, err := w.LaterStart(&busy, schema.KindRetry, id, 2, time.Now())
+					if err == nil {
+						err = w.Counts.PutEntries(t.Context(), []schema.Entry{next})
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					waits = next
+				}
+				w.holdBack(waits)
+				time.Sleep(keptFor + time.Second)
+				if _, err := w.WakeShard(t.Context(), waits.ID.Shard(), "", bucketer.NewLiveness(w.Counts, time.Now)); err != nil {
+					t.Fatal(err)
+				}
+				left, err := w.store.Waiters(t.Context(), key, schema.IDRange{}, 10)
+				if err != nil || len(left) == 0 != c.free {
+					t.Errorf("%d runs wait, %v; want that the slot is free: %t", len(left), err, c.free)
+				}
+			})
+		})
+	}
+}

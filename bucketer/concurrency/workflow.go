@@ -74,13 +74,24 @@ func (l *WaitLists) updateSlots(ctx context.Context, key schema.LimitKey, live *
 	return err
 }
 
-// dropEnded takes the slots of workflow runs that have ended, or have left the store, out of s, and
-// reports whether there were any.
+// dropEnded takes the slots of runs that have ended out of s, and reports whether there were any.
+// Workflow runs that have left the store have ended, too. Runs of jobs give their slots back
+// themselves, while the session stands that has them. But where there are regions, an executor whose
+// region has lost the home meanwhile cannot, and its session stands.
 func (l *WaitLists) dropEnded(ctx context.Context, s *schema.Slots) (dropped bool, err error) {
 	var ids []schema.RunID
+	now, left := l.now(), 0
+	if l.regions {
+		left = wakePage
+	}
 	for i := range s.Taken {
-		if s.Taken[i].OfWorkflow() {
-			ids = append(ids, s.Taken[i].Run)
+		t := &s.Taken[i]
+		stays := left > 0 && !t.Kept() && !t.OfWorkflow() && now.Sub(t.Run.Time()) > keptFor
+		if stays {
+			left--
+		}
+		if stays || t.OfWorkflow() {
+			ids = append(ids, t.Run)
 		}
 	}
 	if len(ids) == 0 {
@@ -98,9 +109,37 @@ func (l *WaitLists) dropEnded(ctx context.Context, s *schema.Slots) (dropped boo
 	before := len(s.Taken)
 	s.Taken = slices.DeleteFunc(slices.Clone(s.Taken), func(t schema.Slot) bool {
 		row, there := found[t.Run]
-		return t.OfWorkflow() && (!there || schema.Fold(row.Marks, attempts[t.Run], noSession).Terminal())
+		if !t.OfWorkflow() {
+			return there && hasEnded(&t, row.Marks, attempts[t.Run], now)
+		}
+		return !there || schema.Fold(row.Marks, attempts[t.Run], noSession).Terminal()
 	})
 	return len(s.Taken) < before, nil
+}
+
+// dropOwn takes out of s the slot that a waiting run has itself: of an attempt that is over, whose
+// executor could not give it back (see dropEnded).
+func (l *WaitLists) dropOwn(s *schema.Slots, w *waiter) bool {
+	t, has := s.Of(w.row.Run)
+	if !has || t.Kept() || t.OfWorkflow() || !l.regions || w.last == nil || w.last.Executor != t.Executor || l.now().Sub(w.last.Finished) < keptFor {
+		return false
+	}
+	return s.Release(t.Run, t.Session)
+}
+
+// hasEnded reports whether what an executor had a slot for is over by what it recorded: its run has
+// ended, or goes on later.
+func hasEnded(t *schema.Slot, marks schema.Marks, attempts []schema.Attempt, now time.Time) bool {
+	last := 0
+	for i := range attempts {
+		last = max(last, attempts[i].Number)
+	}
+	ended := schema.Fold(marks, attempts, noSession).Terminal()
+	return slices.ContainsFunc(attempts, func(a schema.Attempt) bool {
+		r := a.Record
+		return r != nil && r.Executor == t.Executor && a.Number > 0 && !r.Unstarted &&
+			(ended || a.Number == last && r.Next.Time().After(now))
+	})
 }
 
 // noSession is for workflow runs, which no session holds.

@@ -1884,7 +1884,7 @@ export interface components {
             until?: string;
         };
         Waiting: {
-            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. quota: its tenant's, of runs at once. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires */
+            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. quota: one of its tenant, of runs at once or of runs a minute. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires */
             reason: string;
             /** Format: date-time */
             since: string;
