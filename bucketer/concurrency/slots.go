@@ -246,7 +246,7 @@ func (l *WaitLists) keepSlots(ctx context.Context, key schema.LimitKey, wants []
 		}
 		until := l.now().Add(keptFor)
 		for _, w := range wants {
-			changed = l.dropOwn(slots, &w) || changed
+			changed = l.regions && w.dropOwn(slots, l.now()) || changed
 			kept := slots.Keep(w.row.Run, until, limit)
 			changed = changed || kept
 			has, _ := slots.Of(w.row.Run)

@@ -119,9 +119,9 @@ func (l *WaitLists) dropEnded(ctx context.Context, s *schema.Slots) (dropped boo
 
 // dropOwn takes out of s the slot that a waiting run has itself: of an attempt that is over, whose
 // executor could not give it back (see dropEnded).
-func (l *WaitLists) dropOwn(s *schema.Slots, w *waiter) bool {
+func (w *waiter) dropOwn(s *schema.Slots, now time.Time) bool {
 	t, has := s.Of(w.row.Run)
-	if !has || t.Kept() || t.OfWorkflow() || !l.regions || w.last == nil || w.last.Executor != t.Executor || l.now().Sub(w.last.Finished) < keptFor {
+	if !has || t.Kept() || t.OfWorkflow() || w.last == nil || w.last.Executor != t.Executor || now.Sub(w.last.Finished) < keptFor {
 		return false
 	}
 	return s.Release(t.Run, t.Session)
