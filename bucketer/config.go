@@ -35,9 +35,9 @@ const (
 	BatchRows  = 100
 	batchBytes = 96 << 10
 	// spreadRows is how many rows of a bucket an import puts into a shard before it turns to the
-	// next one; the first shard takes a whole batch. A batch costs a store as much as ten of its rows
-	// on top (loadtest/CAPACITY.md), so spreading costs up to (10 + 64)/64 ÷ (10 + 100)/100 = 1.05
-	// times as much, and a chunk that is due in one minute lies in all of 64 shards.
+	// next one; the first shard takes a whole batch. A batch costs a store as much as ten of its
+	// rows on top (loadtest/CAPACITY.md), so spreading costs up to (10 + 64)/64 ÷ (10 + 100)/100 =
+	// 1.05 times as much, and a chunk that is due in one minute lies in all of 64 shards.
 	spreadRows = 64
 	// A partition's leftovers of fewer than leftoverRows rows share batches of at most mixedRows.
 	leftoverRows = 5

@@ -101,9 +101,9 @@ func expiry(due, now time.Time, retention time.Duration) time.Time {
 }
 
 // StampOf returns the write timestamp of a row with that retention, in days, that several nodes may
-// make, and whose timestamp would be at, µs. A tenant's retention may change meanwhile, and not every
-// node knows it at once: the row with the shorter one stands, whichever is written last. So it never
-// outlives the attempts of its run, whichever row that was started from.
+// make, and whose timestamp would be at, µs. A tenant's retention may change meanwhile, and not
+// every node knows it at once: the row with the shorter one stands, whichever is written last. So
+// it never outlives the attempts of its run, whichever row that was started from.
 func (l *lives) StampOf(at int64, days int) int64 {
 	if days == 0 {
 		return at

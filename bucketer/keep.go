@@ -33,7 +33,8 @@ import (
 //	an idempotency or unique key   nothing: it names its run              nobody
 //	outputs of earlier attempts    nothing                                nobody
 //
-// A retention is that which the run's entries say, of its tenant or the cluster (package retention).
+// A retention is that which the run's entries say, of its tenant or the cluster (package
+// retention).
 //
 // Not kept is what is due and was never published: a backlog without a limit that is older than the
 // retention, or an outage of all dispatchers that is longer.

@@ -101,8 +101,8 @@ func (w *replacer) start(ctx context.Context, now time.Time) {
 // agingPart: an entry that was published is replaced after that part of its retention.
 const agingPart = 4
 
-// isAging reports whether the row of an entry that was published is about to expire, by the retention
-// of its own run.
+// isAging reports whether the row of an entry that was published is about to expire, by the
+// retention of its own run.
 func (w *replacer) isAging(e *schema.Entry, now time.Time) bool {
 	return now.Sub(e.Due()) > w.d.writer.ExpiryOf(&e.Spec, now, now).Sub(now)/agingPart
 }

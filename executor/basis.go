@@ -86,8 +86,8 @@ func (c *rowCheck) check(ctx context.Context) bool {
 	return true
 }
 
-// mayStart asks the row of the run's job, if the job can have many runs, whether an attempt may start
-// of a run that has begun before, or has not, and until when. If not, it records why.
+// mayStart asks the row of the run's job, if the job can have many runs, whether an attempt may
+// start of a run that has begun before, or has not, and until when. If not, it records why.
 func (c *rowCheck) mayStart(ctx context.Context, hasBegun bool, job *schema.Job) (before time.Time, ok bool) {
 	a := c.a
 	x, e := a.x, a.entry

@@ -386,8 +386,8 @@ func (l *runLease) commit(ctx context.Context, row schema.Attempt) {
 		case alive && current == a.start.session: // its region was cut off
 			then = l.afterStop(ctx, true) // before the run is free: if we crash in between the claim still stands
 		case a.work.Script == nil && time.Since(a.began) < CalleeTime+schema.MaxClockDifference:
-			// The callee may work on, and others end the claim once that time has passed: when they may
-			// declare the session dead, under which the attempt began.
+			// The callee may work on, and others end the claim once that time has passed: when they
+			// may declare the session dead, under which the attempt began.
 			a.giveBack()
 			return
 		}

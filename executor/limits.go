@@ -176,8 +176,8 @@ func (l *limits) admitScheduled(ctx context.Context) bool {
 }
 
 // deferForQuota defers the entry since the limit of its task, or of its tenant, is reached. That
-// does not count as a deferral for its target's sake, and the reservation under the rate of the task
-// is given up.
+// does not count as a deferral for its target's sake, and the reservation under the rate of the
+// task is given up.
 func (l *limits) deferForQuota(ctx context.Context, wait time.Duration, cause schema.Cause) {
 	l.replace(ctx, cause, func(e *schema.Entry, now time.Time) (schema.Entry, error) {
 		return l.a.x.writer.Defer(e, now.Add(wait), "", now)

@@ -19,8 +19,8 @@ const (
 	preemptsAtOnce    = 10
 )
 
-// preemption stops attempts for critical runs that may not start otherwise: there is no free slot, or
-// their target or tenant has its share of them. One that is stopped ends as if its executor were
+// preemption stops attempts for critical runs that may not start otherwise: there is no free slot,
+// or their target or tenant has its share of them. One that is stopped ends as if its executor were
 // drained: it uses no attempt, and its message goes back, so that the run starts again. Its slot,
 // and its place in the share, go to a critical run.
 //
@@ -43,8 +43,8 @@ func newPreemption() *preemption {
 	return p
 }
 
-// stopOne stops an attempt that has a place of a target or tenant (nil: of any), and reports whether
-// there was one, and the bound allowed it.
+// stopOne stops an attempt that has a place of a target or tenant (nil: of any), and reports
+// whether there was one, and the bound allowed it.
 func (p *preemption) stopOne(of *admission.Load) bool {
 	if p.n.Load() == 0 {
 		return false
@@ -99,8 +99,8 @@ func (p *preemption) take(of *admission.Load, now time.Time) *attempt {
 	return last
 }
 
-// isPreemptible reports whether the attempt may be stopped for a critical run: its work allows that,
-// it is of low priority, a second call does no harm, and it was not stopped too often.
+// isPreemptible reports whether the attempt may be stopped for a critical run: its work allows
+// that, it is of low priority, a second call does no harm, and it was not stopped too often.
 func isPreemptible(a *attempt) bool {
 	return a.work.Preemptible && a.entry.Spec.Priority == schema.Low && a.work.Guarantee == schema.AtLeastOnce &&
 		a.basis.preempted < schema.MaxPreemptions

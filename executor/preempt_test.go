@@ -47,8 +47,8 @@ func ofTenant(tenant string) func(*schema.Spec) { return func(s *schema.Spec) { 
 
 func slots(n int) func(*Config) { return func(c *Config) { c.Slots = n } }
 
-// TestACriticalRunTakesASlot: a critical run that finds no free slot, or whose tenant has its share of
-// them, takes that of the preemptible run that began last. That one uses no attempt, and starts
+// TestACriticalRunTakesASlot: a critical run that finds no free slot, or whose tenant has its share
+// of them, takes that of the preemptible run that began last. That one uses no attempt, and starts
 // again; after three times it is left alone.
 func TestACriticalRunTakesASlot(t *testing.T) {
 	t.Run("no slot is free", func(t *testing.T) { takesASlot(t, "a", "b", "c") })
@@ -116,8 +116,8 @@ func takesASlot(t *testing.T, first, second, third string) {
 	})
 }
 
-// TestWhatWasPreemptedHasBegun: a run that was stopped starts again when its message comes back, even
-// if its misfire policy would not let it start so late, and counts as started once.
+// TestWhatWasPreemptedHasBegun: a run that was stopped starts again when its message comes back,
+// even if its misfire policy would not let it start so late, and counts as started once.
 func TestWhatWasPreemptedHasBegun(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		end := w.lasts()
@@ -148,8 +148,8 @@ func TestWhatWasPreemptedHasBegun(t *testing.T) {
 	})
 }
 
-// TestWhatWasPreemptedIsNotSkipped: a run that was stopped waits for a slot of its job's limit as one
-// does that is tried again.
+// TestWhatWasPreemptedIsNotSkipped: a run that was stopped waits for a slot of its job's limit as
+// one does that is tried again.
 func TestWhatWasPreemptedIsNotSkipped(t *testing.T) {
 	for preempted, want := range []bool{false, true} {
 		a := attemptOf(nil, new(schema.Entry))
@@ -160,8 +160,8 @@ func TestWhatWasPreemptedIsNotSkipped(t *testing.T) {
 	}
 }
 
-// TestWhoIsNotPreempted: runs of other priorities, of work that does not allow it or is guarded, keep
-// their slots, and other runs than critical ones take none.
+// TestWhoIsNotPreempted: runs of other priorities, of work that does not allow it or is guarded,
+// keep their slots, and other runs than critical ones take none.
 func TestWhoIsNotPreempted(t *testing.T) {
 	for _, c := range []struct {
 		name          string

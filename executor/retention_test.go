@@ -10,8 +10,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestAttemptsGoByTheRetentionOfTheirRun: what an executor records of a run leaves as the run's entry
-// says, whatever its tenant's retention is by then, and after the entry itself.
+// TestAttemptsGoByTheRetentionOfTheirRun: what an executor records of a run leaves as the run's
+// entry says, whatever its tenant's retention is by then, and after the entry itself.
 func TestAttemptsGoByTheRetentionOfTheirRun(t *testing.T) {
 	for name, days := range map[string]int{"a day": 1, "the cluster's": 0} {
 		t.Run(name, func(t *testing.T) {

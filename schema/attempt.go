@@ -100,8 +100,8 @@ type Record struct {
 	Finished time.Time `json:"finished"`
 	Outcome  Outcome   `json:"outcome"`
 	Error    string    `json:"error,omitempty"`
-	// Sealed is the error, the output and the text of the progress, encrypted, in base64; they are then
-	// empty where the record is stored. After ErrSealed it stays, and Error says why.
+	// Sealed is the error, the output and the text of the progress, encrypted, in base64; they are
+	// then empty where the record is stored. After ErrSealed it stays, and Error says why.
 	Sealed string `json:"sealed,omitempty"`
 	Status int    `json:"status_code,omitempty"`
 	Output string `json:"output,omitempty"` // the output, or its head as text: see OutputSize
@@ -244,7 +244,8 @@ func (a *Attempt) Unstarted() bool { return a.Record != nil && a.Record.Unstarte
 // Preempted reports whether the attempt was stopped to let a critical run start: see Record.
 func (a *Attempt) Preempted() bool { return a.Unstarted() && a.Record.Preempted }
 
-// CountPreempted returns how often the run of these attempts was stopped to let a critical run start.
+// CountPreempted returns how often the run of these attempts was stopped to let a critical run
+// start.
 func CountPreempted(attempts []Attempt) (n int) {
 	for i := range attempts {
 		if attempts[i].Preempted() {

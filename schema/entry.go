@@ -138,8 +138,8 @@ type Spec struct {
 	// CreatedBy is who made the run's job, or asked for this run: see JobSpec.
 	CreatedBy string `json:"created_by,omitempty"`
 
-	// Retention is how many days after its due time a row of the run leaves; 0: as the cluster says.
-	// It is the tenant's when the run was asked for, and the same in every entry of the run.
+	// Retention is how many days after its due time a row of the run leaves; 0: as the cluster
+	// says. It is the tenant's when the run was asked for, and the same in every entry of the run.
 	Retention int `json:"retention,omitempty"`
 	// Unique: the run is a one-off job that is the only one of its key for a while; nil: it is not.
 	Unique *Unique `json:"unique,omitempty"`
@@ -249,8 +249,8 @@ type Marks struct {
 type Entry struct {
 	ID   EntryID
 	Spec Spec
-	// Payload is up to InlinePayload bytes; a larger one only where it is about to be written. It may
-	// be sealed (IsSealed).
+	// Payload is up to InlinePayload bytes; a larger one only where it is about to be written. It
+	// may be sealed (IsSealed).
 	Payload []byte
 	Marks   Marks
 	Expires time.Time // when the row leaves; set by the writer, unknown (zero) when read
@@ -262,8 +262,8 @@ type Entry struct {
 }
 
 // NewEntry makes the entry with that id, spec and payload, due to leave the store at expires. A
-// spec with PayloadAt keeps its PayloadSize: its payload lies elsewhere already. Of a sealed payload
-// the size is that of the clear one.
+// spec with PayloadAt keeps its PayloadSize: its payload lies elsewhere already. Of a sealed
+// payload the size is that of the clear one.
 func NewEntry(id EntryID, spec Spec, payload []byte, expires time.Time) (Entry, error) {
 	spec.Nominal = spec.Nominal.UTC().Truncate(time.Millisecond)
 	if spec.PayloadAt.IsZero() {

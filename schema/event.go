@@ -76,9 +76,9 @@ type SubscriptionStore interface {
 	PutSubscription(ctx context.Context, s Subscription) error
 	// DeleteSubscription removes it as of Written. One that is not there is removed all the same.
 	DeleteSubscription(ctx context.Context, s Subscription) error
-	// PutListening notes as of that instant that something follows from the ends of runs of a tenant:
-	// its name is that of the tenant, or Dependents of it. Keeping of it is noted likewise. It is never
-	// taken back.
+	// PutListening notes as of that instant that something follows from the ends of runs of a
+	// tenant: its name is that of the tenant, or Dependents of it. Keeping of it is noted likewise.
+	// It is never taken back.
 	PutListening(ctx context.Context, name string, at time.Time) error
 	// Listening returns those names, after that one, in order, at most limit.
 	Listening(ctx context.Context, after string, limit int) ([]string, error)

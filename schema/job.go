@@ -109,8 +109,8 @@ type JobSpec struct {
 	Priority Priority `json:"priority,omitempty"`
 	// Payload: as json.Compact leaves it: a store keeps no other white space.
 	Payload json.RawMessage `json:"payload,omitempty"`
-	// Sealed is the payload, and the definition of a workflow, encrypted; they are then absent where
-	// the job is stored.
+	// Sealed is the payload, and the definition of a workflow, encrypted; they are then absent
+	// where the job is stored.
 	Sealed      []byte            `json:"sealed,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Misfire     *Misfire          `json:"misfire,omitempty"`

@@ -63,8 +63,8 @@ func ParseSealed(b []byte) (Sealed, error) {
 	return Sealed{Key: string(rest[1:n]), Nonce: rest[n : n+sealedNonce], Text: rest[n+sealedNonce:]}, nil
 }
 
-// PayloadOpener opens payloads that were carried as they are stored (package sealed). A store that is
-// none needs none.
+// PayloadOpener opens payloads that were carried as they are stored (package sealed). A store that
+// is none needs none.
 type PayloadOpener interface {
 	// OpenPayload returns the payload that the entry carries, or ErrSealed.
 	OpenPayload(e *Entry) ([]byte, error)

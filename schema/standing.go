@@ -18,8 +18,8 @@ type Standing struct {
 	Dead []Attempt
 	// Next is the number that a start would take.
 	Next int
-	// Preempted is how often the run was stopped to let a critical run start. It has begun then, even if
-	// Next is 1.
+	// Preempted is how often the run was stopped to let a critical run start. It has begun then,
+	// even if Next is 1.
 	Preempted int
 	// Awaited is the last entry to which a start of the run was deferred, if it comes after this
 	// one and was not deferred in turn; zero: there is none. Whether it may start is for its own

@@ -36,8 +36,8 @@ type Tenant struct {
 	Quotas Quotas `json:"quotas"`
 	// Durability is that of jobs that state none; "": that of the configuration.
 	Durability Durability `json:"durability,omitempty"`
-	// Retention is how many days the history of its runs is kept; 0: as long as the cluster keeps it.
-	// At least MinRetention, and no more than the cluster's.
+	// Retention is how many days the history of its runs is kept; 0: as long as the cluster keeps
+	// it. At least MinRetention, and no more than the cluster's.
 	Retention int `json:"retention,omitempty"`
 	// Audit is what the audit log has of the tenant besides what it always has.
 	Audit TenantAudit `json:"audit,omitzero"`
@@ -52,10 +52,10 @@ type Tenant struct {
 	Fault error `json:"-"`
 }
 
-// MinRetention is the least retention of a tenant, in days. An idempotency key is known for 24 h, that
-// of a line with an instant by the row of its run. What else must find the rows of a run that was due
-// does so within hours: the second read of a bucket 3 h 15 min after its end, a cursor that goes back
-// an hour. And a day leaves time to mend what keeps runs from starting.
+// MinRetention is the least retention of a tenant, in days. An idempotency key is known for 24 h,
+// that of a line with an instant by the row of its run. What else must find the rows of a run that
+// was due does so within hours: the second read of a bucket 3 h 15 min after its end, a cursor that
+// goes back an hour. And a day leaves time to mend what keeps runs from starting.
 const MinRetention = 1
 
 // RetentionDay is the unit of retentions of tenants.

@@ -14,13 +14,13 @@ import (
 // rowSalt tells the keys of rows from other uses of the operator's keys.
 const rowSalt = "carillon: data of tenants"
 
-// SealRow returns text, sealed for a place in the store (schema.Sealed) with the first key. It opens
-// at that place alone. ErrNoSeal if there is no key.
+// SealRow returns text, sealed for a place in the store (schema.Sealed) with the first key. It
+// opens at that place alone. ErrNoSeal if there is no key.
 //
-// Each place has keys of its own, derived from the operator's (HKDF, RFC 5869): one that encrypts, and
-// one from which the nonce follows, as an HMAC of the text. So the bound of 2³² random nonces of one
-// key is nowhere near, and equal text at one place is equal bytes: rows that are made twice are the
-// same row. What that tells is that a text was written there before.
+// Each place has keys of its own, derived from the operator's (HKDF, RFC 5869): one that encrypts,
+// and one from which the nonce follows, as an HMAC of the text. So the bound of 2³² random nonces
+// of one key is nowhere near, and equal text at one place is equal bytes: rows that are made twice
+// are the same row. What that tells is that a text was written there before.
 func (r *Keyring) SealRow(text []byte, place string) ([]byte, error) {
 	k := r.current()
 	if k.first == "" {

@@ -16,7 +16,8 @@ func TestRowsOpenAtTheirPlaceAlone(t *testing.T) {
 	if err != nil || !schema.IsSealed(sealed) || bytes.Contains(sealed, text[:8]) || schema.ClearSize(sealed) != len(text) {
 		t.Fatalf("SealRow = %q, %v; want it sealed", sealed, err)
 	}
-	// Rows that are made twice are the same row; other places and texts have other bytes throughout.
+	// Rows that are made twice are the same row; other places and texts have other bytes
+	// throughout.
 	if again, err := before.SealRow(text, "here"); err != nil || !bytes.Equal(again, sealed) {
 		t.Errorf("SealRow, again = %q, %v; want the same bytes", again, err)
 	}

@@ -90,8 +90,8 @@ func NewTenants(store tenantStore, signals bucketer.Signaller, now func() time.T
 	return t
 }
 
-// WithExecutors returns t, told how many executors share the runs that schedules start; before that,
-// as many as bucketers share quotas. It is called before t is used.
+// WithExecutors returns t, told how many executors share the runs that schedules start; before
+// that, as many as bucketers share quotas. It is called before t is used.
 func (t *Tenants) WithExecutors(executors func() int) *Tenants {
 	t.executors = executors
 	return t
@@ -318,10 +318,10 @@ func (t *Tenants) AdmitRun(ctx context.Context, tenant string, bytes int) error 
 	return nil
 }
 
-// AdmitScheduled takes a run that its schedule starts out of the tenant's quota of runs a minute. If
-// there is none left it takes nothing, and returns how long it takes until one more may start after
-// another; 0: it was taken, or there is no quota. What is taken here, requests to this node have no
-// more.
+// AdmitScheduled takes a run that its schedule starts out of the tenant's quota of runs a minute.
+// If there is none left it takes nothing, and returns how long it takes until one more may start
+// after another; 0: it was taken, or there is no quota. What is taken here, requests to this node
+// have no more.
 func (t *Tenants) AdmitScheduled(ctx context.Context, tenant string) (apart time.Duration, err error) {
 	known, err := t.cache.of(ctx, tenant)
 	if err != nil || known.Quotas.RunsPerMinute == 0 {

@@ -214,9 +214,9 @@ func TestJobsAreBounded(t *testing.T) {
 	})
 }
 
-// A node that does not hear of a change knows it within 10 s.
-// TestSchedulesCountInRunsAMinute: each executor has its share of the runs that schedules start, and
-// what they take requests to the same node have no more, and the other way round.
+// A node that does not hear of a change knows it within 10 s. TestSchedulesCountInRunsAMinute: each
+// executor has its share of the runs that schedules start, and what they take requests to the same
+// node have no more, and the other way round.
 func TestSchedulesCountInRunsAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bucketers, executors := 1, 2

@@ -93,8 +93,8 @@ type JobInfo struct {
 	// Region is the home of a one-off job, where there are regions, and whether no other region
 	// runs it.
 	Region RegionChoice `json:"region,omitzero"`
-	// PayloadFault says of a one-off job why the payload is absent: it is stored encrypted and cannot
-	// be opened.
+	// PayloadFault says of a one-off job why the payload is absent: it is stored encrypted and
+	// cannot be opened.
 	PayloadFault string      `json:"payload_fault,omitempty"`
 	Unique       *UniqueInfo `json:"unique,omitempty"`
 	// Existing: of an answer to Create: the job was there, of the same unique key, and nothing was

@@ -23,8 +23,9 @@
 //	a slot was kept for a run           the slot is free after 10 s, and the next wake does it again
 //	the entry of a turn was written     the next wake finds it, and takes the row out of the list
 //
-// An executor that lives on gives its slot back, unless its region has lost the home meanwhile: then
-// whoever serves the home takes the slot away once the executor has recorded the end of its run.
+// An executor that lives on gives its slot back, unless its region has lost the home meanwhile:
+// then whoever serves the home takes the slot away once the executor has recorded the end of its
+// run.
 //
 // # Files
 //

@@ -63,8 +63,8 @@ func (l *WaitLists) keepWaiting(ctx context.Context, key schema.LimitKey) error 
 	return nil
 }
 
-// keepAging keeps the rows of those runs whose row in the list has less than half of their retention
-// left.
+// keepAging keeps the rows of those runs whose row in the list has less than half of their
+// retention left.
 func (l *WaitLists) keepAging(ctx context.Context, rows []schema.Waiter, now time.Time) error {
 	half := l.core.Expiry(now, now).Sub(now) / 2
 	var aging []schema.Waiter

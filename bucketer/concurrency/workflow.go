@@ -76,8 +76,8 @@ func (l *WaitLists) updateSlots(ctx context.Context, key schema.LimitKey, live *
 
 // dropEnded takes the slots of runs that have ended out of s, and reports whether there were any.
 // Workflow runs that have left the store have ended, too. Runs of jobs give their slots back
-// themselves, while the session stands that has them. But where there are regions, an executor whose
-// region has lost the home meanwhile cannot, and its session stands.
+// themselves, while the session stands that has them. But where there are regions, an executor
+// whose region has lost the home meanwhile cannot, and its session stands.
 func (l *WaitLists) dropEnded(ctx context.Context, s *schema.Slots) (dropped bool, err error) {
 	var ids []schema.RunID
 	now, left := l.now(), 0

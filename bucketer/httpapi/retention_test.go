@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A tenant states for how many days the history of its runs is kept, at most the cluster's week. Each
-// fault is named at once with the others.
+// A tenant states for how many days the history of its runs is kept, at most the cluster's week.
+// Each fault is named at once with the others.
 func TestARetentionIsStated(t *testing.T) {
 	o := newAdminStub()
 	hs := serve(t, newStub(), o.desk)

@@ -23,11 +23,11 @@ type Tenants interface {
 	// AuditsCreations reports whether a tenant asks for audit entries of one-off jobs that are
 	// created, as it was within the last 10 s.
 	AuditsCreations(ctx context.Context, name string) bool
-	// Retention returns for how many days a tenant keeps the history of its runs, as it was within the
-	// last 10 s; 0: as long as the cluster does.
+	// Retention returns for how many days a tenant keeps the history of its runs, as it was within
+	// the last 10 s; 0: as long as the cluster does.
 	Retention(ctx context.Context, name string) (days int, err error)
-	// MaxRetention returns the most days that a tenant may state: 0 if the cluster keeps history for
-	// less than a day.
+	// MaxRetention returns the most days that a tenant may state: 0 if the cluster keeps history
+	// for less than a day.
 	MaxRetention(ctx context.Context) (days int, err error)
 	// Tenants returns at most limit tenants of which something was stated, with a name after
 	// `after`, in name order.
@@ -203,8 +203,8 @@ func keptFrom(ctx context.Context, s *Server) (from time.Time, days int) {
 	return s.config.Now().Add(-time.Duration(days) * schema.RetentionDay), days
 }
 
-// beforeKept finds fault with a window that begins before the history of the caller's tenant. A list
-// that goes on by its cursor is not asked: it began in time.
+// beforeKept finds fault with a window that begins before the history of the caller's tenant. A
+// list that goes on by its cursor is not asked: it began in time.
 func beforeKept(ctx context.Context, s *Server, cursor string, from time.Time) bucketer.Faults {
 	if cursor != "" && cursor != onlyFaults || from.IsZero() {
 		return nil

@@ -183,7 +183,8 @@ type Deps struct {
 	// none.
 	Tenants Tenants
 	Quotas  Quotas
-	// Encrypts reports whether a key is configured to encrypt data of tenants with; nil: there is none.
+	// Encrypts reports whether a key is configured to encrypt data of tenants with; nil: there is
+	// none.
 	Encrypts func() bool
 	// Targets asks executors about targets. Nil means that there are none.
 	Targets Targets

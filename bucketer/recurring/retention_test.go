@@ -10,8 +10,8 @@ import (
 )
 
 // TestTheShorterRetentionStands: two nodes plan an occurrence, and know different retentions of its
-// tenant. Whichever writes last, the row with the shorter one stands, and leaves when it says. Else a
-// row could outlive the attempts of its run, and start it again when a cursor was set back.
+// tenant. Whichever writes last, the row with the shorter one stands, and leaves when it says. Else
+// a row could outlive the attempts of its run, and start it again when a cursor was set back.
 func TestTheShorterRetentionStands(t *testing.T) {
 	for name, days := range map[string][]int{"the longer one last": {1, 3, 0}, "the shorter one last": {0, 3, 1}} {
 		t.Run(name, func(t *testing.T) {

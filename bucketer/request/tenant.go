@@ -40,8 +40,8 @@ const (
 
 var roles = []string{string(schema.Viewer), string(schema.Operator), string(schema.Admin)}
 
-// Tenant reads the body of PUT /v1/tenants/{name}. A fault of the name is located at path.name. What
-// was read comes with the faults of the rest, so that the caller can look for more.
+// Tenant reads the body of PUT /v1/tenants/{name}. A fault of the name is located at path.name.
+// What was read comes with the faults of the rest, so that the caller can look for more.
 func (d *Decoder) Tenant(name string, body []byte) (schema.Tenant, error) {
 	if !d.begin(body) {
 		return schema.Tenant{}, d.err()

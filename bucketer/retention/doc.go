@@ -1,11 +1,11 @@
 // Package retention knows which tenants keep the history of their runs for less long than the
 // cluster does.
 //
-// A tenant's retention is a number of days, from schema.MinRetention to the cluster's. It is stamped
-// on a run when the run is asked for, and all entries of the run say the same (Spec.Retention). So
-// every node that writes a row of the run gives it the same life: the due time, or the write if that
-// is later, and so many days. A change holds for runs that are asked for, or planned, some seconds
-// later. Runs that were there keep the retention that they have.
+// A tenant's retention is a number of days, from schema.MinRetention to the cluster's. It is
+// stamped on a run when the run is asked for, and all entries of the run say the same
+// (Spec.Retention). So every node that writes a row of the run gives it the same life: the due
+// time, or the write if that is later, and so many days. A change holds for runs that are asked
+// for, or planned, some seconds later. Runs that were there keep the retention that they have.
 //
 // # What it governs
 //
@@ -35,9 +35,11 @@
 //     (a cursor was set back, nobody dispatched for hours) never finds its run as one that did not
 //     begin. That is why the retention lies in the entries: rows of one run never go by two.
 //  2. An occurrence may be planned twice, by nodes that know different retentions. The row with the
-//     shorter one stands (StampOf of bucketer.Writer), so 1 holds whichever row it was started from.
-//  3. What waits is kept: whoever writes a later entry of a run, and whoever looks after a wait list,
-//     counts by the run's own retention. A list is walked by the least that any tenant may have.
+//     shorter one stands (StampOf of bucketer.Writer), so 1 holds whichever row it was started
+//     from.
+//  3. What waits is kept: whoever writes a later entry of a run, and whoever looks after a wait
+//     list, counts by the run's own retention. A list is walked by the least that any tenant may
+//     have.
 //  4. A tenant that ever had a retention of its own is known for ever (schema.Keeping). So 3 holds
 //     for rows that were written before it was taken back.
 //

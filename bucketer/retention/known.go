@@ -30,8 +30,8 @@ type Store interface {
 // Known is what a node knows of the retentions of tenants. Its methods may be called from any
 // goroutine.
 //
-// It is told the names of tenants that may have one (NoteRetentions), and reads those tenants: where
-// there are none it reads nothing. What cannot be read stays as it was known.
+// It is told the names of tenants that may have one (NoteRetentions), and reads those tenants:
+// where there are none it reads nothing. What cannot be read stays as it was known.
 type Known struct {
 	store  Store
 	log    *slog.Logger
@@ -60,8 +60,8 @@ func (k *Known) AnyRetention() bool {
 	return noted != nil && len(*noted) > 0
 }
 
-// NoteRetentions tells the names of the tenants that have, or had, a retention of their own. It keeps
-// the slice. A name that is new is read at once.
+// NoteRetentions tells the names of the tenants that have, or had, a retention of their own. It
+// keeps the slice. A name that is new is read at once.
 func (k *Known) NoteRetentions(names []string) {
 	was := k.noted.Swap(&names)
 	if was == nil && len(names) == 0 || was != nil && slices.Equal(*was, names) {

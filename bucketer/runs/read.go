@@ -116,8 +116,8 @@ func (r *Reader) Payload(ctx context.Context, run Run) ([]byte, error) {
 	return r.EntryPayload(ctx, &run.Current)
 }
 
-// EntryPayload returns the payload of an entry, wherever it lies; nil = none. schema.ErrSealed comes
-// with the payload as it is stored.
+// EntryPayload returns the payload of an entry, wherever it lies; nil = none. schema.ErrSealed
+// comes with the payload as it is stored.
 func (r *Reader) EntryPayload(ctx context.Context, e *schema.Entry) ([]byte, error) {
 	payload := e.Payload
 	if at, large := e.LargePayload(); large && schema.ClearSize(payload) <= schema.InlinePayload {

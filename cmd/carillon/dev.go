@@ -176,8 +176,8 @@ func withKey(open func(context.Context) (schema.Store, error), made func(secret 
 	}
 }
 
-// hello prints where the API is and what to try next. nats is the address for workers, key the first
-// key, "" if there is none.
+// hello prints where the API is and what to try next. nats is the address for workers, key the
+// first key, "" if there is none.
 func hello(cmd *cobra.Command, api, nats, key string) {
 	if nats != "" {
 		nats = "  workers " + nats

@@ -189,8 +189,8 @@ type Decision struct {
 	Defer    time.Duration   // not now: that much later
 	Reason   string
 	Cause    schema.Cause // of a deferral
-	// Full is what has no room now, and would have if one attempt less were under way there; nil: that
-	// is not so, or not what it waits for.
+	// Full is what has no room now, and would have if one attempt less were under way there; nil:
+	// that is not so, or not what it waits for.
 	Full *Load
 }
 

@@ -9,9 +9,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestAPlaceForACriticalAttempt: who finds no room at a target or tenant learns where one attempt less
-// would be enough. The place of one that is stopped for that goes to a critical attempt. One for
-// which an attempt is stopped waits, even where others are deferred.
+// TestAPlaceForACriticalAttempt: who finds no room at a target or tenant learns where one attempt
+// less would be enough. The place of one that is stopped for that goes to a critical attempt. One
+// for which an attempt is stopped waits, even where others are deferred.
 func TestAPlaceForACriticalAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, ok := gateOf(8), target.Healthy

@@ -71,8 +71,8 @@ const (
 // A tenant's quota of runs at once is such a limit too, of all its runs. A run that needs slots of
 // both takes them at one time.
 
-// block is what an executor has of the limit of a task, or of the quota of a tenant. The controller's
-// mutex guards it, but for what its own goroutine alone uses.
+// block is what an executor has of the limit of a task, or of the quota of a tenant. The
+// controller's mutex guards it, but for what its own goroutine alone uses.
 type block struct {
 	key     schema.LimitKey
 	cause   schema.Cause

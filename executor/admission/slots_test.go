@@ -177,8 +177,8 @@ func TestNoSlotIsLost(t *testing.T) {
 	})
 }
 
-// TestASlotForAPriority: a slot is given back to a waiter of the priority that is named. If there is
-// none it goes to whom it would have gone, and is free if nothing waits.
+// TestASlotForAPriority: a slot is given back to a waiter of the priority that is named. If there
+// is none it goes to whom it would have gone, and is free if nothing waits.
 func TestASlotForAPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots(1, time.Now)

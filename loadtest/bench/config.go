@@ -45,8 +45,8 @@ type Config struct {
 	// the share of them that is due at one instant. Default a tenth.
 	Jobs   int
 	OnHour float64
-	// Mend is for how long R watches, while nothing runs, how jobs without a next run are looked for.
-	// Default a minute.
+	// Mend is for how long R watches, while nothing runs, how jobs without a next run are looked
+	// for. Default a minute.
 	Mend time.Duration
 	// Resident rows of D, ascending. The others are compared with the first, usually 0. pages takes the
 	// last.

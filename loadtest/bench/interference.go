@@ -15,8 +15,8 @@ import (
 // harmKinds are what the other tenant's targets do in H; package sink understands them.
 var harmKinds = []string{"fail", "hang", "drip"}
 
-// Two further kinds have to be asked for. What they call answers 404, which is final and no fault of
-// the target's: each run fails, where a target that fails is left alone after some calls.
+// Two further kinds have to be asked for. What they call answers 404, which is final and no fault
+// of the target's: each run fails, where a target that fails is left alone after some calls.
 const (
 	refuseHarm = "refuse"
 	// toldHarm is refuseHarm where the other tenant is told of it by a rule for notifications. The

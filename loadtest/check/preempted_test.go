@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestPreemptedRuns: a run is stopped for critical ones only if it allows that, not too often, it uses
-// no attempt up, and it starts again. Its calls that were stopped are no duplicates.
+// TestPreemptedRuns: a run is stopped for critical ones only if it allows that, not too often, it
+// uses no attempt up, and it starts again. Its calls that were stopped are no duplicates.
 func TestPreemptedRuns(t *testing.T) {
 	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	sec := func(n int) time.Time { return at.Add(time.Duration(n) * time.Second) }
@@ -64,8 +64,8 @@ func TestPreemptedRuns(t *testing.T) {
 	}
 }
 
-// TestADeadlineIsMetByTheFirstStart: a run that was stopped for a critical one may start again after
-// its deadline.
+// TestADeadlineIsMetByTheFirstStart: a run that was stopped for a critical one may start again
+// after its deadline.
 func TestADeadlineIsMetByTheFirstStart(t *testing.T) {
 	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	for first, want := range map[time.Duration]int{time.Second: 0, 20 * time.Second: 1} {

@@ -149,8 +149,8 @@ type Report struct {
 	PastDeadline int `json:"past_deadline"`
 	// Misplaced runs were started by an executor that lacks labels which they require.
 	Misplaced int `json:"misplaced"`
-	// Preemptions is how often runs were stopped for critical ones, WronglyPreempted how many runs were
-	// stopped that must not be, too often, or without starting again.
+	// Preemptions is how often runs were stopped for critical ones, WronglyPreempted how many runs
+	// were stopped that must not be, too often, or without starting again.
 	Preemptions      int `json:"preemptions"`
 	WronglyPreempted int `json:"wrongly_preempted"`
 

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// This file judges retries, dead letters, and runs that were stopped for critical ones. Sink and API
-// both tell of the number of attempts and the waits between them. A wait lasts from the answer, or
-// the record, to the next start under a higher number.
+// This file judges retries, dead letters, and runs that were stopped for critical ones. Sink and
+// API both tell of the number of attempts and the waits between them. A wait lasts from the answer,
+// or the record, to the next start under a higher number.
 
 // Retry is the part of a retry policy that bounds waits from below. The zero Retry bounds nothing,
 // since its jitter starts at 0.
@@ -260,8 +260,8 @@ func (j *judge) preempted(r *run) {
 	}
 }
 
-// atOnce returns how many calls arrived while an earlier one was under way. The executors of both, of
-// which one was frozen or cut off, may each stop the run once.
+// atOnce returns how many calls arrived while an earlier one was under way. The executors of both,
+// of which one was frozen or cut off, may each stop the run once.
 func (r *run) atOnce() int {
 	n := 0
 	for i, s := range r.seen {
@@ -278,8 +278,8 @@ func (r *run) atOnce() int {
 	return n
 }
 
-// unusedNumber returns the lowest number, below that of an attempt, of which there is no attempt; 0:
-// there is none.
+// unusedNumber returns the lowest number, below that of an attempt, of which there is no attempt;
+// 0: there is none.
 func unusedNumber(attempts []Attempt) int {
 	has := func(n int) bool {
 		return slices.ContainsFunc(attempts, func(a Attempt) bool { return a.Number == n })

@@ -26,9 +26,9 @@ const (
 	// Upcoming is no view, but a question of the Overview alone: of the hour that begins in two, which
 	// the page does not ask for.
 	Upcoming View = "coming minutes"
-	// Nor are these: the search of runs, the latest due first, of the next hour. The first finds what
-	// it wants in the first partitions. The second wants a label that no run has, and is asked once:
-	// its answer ends when it has cost what a search may.
+	// Nor are these: the search of runs, the latest due first, of the next hour. The first finds
+	// what it wants in the first partitions. The second wants a label that no run has, and is asked
+	// once: its answer ends when it has cost what a search may.
 	Newest View = "runs searched, newest first"
 	Sought View = "runs searched by a label that none has"
 )

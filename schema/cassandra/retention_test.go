@@ -10,8 +10,8 @@ import (
 )
 
 // TestTimeToLiveOfARun: rows of a run of a tenant with a retention of a day have that TTL in
-// Cassandra, also where a row of the same id that lives for longer was written before or after, under
-// an earlier timestamp (bucketer.Writer.StampOf).
+// Cassandra, also where a row of the same id that lives for longer was written before or after,
+// under an earlier timestamp (bucketer.Writer.StampOf).
 func TestTimeToLiveOfARun(t *testing.T) {
 	const day = 24 * time.Hour
 	s := openTest(t)

@@ -278,7 +278,8 @@ var jobRules = []rule{
 		large, leaving := another, another
 		large.Current.Spec.Payload = json.RawMessage(`"` + text(2<<20) + `"`)
 		leaving.Expires = b.later()
-		// The first half of a batch may have been written by itself, so what is refused comes first.
+		// The first half of a batch may have been written by itself, so what is refused comes
+		// first.
 		b.wantErr(b.store.CreateJobs(b.ctx, []schema.Job{large, small}), schema.ErrTooLarge, "CreateJobs of 2 MiB")
 		oneOff := b.job(schema.JobOf(b.id(b.partition(), 0)), 2)
 		beside := b.job(schema.MakeJobID(p.at, oneOff.ID.Shard(), b.rnd.Uint64()), 1)

@@ -196,8 +196,8 @@ func (b *box) letter(ctx context.Context, l schema.DeadLetter) (schema.DeadLette
 	return l, err
 }
 
-// openLetter opens a dead letter in place. A payload that was not opened when the letter was written
-// is still sealed for its entry.
+// openLetter opens a dead letter in place. A payload that was not opened when the letter was
+// written is still sealed for its entry.
 func (b *box) openLetter(l *schema.DeadLetter) {
 	b.openRecord(l.Run, l.Attempts, &l.Last)
 	for i := range l.Earlier {

@@ -28,7 +28,8 @@ type Keys interface {
 // Asks reports whether what is written of a tenant is sealed from now on.
 type Asks func(ctx context.Context, tenant string) (bool, error)
 
-// Store is a store that seals and opens: see the package. Its methods may be called from any goroutine.
+// Store is a store that seals and opens: see the package. Its methods may be called from any
+// goroutine.
 type Store struct {
 	below
 	entryRows
@@ -109,8 +110,8 @@ func (b *box) openRow(sealed []byte, place string) ([]byte, error) {
 	return text, err
 }
 
-// placeOf is what the payload of an entry is sealed for: the run, which later entries of it share; or
-// the entry under which payloads keeps a large one.
+// placeOf is what the payload of an entry is sealed for: the run, which later entries of it share;
+// or the entry under which payloads keeps a large one.
 func placeOf(e *schema.Entry) string {
 	if at, large := e.LargePayload(); large {
 		return placeOfPayload(at)
@@ -125,8 +126,8 @@ func (s entryRows) Seal(ctx context.Context, entries []schema.Entry) ([]schema.E
 	return s.box.entries(ctx, entries)
 }
 
-// SealOne returns the payload of an entry as it is stored, nil if it is stored as it is. It costs no
-// allocation then.
+// SealOne returns the payload of an entry as it is stored, nil if it is stored as it is. It costs
+// no allocation then.
 func (s entryRows) SealOne(ctx context.Context, e *schema.Entry) ([]byte, error) {
 	if len(e.Payload) == 0 || e.Fault != nil || schema.IsSealed(e.Payload) || !s.box.seals(ctx, e.Spec.Tenant) {
 		return nil, nil
@@ -226,7 +227,8 @@ func (s entryRows) OpenPayload(e *schema.Entry) ([]byte, error) {
 // carried is a Store whose entries come as they are stored.
 type carried struct{ *Store }
 
-// Carried returns s for who only passes entries on: they come with their payloads as they are stored.
+// Carried returns s for who only passes entries on: they come with their payloads as they are
+// stored.
 func (s *Store) Carried() schema.Store { return carried{s} }
 
 // Entries implements schema.EntryReader.

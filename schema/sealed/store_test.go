@@ -24,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testKeys hide text, and open it at its place alone. They are no encryption: what admin.Keyring does
-// is tested there.
+// testKeys hide text, and open it at its place alone. They are no encryption: what admin.Keyring
+// does is tested there.
 type testKeys struct {
 	name  string
 	known []string // names of the keys that open, besides name
@@ -302,8 +302,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestJobs: payload and definition of a job are sealed in both its generations, and what others share
-// is not changed.
+// TestJobs: payload and definition of a job are sealed in both its generations, and what others
+// share is not changed.
 func TestJobs(t *testing.T) {
 	w := newWorld(t)
 	id := schema.MakeJobID(w.now, 1, 7)

@@ -87,7 +87,8 @@ type backfillPreview struct {
 	Last    httpapi.Time `json:"last,omitzero"`
 }
 
-// showBackfilled shows how many runs a backfill would have, and the times of the first and the last.
+// showBackfilled shows how many runs a backfill would have, and the times of the first and the
+// last.
 func showBackfilled(cmd *cobra.Command, r *cli.Remote, client *httpapi.Client, id string, asked request.BackfillRequest) error {
 	job, err := client.Job(cmd.Context(), id)
 	if err != nil {

@@ -125,8 +125,8 @@ type noSignals struct{}
 
 func (noSignals) Signal(string, []byte) {}
 
-// FirstKey makes a key of the tenant, of the system's by default, of an admin by default, and writes
-// an audit entry. The error is cli.Usagef's where what is asked for cannot be.
+// FirstKey makes a key of the tenant, of the system's by default, of an admin by default, and
+// writes an audit entry. The error is cli.Usagef's where what is asked for cannot be.
 func FirstKey(ctx context.Context, store KeyStore, tenant string, ask request.KeyRequest) (httpapi.NewAPIKey, error) {
 	if tenant == "" {
 		tenant = schema.SystemTenant

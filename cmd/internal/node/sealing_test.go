@@ -154,8 +154,9 @@ func encrypting(r *running, on bool) {
 	}
 }
 
-// TestNothingOfAnEncryptingTenantIsClear: what a tenant hands in and gets back is nowhere clear in the
-// store, and in no message, whatever kind of job it is and however it ends. All of it is answered.
+// TestNothingOfAnEncryptingTenantIsClear: what a tenant hands in and gets back is nowhere clear in
+// the store, and in no message, whatever kind of job it is and however it ends. All of it is
+// answered.
 func TestNothingOfAnEncryptingTenantIsClear(t *testing.T) {
 	v := newVault(t)
 	r := v.begin("k1")
@@ -328,7 +329,8 @@ func TestNothingOfAnEncryptingTenantIsClear(t *testing.T) {
 	}
 	r.stop()
 
-	// A message waits in the stream until a node without its key gets it: the run fails, and says why.
+	// A message waits in the stream until a node without its key gets it: the run fails, and says
+	// why.
 	v.idle = true
 	r = v.begin("k2")
 	c = r.client()
@@ -368,8 +370,8 @@ func (r *running) logsHave(text string) {
 	}
 }
 
-// TestEncryptionIsRefusedWithoutAKey: a tenant cannot ask for what the operator does not have. What is
-// written while it does not ask is clear, and what was written before opens.
+// TestEncryptionIsRefusedWithoutAKey: a tenant cannot ask for what the operator does not have. What
+// is written while it does not ask is clear, and what was written before opens.
 func TestEncryptionIsRefusedWithoutAKey(t *testing.T) {
 	v := newVault(t)
 	r := v.begin()

@@ -40,8 +40,8 @@ func preemptingTenant(ref check.Ref) string {
 	return "third"
 }
 
-// preempting are the runs of low priority, of which most may be stopped for others, and the critical
-// ones.
+// preempting are the runs of low priority, of which most may be stopped for others, and the
+// critical ones.
 type preempting struct {
 	asked []check.Ask
 	acks  []check.Ack
@@ -181,8 +181,8 @@ func (w *world) readPreempting(ctx context.Context, b *engine.Engine, seen []che
 	return found, nil
 }
 
-// judgeTaken judges how late critical runs start. Its process had no run under way all that time that
-// may be stopped for it, and was stopped less often than it may be.
+// judgeTaken judges how late critical runs start. Its process had no run under way all that time
+// that may be stopped for it, and was stopped less often than it may be.
 func (w *world) judgeTaken(seen []check.Sighting, found map[string]check.Reading) {
 	due, mayStop := make(map[check.Ref]time.Time), make(map[check.Ref]bool)
 	for i := range w.preempting.asked {

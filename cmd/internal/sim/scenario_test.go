@@ -134,8 +134,8 @@ type Outcome struct {
 	SettledLag, WorstLag int
 	// Ends counts the runs of jobs with a limit, by on_limit and final state.
 	Ends map[string]int
-	// BeyondLimit is by how many runs a job with a limit for each value had more under way than that
-	// limit, at most.
+	// BeyondLimit is by how many runs a job with a limit for each value had more under way than
+	// that limit, at most.
 	BeyondLimit int
 	// MostRated is the most runs of the task with a rate that started within ratedWindow.
 	MostRated int
