@@ -72,7 +72,7 @@ func known(ctx context.Context, b *Bucketer, held *schema.KeyRecord, now time.Ti
 	if len(rows) == 0 {
 		row := schema.LoadEntry(held.Entry, held.Text, held.Payload, schema.Marks{})
 		row.Expires = held.Expires
-		if err = registerOther(ctx, b, held, &row, now); err != nil {
+		if err := registerOther(ctx, b, held, &row, now); err != nil {
 			return Receipt{}, err
 		}
 		if err = writeNew(ctx, b, row, keys...); err == nil && !row.Spec.Everywhere {

@@ -23,7 +23,10 @@ func TestManyAreDoneAtOnceAndShownInOrder(t *testing.T) {
 		err := inOrder(t.Context(), n, func(int) bool { return false }, func(_ context.Context, i int) (int, error) {
 			now := under.Add(1)
 			defer under.Add(-1)
-			for m := most.Load(); now > m && !most.CompareAndSwap(m, now); m = most.Load() {
+			for m := most.Load(); now > m; m = most.Load() {
+				if most.CompareAndSwap(m, now) {
+					break
+				}
 			}
 			time.Sleep(time.Second + time.Duration(n-i)*time.Millisecond)
 			return i, nil

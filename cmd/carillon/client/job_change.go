@@ -1,7 +1,6 @@
 package client
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -105,7 +104,7 @@ func (f *changeFlags) patch(cmd *cobra.Command, now time.Time) (func(is map[stri
 		if err != nil {
 			return nil, err
 		}
-		if payload, err = encoded(json.RawMessage(text)); err != nil {
+		if payload, err = encoded(text); err != nil {
 			return nil, err
 		}
 	}

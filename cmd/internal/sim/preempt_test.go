@@ -94,10 +94,9 @@ func (w *world) submitPreempting(ctx context.Context, job bucketer.Job, ask chec
 	job.Tenant, job.At = preemptingTenant(ask.Ref), ask.At
 	job.Work.HTTP = &schema.HTTPTarget{URL: fmt.Sprintf("http://sink/%s/%d", ask.Ref.Source, ask.Ref.Line)}
 	job.Work.Timeout = schema.Duration(45 * time.Second)
-	err, ack := schema.ErrUnavailable, check.Ack{Ref: ask.Ref, Status: 503}
+	ack := check.Ack{Ref: ask.Ref, Status: 503}
 	if b := w.someNode(); b != nil {
-		var r bucketer.Receipt
-		if r, err = b.Submit(ctx, job); err == nil {
+		if r, err := b.Submit(ctx, job); err == nil {
 			ack.ID, ack.Status = r.Run.String(), 201
 		}
 	}

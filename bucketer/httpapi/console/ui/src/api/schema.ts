@@ -3893,7 +3893,7 @@ export interface components {
             payload_bytes_per_minute?: number;
             /**
              * Format: int64
-             * @description Runs that are asked for, known and refused ones too; those that schedules make are not counted; 0 or absent: no bound
+             * @description Runs that are asked for, known and refused ones too, and those that schedules of jobs start: these wait (waiting.reason quota). Those of workflows are not counted; 0 or absent: no bound
              */
             runs_per_minute?: number;
         };
@@ -5292,7 +5292,7 @@ export interface components {
             until?: string;
         };
         Waiting: {
-            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. quota: its tenant's, of runs at once. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires */
+            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. quota: one of its tenant, of runs at once or of runs a minute. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires */
             reason: string;
             /**
              * Format: date-time
@@ -11004,6 +11004,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Unprocessable Entity */
             422: {
                 headers: {
@@ -11089,6 +11098,15 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13834,6 +13852,15 @@ export interface operations {
             };
             /** @description Request Timeout */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
