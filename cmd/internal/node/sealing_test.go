@@ -335,7 +335,10 @@ func TestNothingOfAnEncryptingTenantIsClear(t *testing.T) {
 	r = v.begin("k2")
 	c = r.client()
 	waits := create("", work("/", ""), short, time.Time{})
-	await(t, "the run is published", func() bool { return r.metric("carillon_dispatcher_due_total") > 0 })
+	// A dispatcher that had not swept its shard yet counts it as published again.
+	await(t, "the run is published", func() bool {
+		return r.metric("carillon_dispatcher_due_total")+r.metric("carillon_dispatcher_redispatched_total") > 0
+	})
 	r.stop()
 	v.search("without the older key")
 	v.idle = false
