@@ -22,7 +22,15 @@ export function QuotaForm({ tenant }: { tenant: Tenant }) {
         answer(
           api.PUT('/v1/tenants/{name}', {
             params: { path: { name: tenant.name } },
-            body: { weight: Number(weight), quotas },
+            body: {
+              weight: Number(weight),
+              quotas,
+              // What the form does not state stays as it is.
+              ...(tenant.durability ? { durability: tenant.durability } : {}),
+              ...(tenant.retention ? { retention: tenant.retention } : {}),
+              ...(tenant.audit ? { audit: tenant.audit } : {}),
+              ...(tenant.encrypt_payloads ? { encrypt_payloads: true } : {}),
+            },
           }),
         ),
       `Weight and quotas of ${tenant.name} are stated.`,
