@@ -162,8 +162,8 @@ func (w *world) pauseRecurring(ctx context.Context, r *recurring) bool {
 	})
 }
 
-// alter asks one node after the other until one answers, records the event, and reports whether the
-// answer was good. Asking twice is harmless.
+// alter asks one node after the other until one answers, records the event, and reports whether one
+// did: it is done, or the job has finished. Asking twice is harmless.
 func (w *world) alter(r *recurring, kind check.JobEventKind, ask func(b *engine.Engine) (schema.Job, error)) bool {
 	off := w.off()
 	e := check.JobEvent{Ref: r.ref, Kind: kind, Requested: time.Now().Add(-off)}
@@ -179,7 +179,7 @@ func (w *world) alter(r *recurring, kind check.JobEventKind, ask func(b *engine.
 				return true
 			case errors.Is(err, bucketer.ErrFinished):
 				e.Refused = !doubt
-				return false
+				return true
 			}
 			doubt = true
 		}
@@ -231,7 +231,7 @@ func (w *world) pauseRecurringJobs(ctx context.Context) error {
 			continue
 		}
 		wg.Go(func() {
-			if !w.pauseRecurring(ctx, r) && !r.events[len(r.events)-1].Refused {
+			if !w.pauseRecurring(ctx, r) {
 				mu.Lock()
 				defer mu.Unlock()
 				awake = append(awake, r.ref.String())
