@@ -308,8 +308,9 @@ type NotificationStore interface {
 
 // IncidentStore holds what tenants are to be told, and how far they were.
 type IncidentStore interface {
-	// PutIncident writes an incident. Writing it again is harmless. Errors as PutEntries.
-	PutIncident(ctx context.Context, n Incident) error
+	// PutIncidents writes incidents. Those of one tenant and minute that are beside one another are
+	// written together. Writing one again is harmless. Errors as PutEntries.
+	PutIncidents(ctx context.Context, incidents []Incident) error
 	// Incidents returns a tenant's incidents of a minute with an id after `after`, in id order, at most
 	// limit. Fewer than limit means that there are no more.
 	Incidents(ctx context.Context, tenant string, minute Bucket, after EntryID, limit int) ([]Incident, error)

@@ -246,3 +246,63 @@ func TestStates(t *testing.T) {
 		}
 	})
 }
+
+// TestIncidentsShareAWrite: the incidents of records that are followed up together are one write. If
+// it fails, each of these records is followed up again, and each incident is counted once.
+func TestIncidentsShareAWrite(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.put(nil)
+		now := time.Now()
+		var rows []schema.Attempt
+		var finished []bucketer.Finished
+		for i := range 30 {
+			spec := schema.Spec{
+				Tenant: tenant, JobName: fmt.Sprint("job", i%3), Nominal: now, Accepted: now.UnixMicro(),
+				Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: "http://x.test/"}},
+			}
+			e, err := schema.NewEntry(schema.MakeEntryID(now, 1, uint64(i)), spec, nil, now.Add(time.Hour))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec := schema.Record{
+				Entry: e.ID, Outcome: schema.Failed, Final: true, Error: "refused", Started: now, Finished: now.Add(time.Millisecond).UTC(), Announce: true,
+			}
+			if i%5 == 0 {
+				rec.Outcome, rec.Final = schema.Succeeded, false
+			}
+			row := schema.Attempt{Run: e.ID, Number: 1, Fence: 1, Record: &rec, Written: now.UnixMicro(), Expires: now.Add(time.Hour)}
+			rows, finished = append(rows, row), append(finished, bucketer.Finished{Entry: e, Attempt: row})
+		}
+		if err := w.e.Record(t.Context(), rows); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			name         string
+			fault        schematest.Fault
+			errors, held int
+		}{
+			{"a write that is not made", schematest.Fault{Fail: true}, 24, 0},
+			{"half of it is made", schematest.Fault{Tear: true}, 24, 12},
+			{"all is well", schematest.Fault{}, 0, 24},
+		} {
+			w.Befall(func(_ context.Context, op string) schematest.Fault {
+				if op == "PutIncidents" {
+					return c.fault
+				}
+				return schematest.Fault{}
+			})
+			w.Counts.Reset()
+			faults := 0
+			w.e.FollowUp(t.Context(), finished, func(_ int, err error) {
+				if err != nil {
+					faults++
+				}
+			})
+			page, err := w.Counts.Incidents(t.Context(), tenant, schema.BucketOf(now), schema.EntryID{}, 100)
+			if err != nil || faults != c.errors || len(page) != c.held || w.Counts.Tally("PutIncidents").Calls > 1 {
+				t.Errorf("%s: %d records to be followed up again, %d incidents in %d writes, %v; want %d, %d in one at most",
+					c.name, faults, len(page), w.Counts.Tally("PutIncidents").Calls, err, c.errors, c.held)
+			}
+		}
+	})
+}

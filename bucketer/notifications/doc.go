@@ -2,7 +2,8 @@
 // seldom enough that people read it.
 //
 // What happened is written by whoever records it (runs.Recorder): an incident, one row, in the
-// minute in which it happened. Tenants without rules cost a look into a map. Their rules are looked
+// minute in which it happened. Incidents of records that are followed up together are written
+// together. Tenants without rules cost a look into a map. Their rules are looked
 // at before the write, so what no rule takes is not written.
 //
 // The incidents of a tenant are read by the node that owns the tenant's shard (Notifier): every 5 s

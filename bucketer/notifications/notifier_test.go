@@ -108,8 +108,8 @@ func (w *world) fail(job string, id schema.JobID, number int) {
 		Tenant: tenant, ID: schema.MakeEntryID(now, 1, schema.HashOf(job, fmt.Sprint(number))), Kinds: []schema.NotificationKind{schema.NotifyFailed, schema.NotifyDead},
 		Run: schema.MakeEntryID(now, 2, uint64(number)), Job: id, JobName: job, Error: "refused", Pattern: "refused", Expires: now.Add(schema.IncidentRetention),
 	}
-	if err := w.Counts.PutIncident(w.T.Context(), n); err != nil {
-		w.T.Fatalf("PutIncident = %v", err)
+	if err := w.Counts.PutIncidents(w.T.Context(), []schema.Incident{n}); err != nil {
+		w.T.Fatalf("PutIncidents = %v", err)
 	}
 }
 

@@ -1,9 +1,11 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -44,10 +46,8 @@ const announcesAtOnce = 16
 // after it. It returns what went wrong, by index.
 // The events of a record have the same ids and bodies each time.
 func (r *Recorder) announce(ctx context.Context, finished []bucketer.Finished) map[int]error {
-	var g errgroup.Group
-	g.SetLimit(announcesAtOnce)
-	var mu sync.Mutex
-	var failed map[int]error
+	var which []int // records that somebody may be told of
+	var unread error
 	for i := range finished {
 		f := &finished[i]
 		if rec := f.Attempt.Record; rec == nil || !rec.Announce || rec.Unstarted {
@@ -59,17 +59,24 @@ func (r *Recorder) announce(ctx context.Context, finished []bucketer.Finished) m
 			}
 			continue
 		}
-		followed, unread := r.core.IsFollowed(ctx, f.Entry.Spec.Tenant)
-		if !followed {
-			continue
+		followed, err := r.core.IsFollowed(ctx, f.Entry.Spec.Tenant)
+		if followed {
+			which = append(which, i)
 		}
+		unread = cmp.Or(unread, err)
+	}
+	if len(which) == 0 {
+		return nil
+	}
+	failed := r.noteIncidents(ctx, finished, which)
+	var g errgroup.Group
+	g.SetLimit(announcesAtOnce)
+	var mu sync.Mutex
+	for _, i := range slices.DeleteFunc(which, func(i int) bool { return failed[i] != nil }) {
 		g.Go(func() error {
-			err := unread
+			f, err := &finished[i], unread
 			if err == nil {
 				err = r.announceOne(ctx, f)
-			}
-			if err == nil {
-				err = r.noteIncident(ctx, f)
 			}
 			if err == nil && ends(f) {
 				err = r.AnnounceEnd(ctx, &f.Entry, f.Attempt.Record.Finished)
@@ -77,15 +84,15 @@ func (r *Recorder) announce(ctx context.Context, finished []bucketer.Finished) m
 			if err != nil {
 				mu.Lock()
 				defer mu.Unlock()
-				if failed == nil {
-					failed = make(map[int]error)
-				}
-				failed[i] = fmt.Errorf("announce run %s: %w", f.Entry.Run(), err)
+				failed[i] = err
 			}
 			return nil
 		})
 	}
 	_ = g.Wait() // each has its error
+	for i, err := range failed {
+		failed[i] = fmt.Errorf("announce run %s: %w", finished[i].Entry.Run(), err)
+	}
 	return failed
 }
 

@@ -19,7 +19,7 @@ import (
 // done is called exactly once for each, as in SubmitBatch. Everything is a function of entry and
 // record. So any node may call FollowUp again: it writes the same rows.
 func (r *Recorder) FollowUp(ctx context.Context, finished []bucketer.Finished, done func(i int, err error)) {
-	if failed := r.announce(ctx, finished); failed != nil {
+	if failed := r.announce(ctx, finished); len(failed) > 0 {
 		rest := done
 		done = func(i int, err error) {
 			if err == nil {

@@ -55,10 +55,36 @@ var incidentKinds = map[string]schema.NotificationKind{
 	schema.EventRunLate: schema.NotifyLate,
 }
 
-// noteIncident writes the incident that a record is, if its tenant may have a rule that takes it.
-func (r *Recorder) noteIncident(ctx context.Context, f *bucketer.Finished) error {
+// noteIncidents writes the incidents that records are, where a tenant may have a rule that takes
+// them, and returns what went wrong, by index. It looks at finished[i] for each i of which.
+func (r *Recorder) noteIncidents(ctx context.Context, finished []bucketer.Finished, which []int) map[int]error {
+	failed := make(map[int]error)
+	var all []schema.Incident
+	var index []int
+	for _, i := range which {
+		n, err := r.incidentOf(ctx, &finished[i])
+		switch {
+		case err != nil:
+			failed[i] = err
+		case n != nil:
+			all, index = append(all, *n), append(index, i)
+		}
+	}
+	if len(all) == 0 {
+		return failed
+	}
+	if err := r.store.PutIncidents(ctx, all); err != nil {
+		for _, i := range index {
+			failed[i] = err
+		}
+	}
+	return failed
+}
+
+// incidentOf returns the incident that a record is; nil: no rule takes it.
+func (r *Recorder) incidentOf(ctx context.Context, f *bucketer.Finished) (*schema.Incident, error) {
 	if notifies, err := r.core.Notifies(ctx, f.Entry.Spec.Tenant); err != nil || !notifies {
-		return err
+		return nil, err
 	}
 	names, _ := eventsOf(f)
 	var kinds []schema.NotificationKind
@@ -68,10 +94,10 @@ func (r *Recorder) noteIncident(ctx context.Context, f *bucketer.Finished) error
 		}
 	}
 	if len(kinds) == 0 {
-		return nil
+		return nil, nil
 	}
 	rec := f.Attempt.Record
-	n := incidentOf(&f.Entry, kinds)
+	n := newIncident(&f.Entry, kinds)
 	n.Error, n.Status = strings.ToValidUTF8(rec.Error[:min(len(rec.Error), incidentError)], ""), rec.Status
 	if rec.Outcome == schema.Missed {
 		n.Error = rec.Reason
@@ -79,7 +105,7 @@ func (r *Recorder) noteIncident(ctx context.Context, f *bucketer.Finished) error
 	if rec.Ruined() {
 		n.Pattern = ErrorPattern(rec)
 	}
-	return r.putIncident(ctx, &n, rec.Finished, strconv.Itoa(f.Attempt.Number), strconv.FormatInt(int64(f.Attempt.Fence), 10))
+	return r.named(ctx, &n, rec.Finished, strconv.Itoa(f.Attempt.Number), strconv.FormatInt(int64(f.Attempt.Fence), 10)), nil
 }
 
 // noteStuck writes the incident that the run of e is stuck.
@@ -87,11 +113,15 @@ func (r *Recorder) noteStuck(ctx context.Context, e *schema.Entry) error {
 	if notifies, err := r.core.Notifies(ctx, e.Spec.Tenant); err != nil || !notifies {
 		return err
 	}
-	n := incidentOf(e, []schema.NotificationKind{schema.NotifyStuck})
-	return r.putIncident(ctx, &n, e.Spec.Join.Until, string(schema.NotifyStuck))
+	n := newIncident(e, []schema.NotificationKind{schema.NotifyStuck})
+	named := r.named(ctx, &n, e.Spec.Join.Until, string(schema.NotifyStuck))
+	if named == nil {
+		return nil
+	}
+	return r.store.PutIncidents(ctx, []schema.Incident{*named})
 }
 
-func incidentOf(e *schema.Entry, kinds []schema.NotificationKind) schema.Incident {
+func newIncident(e *schema.Entry, kinds []schema.NotificationKind) schema.Incident {
 	spec := &e.Spec
 	n := schema.Incident{Tenant: spec.Tenant, Kinds: kinds, Run: e.Run(), Job: spec.Job, JobName: spec.JobName, Task: spec.Task, Labels: spec.Labels}
 	if spec.Step != nil {
@@ -103,8 +133,9 @@ func incidentOf(e *schema.Entry, kinds []schema.NotificationKind) schema.Inciden
 	return n
 }
 
-// putIncident writes an incident of that instant; parts tell it from others of its run.
-func (r *Recorder) putIncident(ctx context.Context, n *schema.Incident, at time.Time, parts ...string) error {
+// named gives an incident of that instant its id; parts tell it from others of its run. It returns
+// nil if no rule takes it.
+func (r *Recorder) named(ctx context.Context, n *schema.Incident, at time.Time, parts ...string) *schema.Incident {
 	now := r.now()
 	if at = bucketer.CeilMilli(at); now.Sub(at) > incidentLate {
 		at = now.Truncate(time.Minute)
@@ -114,5 +145,5 @@ func (r *Recorder) putIncident(ctx context.Context, n *schema.Incident, at time.
 	if to := r.watch.incidents; to != nil && !to.Wants(ctx, n) {
 		return nil
 	}
-	return r.store.PutIncident(ctx, *n)
+	return n
 }

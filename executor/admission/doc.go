@@ -33,4 +33,10 @@
 //
 // What is in memory is gone, and circuits are closed. Slots and blocks belong to the session: they
 // are free when it has been declared dead.
+//
+// # Known fault
+//
+// An executor whose region has lost a home can write no lease of that home: blocks of its limits
+// stay as they are until the executor ends, or its region serves the home again. Until then the
+// limit counts their slots as taken, and they are asked for on behalf of nobody.
 package admission

@@ -331,18 +331,37 @@ func nextOpen(doc *document.Document, iter *gocql.Iter) bool {
 	return more
 }
 
-// PutDocuments implements document.Rows: one statement after the other.
+// PutDocuments implements document.Rows: one statement after the other. Incidents of one partition
+// that are beside one another share batches.
 func (d documents) PutDocuments(ctx context.Context, docs ...document.Document) error {
-	for i := range docs {
-		st, args, err := bindDocument(&docs[i], d.cfg.Now())
-		if err == nil {
-			err = d.write(ctx, st, args...)
+	for len(docs) > 0 {
+		n := 1
+		for n < len(docs) && docs[0].Kind == document.Incident && docs[n].Kind == docs[0].Kind && docs[n].Scope == docs[0].Scope {
+			n++
 		}
-		if err != nil {
+		if err := d.putTogether(ctx, docs[:n]); err != nil {
 			return err
 		}
+		docs = docs[n:]
 	}
 	return nil
+}
+
+// putTogether puts documents of one kind, in batches if there are several.
+func (d documents) putTogether(ctx context.Context, docs []document.Document) error {
+	lines := make([]line, len(docs))
+	var st statement
+	for i := range docs {
+		var err error
+		if st, lines[i].args, err = bindDocument(&docs[i], d.cfg.Now()); err != nil {
+			return err
+		}
+		lines[i].bytes = len(docs[i].Text) + len(docs[i].Scope) + 64
+	}
+	if len(lines) == 1 {
+		return d.write(ctx, st, lines[0].args...)
+	}
+	return d.writeBatches(ctx, st, lines)
 }
 
 // bindDocument returns the statement that puts a document at now, and what it binds.

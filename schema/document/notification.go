@@ -83,17 +83,22 @@ func (r notifications) load(d *Document) schema.NotificationRule {
 	return n
 }
 
-// PutIncident implements schema.IncidentStore.
-func (r notifications) PutIncident(ctx context.Context, n schema.Incident) error {
-	d := Document{
-		Kind: Incident, Scope: IncidentScope(n.Tenant, schema.BucketOf(n.ID.Time())), Name: string(n.ID[:]), Written: n.ID.Time(), Expires: n.Expires,
+// PutIncidents implements schema.IncidentStore.
+func (r notifications) PutIncidents(ctx context.Context, incidents []schema.Incident) error {
+	docs := make([]Document, len(incidents))
+	for i := range incidents {
+		n := &incidents[i]
+		text, err := json.Marshal(n)
+		if err != nil {
+			return fmt.Errorf("put incident of run %s: %w", n.Run, err)
+		}
+		docs[i] = Document{
+			Kind: Incident, Scope: IncidentScope(n.Tenant, schema.BucketOf(n.ID.Time())), Name: string(n.ID[:]), Text: text,
+			Written: n.ID.Time(), Expires: n.Expires,
+		}
 	}
-	var err error
-	if d.Text, err = json.Marshal(n); err == nil {
-		err = r.rows.PutDocuments(ctx, d)
-	}
-	if err != nil {
-		return fmt.Errorf("put incident of run %s: %w", n.Run, err)
+	if err := r.rows.PutDocuments(ctx, docs...); err != nil {
+		return fmt.Errorf("put %d incidents: %w", len(docs), err)
 	}
 	return nil
 }

@@ -102,8 +102,8 @@ func (b *bench) calls() map[string]func(ctx context.Context) error {
 		"DeleteCalendar": func(ctx context.Context) error { return s.DeleteCalendar(ctx, t, "n", b.now) },
 		"Calendar":       of(func(ctx context.Context) (any, error) { return s.Calendar(ctx, t, "n") }),
 		"Calendars":      of(func(ctx context.Context) (any, error) { return s.Calendars(ctx, t, "", 1) }),
-		"PutIncident": func(ctx context.Context) error {
-			return s.PutIncident(ctx, schema.Incident{Tenant: t, ID: run, Expires: b.later()})
+		"PutIncidents": func(ctx context.Context) error {
+			return s.PutIncidents(ctx, []schema.Incident{{Tenant: t, ID: run, Expires: b.later()}})
 		},
 		"Incidents": of(func(ctx context.Context) (any, error) { return s.Incidents(ctx, t, 1, schema.EntryID{}, 1) }),
 		"SwapNotificationGroup": func(ctx context.Context) error {

@@ -396,7 +396,7 @@ var damageRules = []damageRule{
 		var bad schema.EntryID
 		for i := range 3 {
 			n := schema.Incident{Tenant: b.tenant, ID: b.id(p, i), Kinds: []schema.NotificationKind{schema.NotifyFailed}, Run: b.id(p, 10+i), Expires: b.now.Add(time.Hour)}
-			b.must(b.store.PutIncident(b.ctx, n), "PutIncident")
+			b.must(b.store.PutIncidents(b.ctx, []schema.Incident{n}), "PutIncidents")
 			if i == 1 {
 				bad = n.ID
 			}

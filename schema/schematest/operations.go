@@ -233,12 +233,14 @@ var notificationRules = []rule{
 		for _, i := range append(b.rnd.Perm(len(want)), 3, 4) { // two of them again
 			n := want[i]
 			n.Expires = b.later()
-			b.must(b.store.PutIncident(b.ctx, n), "PutIncident")
+			b.must(b.store.PutIncidents(b.ctx, []schema.Incident{n}), "PutIncidents")
 		}
-		for _, other := range []schema.Incident{b.incident(b.tenant, 60_000, 1), b.incident(b.tenant, -1, 1), b.incident(b.tenant+"0", 5, 1)} {
-			other.Expires = b.later()
-			b.must(b.store.PutIncident(b.ctx, other), "PutIncident")
+		others := []schema.Incident{b.incident(b.tenant, 60_000, 1), b.incident(b.tenant, -1, 1), b.incident(b.tenant+"0", 5, 1)}
+		for i := range others {
+			others[i].Expires = b.later()
 		}
+		b.must(b.store.PutIncidents(b.ctx, others), "PutIncidents")
+		b.must(b.store.PutIncidents(b.ctx, nil), "PutIncidents of none")
 		for _, limit := range []int{1, 3, 10, 11} {
 			got := pages(b, "Incidents", limit, func(last *schema.Incident) ([]schema.Incident, error) {
 				return b.store.Incidents(b.ctx, b.tenant, schema.BucketOf(b.now), or(last, func(n *schema.Incident) schema.EntryID { return n.ID }), limit)
@@ -312,8 +314,8 @@ func (a *around) Notifications(ctx context.Context, tenant, after string, limit 
 	})
 }
 
-func (a *around) PutIncident(ctx context.Context, n schema.Incident) error {
-	return put(ctx, a, "PutIncident", func(ctx context.Context) error { return a.inner.PutIncident(ctx, n) })
+func (a *around) PutIncidents(ctx context.Context, incidents []schema.Incident) error {
+	return putBatch(ctx, a, "PutIncidents", incidents, a.inner.PutIncidents)
 }
 
 func (a *around) Incidents(ctx context.Context, tenant string, minute schema.Bucket, after schema.EntryID, limit int) ([]schema.Incident, error) {

@@ -45,13 +45,17 @@ func placeOfIncident(n *schema.Incident) string {
 	return "incident\x00" + n.Tenant + "\x00" + n.ID.String()
 }
 
-// PutIncident implements schema.IncidentStore.
-func (s noticeRows) PutIncident(ctx context.Context, n schema.Incident) error {
-	if n.Error+n.Pattern != "" && s.box.seals(ctx, n.Tenant) {
-		place := placeOfIncident(&n)
-		n.Error, n.Pattern = s.box.text(n.Error, place), s.box.text(n.Pattern, place)
+// PutIncidents implements schema.IncidentStore.
+func (s noticeRows) PutIncidents(ctx context.Context, incidents []schema.Incident) error {
+	incidents = slices.Clone(incidents)
+	for i := range incidents {
+		n := &incidents[i]
+		if n.Error+n.Pattern != "" && s.box.seals(ctx, n.Tenant) {
+			place := placeOfIncident(n)
+			n.Error, n.Pattern = s.box.text(n.Error, place), s.box.text(n.Pattern, place)
+		}
 	}
-	return s.inner.PutIncident(ctx, n)
+	return s.inner.PutIncidents(ctx, incidents)
 }
 
 // Incidents implements schema.IncidentStore.

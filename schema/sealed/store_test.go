@@ -378,7 +378,7 @@ func TestEveryCallWasLookedAt(t *testing.T) {
 		PutTask PutTenant PutWaiter RatedTasks RegisterName Resolutions Secret Secrets Session Settings SigningKeys Stats Subscribers SwapLease
 		SwapSecret SwapSession SwapSigningKeys Task Tasks Tenant Tenants Time TouchAPIKey TouchSecret TransferName Waiters`)
 	sealed := strings.Fields(`Attempts CreateJob CreateJobs DeadLetter DeadLetters Entries EntriesByID Incidents Job Jobs JobsOf LastPart
-		NotificationGroups Parts Payload PutAttempts PutDeadLetters PutEntries PutIncident PutPart RegisterKey RegisteredKey SwapJob
+		NotificationGroups Parts Payload PutAttempts PutDeadLetters PutEntries PutIncidents PutPart RegisterKey RegisteredKey SwapJob
 		SwapNotificationGroup`)
 	calls := reflect.TypeFor[schema.Store]()
 	for i := range calls.NumMethod() {
@@ -430,7 +430,7 @@ func TestKeysAndLettersAndNotices(t *testing.T) {
 	}
 
 	n := schema.Incident{Tenant: "secret", ID: w.run, Run: w.run, Error: marker, Pattern: marker, Expires: w.now.Add(time.Hour)}
-	must(t, w.PutIncident(t.Context(), n))
+	must(t, w.PutIncidents(t.Context(), []schema.Incident{n}))
 	incidents := func(s schema.Store) schema.Incident {
 		all, err := s.Incidents(t.Context(), "secret", w.run.Bucket(), schema.EntryID{}, 9)
 		must(t, err)
