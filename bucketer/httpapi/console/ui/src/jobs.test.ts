@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { pausesOf, previewOf, spreadOf, readPairs, whenOf, whyNot, workOf, writePairs } from './jobs';
+import { canRepeat, pausesOf, previewOf, readPairs, requestOf, spreadOf, timesOf, whenOf, whyNot, workOf, writePairs } from './jobs';
 
 describe('bodies', () => {
   it.each([
@@ -25,11 +25,50 @@ describe('previewOf', () => {
       schedule,
       end: '2027-01-01T00:00:00Z',
     });
-    expect(previewOf({ schedule: { every: '15m' } })?.schedule.every).toBe('15m');
+    expect(previewOf({ schedule: { every: '15m' } })?.schedule?.every).toBe('15m');
   });
   it('asks for none where there is none', () => {
     expect(previewOf({ schedule: { at: 'x' } })).toBeUndefined();
     expect(previewOf({ on: { event: 'x' } })).toBeUndefined();
+  });
+});
+
+describe('a job that is changed', () => {
+  const job = {
+    id: '01932e5a-7c00-7003-8d2f-5a1b9c3e7f60',
+    tenant: 'default',
+    state: 'active' as const,
+    created_at: '2026-11-01T00:00:00Z',
+    updated_at: '2026-11-01T00:00:00Z',
+    generation: 2,
+    misfire: { policy: 'run_latest' as const },
+    priority: 'low',
+    schedule: {},
+  };
+  // A PUT of the form must not take away what its fields do not know.
+  it('keeps all that one may ask for', () => {
+    const stated = {
+      name: 'report',
+      task: 'report',
+      schedules: [{ cron: '0 9 * * *', timezone: 'UTC', calendar: { name: 'berlin', on: 'skip' as const } }],
+      concurrency: { limit: 2, key: '/customer/id' },
+      pause_on_failure: { after: 3 },
+      preemptible: true,
+      requires: { gpu: 'true' },
+      durability: 'everywhere' as const,
+    };
+    expect(requestOf({ ...job, ...stated })).toEqual({ ...stated, priority: 'low', misfire: { policy: 'run_latest' } });
+  });
+  it('repeats if it has a name, or any schedule', () => {
+    expect(canRepeat(job)).toBe(false);
+    expect(canRepeat({ ...job, name: 'report' })).toBe(true);
+    expect(canRepeat({ ...job, schedules: [{ every: '1h' }] })).toBe(true);
+  });
+  it('is asked for its times with its calendars and excluded dates', () => {
+    const schedules = [{ cron: '0 9 * * *', exclude: ['2026-12-25'] }];
+    expect(timesOf({ ...job, schedules })).toEqual({ schedules });
+    expect(timesOf({ ...job, schedule: schedules[0] ?? {} })).toEqual({ schedule: schedules[0] });
+    expect(timesOf(job)).toBeUndefined();
   });
 });
 

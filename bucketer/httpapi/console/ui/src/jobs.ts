@@ -17,9 +17,9 @@ export function nameOfJob(job: Pick<Job, 'id' | 'name'>): string {
   return job.name || job.id;
 }
 
-/** Whether it can have many runs. */
-export function canRepeat(job: Pick<Job, 'schedule' | 'on' | 'after'>): boolean {
-  return Boolean(job.schedule.cron || job.schedule.every || job.on || job.after);
+/** Whether it can have many runs. Only such a job has a name, also one that is only triggered. */
+export function canRepeat(job: Pick<Job, 'schedule' | 'on' | 'after'> & Partial<Pick<Job, 'name' | 'schedules'>>): boolean {
+  return Boolean(job.name || job.schedule.cron || job.schedule.every || job.schedules?.length || job.on || job.after);
 }
 
 /** The zone in which a job's times are meant; undefined if it has none of its own. */
@@ -73,17 +73,22 @@ const asked = [
   'retry',
   'guarantee',
   'schedule',
+  'schedules',
   'start',
   'end',
   'max_runs',
   'jitter',
   'concurrency',
+  'pause_on_failure',
   'on',
   'after',
   'payload',
   'priority',
+  'preemptible',
+  'requires',
   'labels',
   'misfire',
+  'durability',
 ] as const;
 
 /** A job as one would ask for it: the body of a form that changes it. */
@@ -100,7 +105,8 @@ export function requestOf(job: Job): JsonObject {
 
 /** A schedule as POST /v1/schedules/preview is asked for its times. */
 export interface PreviewAsked {
-  schedule: JsonObject;
+  schedule?: JsonObject;
+  schedules?: Json;
   jitter?: Json | undefined;
   start?: Json | undefined;
   end?: Json | undefined;
@@ -108,12 +114,18 @@ export interface PreviewAsked {
 
 /** What the times of a job's body are asked for by; undefined: no schedule says when it runs. */
 export function previewOf(body: JsonObject): PreviewAsked | undefined {
-  const { cron, timezone, gap, overlap_hour, every, anchor } = isObject(body.schedule) ? body.schedule : {};
-  const { jitter, start, end } = body;
-  if (cron !== undefined) {
-    return { schedule: { cron, timezone, gap, overlap_hour }, jitter, start, end };
+  const { schedule, schedules, jitter, start, end } = body;
+  if (Array.isArray(schedules) && schedules.length > 0) {
+    return { schedules, jitter, start, end };
   }
-  return every === undefined ? undefined : { schedule: { every, anchor }, jitter, start, end };
+  const named = isObject(schedule) && (schedule.cron ?? schedule.every) !== undefined;
+  return named ? { schedule, jitter, start, end } : undefined;
+}
+
+/** The schedule of a job as its times are asked for by, whatever its ends; undefined: it has none. */
+export function timesOf(job: Job): Pick<PreviewAsked, 'schedule' | 'schedules'> | undefined {
+  const asked = previewOf(requestOf(job));
+  return asked && (asked.schedule ? { schedule: asked.schedule } : { schedules: asked.schedules ?? [] });
 }
 
 /** Lines of "name: value" or "name=value" as an object; the faults name lines. */

@@ -1,6 +1,7 @@
-// Quotas of a tenant, as they are told and stated. Pure.
+// What is stated of a tenant: quotas, retention, encryption; as it is told and stated. Pure.
 
-import { bytes, number } from './words';
+import type { Tenant, TenantRequest } from './api/types';
+import { bytes, count, number } from './words';
 
 export interface QuotasLike {
   jobs?: number | undefined;
@@ -69,4 +70,65 @@ export function readQuotas(texts: Partial<Record<keyof QuotasLike, string>>): { 
     }
   }
   return { quotas, faults };
+}
+
+/** For how long the history of a tenant's runs is kept, in words. */
+export function retentionWords(days: number | undefined): string {
+  return days ? count(days, 'day') : 'as long as the cluster keeps it';
+}
+
+/** Whether its payloads are stored encrypted, in words. */
+export function encryptionWords(on: boolean | undefined): string {
+  return on ? 'payloads, outputs and errors are stored encrypted' : 'none';
+}
+
+/** What the form of a tenant states. */
+export interface TenantTexts {
+  weight: string;
+  quotas: Partial<Record<keyof QuotasLike, string>>;
+  /** Days, or empty. */
+  retention: string;
+  encrypted: boolean;
+}
+
+export interface TenantFaults {
+  weight?: string;
+  retention?: string;
+  quotas: Partial<Record<keyof QuotasLike, string>>;
+}
+
+/** A tenant as its form begins. */
+export function textsOf(tenant: Tenant): TenantTexts {
+  return {
+    weight: String(tenant.weight),
+    quotas: Object.fromEntries(quotaKinds.map(({ name }) => [name, tenant.quotas[name] ? String(tenant.quotas[name]) : ''])),
+    retention: tenant.retention ? String(tenant.retention) : '',
+    encrypted: tenant.encrypt_payloads === true,
+  };
+}
+
+/**
+ * The body that states a tenant anew. A PUT states the whole tenant: what the form does not show
+ * stays as it is, also what this page does not know.
+ */
+export function tenantBody(tenant: Tenant, texts: TenantTexts): { body: TenantRequest; faults: TenantFaults; ok: boolean } {
+  const { name: _name, created_at: _created, updated_at: _updated, fault: _fault, retention: _days, encrypt_payloads: _sealed, ...kept } = tenant;
+  const { quotas, faults: wrong } = readQuotas(texts.quotas);
+  const others = Object.fromEntries(Object.entries(tenant.quotas).filter(([name]) => !quotaKinds.some((k) => k.name === name)));
+  const faults: TenantFaults = { quotas: wrong };
+  const [weight, retention] = [texts.weight.trim(), texts.retention.trim()];
+  if (!/^[1-9]\d*$/.test(weight)) {
+    faults.weight = 'must be a whole number from 1 on';
+  }
+  if (!/^([1-9]\d*)?$/.test(retention)) {
+    faults.retention = 'must be a whole number of days from 1 on, or empty';
+  }
+  const body: TenantRequest = {
+    ...kept,
+    weight: Number(weight),
+    quotas: { ...others, ...quotas },
+    ...(retention === '' ? {} : { retention: Number(retention) }),
+    ...(texts.encrypted ? { encrypt_payloads: true } : {}),
+  };
+  return { body, faults, ok: !faults.weight && !faults.retention && Object.keys(wrong).length === 0 };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { bytes, count, everyWords, percent, rateWords, scheduleWords, shortNumber, spreadWords, whyOf } from './words';
+import { bytes, count, everyWords, limitWords, percent, preemptedWords, rateWords, scheduleWords, shortNumber, spreadWords, uniqueWords, whyOf } from './words';
 
 describe('scheduleWords', () => {
   it.each([
@@ -11,6 +11,7 @@ describe('scheduleWords', () => {
     [{ schedule: {}, on: { event: 'file.uploaded', filter: 'true', delay: '5s' } }, 'on the event file.uploaded, if it matches a filter, 5 s later'],
     [{ schedule: {}, after: { jobs: ['a', 'b'], when: 'all_done' } }, 'after a and b, when all have ended'],
     [{ schedule: {}, after: { jobs: ['a', 'b', 'c', 'd', 'e'], when: 'all_succeeded' } }, 'after a, b, c and 2 more, if all succeeded'],
+    [{ schedule: {}, schedules: [{ cron: '0 9 * * *' }, { every: '1h0m0s' }] }, 'at 09:00 every day, UTC; and every hour'],
     [{}, 'when it is asked to'],
   ])('%j', (job, words) => {
     expect(scheduleWords(job)).toBe(words);
@@ -27,6 +28,24 @@ describe('everyWords', () => {
     ['soon', 'every soon'],
   ])('%s', (every, words) => {
     expect(everyWords(every)).toBe(words);
+  });
+});
+
+describe('limits', () => {
+  it('say of what a key is', () => {
+    expect(limitWords({ limit: 1 })).toBe('at most 1 run; further runs wait');
+    expect(limitWords({ limit: 2, on_limit: 'skip', key: '/customer/id' })).toBe(
+      'at most 2 runs for each value at /customer/id in the payload; further runs are skipped',
+    );
+  });
+  it('say what makes two jobs the same, and for how long', () => {
+    expect(uniqueWords({ by: ['task', 'payload/customer/id'], window: '1h0m0s' })).toBe('no other with the same task and payload/customer/id within 1 h');
+    expect(uniqueWords({ by: ['task'], window: '1m30s' })).toBe('no other with the same task within 1 min 30 s');
+  });
+  it('say how often a run was pre-empted', () => {
+    expect(preemptedWords(1)).toBe('1 time, to let a critical run start; that used no attempt');
+    expect(preemptedWords(0)).toBeUndefined();
+    expect(preemptedWords(undefined)).toBeUndefined();
   });
 });
 

@@ -15,6 +15,7 @@ export interface ScheduleLike {
 /** A job as far as its schedule goes. */
 export interface ScheduledLike {
   schedule?: ScheduleLike | undefined;
+  schedules?: readonly ScheduleLike[] | null | undefined;
   on?: { event: string; filter?: string | undefined; delay?: string | undefined } | undefined;
   after?: { jobs: readonly string[] | null; when?: string | undefined } | undefined;
 }
@@ -28,6 +29,9 @@ export function scheduleWords(job: ScheduledLike): string {
   }
   if (job.after) {
     return `after ${jobsInWords(job.after.jobs ?? [])}${whenWords[job.after.when ?? ''] ?? ''}`;
+  }
+  if (job.schedules?.length) {
+    return job.schedules.map((schedule) => scheduleWords({ schedule })).join('; and ');
   }
   const s = job.schedule;
   if (s?.cron) {
@@ -217,7 +221,26 @@ const onLimits: Record<string, string> = {
   cancel_oldest: 'the oldest is cancelled',
 };
 
-/** How many runs may be under way: "at most 3 runs; further runs wait". */
-export function limitWords({ limit, on_limit: then = 'queue' }: { limit: number; on_limit?: string | undefined }): string {
-  return `at most ${count(limit, 'run')}; ${onLimits[then] ?? then}`;
+/** How many runs may be under way: "at most 3 runs; further runs wait". With a key, of each value that it has. */
+export function limitWords({
+  limit,
+  on_limit: then = 'queue',
+  key,
+}: {
+  limit: number;
+  on_limit?: string | undefined;
+  key?: string | undefined;
+}): string {
+  return `at most ${count(limit, 'run')}${key ? ` for each value at ${key} in the payload` : ''}; ${onLimits[then] ?? then}`;
+}
+
+/** Which jobs count as the same: "no other with the same task and payload/customer/id within 1 h". */
+export function uniqueWords({ by, window }: { by: readonly string[]; window: string }): string {
+  const named = by.length < 2 ? by.join('') : `${by.slice(0, -1).join(', ')} and ${by.at(-1)}`;
+  return `no other with the same ${named} within ${durationText(window)}`;
+}
+
+/** How often a run was stopped to let a critical one start; undefined if it never was. */
+export function preemptedWords(times: number | undefined): string | undefined {
+  return times ? `${count(times, 'time')}, to let a critical run start; that used no attempt` : undefined;
 }

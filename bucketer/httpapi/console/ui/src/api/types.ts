@@ -30,6 +30,7 @@ export type Secret = Schemas['Secret'];
 export type SigningKey = Schemas['SigningKey'];
 export type NewSigningKey = Schemas['NewSigningKey'];
 export type Tenant = Schemas['Tenant'];
+export type TenantRequest = Schemas['TenantRequest'];
 export type Event = Schemas['Event'];
 export type Hearers = Schemas['EventHearers'];
 export type Target = Schemas['TargetOfTenant'];

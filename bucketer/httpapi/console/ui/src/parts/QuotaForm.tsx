@@ -1,39 +1,21 @@
-// States the weight and the quotas of a tenant.
+// States the weight, the quotas, the retention and the encryption of a tenant.
 
 import { useState } from 'preact/hooks';
 import { useAction } from '../api/action';
 import { answer, api } from '../api/client';
 import type { Tenant } from '../api/types';
-import { quotaKinds, readQuotas, type QuotasLike } from '../quotas';
-import { TextField } from './Field';
+import { quotaKinds, tenantBody, textsOf } from '../quotas';
+import { SelectField, TextField } from './Field';
 import { Refusal } from './Refusal';
 
 export function QuotaForm({ tenant }: { tenant: Tenant }) {
-  const [weight, setWeight] = useState(String(tenant.weight));
-  const [texts, setTexts] = useState<Partial<Record<keyof QuotasLike, string>>>(() =>
-    Object.fromEntries(quotaKinds.map(({ name }) => [name, tenant.quotas[name] ? String(tenant.quotas[name]) : ''])),
-  );
+  const [texts, setTexts] = useState(() => textsOf(tenant));
   const action = useAction();
-  const { quotas, faults } = readQuotas(texts);
-  const badWeight = /^\d+$/.test(weight.trim()) ? [] : ['must be a whole number from 1 on'];
+  const { body, faults, ok } = tenantBody(tenant, texts);
   const put = async (): Promise<void> => {
     await action.run(
-      () =>
-        answer(
-          api.PUT('/v1/tenants/{name}', {
-            params: { path: { name: tenant.name } },
-            body: {
-              weight: Number(weight),
-              quotas,
-              // What the form does not state stays as it is.
-              ...(tenant.durability ? { durability: tenant.durability } : {}),
-              ...(tenant.retention ? { retention: tenant.retention } : {}),
-              ...(tenant.audit ? { audit: tenant.audit } : {}),
-              ...(tenant.encrypt_payloads ? { encrypt_payloads: true } : {}),
-            },
-          }),
-        ),
-      `Weight and quotas of ${tenant.name} are stated.`,
+      () => answer(api.PUT('/v1/tenants/{name}', { params: { path: { name: tenant.name } }, body })),
+      `What holds for ${tenant.name} is stated.`,
     );
   };
   return (
@@ -42,7 +24,7 @@ export function QuotaForm({ tenant }: { tenant: Tenant }) {
       noValidate
       onSubmit={(e) => {
         e.preventDefault();
-        if (badWeight.length === 0 && Object.keys(faults).length === 0) {
+        if (ok) {
           void put();
         }
       }}
@@ -52,28 +34,53 @@ export function QuotaForm({ tenant }: { tenant: Tenant }) {
           label="Weight"
           at="body.weight"
           problem={action.problem}
-          faults={badWeight}
-          value={weight}
-          onValue={setWeight}
+          faults={faults.weight ? [faults.weight] : []}
+          value={texts.weight}
+          onValue={(weight) => setTexts({ ...texts, weight })}
           help="Its share where tenants compete. Others have 1."
         />
-        {quotaKinds.map(({ name, label, about }) => (
-          <TextField
-            key={name}
-            label={label}
-            at={`body.quotas.${name}`}
-            problem={action.problem}
-            faults={faults[name] ? [faults[name]] : []}
-            value={texts[name] ?? ''}
-            placeholder="no bound"
-            onValue={(v) => setTexts({ ...texts, [name]: v })}
-            help={about}
-          />
-        ))}
+        {quotaKinds.map(({ name, label, about }) => {
+          const fault = faults.quotas[name];
+          return (
+            <TextField
+              key={name}
+              label={label}
+              at={`body.quotas.${name}`}
+              problem={action.problem}
+              faults={fault ? [fault] : []}
+              value={texts.quotas[name] ?? ''}
+              placeholder="no bound"
+              onValue={(v) => setTexts({ ...texts, quotas: { ...texts.quotas, [name]: v } })}
+              help={about}
+            />
+          );
+        })}
+        <TextField
+          label="Retention, in days"
+          at="body.retention"
+          problem={action.problem}
+          faults={faults.retention ? [faults.retention] : []}
+          value={texts.retention}
+          placeholder="the cluster’s"
+          onValue={(retention) => setTexts({ ...texts, retention })}
+          help="For how long the history of its runs is kept, at most the cluster’s own. It holds for runs that are asked for or planned from then on."
+        />
+        <SelectField
+          label="Encryption of payloads"
+          at="body.encrypt_payloads"
+          problem={action.problem}
+          value={texts.encrypted ? 'on' : 'off'}
+          onValue={(v) => setTexts({ ...texts, encrypted: v === 'on' })}
+          options={[
+            { value: 'off', text: 'off' },
+            { value: 'on', text: 'on, from now on' },
+          ]}
+          help="Payloads, outputs and errors are stored encrypted; names, labels, tasks and URLs are not. What was stored before stays as it is. The operator must have configured a key."
+        />
       </div>
       <Refusal problem={action.problem} what="Nothing was changed" form focus />
       <div class="row">
-        <button type="submit" class="button primary" disabled={action.busy || badWeight.length > 0 || Object.keys(faults).length > 0}>
+        <button type="submit" class="button primary" disabled={action.busy || !ok}>
           State them
         </button>
       </div>

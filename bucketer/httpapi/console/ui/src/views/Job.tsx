@@ -9,7 +9,7 @@ import type { PageLike } from '../api/pages';
 import { may } from '../api/session';
 import type { Job, NextRun, Preview, Run } from '../api/types';
 import { serverNow } from '../clock';
-import { canRepeat, nameOfJob, pausedWords, previewOf, requestOf, spreadOf, workWords, zoneOfJob } from '../jobs';
+import { canRepeat, nameOfJob, pausedWords, previewOf, requestOf, spreadOf, timesOf, workWords, zoneOfJob } from '../jobs';
 import { homeFact } from '../parts/AtHome';
 import { Changes } from '../parts/Changes';
 import { confirm } from '../parts/Confirm';
@@ -31,7 +31,7 @@ import { viewerZone } from '../preferences';
 import { go, href } from '../router';
 import type { ViewParams } from '../routes';
 import { clockNotes, durationText, labelOf, offsetWords } from '../time';
-import { count, limitWords, misfireWords, scheduleWords, spreadWords } from '../words';
+import { count, limitWords, misfireWords, scheduleWords, spreadWords, uniqueWords } from '../words';
 import { BackfillDialog } from './JobBackfill';
 import { History } from './JobHistory';
 import { WhyNot } from './JobWhyNot';
@@ -159,7 +159,7 @@ function Actions({ job }: { job: Job }) {
           <Icon name="play" /> Run now
         </button>
       )}
-      {repeats && !job.on && !job.after && job.state !== 'finished' && (
+      {timesOf(job) && job.state !== 'finished' && (
         <button type="button" class="button" onClick={() => setBackfilling(true)}>
           Backfill
         </button>
@@ -261,9 +261,11 @@ function NoNext({ job }: { job: Job }) {
           ? `It runs when the event ${job.on.event} comes.`
           : job.after
             ? 'It runs when the jobs end that it runs after.'
-            : canRepeat(job)
+            : timesOf(job)
               ? 'Its schedule names no more times.'
-              : 'It has run, or runs now.';
+              : canRepeat(job)
+                ? 'It runs when it is asked to.'
+                : 'It has run, or runs now.';
   return <p class="muted">{why}</p>;
 }
 
@@ -297,6 +299,7 @@ function JobFacts({ job }: { job: Job }) {
         ],
         ['If it is late', misfireWords(misfire)],
         ['At once', concurrency && limitWords(concurrency)],
+        ['Unique', job.unique && uniqueWords(job.unique)],
         [
           'Does',
           job.task ? (
@@ -313,6 +316,8 @@ function JobFacts({ job }: { job: Job }) {
         ],
         ['Guarantee', job.guarantee?.replaceAll('_', ' ')],
         ['Priority', job.priority],
+        ['Pre-emption', job.preemptible && 'a critical run may take the slot of its run'],
+        ['Requires', job.requires && <Labels labels={job.requires} />],
         ['Labels', job.labels && <Labels labels={job.labels} hrefOf={(label) => href('/jobs', { label })} />],
         ['Created', <TimeLabel at={job.created_at} relative />],
         ['Created by', job.created_by && <bdi>{job.created_by}</bdi>],

@@ -6,7 +6,7 @@ import { ask, newKey } from '../api/client';
 import { useLive } from '../api/live';
 import type { Job, Preview } from '../api/types';
 import { serverNow } from '../clock';
-import { previewOf, requestOf, zoneOfJob } from '../jobs';
+import { timesOf, zoneOfJob } from '../jobs';
 import { TextField } from '../parts/Field';
 import { FormDialog } from '../parts/FormDialog';
 import { zoneFor } from '../preferences';
@@ -28,7 +28,7 @@ export function BackfillDialog({ job, onClose }: { job: Job; onClose: () => void
       ask<Preview>('/v1/schedules/preview', {
         method: 'POST',
         body: {
-          schedule: previewOf(requestOf(job))?.schedule,
+          ...timesOf(job),
           count: 100,
           from: new Date((begin?.getTime() ?? 0) - 1).toISOString(),
         },

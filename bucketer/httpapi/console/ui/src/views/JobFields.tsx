@@ -409,6 +409,17 @@ function IfLate({ form, repeats }: { form: BodyForm; repeats: boolean }) {
             ]}
           />
         )}
+        {repeats && valueAt(form.body, 'concurrency.limit') !== undefined && (
+          <BodyText
+            form={form}
+            path="concurrency.key"
+            label="For each value at"
+            optional
+            mono
+            placeholder="/customer/id"
+            help="A JSON pointer into the payload: the limit holds for each value there. Empty: for all runs together."
+          />
+        )}
       </div>
     </Panel>
   );

@@ -28,8 +28,8 @@ export function SchedulePreview({ body }: { body: JsonObject }) {
     if (!preview) {
       return undefined;
     }
-    const { cron, every } = preview.schedule;
-    if (cron === undefined ? parseSpan(String(every)) === undefined : isUnfinished(String(cron))) {
+    const { cron, every } = preview.schedule ?? {};
+    if (preview.schedule && (cron === undefined ? parseSpan(String(every)) === undefined : isUnfinished(String(cron)))) {
       return null;
     }
     return JSON.stringify({ ...preview, count: 10 });

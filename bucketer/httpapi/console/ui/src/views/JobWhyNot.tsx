@@ -5,7 +5,7 @@ import { ask } from '../api/client';
 import { useLive } from '../api/live';
 import type { PageLike } from '../api/pages';
 import type { Job, Preview, Run } from '../api/types';
-import { nameOfJob, pausesOf, previewOf, requestOf, whyNot, zoneOfJob } from '../jobs';
+import { nameOfJob, pausesOf, timesOf, whyNot, zoneOfJob } from '../jobs';
 import { TextField } from '../parts/Field';
 import { PauseText, useAudit } from '../parts/JobAudit';
 import { RunTable } from '../parts/JobRuns';
@@ -30,17 +30,17 @@ export function WhyNot({ job }: { job: Job }) {
   const live = useLive(
     at === undefined ? null : `why not ${job.id} ${at}`,
     async (signal) => {
-      const schedule = previewOf(requestOf(job))?.schedule;
+      const times = timesOf(job);
       const begin = Math.floor((at ?? 0) / minute) * minute;
       // A run may be due later than its time, by the offset of its job.
       const end = begin + minute + (parseSpan(job.jitter ?? '') ?? 0);
       const window = { from: new Date(begin).toISOString(), to: new Date(end).toISOString() };
       const [runs, preview] = await Promise.all([
         ask<PageLike<Run>>(`/v1/jobs/${job.id}/runs`, { query: { ...window, limit: 20 }, signal }),
-        schedule
+        times
           ? ask<Preview>('/v1/schedules/preview', {
               method: 'POST',
-              body: { schedule, count: 1, from: new Date(begin - 1).toISOString() },
+              body: { ...times, count: 1, from: new Date(begin - 1).toISOString() },
               signal,
             })
           : undefined,

@@ -10,7 +10,7 @@ import { Table, type Column } from '../parts/Table';
 import { Usage } from '../parts/Usage';
 import { View } from '../parts/View';
 import { pathTo } from '../place';
-import { quotaKinds, quotaWords, type QuotasLike } from '../quotas';
+import { encryptionWords, quotaKinds, quotaWords, retentionWords, type QuotasLike } from '../quotas';
 import { href } from '../router';
 import type { ViewParams } from '../routes';
 import { number } from '../words';
@@ -62,6 +62,8 @@ export function Quotas(_props: ViewParams) {
                   rows={[
                     { name: 'Weight', value: number(t.weight), about: 'Its share where tenants compete. Others have 1.' },
                     ...quotaKinds.map((k) => ({ name: k.label, value: quotaWords(t.quotas as QuotasLike, k.name), about: k.about })),
+                    { name: 'Retention', value: retentionWords(t.retention), about: 'For how long the history of its runs is kept.' },
+                    { name: 'Encryption', value: encryptionWords(t.encrypt_payloads), about: 'Names, labels, tasks and URLs are stored as they are.' },
                   ]}
                 />
                 {!(may('admin') && maySeeAll()) && (

@@ -21,7 +21,7 @@ import { pathTo } from '../place';
 import { href } from '../router';
 import { hostOf } from '../target';
 import { coarse, spanText } from '../time';
-import { bytes, count } from '../words';
+import { bytes, count, preemptedWords } from '../words';
 
 const triggers: Record<string, string> = {
   schedule: 'its schedule',
@@ -86,6 +86,7 @@ export function RunFacts({ run }: { run: Run }) {
         ['Started late by', run.lateness_ms !== undefined && <LateBy run={run} />],
         ['Took', run.started_at && <Took run={run} />],
         ['Priority', run.priority],
+        ['Pre-empted', preemptedWords(run.preempted)],
         ['Ends at the latest', run.deadline_at && <TimeLabel at={run.deadline_at} relative />],
         homeFact(run),
         ['Trace id', <Id text={run.id.replaceAll('-', '')} />],

@@ -1,4 +1,4 @@
-// One tenant: its weight and quotas, what it did in the last hour, and the way to look at its things.
+// One tenant: its weight, quotas, retention and encryption, what it did in the last hour, and the way to look at its things.
 
 import { answer, api } from '../api/client';
 import { slow, useLive } from '../api/live';
@@ -14,7 +14,7 @@ import { TimeLabel } from '../parts/TimeLabel';
 import { Usage } from '../parts/Usage';
 import { View } from '../parts/View';
 import { pathTo } from '../place';
-import { quotaKinds, quotaWords } from '../quotas';
+import { encryptionWords, quotaKinds, quotaWords, retentionWords } from '../quotas';
 import { href } from '../router';
 import type { ViewParams } from '../routes';
 import { number } from '../words';
@@ -58,7 +58,12 @@ export function TenantView({ params }: ViewParams) {
                         <QuotaForm key={t.updated_at ?? ''} tenant={t} />
                       ) : (
                         <Facts
-                          facts={[['Weight', number(t.weight)], ...quotaKinds.map((k): [string, string] => [k.label, quotaWords(t.quotas, k.name)])]}
+                          facts={[
+                            ['Weight', number(t.weight)],
+                            ...quotaKinds.map((k): [string, string] => [k.label, quotaWords(t.quotas, k.name)]),
+                            ['Retention', retentionWords(t.retention)],
+                            ['Encryption', encryptionWords(t.encrypt_payloads)],
+                          ]}
                         />
                       )}
                       <p class="muted">

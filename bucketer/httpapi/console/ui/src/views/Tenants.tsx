@@ -17,7 +17,7 @@ import { Table, type Column } from '../parts/Table';
 import { TimeLabel } from '../parts/TimeLabel';
 import { View } from '../parts/View';
 import { pathTo } from '../place';
-import { quotaWords } from '../quotas';
+import { quotaWords, retentionWords } from '../quotas';
 import { go, href } from '../router';
 import type { ViewParams } from '../routes';
 import { number } from '../words';
@@ -42,6 +42,8 @@ export function Tenants(_props: ViewParams) {
     { head: 'At once', kind: 'number', minor: true, cell: (t) => quotaWords(t.quotas, 'concurrency') },
     { head: 'Lines of imports', kind: 'number', minor: true, cell: (t) => quotaWords(t.quotas, 'import_lines_per_second') },
     { head: 'Payload', kind: 'number', minor: true, cell: (t) => quotaWords(t.quotas, 'payload_bytes_per_minute') },
+    { head: 'Retention', minor: true, cell: (t) => (t.retention ? retentionWords(t.retention) : <span class="muted">–</span>) },
+    { head: 'Encrypted', minor: true, cell: (t) => (t.encrypt_payloads ? 'yes' : <span class="muted">–</span>) },
     {
       head: 'Started, last hour',
       kind: 'number',
