@@ -18,8 +18,8 @@ func tenantCommand() *cobra.Command {
 	r := &cli.Remote{}
 	cmd := cli.Group(&cobra.Command{
 		Use:   "tenant",
-		Short: "State and show weights and quotas of tenants",
-		Long: "State and show weights and quotas of tenants. A tenant is there once it is named: one of which nothing was stated has weight 1 and no quotas, and is not listed.\n\n" +
+		Short: "State and show weights, quotas, retention and encryption of tenants",
+		Long: "State and show weights, quotas, retention and encryption of tenants. A tenant is there once it is named: one of which nothing was stated has weight 1 and no quotas, and is not listed.\n\n" +
 			"Stating them takes a key of the tenant \"system\"; each tenant may see its own.",
 	})
 	r.AddFlags(cmd)
@@ -146,7 +146,7 @@ func showTenant(cmd *cobra.Command, r *cli.Remote, t *httpapi.Tenant) error {
 }
 
 func writeTenants(w io.Writer, tenants ...httpapi.Tenant) error {
-	rows := [][]string{{"NAME", "WEIGHT", "JOBS", "RUNS/MIN", "AT ONCE", "IMPORT LINES/S", "PAYLOAD BYTES/MIN", "RETENTION", "UPDATED"}}
+	rows := [][]string{{"NAME", "WEIGHT", "JOBS", "RUNS/MIN", "AT ONCE", "IMPORT LINES/S", "PAYLOAD BYTES/MIN", "RETENTION", "ENCRYPTED", "UPDATED"}}
 	quota := func(n int64) string {
 		if n == 0 {
 			return "" // no bound
@@ -159,11 +159,17 @@ func writeTenants(w io.Writer, tenants ...httpapi.Tenant) error {
 		}
 		return strconv.Itoa(days) + "d"
 	}
-	for _, t := range tenants {
-		q := &t.Quotas
+	encrypted := func(t *httpapi.Tenant) string {
+		if t.EncryptPayloads {
+			return "payloads"
+		}
+		return ""
+	}
+	for i := range tenants {
+		t, q := &tenants[i], &tenants[i].Quotas
 		rows = append(rows, []string{
 			t.Name, strconv.Itoa(t.Weight), quota(int64(q.Jobs)), quota(int64(q.RunsPerMinute)), quota(int64(q.Concurrency)), quota(int64(q.ImportLinesPerSecond)),
-			quota(q.PayloadBytesPerMinute), keptFor(t.Retention), cli.ShowTime(t.UpdatedAt),
+			quota(q.PayloadBytesPerMinute), keptFor(t.Retention), encrypted(t), cli.ShowTime(t.UpdatedAt),
 		})
 	}
 	return cli.Table(w, rows)

@@ -25,7 +25,7 @@ func TestTenantsAreSetAndShown(t *testing.T) {
 	}
 	clitest.Succeed(t, "tenant", "set", "audit", "--api", api, "--import-lines-per-second", "5")
 	shown := strings.Split(strings.TrimSpace(clitest.Succeed(t, "tenant", "list", "--api", api).Stdout), "\n")
-	for i, want := range []string{"NAME WEIGHT JOBS RUNS/MIN AT ONCE IMPORT LINES/S PAYLOAD BYTES/MIN RETENTION UPDATED", "audit 1 - - - 5 - ", "billing 3 7 - 9 - 1099511627776 "} {
+	for i, want := range []string{"NAME WEIGHT JOBS RUNS/MIN AT ONCE IMPORT LINES/S PAYLOAD BYTES/MIN RETENTION ENCRYPTED UPDATED", "audit 1 - - - 5 - - - ", "billing 3 7 - 9 - 1099511627776 - - "} {
 		if len(shown) != 3 || !strings.HasPrefix(strings.Join(strings.Fields(shown[i]), " "), want) {
 			t.Fatalf("tenant list shows\n%s\nwant line %d to begin with %q", strings.Join(shown, "\n"), i, want)
 		}
