@@ -24,6 +24,7 @@ import shop
 from conftest import PATIENCE, Dev
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+README = EXAMPLES.parent / "README.md"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
@@ -44,6 +45,16 @@ def test_the_shop_reminds_after_two_days(fake: Fake) -> None:
     assert reminded == []
     fake.advance(timedelta(seconds=1))
     assert reminded == [7]
+
+
+def test_the_readme_tests_with_time() -> None:
+    _, _, after = README.read_text().partition("\n## Tests with time\n")
+    _, _, rest = after.partition("```python\n")
+    code, end, _ = rest.partition("\n```\n")
+    assert end and "assert " in code
+    said: dict[str, Any] = {}
+    exec(compile(code, str(README), "exec"), said)  # noqa: S102 -- as its reader runs it
+    assert said["sent"] == [{"order": 7, "to": "a@example.com"}]
 
 
 def test_the_handler_of_the_shop() -> None:

@@ -113,6 +113,7 @@ def test_pauses_of_a_client_advance_the_clock(fake: Fake) -> None:
         {"http": {"url": HOOK}, "schedules": [{"every": "1h"}]},
         {"http": {"url": HOOK}, "after": {"jobs": ["a"]}},
         {"http": {"url": HOOK}, "schedule": {"every": "1h"}, "concurrency": {"limit": 1}},
+        {"http": {"url": HOOK}, "unique": {"window": "1h"}},
         {"http": {"url": HOOK}, "on": {"event": "e", "filter": "true"}},
         {"script": {"command": "x"}},
     ],

@@ -60,6 +60,22 @@ def test_a_typed_job_is_a_request() -> None:
         "schedule": {"at": at},
         "labels": {"team": "x"},
     }
+    assert EMAIL.job(
+        Email("a"),
+        unique={"by": ["payload/to"], "window": timedelta(hours=1)},
+        concurrency={"limit": 1, "key": "/to"},
+        priority="low",
+        preemptible=True,
+        name="mails",
+    ) == {
+        "task": "send-email",
+        "payload": Email("a"),
+        "unique": {"by": ["payload/to"], "window": timedelta(hours=1)},
+        "concurrency": {"limit": 1, "key": "/to"},
+        "priority": "low",
+        "preemptible": True,
+        "name": "mails",
+    }
     with pytest.raises(TypeError, match="not Email"):
         EMAIL.job({"to": "a"})  # type: ignore[arg-type]
 

@@ -12,8 +12,8 @@
 // (without jitter), dead letters and outputs; events and the jobs that run on them.
 //
 // What it does not model it refuses with 501 and the kind "not-modelled", and never pretends: cron, workflows, jobs after
-// jobs, several schedules, concurrency, filters of events, scripts, functions, mails, operations. Handlers take no time,
-// so there are no time-outs, rates and limits are not enforced, and nothing is late. Keys never expire. Whoever needs to
+// jobs, several schedules, unique, concurrency, filters of events, scripts, functions, mails, operations. Handlers take no
+// time, so there are no time-outs, rates and limits are not enforced, nothing is pre-empted, and nothing is late. Keys never expire. Whoever needs to
 // know more tests against `carillon dev`.
 
 import { Client, type Options } from "./client.js";
@@ -36,9 +36,9 @@ const work = ["task", "http", "nats", "script", "lambda", "email", ...messages];
 const common = ["email", "http", "lambda", "nats", "script", "guarantee", "retry", "timeout", ...messages];
 const jobFields = [
   ...common,
-  ...["after", "concurrency", "durability", "end", "jitter", "key", "labels", "max_runs", "misfire", "name", "on", "pause_on_failure", "payload", "priority", "region", "schedule", "schedules", "start", "task"],
+  ...["after", "concurrency", "durability", "end", "jitter", "key", "labels", "max_runs", "misfire", "name", "on", "pause_on_failure", "payload", "preemptible", "priority", "region", "requires", "schedule", "schedules", "start", "task", "unique"],
 ];
-const taskFields = [...common, "description", "max_concurrent", "payload_schema", "rate"];
+const taskFields = [...common, "description", "max_concurrent", "payload_schema", "preemptible", "rate", "requires"];
 const ended = new Set(["succeeded", "failed", "cancelled"]);
 const retriedStatus = new Set([408, 425, 429]);
 
@@ -601,7 +601,7 @@ function unknown(body: Json, known: string[]): { location: string; message: stri
 }
 
 function modelled(body: Json): void {
-  for (const name of ["after", "concurrency", "durability", "email", "lambda", "pause_on_failure", "region", "schedules", "script", ...messages]) if (body[name] != null) throw notModelled(name);
+  for (const name of ["after", "concurrency", "durability", "email", "lambda", "pause_on_failure", "region", "schedules", "script", "unique", ...messages]) if (body[name] != null) throw notModelled(name);
   for (const name of ["calendar", "cron", "exclude"]) if (body.schedule?.[name] !== undefined) throw notModelled(`schedule.${name}`);
   if (body.on?.filter !== undefined || body.on?.delay !== undefined) throw notModelled("on.filter, on.delay");
 }

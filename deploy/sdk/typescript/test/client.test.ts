@@ -144,6 +144,8 @@ test("a typed job is a request, and its payload is read as its type", () => {
     },
   });
   assert.deepEqual(email.job({ to: "a" }, { at: new Date(0), labels: { team: "x" } }), { task: "send-email", payload: { to: "a" }, schedule: { at: "1970-01-01T00:00:00.000Z" }, labels: { team: "x" } });
+  const more = { unique: { by: ["payload/to"], window: writeSpan(3_600_000) }, concurrency: { limit: 1, key: "/to" }, priority: "low", preemptible: true } as const;
+  assert.deepEqual(email.job({ to: "a" }, { ...more, unique: { ...more.unique, by: [...more.unique.by] } }), { task: "send-email", payload: { to: "a" }, ...more });
   assert.deepEqual(email.read({ to: "a" }), { to: "a" });
   assert.throws(() => email.read({ to: 1 }), (e) => e instanceof PayloadError && e.message === "payload of send-email: to must be text");
 });

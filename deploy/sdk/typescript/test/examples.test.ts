@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFile, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { promisify } from "node:util";
@@ -30,6 +31,16 @@ test("the shop reminds after two days", async () => {
   assert.deepEqual(reminded, []);
   await fake.advance(1000);
   assert.deepEqual(reminded, [7]);
+});
+
+test("the README's tests with time", async () => {
+  const readme = await readFile(new URL("../../README.md", import.meta.url), "utf8");
+  const code = /\n## Tests with time\n\n```ts\n([^]*?)\n```\n/.exec(readme)?.[1] ?? "";
+  assert.match(code, /assert\.deepEqual\(sent/);
+  const here = code.replace("carillon-client/testing", "../src/testing.js").replace("./examples/", "../examples/");
+  const file = new URL("readme.mjs", import.meta.url);
+  await writeFile(file, here);
+  await import(file.href);
 });
 
 test("the handler of the shop", async () => {

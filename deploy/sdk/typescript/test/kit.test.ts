@@ -96,12 +96,20 @@ test("what is not modelled is refused", async () => {
     { http, schedules: [{ every: "1h" }] },
     { http, after: { jobs: ["a"] } },
     { http, schedule: { every: "1h" }, concurrency: { limit: 1 } },
+    { http, unique: { window: "1h" } },
     { http, on: { event: "e", filter: "true" } },
     { script: { command: "x" } },
   ];
   for (const job of jobs) await assert.rejects(fake.client().jobs.create(job), (e) => e instanceof APIError && e.status === 501 && e.kind === "not-modelled");
   await assert.rejects(fake.client().workflows.get("w"), /workflows/);
   assert.equal(fake.calls.length, 0);
+});
+
+test("a job and a task may say that they can be pre-empted, and where they run", async () => {
+  const c = new Fake().client();
+  const more = { preemptible: true, requires: { gpu: "true" } };
+  await c.tasks.put("t", { http: { url: hook }, ...more });
+  assert.equal((await c.jobs.create({ task: "t", priority: "low", ...more })).preemptible, true);
 });
 
 test("lists have pages", async () => {

@@ -23,9 +23,10 @@ from datetime import datetime
 from types import UnionType
 from typing import Any, Generic, TypeVar, cast
 
-from .types import JobRequest
+from .types import Concurrency, JobRequest, UniqueRequest
 
 P = TypeVar("P")
+Priority = typing.Literal["critical", "high", "normal", "low"]
 
 
 class PayloadError(ValueError):
@@ -45,12 +46,30 @@ class JobType(Generic[P]):
         self.subject = subject
         self._read = read
 
-    def job(self, payload: P, *, at: datetime | None = None, **more: Any) -> JobRequest:
-        """Returns a job of the task. `more` is any other field of a job: labels, priority, schedule, key … (retry,
-        timeout and guarantee are the task's)"""
+    def job(
+        self,
+        payload: P,
+        *,
+        at: datetime | None = None,
+        unique: UniqueRequest | None = None,
+        concurrency: Concurrency | None = None,
+        priority: Priority | None = None,
+        preemptible: bool | None = None,
+        labels: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> JobRequest:
+        """Returns a job of the task. `more` is any other field of a job: name, schedule, misfire, key … (retry,
+        timeout and guarantee are the task's).
+
+            unique={"by": ["payload/customer/id"], "window": timedelta(hours=1)}   one such job an hour
+            concurrency={"limit": 1, "key": "/customer/id"}   one run at once of each customer (recurring jobs)
+            priority="low", preemptible=True   a critical run may take its slot
+        """
         if not isinstance(payload, typing.get_origin(self.payload) or self.payload):
             raise TypeError(f"the payload of {self.task} is {type(payload).__name__}, not {self.payload.__name__}")
         job: dict[str, Any] = {"task": self.task, "payload": payload, **more}
+        stated = {"unique": unique, "concurrency": concurrency, "priority": priority, "preemptible": preemptible, "labels": labels}
+        job.update({name: value for name, value in stated.items() if value is not None})
         if at is not None:
             job["schedule"] = {"at": at}
         return cast(JobRequest, job)

@@ -12,8 +12,8 @@ imports, cancel, pause, resume, trigger, retry; calls over HTTP and to workers, 
 (without jitter), dead letters and outputs; events and the jobs that run on them.
 
 What it does not model it refuses with 501 and the kind "not-modelled", and never pretends: cron, workflows, jobs after
-jobs, several schedules, concurrency, filters of events, scripts, functions, mails, operations. Handlers take no time,
-so there are no time-outs, rates and limits are not enforced, and nothing is late. Keys never expire. Whoever needs to
+jobs, several schedules, unique, concurrency, filters of events, scripts, functions, mails, operations. Handlers take no
+time, so there are no time-outs, rates and limits are not enforced, nothing is pre-empted, and nothing is late. Keys never expire. Whoever needs to
 know more tests against `carillon dev`.
 """
 
@@ -46,7 +46,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
 MAX_PAYLOAD = 64 << 10
 MESSAGES = ("jetstream", "kafka", "sqs", "sns", "eventbridge", "step_functions")
 WORK = ("task", "http", "nats", "script", "lambda", "email", *MESSAGES)
-NOT_MODELLED = ("after", "concurrency", "durability", "email", "lambda", "pause_on_failure", "region", "schedules", "script", *MESSAGES)
+NOT_MODELLED = ("after", "concurrency", "durability", "email", "lambda", "pause_on_failure", "region", "schedules", "script", "unique", *MESSAGES)
 SUCCESS, RETRIED = range(200, 300), (408, 425, 429)
 
 
