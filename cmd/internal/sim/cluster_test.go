@@ -45,6 +45,7 @@ type Faults struct {
 type Cluster struct {
 	shards    int
 	quota     int           // how many runs of a tenant may be under way at once; 0 = any number
+	states    bool          // the tenant states something: its nodes read it
 	works     time.Duration // how long a call takes at most; 0 = some 30 ms
 	away      time.Duration // how long a node that was killed or crashed is away at most
 	lateFrom  time.Duration // how late a write is applied at least that was reported as failed …
@@ -68,6 +69,8 @@ type Cluster struct {
 	lives  int
 	counts []*prometheus.Registry // the metrics of each life
 
+	overheard map[int]bool // the lines of jobs whose payloads were clear in messages
+
 	crashed map[string]int // how often nodes crashed around each step
 	crashes sync.WaitGroup // nodes that are on their way down and up again
 }
@@ -82,7 +85,7 @@ func New(seed uint64, n, shards int, retention time.Duration, log *slog.Logger) 
 func newCluster(seed uint64, in []string, n, shards int, retention time.Duration, log *slog.Logger) (*Cluster, error) {
 	c := &Cluster{
 		shards: shards, slots: 64, away: 30 * time.Second, lateBy: 8 * time.Second, log: log, rng: rand.New(rand.NewPCG(seed, 1)),
-		crashed: make(map[string]int),
+		crashed: make(map[string]int), overheard: make(map[int]bool),
 	}
 	for _, region := range in {
 		s, err := c.newSite(region, len(in) > 1, retention)

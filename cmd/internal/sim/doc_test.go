@@ -19,6 +19,8 @@
 //	                    judged of that; what happens to regions; the scenarios
 //	judge_test.go, lateness_test.go
 //	                    the verdict, and how late runs may start
+//	tenants_test.go, encrypted_test.go
+//	                    what nodes know of tenants; that what is to be encrypted is nowhere clear
 //	trace_test.go       what is printed of a run at fault
 //	unique_test.go      unique jobs
 //	pools_test.go, preempt_test.go

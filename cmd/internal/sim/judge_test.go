@@ -12,6 +12,7 @@ import (
 	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/loadtest/check"
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/sealed"
 )
 
 // judge reads every run twice and judges them.
@@ -118,6 +119,9 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 		return w.out, err
 	}
 	w.judgeLong(ofKept)
+	if err := w.judgeEncrypted(ctx); err != nil {
+		return w.out, err
+	}
 	if err := w.judgeOutputs(ctx, reader); err != nil {
 		return w.out, err
 	}
@@ -142,6 +146,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 		}
 	}
 	w.out.Counts[apart] = float64(w.out.BeyondLimit)
+	w.out.Counts[sealedRows], w.out.Counts[clearRows] = float64(w.out.SealedRows), float64(w.out.ClearRows)
 	w.out.Counts[preempted] = float64(w.out.Preempted)
 	w.out.Counts[unfit] = float64(w.out.WaitedForPool)
 	w.out.Counts[existing] = float64(w.out.Report.Existing)
@@ -243,7 +248,7 @@ func (w *world) lag(ctx context.Context) (lag int, err error) {
 }
 
 func (w *world) reader(ctx context.Context) (*engine.Engine, error) {
-	b, err := engine.New(bucketer.Config{Store: w.c.store, Hints: noSignals{}, Signals: noSignals{}})
+	b, err := engine.New(bucketer.Config{Store: sealed.New(w.c.store, keyring, nil), Hints: noSignals{}, Signals: noSignals{}})
 	if err != nil {
 		return nil, err
 	}

@@ -166,9 +166,19 @@ type linked struct {
 	l *life
 }
 
-// Publish is the connection's, noted if there are regions.
+// Publish is the connection's, of an entry as it is stored; noted if there are regions.
 func (q linked) Publish(ctx context.Context, lane queue.Lane, env *queue.Envelope, done func(queue.Receipt, error)) error {
 	q.n.c.regions.acts(q.n, q.l, env.Entry.ID.Shard(), "publication", env.Epoch)
+	stored, err := q.l.sealed.SealOne(ctx, &env.Entry)
+	if err != nil {
+		return err
+	}
+	if stored != nil {
+		sent := *env
+		sent.Entry.Payload = stored
+		env = &sent
+	}
+	q.n.c.overhear(&env.Entry)
 	return q.Conn.Publish(ctx, lane, env, done)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/bucketer/engine"
 	"carillon.dev/carillon/dispatcher"
 	"carillon.dev/carillon/dispatcher/queue"
@@ -19,6 +20,7 @@ import (
 	"carillon.dev/carillon/ring"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/schematest"
+	"carillon.dev/carillon/schema/sealed"
 )
 
 // member returns the node in the given life, as the ring knows it.
@@ -58,6 +60,8 @@ type life struct {
 	view     *ring.Fixed
 	conn     *inproc.Conn
 	counts   *schematest.CountingStore // its calls of the store
+	sealed   *sealed.Store             // by which it reaches the store
+	tenants  *admin.Tenants            // nil if no scenario's tenant states anything
 	bucketer *engine.Engine
 	executor *executor.Executor
 	stop     context.CancelFunc
@@ -148,6 +152,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	if err != nil {
 		return nil, err
 	}
+	tenants := n.tenantsOf(l, store, now, log)
 	everywhere := c.regions.everywhere(n, l, keeper)
 	clocks, err := n.newClock(l, store, halt.Subscribe())
 	if err != nil {
@@ -155,14 +160,14 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	}
 	halt.Also(clocks.Off)
 	l.bucketer, err = engine.New(bucketer.Config{
-		Store: store, Hints: l.conn, Signals: l.conn, Listeners: &bucketer.TaskListeners{Bus: l.conn, Members: func() []string { return namesOf(l.view.Snapshot().Members()) }}, Now: now, Halted: halt.Halted, Logger: log, Registerer: reg,
+		Store: l.sealed, Hints: sealed.Hints{To: hearing{l.conn, c}, Store: l.sealed}, Signals: l.conn, Listeners: &bucketer.TaskListeners{Bus: l.conn, Members: func() []string { return namesOf(l.view.Snapshot().Members()) }}, Now: now, Halted: halt.Halted, Logger: log, Registerer: reg,
 		Regions: c.regions.intake(n, keeper, everywhere),
 	})
 	if err != nil {
 		return nil, err
 	}
 	d, err := dispatcher.New(dispatcher.Config{
-		Name: n.name, Incarnation: fmt.Sprintf("%s-%d", n.name, l.number), Store: store, Queue: linked{l.conn, n, l}, Ring: simRing{l.view, n, l},
+		Name: n.name, Incarnation: fmt.Sprintf("%s-%d", n.name, l.number), Store: l.sealed.Carried(), Queue: linked{l.conn, n, l}, Ring: simRing{l.view, n, l},
 		Writer: l.bucketer, Rates: l.bucketer, Requires: l.bucketer.Requires, Halt: halt, Served: takes(keeper), Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {
@@ -172,12 +177,8 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	if len(n.labels) > 0 {
 		pool = l.conn.Pool(queue.Pool(n.labels.String()))
 	}
-	var tenants executor.Tenants
-	if c.quota > 0 {
-		tenants = quotaOf(c.quota)
-	}
 	l.executor, err = executor.New(executor.Config{
-		Name: n.name, Region: n.at.region, Served: served(keeper), HomeOf: c.regions.homeOf(), Everywhere: claims(everywhere), Slots: c.slots, Store: store, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Tenants: tenants, Queue: l.conn, Labels: n.labels, Pool: pool, Notices: l.conn, Signals: l.conn,
+		Name: n.name, Region: n.at.region, Served: served(keeper), HomeOf: c.regions.homeOf(), Everywhere: claims(everywhere), Slots: c.slots, Store: l.sealed.Carried(), Seal: l.sealed.SealAttempt, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Tenants: tenants, Queue: l.conn, Labels: n.labels, Pool: pool, Notices: l.conn, Signals: l.conn,
 		Targets: target.Set{HTTP: sink{n, l}}, Halt: halt, DrainTimeout: time.Second, Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {
@@ -199,6 +200,12 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	if err != nil {
 		return nil, err
 	}
+	ofTenants := func() {}
+	if l.tenants != nil {
+		if ofTenants, err = l.conn.SubscribeSignal(schema.TopicTenant, l.tenants.Changed); err != nil {
+			return nil, err
+		}
+	}
 	halts := halt.Subscribe()
 	return func() {
 		if keeper != nil {
@@ -215,7 +222,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 				})
 			}
 		})
-		context.AfterFunc(ctx, func() { unsubscribe(); slots(); tasks() })
+		context.AfterFunc(ctx, func() { unsubscribe(); slots(); tasks(); ofTenants() })
 	}, nil
 }
 

@@ -73,6 +73,9 @@ type Scenario struct {
 	Concurrent int
 	// Quota is how many runs of the tenant may be under way at once; 0 = any number.
 	Quota int
+	// Encrypted: the tenant asks for its payloads to be encrypted. With EncryptedLater it does so in
+	// the middle of Span only.
+	Encrypted, EncryptedLater bool
 	// Pooled is the number of runs that require labels of their executor. Nodes have labels then,
 	// and one of them is away for long.
 	Pooled int
@@ -145,6 +148,9 @@ type Outcome struct {
 	WaitedForPool int
 	// Preempted is how often runs were stopped for critical ones.
 	Preempted int
+	// SealedRows is how many rows hold something that is sealed in the end, and ClearRows how many
+	// jobs a payload or output of which is clear there.
+	SealedRows, ClearRows int
 	// Forgiven is what was not judged of the home of a region that lost what it did last.
 	Forgiven check.Forgiven
 	// Counts sums the counters named in counted over all lives of all nodes.
@@ -190,6 +196,8 @@ const (
 	apart          = "beyond limit"    // runs of one job that were under way at once, beyond its limit, which each value has
 	existing       = "existing"        // unique jobs that were there
 	preempted      = "preempted"       // stops of runs for critical ones
+	sealedRows     = "sealed"          // rows that hold something that is sealed
+	clearRows      = "clear"           // jobs a payload or output of which is clear in the store
 	unfit          = "waited for pool" // runs that waited for an executor with the labels that they require
 )
 
@@ -252,6 +260,7 @@ func Run(ctx context.Context, s Scenario) (Outcome, error) {
 	}
 	c.coLocated = s.CoLocated
 	c.works, c.slews, c.quota = s.Works, s.Steps > 0, s.Quota
+	c.states = s.tenantStates()
 	if s.LateBy > 0 {
 		c.lateFrom, c.lateBy = s.LateFrom, s.LateBy
 	}
@@ -276,6 +285,7 @@ type world struct {
 	acks    []check.Ack
 	changes []check.Change
 	ids     map[int]schema.RunID // acknowledged, by line
+	since   map[int]time.Time    // when a job was first asked for, by line
 
 	stage atomic.Value // the present stage, a string
 
@@ -285,6 +295,7 @@ type world struct {
 	rated        []schema.RunID // acknowledged
 	ratedFrom    time.Time
 	concurrent   []schema.RunID // acknowledged
+	sealsFrom    time.Time      // from when on all that the tenant writes is sealed; zero: never
 	pooled       pooled
 	preempting   preempting
 	long         []*longRun
@@ -300,7 +311,7 @@ type world struct {
 }
 
 func (w *world) run(ctx context.Context) (Outcome, error) {
-	w.ids = make(map[int]schema.RunID)
+	w.ids, w.since = make(map[int]schema.RunID), make(map[int]time.Time)
 	w.labelNodes()
 	if w.s.Preempting > 0 {
 		w.c.slots = fewSlots
@@ -338,11 +349,15 @@ func (w *world) play(ctx context.Context) error {
 	if w.s.Regions != nil {
 		time.Sleep(registerHangs) // until each node knows which homes it serves
 	}
+	if err := w.stateTenant(ctx); err != nil {
+		return err
+	}
 	w.c.SetFaults(w.s.Faults)
 	var wg sync.WaitGroup
 	w.planFaults(&wg)
 	w.outage(&wg)
 	w.planRegions(&wg)
+	w.encryptLater(ctx, &wg)
 	w.ask(ctx, &wg)
 	w.askRecurring(ctx, &wg)
 	w.askLimited(ctx, &wg)
@@ -452,6 +467,7 @@ func (w *world) submit(ctx context.Context, line int, at time.Time, keyed bool) 
 	}
 	w.mu.Lock()
 	w.asked = append(w.asked, ask)
+	w.since[line] = time.Now()
 	w.mu.Unlock()
 	// A frozen node cannot stop its calls. So only effectively_once work that ends within
 	// withinSession is sure not to overlap.

@@ -310,6 +310,17 @@ var scenarios = []play{
 	{"a tenant has a quota of runs at once, and everything fails", 4, Scenario{
 		Jobs: -1, Limited: 3, Concurrent: 40, Quota: tenantQuota, Guarantees: true, Kills: 3, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
 	}, []string{full}},
+	{"payloads are encrypted, and nothing goes wrong", 2, Scenario{
+		Guarantees: true, Encrypted: true, Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, Lag: 4},
+	}, []string{sealedRows}},
+	{"payloads are encrypted, and everything fails", 4, Scenario{
+		Jobs: 60, Limited: 6, LimitKeys: true, Workflows: 6, Guarantees: true, Encrypted: true,
+		Kills: 3, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
+	}, []string{sealedRows, limitGrants}},
+	{"payloads are encrypted from the middle on, and everything fails", 4, Scenario{
+		Guarantees: true, Changes: true, Encrypted: true, EncryptedLater: true,
+		Kills: 4, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
+	}, []string{sealedRows, clearRows}},
 	{"runs require labels, and an executor is away", 2, Scenario{Jobs: 20, Pooled: 45, Promise: Promise{NoneLost: true, Lag: 4}}, []string{unfit}},
 	{"runs require labels, and executors come and go", 6, Scenario{
 		Jobs: 20, Pooled: 45, Guarantees: true, Kills: 4, Stops: 2, Freezes: 2, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
