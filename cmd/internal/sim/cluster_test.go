@@ -69,7 +69,8 @@ type Cluster struct {
 	lives  int
 	counts []*prometheus.Registry // the metrics of each life
 
-	overheard map[int]bool // the lines of jobs whose payloads were clear in messages
+	processes map[string]*life // by the name under which the sink knows them
+	overheard map[int]bool     // the lines of jobs whose payloads were clear in messages
 
 	crashed map[string]int // how often nodes crashed around each step
 	crashes sync.WaitGroup // nodes that are on their way down and up again
@@ -85,7 +86,7 @@ func New(seed uint64, n, shards int, retention time.Duration, log *slog.Logger) 
 func newCluster(seed uint64, in []string, n, shards int, retention time.Duration, log *slog.Logger) (*Cluster, error) {
 	c := &Cluster{
 		shards: shards, slots: 64, away: 30 * time.Second, lateBy: 8 * time.Second, log: log, rng: rand.New(rand.NewPCG(seed, 1)),
-		crashed: make(map[string]int), overheard: make(map[int]bool),
+		crashed: make(map[string]int), overheard: make(map[int]bool), processes: make(map[string]*life),
 	}
 	for _, region := range in {
 		s, err := c.newSite(region, len(in) > 1, retention)

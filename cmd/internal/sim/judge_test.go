@@ -109,6 +109,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	if err := w.judgePreempting(ctx, reader, ofPreempting, h.Kills); err != nil {
 		return w.out, err
 	}
+	w.judgeMinutes(ofJobs)
 	if err := w.judgeRecurring(ctx, reader, ofJobs, h.Kills); err != nil {
 		return w.out, err
 	}

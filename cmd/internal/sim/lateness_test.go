@@ -67,6 +67,9 @@ func (s *Scenario) boundRecurring(away time.Duration) check.LatenessBound {
 	if s.Faults.Store > 0 || s.Faults.Message > 0 {
 		b.Max += overdueAfter
 	}
+	if s.PerMinute > 0 {
+		b.Max += minutesCost
+	}
 	return b
 }
 

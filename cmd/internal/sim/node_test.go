@@ -65,8 +65,12 @@ type life struct {
 	bucketer *engine.Engine
 	executor *executor.Executor
 	stop     context.CancelFunc
-	dead     chan struct{} // closed at the kill
-	running  sync.WaitGroup
+
+	mu     sync.Mutex
+	fewest int // among how many nodes it shared quotas, at least; 0: it never did
+
+	dead    chan struct{} // closed at the kill
+	running sync.WaitGroup
 }
 
 // simRing is the node's view, with a refresh that hears the others.
@@ -101,6 +105,7 @@ func (n *Node) Start() error {
 	l := &life{number: c.lives, dead: make(chan struct{})}
 	reg := prometheus.NewRegistry()
 	c.counts = append(c.counts, reg)
+	c.processes[n.caller(l)] = l
 	members := append(c.members(n.at), n.member(l.number))
 	c.mu.Unlock()
 	begin, err := n.wire(l, members, reg)

@@ -73,6 +73,8 @@ type Scenario struct {
 	Concurrent int
 	// Quota is how many runs of the tenant may be under way at once; 0 = any number.
 	Quota int
+	// PerMinute is the tenant's quota of runs a minute, which recurring jobs go beyond; 0 = none.
+	PerMinute int
 	// Encrypted: the tenant asks for its payloads to be encrypted. With EncryptedLater it does so in
 	// the middle of Span only.
 	Encrypted, EncryptedLater bool

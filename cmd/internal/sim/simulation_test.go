@@ -321,6 +321,12 @@ var scenarios = []play{
 		Guarantees: true, Changes: true, Encrypted: true, EncryptedLater: true,
 		Kills: 4, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
 	}, []string{sealedRows, clearRows}},
+	{"a tenant has a quota of runs a minute, and nothing goes wrong", 2, Scenario{
+		Jobs: 20, Recurring: 9, PerMinute: perMinute, Promise: Promise{Once: true, NoneLost: true},
+	}, []string{full}},
+	{"a tenant has a quota of runs a minute, and nodes are killed, crash and fail", 4, Scenario{
+		Jobs: 20, Recurring: 9, PerMinute: perMinute, Guarantees: true, Kills: 4, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
+	}, []string{full}},
 	{"runs require labels, and an executor is away", 2, Scenario{Jobs: 20, Pooled: 45, Promise: Promise{NoneLost: true, Lag: 4}}, []string{unfit}},
 	{"runs require labels, and executors come and go", 6, Scenario{
 		Jobs: 20, Pooled: 45, Guarantees: true, Kills: 4, Stops: 2, Freezes: 2, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},

@@ -26,7 +26,7 @@ var keyring = func() *admin.Keyring {
 const tenantKnown = 10 * time.Second
 
 // tenantStates reports whether the tenant of the scenario states anything.
-func (s *Scenario) tenantStates() bool { return s.Encrypted }
+func (s *Scenario) tenantStates() bool { return s.Encrypted || s.PerMinute > 0 }
 
 // tenantsOf has a process reach the store by way of the seals, and returns what its executor knows
 // of the tenants. Tenants are read only where the scenario's states something: an idle node makes
@@ -34,7 +34,7 @@ func (s *Scenario) tenantStates() bool { return s.Encrypted }
 func (n *Node) tenantsOf(l *life, store schema.Store, now func() time.Time, log *slog.Logger) executor.Tenants {
 	l.sealed = sealed.New(store, keyring, log)
 	if n.c.states {
-		l.tenants = admin.NewTenants(store, l.conn, now, func() int { return len(l.view.Snapshot().Members()) })
+		l.tenants = admin.NewTenants(store, l.conn, now, l.living)
 		l.sealed.Follow(l.tenants.EncryptsPayloads)
 	}
 	switch {
@@ -52,7 +52,9 @@ func (w *world) stateTenant(ctx context.Context) error {
 	if !w.s.tenantStates() {
 		return nil
 	}
-	if err := w.putTenant(ctx, schema.Tenant{Name: tenant, EncryptPayloads: w.s.Encrypted && !w.s.EncryptedLater}); err != nil {
+	if err := w.putTenant(ctx, schema.Tenant{
+		Name: tenant, EncryptPayloads: w.s.Encrypted && !w.s.EncryptedLater, Quotas: schema.Quotas{RunsPerMinute: w.s.PerMinute},
+	}); err != nil {
 		return err
 	}
 	time.Sleep(tenantKnown)
