@@ -11,7 +11,7 @@
 //	                    the nodes, their processes and clocks, and the callee
 //	faults_test.go, links_test.go, crash_test.go
 //	                    kills, stops, freezes and clocks; cut links; crashes around single steps
-//	recurring_test.go, calendar_test.go, joblimit_test.go, limitkey_test.go,
+//	recurring_test.go, imports_test.go, calendar_test.go, joblimit_test.go, limitkey_test.go,
 //	taskrate_test.go, taskconcurrency_test.go, minutes_test.go, long_test.go, outputs_test.go
 //	                    jobs of each kind, and what is judged of them besides
 //	datacenters_test.go, regions_test.go, regionfaults_test.go, regionscenarios_test.go

@@ -148,6 +148,7 @@ func (w *world) judge(ctx context.Context) (Outcome, error) {
 	}
 	w.out.Counts[apart] = float64(w.out.BeyondLimit)
 	w.out.Counts[sealedRows], w.out.Counts[clearRows] = float64(w.out.SealedRows), float64(w.out.ClearRows)
+	w.out.Counts[imported] = float64(w.out.Imported)
 	w.out.Counts[preempted] = float64(w.out.Preempted)
 	w.out.Counts[unfit] = float64(w.out.WaitedForPool)
 	w.out.Counts[existing] = float64(w.out.Report.Existing)

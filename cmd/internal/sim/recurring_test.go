@@ -269,7 +269,8 @@ func (w *world) outage(wg *sync.WaitGroup) {
 
 // judgeRecurring judges the recurring jobs by loadtest/check. seen are their calls.
 func (w *world) judgeRecurring(ctx context.Context, b *engine.Engine, seen []check.Sighting, kills []check.Kill) error {
-	if w.s.Recurring == 0 {
+	w.judgeImported()
+	if w.s.Recurring+w.s.Imported == 0 {
 		return nil
 	}
 	h := check.RecurringHistory{Seen: seen, SeenAll: true, Late: w.s.boundRecurring(w.c.away), Doubles: w.s.doublesRecurring(), StreamLosses: w.streamLosses, End: w.pausedAt, Stops: w.stops, Kills: kills, Off: w.off()}

@@ -58,6 +58,8 @@ type Scenario struct {
 	// Recurring is the number of recurring jobs. They are due every 1 s to 60 s until no fault is
 	// left, and state each misfire policy in turn.
 	Recurring int
+	// Imported is the number of recurring jobs that are made by imports, with others.
+	Imported int
 	// Calendars has every second recurring job go by a calendar of its own, whose dates change as
 	// well. It goes with Changes.
 	Calendars bool
@@ -150,6 +152,8 @@ type Outcome struct {
 	WaitedForPool int
 	// Preempted is how often runs were stopped for critical ones.
 	Preempted int
+	// Imported is how many lines of imports were acknowledged.
+	Imported int
 	// SealedRows is how many rows hold something that is sealed in the end, and ClearRows how many
 	// jobs a payload or output of which is clear there.
 	SealedRows, ClearRows int
@@ -198,6 +202,7 @@ const (
 	apart          = "beyond limit"    // runs of one job that were under way at once, beyond its limit, which each value has
 	existing       = "existing"        // unique jobs that were there
 	preempted      = "preempted"       // stops of runs for critical ones
+	imported       = "imported"        // lines of imports that were acknowledged
 	sealedRows     = "sealed"          // rows that hold something that is sealed
 	clearRows      = "clear"           // jobs a payload or output of which is clear in the store
 	unfit          = "waited for pool" // runs that waited for an executor with the labels that they require
@@ -292,6 +297,8 @@ type world struct {
 	stage atomic.Value // the present stage, a string
 
 	recurring    []*recurring
+	imported     []*importing
+	made         map[int][]schema.JobID // the jobs of imported lines, as they are in the store
 	limited      []*limited
 	pausing      []*pausing
 	rated        []schema.RunID // acknowledged
@@ -362,6 +369,7 @@ func (w *world) play(ctx context.Context) error {
 	w.encryptLater(ctx, &wg)
 	w.ask(ctx, &wg)
 	w.askRecurring(ctx, &wg)
+	w.askImports(ctx, &wg)
 	w.askLimited(ctx, &wg)
 	w.askPausing(ctx, &wg)
 	w.askRated(ctx, &wg)
@@ -387,9 +395,9 @@ func (w *world) play(ctx context.Context) error {
 			return err
 		}
 	}
-	if w.s.Recurring > 0 {
+	if w.s.Recurring+w.s.Imported > 0 {
 		time.Sleep(afterwards + w.s.Outage/2)
-		if err := w.pauseRecurringJobs(ctx); err != nil {
+		if err := errors.Join(w.findImported(ctx), w.pauseRecurringJobs(ctx)); err != nil {
 			return err
 		}
 		w.pausedAt = time.Now()

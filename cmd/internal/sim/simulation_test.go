@@ -227,6 +227,12 @@ var scenarios = []play{
 	{"jobs recur by calendars that change while nodes are killed and freeze", 4, Scenario{
 		Jobs: 20, Recurring: 12, Calendars: true, Changes: true, Kills: 4, Freezes: 3, Faults: Faults{Store: 0.005, Crash: 0.001},
 	}, []string{halts}},
+	{"recurring jobs are imported, and nothing goes wrong", 2, Scenario{
+		Jobs: 20, Imported: 30, Promise: Promise{Lateness: onTime, Once: true, NoneLost: true, NoneGivenUp: true, Lag: 4},
+	}, []string{imported}},
+	{"recurring jobs are imported, and nodes are killed and the store fails", 8, Scenario{
+		Jobs: 20, Imported: 50, Guarantees: true, Kills: 8, Faults: Faults{Store: 0.02, Message: 0.01, Crash: 0.001},
+	}, []string{imported}},
 	{"jobs recur while clocks are off", 4, Scenario{Jobs: 20, Recurring: 12, Changes: true, Skew: time.Second, Kills: 2}, nil},
 	{"jobs recur while everything fails", 10, Scenario{
 		Jobs: 20, Recurring: 12, Changes: true, Kills: 3, Freezes: 3, StreamLosses: 1, Steps: 4, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05},
@@ -427,7 +433,7 @@ func simulate(t *testing.T, seed uint64, s Scenario) (out Outcome) {
 			if err := out.Report.WriteText(&b); err != nil {
 				t.Error(err)
 			}
-			if s.Recurring > 0 {
+			if s.Recurring+s.Imported > 0 {
 				if err := out.Recurring.WriteText(&b); err != nil {
 					t.Error(err)
 				}
