@@ -350,7 +350,7 @@ func (d documents) PutDocuments(ctx context.Context, docs ...document.Document) 
 // putTogether puts documents of one kind, in batches if there are several.
 func (d documents) putTogether(ctx context.Context, docs []document.Document) error {
 	lines := make([]line, len(docs))
-	var st statement
+	st := statement("")
 	for i := range docs {
 		var err error
 		if st, lines[i].args, err = bindDocument(&docs[i], d.cfg.Now()); err != nil {
