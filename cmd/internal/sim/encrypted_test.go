@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -100,10 +101,36 @@ func (w *world) judgeEncrypted(ctx context.Context) error {
 		}
 	}
 	w.out.ClearRows = len(inRows)
+	if err := w.judgeOpened(ctx); err != nil {
+		return err
+	}
 	w.c.mu.Lock()
 	said := maps.Clone(w.c.overheard)
 	w.c.mu.Unlock()
 	w.notClear("a message", said)
+	return nil
+}
+
+// judgeOpened judges that no attempt of a job ended since something could not be opened.
+func (w *world) judgeOpened(ctx context.Context) error {
+	reader, err := w.reader(ctx)
+	if err != nil {
+		return err
+	}
+	for line, id := range w.ids {
+		run, err := reader.Run(ctx, w.tenantOf(line), id)
+		if errors.Is(err, schema.ErrNotFound) {
+			continue // others say that it was lost
+		}
+		if err != nil {
+			return fmt.Errorf("the run of job %d: %w", line, err)
+		}
+		for i := range run.Attempts {
+			if a := &run.Attempts[i]; a.Record != nil && strings.Contains(a.Record.Error, "cannot be opened") {
+				w.c.fault("attempt %d of run %s, of job %d: %s", a.Number, id, line, a.Record.Error)
+			}
+		}
+	}
 	return nil
 }
 

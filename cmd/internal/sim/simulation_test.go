@@ -321,7 +321,7 @@ var scenarios = []play{
 	}, []string{sealedRows}},
 	{"payloads are encrypted, and everything fails", 4, Scenario{
 		Jobs: 60, Limited: 6, LimitKeys: true, Workflows: 6, Guarantees: true, Encrypted: true,
-		Kills: 3, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.05, Crash: 0.001},
+		Kills: 3, StreamLosses: 1, Faults: Faults{Store: 0.005, Message: 0.01, Target: 0.3, Crash: 0.001},
 	}, []string{sealedRows, limitGrants}},
 	{"payloads are encrypted from the middle on, and everything fails", 4, Scenario{
 		Guarantees: true, Changes: true, Encrypted: true, EncryptedLater: true,
