@@ -55,8 +55,9 @@ type OperationFilter struct {
 	// that does not know it takes no such operation on: see operations.
 	ErrorPattern string `json:"error_pattern,omitempty"`
 
-	// Of runs, as lists of runs have them (runs.FilterText). A build that does not know them takes
-	// no operation on that has one, or has Label or a State of these: see operations.
+	// Of runs, as lists of runs have them (runs.FilterText); Label, Labels and Job of dead letters
+	// too. A build that does not know them takes no operation on that has one, or has Label or a
+	// State of these: see operations.
 	States []string `json:"states,omitempty"` // in one of them; State is empty then
 	Labels []string `json:"labels,omitempty"` // name=value: they have all of them, and Label
 	Job    string   `json:"job,omitempty"`    // of this job: its id; requests may state its name
@@ -121,7 +122,10 @@ type Backfill struct {
 	To   time.Time `json:"to"`
 	// Schedule is the job's at the time of the request: later changes of the job do not matter.
 	Schedule Schedule `json:"schedule"`
-	Count    int64    `json:"count"` // of those times
+	Count    int64    `json:"count"` // of those times, without those of Skip
+	// Skip are stretches, first and last nominal time in ms, in order: their times have runs, and none
+	// is asked for. A build that does not know it takes no such backfill on: see operations.
+	Skip [][2]int64 `json:"skip,omitempty"`
 	// MaxConcurrent bounds the runs that are unfinished at a time.
 	MaxConcurrent int      `json:"max_concurrent"`
 	Notes         []string `json:"notes,omitempty"` // for who asked: what was clipped

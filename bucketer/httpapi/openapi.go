@@ -256,6 +256,9 @@ func (s documentWriter) finish() error {
 		{"BackfillRequest", "max_concurrent", func(f *huma.Schema) {
 			f.Minimum, f.Maximum, f.Description = number(1), number(100), "The most runs that are unfinished at a time; default 5"
 		}},
+		{"BackfillRequest", "missing", func(f *huma.Schema) {
+			f.Description = "Only times that have no run when it is asked for; one that was missed is none. from must lie within the retention of the history, and the job may have at most 20,000 runs from then on"
+		}},
 		{"PreviewRequest", "from", func(f *huma.Schema) { f.Description = "The times come after it; default: now" }},
 		{"PreviewRequest", "count", func(f *huma.Schema) {
 			f.Minimum, f.Maximum, f.Description = number(1), number(100), "The most times; default 10"

@@ -339,7 +339,7 @@ func TestBackfillsThatAreRefused(t *testing.T) {
 		"no times":                {path, `{"from":"yesterday","to":7}`, 422, 2},
 		"none at a time":          {path, `{` + from + `,` + to + `,"max_concurrent":0}`, 422, 1},
 		"too many at a time":      {path, `{` + from + `,` + to + `,"max_concurrent":101}`, 422, 1},
-		"every fault at once":     {path, `{"to":"2027-11-21T00:00:00Z","max_concurrent":1e9,"x":1}`, 422, 4},
+		"every fault at once":     {path, `{"to":"2027-11-21T00:00:00Z","max_concurrent":1e9,"x":1,"missing":"yes"}`, 422, 5},
 		"a one-off job":           {"/v1/jobs/" + once.ID.String() + "/backfills", `{` + from + `,` + to + `}`, 422, 1},
 		"no such job":             {"/v1/jobs/none/backfills", `{` + from + `,` + to + `}`, 404, 0},
 		"a job that has finished": {path, `{` + from + `,` + to + `,"max_concurrent":99}`, 409, 0},

@@ -55,6 +55,7 @@ type BackfillScope struct {
 	From          Time         `json:"from" doc:"The first nominal time that may be run again"`
 	To            Time         `json:"to" doc:"Nominal times before this one"`
 	MaxConcurrent int          `json:"max_concurrent" doc:"The most runs that are unfinished at a time"`
+	Missing       bool         `json:"missing,omitempty" doc:"Times in it have runs, and are left out"`
 	Notes         []string     `json:"notes,omitempty" doc:"What was changed in what was asked for"`
 }
 
@@ -98,7 +99,7 @@ func operationOf(op *schema.Operation) Operation {
 	}
 	if b := op.Spec.Backfill; b != nil {
 		out.Backfill = &BackfillScope{
-			JobID: b.Job, JobName: b.JobName, From: Time{b.From}, To: Time{b.To}, MaxConcurrent: b.MaxConcurrent, Notes: b.Notes,
+			JobID: b.Job, JobName: b.JobName, From: Time{b.From}, To: Time{b.To}, MaxConcurrent: b.MaxConcurrent, Missing: len(b.Skip) > 0, Notes: b.Notes,
 		}
 		out.Matched, out.Running = b.Count, len(p.Unfinished)
 	}
@@ -161,7 +162,7 @@ func (s operationRoutes) route() {
 	op := s.operation("begin-operation", http.MethodPost, operationsPath, "Do one thing to everything that matches, in the background", 202, 400, 404, 408, 413, 415, 422, 429, 503)
 	op.Description = "A filter selects jobs that can have many runs (state, label, name_prefix) or, with from and to, runs by due time (state or states, label, labels, job, task, host, late, key, each as GET /v1/runs has it); an empty one selects every job. " +
 		"Workflows are none of these; their runs are runs. " +
-		"cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. replay and discard are for dead letters, selected by due time, task and error_pattern. " +
+		"cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. It leaves their dead letters waiting; replay settles them. replay and discard are for dead letters, selected by due time, task, job, label, labels and error_pattern. " +
 		"What matches is told when the operation comes to it: a run that is not late yet may be late then. " +
 		"A dry run counts what matches, and changes nothing. What a node leaves undone another one takes up."
 	huma.Register(s.api, op, s.beginOperation)
@@ -174,7 +175,7 @@ func (s operationRoutes) route() {
 	cancel.Description = "It goes no further than the page under way. What it did stays done, and the runs of a backfill that were asked for go on. Twice is the same as once; one that is done is 409."
 	huma.Register(s.api, cancel, s.cancelOperation)
 	backfill := s.operation("create-backfill", http.MethodPost, "/v1/jobs/{id}/backfills", "Run a stretch of a recurring job's past again, in the background", 202, 400, 404, 408, 409, 413, 415, 422, 429, 503)
-	backfill.Description = "One run for each nominal time from ≤ time < to that the schedule, as it is now, names, whether that ran or not; at most 100,000 times. " +
+	backfill.Description = "One run for each nominal time from ≤ time < to that the schedule, as it is now, names, whether that ran or not, or with missing of those that have no run, such as the times of a pause; at most 100,000 times. " +
 		"At most max_concurrent (5 if absent, at most 100) of them are unfinished at a time. They are due when they are asked for, have the trigger backfill and the priority low, " +
 		"and no more are asked for while one of them waits for its start. A paused job may be backfilled; one that was cancelled or has finished is 409. The operation is done when all its runs have ended."
 	huma.Register(s.api, backfill, s.createBackfill)

@@ -60,7 +60,10 @@ func (s runRoutes) route() {
 	list.Description = runsAsked
 	huma.Register(s.api, list, s.listRuns)
 	huma.Register(s.api, s.operation("cancel-run", http.MethodPost, "/v1/runs/{id}/cancel", "Cancel a run; twice is the same as once", 200, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.cancelRun)
-	huma.Register(s.api, s.operation("retry-run", http.MethodPost, "/v1/runs/{id}/retry", "Run a finished run again, as a new run whose origin is this one", 201, 400, 404, 408, 409, 413, 415, 422, 429, 503), s.retryRun)
+	retry := s.operation("retry-run", http.MethodPost, "/v1/runs/{id}/retry", "Run a finished run again, as a new run whose origin is this one", 201, 400, 404, 408, 409, 413, 415, 422, 429, 503)
+	retry.Description = "Its dead letter, if it has one, goes on waiting, whatever becomes of the new run. " +
+		"POST /v1/dead-letters/{id}/replay runs the same again and settles it; DELETE /v1/dead-letters/{id} settles it alone."
+	huma.Register(s.api, retry, s.retryRun)
 	searchRoutes(s).route()
 	outputRoutes(s).route()
 	runStepRoutes(s).route()

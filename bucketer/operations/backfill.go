@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
@@ -36,13 +37,17 @@ const (
 // nominal time < To.
 type Backfill struct {
 	From, To      time.Time
-	MaxConcurrent int // runs that are unfinished at a time
+	MaxConcurrent int  // runs that are unfinished at a time
+	Missing       bool // only times that have no run, or one that was missed
 }
 
 // Backfill begins an operation that asks for a run of the job for each nominal time of the stretch
 // that its schedule, as it is now, names, in their order. These runs are additional to what ran or
 // was missed at those times. They have the lowest priority, and at most MaxConcurrent of them are
 // unfinished at a time.
+//
+// With Missing the times that have runs when it is asked for are left out. Which these are is
+// written with the operation, before anything is asked for.
 //
 // A paused job may be backfilled. One that was cancelled or has finished answers ErrFinished.
 // Stretches that name no times, or too many, are Faults. About key see Begin.
@@ -56,6 +61,9 @@ func (o *Operations) Backfill(ctx context.Context, tenant string, id schema.JobI
 			return schema.OperationSpec{}, fmt.Errorf("backfill job %s, which is %s: %w", id, job.Current.State, bucketer.ErrFinished)
 		}
 		f, err := backfillOf(&job, r)
+		if err == nil && r.Missing {
+			err = o.skipRuns(ctx, tenant, f)
+		}
 		return schema.OperationSpec{Action: ActionBackfill, Backfill: f, By: by}, err
 	})
 	if err == nil {
@@ -119,15 +127,15 @@ func (o *Operations) backfillStep(ctx context.Context, op *schema.Operation, p *
 	if err != nil {
 		return 0, err
 	}
-	s, err := schedule.Compile(f.Schedule, recurring.SeedOf(f.Job))
+	s, err := timesOf(f)
 	if err != nil {
 		fault(p, "this version does not understand the schedule")
 		p.Done = true
 		return 0, nil //nolint:nilerr // told of, and it will not get better
 	}
-	last := f.From.Add(-time.Millisecond)
-	if p.At != "" {
-		ms, err := strconv.ParseInt(p.At, 10, 64)
+	last, prefix := f.From.Add(-time.Millisecond), beginningOfBackfill(f)
+	if at := strings.TrimPrefix(p.At, prefix); at != "" {
+		ms, err := strconv.ParseInt(at, 10, 64)
 		if err != nil {
 			return 0, fmt.Errorf("where a backfill goes on: %w", err)
 		}
@@ -137,7 +145,7 @@ func (o *Operations) backfillStep(ctx context.Context, op *schema.Operation, p *
 	more = more && next.Before(f.To)
 	if more && gone {
 		fault(p, "the job was cancelled: no run was asked for from "+next.Format(time.RFC3339Nano)+" on")
-		p.At, more = strconv.FormatInt(f.To.UnixMilli(), 10), false
+		p.At, more = prefix+strconv.FormatInt(f.To.UnixMilli(), 10), false
 	}
 	if room := f.MaxConcurrent - len(p.Unfinished); more && room > 0 && !held {
 		n, quota, err := o.left(ctx, op.Tenant, room)
@@ -211,7 +219,7 @@ type batch struct {
 
 // askFor writes the rows of the next nominal times of a backfill, from `first` on and at most n,
 // and notes them in p.
-func (o *Operations) askFor(ctx context.Context, op *schema.Operation, p *schema.Progress, s *schedule.Schedule, job *schema.Job, first time.Time, n int) error {
+func (o *Operations) askFor(ctx context.Context, op *schema.Operation, p *schema.Progress, s *times, job *schema.Job, first time.Time, n int) error {
 	f, now := op.Spec.Backfill, o.now()
 	last := first
 	for next := range s.From(first) {
@@ -258,7 +266,7 @@ func (o *Operations) askFor(ctx context.Context, op *schema.Operation, p *schema
 			p.Unfinished = append(p.Unfinished, rows[i].ID)
 		}
 	}
-	p.At = strconv.FormatInt(d.Last, 10)
+	p.At = beginningOfBackfill(f) + strconv.FormatInt(d.Last, 10)
 	p.Matched += int64(len(rows))
 	p.Changed += int64(len(rows))
 	return nil

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,6 +126,56 @@ func TestOperationsOnDeadLettersOfOneError(t *testing.T) {
 		left := w.listed(runs.DeadLetterQuery{Tenant: "t", From: filter.From, To: filter.To}, 50)
 		if len(left) != n/5 || slices.ContainsFunc(left, func(run schema.RunID) bool { return !expired[run] }) {
 			t.Errorf("%d letters wait, want the %d of the other error", len(left), n/5)
+		}
+		synctest.Wait()
+	})
+}
+
+// An operation on the letters of a job, or with labels, leaves the others as they are, and no build
+// that knows neither can go on with it.
+func TestOperationsOnDeadLettersOfOneJobOrLabel(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const n = 60
+		began := time.Now()
+		billing := make(map[schema.RunID]bool)
+		var last schema.RunID
+		for i := range n {
+			job := callTo(time.Time{})
+			switch i % 3 {
+			case 0:
+				job.Labels = map[string]string{"team": "billing", "env": "live"}
+			case 1:
+				job.Labels = map[string]string{"team": "billing", "env": "test"}
+			}
+			last = w.dead(job)
+			billing[last] = i%3 == 0
+			time.Sleep(time.Hour)
+		}
+		o := w.operations("n1")
+		filter := schema.OperationFilter{From: began.Add(-time.Hour), To: time.Now().Add(time.Hour), Label: "team=billing", Labels: []string{"env=live"}}
+		begun := w.begin(o, asked(ActionDiscard, filter))
+		if begun.Matched != n/3 || !begun.All {
+			t.Errorf("Begin counted %d, all %v; want %d", begun.Matched, begun.All, n/3)
+		}
+		// As builds before labels read it: with patterns, and before those.
+		var place runs.DeadLetterPosition
+		for _, known := range []string{"", patternPlace} {
+			if at := strings.TrimPrefix(w.progress(o, begun.Operation.ID).At, known); at == "" || json.Unmarshal([]byte(at), &place) == nil {
+				t.Errorf("the operation goes on at %q, which a build that knows no labels can read", at)
+			}
+		}
+		wantCounts(t, "discard", w.works(begun.Operation.ID, o), schema.Progress{Matched: n / 3, Changed: n / 3})
+		left := w.listed(runs.DeadLetterQuery{Tenant: "t", From: filter.From, To: filter.To}, 50)
+		if len(left) != n-n/3 || slices.ContainsFunc(left, func(run schema.RunID) bool { return billing[run] }) {
+			t.Errorf("%d letters wait, want the %d that have not both labels", len(left), n-n/3)
+		}
+		one := schema.OperationFilter{From: filter.From, To: filter.To, Job: schema.JobOf(last).String()}
+		dry := asked(ActionReplay, one)
+		dry.DryRun = true
+		wantCounts(t, "a dry run", w.works(w.begin(o, dry).Operation.ID, o), schema.Progress{Matched: 1})
+		wantCounts(t, "replay of one job", w.works(w.begin(o, asked(ActionReplay, one)).Operation.ID, o), schema.Progress{Matched: 1, Changed: 1})
+		if l := w.letterOf(last); l == nil || l.Resolution == nil {
+			t.Errorf("the letter of the job is %+v, want it replayed", l)
 		}
 		synctest.Wait()
 	})

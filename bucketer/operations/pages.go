@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,12 +28,9 @@ type pages struct {
 func beginsAt(spec *schema.OperationSpec) string {
 	switch f := &spec.Filter; {
 	case spec.Backfill != nil:
-		return ""
+		return beginningOfBackfill(spec.Backfill)
 	case spec.OfDeadLetters():
-		if f.ErrorPattern != "" {
-			return patternPlace
-		}
-		return ""
+		return beginningOfLetters(f)
 	case f.From.IsZero():
 		return ""
 	default:
@@ -119,14 +117,34 @@ func keyOf[ID ~[16]byte](op *schema.Operation, of ID) string {
 // others: it would act on other dead letters too.
 const patternPlace = "pattern "
 
+// beginningOfLetters returns where an operation on dead letters with that filter begins: "" if every
+// build knows all that the filter says. Labels and jobs are younger than patterns.
+func beginningOfLetters(f *schema.OperationFilter) string {
+	switch {
+	case f.Label != "" || len(f.Labels) > 0 || f.Job != "":
+		return filterPlace
+	case f.ErrorPattern != "":
+		return patternPlace
+	default:
+		return ""
+	}
+}
+
 // lettersPage lists dead letters, the latest due first. One that is replayed and fails again lies
 // before where the list goes on.
 func (o *pages) lettersPage(ctx context.Context, op *schema.Operation, at string, limit int) ([]target, string, error) {
 	f := &op.Spec.Filter
 	var pos *runs.DeadLetterPosition
-	prefix := ""
-	if f.ErrorPattern != "" {
-		prefix = patternPlace
+	prefix := beginningOfLetters(f)
+	query := runs.DeadLetterQuery{Tenant: op.Tenant, From: f.From, To: f.To, Task: f.Task, Pattern: f.ErrorPattern, Labels: f.Labels}
+	if f.Label != "" {
+		query.Labels = append(slices.Clone(f.Labels), f.Label)
+	}
+	if f.Job != "" {
+		var err error
+		if query.Job, err = schema.ParseJobID(f.Job); err != nil {
+			return nil, "", fmt.Errorf("the job of an operation: %w", err)
+		}
 	}
 	if at = strings.TrimPrefix(at, prefix); at != "" {
 		pos = new(runs.DeadLetterPosition)
@@ -134,7 +152,7 @@ func (o *pages) lettersPage(ctx context.Context, op *schema.Operation, at string
 			return nil, "", fmt.Errorf("where an operation goes on: %w", err)
 		}
 	}
-	letters, next, err := o.runs.DeadLetters(ctx, runs.DeadLetterQuery{Tenant: op.Tenant, From: f.From, To: f.To, Task: f.Task, Pattern: f.ErrorPattern}, pos, limit)
+	letters, next, err := o.runs.DeadLetters(ctx, query, pos, limit)
 	if err != nil {
 		return nil, "", err
 	}

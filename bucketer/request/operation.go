@@ -52,6 +52,7 @@ type BackfillRequest struct {
 	From          time.Time `json:"from"`
 	To            time.Time `json:"to,omitzero"`              // absent: now
 	MaxConcurrent int       `json:"max_concurrent,omitempty"` // absent: 5
+	Missing       bool      `json:"missing,omitempty"`        // only times without a run
 }
 
 // Backfill reads the body of POST /v1/jobs/{id}/backfills: a stretch that has passed.
@@ -69,6 +70,10 @@ func (d *Decoder) Backfill(body []byte, now time.Time) (operations.Backfill, err
 			to, r.To = c, d.instant(c, lastInstant)
 		case "max_concurrent":
 			r.MaxConcurrent = d.integer(c, 1, operations.MaxBackfillRuns)
+		case "missing":
+			if r.Missing = d.is(c, kindTrue); !r.Missing && !d.is(c, kindFalse) {
+				d.fault(c, "must be true or false")
+			}
 		default:
 			d.faultQuietly(c, "is not a field of a backfill")
 		}

@@ -129,6 +129,9 @@ func (r *filterReader) field(c int32, name string) {
 	}
 }
 
+// ofLetters are the fields of runs that select dead letters as well.
+var ofLetters = []string{"task", "job", "labels"}
+
 // labelled notes that runs are asked for by a label.
 func (r *filterReader) labelled(c int32, label string) {
 	r.text.Labels, r.nodes["label"] = append(r.text.Labels, label), append(r.nodes["label"], c)
@@ -162,9 +165,6 @@ func (r *filterReader) list(i int32, most int, each func(c int32, s string)) (li
 // checkScope finds fault with fields that select something else than the action is for.
 func (r *filterReader) checkScope(ofDue, letters bool) {
 	d := r.d
-	if r.label > 0 && letters {
-		d.faultQuietly(r.label, "selects jobs and runs, and not dead letters")
-	}
 	for _, c := range r.ofJobs {
 		if ofDue {
 			d.faultQuietly(c, "selects jobs, and not runs, which from and to select")
@@ -174,7 +174,7 @@ func (r *filterReader) checkScope(ofDue, letters bool) {
 		switch {
 		case !ofDue:
 			d.faultQuietly(c, "selects runs: state from and to as well")
-		case letters && string(d.doc.name(c)) != "task":
+		case letters && !slices.Contains(ofLetters, string(d.doc.name(c))):
 			d.faultQuietly(c, "selects runs, and not dead letters")
 		}
 	}

@@ -1,10 +1,12 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
@@ -27,16 +29,30 @@ const (
 type DeadLetterQuery struct {
 	Tenant   string
 	From, To time.Time
-	Task     string // "" = any
-	Pattern  string // of the error (ErrorPattern); "" = any
-	Replayed bool   // those that were replayed, instead of those that wait
+	Task     string       // "" = any
+	Pattern  string       // of the error (ErrorPattern); "" = any
+	Job      schema.JobID // of its runs; zero: any
+	Labels   []string     // name=value: the run has all of them
+	Replayed bool         // those that were replayed, instead of those that wait
 }
 
 // selects reports whether a letter that is due before To is one of those asked for.
 func (q *DeadLetterQuery) selects(l *schema.DeadLetter) bool {
 	replayed := l.Resolution != nil && l.Resolution.Kind == schema.ResolvedReplayed
 	return l.Run.Time().Before(q.To) && (l.Resolution == nil && !q.Replayed || replayed && q.Replayed) &&
-		(q.Task == "" || l.Entry.Spec.Task == q.Task) && (q.Pattern == "" || ErrorPattern(&l.Last) == q.Pattern)
+		(q.Task == "" || l.Entry.Spec.Task == q.Task) && (q.Pattern == "" || ErrorPattern(&l.Last) == q.Pattern) &&
+		(q.Job.IsZero() || cmp.Or(l.Entry.Spec.Job, schema.JobOf(l.Run)) == q.Job) && hasAll(l.Entry.Spec.Labels, q.Labels)
+}
+
+// hasAll reports whether labels has each that is asked for, as name=value.
+func hasAll(labels map[string]string, asked []string) bool {
+	for _, label := range asked {
+		name, value, _ := strings.Cut(label, "=")
+		if got, ok := labels[name]; !ok || got != value {
+			return false
+		}
+	}
+	return true
 }
 
 // DeadLetterPosition is where a listing goes on: in a day, before the dead letter of a run (zero:

@@ -33,7 +33,8 @@ func (r *Runs) AskWaits(f func(ctx context.Context, runs []*Run) (reads int, err
 }
 
 // Retry runs a run that has ended again, now, as a new one-off run of the same work, payload and name
-// of a job, whose origin it is. The same key gives the same run.
+// of a job, whose origin it is. The same key gives the same run. A dead letter of the run goes on
+// waiting: only Replay and Discard settle one, at the home of its tenant.
 func (c *Control) Retry(ctx context.Context, tenant string, id schema.RunID, key string) (bucketer.Receipt, error) {
 	run, err := c.reader.Run(ctx, tenant, id)
 	if err != nil {

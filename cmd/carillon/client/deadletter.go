@@ -133,15 +133,16 @@ func deadLetterDiscardCommand(r *cli.Remote) *cobra.Command {
 func deadLetterActCommand(r *cli.Remote, action, short string, one func(*cobra.Command, *httpapi.Client, schema.RunID) error) *cobra.Command {
 	cmd := operationBeginCommand(r, action, short)
 	all := cmd.RunE
-	cmd.Use = action + " RUN | --from … --to … [--task …]"
+	cmd.Use = action + " RUN | --from … --to … [--task …] [--job …] [--label …]"
 	cmd.Example = "  carillon dead-letter " + action + " 0192e5a0-7c00-8003-8d2f-5a1b9c3e7f60\n" +
-		"  carillon dead-letter " + action + " --from -24h --to 0s --task send-email --dry-run"
+		"  carillon dead-letter " + action + " --from -24h --to 0s --task send-email --dry-run\n" +
+		"  carillon dead-letter " + action + " --from -24h --to 0s --job nightly-report --label team=billing"
 	cmd.Args = cobra.MaximumNArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return all(cmd, args)
 		}
-		for _, name := range []string{"from", "to", "task", "dry-run", "wait", "idempotency-key"} {
+		for _, name := range []string{"from", "to", "task", "job", "label", "error-pattern", "dry-run", "wait", "idempotency-key"} {
 			if cmd.Flags().Changed(name) {
 				return cli.Usagef("--%s is for all that match: leave it or the run out", name)
 			}

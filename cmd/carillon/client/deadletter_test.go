@@ -3,6 +3,7 @@ package client
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -60,10 +61,22 @@ func TestDeadLettersOfANode(t *testing.T) {
 	if ids := waiting(); len(ids) != 0 {
 		t.Errorf("after the discard %v wait, want none", ids)
 	}
-	for range 2 {
-		fail()
-	}
+	labelled := clitest.Decode[httpapi.Job](t, clitest.Succeed(t, "job", "create", "--api", api, "--url", sink.URL, "--label", "team=billing", "-o", "json").Stdout).ID.String()
+	awaitRun(t, api, labelled, schema.StateFailed)
+	other := fail()
 	clitest.Await(t, "both dead letters", func() bool { return len(waiting()) == 2 })
+	for _, filter := range [][]string{{"--label", "team=billing"}, {"--job", labelled}} {
+		counted := clitest.Decode[httpapi.Operation](t, clitest.Succeed(t, append([]string{"dead-letter", "replay", "--api", api, "--from", "-1h", "--to", "1h", "--dry-run", "-o", "json"}, filter...)...).Stdout)
+		if counted.Matched != 1 || counted.Changed != 0 || len(waiting()) != 2 {
+			t.Errorf("dead-letter replay %v --dry-run answers %+v, want one of two", filter, counted)
+		}
+	}
+	if r := clitest.Run(t.Context(), "", "dead-letter", "replay", "--api", api, "--from", "-1h", "--to", "1h", "--label", "team"); r.Code != 1 || !strings.Contains(r.Stderr, "body.filter.label") {
+		t.Errorf("dead-letter replay of a label without value exits %d with %q, want 1 and the fault", r.Code, r.Stderr)
+	}
+	if ids := waiting(); !slices.Contains(ids, other) {
+		t.Errorf("%v wait, want %s among them", ids, other)
+	}
 	op := clitest.Decode[httpapi.Operation](t, clitest.Succeed(t, "dead-letter", "discard", "--api", api, "--from", "-1h", "--to", "1h", "-o", "json").Stdout)
 	if op.State != "done" || op.Matched != 2 || op.Changed != 2 || len(waiting()) != 0 {
 		t.Errorf("dead-letter discard of all answers %+v, want both gone", op)
@@ -74,6 +87,7 @@ func TestDeadLettersOfANode(t *testing.T) {
 	}
 	for _, args := range []string{
 		"dead-letter show", "dead-letter show x", "dead-letter replay x", "dead-letter replay", "dead-letter discard " + first + " --task a",
+		"dead-letter replay " + first + " --label a=b", "dead-letter replay " + first + " --error-pattern a",
 		"dead-letter list --limit -1", "dead-letter list --from soon", "operation discard --all",
 	} {
 		if r := clitest.Run(t.Context(), "", append(strings.Fields(args), "--api", api)...); r.Code != 2 {
@@ -114,6 +128,12 @@ func TestDeadLettersOfATaskAreReplayedAndDiscarded(t *testing.T) {
 	}
 	clitest.Await(t, "all dead letters", func() bool { return waiting() == 4 })
 	well.Store(true)
+	// As its help says, a retry leaves the dead letter as it is: below, those of mails wait.
+	again := clitest.Decode[httpapi.Run](t, clitest.Succeed(t, "run", "retry", "--api", api, failed["mails"][0], "-o", "json").Stdout)
+	awaitRun(t, api, again.ID.String(), schema.StateSucceeded)
+	if help := clitest.Succeed(t, "run", "retry", "--help").Stdout; !strings.Contains(help, "dead letter that it has goes on waiting") {
+		t.Errorf("run retry --help says\n%s", help)
+	}
 	act := func(action, task string) httpapi.Operation {
 		t.Helper()
 		return clitest.Decode[httpapi.Operation](t, clitest.Succeed(t, "dead-letter", action, "--api", api, "--from", "-1h", "--to", "1h", "--task", task, "-o", "json").Stdout)

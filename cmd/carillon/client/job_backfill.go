@@ -19,16 +19,18 @@ import (
 func jobBackfillCommand(r *cli.Remote) *cobra.Command {
 	var from, to, key string
 	var most int
-	var wait, dryRun bool
+	var wait, dryRun, missing bool
 	cmd := &cobra.Command{
 		Use:   "backfill ID|NAME --from TIME [--to TIME]",
 		Short: "Run a stretch of a recurring job's past again",
 		Long: "Ask for a run for each time from --from up to --to that the job's schedule, as it is now, names, whether that ran or not. " +
 			"At most --max-concurrent of them are unfinished at a time; they have the lowest priority.\n\n" +
+			"With --missing, only for times that have no run, such as those of a pause; one that was missed is none.\n\n" +
 			"With --dry-run, say how many times that are, and start nothing; a cron with H may have other times.\n\n" +
 			"It is worked off in the background, and goes on if this command or a node ends; carillon operation cancel ID ends it.",
 		Example: "  carillon job backfill nightly-report --from 2026-11-01T00:00:00Z --to 2026-11-08T00:00:00Z\n" +
 			"  carillon job backfill nightly-report --from yesterday --to today --dry-run\n" +
+			"  carillon job backfill nightly-report --from 2026-11-01T00:00:00Z --missing\n" +
 			"  carillon job backfill poll --from -6h --max-concurrent 20 --wait=false",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeJobs(r),
@@ -37,6 +39,7 @@ func jobBackfillCommand(r *cli.Remote) *cobra.Command {
 	flags.StringVar(&from, "from", "", "the first `time`: "+cli.Times)
 	flags.StringVar(&to, "to", "", "times before this `time` (default: now)")
 	flags.IntVar(&most, "max-concurrent", 5, "the most runs that are unfinished at a time")
+	flags.BoolVar(&missing, "missing", false, "only times that have no run")
 	flags.BoolVar(&wait, "wait", true, "wait until all runs have ended; it goes on without")
 	flags.BoolVar(&dryRun, "dry-run", false, "say how many runs there would be, and start none")
 	flags.StringVar(&key, "idempotency-key", "", "the same key and stretch make one operation (default: drawn)")
@@ -44,7 +47,10 @@ func jobBackfillCommand(r *cli.Remote) *cobra.Command {
 		if from == "" {
 			return cli.Usagef("state --from: the first time that is run again")
 		}
-		asked := request.BackfillRequest{MaxConcurrent: most}
+		if missing && dryRun {
+			return cli.Usagef("--dry-run counts all times, and not those that are missing: leave --missing or --dry-run out")
+		}
+		asked := request.BackfillRequest{MaxConcurrent: most, Missing: missing}
 		if err := cli.Instants(time.Now(), cli.NewTimeFlag("from", from, &asked.From), cli.NewTimeFlag("to", to, &asked.To)); err != nil {
 			return err
 		}

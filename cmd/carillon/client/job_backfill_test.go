@@ -34,6 +34,22 @@ func TestJobBackfill(t *testing.T) {
 		t.Errorf("history has the runs %v, want ten of the stretch", runs)
 	}
 
+	// With --missing only what has no run is run.
+	begins := time.Now().Add(-time.Hour).UTC()
+	for _, row := range []struct {
+		minutes int
+		missing string
+		want    string
+	}{
+		{5, "--missing=false", ": 5 runs"}, {8, "--missing", ": 3 runs"}, {8, "--missing", "body.missing leaves nothing"},
+	} {
+		to := begins.Add(time.Duration(row.minutes) * time.Minute)
+		more := clitest.Run(t.Context(), "", "job", "backfill", "poll", "--api", api, "--from", begins.Format(time.RFC3339Nano), "--to", to.Format(time.RFC3339Nano), row.missing)
+		if more.Code != 1 || !strings.Contains(more.Stderr, row.want) {
+			t.Errorf("job backfill %s to %v exits %d with\n%s\nwant %q", row.missing, to, more.Code, more.Stderr, row.want)
+		}
+	}
+
 	args := append(strings.Fields("job backfill poll --from -240h --max-concurrent 1 --wait=false -o json"), "--api", api)
 	begun := clitest.Decode[httpapi.Operation](t, clitest.Succeed(t, args...).Stdout)
 	if begun.State != "running" || begun.Matched < 240*60-1 || begun.Matched > 240*60+1 {
@@ -42,7 +58,7 @@ func TestJobBackfill(t *testing.T) {
 	if shown := clitest.Succeed(t, "operation", "cancel", "--api", api, begun.ID.String()).Stdout; !strings.Contains(shown, "cancelled") {
 		t.Errorf("operation cancel shows\n%s", shown)
 	}
-	for _, args := range []string{"job backfill", "job backfill poll", "job backfill poll --from soon", "job backfill poll --from -1h --to x"} {
+	for _, args := range []string{"job backfill", "job backfill poll", "job backfill poll --from soon", "job backfill poll --from -1h --missing --dry-run", "job backfill poll --from -1h --to x"} {
 		if r := clitest.Run(t.Context(), "", append(strings.Fields(args), "--api", api)...); r.Code != 2 {
 			t.Errorf("carillon %s exits %d with %q, want 2", args, r.Code, r.Stderr)
 		}

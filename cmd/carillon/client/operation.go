@@ -60,8 +60,13 @@ func operationBeginCommand(r *cli.Remote, action, short string) *cobra.Command {
 		cmd.Short += "; with an ID, that operation"
 		cmd.Long += "\n\nWith the ID of an operation that has not ended it ends that: what it did stays done, and what it started goes on."
 	}
+	if action == operations.ActionRetry {
+		cmd.Long += "\n\nDead letters of these runs go on waiting: carillon dead-letter replay runs what failed again and settles them."
+	}
 	flags := cmd.Flags()
-	if !letters {
+	if letters {
+		flags.StringArrayVar(&f.labels, "label", nil, "only runs that have this label, as `name=value`; again: and that one")
+	} else {
 		flags.StringSliceVar(&f.states, "state", nil, "only what is in this `state`; of runs: in one of these")
 		flags.StringArrayVar(&f.labels, "label", nil, "only what has this label, as `name=value`; of runs, again: and that one")
 	}
@@ -75,10 +80,10 @@ func operationBeginCommand(r *cli.Remote, action, short string) *cobra.Command {
 		flags.StringVar(&f.from, "from", "", "runs that are due at this `time` or later: "+cli.Times)
 		flags.StringVar(&f.to, "to", "", "runs that are due before this `time`")
 		flags.StringVar(&f.filter.Task, "task", "", "only runs of the task of this `name`")
+		flags.StringVar(&f.filter.Job, "job", "", "only runs of the job of this `id` or name")
 	}
 	if ofRuns && !letters {
 		cmd.Example += "\n  carillon operation " + action + " --from -2h --to 0s --job nightly-report --late 5s"
-		flags.StringVar(&f.filter.Job, "job", "", "only runs of the job of this `id` or name")
 		flags.StringVar(&f.filter.Host, "host", "", "only runs whose HTTP call goes to this `host`")
 		flags.StringVar(&f.filter.Late, "late", "", "only runs that started later than this `span` after they were due, that have not started for longer, or that were missed")
 		flags.StringVar(&f.filter.Key, "key", "", "only the run of this idempotency `key`, due from --from to --to")

@@ -43,7 +43,9 @@ func runRetryCommand(r *cli.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retry ID",
 		Short: "Run a run that has ended again, as a new run",
-		Args:  cobra.ExactArgs(1),
+		Long: "Run a run that has ended again, now, as a new run whose origin it is.\n\n" +
+			"A dead letter that it has goes on waiting. carillon dead-letter replay ID runs what failed again and settles its dead letter; carillon dead-letter discard ID settles it alone.",
+		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&key, "idempotency-key", "", "the same key makes one run (default: drawn)")
 	cmd.RunE = r.WithRun(func(cmd *cobra.Command, client *httpapi.Client, id schema.RunID) error {

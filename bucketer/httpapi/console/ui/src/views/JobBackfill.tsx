@@ -7,7 +7,7 @@ import { useLive } from '../api/live';
 import type { Job, Preview } from '../api/types';
 import { serverNow } from '../clock';
 import { timesOf, zoneOfJob } from '../jobs';
-import { TextField } from '../parts/Field';
+import { SelectField, TextField } from '../parts/Field';
 import { FormDialog } from '../parts/FormDialog';
 import { zoneFor } from '../preferences';
 import { go } from '../router';
@@ -21,6 +21,7 @@ export function BackfillDialog({ job, onClose }: { job: Job; onClose: () => void
   const [from, setFrom] = useState('');
   const [to, setTo] = useState('');
   const [most, setMost] = useState('5');
+  const [missing, setMissing] = useState(false);
   const [begin, end] = [instantOf(from, zone), instantOf(to, zone)];
   const preview = useLive(
     begin ? `backfill ${job.id} ${begin.getTime()}` : null,
@@ -43,6 +44,7 @@ export function BackfillDialog({ job, onClose }: { job: Job; onClose: () => void
       ...(begin ? { from: begin.toISOString() } : {}),
       ...(end ? { to: end.toISOString() } : {}),
       ...(most === '' ? {} : { max_concurrent: Number(most) }),
+      ...(missing ? { missing } : {}),
     };
     const begun = await action.run(() =>
       ask<{ id: string }>(`/v1/jobs/${job.id}/backfills`, {
@@ -66,7 +68,7 @@ export function BackfillDialog({ job, onClose }: { job: Job; onClose: () => void
       onSend={send}
       onClose={onClose}
     >
-      <p>One run for each time that the schedule, as it is now, names in the stretch, whether it ran or not.</p>
+      <p>One run for each time that the schedule, as it is now, names in the stretch.</p>
       <div class="fields">
         <TextField
           label={`From, in ${zone}`}
@@ -85,6 +87,18 @@ export function BackfillDialog({ job, onClose }: { job: Job; onClose: () => void
           onValue={setTo}
           help="Empty: now."
         />
+        <SelectField
+          label="Which times"
+          at="body.missing"
+          problem={action.problem}
+          value={missing ? 'missing' : 'all'}
+          onValue={(v) => setMissing(v === 'missing')}
+          options={[
+            { value: 'all', text: 'all, whether they ran or not' },
+            { value: 'missing', text: 'those that have no run, such as those of a pause' },
+          ]}
+          help="A run that was missed is none."
+        />
         <TextField
           label="At once, at most"
           at="body.max_concurrent"
@@ -97,7 +111,11 @@ export function BackfillDialog({ job, onClose }: { job: Job; onClose: () => void
       <p role="status">
         {begin &&
           preview.data &&
-          (times.length >= 100 ? 'That is 100 runs or more.' : `That is ${count(times.length, 'run')}.`)}
+          (missing
+            ? 'Those of its times that have no run.'
+            : times.length >= 100
+              ? 'That is 100 runs or more.'
+              : `That is ${count(times.length, 'run')}.`)}
       </p>
     </FormDialog>
   );

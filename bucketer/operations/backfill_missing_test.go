@@ -1,0 +1,102 @@
+package operations
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/bucketer"
+	"carillon.dev/carillon/schema"
+)
+
+// Each time of the stretch has one run in the end, whichever had some before, and whoever goes on.
+// No build that does not know what is left out can go on with it.
+func TestBackfillOfWhatIsMissing(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(time.Minute))
+		to := job.Current.Spec.Schedule.Anchor
+		from := to.Add(-20 * time.Minute)
+		if _, err := w.PauseJob(t.Context(), "t", job.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		o := w.operations("n")
+		x := w.backfiller(job.ID, 0)
+		finish := func(op schema.Operation) schema.Operation {
+			t.Helper()
+			for i := 0; !op.Progress.Done; i++ {
+				if i > 200 {
+					t.Fatalf("the backfill does not end: %+v", op.Progress)
+				}
+				x.look()
+				if _, err := o.step(t.Context(), &op); err != nil {
+					t.Fatal(err)
+				}
+				if at := op.Progress.At; len(op.Spec.Backfill.Skip) > 0 && !strings.HasPrefix(at, missingPlace) {
+					t.Fatalf("it goes on at %q, which a build that leaves nothing out can read", at)
+				}
+				time.Sleep(time.Second)
+			}
+			return op
+		}
+		for _, stretch := range [][2]int{{0, 2}, {5, 6}, {18, 20}} {
+			finish(w.backfill(o, job.ID, Backfill{From: from.Add(time.Duration(stretch[0]) * time.Minute), To: from.Add(time.Duration(stretch[1]) * time.Minute), MaxConcurrent: 3}).Operation)
+		}
+		asked := Backfill{From: from, To: to, MaxConcurrent: 3, Missing: true}
+		begun := w.backfill(o, job.ID, asked)
+		ms := func(i int) int64 { return from.Add(time.Duration(i) * time.Minute).UnixMilli() }
+		if want := [][2]int64{{ms(0), ms(1)}, {ms(5), ms(5)}, {ms(18), ms(19)}}; begun.Matched != 15 || !slices.Equal(begun.Operation.Spec.Backfill.Skip, want) {
+			t.Errorf("Backfill of what is missing = %d times without %v, want 15 without %v", begun.Matched, begun.Operation.Spec.Backfill.Skip, want)
+		}
+		if _, err := strconv.ParseInt(begun.Operation.Progress.At, 10, 64); begun.Operation.Progress.At == "" || err == nil {
+			t.Errorf("it begins at %q, which a build that leaves nothing out can read", begun.Operation.Progress.At)
+		}
+		// One node stops after some steps; another goes on from what it had read before.
+		old, op := begun.Operation, begun.Operation
+		for range 4 {
+			x.look()
+			if _, err := o.step(t.Context(), &op); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		op = finish(old)
+		wantCounts(t, "backfill", op.Progress, schema.Progress{Matched: 15, Changed: 15})
+		x.exactly(20, from, time.Minute)
+
+		var faults bucketer.Faults
+		if _, err := o.Backfill(t.Context(), "t", job.ID, asked, "me", "", ""); !errors.As(err, &faults) || faults[0].Location != "body.missing" {
+			t.Errorf("Backfill of what is missing, again = %v, want that nothing is left", err)
+		}
+		asked.From = to.Add(-4000 * 24 * time.Hour)
+		if _, err := o.Backfill(t.Context(), "t", job.ID, Backfill{From: asked.From, To: asked.From.Add(time.Hour), MaxConcurrent: 3, Missing: true}, "me", "", ""); !errors.As(err, &faults) || faults[0].Location != "body.from" {
+			t.Errorf("Backfill of what is missing, from before the history = %v, want a fault of from", err)
+		}
+	})
+}
+
+// A run that was missed is none.
+func TestBackfillOfWhatWasMissed(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		job := w.job(every(time.Minute))
+		at := job.Current.Spec.Schedule.Anchor.Add(-time.Minute)
+		o := w.operations("n")
+		x := w.backfiller(job.ID, 0)
+		asked := Backfill{From: at, To: at.Add(time.Minute), MaxConcurrent: 1}
+		op := w.backfill(o, job.ID, asked).Operation
+		if _, err := o.step(t.Context(), &op); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range x.rows(time.Now()) {
+			if e.Spec.Trigger == schema.TriggerBackfill {
+				w.Recorded(e, 0, schema.Record{Outcome: schema.Missed})
+			}
+		}
+		asked.Missing = true
+		if begun := w.backfill(o, job.ID, asked); begun.Matched != 1 {
+			t.Errorf("Backfill of what was missed = %d times, want it", begun.Matched)
+		}
+	})
+}
