@@ -534,7 +534,7 @@ export interface paths {
         put?: never;
         /**
          * Run a stretch of a recurring job's past again, in the background
-         * @description One run for each nominal time from ≤ time < to that the schedule, as it is now, names, whether that ran or not; at most 100,000 times. At most max_concurrent (5 if absent, at most 100) of them are unfinished at a time. They are due when they are asked for, have the trigger backfill and the priority low, and no more are asked for while one of them waits for its start. A paused job may be backfilled; one that was cancelled or has finished is 409. The operation is done when all its runs have ended.
+         * @description One run for each nominal time from ≤ time < to that the schedule, as it is now, names, whether that ran or not, or with missing of those that have no run, such as the times of a pause; at most 100,000 times. At most max_concurrent (5 if absent, at most 100) of them are unfinished at a time. They are due when they are asked for, have the trigger backfill and the priority low, and no more are asked for while one of them waits for its start. A paused job may be backfilled; one that was cancelled or has finished is 409. The operation is done when all its runs have ended.
          *
          *     Who may: any key of the role operator or above.
          */
@@ -762,7 +762,7 @@ export interface paths {
         put?: never;
         /**
          * Do one thing to everything that matches, in the background
-         * @description A filter selects jobs that can have many runs (state, label, name_prefix) or, with from and to, runs by due time (state or states, label, labels, job, task, host, late, key, each as GET /v1/runs has it); an empty one selects every job. Workflows are none of these; their runs are runs. cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. replay and discard are for dead letters, selected by due time, task and error_pattern. What matches is told when the operation comes to it: a run that is not late yet may be late then. A dry run counts what matches, and changes nothing. What a node leaves undone another one takes up.
+         * @description A filter selects jobs that can have many runs (state, label, name_prefix) or, with from and to, runs by due time (state or states, label, labels, job, task, host, late, key, each as GET /v1/runs has it); an empty one selects every job. Workflows are none of these; their runs are runs. cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. It leaves their dead letters waiting; replay settles them. replay and discard are for dead letters, selected by due time, task, job, label, labels and error_pattern. What matches is told when the operation comes to it: a run that is not late yet may be late then. A dry run counts what matches, and changes nothing. What a node leaves undone another one takes up.
          *
          *     Who may: any key of the role operator or above.
          */
@@ -956,7 +956,9 @@ export interface paths {
         put?: never;
         /**
          * Run a finished run again, as a new run whose origin is this one
-         * @description Who may: any key of the role operator or above.
+         * @description Its dead letter, if it has one, goes on waiting, whatever becomes of the new run. POST /v1/dead-letters/{id}/replay runs the same again and settles it; DELETE /v1/dead-letters/{id} settles it alone.
+         *
+         *     Who may: any key of the role operator or above.
          */
         post: operations["retry-run"];
         delete?: never;
@@ -1733,6 +1735,8 @@ export interface components {
              * @description The most runs that are unfinished at a time; default 5
              */
             max_concurrent?: number;
+            /** @description Only times that have no run when it is asked for; one that was missed is none. from must lie within the retention of the history, and the job may have at most 20,000 runs from then on */
+            missing?: boolean;
             /**
              * Format: date-time
              * @description Nominal times before this one; default, and at most: now
@@ -1762,6 +1766,8 @@ export interface components {
              * @description The most runs that are unfinished at a time
              */
             max_concurrent: number;
+            /** @description Times in it have runs, and are left out */
+            missing?: boolean;
             /** @description What was changed in what was asked for */
             notes?: string[];
             /**
