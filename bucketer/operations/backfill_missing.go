@@ -47,7 +47,7 @@ func (o *Operations) skipRuns(ctx context.Context, tenant string, f *schema.Back
 		message := "lies before what is kept of the history: whether there was a run then is not known; missing is for times from " + now.Add(-kept).UTC().Format(time.RFC3339) + " on"
 		return bucketer.Faults{{Location: "body.from", Message: message}}
 	}
-	have, err := o.haveRuns(ctx, tenant, f)
+	have, err := haveRuns(ctx, o.jobs, tenant, f)
 	if err != nil || len(have) == 0 {
 		return err
 	}
@@ -87,12 +87,12 @@ func (o *Operations) skipRuns(ctx context.Context, tenant string, f *schema.Back
 // haveRuns returns the nominal times, in ms, of the runs of a backfill's job that are due from its
 // stretch on: a run is due at its time or later. Those that were missed are not among them, nor one
 // under way whose line of history could not be written (bucketer.Writer).
-func (o *Operations) haveRuns(ctx context.Context, tenant string, f *schema.Backfill) (map[int64]bool, error) {
+func haveRuns(ctx context.Context, jobs *recurring.Jobs, tenant string, f *schema.Backfill) (map[int64]bool, error) {
 	have := make(map[int64]bool)
 	var pos runs.Position
 	read := 0
 	for range missingPages {
-		page, next, err := o.jobs.JobRuns(ctx, tenant, f.Job, recurring.JobRunFilter{From: f.From}, pos, missingPage)
+		page, next, err := jobs.JobRuns(ctx, tenant, f.Job, recurring.JobRunFilter{From: f.From}, pos, missingPage)
 		if err != nil {
 			return nil, fmt.Errorf("runs of job %s: %w", f.Job, err)
 		}

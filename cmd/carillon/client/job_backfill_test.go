@@ -41,7 +41,7 @@ func TestJobBackfill(t *testing.T) {
 		missing string
 		want    string
 	}{
-		{5, "--missing=false", ": 5 runs"}, {8, "--missing", ": 3 runs"}, {8, "--missing", "body.missing leaves nothing"},
+		{5, "--missing=false", ": 5 runs"}, {8, "--missing", ": 3 runs"}, {8, "--missing", "body.missing: leaves nothing"},
 	} {
 		to := begins.Add(time.Duration(row.minutes) * time.Minute)
 		more := clitest.Run(t.Context(), "", "job", "backfill", "poll", "--api", api, "--from", begins.Format(time.RFC3339Nano), "--to", to.Format(time.RFC3339Nano), row.missing)
