@@ -54,11 +54,11 @@ func TestARuleIsPutAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.put(func(r *schema.NotificationRule) { r.Sinks = to("a") })
-				owns := always()
-				stop := w.notify(owns)
-				for i := range 3 {
+				for i := range 3 { // before anybody reads: of one instant, some may have lower ids than what was read
 					w.fail("a", schema.JobID{}, i)
 				}
+				owns := always()
+				stop := w.notify(owns)
 				w.Befall(func(_ context.Context, op string) schematest.Fault { return schematest.Fault{Fail: op == "PutEntries"} })
 				time.Sleep(40*time.Second + 300*time.Millisecond) // it is decided, and not written; no turn begins now
 				w.Befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })

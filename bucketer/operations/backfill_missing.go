@@ -140,7 +140,10 @@ func (s *times) Next(t time.Time) (time.Time, bool) {
 // From returns the times strictly after t, in order.
 func (s *times) From(t time.Time) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
-		for next, ok := s.Next(t); ok && yield(next); next, ok = s.Next(next) {
+		for next, ok := s.Next(t); ok; next, ok = s.Next(next) {
+			if !yield(next) {
+				return
+			}
 		}
 	}
 }
