@@ -13,8 +13,8 @@ imports, cancel, pause, resume, trigger, retry; calls over HTTP and to workers, 
 
 What it does not model it refuses with 501 and the kind "not-modelled", and never pretends: cron, workflows, jobs after
 jobs, several schedules, unique, concurrency, filters of events, scripts, functions, mails, operations. Handlers take no
-time, so there are no time-outs, rates and limits are not enforced, nothing is pre-empted, and nothing is late. Keys never expire. Whoever needs to
-know more tests against `carillon dev`.
+time, so there are no time-outs, rates and limits are not enforced, nothing is pre-empted, and nothing is late. Keys
+never expire. Whoever needs to know more tests against `carillon dev`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-// One tenant: its weight, quotas, retention and encryption, what it did in the last hour, and the way to look at its things.
+// One tenant: its weight, quotas, retention and encryption, what it did in the last hour, and the
+// way to look at its things.
 
 import { answer, api } from '../api/client';
 import { slow, useLive } from '../api/live';
