@@ -38,8 +38,7 @@ type Halt struct {
 // steps.
 func NewHalt(now func() time.Time) *Halt {
 	h := &Halt{now: now}
-	t := now()
-	h.last.Store(&t)
+	h.Begin()
 	return h
 }
 
@@ -79,12 +78,18 @@ func (h *Halt) Subscribe() <-chan struct{} {
 	return c
 }
 
+// Begin has the time count from now on: that a process started slowly is no halt. It is called before
+// anything is kept in memory that may be out of date.
+func (h *Halt) Begin() {
+	t := h.now()
+	h.last.Store(&t)
+}
+
 // Run watches until ctx ends. It returns nil.
 func (h *Halt) Run(ctx context.Context) error {
 	tick := time.NewTicker(haltStep)
 	defer tick.Stop()
-	t := h.now()
-	h.last.Store(&t)
+	h.Begin()
 	other := false
 	for {
 		select {

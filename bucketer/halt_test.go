@@ -88,6 +88,10 @@ func TestHaltedBeforeRun(t *testing.T) {
 		if !h.Halted() {
 			t.Error("a detector that does not run says that all is well")
 		}
+		h.Begin()
+		if h.Halted() {
+			t.Error("a detector that has just begun counts what was before, want that only what follows counts")
+		}
 	})
 }
 

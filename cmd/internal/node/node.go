@@ -387,6 +387,7 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 	defer g.stop(n.log)
 	defer n.releaseShards()
 	n.clock.Compare(ctx) // before the node is announced
+	n.halt.Begin()       // the API takes writes at once, however long the start took
 	// started before the API, and so stopped after it: it writes what the API did last
 	g.start(life, "administration", n.administration.run)
 	g.start(life, "api", func(ctx context.Context) error { return n.api.Run(ctx, n.certs.listen(l)) })
