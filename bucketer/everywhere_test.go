@@ -36,6 +36,10 @@ func (o *others) Ready() error {
 }
 
 // Confirm fails the test where a row is not there yet that is to be confirmed.
+func (o *others) ConfirmClaim(ctx context.Context, key string) error {
+	return o.Confirm(ctx, schema.Copies{Leases: []string{key}})
+}
+
 func (o *others) Confirm(ctx context.Context, rows schema.Copies) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

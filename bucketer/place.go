@@ -157,6 +157,9 @@ type Everywhere interface {
 	// Confirm returns nil once every region holds what stands of the rows, or a
 	// schema.NotEverywhereError that says that they were written.
 	Confirm(ctx context.Context, rows schema.Copies) error
+	// ConfirmClaim is Confirm for the claim of a run, by the key of its lease. It is nil as well
+	// where no other region can take the run's home over.
+	ConfirmClaim(ctx context.Context, key string) error
 }
 
 // DurabilityOf returns the durability in force for what a tenant asks for: the one stated, or else
@@ -207,6 +210,14 @@ func (r *Regions) Confirm(ctx context.Context, everywhere bool, rows schema.Copi
 		return nil
 	}
 	return r.Everywhere.Confirm(ctx, rows)
+}
+
+// ConfirmClaim has every region know of the claim of a run that is to be held everywhere.
+func (r *Regions) ConfirmClaim(ctx context.Context, everywhere bool, run schema.RunID) error {
+	if !everywhere || r == nil || r.Everywhere == nil {
+		return nil
+	}
+	return r.Everywhere.ConfirmClaim(ctx, schema.RunLease(run))
 }
 
 // Route is a home for calls to hosts.

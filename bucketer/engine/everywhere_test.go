@@ -42,6 +42,10 @@ func (o *others) Ready() error {
 	return nil
 }
 
+func (o *others) ConfirmClaim(ctx context.Context, key string) error {
+	return o.Confirm(ctx, schema.Copies{Leases: []string{key}})
+}
+
 func (o *others) Confirm(_ context.Context, rows schema.Copies) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -29,6 +29,10 @@ func (c *Control) guarded(ctx context.Context, e *schema.Entry) (bool, error) {
 // endLease ends a guarded run in its lease because it was cancelled. From then on its holder
 // changes nothing, also if it does not hear the signal, and no executor claims it any more. If the
 // lease says that the run has ended, that stands, and is written to the attempts.
+//
+// Of a run that is held everywhere, every region must know of a claim before it is ended as one that
+// may have called: its holder may still be making it known, and a region that takes the home over
+// without it starts the run.
 func (c *Control) endLease(ctx context.Context, run *Run) error {
 	var row schema.Attempt
 	_, err := lease.Update(ctx, c.store, schema.RunLease(run.ID), schema.Lease{}, func(was schema.Lease, _ bool) (is schema.Lease, expires time.Time, err error) {
@@ -51,6 +55,9 @@ func (c *Control) endLease(ctx context.Context, run *Run) error {
 		}
 		row = c.recorder.NotStarted(run.Current, schema.Record{Outcome: schema.Cancelled}, now)
 		if h := was.Holder; h != nil {
+			if err := c.core.Regions().ConfirmClaim(ctx, run.Entry.Spec.Everywhere, run.ID); err != nil {
+				return is, expires, err // the mark stands: the holder ends the claim
+			}
 			row.Number, row.Fence = claim.Number, claim.Fence
 			row.Record.Entry, row.Record.Executor, row.Record.Started = h.Entry, h.Executor, h.Started
 			row.Record.Error = "cancelled while it was under way"
