@@ -47,16 +47,19 @@ type Liveness struct {
 	seen map[sessionKey]seenSession
 }
 
-// sessionKey is one session of one executor, for what is claimed under it or for the rest. An
+// sessionKey is one session of one executor, for what is claimed under it, for slots that it took in
+// one epoch of a home, or for the rest. An
 // executor draws an id at every start. So what is known of its last session says nothing about its
 // next one.
 type sessionKey struct {
 	executor, id string
 	guarded      bool
+	home         string // of slots of a limit: see schema.Block
+	epoch        int64
 }
 
 func refKey(ref *schema.SessionRef) sessionKey {
-	return sessionKey{ref.Executor, ref.ID, ref.Guarded}
+	return sessionKey{ref.Executor, ref.ID, ref.Guarded, ref.Home, ref.Epoch}
 }
 
 type seenSession struct {
@@ -117,7 +120,7 @@ func (l *Liveness) stands(ctx context.Context, key sessionKey) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	ref := schema.SessionRef{Executor: key.executor, ID: key.id, Guarded: key.guarded}
+	ref := schema.SessionRef{Executor: key.executor, ID: key.id, Guarded: key.guarded, Home: key.home, Epoch: key.epoch}
 	if !l.supports(read, ref) && read.number <= asked {
 		// This read was under way when we asked, so the session may be younger. The next read is
 		// not.

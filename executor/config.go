@@ -217,6 +217,9 @@ type Config struct {
 	// HomeOf returns the home of a shard, which is called after a region. Nil: there are no
 	// regions.
 	HomeOf func(shard schema.Shard) string
+	// ServedLimit returns the home of a limit, and in which epoch our region serves it now, or a
+	// schema.NotServedError. It does no I/O. Nil: there are no regions.
+	ServedLimit func(key schema.LimitKey) (home string, epoch int64, err error)
 	// Everywhere has every region know of the claims of runs that are to be held everywhere; nil:
 	// none does.
 	Everywhere Everywhere

@@ -107,8 +107,9 @@ func New(c Config) (*Executor, error) {
 	session := newSessionKeeper(c.Store, c.Name, c.Now, c.Halt.Halted, c.Logger)
 	reader := newRowReader(c.Store, c.Writer, bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), c.Now)
 	quotas := admission.NewQuotaAllocator(controller, admission.QuotaConfig{
-		Store: c.Store, Live: reader.live, Name: c.Name, Session: session.current, Signals: c.Signals, Now: c.Now, Log: c.Logger, Registerer: c.Registerer,
+		Store: c.Store, Live: reader.live, Name: c.Name, Session: session.current, Epoch: c.ServedLimit, Signals: c.Signals, Now: c.Now, Log: c.Logger, Registerer: c.Registerer,
 	})
+	session.released = quotas.Released
 	return &Executor{
 		// All fetches together ask for at most half of maxInHand: those that get nothing leave
 		// enough to fill every slot.

@@ -24,6 +24,8 @@ type sessionKeeper struct {
 	now    func() time.Time
 	halted func() bool // the wall clock may be wrong
 	log    *slog.Logger
+	// released returns of which homes slots are released (schema.Session.Released).
+	released func() map[string]int64
 
 	mu       sync.Mutex
 	session  schema.Session
@@ -32,7 +34,7 @@ type sessionKeeper struct {
 }
 
 func newSessionKeeper(store schema.SessionStore, name string, now func() time.Time, halted func() bool, log *slog.Logger) *sessionKeeper {
-	return &sessionKeeper{store: store, name: name, now: now, halted: halted, log: log}
+	return &sessionKeeper{store: store, name: name, now: now, halted: halted, log: log, released: func() map[string]int64 { return nil }}
 }
 
 // current returns the session's id, and whether anything may be started under it.
@@ -70,7 +72,7 @@ func (k *sessionKeeper) beat(ctx context.Context) error {
 		// under it. By one that was set ahead it would outlive us by as much.
 		expires = was.Expires.Add(began.Sub(renewed))
 	}
-	is := schema.Session{Executor: k.name, ID: was.ID, Expires: expires.UTC().Truncate(time.Millisecond)}
+	is := schema.Session{Executor: k.name, ID: was.ID, Expires: expires.UTC().Truncate(time.Millisecond), Released: k.released()}
 	if was.ID == "" {
 		// An earlier life under this name is gone: its session ends where ours begins. Its claims
 		// stand until it would have been declared dead.

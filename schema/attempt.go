@@ -88,6 +88,9 @@ type SessionRef struct {
 	// Guarded: it holds a claim (see Claim). The claim stays when the executor's next life replaces
 	// the session.
 	Guarded bool `json:"guarded,omitempty"`
+	// Home and Epoch are of slots of a limit: see Block. Not stored with attempts.
+	Home  string `json:"-"`
+	Epoch int64  `json:"-"`
 }
 
 // Record is the last word on one attempt. It says everything that follows from it, so anybody may

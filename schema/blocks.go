@@ -42,11 +42,16 @@ func TenantLimit(tenant string) LimitKey { return LimitKey(tenantLimit + tenant)
 func (k LimitKey) Tenant() (string, bool) { return strings.CutPrefix(string(k), tenantLimit) }
 
 // Block is how many slots of a limit an executor has. It hands them out itself, so a run needs no
-// conditional write of its own. A block is held for as long as the executor's session stands.
+// conditional write of its own. A block is held until it is given back, the executor's session falls,
+// or that says that the block is released (Session.Released).
 type Block struct {
 	Executor string `json:"executor"`
 	Session  string `json:"session"`
-	Held     int    `json:"held,omitempty"`
+	// Home is that of the limit, and Epoch that in which the executor's region served it when this
+	// was written. None: there are no regions.
+	Home  string `json:"home,omitempty"`
+	Epoch int64  `json:"epoch,omitempty"`
+	Held  int    `json:"held,omitempty"`
 	// Wanted is about how many more it could use; 1 where it has its share. Since is from when on
 	// an executor without slots has waited. UTC, ms.
 	Wanted int       `json:"wanted,omitempty"`
@@ -54,15 +59,17 @@ type Block struct {
 }
 
 func (b *Block) ref() SessionRef {
-	return SessionRef{Executor: b.Executor, ID: b.Session, Guarded: true}
+	return SessionRef{Executor: b.Executor, ID: b.Session, Guarded: true, Home: b.Home, Epoch: b.Epoch}
 }
 
 // BlockRequest is what an executor needs of a limit.
 type BlockRequest struct {
 	Executor, Session string
-	Limit             int // as it is now
-	Busy              int // slots of its block that are in use
-	Want              int // slots that it could use, with those that are in use
+	Home              string // of the limit
+	Epoch             int64  // in which our region serves that home
+	Limit             int    // as it is now
+	Busy              int    // slots of its block that are in use
+	Want              int    // slots that it could use, with those that are in use
 	// Spare is how many slots it would have, in use or not, while nobody else wants them.
 	Spare int
 	// Over: it has had its turn. Where there are fewer slots than executors, one that waits may
@@ -88,6 +95,7 @@ func (s *Slots) Apportion(n BlockRequest) (held, use int, changed bool) {
 		mine = s.Blocks[i]
 	}
 	was := mine
+	mine.Home, mine.Epoch = n.Home, n.Epoch
 	use, share := s.share(&mine, i, n)
 	held = max(use, min(n.Busy, mine.Held))
 	mine.Held = held

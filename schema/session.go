@@ -35,6 +35,9 @@ type Session struct {
 	// until this session falls or is renewed. A claim that stands too long costs a wait; one that
 	// falls too early would start a run twice.
 	Unclear bool
+	// Released says, by home, that no slot of a limit is in use that the executor took before this
+	// epoch of the home: its region has lost the home, and so cannot write that into the leases.
+	Released map[string]int64
 }
 
 // FormerSession is a session that was replaced before it was declared dead.
@@ -88,13 +91,14 @@ func (s Session) Over(now time.Time) bool {
 
 // Supports reports whether s, as it is stored for the executor of ref, says at now that ref stands.
 // It does if it is ref's session or, for a claim, if it remembers that session and it is not over.
+// It does not for slots that were released.
 // At the zero now nothing is over.
 func (s Session) Supports(ref SessionRef, now time.Time) bool {
 	switch {
 	case ref.ID == "":
 		return false
 	case s.ID == ref.ID:
-		return true
+		return ref.Epoch == 0 || ref.Epoch >= s.Released[ref.Home]
 	}
 	if ref.Guarded && s.Unclear && s.ID != "" {
 		return true

@@ -101,6 +101,21 @@ func TestSessionIsLeft(t *testing.T) {
 	}
 }
 
+func TestSessionReleasesSlots(t *testing.T) {
+	s := until("b", 20)
+	s.Released = map[string]int64{"eu": 5}
+	for _, c := range []struct {
+		home  string
+		epoch int64
+		want  bool
+	}{{"", 0, true}, {"eu", 4, false}, {"eu", 5, true}, {"eu", 6, true}, {"us", 1, true}} {
+		ref := schema.SessionRef{Executor: "ex", ID: "b", Guarded: true, Home: c.home, Epoch: c.epoch}
+		if got := s.Supports(ref, began); got != c.want {
+			t.Errorf("a slot that was taken in epoch %d of home %q stands: %v, want %v", c.epoch, c.home, got, c.want)
+		}
+	}
+}
+
 func TestSessionSupports(t *testing.T) {
 	s := until("c", 20, former("a", 5), former("b", 9))
 	for _, c := range []struct {

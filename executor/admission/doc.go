@@ -12,6 +12,7 @@
 //	states.go      what users are told of their targets
 //	quota.go       the quota allocator: blocks of the slots of a task's max_concurrent, and of a
 //	               tenant's quota; whether a run without a slot waits or is deferred (awaitQuota)
+//	released.go    slots of a home that our region has lost
 //	limiter.go     the slot limiter: slots of a job's concurrency, one lease write at a time
 //	slots.go       the slots of the executor, by priority and tenant
 //
@@ -33,10 +34,4 @@
 //
 // What is in memory is gone, and circuits are closed. Slots and blocks belong to the session: they
 // are free when it has been declared dead.
-//
-// # Known fault
-//
-// An executor whose region has lost a home can write no lease of that home: blocks of its limits
-// stay as they are until the executor ends, or its region serves the home again. Until then the
-// limit counts their slots as taken, and they are asked for on behalf of nobody.
 package admission

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -75,6 +76,8 @@ const (
 // controller's mutex guards it, but for what its own goroutine alone uses.
 type block struct {
 	key     schema.LimitKey
+	home    string // of the limit; "": there are no regions, or it was not asked yet
+	epoch   int64  // of the home, in which the lease last said what is held
 	cause   schema.Cause
 	limit   int       // as the task, or the tenant, says
 	session string    // under which the slots are held
@@ -82,6 +85,7 @@ type block struct {
 	usable  int       // of these, so many may be in use
 	since   time.Time // when we got the first of them: our turn began
 	changed bool      // a signal says that the lease has changed
+	absent  bool      // the lease says nothing of us that counts
 
 	peak, before int       // the most slots that were in use in this tick, and in the one before
 	tick         time.Time // when this one began
@@ -94,7 +98,6 @@ type block struct {
 	// Of the block's goroutine alone.
 	tickLength time.Duration // how long a tick lasts
 	lease      schema.Lease  // as it stood last; zero key: not known
-	absent     bool          // it says nothing of us
 	read       time.Time
 	shortages  int // how often in a row there were too few slots
 }
@@ -192,11 +195,14 @@ func (b *block) began(busy int) { b.peak = max(b.peak, busy) }
 
 // QuotaConfig is what a quota allocator needs.
 type QuotaConfig struct {
-	Store      schema.LeaseStore
-	Live       *bucketer.Liveness
-	Name       string                                      // of the executor
-	Session    func(now time.Time) (id string, alive bool) // the executor's
-	Signals    bucketer.Signaller                          // nil: other executors are not told
+	Store   schema.LeaseStore
+	Live    *bucketer.Liveness
+	Name    string                                      // of the executor
+	Session func(now time.Time) (id string, alive bool) // the executor's
+	// Epoch returns the home of a limit, and in which epoch our region serves it now, or a
+	// schema.NotServedError. It does no I/O. Nil: there are no regions.
+	Epoch      func(key schema.LimitKey) (home string, epoch int64, err error)
+	Signals    bucketer.Signaller // nil: other executors are not told
 	Now        func() time.Time
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
@@ -208,7 +214,8 @@ type QuotaAllocator struct {
 	QuotaConfig
 	controller *Controller
 	metrics    *quotaMetrics
-	warnings   rate.Sometimes // a store that fails is logged now and then
+	warnings   rate.Sometimes   // a store that fails is logged now and then
+	released   map[string]int64 // schema.Session.Released; the controller's mutex guards it
 
 	ending chan struct{} // closed when no more runs come
 	loops  sync.WaitGroup
@@ -218,7 +225,7 @@ type QuotaAllocator struct {
 func NewQuotaAllocator(g *Controller, c QuotaConfig) *QuotaAllocator {
 	k := &QuotaAllocator{
 		QuotaConfig: c, controller: g, metrics: newQuotaMetrics(c.Registerer),
-		warnings: rate.Sometimes{Interval: 10 * time.Second}, ending: make(chan struct{}),
+		warnings: rate.Sometimes{Interval: 10 * time.Second}, ending: make(chan struct{}), released: make(map[string]int64),
 	}
 	g.attend = k.attend
 	return k
@@ -266,6 +273,7 @@ func (k *QuotaAllocator) run(l *Load, b *block) {
 		err := k.step(l, b, look || !now.Before(again))
 		wait := b.tickLength
 		switch {
+		case errors.Is(err, schema.ErrNotServed): // our session gives the slots up once none of the home is in use
 		case err != nil:
 			k.warnings.Do(func() {
 				k.Log.Warn("slots of the limit of a task or a tenant can be neither taken nor given back", "limit", b.key, "err", err)
@@ -325,6 +333,12 @@ func (k *QuotaAllocator) step(l *Load, b *block, look bool) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout) // whatever has ended: slots go back after the last run, when all else has stopped
 	defer cancel()
+	home, epoch, err := k.epochOf(b.key)
+	if lost := (*schema.NotServedError)(nil); errors.As(err, &lost) {
+		return k.release(l, home, lost)
+	} else if err != nil {
+		return err
+	}
 	known := b.lease
 	if look {
 		known = schema.Lease{}
@@ -344,7 +358,7 @@ func (k *QuotaAllocator) step(l *Load, b *block, look bool) error {
 				return is, expires, err
 			}
 		}
-		p = k.plan(l, b, &slots, now)
+		p = k.plan(l, b, &slots, home, epoch, now)
 		switch {
 		case p.short && !fresh && b.shortages == 0: // the lease is read before a shortage counts
 			return is, expires, lease.ErrStale
@@ -352,14 +366,13 @@ func (k *QuotaAllocator) step(l *Load, b *block, look bool) error {
 			return is, expires, lease.ErrUnchanged
 		}
 		k.metrics.swaps.Inc()
-		b.absent = false
 		is, err = was.WithSlots(slots, now)
 		return is, bucketer.SlotsExpire(&slots, now), err
 	})
 	if b.lease = stands; err != nil {
 		return err
 	}
-	k.settle(l, b, p, now)
+	k.settle(l, b, p, epoch, now)
 	return nil
 }
 
@@ -374,7 +387,7 @@ type quotaPlan struct {
 
 // plan writes into slots what we need of them. What we are to have less of is not used from here
 // on; what more, once the lease says so.
-func (k *QuotaAllocator) plan(l *Load, b *block, slots *schema.Slots, now time.Time) (p quotaPlan) {
+func (k *QuotaAllocator) plan(l *Load, b *block, slots *schema.Slots, home string, epoch int64, now time.Time) (p quotaPlan) {
 	ended := false
 	select {
 	case <-k.ending:
@@ -398,17 +411,23 @@ func (k *QuotaAllocator) plan(l *Load, b *block, slots *schema.Slots, now time.T
 		b.tickLength = contestedTick
 	}
 	p.held, p.usable, p.changed = slots.Apportion(schema.BlockRequest{
-		Executor: k.Name, Session: b.session, Limit: b.limit, Busy: l.busy, Want: demand, Spare: spare, Over: now.Sub(b.since) >= blockTick, Now: now,
+		Executor: k.Name, Session: b.session, Home: home, Epoch: epoch, Limit: b.limit, Busy: l.busy, Want: demand, Spare: spare, Over: now.Sub(b.since) >= blockTick, Now: now,
 	})
 	p.short, p.waits = p.held < demand && !ended, slots.Waits(b.session)
 	p.signal = contested && p.held < b.held || !waited && p.waits
 	b.held, b.usable = min(b.held, p.held), min(b.usable, p.usable)
+	b.home, b.absent = home, b.absent && !p.changed
 	return p
 }
 
 // settle notes what the lease says now.
-func (k *QuotaAllocator) settle(l *Load, b *block, p quotaPlan, now time.Time) {
+func (k *QuotaAllocator) settle(l *Load, b *block, p quotaPlan, epoch int64, now time.Time) {
 	k.controller.mu.Lock()
+	if b.epoch = epoch; epoch < k.released[b.home] {
+		b.forfeit() // the home was lost meanwhile
+		k.controller.mu.Unlock()
+		return
+	}
 	grown := p.held > b.held
 	if b.held == 0 && grown {
 		b.since = now

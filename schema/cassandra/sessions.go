@@ -29,6 +29,10 @@ func (s sessionStore) swapSession(ctx context.Context, was, is schema.Session) e
 	if err != nil {
 		return err
 	}
+	released, err := releasedCell(is.Released)
+	if err != nil {
+		return err
+	}
 	row := make(map[string]any)
 	var applied bool
 	switch {
@@ -41,11 +45,11 @@ func (s sessionStore) swapSession(ctx context.Context, was, is schema.Session) e
 		}
 		return schema.ErrConflict
 	case was.ID == "":
-		applied, err = s.swap(ctx, createSession, row, executor, is.ID, is.Expires, former, sessionTTL)
+		applied, err = s.swap(ctx, createSession, row, executor, is.ID, is.Expires, former, released, sessionTTL)
 	case is.ID == "":
 		applied, err = s.swap(ctx, removeSession, row, executor, was.ID, was.Expires)
 	default:
-		applied, err = s.swap(ctx, renewSession, row, sessionTTL, is.ID, is.Expires, former, executor, was.ID, was.Expires)
+		applied, err = s.swap(ctx, renewSession, row, sessionTTL, is.ID, is.Expires, former, released, executor, was.ID, was.Expires)
 	}
 	switch {
 	case errors.Is(err, schema.ErrUnknown):
@@ -67,6 +71,18 @@ func formerCell(former []schema.FormerSession) (string, error) {
 	text, err := json.Marshal(former)
 	if err != nil {
 		return "", fmt.Errorf("encode former sessions: %w", err)
+	}
+	return string(text), nil
+}
+
+// releasedCell is the stored form of the homes of which slots are released; none: an empty text.
+func releasedCell(released map[string]int64) (string, error) {
+	if len(released) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(released)
+	if err != nil {
+		return "", fmt.Errorf("encode released homes: %w", err)
 	}
 	return string(text), nil
 }
@@ -98,11 +114,17 @@ func sameSession(a, b schema.Session) bool {
 func (s sessionStore) Session(ctx context.Context, executor string) (schema.Session, error) {
 	session := schema.Session{Executor: executor}
 	var expires time.Time
-	var former string
-	err := s.oneSerial(ctx, selectSession, []any{executor}, &session.ID, &expires, &former)
+	var former, released string
+	err := s.oneSerial(ctx, selectSession, []any{executor}, &session.ID, &expires, &former, &released)
 	if err == nil && former != "" {
 		if fault := json.Unmarshal([]byte(former), &session.Former); fault != nil {
 			session.Former, session.Unclear = nil, true
+			_ = s.damage.Found("sessions", executor, fault)
+		}
+	}
+	if err == nil && released != "" {
+		if fault := json.Unmarshal([]byte(released), &session.Released); fault != nil {
+			session.Released = nil // slots that stand too long cost a wait
 			_ = s.damage.Found("sessions", executor, fault)
 		}
 	}

@@ -95,13 +95,13 @@ const (
 	selectLastPart statement = `SELECT attempt, fence, part, data FROM run_outputs WHERE bucket = ? AND shard = ? AND run_id = ? AND kind = ? AND attempt = ? AND fence = ? ORDER BY run_id DESC, kind DESC, attempt DESC, fence DESC, part DESC LIMIT 1`
 
 	// One row of sessions, conditional. Not idempotent.
-	createSession statement = `INSERT INTO sessions (executor, session, expires, former) VALUES (?, ?, ?, ?) IF NOT EXISTS USING TTL ?`
+	createSession statement = `INSERT INTO sessions (executor, session, expires, former, released) VALUES (?, ?, ?, ?, ?) IF NOT EXISTS USING TTL ?`
 	// One row of sessions, conditional. Not idempotent.
-	renewSession statement = `UPDATE sessions USING TTL ? SET session = ?, expires = ?, former = ? WHERE executor = ? IF session = ? AND expires = ?`
+	renewSession statement = `UPDATE sessions USING TTL ? SET session = ?, expires = ?, former = ?, released = ? WHERE executor = ? IF session = ? AND expires = ?`
 	// One row of sessions, conditional. Not idempotent.
 	removeSession statement = `DELETE FROM sessions WHERE executor = ? IF session = ? AND expires = ?`
 	// One row of sessions, serial. Idempotent.
-	selectSession statement = `SELECT session, expires, former FROM sessions WHERE executor = ?`
+	selectSession statement = `SELECT session, expires, former, released FROM sessions WHERE executor = ?`
 
 	// One row of keys, conditional. Not idempotent.
 	registerKey statement = `INSERT INTO keys (tenant, "key", body_hash, entry_id, spec, payload, expires) VALUES (?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS USING TTL ?`

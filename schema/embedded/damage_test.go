@@ -45,7 +45,11 @@ func (d damaged) Damage(t *testing.T, c schematest.Cell, text []byte) {
 		}
 		key = sessionKey(c.Name)
 		head, _, _ := bytes.Cut(row.at(colValue, 0).data[8:], []byte{0})
-		text = append(append(append(bytes.Clone(row.at(colValue, 0).data[:8]), head...), 0), text...)
+		head = append(append(bytes.Clone(row.at(colValue, 0).data[:8]), head...), 0)
+		if c.Column == "released" {
+			head = append(head, 0)
+		}
+		text = append(head, text...)
 	case "leases":
 		key = leaseKey(c.Name)
 	case "job_runs":

@@ -55,7 +55,17 @@ func (s sessionStore) swapSession(ctx context.Context, executor string, was, is 
 			if err != nil {
 				return err
 			}
-			data = append(append(data, 0), former...) // no id has a zero byte
+			data = append(append(data, 0), former...) // no id has a zero byte, nor has JSON
+		}
+		if len(is.Released) > 0 {
+			released, err := json.Marshal(is.Released)
+			if err != nil {
+				return err
+			}
+			if len(is.Former) == 0 {
+				data = append(data, 0)
+			}
+			data = append(append(data, 0), released...)
 		}
 		err = b.Set(key, appendCell(nil, cell{column: colValue, data: data}), nil)
 	}
@@ -70,11 +80,18 @@ func (s sessionStore) loadSession(executor string, c *cell) schema.Session {
 		return schema.Session{}
 	}
 	expires := int64(binary.BigEndian.Uint64(c.data)) // #nosec G115 -- bits
-	id, former, _ := bytes.Cut(c.data[8:], []byte{0})
+	id, rest, _ := bytes.Cut(c.data[8:], []byte{0})
+	former, released, _ := bytes.Cut(rest, []byte{0})
 	session := schema.Session{Executor: executor, ID: string(id), Expires: time.UnixMilli(expires).UTC()}
 	if len(former) > 0 {
 		if err := json.Unmarshal(former, &session.Former); err != nil {
 			session.Former, session.Unclear = nil, true
+			_ = s.damage.Found("sessions", executor, err)
+		}
+	}
+	if len(released) > 0 {
+		if err := json.Unmarshal(released, &session.Released); err != nil {
+			session.Released = nil // slots that stand too long cost a wait
 			_ = s.damage.Found("sessions", executor, err)
 		}
 	}

@@ -74,6 +74,33 @@ func (g *Guarded) tenant(name string) func() error {
 	}
 }
 
+// limit returns the home of a limit that is counted in one lease, and false if it is none.
+func (k *Keeper) limit(key schema.LimitKey) (home string, ok bool) {
+	if job, is := key.Job(); is {
+		home, _ = k.cfg.Homes.Of(job.Shard())
+		return home, true
+	}
+	tenant, ok := key.Tenant()
+	if task, is := key.Task(); is {
+		tenant, ok = task.Tenant, true
+	}
+	if ok {
+		home, _ = k.cfg.Homes.OfTenant(tenant)
+	}
+	return home, ok
+}
+
+// ServedLimit returns the home of a limit, and the epoch in which our region serves it now, or a
+// schema.NotServedError. It does no I/O.
+func (k *Keeper) ServedLimit(key schema.LimitKey) (home string, epoch int64, err error) {
+	home, ok := k.limit(key)
+	if !ok {
+		return "", 0, fmt.Errorf("limit %q has no home: %w", key, schema.ErrNotServed)
+	}
+	epoch, err = k.ServedHome(home)
+	return home, epoch, err
+}
+
 // lease returns whether our region serves what the key of a lease stands for, as a func.
 func (g *Guarded) lease(key string) func() error {
 	kind, of, _ := strings.Cut(key, "/")
@@ -83,15 +110,11 @@ func (g *Guarded) lease(key string) func() error {
 			return g.shard(run.Shard())
 		}
 	case "slots":
-		limit := schema.LimitKey(of)
-		if job, ok := limit.Job(); ok {
-			return g.shard(job.Shard())
-		}
-		if task, ok := limit.Task(); ok {
-			return g.tenant(task.Tenant)
-		}
-		if tenant, ok := limit.Tenant(); ok {
-			return g.tenant(tenant)
+		if _, ok := g.keeper.limit(schema.LimitKey(of)); ok {
+			return func() error {
+				_, _, err := g.keeper.ServedLimit(schema.LimitKey(of))
+				return err
+			}
 		}
 	case "rate":
 		name, _, _ := strings.Cut(of, "/")

@@ -258,6 +258,19 @@ var damageRules = []damageRule{
 		b.must(b.store.SwapSession(b.ctx, got, next), "SwapSession, renewed")
 		b.wantSession(executor, next)
 	}},
+	{"what a bad session released is not released", func(b *bench, damage func(Cell)) {
+		executor := b.executor()
+		is := schema.Session{Executor: executor, ID: "is", Expires: b.now.Add(10 * time.Second), Released: map[string]int64{"eu": 7}}
+		b.must(b.store.SwapSession(b.ctx, schema.Session{}, is), "SwapSession")
+		damage(Cell{Table: "sessions", Column: "released", Name: executor})
+		got, err := b.store.Session(b.ctx, executor)
+		if err != nil || got.ID != "is" || !got.Supports(schema.SessionRef{Executor: executor, ID: "is", Home: "eu", Epoch: 7}, b.now) {
+			b.Fatalf("Session = %+v, %v; want that a slot stands that was not released", got, err)
+		}
+		is.Expires = b.now.Add(20 * time.Second)
+		b.must(b.store.SwapSession(b.ctx, got, is), "SwapSession, renewed")
+		b.wantSession(executor, is)
+	}},
 	{"a bad lease is its own", func(b *bench, damage func(Cell)) {
 		key := "test/" + b.tenant
 		is := schema.Lease{Key: key, Fence: 5, Record: []byte(`{"attempt":1}`), Holder: &schema.SessionRef{Executor: "e", ID: "s", Started: b.now}}

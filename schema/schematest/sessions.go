@@ -3,6 +3,7 @@ package schematest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,7 +21,8 @@ func (b *bench) wantSession(executor string, want schema.Session) {
 		b.wantErr(err, schema.ErrNotFound, "Session")
 		return
 	}
-	if err != nil || got.Executor != want.Executor || got.ID != want.ID || !got.Expires.Equal(want.Expires) || !slices.EqualFunc(got.Former, want.Former, sameFormer) {
+	if err != nil || got.Executor != want.Executor || got.ID != want.ID || !got.Expires.Equal(want.Expires) || !slices.EqualFunc(got.Former, want.Former, sameFormer) ||
+		!maps.Equal(got.Released, want.Released) {
 		b.Errorf("Session = %+v, %v; want %+v", got, err, want)
 	}
 }
@@ -70,6 +72,9 @@ var sessionRules = []rule{
 		was := schema.Session{}
 		for i, remembered := range [][]schema.FormerSession{former[:2], nil, former[:1], former[1:3], former, nil} {
 			is := schema.Session{Executor: executor, ID: "same", Expires: b.now.Add(time.Duration(i) * time.Second), Former: remembered}
+			if i%2 == 1 || i == 4 {
+				is.Released = map[string]int64{"eu": int64(i), "us": 1 << 40}
+			}
 			b.must(b.store.SwapSession(b.ctx, was, is), "SwapSession")
 			b.wantSession(executor, is)
 			was = is

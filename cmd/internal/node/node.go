@@ -349,7 +349,7 @@ func (n *Node) assembleExecutor(stops *cleanups, room *target.ByteBudget) error 
 		targets = target.Set{HTTP: target.Noop{}, NATS: target.Noop{}, Script: target.Noop{}, Lambda: target.Noop{}, Email: target.Noop{}, JetStream: target.Noop{}, AWS: target.Noop{}, Kafka: target.Noop{}}
 	}
 	n.executor, err = executor.New(executor.Config{
-		Name: n.regions.executor(n.cfg.Node.Name), Region: n.cfg.Node.Region, Served: n.regions.served(), HomeOf: n.regions.homeOf(), Everywhere: n.regions.claims(), Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,
+		Name: n.regions.executor(n.cfg.Node.Name), Region: n.cfg.Node.Region, Served: n.regions.served(), HomeOf: n.regions.homeOf(), ServedLimit: n.regions.servedLimit(), Everywhere: n.regions.claims(), Slots: n.cfg.Executor.Slots, Lanes: n.cfg.NATS.Lanes,
 		Store: n.sealed.Carried(), Seal: n.sealed.SealAttempt, Writer: n.bucketer, Tasks: n.bucketer.TaskCache(), Tenants: n.administration.tenants, Queue: n.queue, Labels: n.cfg.ExecutorLabels(), Pool: pool(n.queue, n.cfg.ExecutorLabels()), Notices: n.queue, Signals: n.queue,
 		Targets: targets, Signer: n.administration.signing, Secrets: n.administration.secrets, Halt: n.halt, Trace: n.traces.Tracer(), MaxOutput: n.cfg.Executor.MaxOutput,
 		DrainTimeout: n.cfg.Executor.DrainTimeout, Tally: n.administration.tally,

@@ -177,6 +177,15 @@ func (r *regions) served() func(schema.Shard) (int64, error) {
 	return r.keeper.Served
 }
 
+// servedLimit returns what tells in which epoch the home of a limit is served here; nil: there are no
+// regions.
+func (r *regions) servedLimit() func(schema.LimitKey) (string, int64, error) {
+	if r == nil {
+		return nil
+	}
+	return r.keeper.ServedLimit
+}
+
 // homeOf returns what tells the home of a shard; nil: there are no regions.
 func (r *regions) homeOf() func(schema.Shard) string {
 	if r == nil {

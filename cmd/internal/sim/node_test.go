@@ -183,7 +183,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 		pool = l.conn.Pool(queue.Pool(n.labels.String()))
 	}
 	l.executor, err = executor.New(executor.Config{
-		Name: n.name, Region: n.at.region, Served: served(keeper), HomeOf: c.regions.homeOf(), Everywhere: claims(everywhere), Slots: c.slots, Store: l.sealed.Carried(), Seal: l.sealed.SealAttempt, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Tenants: tenants, Queue: l.conn, Labels: n.labels, Pool: pool, Notices: l.conn, Signals: l.conn,
+		Name: n.name, Region: n.at.region, Served: served(keeper), HomeOf: c.regions.homeOf(), ServedLimit: servedLimit(keeper), Everywhere: claims(everywhere), Slots: c.slots, Store: l.sealed.Carried(), Seal: l.sealed.SealAttempt, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Tenants: tenants, Queue: l.conn, Labels: n.labels, Pool: pool, Notices: l.conn, Signals: l.conn,
 		Targets: target.Set{HTTP: sink{n, l}}, Halt: halt, DrainTimeout: time.Second, Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {

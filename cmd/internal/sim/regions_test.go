@@ -357,6 +357,14 @@ func served(k *homes.Keeper) func(schema.Shard) (int64, error) {
 	return k.Served
 }
 
+// servedLimit is what the executor asks of limits.
+func servedLimit(k *homes.Keeper) func(schema.LimitKey) (string, int64, error) {
+	if k == nil {
+		return nil
+	}
+	return k.ServedLimit
+}
+
 // homeOf is what tells the executor the home of a shard.
 func (r *regions) homeOf() func(schema.Shard) string {
 	if r == nil {
