@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +15,9 @@ import (
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/cmd/carillon/cli"
 )
+
+// clusterWithin is how long the answer of a node is waited for. It asks the others for a second.
+var clusterWithin = 15 * time.Second
 
 // farBehind is how far a shard is behind that is worth a line: at a steady load it is less.
 const farBehind = 3 * time.Minute
@@ -32,8 +36,13 @@ func clusterCommand() *cobra.Command {
 	r.AddFlags(cmd)
 	cmd.Flags().BoolVar(&shards, "shards", false, "show every shard, its owner, and how far it has come")
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
-		c, err := client.Cluster(cmd.Context())
-		if err != nil {
+		ctx, cancel := context.WithTimeout(cmd.Context(), clusterWithin)
+		defer cancel()
+		c, err := client.Cluster(ctx)
+		switch {
+		case ctx.Err() != nil && cmd.Context().Err() == nil:
+			return fmt.Errorf("look at the cluster: no answer within %s: the node is frozen, or cut off; name another one with --api", clusterWithin)
+		case err != nil:
 			return fmt.Errorf("look at the cluster: %w", err)
 		}
 		return r.Show(cmd, c, func(w io.Writer) error {

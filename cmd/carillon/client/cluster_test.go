@@ -98,6 +98,19 @@ func TestClusterWithoutNATS(t *testing.T) {
 	)
 }
 
+// TestClusterOfANodeThatDoesNotAnswer: it waited for a frozen node, again and again.
+func TestClusterOfANodeThatDoesNotAnswer(t *testing.T) {
+	was := clusterWithin
+	clusterWithin = 100 * time.Millisecond
+	t.Cleanup(func() { clusterWithin = was })
+	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(api.Close)
+	got := clitest.Run(t.Context(), "", "cluster", "--api", api.URL)
+	if want := "no answer within 100ms: the node is frozen, or cut off"; got.Code == 0 || !strings.Contains(got.Stderr, want) {
+		t.Errorf("of a frozen node it says %q, want %q", got.Stderr, want)
+	}
+}
+
 // wantCluster compares what is shown of a cluster with lines whose cells stand apart by one blank.
 func wantCluster(t *testing.T, c httpapi.Cluster, want ...string) {
 	t.Helper()

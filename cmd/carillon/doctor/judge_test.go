@@ -3,6 +3,7 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/dispatcher/queue/jetstream"
+	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/cassandra"
 )
 
@@ -102,6 +104,7 @@ func TestEachFaultIsFound(t *testing.T) {
 		"no Cassandra":           {func(f *Facts) { f.Store = &StoreFacts{Err: errors.New("refused")} }, Error, "cassandra.reachable", "refused"},
 		"no keyspace":            {func(f *Facts) { f.Store = &StoreFacts{Err: cassandra.ErrNotMigrated} }, Error, "cassandra.reachable", ""},
 		"periodic":               {func(f *Facts) { f.Store.Seen.Settings["commitlog_sync"] = "periodic" }, Warning, "cassandra.commitlog_sync", "periodic"},
+		"may not read":           {func(f *Facts) { f.Store.Seen.Unread = []error{errors.New("unauthorized")} }, Warning, "cassandra.read", "unauthorized"},
 		"setting":                {func(f *Facts) { f.Store.Seen.Warnings = []string{"paxos_variant is v1"} }, Warning, "cassandra.settings", "paxos_variant"},
 		"two centres":            {func(f *Facts) { f.Store.Seen.Fault = cassandra.ErrReplication }, Error, "cassandra.settings", ""},
 		"one node silent":        {func(f *Facts) { f.Store.Clocks[2].Err = errors.New("x") }, Warning, "cassandra.nodes", "1 of 3"},
@@ -265,5 +268,17 @@ func TestALostMemberThatIsThere(t *testing.T) {
 	f.Nodes[0].Cluster.Lost = []httpapi.Lost{{Name: "b", Since: httpapi.Time{Time: f.At}}}
 	if fs := judgeNodes(f); fs.bad("nodes.lost") || !fs.bad("nodes.ring") {
 		t.Errorf("findings %+v, want that the nodes do not agree, and nobody is lost", fs)
+	}
+}
+
+// TestDoctorOfACassandraThatDoesNotAnswer: it said that rights to read were missing.
+func TestDoctorOfACassandraThatDoesNotAnswer(t *testing.T) {
+	for err, want := range map[error]string{schema.ErrUnavailable: "once enough nodes of Cassandra answer", errors.New("unauthorized"): "let the user"} {
+		s := &StoreFacts{Seen: cassandra.Examination{Unread: []error{fmt.Errorf("read tenants: %w", err)}}}
+		found := judgeStore(&Facts{Store: s})
+		i := slices.IndexFunc(found, func(f Finding) bool { return f.Check == "cassandra.read" })
+		if i < 0 || !strings.Contains(found[i].Do, want) {
+			t.Errorf("of %v it finds %+v, want that it says %q", err, found, want)
+		}
 	}
 }

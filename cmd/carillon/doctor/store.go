@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -62,7 +63,11 @@ func judgeStore(f *Facts) (fs findings) {
 		}
 	}
 	for _, err := range e.Unread {
-		fs.add(Warning, "cassandra.read", oneLine(err), "what it would say was not looked at", "let the user of cassandra.username read system_schema and system_views")
+		do := "let the user of cassandra.username read system_schema and system_views"
+		if errors.Is(err, schema.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+			do = "look again once enough nodes of Cassandra answer"
+		}
+		fs.add(Warning, "cassandra.read", oneLine(err), "what it would say was not looked at", do)
 	}
 	judgeCommitLog(e, &fs)
 	judgeCopies(f, &fs)
