@@ -34,11 +34,16 @@ type SessionSwapper interface {
 // Liveness tells which sessions stand. A session stands until it is declared dead or replaced: an
 // expired session that no node declared dead is alive. For claims a replaced session stands until
 // it would have been declared dead (schema.Session).
+//
+// Sessions of another region are decided there. Here they stand until they could be declared dead:
+// what is replicated says no more, and what was written here would in the end overwrite what stands
+// there.
 type Liveness struct {
 	store   SessionReader
 	declare SessionSwapper // nil: only look
 	now     func() time.Time
-	halted  func() bool // now may be wrong: nothing is declared
+	halted  func() bool // now may be wrong: nothing is declared; nil: it is not
+	regions *Regions
 
 	reads singleflight.Group // by executor: concurrent callers share one read
 	begun atomic.Int64       // reads
@@ -48,9 +53,8 @@ type Liveness struct {
 }
 
 // sessionKey is one session of one executor, for what is claimed under it, for slots that it took in
-// one epoch of a home, or for the rest. An
-// executor draws an id at every start. So what is known of its last session says nothing about its
-// next one.
+// one epoch of a home, or for the rest. An executor draws an id at every start. So what is known of
+// its last session says nothing about its next one.
 type sessionKey struct {
 	executor, id string
 	guarded      bool
@@ -67,9 +71,10 @@ type seenSession struct {
 	at     time.Time
 }
 
-// NewLiveness returns a Liveness that reads sessions from store.
-func NewLiveness(store SessionReader, now func() time.Time) *Liveness {
-	return &Liveness{store: store, now: now, seen: make(map[sessionKey]seenSession)}
+// NewLiveness returns a Liveness that reads sessions from store. regions tells the executors of our
+// region; nil: there are no regions.
+func NewLiveness(store SessionReader, now func() time.Time, regions *Regions) *Liveness {
+	return &Liveness{store: store, now: now, regions: regions, seen: make(map[sessionKey]seenSession)}
 }
 
 // Of returns a function for schema.Fold that tells which of the sessions named in attempts stand.
@@ -98,8 +103,8 @@ func (l *Liveness) Of(ctx context.Context, attempts []schema.Attempt) (func(sche
 // schema.SessionGrace past their expiry. It does so by a conditional write on what it read, so a
 // renewal in between wins. While halted says that the clock may have been set, it declares nothing:
 // by a clock that is far ahead every session has expired.
-func NewReaper(store schema.SessionStore, now func() time.Time, halted func() bool) *Liveness {
-	l := NewLiveness(store, now)
+func NewReaper(store schema.SessionStore, now func() time.Time, halted func() bool, regions *Regions) *Liveness {
+	l := NewLiveness(store, now, regions)
 	l.declare, l.halted = store, halted
 	return l
 }
@@ -188,7 +193,13 @@ func (l *Liveness) readSession(ctx context.Context, executor string, now time.Ti
 	if err != nil && !errors.Is(err, schema.ErrNotFound) {
 		return schema.Session{}, fmt.Errorf("session of %s: %w", executor, err)
 	}
-	if l.declare != nil && stored.ID != "" && stored.Over(now) && !l.halted() {
+	switch {
+	case stored.ID == "" || !stored.Over(now) || l.halted != nil && l.halted():
+		return stored, nil
+	case !l.regions.HasExecutor(executor):
+		return schema.Session{}, nil
+	}
+	if l.declare != nil {
 		switch err := l.declare.SwapSession(ctx, stored, schema.Session{Executor: executor}); {
 		case err == nil:
 			stored = schema.Session{}

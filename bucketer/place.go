@@ -220,6 +220,30 @@ func (r *Regions) ConfirmClaim(ctx context.Context, everywhere bool, run schema.
 	return r.Everywhere.ConfirmClaim(ctx, schema.RunLease(run))
 }
 
+// RegionsOf returns what a part knows of regions that is only told which one is ours, and which homes
+// that serves; nil where served is, as there are none.
+func RegionsOf(region string, served func(shard schema.Shard) (epoch int64, err error)) *Regions {
+	if served == nil {
+		return nil
+	}
+	return &Regions{Region: region, Served: served}
+}
+
+// HasExecutor reports whether an executor of that name belongs to our region: it ends in a dot and
+// the region's name (ExecutorName).
+func (r *Regions) HasExecutor(name string) bool {
+	return r == nil || strings.HasSuffix(name, "."+r.Region)
+}
+
+// ExecutorName returns the name of the executor of a node. Its session is decided within its region,
+// so no executor of another one may have that name. Nil: it is the node's.
+func (r *Regions) ExecutorName(node string) string {
+	if r.HasExecutor(node) {
+		return node
+	}
+	return node + "." + r.Region
+}
+
 // Route is a home for calls to hosts.
 type Route struct {
 	Host string // a pattern as of path.Match, in small letters: "*.eu.example.com"

@@ -183,7 +183,9 @@ type Config struct {
 	// Served returns in which epoch our region serves the home of a shard now, or a
 	// schema.NotServedError: then nothing of it is published here. It does no I/O. Nil: there are no
 	// regions.
-	Served     func(shard schema.Shard) (epoch int64, err error)
+	Served func(shard schema.Shard) (epoch int64, err error)
+	// Region is ours, if there are regions: it may declare sessions of its executors dead.
+	Region     string
 	Now        func() time.Time // default time.Now
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer

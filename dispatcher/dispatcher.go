@@ -78,7 +78,7 @@ func New(c Config) (*Dispatcher, error) {
 		store: c.Store, queue: c.Queue, ring: c.Ring, writer: c.Writer, tenants: c.Tenants, rates: c.Rates,
 		halt: c.Halt, homes: c.Served, now: c.Now, log: c.Logger, metrics: newMetrics(c.Registerer), tally: c.Tally,
 		depth: depth.New(), rateLimiter: ratelimit.New(), spillRate: rate.NewLimiter(spillRows, spillBurst), lateRate: rate.NewLimiter(lateSteps, lateSteps),
-		live: bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), fronts: newFronts(), pools: pools.New(c.Ring, c.Requires),
+		live: bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted, bucketer.RegionsOf(c.Region, c.Served)), fronts: newFronts(), pools: pools.New(c.Ring, c.Requires),
 		unread:       unreadRows{byShard: make(map[schema.Shard]unread)},
 		readingRates: make(chan struct{}, 1), logEvery: logEvery,
 	}, nil

@@ -105,7 +105,7 @@ func New(c Config) (*Executor, error) {
 	allowed := messagesPerSlot * max(c.Slots, pullers)
 	controller := admission.NewController(c.Slots, c.Logger, c.Registerer)
 	session := newSessionKeeper(c.Store, c.Name, c.Now, c.Halt.Halted, c.Logger)
-	reader := newRowReader(c.Store, c.Writer, bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted), c.Now)
+	reader := newRowReader(c.Store, c.Writer, bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted, bucketer.RegionsOf(c.Region, c.Served)), c.Now)
 	quotas := admission.NewQuotaAllocator(controller, admission.QuotaConfig{
 		Store: c.Store, Live: reader.live, Name: c.Name, Session: session.current, Epoch: c.ServedLimit, Signals: c.Signals, Now: c.Now, Log: c.Logger, Registerer: c.Registerer,
 	})

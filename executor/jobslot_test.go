@@ -354,7 +354,7 @@ func TestSlotsOfTheDeadComeBack(t *testing.T) {
 		if err != nil {
 			t.Fatalf("swap: %v", err)
 		}
-		live := bucketer.NewReaper(w.inner, time.Now, func() bool { return false })
+		live := bucketer.NewReaper(w.inner, time.Now, func() bool { return false }, nil)
 		look := func(want int) {
 			t.Helper()
 			if _, err := x.writer.(*engine.Engine).WakeShard(t.Context(), job.ID.Shard(), "", live); err != nil {
@@ -392,7 +392,7 @@ func TestARunThatHasBegunIsNotWokenInVain(t *testing.T) {
 		w.attempt(late, 1, &schema.Record{Entry: late.ID, Outcome: schema.Lost}, nil)
 		w.publish(late, time.Now(), redispatched)
 		seen := make(map[schema.EntryID]bool)
-		live := bucketer.NewReaper(w.inner, time.Now, func() bool { return false })
+		live := bucketer.NewReaper(w.inner, time.Now, func() bool { return false }, nil)
 		for range 3 {
 			time.Sleep(5 * time.Second)
 			if _, err := x.writer.(*engine.Engine).WakeShard(t.Context(), job.ID.Shard(), "", live); err != nil {
@@ -487,7 +487,7 @@ func TestALimitHoldsWhateverTheStoreAnswers(t *testing.T) {
 			runs = append(runs, e.ID)
 			w.publish(e, time.Now())
 		}
-		live := bucketer.NewReaper(w.inner, time.Now, func() bool { return false })
+		live := bucketer.NewReaper(w.inner, time.Now, func() bool { return false }, nil)
 		seen := make(map[schema.EntryID]bool)
 		for range 600 { // a slot that is kept for a run that then cannot be woken is lost for 10 s
 			time.Sleep(500 * time.Millisecond)

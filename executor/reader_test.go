@@ -49,7 +49,7 @@ func (l *library) Attempts(context.Context, schema.Partition, []schema.RunID) (m
 
 // looks looks at n runs spread over shards at once, and returns the answers.
 func (l *library) looks(ctx context.Context, n, shards int) []error {
-	looker := newRowReader(l, l, bucketer.NewReaper(nil, time.Now, nil), time.Now)
+	looker := newRowReader(l, l, bucketer.NewReaper(nil, time.Now, nil, nil), time.Now)
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
@@ -99,7 +99,7 @@ func TestCancelledLeaderFailsNobody(t *testing.T) {
 		t.Run(after.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &library{delay: time.Second}
-				looker := newRowReader(l, l, bucketer.NewReaper(nil, time.Now, nil), time.Now)
+				looker := newRowReader(l, l, bucketer.NewReaper(nil, time.Now, nil, nil), time.Now)
 				stopped, cancel := context.WithTimeout(t.Context(), after)
 				defer cancel()
 				var all sync.WaitGroup
@@ -165,7 +165,7 @@ func (l *overloaded) EntriesByID(ctx context.Context, p schema.Partition, ids []
 func TestReadsOfAnOverloadedStoreAreFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := new(overloaded)
-		looker := newRowReader(store, store, bucketer.NewReaper(nil, time.Now, nil), time.Now)
+		looker := newRowReader(store, store, bucketer.NewReaper(nil, time.Now, nil, nil), time.Now)
 		began := time.Now()
 		var fresh, stale, confirmed atomic.Int64
 		var all sync.WaitGroup

@@ -439,7 +439,7 @@ func (w *world) state(run schema.RunID) schema.State {
 		w.t.Fatalf("row of %s: %d, %v", run, len(rows), err)
 	}
 	all := w.attempts(run)
-	live, err := bucketer.NewLiveness(w.inner, time.Now).Of(context.Background(), all)
+	live, err := bucketer.NewLiveness(w.inner, time.Now, nil).Of(context.Background(), all)
 	if err != nil {
 		w.t.Fatalf("sessions: %v", err)
 	}

@@ -39,7 +39,7 @@ func TestACancelIsCarriedOut(t *testing.T) {
 			if _, err := w.Counts.CancelRun(t.Context(), e.ID, schema.EntryID{}, schema.Cancel{At: now, By: "me"}, now.Add(time.Hour)); err != nil {
 				t.Fatalf("CancelRun = %v", err)
 			}
-			waiting, err := w.WakeWaiters(t.Context(), schema.JobLimit(e.Spec.Job), bucketer.NewLiveness(w.Store(), time.Now))
+			waiting, err := w.WakeWaiters(t.Context(), schema.JobLimit(e.Spec.Job), bucketer.NewLiveness(w.Store(), time.Now, nil))
 			if err != nil || waiting != 1 {
 				t.Errorf("Wake = %d, %v, want 1 that waited", waiting, err)
 			}
@@ -103,7 +103,7 @@ func TestWhatWaitsForALimitOutlivesTheRetention(t *testing.T) {
 		time.Sleep(time.Until(next.Time()))
 		w.holdBack(retry)
 
-		live := bucketer.NewLiveness(w.Counts, time.Now)
+		live := bucketer.NewLiveness(w.Counts, time.Now, nil)
 		w.Counts.Reset()
 		for range 4 * 20 {
 			time.Sleep(6 * time.Hour)
@@ -170,7 +170,7 @@ func TestEachValueHasItsOwnLine(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		live := bucketer.NewLiveness(w.Store(), time.Now)
+		live := bucketer.NewLiveness(w.Store(), time.Now, nil)
 		if _, err := w.WakeShard(ctx, job.ID.Shard(), "", live); err != nil {
 			t.Fatalf("WakeShard = %v", err)
 		}
@@ -232,7 +232,7 @@ func TestTurnsSayWhetherTheAttemptMayHaveStarted(t *testing.T) {
 					t.Fatal(err)
 				}
 				c.say(w, e)
-				if _, err := w.WakeWaiters(t.Context(), key, bucketer.NewLiveness(w.Store(), time.Now)); err != nil {
+				if _, err := w.WakeWaiters(t.Context(), key, bucketer.NewLiveness(w.Store(), time.Now, nil)); err != nil {
 					t.Fatal(err)
 				}
 				var turns []schema.Entry
@@ -336,7 +336,7 @@ func TestSlotsThatNobodyGivesBack(t *testing.T) {
 				}
 				w.holdBack(waits)
 				time.Sleep(keptFor + time.Second)
-				if _, err := w.WakeShard(t.Context(), waits.ID.Shard(), "", bucketer.NewLiveness(w.Counts, time.Now)); err != nil {
+				if _, err := w.WakeShard(t.Context(), waits.ID.Shard(), "", bucketer.NewLiveness(w.Counts, time.Now, nil)); err != nil {
 					t.Fatal(err)
 				}
 				left, err := w.store.Waiters(t.Context(), key, schema.IDRange{}, 10)

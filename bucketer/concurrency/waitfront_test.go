@@ -91,7 +91,7 @@ func TestAWaitListIsNotReadFromItsBeginning(t *testing.T) {
 		}
 		put(5)
 		put(n / 2)
-		live := bucketer.NewLiveness(w.Counts, time.Now)
+		live := bucketer.NewLiveness(w.Counts, time.Now, nil)
 		began, looks := time.Now(), 0
 		for ; left() > 0 && looks < 200; looks++ {
 			_, _ = w.WakeShard(ctx, shard, "", live) // a read may fail

@@ -83,7 +83,7 @@ func New(c Config) *Orchestrator {
 	}
 	return &Orchestrator{
 		ended: c.Ended,
-		core:  c.Bucketer, runs: c.Runs, jobs: c.Jobs, limits: c.Limits, store: c.Store, live: bucketer.NewLiveness(c.Store, c.Now),
+		core:  c.Bucketer, runs: c.Runs, jobs: c.Jobs, limits: c.Limits, store: c.Store, live: bucketer.NewLiveness(c.Store, c.Now, c.Bucketer.Regions()),
 		log: c.Logger, metrics: newMetrics(c.Registerer), graphs: make(map[[sha256.Size]byte]*workflow.Graph),
 	}
 }

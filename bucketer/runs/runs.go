@@ -92,7 +92,7 @@ func New(c Config) *Runs {
 		c.DeadLetterRetention = schema.DeadLetterRetention
 	}
 	p := parts{core: c.Bucketer, store: c.Store, now: c.Bucketer.Now, log: c.Logger, metrics: newMetrics(c.Registerer), workflows: new(workflows)}
-	r := &Reader{parts: p, live: bucketer.NewLiveness(c.Store, c.Now)}
+	r := &Reader{parts: p, live: bucketer.NewLiveness(c.Store, c.Now, c.Bucketer.Regions())}
 	q := &DeadLetterQueue{parts: p, reader: r, retention: c.DeadLetterRetention}
 	rec := &Recorder{parts: p, reader: r, letters: q, drops: rate.Sometimes{Interval: auditDropsEvery}, watch: new(watch)}
 	return &Runs{r, q, rec, &Control{parts: p, reader: r, letters: q, recorder: rec, signals: c.Signals}}

@@ -263,7 +263,7 @@ func (n *Node) assemble(stops *cleanups) (err error) {
 	if n.cfg.Has(config.Dispatcher) {
 		n.dispatcher, err = dispatcher.New(dispatcher.Config{
 			Name: n.cfg.Node.Name, Incarnation: n.cfg.Node.Name + "-" + strconv.FormatInt(now().UnixMilli(), 36), Lanes: n.cfg.NATS.Lanes,
-			Store: n.sealed.Carried(), Queue: sealingQueue{n.queue, n.sealed}, Ring: n.ring, Writer: n.bucketer, Tenants: n.administration.tenants, Rates: n.bucketer, Requires: n.bucketer.Requires, Halt: n.halt, Served: n.regions.takes(), Tally: n.administration.tally,
+			Store: n.sealed.Carried(), Queue: sealingQueue{n.queue, n.sealed}, Ring: n.ring, Writer: n.bucketer, Tenants: n.administration.tenants, Rates: n.bucketer, Requires: n.bucketer.Requires, Halt: n.halt, Served: n.regions.takes(), Region: n.cfg.Node.Region, Tally: n.administration.tally,
 			Logger: n.log.With("part", "dispatcher"), Registerer: n.reg,
 		})
 		if err != nil {

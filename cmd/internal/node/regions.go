@@ -197,13 +197,12 @@ func (r *regions) homeOf() func(schema.Shard) string {
 	}
 }
 
-// executor returns the name of a node's executor. Its session is decided within its region, so no
-// executor of another one may have that name.
+// executor returns the name of a node's executor.
 func (r *regions) executor(name string) string {
-	if r == nil || strings.HasSuffix(name, "."+r.region) {
+	if r == nil {
 		return name
 	}
-	return name + "." + r.region
+	return (&bucketer.Regions{Region: r.region}).ExecutorName(name)
 }
 
 // view tells what the node knows of who serves the homes.

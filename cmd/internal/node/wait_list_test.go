@@ -92,7 +92,7 @@ func TestALongWaitListOnCassandra(t *testing.T) {
 	read("read from the beginning", schema.IDRange{})
 	read("read from where somebody waits", schema.IDRange{After: waiting(n - 1).Run})
 
-	live := bucketer.NewLiveness(store, time.Now)
+	live := bucketer.NewLiveness(store, time.Now, nil)
 	for _, b := range []*engine.Engine{b, begins()} {
 		began, looks := time.Now(), 0
 		for ; ; looks++ {

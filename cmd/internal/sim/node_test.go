@@ -173,7 +173,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	}
 	d, err := dispatcher.New(dispatcher.Config{
 		Name: n.name, Incarnation: fmt.Sprintf("%s-%d", n.name, l.number), Store: l.sealed.Carried(), Queue: linked{l.conn, n, l}, Ring: simRing{l.view, n, l},
-		Writer: l.bucketer, Rates: l.bucketer, Requires: l.bucketer.Requires, Halt: halt, Served: takes(keeper), Now: now, Logger: log, Registerer: reg,
+		Writer: l.bucketer, Rates: l.bucketer, Requires: l.bucketer.Requires, Halt: halt, Served: takes(keeper), Region: n.at.region, Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {
 		return nil, err
@@ -183,7 +183,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 		pool = l.conn.Pool(queue.Pool(n.labels.String()))
 	}
 	l.executor, err = executor.New(executor.Config{
-		Name: n.name, Region: n.at.region, Served: served(keeper), HomeOf: c.regions.homeOf(), ServedLimit: servedLimit(keeper), Everywhere: claims(everywhere), Slots: c.slots, Store: l.sealed.Carried(), Seal: l.sealed.SealAttempt, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Tenants: tenants, Queue: l.conn, Labels: n.labels, Pool: pool, Notices: l.conn, Signals: l.conn,
+		Name: l.bucketer.Regions().ExecutorName(n.name), Region: n.at.region, Served: served(keeper), HomeOf: c.regions.homeOf(), ServedLimit: servedLimit(keeper), Everywhere: claims(everywhere), Slots: c.slots, Store: l.sealed.Carried(), Seal: l.sealed.SealAttempt, Writer: l.bucketer, Tasks: l.bucketer.TaskCache(), Tenants: tenants, Queue: l.conn, Labels: n.labels, Pool: pool, Notices: l.conn, Signals: l.conn,
 		Targets: target.Set{HTTP: sink{n, l}}, Halt: halt, DrainTimeout: time.Second, Now: now, Logger: log, Registerer: reg,
 	})
 	if err != nil {

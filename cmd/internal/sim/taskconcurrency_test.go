@@ -112,8 +112,9 @@ func (w *world) judgeConcurrent(ctx context.Context, b *engine.Engine, seen []ch
 		return err
 	}
 	for _, block := range slots.Blocks {
-		// of one who is gone the next who wants some takes them
-		if s, err := w.c.store.Session(ctx, block.Executor); err == nil && s.ID == block.Session {
+		// of one who is gone, or has released them, the next who wants some takes them
+		ref := schema.SessionRef{Executor: block.Executor, ID: block.Session, Home: block.Home, Epoch: block.Epoch}
+		if s, err := w.c.store.Session(ctx, block.Executor); err == nil && s.Supports(ref, time.Now()) {
 			w.c.fault("%s has %d slots of the task in the end, and wants %d", block.Executor, block.Held, block.Wanted)
 		}
 	}
