@@ -117,6 +117,7 @@ func TestAnAttemptIsMadeWithTheSecretsOfItsWork(t *testing.T) {
 	bearer := schema.Work{HTTP: &schema.HTTPTarget{URL: "http://x.test/", Auth: &schema.HTTPAuth{Bearer: &schema.BearerAuth{Secret: "tok"}}}}
 	two := schema.Work{HTTP: &schema.HTTPTarget{URL: "https://x.test/", Auth: &schema.HTTPAuth{MTLS: &schema.MTLSAuth{CertificateSecret: "tok", KeySecret: "key"}}}}
 	lambda := schema.Work{Lambda: &schema.LambdaTarget{Function: "f", Region: "eu-central-1", Credentials: "aws"}}
+	byURL := schema.Work{HTTP: &schema.HTTPTarget{URLSecret: "url"}}
 	for name, c := range map[string]struct {
 		work    schema.Work
 		err     error // of the last secret
@@ -128,6 +129,8 @@ func TestAnAttemptIsMadeWithTheSecretsOfItsWork(t *testing.T) {
 		"one":                     {bearer, nil, false, "t tok", schema.Succeeded, ""},
 		"two":                     {two, nil, false, "t tok, t key", schema.Succeeded, ""},
 		"of a function":           {lambda, nil, false, "t aws", schema.Succeeded, ""},
+		"its URL":                 {byURL, nil, false, "t url", schema.Succeeded, ""},
+		"its URL is missing":      {byURL, schema.ErrNotFound, false, "t url", schema.Failed, "not called: there is no secret url"},
 		"it is missing":           {bearer, fmt.Errorf("%s: %w", value, schema.ErrNotFound), false, "t tok", schema.Failed, "not called: there is no secret tok"},
 		"the second is missing":   {two, schema.ErrNotFound, false, "t tok, t key", schema.Failed, "not called: there is no secret key"},
 		"it cannot be opened":     {bearer, fmt.Errorf("%s: %w", value, bucketer.ErrSealed), false, "t tok", schema.Failed, "not called: the secret tok cannot be opened by this executor"},

@@ -89,6 +89,9 @@ type HTTPTarget struct {
 	// one.
 	SigningKey string    `json:"signing_key,omitempty"`
 	Auth       *HTTPAuth `json:"auth,omitempty"` // nil: none but what Headers hold
+	// URLSecret names the tenant's secret that holds the URL, where whoever knows that may call.
+	// URL is "" then. Only sinks of notifications have it.
+	URLSecret string `json:"url_secret,omitempty"`
 }
 
 // HTTPAuth says how an HTTP call shows who makes it: exactly one field is set. Here and in what it
@@ -275,10 +278,16 @@ func (w *Work) Secrets() []string {
 	if w.Email != nil && w.Email.Server != nil {
 		return distinct(w.Email.Server.PasswordSecret, w.Email.Server.CASecret)
 	}
-	if w.HTTP == nil || w.HTTP.Auth == nil {
+	if w.HTTP == nil || w.HTTP.Auth == nil && w.HTTP.URLSecret == "" {
 		return nil
 	}
-	switch a := w.HTTP.Auth; {
+	return distinct(append(w.HTTP.Auth.secrets(), w.HTTP.URLSecret)...)
+}
+
+// secrets returns the names of the secrets that a needs; "" is none.
+func (a *HTTPAuth) secrets() []string {
+	switch {
+	case a == nil:
 	case a.Bearer != nil:
 		return []string{a.Bearer.Secret}
 	case a.Basic != nil:
@@ -290,9 +299,9 @@ func (w *Work) Secrets() []string {
 	case a.OAuth2 != nil:
 		return []string{a.OAuth2.Secret}
 	case a.SigV4 != nil:
-		return distinct(a.SigV4.Secret, a.SigV4.SessionTokenSecret)
+		return []string{a.SigV4.Secret, a.SigV4.SessionTokenSecret}
 	case a.MTLS != nil:
-		return distinct(a.MTLS.CertificateSecret, a.MTLS.KeySecret, a.MTLS.CASecret)
+		return []string{a.MTLS.CertificateSecret, a.MTLS.KeySecret, a.MTLS.CASecret}
 	}
 	return nil
 }

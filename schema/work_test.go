@@ -151,3 +151,20 @@ func TestWorkHoldsOnlyWhatWasStated(t *testing.T) {
 		t.Errorf("Work in JSON = %s, %v; want %s", text, err, want)
 	}
 }
+
+// A run's secrets are those of its call and the URL's, each once.
+func TestSecretsOfACall(t *testing.T) {
+	bearer := &schema.HTTPAuth{Bearer: &schema.BearerAuth{Secret: "token"}}
+	for want, h := range map[string]*schema.HTTPTarget{
+		"":          {URL: "https://x.test/"},
+		"token":     {URL: "https://x.test/", Auth: bearer},
+		"url":       {URLSecret: "url"},
+		"token,url": {URLSecret: "url", Auth: bearer},
+		"both":      {URLSecret: "both", Auth: &schema.HTTPAuth{Header: &schema.HeaderAuth{Name: "x", Secret: "both"}}},
+		"key,part":  {URL: "https://x.test/", Auth: &schema.HTTPAuth{SigV4: &schema.SigV4Auth{Secret: "key", SessionTokenSecret: "part"}}},
+	} {
+		if got := strings.Join((&schema.Work{HTTP: h}).Secrets(), ","); got != want {
+			t.Errorf("Secrets of %+v = %q, want %q", h, got, want)
+		}
+	}
+}

@@ -76,9 +76,10 @@ type PagerDutySink = schema.PagerDutySink
 // PagerDutyLink is a link that PagerDuty shows with an incident.
 type PagerDutyLink = schema.PagerDutyLink
 
-// SinkCall is how a sink is called.
+// SinkCall is how a sink is called. Either URL or URLSecret is set.
 type SinkCall struct {
-	URL        string            `json:"url"`
+	URL        string            `json:"url,omitempty"`
+	URLSecret  string            `json:"url_secret,omitempty"` // the tenant's secret that holds the URL
 	Headers    map[string]string `json:"headers,omitempty"`
 	SigningKey string            `json:"signing_key,omitempty"` // of the tenant
 	Auth       *HTTPAuth         `json:"auth,omitempty"`

@@ -144,10 +144,8 @@ func (a audited) noteCreation(ctx context.Context, job *bucketer.Job, id schema.
 	if job.Task != "" {
 		after.Task = &job.Task
 	}
-	if job.Work != nil {
-		w := withoutSecrets(*job.Work)
-		after.Work = &w
-	}
+	after.Work = job.Work
+	redactRun(&after.Work, job.Labels)
 	if job.Payload != nil {
 		after.Payload = sizeOf(job.Payload)
 	}

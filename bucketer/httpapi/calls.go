@@ -12,6 +12,9 @@ import (
 // that is not known.
 func callOf(ctx context.Context, tasks Tasks, spec *schema.Spec) string {
 	if spec.Work != nil {
+		if w := spec.Work; w.HTTP != nil && w.HTTP.URL != "" && postsByURL(spec.Labels) {
+			return methodOf(w.HTTP) + " " + hostAlone(w.HTTP.URL)
+		}
 		return callWords(spec.Work)
 	}
 	if spec.Task == "" {
@@ -24,13 +27,20 @@ func callOf(ctx context.Context, tasks Tasks, spec *schema.Spec) string {
 	return callWords(&task.Work)
 }
 
+func methodOf(h *schema.HTTPTarget) string {
+	if h.Method == "" {
+		return http.MethodPost
+	}
+	return h.Method
+}
+
 // callWords returns what work calls, without what a URL may hide: user, query and fragment.
 func callWords(w *schema.Work) string {
 	switch {
 	case w.HTTP != nil:
-		method := w.HTTP.Method
-		if method == "" {
-			method = http.MethodPost
+		method := methodOf(w.HTTP)
+		if w.HTTP.URLSecret != "" {
+			return method + " to the URL in the secret " + w.HTTP.URLSecret
 		}
 		url, _, _ := strings.Cut(w.HTTP.URL, "#")
 		url, _, _ = strings.Cut(url, "?")

@@ -77,7 +77,7 @@ func (d *ruleDesk) NotificationStates(_ context.Context, _ string, rules []schem
 
 func (d *ruleDesk) deps(_ *Config, to *Deps) { to.Notifications = d }
 
-const ruleBody = `{"on":["failed"],"sinks":[{"slack":{"url":"https://hooks.test/services/token","headers":{"x-key":"hush"}}},{"webhook":{"url":"https://x.test/hook"}}]}`
+const ruleBody = `{"on":["failed"],"sinks":[{"slack":{"url":"https://hooks.test/services/token","headers":{"x-key":"hush"}}},{"webhook":{"url":"https://x.test/hook"}},{"teams":{"url_secret":"by-name"}}]}`
 
 // TestNotificationRules: rules are put, read, listed, tested and deleted; a viewer and the audit log see
 // nothing by which others could send.
@@ -101,7 +101,7 @@ func TestNotificationRules(t *testing.T) {
 		if text := ask(admin, "GET", path, "", 200); !strings.Contains(text, `"state":{"muted":true,"firing":2,"untold":3,"last_message_at"`) || !strings.Contains(text, `"state":"failed"`) {
 			t.Errorf("a rule = %s, want how it stands", text)
 		}
-		if text := ask(viewer, "GET", path, "", 200); strings.Contains(text, "token") || strings.Contains(text, "hush") || !strings.Contains(text, "https://hooks.test/…") || !strings.Contains(text, "https://x.test/hook") {
+		if text := ask(viewer, "GET", path, "", 200); strings.Contains(text, "token") || strings.Contains(text, "hush") || !strings.Contains(text, "https://hooks.test/…") || !strings.Contains(text, "https://x.test/hook") || !strings.Contains(text, `{"teams":{"url_secret":"by-name"}}`) {
 			t.Errorf("a viewer sees %s", text)
 		}
 	}
@@ -129,5 +129,31 @@ func TestNotificationRules(t *testing.T) {
 	}
 	if strings.Contains(noted, "token") || strings.Contains(noted, "hush") {
 		t.Errorf("the audit log has what others could send by: %s", noted)
+	}
+}
+
+// TestRunsOfMessages: a run says which call it is without a URL that lets others post, and so does the
+// job that it is for a viewer.
+func TestRunsOfMessages(t *testing.T) {
+	message := func(sink string, h *schema.HTTPTarget) *schema.Spec {
+		return &schema.Spec{Labels: map[string]string{notifications.RuleLabel: "n", notifications.SinkLabel: sink}, Work: &schema.Work{HTTP: h}}
+	}
+	plain := message(schema.SinkSlack, &schema.HTTPTarget{URL: "https://hooks.test/services/token"})
+	plain.Labels = map[string]string{notifications.SinkLabel: schema.SinkSlack}
+	for want, spec := range map[string]*schema.Spec{
+		"POST https://hooks.test/…":              message(schema.SinkSlack, &schema.HTTPTarget{URL: "https://hooks.test/services/token"}),
+		"POST https://x.test/…":                  message(schema.SinkTeams, &schema.HTTPTarget{URL: "https://x.test/workflows/a?sig=token"}),
+		"POST https://y.test/hook":               message(schema.SinkWebhook, &schema.HTTPTarget{URL: "https://y.test/hook?k=token"}),
+		"POST to the URL in the secret s":        message(schema.SinkSlack, &schema.HTTPTarget{URLSecret: "s"}),
+		"POST https://hooks.test/services/token": plain, // of no rule
+	} {
+		if got := callOf(t.Context(), nil, spec); got != want {
+			t.Errorf("callOf = %q, want %q", got, want)
+		}
+		work := spec.Work
+		redactRun(&spec.Work, spec.Labels)
+		if shown := spec.Work.HTTP.URL; strings.Contains(want, "…") != strings.HasSuffix(shown, ".test/…") || work.HTTP.URL == shown && strings.Contains(want, "…") {
+			t.Errorf("a viewer sees the URL %q of %q", shown, want)
+		}
 	}
 }

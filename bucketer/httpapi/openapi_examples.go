@@ -55,7 +55,7 @@ var requestExamples = map[string]map[string]string{
 	"put-secret":       {"a token": `{"value":"ory_at_0mBqE…"}`},
 	"put-notification": {
 		"a channel, and on call": `{"on":["failed","missed"],"match":{"labels":{"team":"billing"}},"group_by":["job","error"],
-			"sinks":[{"slack":{"url":"https://hooks.slack.com/services/T0/B0/x"}},{"alertmanager":{"url":"https://alerts.example.com/api/v2/alerts"}}]}`,
+			"sinks":[{"slack":{"url_secret":"slack-url"}},{"alertmanager":{"url":"https://alerts.example.com/api/v2/alerts"}}]}`,
 		"not at night": `{"on":["dead","recovered"],"match":{"job":"report-*"},"sinks":[{"webhook":{"url":"https://example.com/hook","signing_key":"hooks"}}],
 			"group_wait":"1m","repeat_interval":"12h","mute_time_intervals":[{"times":[{"start_time":"22:00","end_time":"24:00"},{"start_time":"00:00","end_time":"06:00"}],"weekdays":["monday:friday"],"location":"Europe/Berlin"}]}`,
 	},

@@ -84,7 +84,14 @@ func (s documentWriter) describeNotifications() error {
 		{"EmailServer", "username", say("Absent: the server asks for none")},
 		{"EmailServer", "password_secret", say("Name of the secret that holds the password; not with tls none")},
 		{"EmailServer", "ca_secret", say("Name of the secret that holds the certificates that the server's one is to come from, as PEM; absent: those of the system")},
-		{"SinkCall", "url", say("Absolute, http or https. Addresses that tasks may not call are refused when the message is sent")},
+		{"SinkCall", "url", say("Absolute, http or https. Addresses that tasks may not call are refused when the message is sent. Either this or url_secret")},
+		{"SinkCall", "url_secret", func(f *huma.Schema) {
+			f.Pattern, f.Description = namePattern, "Name of the secret that holds the URL, for one that lets everybody post who knows it, as those of Slack and Teams do: no answer shows it. "+
+				"What is put as the secret is used from the next message on"
+		}},
+		{"HTTPTarget", "url_secret", func(f *huma.Schema) {
+			f.ReadOnly, f.Description = true, "Of messages of notifications alone: name of the secret that holds the URL; url is empty then"
+		}},
 		{"SinkCall", "headers", say("As in http.headers of a task")},
 		{"SinkCall", "signing_key", say("The tenant's key that signs the call")},
 		{"MuteTimeInterval", "times", say("Parts of the day")},

@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"context"
+	"net/url"
 
+	"carillon.dev/carillon/bucketer/notifications"
 	"carillon.dev/carillon/bucketer/recurring"
 	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
@@ -21,6 +23,36 @@ func redactWork(w **schema.Work) {
 		h := withoutSecrets(**w)
 		*w = &h
 	}
+}
+
+// redactRun is redactWork for the work of a run with those labels. Of a message to Slack or Teams the
+// URL goes as well.
+func redactRun(w **schema.Work, labels map[string]string) {
+	redactWork(w)
+	if *w != nil && (*w).HTTP != nil && postsByURL(labels) {
+		h := *(*w).HTTP
+		h.URL = hostAlone(h.URL)
+		(*w).HTTP = &h
+	}
+}
+
+// postsByURL reports whether a run with those labels tells a sink by a URL that lets everybody post
+// who knows it.
+func postsByURL(labels map[string]string) bool {
+	sink := labels[notifications.SinkLabel]
+	return labels[notifications.RuleLabel] != "" && (sink == schema.SinkSlack || sink == schema.SinkTeams)
+}
+
+// hostAlone returns a URL without what follows its host, which lets others post; "" stays "".
+func hostAlone(text string) string {
+	if text == "" {
+		return ""
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return hidden
+	}
+	return u.Scheme + "://" + u.Host + "/" + hidden
 }
 
 // redactedTasks redacts tasks.
@@ -53,8 +85,8 @@ type allRuns = Runs
 func (r redactedRuns) Run(ctx context.Context, tenant string, id schema.RunID) (runs.Run, error) {
 	run, err := r.allRuns.Run(ctx, tenant, id)
 	if redacts(ctx) {
-		redactWork(&run.Entry.Spec.Work)
-		redactWork(&run.Current.Spec.Work)
+		redactRun(&run.Entry.Spec.Work, run.Entry.Spec.Labels)
+		redactRun(&run.Current.Spec.Work, run.Current.Spec.Labels)
 	}
 	return run, err
 }

@@ -301,7 +301,7 @@ func (s deadLetterRoutes) replayLetter(ctx context.Context, in *letterReplay) (*
 	spec := l.Entry.Spec
 	return s.answerNewRun(ctx, receipt, schema.Spec{
 		Tenant: tenant, JobName: spec.JobName, Nominal: receipt.Run.Time(), Task: spec.Task, Work: spec.Work, Priority: spec.Priority,
-		Trigger: schema.TriggerRetry, Origin: id,
+		Trigger: schema.TriggerRetry, Origin: id, Labels: spec.Labels,
 	}, l.Entry.Payload), nil
 }
 

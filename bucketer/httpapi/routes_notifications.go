@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -36,7 +35,7 @@ type Notification struct {
 	Description string                     `json:"description,omitempty"`
 	On          []schema.NotificationKind  `json:"on" doc:"Of what it tells"`
 	Match       schema.NotificationMatch   `json:"match,omitzero"`
-	Sinks       []request.NotificationSink `json:"sinks" doc:"Where messages go. A viewer sees of the URLs of slack and teams only the host, and no values of headers"`
+	Sinks       []request.NotificationSink `json:"sinks" doc:"Where messages go. A viewer sees of the URLs of slack and teams only the host, and no values of headers. Who may change the rule sees all that it says, since a change starts from that: nobody sees a URL that lies in a secret (url_secret)"`
 
 	GroupBy        []string                  `json:"group_by"`
 	GroupWait      schema.Duration           `json:"group_wait"`
@@ -119,7 +118,7 @@ func sinkCallOf(h *schema.HTTPTarget) *request.SinkCall {
 	if h == nil {
 		return nil
 	}
-	return &request.SinkCall{URL: h.URL, Headers: h.Headers, SigningKey: h.SigningKey, Auth: h.Auth}
+	return &request.SinkCall{URL: h.URL, URLSecret: h.URLSecret, Headers: h.Headers, SigningKey: h.SigningKey, Auth: h.Auth}
 }
 
 // redactedNotification is a rule without what lets others send by it: values of headers, and the
@@ -141,10 +140,8 @@ func redactedCall(h *schema.HTTPTarget, hideURL bool) *schema.HTTPTarget {
 		return nil
 	}
 	out := *withoutSecrets(schema.Work{HTTP: h}).HTTP
-	if u, err := url.Parse(out.URL); hideURL {
-		if out.URL = hidden; err == nil {
-			out.URL = u.Scheme + "://" + u.Host + "/" + hidden
-		}
+	if hideURL {
+		out.URL = hostAlone(out.URL)
 	}
 	return &out
 }

@@ -149,7 +149,7 @@ func (s runRoutes) retryRun(ctx context.Context, in *runRetry) (*runAnswer, erro
 	}
 	return s.answerNewRun(ctx, receipt, schema.Spec{
 		Tenant: job.Tenant, Nominal: receipt.Run.Time(), Task: job.Task, Work: job.Work, Priority: job.Priority,
-		JobName: job.JobName, Trigger: job.Trigger, Origin: job.Origin,
+		JobName: job.JobName, Trigger: job.Trigger, Origin: job.Origin, Labels: job.Labels,
 	}, payload), nil
 }
 

@@ -198,8 +198,8 @@ func (r *Rules) Wants(ctx context.Context, n *schema.Incident) bool {
 func (r *Rules) Delivered(spec *schema.Spec, rec *schema.Record) {
 	switch {
 	case rec.Outcome == schema.Succeeded:
-		r.metrics.count(spec.Labels[sinkLabel], delivered)
+		r.metrics.count(spec.Labels[SinkLabel], delivered)
 	case rec.Ruined():
-		r.metrics.count(spec.Labels[sinkLabel], failed)
+		r.metrics.count(spec.Labels[SinkLabel], failed)
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 // The labels of the runs of messages.
 const (
-	ruleLabel = "notification" // the rule
-	sinkLabel = "sink"         // schema.NotificationSinks
+	RuleLabel = "notification" // the rule
+	SinkLabel = "sink"         // schema.NotificationSinks
 )
 
 // How a message is tried: some 20 minutes long, at low priority.
@@ -48,7 +48,7 @@ func (r *Rules) runOf(row *schema.NotificationGroup, rule *schema.NotificationRu
 	id, days := messageID(row, i), r.core.RetentionOf(row.Tenant)
 	says := schema.Spec{
 		Tenant: row.Tenant, Nominal: id.Time(), Accepted: r.core.StampOf(row.At.UnixMicro(), days), Trigger: schema.TriggerNotification, Priority: schema.Low,
-		Work: &work, Labels: map[string]string{ruleLabel: row.Rule, sinkLabel: sink}, Retention: days,
+		Work: &work, Labels: map[string]string{RuleLabel: row.Rule, SinkLabel: sink}, Retention: days,
 	}
 	e, err = schema.NewEntry(id, says, body, r.core.ExpiryOf(&says, id.Time(), row.At))
 	return e, sink, err

@@ -288,7 +288,7 @@ func (w *workReader) checkAuth(i int32, h *schema.HTTPTarget) {
 			w.d.faultQuietly(i, "has body_field, and there is no body")
 		}
 	case a.MTLS != nil:
-		if !strings.HasPrefix(strings.ToLower(h.URL), "https:") {
+		if h.URLSecret == "" && !strings.HasPrefix(strings.ToLower(h.URL), "https:") { // a secret is looked at when the call is made
 			w.d.faultQuietly(i, "has mtls, which needs an https URL")
 		}
 	}

@@ -49,9 +49,11 @@ type NotificationSink struct {
 	Email     *schema.EmailTarget   `json:"email,omitempty"`
 }
 
-// SinkCall is how a sink is called: a POST of JSON, as an HTTP task makes it.
+// SinkCall is how a sink is called: a POST of JSON, as an HTTP task makes it. Either URL or URLSecret
+// is set.
 type SinkCall struct {
-	URL        string            `json:"url"`
+	URL        string            `json:"url,omitempty"`
+	URLSecret  string            `json:"url_secret,omitempty"` // the tenant's secret that holds the URL
 	Headers    map[string]string `json:"headers,omitempty"`
 	SigningKey string            `json:"signing_key,omitempty"`
 	Auth       *schema.HTTPAuth  `json:"auth,omitempty"`
@@ -64,7 +66,7 @@ func (d *Decoder) Notification(tenant, name string, body []byte) (schema.Notific
 		return schema.NotificationRule{}, d.err()
 	}
 	d.faults = append(d.faults, pathFaults("path.name", name)...)
-	r := notificationReader{workReader: workReader{d: d, tenant: tenant}, rule: schema.NotificationRule{
+	r := notificationReader{workReader: workReader{d: d, tenant: tenant, urlSecret: true}, rule: schema.NotificationRule{
 		Tenant: tenant, Name: name, GroupBy: slices.Clone(notifications.DefaultGroupBy), GroupWait: schema.Duration(notifications.DefaultGroupWait),
 		GroupInterval: schema.Duration(notifications.DefaultGroupInterval), RepeatInterval: schema.Duration(notifications.DefaultRepeatInterval), SendResolved: true,
 	}}

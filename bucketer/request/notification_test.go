@@ -32,6 +32,13 @@ func TestNotification(t *testing.T) {
 		two.Severity != "critical" || two.Links[0] != (schema.PagerDutyLink{Href: "https://x.test/runbook", Text: "Runbook"}) {
 		t.Errorf("sinks = %+v, %+v", one, two)
 	}
+	r, err = d.Notification("t", "n", []byte(`{"on":["dead"],"sinks":[{"slack":{"url_secret":"slack"}},{"webhook":{"url_secret":"hook","auth":{"mtls":{"certificate_secret":"c","key_secret":"k"}}}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one, two := r.Sinks[0].Slack, r.Sinks[1].Webhook; one.URLSecret != "slack" || one.URL != "" || two.URLSecret != "hook" || two.Auth.MTLS.KeySecret != "k" {
+		t.Errorf("sinks with URLs in secrets = %+v, %+v", one, two)
+	}
 	r, err = d.Notification("t", "n", []byte(`{"on":["dead"],"sinks":[{"teams":{"url":"https://x.test/a"}}],"group_by":[],"send_resolved":false,"group_wait":"0s"}`))
 	if err != nil || len(r.GroupBy) != 0 || r.SendResolved || r.GroupWait != 0 {
 		t.Errorf("rule = %+v, %v", r, err)
@@ -52,6 +59,7 @@ func TestFaultsOfANotification(t *testing.T) {
 		"no sink":              {`{"on":["failed"],"sinks":[{"pigeon":{}},{}]}`, []string{"body.sinks[0].pigeon", "body.sinks[1]"}},
 		"two sinks in one":     {`{"on":["failed"],"sinks":[{"slack":{"url":"https://x.test/"},"teams":{"url":"https://x.test/"}}]}`, []string{"body.sinks[0]"}},
 		"no URL":               {`{"on":["failed"],"sinks":[{"slack":{}},{"slack":{"url":"ftp://x"}}]}`, []string{"body.sinks[0].slack.url", "body.sinks[1].slack.url"}},
+		"a URL in a secret":    {`{"on":["failed"],"sinks":[{"slack":{"url_secret":"s","url":"https://x.test/"}},{"teams":{"url_secret":"https://x.test/s3cret"}},{"webhook":{"url_secret":1}}]}`, []string{"body.sinks[0].slack.url_secret", "body.sinks[1].teams.url_secret", "body.sinks[2].webhook.url_secret"}},
 		"a method and a body":  {`{"on":["failed"],"sinks":[{"slack":{"url":"https://x.test/","method":"GET","body":"none"}}]}`, []string{"body.sinks[0].slack.method", "body.sinks[0].slack.body"}},
 		"a header with a line": {`{"on":["failed"],"sinks":[{"webhook":{"url":"https://x.test/","headers":{"x":"a\r\nb"}}}]}`, []string{"body.sinks[0].webhook.headers.x"}},
 		"pagerduty": {`{"on":["failed"],"sinks":[{"pagerduty":{}},{"pagerduty":{"routing_key_secret":"K","routing_key":"s3cret","severity":"high","url":"http://u:p@x.test/","links":[{"href":"javascript:alert(1)"},{"text":"x"},1]}}]}`, []string{
@@ -96,6 +104,9 @@ func TestFaultsOfANotification(t *testing.T) {
 	var d request.Decoder
 	if _, err := d.Notification("t", "No", []byte(`{"on":["failed"],`+sinks+`}`)); err == nil || !strings.Contains(err.Error(), "path.name") {
 		t.Errorf("a bad name: %v", err)
+	}
+	if _, err := d.Task("t", "n", []byte(`{"http":{"url_secret":"s"}}`)); err == nil || !strings.Contains(err.Error(), "body.http.url_secret") || !strings.Contains(err.Error(), "body.http.url is missing") {
+		t.Errorf("a task whose URL is in a secret: %v, want both faults", err)
 	}
 	if schema.MaxNotificationSinks != 5 {
 		t.Error("this test knows of 5 sinks")

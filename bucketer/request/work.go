@@ -54,6 +54,8 @@ type workReader struct {
 	limits  []int32 // the nodes of timeout, retry, guarantee, requires and preemptible
 	retry   int32   // the node of retry.max_attempts, or 0
 	preempt int32   // the node of preemptible, or 0
+
+	urlSecret bool // the URL of a call may be in a secret: see schema.HTTPTarget
 }
 
 // field takes member c of the request, and reports whether it is one of workFields.
@@ -120,7 +122,7 @@ func (w *workReader) finishRetry() {
 }
 
 func (w *workReader) http(i int32) *schema.HTTPTarget {
-	d, h, stated, auth := w.d, new(schema.HTTPTarget), false, int32(0)
+	d, h, stated, auth, secret := w.d, new(schema.HTTPTarget), false, int32(0), int32(0)
 	for c := range d.object(i) {
 		switch name := d.doc.name(c); string(name) {
 		case "method":
@@ -141,11 +143,21 @@ func (w *workReader) http(i int32) *schema.HTTPTarget {
 		case "auth":
 			auth = c
 			h.Auth = w.auth(c)
+		case "url_secret":
+			if secret = c; !w.urlSecret {
+				d.faultQuietly(c, "is not a field of http")
+			}
+			h.URLSecret = w.secretRef(c)
 		default:
 			d.faultQuietly(c, "is not a field of http")
 		}
 	}
-	d.require(i, stated, "url")
+	switch {
+	case secret == 0 || !w.urlSecret:
+		d.require(i, stated, "url")
+	case stated:
+		d.faultQuietly(secret, "must not be there together with url")
+	}
 	if auth > 0 {
 		w.checkAuth(auth, h)
 	}

@@ -31,7 +31,9 @@ func NewRequest(tenant string, w *schema.Work, targets target.Set) Request {
 	ask := Request{target: targetKey{tenant: tenant}}
 	switch {
 	case w.HTTP != nil:
-		ask.target.name, ask.hasBreaker = hostOf(w.HTTP.URL), true
+		if ask.target.name, ask.hasBreaker = hostOf(w.HTTP.URL), true; w.HTTP.URLSecret != "" {
+			ask.target.name = "url " + w.HTTP.URLSecret // no host has such a name
+		}
 	case w.NATS != nil: // no host has such a name, and no script
 		ask.target.name, ask.hasBreaker = w.NATS.Subject, true
 	case w.Script != nil:

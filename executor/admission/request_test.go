@@ -14,6 +14,7 @@ func TestTheTargetOfEachKindOfWork(t *testing.T) {
 		breaker bool
 	}{
 		"https://a.test":               {schema.Work{HTTP: &schema.HTTPTarget{URL: "https://A.test/x"}}, true},
+		"url slack":                    {schema.Work{HTTP: &schema.HTTPTarget{URLSecret: "slack"}}, true},
 		"work.email":                   {schema.Work{NATS: &schema.NATSTarget{Subject: "work.email"}}, true},
 		"script report":                {schema.Work{Script: &schema.ScriptTarget{Command: "report"}}, false},
 		"lambda eu-central-1 resize:2": {schema.Work{Lambda: &schema.LambdaTarget{Function: "resize:2", Region: "eu-central-1"}}, true},

@@ -78,7 +78,8 @@ type HTTPConfig struct {
 //
 // What http.auth says is shown to the task's own origin alone, as its headers are. A token of
 // OAuth 2 that was there before is asked for once more if the answer is 401: that is no attempt of
-// its own. A secret that the callee says back is taken out of output and error.
+// its own. A secret that the callee says back is taken out of output and error. So is the URL that
+// lies in a secret, and its path.
 //
 // # What errors say
 //
@@ -197,14 +198,21 @@ func (h *HTTP) Run(ctx context.Context, c Call) Result {
 	if c.Work.HTTP == nil {
 		return Result{Outcome: schema.Failed, Error: "not an HTTP task", Final: true}
 	}
-	at, err := firstHop(&c, h.now())
+	url, err := auth.URL(c.Work.HTTP, c.Values)
+	if err != nil {
+		return h.uncalled(ctx, &c, err)
+	}
+	at, err := firstHop(&c, url, h.now())
 	if err != nil {
 		return Result{Outcome: schema.Failed, Error: err.Error(), Final: true}
 	}
-	if c.Work.HTTP.Auth == nil {
+	if c.Work.HTTP.Auth == nil && c.Work.HTTP.URLSecret == "" {
 		return h.run(ctx, &c, at, &caller{h: h})
 	}
 	hide := auth.NewRedactor(c.Values)
+	if c.Work.HTTP.URLSecret != "" {
+		hide.AddURL(at.url)
+	}
 	res := h.run(ctx, &c, at, &caller{h: h, tenant: c.Tenant, auth: c.Work.HTTP.Auth, values: c.Values, hide: hide, transport: h.transport})
 	res.Error, res.Output = hide.Text(res.Error), hide.Bytes(res.Output, res.OutputCut)
 	return res

@@ -375,3 +375,32 @@ func TestHTTPSendsAFieldOfTheBodyToTheTasksOriginAlone(t *testing.T) {
 		}
 	}
 }
+
+// A URL that lies in a secret is called, and nothing that is written down says it.
+func TestHTTPCallsTheURLInASecret(t *testing.T) {
+	const path = "/services/T0/s3cret"
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = fmt.Fprintf(w, "nothing at %s for %s", r.URL.Path, r.Header.Get("X-Api-Key"))
+	})
+	h := newHTTP(t, HTTPConfig{})
+	call := callTo("")
+	call.Work.HTTP.URLSecret, call.Values = "url", auth.Values{"url": {[]byte(s.URL + path + "\n")}, "s": {[]byte(secretText)}}
+	for name, a := range map[string]*schema.HTTPAuth{"alone": nil, "with auth": {Header: &schema.HeaderAuth{Name: "x-api-key", Secret: "s"}}} {
+		call.Work.HTTP.Auth = a
+		res := h.Run(t.Context(), call)
+		if res.Status != http.StatusNotFound || !strings.HasPrefix(string(res.Output), "nothing at …") || strings.Contains(string(res.Output)+res.Error, "s3cret") {
+			t.Errorf("%s: Run: got %+v, output %s; want the answer without the secret", name, res, res.Output)
+		}
+	}
+	s.Close()
+	if res := h.Run(t.Context(), call); res.Outcome != schema.Failed || res.Final || strings.Contains(res.Error, "s3cret") {
+		t.Errorf("a callee that is gone: Run: got %+v, want a failure without the secret", res)
+	}
+	for name, values := range map[string]auth.Values{"none": nil, "no URL": {"url": {[]byte("s3cret")}}} {
+		call.Values, call.Work.HTTP.Auth = values, nil
+		if res := h.Run(t.Context(), call); res.Final || !res.Uncalled || !strings.HasPrefix(res.Error, "not called: ") || strings.Contains(res.Error, "s3cret") {
+			t.Errorf("%s: Run: got %+v, want a failure that may be mended", name, res)
+		}
+	}
+}

@@ -74,9 +74,9 @@ type hop struct {
 }
 
 // firstHop makes the request that the task asks for, with the facts of the attempt.
-func firstHop(c *Call, now time.Time) (*hop, error) {
+func firstHop(c *Call, to string, now time.Time) (*hop, error) {
 	t := c.Work.HTTP
-	u, err := url.Parse(t.URL)
+	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Opaque != "" {
 		return nil, errors.New("the task's URL is not an absolute http or https URL")
 	}

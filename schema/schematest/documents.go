@@ -186,7 +186,7 @@ func (b *bench) notification(tenant, name string, age int) schema.NotificationRu
 	return schema.NotificationRule{
 		Tenant: tenant, Name: name, On: []schema.NotificationKind{schema.NotifyFailed}, GroupWait: schema.Duration(age) + 1,
 		Match:   schema.NotificationMatch{Labels: map[string]string{"team": "d*"}},
-		Sinks:   []schema.NotificationSink{{Slack: &schema.HTTPTarget{URL: "https://x.test/ü"}}},
+		Sinks:   []schema.NotificationSink{{Slack: &schema.HTTPTarget{URL: "https://x.test/ü"}}, {Teams: &schema.HTTPTarget{URLSecret: "teams"}}},
 		GroupBy: []string{"job"}, Mute: []schema.MuteTimeInterval{{Weekdays: []string{"sunday"}}},
 		CreatedAt: b.now, UpdatedAt: b.at(age),
 	}

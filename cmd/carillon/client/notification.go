@@ -130,10 +130,13 @@ func notificationSetCommand(r *cli.Remote) *cobra.Command {
 		Short: "Create or replace a rule, of JSON from the standard input or a file",
 		Long: "Create or replace a rule, of JSON from the standard input or a file. What is left out has Alertmanager's default: group_wait 30s,\n" +
 			"group_interval 5m, repeat_interval 4h, send_resolved true. A rule that is set again\n" +
-			"with another on, match or group_by begins anew. At mute_time_intervals nothing is sent; a night is two parts of days.",
-		Example: "  carillon notifications set billing <<'END'\n" +
+			"with another on, match or group_by begins anew. At mute_time_intervals nothing is sent; a night is two parts of days.\n" +
+			"The URL of an incoming webhook lets everybody post who has it: keep it as a secret and name that in url_secret, instead of url.\n" +
+			"A url is shown to whoever may change the rule, since a change starts from what there is.",
+		Example: "  carillon secret put slack-url < url.txt\n" +
+			"  carillon notifications set billing <<'END'\n" +
 			"  {\"on\": [\"failed\", \"missed\"], \"match\": {\"labels\": {\"team\": \"billing\"}},\n" +
-			"   \"sinks\": [{\"slack\": {\"url\": \"https://hooks.slack.com/services/…\"}}]}\n" +
+			"   \"sinks\": [{\"slack\": {\"url_secret\": \"slack-url\"}}]}\n" +
 			"  END\n" +
 			"  carillon notifications test billing\n" +
 			"  carillon notifications set nights-off <<'END'\n" +

@@ -6,6 +6,7 @@
 //	header.go    bearer, basic, header
 //	sigv4.go     signatures of AWS, and the credentials of a function
 //	identity.go  certificates of the TLS handshake
+//	url.go       URLs that are secrets
 //	tokens.go    tokens of OAuth 2, kept until shortly before they expire
 //	redactor.go  takes secrets out of texts
 //

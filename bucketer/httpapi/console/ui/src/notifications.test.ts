@@ -21,6 +21,7 @@ describe('rules', () => {
     [{ email: { to: ['a@x.test', 'b@x.test'] } }, 'e-mail to a@x.test, b@x.test'],
     [{ slack: { url: 'https://hooks.slack.com/services/secret' } }, 'Slack at hooks.slack.com'],
     [{ teams: { url: 'none' } }, 'Microsoft Teams'],
+    [{ slack: { url_secret: 'slack-url' } }, 'Slack at the URL in the secret slack-url'],
     [{ pagerduty: {} }, 'PagerDuty, error'],
     [{ pagerduty: { severity: 'critical' } }, 'PagerDuty, critical'],
     [{}, 'a sink that this page does not know'],

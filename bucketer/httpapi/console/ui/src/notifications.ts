@@ -27,20 +27,26 @@ export const sinkKinds: readonly { value: SinkKind; text: string }[] = [
 /** What a sink of a kind begins with in a form. */
 export const sinkBegins: Record<SinkKind, Record<string, unknown>> = {
   email: { to: [] },
-  slack: { url: '' },
-  teams: { url: '' },
+  slack: {},
+  teams: {},
   pagerduty: { routing_key_secret: '' },
-  webhook: { url: '' },
-  alertmanager: { url: '' },
+  webhook: {},
+  alertmanager: {},
 };
+
+/** Either its URL, or the secret that holds it. */
+interface CallLike {
+  url?: string | undefined;
+  url_secret?: string | undefined;
+}
 
 export interface SinkLike {
   email?: { to?: readonly string[] | null | undefined } | undefined;
-  slack?: { url: string } | undefined;
-  teams?: { url: string } | undefined;
+  slack?: CallLike | undefined;
+  teams?: CallLike | undefined;
   pagerduty?: { severity?: string | undefined } | undefined;
-  webhook?: { url: string } | undefined;
-  alertmanager?: { url: string } | undefined;
+  webhook?: CallLike | undefined;
+  alertmanager?: CallLike | undefined;
 }
 
 export function sinkKindOf(sink: object): SinkKind | undefined {
@@ -59,6 +65,10 @@ export function sinkWords(sink: SinkLike): string {
   }
   if (kind === 'pagerduty') {
     return `${name}, ${sink.pagerduty?.severity ?? 'error'}`;
+  }
+  const secret = sink[kind]?.url_secret;
+  if (secret) {
+    return `${name} at the URL in the secret ${secret}`;
   }
   const host = /^https?:\/\/([^/?#]+)/.exec(sink[kind]?.url ?? '')?.[1];
   return host === undefined ? name : `${name} at ${host}`;

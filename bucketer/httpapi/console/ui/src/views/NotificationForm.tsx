@@ -24,7 +24,7 @@ import { pathTo } from '../place';
 import { go, href } from '../router';
 import type { ViewParams } from '../routes';
 
-const begin: JsonObject = { on: ['failed', 'missed'], sinks: [{ slack: { url: '' } }] };
+const begin: JsonObject = { on: ['failed', 'missed'], sinks: [{ slack: {} }] };
 const mostSinks = 5;
 
 export function NotificationForm({ params }: ViewParams) {
@@ -308,7 +308,8 @@ function SinkFields({ form, kind }: { form: BodyForm; kind: SinkKind }) {
     default:
       return (
         <>
-          <BodyText form={form} path="url" label="URL" type="url" placeholder={urls[kind]} help={urlHelp[kind]} />
+          <BodyText form={form} path="url" label="URL" type="url" optional placeholder={urls[kind]} help={urlHelp[kind]} />
+          <BodyText form={form} path="url_secret" label="Secret that holds the URL" optional placeholder={`${kind}-url`} help={secretHelp} />
           <BodyPairs form={form} path="headers" mark=":" label="Headers" help="One a line: name: value." />
           <BodyJson form={form} path="auth" label="How calls show who makes them, JSON" placeholder='{"bearer": {"secret": "hooks-token"}}' />
         </>
@@ -324,11 +325,13 @@ const urls: Record<Exclude<SinkKind, 'email' | 'pagerduty'>, string> = {
 };
 
 const urlHelp: Record<keyof typeof urls, string> = {
-  slack: 'An incoming webhook. Who has it may post.',
-  teams: 'A workflow that posts what it receives. Who has it may post.',
+  slack: 'An incoming webhook. Who has it may post, so it is better kept as a secret.',
+  teams: 'A workflow that posts what it receives. Who has it may post, so it is better kept as a secret.',
   webhook: 'It gets JSON as Standard Webhooks has it, signed by the key called default if there is one.',
   alertmanager: 'Of its API v2.',
 };
+
+const secretHelp = 'Instead of the URL. Put it among the secrets first: then nobody is shown it.';
 
 function MailFields({ form }: { form: BodyForm }) {
   const own = valueAt(form.body, 'server') !== undefined;
