@@ -15,7 +15,9 @@ import (
 type LetterQuery struct {
 	From, To time.Time
 	Task     string
-	Limit    int // of one page; 0 means 500
+	Job      string   // its id or its name
+	Labels   []string // name=value: runs that have all of them
+	Limit    int      // of one page; 0 means 500
 }
 
 // DeadLetters returns the runs that have failed for good and were neither replayed nor discarded,
@@ -30,6 +32,12 @@ func (c *Client) DeadLetters(ctx context.Context, q LetterQuery) iter.Seq2[DeadL
 		}
 		if q.Task != "" {
 			params.Set("task", q.Task)
+		}
+		if q.Job != "" {
+			params.Set("job", q.Job)
+		}
+		for _, label := range q.Labels {
+			params.Add("label", label)
 		}
 		eachItem(ctx, c, lettersPath, params, q.Limit, yield)
 	}

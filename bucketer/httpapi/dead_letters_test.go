@@ -65,10 +65,18 @@ const expired = "{\n  \"error\": \"card 4242 is expired\"\n}"
 // dead makes a run of the tenant that has failed for good, due so long before now.
 func (g *graveyard) dead(tenant string, ago time.Duration) schema.RunID {
 	g.t.Helper()
+	return g.deadOf(tenant, ago, func(*schema.Spec) {})
+}
+
+// deadOf is dead with what change makes of the run.
+func (g *graveyard) deadOf(tenant string, ago time.Duration, change func(*schema.Spec)) schema.RunID {
+	g.t.Helper()
 	id := schema.MakeEntryID(testNow.Add(-ago), 1, schema.RandomHash())
-	e, err := schema.NewEntry(id, schema.Spec{
+	spec := schema.Spec{
 		Tenant: tenant, Nominal: id.Time(), Accepted: testNow.UnixMicro(), Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: "http://x.test/"}},
-	}, []byte(`{"n":1}`), testNow.Add(24*time.Hour))
+	}
+	change(&spec)
+	e, err := schema.NewEntry(id, spec, []byte(`{"n":1}`), testNow.Add(24*time.Hour))
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -226,6 +234,70 @@ func TestDeadLettersAreListedPageByPage(t *testing.T) {
 	}
 	// A cursor of another tenant's list.
 	doProblem(t, g.hs, call{method: "GET", path: "/v1/dead-letters?limit=3&cursor=" + page.NextCursor, header: http.Header{tenantHeader: {"other"}}}, 422)
+}
+
+// TestDeadLettersOfAJobAndALabel: lists take the words of replay and discard.
+func TestDeadLettersOfAJobAndALabel(t *testing.T) {
+	g := newGraveyard(t)
+	var job Job
+	doJSON(t, g.hs, call{method: "POST", path: "/v1/jobs", body: `{"name":"nightly","nats":{"subject":"s"},"schedule":{"every":"1000h"}}`}, 201, &job)
+	oneOff := g.dead("default", time.Hour)
+	var of, billing []schema.RunID
+	for i := range 6 {
+		id := g.deadOf("default", time.Duration(i+2)*time.Hour, func(s *schema.Spec) {
+			s.Job, s.JobName, s.Labels = job.ID, "nightly", map[string]string{"team": "billing", "n": fmt.Sprint(i % 2)}
+			if i >= 4 {
+				s.Labels["team"] = "mail"
+			}
+		})
+		of = append(of, id)
+		if i < 4 {
+			billing = append(billing, id)
+		}
+	}
+	list := func(query string) (got []schema.RunID) {
+		t.Helper()
+		for cursor := ""; ; {
+			var page letterPage
+			doJSON(t, g.hs, call{method: "GET", path: "/v1/dead-letters?limit=2&" + query + cursor}, 200, &page)
+			for _, l := range page.Items {
+				got = append(got, l.ID)
+			}
+			if page.NextCursor == "" {
+				return got
+			}
+			cursor = "&cursor=" + page.NextCursor
+		}
+	}
+	for query, want := range map[string][]schema.RunID{
+		"job=nightly":                               of,
+		"job=" + job.ID.String():                    of,
+		"job=" + schema.JobOf(oneOff).String():      {oneOff},
+		"label=team%3Dbilling":                      billing,
+		"label=team%3Dbilling&label=n%3D0":          {of[0], of[2]},
+		"job=nightly&label=team%3Dmail&label=n%3D1": {of[5]},
+		"label=team%3D":                             nil,
+		"label=none%3Dx":                            nil,
+	} {
+		if got := list(query); !slices.Equal(got, want) {
+			t.Errorf("GET /v1/dead-letters?%s = %v, want %v", query, got, want)
+		}
+	}
+	p := doProblem(t, g.hs, call{method: "GET", path: "/v1/dead-letters?job=none&label=team&label=n%3D1&label=n%3D2&task=A!&from=2026-11-21T01:00:00Z&to=2026-11-21T01:00:00Z&cursor=AAAA"}, 422)
+	var at []string
+	for _, f := range p.Errors {
+		at = append(at, f.Location)
+	}
+	slices.Sort(at)
+	if want := []string{"query.cursor", "query.job", "query.label", "query.label", "query.task", "query.to"}; !slices.Equal(at, want) {
+		t.Errorf("faults at %q, want all of %q", at, want)
+	}
+	var page letterPage
+	doJSON(t, g.hs, call{method: "GET", path: "/v1/dead-letters?limit=2&label=n%3D0&label=team%3Dbilling"}, 200, &page)
+	if page.NextCursor != "" {
+		doJSON(t, g.hs, call{method: "GET", path: "/v1/dead-letters?limit=2&label=team%3Dbilling&label=n%3D0&cursor=" + page.NextCursor}, 200, nil)
+		doProblem(t, g.hs, call{method: "GET", path: "/v1/dead-letters?limit=2&label=team%3Dbilling&cursor=" + page.NextCursor}, 422)
+	}
 }
 
 func TestDeadLettersBelongToTheirTenant(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -106,6 +107,8 @@ type (
 		Cursor string    `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
 		State  string    `query:"state" enum:"waiting,replayed" default:"waiting" doc:"Those that wait, or those that were replayed, with how the new run stands"`
 		Task   string    `query:"task" doc:"Only runs of this task"`
+		Job    string    `query:"job" doc:"Only runs of this job: its id or its name"`
+		Label  []string  `query:"label,explode" maxItems:"16" doc:"Only runs that have this label, as name=value; stated again: and that"`
 		Error  string    `query:"error_pattern" maxLength:"480" doc:"Only errors of this error_pattern"`
 		From   time.Time `query:"from" doc:"First due time; default: 31 days before to"`
 		To     time.Time `query:"to" doc:"Due times before this one; default: a day from now. At most 400 days after from"`
@@ -148,7 +151,8 @@ type deadLetterRoutes struct{ *Server }
 func (s deadLetterRoutes) route() {
 	op := s.operation("list-dead-letters", http.MethodGet, lettersPath, "Runs that have failed for good and were neither replayed nor discarded, or those that were replayed; the latest due first", 200, 404, 422, 503)
 	op.Description = "A run that gets a final answer, or has used its attempts up, lies here until it is replayed or discarded, for 30 days unless the operator says otherwise. " +
-		"from and to are of the time at which the run was first to start. An answer may hold fewer items than limit, even none, and still have next_cursor."
+		"from and to are of the time at which the run was first to start. An answer may hold fewer items than limit, even none, and still have next_cursor: " +
+		"it looks at no more than 60 days and some 5,000 dead letters, whatever job, label, task and error_pattern select of them."
 	huma.Register(s.api, op, s.listLetters)
 	huma.Register(s.api, s.operation("get-dead-letter", http.MethodGet, lettersPath+"/{id}", "A dead letter, its payload and all attempts; one that was discarded is gone", 200, 404, 422, 503), s.getLetter)
 	huma.Register(s.api, s.operation("replay-dead-letter", http.MethodPost, lettersPath+"/{id}/replay",
@@ -169,7 +173,14 @@ func (s deadLetterRoutes) listLetters(ctx context.Context, in *letterFilter) (*l
 	if err != nil {
 		return nil, err
 	}
+	q, faults, err := s.selection(ctx, in)
+	if err != nil {
+		return nil, s.fail(ctx, "list dead letters", err)
+	}
 	question := []string{"dead letters", tenantOf(ctx), in.From.String(), in.To.String(), in.Task, in.State, in.Error}
+	if !q.Job.IsZero() || len(q.Labels) > 0 {
+		question = append(append(question, q.Job.String()), q.Labels...)
+	}
 	c := letterCursor{From: in.From.UTC(), To: in.To.UTC()}
 	if in.To.IsZero() {
 		c.To = s.config.Now().UTC().Add(24 * time.Hour)
@@ -178,7 +189,8 @@ func (s deadLetterRoutes) listLetters(ctx context.Context, in *letterFilter) (*l
 		c.From = c.To.Add(-defaultLetterSpan)
 	}
 	var pos *runs.DeadLetterPosition
-	faults := checkYears(c.From, c.To)
+	years := checkYears(c.From, c.To)
+	faults = append(faults, years...)
 	if in.Cursor != "" && in.Cursor != onlyFaults {
 		var p *Problem
 		if err := s.cursors.read(in.Cursor, question, &c); errors.As(err, &p) {
@@ -187,21 +199,16 @@ func (s deadLetterRoutes) listLetters(ctx context.Context, in *letterFilter) (*l
 		pos = &c.At
 	}
 	switch {
-	case len(faults) > 0:
+	case len(years) > 0:
 	case !c.To.After(c.From):
 		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be after from"})
 	case c.To.Sub(c.From) > maxLetterSpan:
 		faults = append(faults, bucketer.Fault{Location: "query.to", Message: "must be at most 400 days after from"})
 	}
-	if in.Task != "" {
-		if what := bucketer.NameFault(in.Task); what != "" {
-			faults = append(faults, bucketer.Fault{Location: "query.task", Message: what})
-		}
-	}
 	if len(faults) > 0 || in.Cursor == onlyFaults {
 		return nil, invalid(faults...)
 	}
-	q := runs.DeadLetterQuery{Tenant: tenantOf(ctx), From: c.From, To: c.To, Task: in.Task, Pattern: in.Error, Replayed: in.State == "replayed"}
+	q.From, q.To = c.From, c.To
 	found, next, err := letters.DeadLetters(ctx, q, pos, in.Limit)
 	if err != nil {
 		return nil, s.fail(ctx, "list dead letters", err)
@@ -221,6 +228,25 @@ func (s deadLetterRoutes) listLetters(ctx context.Context, in *letterFilter) (*l
 		}
 	}
 	return out, nil
+}
+
+// selection reads which dead letters are asked for, besides due times, and all that is wrong with that.
+func (s deadLetterRoutes) selection(ctx context.Context, in *letterFilter) (q runs.DeadLetterQuery, faults bucketer.Faults, err error) {
+	_, wrong := (&runs.FilterText{Task: in.Task, Labels: in.Label}).Parse()
+	for _, w := range wrong {
+		faults = append(faults, bucketer.Fault{Location: "query." + w.Field, Message: w.Message, Value: w.Value})
+	}
+	job, what, err := runRoutes(s).jobOfQuery(ctx, in.Job)
+	switch {
+	case err != nil:
+		return q, nil, err
+	case what != "":
+		faults = append(faults, bucketer.Fault{Location: "query.job", Message: what, Value: in.Job})
+	}
+	q = runs.DeadLetterQuery{Tenant: tenantOf(ctx), Task: in.Task, Pattern: in.Error, Job: job, Labels: slices.Clone(in.Label), Replayed: in.State == "replayed"}
+	slices.Sort(q.Labels) // the same question, however it is put
+	q.Labels = slices.Compact(q.Labels)
+	return q, faults, nil
 }
 
 func (s deadLetterRoutes) getLetter(ctx context.Context, in *letterByID) (*letterAnswer, error) {

@@ -34,12 +34,15 @@ func deadLetterListCommand(r *cli.Remote) *cobra.Command {
 		Short: "List the runs that failed for good and wait, the latest due first",
 		Long: "List the runs that got a final answer or used their attempts up, and were neither replayed nor discarded, the latest due first. --from and --to are of the time at which " +
 			"a run was first to start: each is " + cli.Times + ".\n\nWith -o json there is one a line.",
-		Example: "  carillon dead-letter list --task send-email --from -24h",
-		Args:    cobra.NoArgs,
+		Example: "  carillon dead-letter list --task send-email --from -24h\n" +
+			"  carillon dead-letter list --job nightly-report --label team=billing",
+		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&from, "from", "", "first due at this `time` or later (default: 31 days before --to)")
 	cmd.Flags().StringVar(&to, "to", "", "first due before this `time` (default: a day from now)")
 	cmd.Flags().StringVar(&q.Task, "task", "", "only runs of the task of this `name`")
+	cmd.Flags().StringVar(&q.Job, "job", "", "only runs of the job of this `id` or name")
+	cmd.Flags().StringArrayVar(&q.Labels, "label", nil, "only runs that have this label, as `name=value`; again: and that one")
 	cmd.Flags().IntVar(&limit, "limit", 50, "show at most so many; 0 = all")
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
 		if err := cli.Instants(time.Now(), cli.NewTimeFlag("from", from, &q.From), cli.NewTimeFlag("to", to, &q.To)); err != nil {

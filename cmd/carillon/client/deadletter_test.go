@@ -27,9 +27,9 @@ func TestDeadLettersOfANode(t *testing.T) {
 		}
 		return id
 	}
-	waiting := func() (ids []string) {
+	waiting := func(filter ...string) (ids []string) {
 		t.Helper()
-		for line := range strings.Lines(clitest.Succeed(t, "dead-letter", "list", "--api", api, "-o", "json").Stdout) {
+		for line := range strings.Lines(clitest.Succeed(t, append([]string{"dead-letter", "list", "--api", api, "-o", "json"}, filter...)...).Stdout) {
 			ids = append(ids, clitest.Decode[httpapi.DeadLetter](t, line).ID.String())
 		}
 		return ids
@@ -66,6 +66,9 @@ func TestDeadLettersOfANode(t *testing.T) {
 	other := fail()
 	clitest.Await(t, "both dead letters", func() bool { return len(waiting()) == 2 })
 	for _, filter := range [][]string{{"--label", "team=billing"}, {"--job", labelled}} {
+		if ids := waiting(filter...); len(ids) != 1 || ids[0] != labelled {
+			t.Errorf("dead-letter list %v shows %v, want %s alone", filter, ids, labelled)
+		}
 		counted := clitest.Decode[httpapi.Operation](t, clitest.Succeed(t, append([]string{"dead-letter", "replay", "--api", api, "--from", "-1h", "--to", "1h", "--dry-run", "-o", "json"}, filter...)...).Stdout)
 		if counted.Matched != 1 || counted.Changed != 0 || len(waiting()) != 2 {
 			t.Errorf("dead-letter replay %v --dry-run answers %+v, want one of two", filter, counted)
