@@ -184,6 +184,22 @@ func TestOperationOnRunsInDetail(t *testing.T) {
 			t.Errorf("a filter with %s: faults %+v, want one at %s", filter, p.Errors, location)
 		}
 	}
+	// One answer names what reading the body finds and what only looking for the job does.
+	for body, want := range map[string][]string{
+		`"action":"retry","filter":{"job":"none","label":"a","late":"x",` + due + `}`:          {"body.filter.job", "body.filter.label", "body.filter.late"},
+		`"action":"replay","filter":{"job":"none","labels":["a"],` + due + `}`:                 {"body.filter.job", "body.filter.labels[0]"},
+		`"action":"retry","filter":{"job":"A b","label":"a",` + due + `}`:                      {"body.filter.job", "body.filter.label"},
+		`"action":"retry","filter":{"job":"nightly","label":"a",` + due + `}`:                  {"body.filter.label"},
+		`"action":"retries","filter":{"job":"none","from":"soon","to":"2026-11-21T01:00:00Z"}`: {"body.action", "body.filter.from", "body.filter.job"},
+	} {
+		var at []string
+		for _, fault := range doProblem(t, hs, call{method: "POST", path: operationsPath, body: "{" + body + "}"}, 422).Errors {
+			at = append(at, fault.Location)
+		}
+		if slices.Sort(at); !slices.Equal(at, want) {
+			t.Errorf("%s: faults at %q, want %q", body, at, want)
+		}
+	}
 }
 
 func TestOperationsAreListed(t *testing.T) {

@@ -194,9 +194,9 @@ func (s operationRoutes) beginOperation(ctx context.Context, in *operationCreate
 	defer s.decoders.Put(d)
 	spec, err := d.Operation(text)
 	key, faults := idempotencyKey(in.Key)
-	err = also(err, faults)
-	if err == nil {
-		err = s.nameJob(ctx, &spec)
+	unknown, failed := s.nameJob(ctx, &spec)
+	if err = also(err, append(faults, unknown...)); err == nil {
+		err = failed
 	}
 	if err != nil {
 		return nil, s.fail(ctx, "begin operation", err)
@@ -227,23 +227,23 @@ func (s operationRoutes) beginOperation(ctx context.Context, in *operationCreate
 }
 
 // nameJob has a filter that asks for the runs of a job tell its id: the name may be given to another
-// job meanwhile.
-func (s operationRoutes) nameJob(ctx context.Context, spec *schema.OperationSpec) error {
+// job meanwhile. The faults are those that reading the body did not find.
+func (s operationRoutes) nameJob(ctx context.Context, spec *schema.OperationSpec) ([]bucketer.Fault, error) {
 	text := spec.Filter.Job
-	if text == "" {
-		return nil
+	if text == "" || request.JobFault(text) != "" {
+		return nil, nil
 	}
 	job, what, err := runRoutes(s).jobOfQuery(ctx, text)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case what != "":
-		return bucketer.Faults{{Location: "body.filter.job", Message: what, Value: text}}
+		return []bucketer.Fault{{Location: "body.filter.job", Message: what, Value: text}}, nil
 	}
 	if spec.Filter.Job = job.String(); spec.Filter.Job != strings.ToLower(text) {
 		spec.JobName = text
 	}
-	return nil
+	return nil, nil
 }
 
 // onOperation answers with the operation that a request names, as do leaves it.

@@ -11,6 +11,7 @@ import (
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/bucketer/orchestration"
 	"carillon.dev/carillon/bucketer/recurring"
+	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/bucketer/runs"
 	"carillon.dev/carillon/schema"
 )
@@ -242,8 +243,8 @@ func (s runRoutes) jobOfQuery(ctx context.Context, text string) (id schema.JobID
 	if id, err = schema.ParseJobID(text); err == nil {
 		return id, "", nil
 	}
-	if bucketer.NameFault(text) != "" {
-		return id, "is neither an id nor a name of a job", nil
+	if what := request.JobFault(text); what != "" {
+		return id, what, nil
 	}
 	job, err := s.deps.Recurring.JobByName(ctx, tenantOf(ctx), text)
 	if errors.Is(err, schema.ErrNotFound) {

@@ -116,8 +116,8 @@ func (r *filterReader) field(c int32, name string) {
 		r.text.Key = f.Key
 	case "job":
 		if f.Job = inWords("job", d.string(c)); f.Job != "" {
-			if _, err := schema.ParseJobID(f.Job); err != nil && bucketer.NameFault(f.Job) != "" {
-				d.fault(c, "is neither an id nor a name of a job")
+			if what := JobFault(f.Job); what != "" {
+				d.fault(c, "%s", what)
 			}
 		}
 	default:
@@ -127,6 +127,14 @@ func (r *filterReader) field(c int32, name string) {
 	case "states", "labels", "task", "host", "late", "key", "job":
 		r.ofRuns = append(r.ofRuns, c)
 	}
+}
+
+// JobFault says what is wrong with a text that is to be the id or the name of a job, or "".
+func JobFault(text string) string {
+	if _, err := schema.ParseJobID(text); err == nil || bucketer.NameFault(text) == "" {
+		return ""
+	}
+	return "is neither an id nor a name of a job"
 }
 
 // ofLetters are the fields of runs that select dead letters as well.
