@@ -257,7 +257,9 @@ func (s documentWriter) finish() error {
 			f.Minimum, f.Maximum, f.Description = number(1), number(100), "The most runs that are unfinished at a time; default 5"
 		}},
 		{"BackfillRequest", "missing", func(f *huma.Schema) {
-			f.Description = "Only times that have no run when it is asked for; one that was missed is none. from must lie within the retention of the history, and the job may have at most 20,000 runs from then on"
+			f.Description = "Only times that have no run when it is asked for; one that was missed is none. from must lie within the retention of the history, and the job may have at most 20,000 runs from then on. " +
+				"Runs from before a retention was raised, the tenant's or the cluster's, leave after the shorter one as ever: older ones look missing, and would run again. " +
+				"So after a raise let from lie after it, or within the shorter retention"
 		}},
 		{"PreviewRequest", "from", func(f *huma.Schema) { f.Description = "The times come after it; default: now" }},
 		{"PreviewRequest", "count", func(f *huma.Schema) {

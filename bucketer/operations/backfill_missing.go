@@ -36,7 +36,8 @@ func beginningOfBackfill(f *schema.Backfill) string {
 
 // skipRuns has a backfill leave out the times that have a run. One that was missed is none: nothing
 // ran. What has left the store cannot be told from what never was, so the stretch must lie within
-// the retention.
+// the retention. That is the one of now: after a raise, runs from before it leave after the shorter
+// one, and look missing. When it was raised is not stored, so callers are told (OpenAPI, help).
 func (o *Operations) skipRuns(ctx context.Context, tenant string, f *schema.Backfill) error {
 	now := o.now()
 	kept := o.bucketer.Expiry(now, now).Sub(now)

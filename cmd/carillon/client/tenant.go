@@ -51,6 +51,7 @@ func tenantSetCommand(r *cli.Remote) *cobra.Command {
 		Long: "State weight and quotas of a tenant. What no flag states stays as it is, and a quota of 0 is none.\n\n" +
 			"Quotas that are rates are kept by each node for its share of them, and every node knows of a change within 10 s.\n\n" +
 			"A retention holds for runs that are asked for or planned from then on. Runs that are there keep the one that they have, and are not listed beyond the new one. " +
+			"So after a raise carillon job backfill --missing takes older ones that have left for missing. " +
 			"A run that cannot start for as long as its retention is gone.",
 		Example:           "  carillon tenant set billing --weight 3 --runs-per-minute 6000\n  carillon tenant set billing --jobs 0\n  carillon tenant set billing --retention 3",
 		Args:              cobra.ExactArgs(1),

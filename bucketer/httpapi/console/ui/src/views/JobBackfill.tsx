@@ -97,7 +97,11 @@ export function BackfillDialog({ job, onClose }: { job: Job; onClose: () => void
             { value: 'all', text: 'all, whether they ran or not' },
             { value: 'missing', text: 'those that have no run, such as those of a pause' },
           ]}
-          help="A run that was missed is none."
+          help={
+            missing
+              ? 'A run that was missed is none. After the retention was raised, runs from before that are gone after the shorter one: they look missing.'
+              : 'A run that was missed is none.'
+          }
         />
         <TextField
           label="At once, at most"
