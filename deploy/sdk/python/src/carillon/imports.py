@@ -38,6 +38,12 @@ class ImportReport:
         return self.created + self.existing + len(self.failed)
 
 
+def _keyed(job: JobRequest | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns a line with its key: the caller's, or one that is drawn."""
+    line = cast("Mapping[str, Any]", job)
+    return line if line.get("key") else {**line, "key": uuid.uuid4().hex}
+
+
 class Imports:
     def __init__(self, client: Client) -> None:
         self._c = client
@@ -60,7 +66,7 @@ class Imports:
         A line that fails has "error", and does not stop the others."""
         numbered = enumerate(jobs, 1)
         while True:
-            batch = {n: encode(j if j.get("key") else {**j, "key": uuid.uuid4().hex}) for n, j in itertools.islice(numbered, BATCH)}
+            batch = {n: encode(_keyed(j)) for n, j in itertools.islice(numbered, BATCH)}
             if not batch:
                 return
             yield from self._batch(batch, validate_only)
