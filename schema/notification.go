@@ -17,11 +17,12 @@ const (
 	NotifyMissed    NotificationKind = "missed"    // a run was recorded as missed
 	NotifyLate      NotificationKind = "late"      // a run started more than LateStart after its time
 	NotifyStuck     NotificationKind = "stuck"     // a run waits for other jobs beyond its deadline
+	NotifyPaused    NotificationKind = "paused"    // a job was paused since its runs fail (JobSpec.PauseAfter)
 	NotifyRecovered NotificationKind = "recovered" // a job succeeded after what is above
 )
 
 // NotificationKinds are all kinds. Do not modify.
-var NotificationKinds = []NotificationKind{NotifyFailed, NotifyDead, NotifyMissed, NotifyLate, NotifyStuck, NotifyRecovered}
+var NotificationKinds = []NotificationKind{NotifyFailed, NotifyDead, NotifyMissed, NotifyLate, NotifyStuck, NotifyPaused, NotifyRecovered}
 
 // Bounds of notifications.
 const (

@@ -24,6 +24,7 @@ const (
 	NotifyMissed    = schema.NotifyMissed    // a run was recorded as missed
 	NotifyLate      = schema.NotifyLate      // a run started more than a second after its time
 	NotifyStuck     = schema.NotifyStuck     // a run waits for other jobs beyond its deadline
+	NotifyPaused    = schema.NotifyPaused    // a job was paused since its runs fail
 	NotifyRecovered = schema.NotifyRecovered // all jobs of a group have succeeded since
 )
 

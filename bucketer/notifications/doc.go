@@ -1,10 +1,10 @@
 // Package notifications tells tenants what happens to their runs: by their rules, grouped, and
 // seldom enough that people read it.
 //
-// What happened is written by whoever records it (runs.Recorder): an incident, one row, in the
-// minute in which it happened. Incidents of records that are followed up together are written
-// together. Tenants without rules cost a look into a map. Their rules are looked
-// at before the write, so what no rule takes is not written.
+// What happened is written by whoever records it (runs.Recorder), or pauses a job
+// (recurring.Changer): an incident, one row, in the minute in which it happened. Incidents of
+// records that are followed up together are written together. Tenants without rules cost a look
+// into a map. Their rules are looked at before the write, so what no rule takes is not written.
 //
 // The incidents of a tenant are read by the node that owns the tenant's shard (Notifier): every 5 s
 // those that came, and each minute again as a whole, 90 s and 10 min after its end, because some

@@ -98,7 +98,9 @@ func (j *Changer) do(ctx context.Context, jobs *todo, open string, look func(ctx
 }
 
 // pauseIfFailing pauses a job if as many runs in a row have failed as it allows. A change or a
-// resume of the job in between begins the count anew.
+// resume of the job in between begins the count anew. Who asked for it is told before: a process
+// that crashes in between leaves the job active, and the next failure tells and pauses. So a job that
+// somebody changes at that very moment may be told as paused, and is not.
 func (j *Changer) pauseIfFailing(ctx context.Context, tenant string, id schema.JobID) error {
 	job, err := j.JobByID(ctx, tenant, id)
 	switch {
@@ -115,7 +117,10 @@ func (j *Changer) pauseIfFailing(ctx context.Context, tenant string, id schema.J
 	if err != nil || failed < spec.PauseAfter {
 		return err
 	}
-	because := fmt.Sprintf("%d runs in a row have failed, the last of them %s", failed, last)
+	because := fmt.Sprintf("%d runs in a row have failed, the last of them %s", failed, last.Run)
+	if err := j.runs.NotePaused(ctx, &job, &last, because); err != nil {
+		return fmt.Errorf("tell that job %s is paused: %w", id, err)
+	}
 	paused, err := j.swap(ctx, tenant, id, job.Current.Number, func(g *schema.Generation, _ time.Time) (bool, error) {
 		if g.State != schema.JobActive {
 			return false, nil
@@ -131,16 +136,16 @@ func (j *Changer) pauseIfFailing(ctx context.Context, tenant string, id schema.J
 	}
 	if paused.Current.State == schema.JobPaused {
 		j.metrics.paused.Inc()
-		j.log.Info("a job is paused because its runs fail", "tenant", tenant, "job", id, "name", spec.Name, "failed", failed, "run", last)
+		j.log.Info("a job is paused because its runs fail", "tenant", tenant, "job", id, "name", spec.Name, "failed", failed, "run", last.Run)
 	}
 	return nil
 }
 
 // failedInARow returns how many runs of the job in force have failed for good since the last that
-// succeeded, at most `most` of them, and the last of them. Runs are in the order of their due
+// succeeded, at most `most` of them, and the line of the last of them. Runs are in the order of their due
 // times. Those that were missed, skipped or cancelled do not count, and neither do those under way.
 // It looks as far back as the history of the job reaches.
-func (j *Reader) failedInARow(ctx context.Context, job *schema.Job, most int) (failed int, last schema.RunID, err error) {
+func (j *Reader) failedInARow(ctx context.Context, job *schema.Job, most int) (failed int, last schema.JobRun, err error) {
 	now := j.now()
 	stays := j.core.Expiry(now, now).Sub(now) + historyWait
 	oldest := bucketer.Latest(job.Current.Spec.Created, job.Cut, now.Add(-stays))
@@ -165,7 +170,7 @@ func (j *Reader) failedInARow(ctx context.Context, job *schema.Job, most int) (f
 				case line.State != schema.StateFailed:
 					continue
 				case failed == 0:
-					last = line.Run
+					last = *line
 				}
 				if failed++; failed == most {
 					return failed, last, nil

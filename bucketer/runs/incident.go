@@ -121,6 +121,27 @@ func (r *Recorder) noteStuck(ctx context.Context, e *schema.Entry) error {
 	return r.store.PutIncidents(ctx, []schema.Incident{*named})
 }
 
+// NotePaused writes the incident that a job is about to be paused since its runs fail; last is the line
+// of the last of them. It is the same incident when it is written again within incidentLate of the
+// end of that run.
+func (r *Recorder) NotePaused(ctx context.Context, job *schema.Job, last *schema.JobRun, because string) error {
+	spec := &job.Current.Spec
+	if notifies, err := r.core.Notifies(ctx, spec.Tenant); err != nil || !notifies {
+		return err
+	}
+	n := schema.Incident{
+		Tenant: spec.Tenant, Kinds: []schema.NotificationKind{schema.NotifyPaused}, Run: last.Run, Job: job.ID, JobName: spec.Name, Task: spec.Task, Labels: spec.Labels, Error: because,
+	}
+	if spec.Workflow != nil {
+		n.Workflow = spec.Name
+	}
+	named := r.named(ctx, &n, last.Finished, string(schema.NotifyPaused))
+	if named == nil {
+		return nil
+	}
+	return r.store.PutIncidents(ctx, []schema.Incident{*named})
+}
+
 func newIncident(e *schema.Entry, kinds []schema.NotificationKind) schema.Incident {
 	spec := &e.Spec
 	n := schema.Incident{Tenant: spec.Tenant, Kinds: kinds, Run: e.Run(), Job: spec.Job, JobName: spec.JobName, Task: spec.Task, Labels: spec.Labels}

@@ -20,7 +20,7 @@ func notificationsCommand() *cobra.Command {
 	cmd := cli.Group(&cobra.Command{
 		Use:   "notifications",
 		Short: "Say of what you are told, and where: e-mail, Slack, Teams, PagerDuty, Alertmanager, webhooks",
-		Long: "Say of what you are told, and where. A rule names what happens (failed, dead, missed, late, stuck, recovered), which runs it is for, and sinks.\n" +
+		Long: "Say of what you are told, and where. A rule names what happens (failed, dead, missed, late, stuck, paused, recovered), which runs it is for, and sinks.\n" +
 			"What is alike is told together, in the words of Prometheus Alertmanager. Each message is a run with the label notification=NAME:\n" +
 			"carillon run list --label notification=NAME shows whether it was taken.",
 	})

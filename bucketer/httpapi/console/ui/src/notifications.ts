@@ -10,6 +10,7 @@ export const kinds: readonly { value: string; text: string }[] = [
   { value: 'missed', text: 'a run was missed' },
   { value: 'late', text: 'a run started more than a second late' },
   { value: 'stuck', text: 'a run waits for other jobs beyond its deadline' },
+  { value: 'paused', text: 'a job was paused since its runs fail' },
   { value: 'recovered', text: 'all jobs of a group have succeeded since' },
 ];
 
