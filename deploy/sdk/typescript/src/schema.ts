@@ -748,7 +748,7 @@ export interface components {
              * @description The most runs that are unfinished at a time; default 5
              */
             max_concurrent?: number;
-            /** @description Only times that have no run when it is asked for; one that was missed is none. from must lie within the retention of the history, and the job may have at most 20,000 runs from then on */
+            /** @description Only times that have no run when it is asked for; one that was missed is none. from must lie within the retention of the history, and the job may have at most 20,000 runs from then on. Runs from before a retention was raised, the tenant's or the cluster's, leave after the shorter one as ever: older ones look missing, and would run again. So after a raise let from lie after it, or within the shorter retention */
             missing?: boolean;
             /**
              * Format: date-time
@@ -982,6 +982,8 @@ export interface components {
              * @description Absolute, http or https, without user and password
              */
             url: string;
+            /** @description Of messages of notifications alone: name of the secret that holds the URL; url is empty then */
+            readonly url_secret?: string;
         };
         HeaderAuth: {
             /** @description A header that Carillon does not set itself */

@@ -259,6 +259,9 @@ class HTTPTarget(_HTTPTargetRequired, total=False):
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
     # The key by which the call is signed; absent: the one called default, if there is one
     signing_key: str
+    # Of messages of notifications alone: name of the secret that holds the URL; url is empty
+    # then
+    url_secret: str
 
 
 class _HeaderAuthRequired(TypedDict):

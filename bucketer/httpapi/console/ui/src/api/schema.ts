@@ -304,7 +304,7 @@ export interface paths {
         };
         /**
          * Runs that have failed for good and were neither replayed nor discarded, or those that were replayed; the latest due first
-         * @description A run that gets a final answer, or has used its attempts up, lies here until it is replayed or discarded, for 30 days unless the operator says otherwise. from and to are of the time at which the run was first to start. An answer may hold fewer items than limit, even none, and still have next_cursor.
+         * @description A run that gets a final answer, or has used its attempts up, lies here until it is replayed or discarded, for 30 days unless the operator says otherwise. from and to are of the time at which the run was first to start. An answer may hold fewer items than limit, even none, and still have next_cursor: it looks at no more than 60 days and some 5,000 dead letters, whatever job, label, task and error_pattern select of them.
          *
          *     Who may: any key of the role viewer or above.
          */
@@ -1735,7 +1735,7 @@ export interface components {
              * @description The most runs that are unfinished at a time; default 5
              */
             max_concurrent?: number;
-            /** @description Only times that have no run when it is asked for; one that was missed is none. from must lie within the retention of the history, and the job may have at most 20,000 runs from then on */
+            /** @description Only times that have no run when it is asked for; one that was missed is none. from must lie within the retention of the history, and the job may have at most 20,000 runs from then on. Runs from before a retention was raised, the tenant's or the cluster's, leave after the shorter one as ever: older ones look missing, and would run again. So after a raise let from lie after it, or within the shorter retention */
             missing?: boolean;
             /**
              * Format: date-time
@@ -2355,6 +2355,8 @@ export interface components {
              * @description Absolute, http or https, without user and password
              */
             url: string;
+            /** @description Of messages of notifications alone: name of the secret that holds the URL; url is empty then */
+            readonly url_secret?: string;
         };
         HeaderAuth: {
             /**
@@ -3480,7 +3482,7 @@ export interface components {
             on: string[];
             repeat_interval: string;
             send_resolved: boolean;
-            /** @description Where messages go. A viewer sees of the URLs of slack and teams only the host, and no values of headers */
+            /** @description Where messages go. A viewer sees of the URLs of slack and teams only the host, and no values of headers. Who may change the rule sees all that it says, since a change starts from that: nobody sees a URL that lies in a secret (url_secret) */
             sinks: components["schemas"]["NotificationSink"][];
             /** @description How it stands; not in the answer to a change */
             state?: components["schemas"]["NotificationState"];
@@ -3527,8 +3529,8 @@ export interface components {
             match?: components["schemas"]["NotificationMatch"];
             /** @description While one of them lasts nothing is sent; what happens is counted on and told after it */
             mute_time_intervals?: components["schemas"]["MuteTimeInterval"][];
-            /** @description Of what it tells: failed (a run or a step failed for good), dead (a dead letter was written), missed, late (it started more than a second after its time), stuck (it waits for other jobs beyond its deadline), recovered (all jobs of a group have succeeded since) */
-            on: ("failed" | "dead" | "missed" | "late" | "stuck" | "recovered")[];
+            /** @description Of what it tells: failed (a run or a step failed for good), dead (a dead letter was written), missed, late (it started more than a second after its time), stuck (it waits for other jobs beyond its deadline), paused (a job was paused by its pause_on_failure), recovered (all jobs of a group have succeeded since) */
+            on: ("failed" | "dead" | "missed" | "late" | "stuck" | "paused" | "recovered")[];
             /**
              * @description Between two messages of a group that still stands; at least 1m; absent: 4h
              * @example 1m30s
@@ -4560,8 +4562,10 @@ export interface components {
             };
             /** @description The tenant's key that signs the call */
             signing_key?: string;
-            /** @description Absolute, http or https. Addresses that tasks may not call are refused when the message is sent */
-            url: string;
+            /** @description Absolute, http or https. Addresses that tasks may not call are refused when the message is sent. Either this or url_secret */
+            url?: string;
+            /** @description Name of the secret that holds the URL, for one that lets everybody post who knows it, as those of Slack and Teams do: no answer shows it. What is put as the secret is used from the next message on */
+            url_secret?: string;
         };
         Slots: {
             /** Format: int64 */
@@ -6929,6 +6933,10 @@ export interface operations {
                 state?: "waiting" | "replayed";
                 /** @description Only runs of this task */
                 task?: string;
+                /** @description Only runs of this job: its id or its name */
+                job?: string;
+                /** @description Only runs that have this label, as name=value; stated again: and that */
+                label?: string[];
                 /** @description Only errors of this error_pattern */
                 error_pattern?: string;
                 /** @description First due time; default: 31 days before to */
