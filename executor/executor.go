@@ -102,7 +102,7 @@ func New(c Config) (*Executor, error) {
 		sources = append(sources, c.Pool)
 	}
 	pullers := max(c.Lanes, 1) * len(schema.Priorities) * len(sources)
-	allowed := messagesPerSlot * max(c.Slots, pullers)
+	maxInHand, fetchMost := MessagesInHand(c.Slots, pullers)
 	controller := admission.NewController(c.Slots, c.Logger, c.Registerer)
 	session := newSessionKeeper(c.Store, c.Name, c.Now, c.Halt.Halted, c.Logger)
 	reader := newRowReader(c.Store, c.Writer, bucketer.NewReaper(c.Store, c.Now, c.Halt.Halted, bucketer.RegionsOf(c.Region, c.Served)), c.Now)
@@ -111,9 +111,7 @@ func New(c Config) (*Executor, error) {
 	})
 	session.released = quotas.Released
 	return &Executor{
-		// All fetches together ask for at most half of maxInHand: those that get nothing leave
-		// enough to fill every slot.
-		maxInHand: allowed, fetchMost: min(fetchLimit, max(1, allowed/2/pullers)),
+		maxInHand: maxInHand, fetchMost: fetchMost,
 		name: c.Name, region: c.Region, lanes: max(c.Lanes, 1), store: c.Store, writer: c.Writer, tasks: c.Tasks, tenants: c.Tenants, signer: c.Signer, secrets: c.Secrets,
 		sources: sources, labels: c.Labels, notices: c.Notices, targets: c.Targets, halt: c.Halt, homes: c.Served, homeOf: c.HomeOf, everywhere: c.Everywhere, seal: c.Seal, drain: c.DrainTimeout, spans: spans{c.Trace},
 		maxOutput: c.MaxOutput, now: c.Now, log: c.Logger, metrics: m,

@@ -252,8 +252,8 @@ func (g *Controller) Admit(r Request, waitsAt *Load) (d Decision, at *Load) {
 		if l.busy-1 < most && !(rivals[i] && stuck-1 >= half) {
 			d.Full = l
 		}
-		if !r.Waits && stuck >= max(min(most, half)/2, 1) && l.waiting >= max(g.slots/waitingPart, waitingLeast) {
-			wait := max(l.untilTurn(now, max(l.took, slowAfter)/time.Duration(most)), backedOff(r.Deferrals)/(1<<2))
+		if !r.Waits && IsSlow(stuck, most, half) && l.waiting >= MostWaiting(g.slots) {
+			wait := max(l.untilTurn(now, ShareStep(l.took, most)), ShareLeast(r.Deferrals))
 			cause := schema.CauseTargetShare
 			if i == ofTenant {
 				cause = schema.CauseTenantShare
@@ -289,20 +289,11 @@ func (g *Controller) Admit(r Request, waitsAt *Load) (d Decision, at *Load) {
 // deferBy defers a start. The caller holds mu.
 func (g *Controller) deferBy(why string, cause schema.Cause, wait time.Duration) Decision {
 	g.metrics.deferrals.WithLabelValues(why).Inc()
-	return Decision{Defer: wait + rand.N(wait/2+1), Reason: why, Cause: cause}
+	return Decision{Defer: wait + rand.N(DeferSpread(wait)), Reason: why, Cause: cause}
 }
 
 // CountDeferral counts a deferral that was not decided here.
 func (g *Controller) CountDeferral(why string) { g.metrics.deferrals.WithLabelValues(why).Inc() }
-
-// Share returns how many of an executor's slots one target, or one tenant, may have; and with how
-// many slow attempts it gets no more while another target, or tenant, is there.
-func Share(slots int) (most, half int) {
-	return max(slots-slots/reservedPart, 1), max(slots/2, 1)
-}
-
-// SlowAfter is from when on an attempt counts as slow.
-const SlowAfter = slowAfter
 
 // backedOff returns how long a start waits that was deferred n times before.
 func backedOff(n int) time.Duration { return min(DeferFirst<<min(n, 10), deferMost) }
@@ -310,13 +301,9 @@ func backedOff(n int) time.Duration { return min(DeferFirst<<min(n, 10), deferMo
 // untilTurn returns how long it will be until one more deferred run finds room. Each takes a place
 // in a line that moves by one in every step. The caller holds mu.
 func (l *Load) untilTurn(now time.Time, step time.Duration) time.Duration {
-	if l.nextTurn.Before(now.Add(time.Second)) {
-		l.nextTurn = now.Add(time.Second)
-	}
-	if l.nextTurn.Before(now.Add(2 * deferMost)) {
-		l.nextTurn = l.nextTurn.Add(step)
-	}
-	return l.nextTurn.Sub(now)
+	wait := NextTurn(l.nextTurn.Sub(now), step)
+	l.nextTurn = now.Add(wait)
+	return wait
 }
 
 // load returns what is under way to a target. The caller holds mu.

@@ -5,6 +5,7 @@
 // under the executor's session slots of limits whose leases are in the store.
 //
 //	controller.go  the decision: circuit breaker, share of a target and of a tenant, limits
+//	rules.go       the numbers of these decisions, which the simulator for planning uses too
 //	elsewhere.go   starts that another region, or an executor with other labels, may make
 //	request.go     what an attempt asks for
 //	breaker.go     the circuit breaker of one target

@@ -167,20 +167,18 @@ func (g *Controller) awaitQuota(l *Load, w Request, now time.Time) (Decision, *L
 	b.last = now
 	l.roll(now)
 	speed := max(l.begun, l.before) // starts a second
-	most := max(waitingLeast, min(speed, g.slots/waitingPart))
-	if !w.Deferred {
-		most -= most / 4 // a run that was deferred before finds room
-	}
-	if l.waiting < most && g.inMemory < max(g.slots/inMemoryPart, 1) { // if none waited, no slot would ever be asked for
+	waits, all := MostWaitingForLimit(speed, g.slots, w.Deferred)
+	if l.waiting < waits && g.inMemory < all { // if none waited, no slot would ever be asked for
 		return Decision{Wait: l.wait(w.Rank)}, l
 	}
 	g.metrics.deferrals.WithLabelValues(ReasonLimit).Inc()
 	age := now.Sub(b.reached)
-	if age < unknownSpeedFor {
+	step, least, ok := LimitStep(speed, len(g.limited), age)
+	if !ok {
 		return Decision{Defer: unknownSpeedLeast + rand.N(unknownSpeedFor*3/2), Reason: ReasonLimit, Cause: b.cause}, nil
 	}
-	wait := max(l.untilTurn(now, time.Second/time.Duration(max(lineSpeed*speed, retriesPerSecond/len(g.limited), 1))), min(age/agePart, ageMost))
-	return Decision{Defer: wait + rand.N(wait/8+1), Reason: ReasonLimit, Cause: b.cause}, nil
+	wait := max(l.untilTurn(now, step), least)
+	return Decision{Defer: wait + rand.N(LimitSpread(wait)), Reason: ReasonLimit, Cause: b.cause}, nil
 }
 
 // taskEnded notes that an attempt of the task has ended. The caller holds the controller's mu.
@@ -399,13 +397,10 @@ func (k *QuotaAllocator) plan(l *Load, b *block, slots *schema.Slots, home strin
 	defer k.controller.mu.Unlock()
 	demand := min(l.busy+l.waiting, b.limit, k.controller.slots)
 	spare := 0
-	switch {
-	case ended:
+	if ended {
 		demand = l.busy
-	case demand <= b.held: // what was in use a moment ago stays, or runs that come one by one would each take a slot and give it back
-		spare = min(b.held, max(b.peak, b.before))
-	default:
-		spare = min(2*b.held, b.limit, k.controller.slots)
+	} else {
+		spare = SpareSlots(demand, b.held, max(b.peak, b.before), min(b.limit, k.controller.slots))
 	}
 	if b.tickLength = blockTick; contested {
 		b.tickLength = contestedTick
