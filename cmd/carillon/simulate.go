@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,6 +28,7 @@ type simulateFlags struct {
 	span, step       string
 	loads            []string
 	recorded         string
+	limits           []string
 	seed             int
 	plot, output     string
 }
@@ -43,7 +45,8 @@ func simulateCommand() *cobra.Command {
 			"  herd=10000, at=10m, every=1h: so many due at one instant, once or again and again\n" +
 			"  duration=2s, 1s..3s (evenly between), mean=2s (exponential), p50=200ms/p99=3s (log-normal); default 200ms\n" +
 			"  priority=critical|high|normal|low, tenant, task_rate=100/s, max_concurrent=10, name\n\n" +
-			"--recorded plays runs as they were: pages of GET /v1/runs, or runs, one after the other.",
+			"--recorded plays runs as they were: pages of GET /v1/runs, or runs, one after the other.\n" +
+			"They do not say what limit their task had: --max-concurrent does.",
 		Example: "  carillon simulate --executors 4 --slots 500 --load rate=800/s,duration=p50=300ms/p99=4s\n" +
 			"  carillon simulate --executors 2 --slots 100 --load name=mail,rate=100/s,duration=1s --load name=nightly,herd=20000,at=2m,duration=500ms,priority=low --span 10m --plot plan.svg\n" +
 			"  carillon runs list --json --from 2026-11-27T09:00:00Z --to 2026-11-27T10:00:00Z | carillon simulate --slots 200 --recorded -",
@@ -75,6 +78,7 @@ func simulateCommand() *cobra.Command {
 	f.StringVar(&q.starts, "starts", "10k", "`runs` that the cluster can start a second (carillon capacity)")
 	f.StringArrayVar(&q.loads, "load", nil, "a `load`, as above; several may be given")
 	f.StringVar(&q.recorded, "recorded", "", "`file` of recorded runs, - for standard input")
+	f.StringArrayVar(&q.limits, "max-concurrent", nil, "`task=n`: the limit of a recorded task; several may be given")
 	f.StringVar(&q.span, "span", "", "for how long runs become due; default 10m, or as recorded")
 	f.StringVar(&q.step, "step", "", "width of a line of the table; default a twentieth of the span")
 	f.IntVar(&q.seed, "seed", 1, "of everything random")
@@ -97,7 +101,7 @@ func (q *simulateFlags) config(in io.Reader) (c planner.Config, notes []string, 
 	if q.executors < 1 || q.slots < 1 || q.executors > planner.MaxSlots/max(q.slots, 1) {
 		fault("executors", fmt.Errorf("%d with %d slots each: want from 1 slot to %d in all", q.executors, q.slots, planner.MaxSlots))
 	}
-	c = planner.Config{Slots: q.executors * q.slots, Span: 10 * time.Minute, Seed: uint64(q.seed)} // #nosec G115 -- any number will do
+	c = planner.Config{Slots: q.executors * q.slots, Executors: q.executors, Span: 10 * time.Minute, Seed: uint64(q.seed)} // #nosec G115 -- any number will do
 	c.Starts, err = quantity(q.starts)
 	fault("starts", err)
 	for i, text := range q.loads {
@@ -116,6 +120,11 @@ func (q *simulateFlags) config(in io.Reader) (c planner.Config, notes []string, 
 	if q.recorded != "" {
 		loads, span, left, err := readRecorded(q.recorded, in)
 		fault("recorded", err)
+		for _, text := range q.limits {
+			if err := limit(loads, text); err != nil {
+				fault("max-concurrent", err)
+			}
+		}
 		c.Loads = append(c.Loads, loads...)
 		if span > 0 {
 			c.Span = span
@@ -123,6 +132,9 @@ func (q *simulateFlags) config(in io.Reader) (c planner.Config, notes []string, 
 		if left > 0 {
 			notes = append(notes, fmt.Sprintf("%d recorded runs were never called, and are left out.", left))
 		}
+	}
+	if q.recorded == "" && len(q.limits) > 0 {
+		fault("max-concurrent", errors.New("goes with --recorded: a load has max_concurrent of its own"))
 	}
 	if q.span != "" {
 		c.Span, err = days(q.span)
@@ -141,6 +153,30 @@ func (q *simulateFlags) config(in io.Reader) (c planner.Config, notes []string, 
 		return c, nil, cli.Usagef("%w", err)
 	}
 	return c, notes, nil
+}
+
+// limit gives the recorded runs of a task a limit, from "task=n".
+func limit(loads []planner.Load, text string) error {
+	task, number, ok := strings.Cut(text, "=")
+	n, err := strconv.Atoi(number)
+	if !ok || err != nil || n < 1 || n > planner.MaxSlots {
+		return fmt.Errorf("%q is not task=n with n from 1 to %d", text, planner.MaxSlots)
+	}
+	of := -1
+	for i := range loads {
+		switch {
+		case loads[i].Name != task:
+		case of >= 0:
+			return fmt.Errorf("%q: the runs of %s have several tenants or priorities, which are played as tasks of their own", text, task)
+		default:
+			of = i
+		}
+	}
+	if of < 0 {
+		return fmt.Errorf("%q: no recorded run is of that task", text)
+	}
+	loads[of].TaskLimit = n
+	return nil
 }
 
 // orEach returns the errors that errors.Join has joined, or the one.
@@ -190,9 +226,9 @@ func showSimulated(out io.Writer, c *planner.Config, r *planner.Result, notes []
 	if err := cli.Table(out, rows); err != nil {
 		return err
 	}
-	loads := [][]string{{"load", "runs", "wait p50", "wait p99", "longest", "most waiting"}}
+	loads := [][]string{{"load", "runs", "wait mean", "wait p50", "wait p99", "longest", "most waiting"}}
 	for _, s := range append(r.Loads, r.All) {
-		loads = append(loads, []string{s.Name, strconv.Itoa(s.Runs), text(s.WaitP50), text(s.WaitP99), text(s.WaitMost), strconv.Itoa(s.Deepest)})
+		loads = append(loads, []string{s.Name, strconv.Itoa(s.Runs), text(s.WaitMean), text(s.WaitP50), text(s.WaitP99), text(s.WaitMost), strconv.Itoa(s.Deepest)})
 	}
 	if _, err := fmt.Fprintln(out); err != nil {
 		return fmt.Errorf("write: %w", err)

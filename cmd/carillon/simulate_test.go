@@ -47,6 +47,28 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
+// TestSimulateLimit: recorded runs of a task are played under a limit.
+func TestSimulateLimit(t *testing.T) {
+	const two = `{"task":"mail","due_at":"2026-11-27T10:00:00Z","attempts":[{"started_at":"2026-11-27T10:00:00Z","finished_at":"2026-11-27T10:00:04Z"}]}
+		{"task":"mail","due_at":"2026-11-27T10:00:00Z","attempts":[{"started_at":"2026-11-27T10:00:00Z","finished_at":"2026-11-27T10:00:04Z"}]}`
+	for limit, want := range map[string]string{"mail=1": "ends at 8", "mail=2": "ends at 4"} {
+		if out, err := simulate(t, two, "--recorded", "-", "--max-concurrent", limit, "--slots", "9"); err != nil || !strings.Contains(out, want) {
+			t.Errorf("--max-concurrent %s: %v, want %q\n%s", limit, err, want, out)
+		}
+	}
+	for limit, want := range map[string]string{"mail": "not task=n", "mail=0": "not task=n", "post=3": "no recorded run is of that task"} {
+		if _, err := simulate(t, two, "--recorded", "-", "--max-concurrent", limit); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--max-concurrent %s: %v, want %q", limit, err, want)
+		}
+	}
+	if _, err := simulate(t, two+strings.ReplaceAll(two, "{\"task\"", "{\"tenant\":\"b\",\"task\""), "--recorded", "-", "--max-concurrent", "mail=1"); err == nil || !strings.Contains(err.Error(), "several tenants") {
+		t.Errorf("a task of two tenants: %v", err)
+	}
+	if _, err := simulate(t, "", "--load", "rate=1", "--max-concurrent", "mail=1"); err == nil || !strings.Contains(err.Error(), "goes with --recorded") {
+		t.Errorf("a limit without recorded runs: %v", err)
+	}
+}
+
 func TestSimulateNamesEveryFault(t *testing.T) {
 	_, err := simulate(t, "x", "--slots", "0", "--load", "rate=x,colour=red", "--load", "herd=1,rate=1", "--starts", "many", "--span", "soon", "--step", "0.5", "--recorded", "-", "-o", "xml")
 	if err == nil {

@@ -9,17 +9,18 @@ import (
 	"time"
 
 	"carillon.dev/carillon/dispatcher/queue/fair"
-	"carillon.dev/carillon/executor/admission"
+	rules "carillon.dev/carillon/executor/admission"
 )
 
 // Config is what is played.
 type Config struct {
-	Slots  int           // of all executors
-	Starts float64       // runs that the cluster can publish a second
-	Span   time.Duration // in which runs become due; what waits then is played to its end
-	Step   time.Duration // of the result
-	Seed   uint64        // of everything random
-	Loads  []Load
+	Slots     int           // of all executors …
+	Executors int           // … which are so many; 0: one
+	Starts    float64       // runs that the cluster can publish a second
+	Span      time.Duration // in which runs become due; what waits then is played to its end
+	Step      time.Duration // of the result
+	Seed      uint64        // of everything random
+	Loads     []Load
 }
 
 // Validate returns an error that joins every fault.
@@ -31,6 +32,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	check(c.Slots >= 1 && c.Slots <= MaxSlots, "slots: %d, want 1 to %d", c.Slots, MaxSlots)
+	check(c.Executors >= 0 && c.Executors <= max(c.Slots, 1), "executors: %d, want 1 to one a slot", c.Executors)
 	check(c.Starts > 0, "starts: %g, want more than 0 a second", c.Starts)
 	check(c.Span > 0 && c.Span <= MaxSpan, "span: %s, want up to %s", c.Span, MaxSpan)
 	check(c.Step > 0 && c.Step <= c.Span && c.Span/max(c.Step, 1) <= maxSteps/2, "step: %s, want from a %dth of the span to all of it", c.Step, maxSteps/2)
@@ -51,7 +53,7 @@ func (c *Config) Usable() int {
 	for i := range c.Loads {
 		of[c.Loads[i].tenant()] = true
 	}
-	most, _ := admission.Share(c.Slots)
+	most, _ := c.share()
 	return min(c.Slots, most*len(of))
 }
 
@@ -85,6 +87,7 @@ type Step struct {
 type Summary struct {
 	Name     string        `json:"name"`
 	Runs     int           `json:"runs"`
+	WaitMean time.Duration `json:"wait_mean"`
 	WaitP50  time.Duration `json:"wait_p50"`
 	WaitP99  time.Duration `json:"wait_p99"`
 	WaitMost time.Duration `json:"wait_max"`
@@ -111,6 +114,7 @@ type run struct {
 	load int
 	due  time.Duration
 	took time.Duration
+	hold
 }
 
 // happens is an event: a run is due, may ask for a slot, or ends.
@@ -145,45 +149,14 @@ type play struct {
 	result Result
 
 	free      int
-	tenants   []*tenant     // by load
-	rivals    bool          // there are several
 	published time.Duration // until when the cluster is busy with publishing
 	reserved  []time.Duration
-	underWay  []int   // of tasks with a limit
-	held      [][]run // by such a limit
-	classes   [4]class
-	round     fair.Round[*class]
-	counted   time.Duration // up to here the slots' use was counted
-	busyTime  float64       // of all slots, in the span: slots × ns
-	seen      func(run)     // is told of each run that becomes due; nil: nobody is
-}
-
-// tenant is what a tenant has of the slots, and what its share holds back, by priority.
-type tenant struct {
-	busy, slow int
-	held       [4][]run
-	credit     [4]int
-}
-
-// next returns the rank of the priority whose held run has its turn, by smooth weighted round robin
-// as in package admission; -1: none is held.
-func (t *tenant) next() int {
-	next, sum := -1, 0
-	for i, weight := range admission.PriorityWeights() {
-		if len(t.held[i]) == 0 {
-			t.credit[i] = 0
-			continue
-		}
-		t.credit[i] += weight
-		sum += weight
-		if next < 0 || t.credit[i] > t.credit[next] {
-			next = i
-		}
-	}
-	if next >= 0 {
-		t.credit[next] -= sum
-	}
-	return next
+	gate
+	classes  [4]class
+	round    fair.Round[*class]
+	counted  time.Duration // up to here the slots' use was counted
+	busyTime float64       // of all slots, in the span: slots × ns
+	seen     func(run)     // is told of each run that becomes due; nil: nobody is
 }
 
 // class is what waits for slots of a priority.
@@ -196,7 +169,7 @@ type class struct {
 // line is what waits of a tenant.
 type line struct {
 	flow fair.Flow[*line]
-	runs []run
+	runs []*run
 }
 
 // Play plays a Config that is valid.
@@ -211,18 +184,9 @@ func Play(c *Config) Result {
 func newPlay(c *Config) *play {
 	p := &play{
 		c: c, rng: rand.New(rand.NewPCG(c.Seed, 1)), free: c.Slots, // #nosec G404 -- drawn from the seed
-		reserved: make([]time.Duration, len(c.Loads)), underWay: make([]int, len(c.Loads)), held: make([][]run, len(c.Loads)),
+		reserved: make([]time.Duration, len(c.Loads)), gate: newGate(c),
 	}
-	of := make(map[string]*tenant)
-	for i := range c.Loads {
-		name := c.Loads[i].tenant()
-		if of[name] == nil {
-			of[name] = &tenant{}
-		}
-		p.tenants = append(p.tenants, of[name])
-	}
-	p.rivals = len(of) > 1
-	for i, weight := range admission.PriorityWeights() {
+	for i, weight := range rules.PriorityWeights() {
 		p.classes[i].flow.Of, p.classes[i].lines = &p.classes[i], make(map[string]*line)
 		p.round.Weigh(&p.classes[i].flow, weight)
 	}
@@ -240,16 +204,30 @@ func (p *play) all() {
 		p.result.Offered += l.runs(c.Span) / c.Span.Seconds() * l.mean().Seconds()
 		p.arrivals(i)
 	}
-	for len(p.events) > 0 {
-		e := heap.Pop(&p.events).(happens)
-		if e.at > p.now {
-			p.deepest()
+	for {
+		again, ok := p.recheckAt()
+		if len(p.events) > 0 && (!ok || p.events[0].at <= again) {
+			e := heap.Pop(&p.events).(happens)
+			p.goTo(e.at)
+			e.what()
+			continue
 		}
-		p.tick(e.at)
-		p.now = e.at
-		e.what()
+		if !ok {
+			break
+		}
+		p.goTo(again)
+		p.recheck()
 	}
 	p.tick(c.Span)
+}
+
+// goTo makes it a later instant.
+func (p *play) goTo(at time.Duration) {
+	if at > p.now {
+		p.deepest()
+	}
+	p.tick(at)
+	p.now = at
 }
 
 // deepest notes how much waits at the end of an instant.
@@ -290,7 +268,7 @@ func (p *play) arrivals(i int) {
 			return time.Duration(p.rng.ExpFloat64() / l.Rate * float64(time.Second))
 		}
 		next = func() {
-			p.due(run{i, p.now, l.Duration.draw(p.rng)})
+			p.due(&run{load: i, due: p.now, took: l.Duration.draw(p.rng)})
 			if t := p.now + gap(); t < p.c.Span {
 				p.at(t, next)
 			}
@@ -303,7 +281,7 @@ func (p *play) arrivals(i int) {
 		var herd func()
 		herd = func() {
 			for range l.Herd {
-				p.due(run{i, p.now, l.Duration.draw(p.rng)})
+				p.due(&run{load: i, due: p.now, took: l.Duration.draw(p.rng)})
 			}
 			if t := p.now + l.HerdEvery; l.HerdEvery > 0 && t < p.c.Span {
 				p.at(t, herd)
@@ -313,7 +291,7 @@ func (p *play) arrivals(i int) {
 	}
 	for _, r := range l.Recorded {
 		if r.Due < p.c.Span {
-			p.at(r.Due, func() { p.due(run{i, p.now, r.Took}) })
+			p.at(r.Due, func() { p.due(&run{load: i, due: p.now, took: r.Took}) })
 		}
 	}
 }
@@ -344,17 +322,24 @@ func (p *play) tick(to time.Duration) {
 	}
 }
 
-// due has a run become due: it is published, and gets its start time under the rate of its task.
-func (p *play) due(r run) {
-	l, sum := &p.c.Loads[r.load], &p.result.Loads[r.load]
+// due has a run become due.
+func (p *play) due(r *run) {
+	sum := &p.result.Loads[r.load]
 	if p.seen != nil {
-		p.seen(r)
+		p.seen(*r)
 	}
 	p.step(p.now).Due++
 	for _, s := range []*Summary{sum, &p.result.All} {
 		s.Runs++
 		s.waiting++
 	}
+	p.publish(r)
+}
+
+// publish has a run published now that is due, for the first time or after a deferral. It gets its
+// start time under the rate of its task.
+func (p *play) publish(r *run) {
+	l := &p.c.Loads[r.load]
 	p.published = max(p.published, p.now)
 	at := p.published
 	p.published += time.Duration(float64(time.Second) / p.c.Starts)
@@ -363,40 +348,15 @@ func (p *play) due(r run) {
 		p.reserved[r.load] = at + time.Duration(float64(time.Second)/l.TaskRate)
 	}
 	if at == p.now {
-		p.ask(r)
+		p.arrive(r)
 		return
 	}
-	p.at(at, func() { p.ask(r) })
-}
-
-// ask has a run ask for its task's limit, and then for a slot.
-func (p *play) ask(r run) {
-	l := &p.c.Loads[r.load]
-	if l.TaskLimit > 0 {
-		if p.underWay[r.load] >= l.TaskLimit {
-			p.held[r.load] = append(p.held[r.load], r)
-			return
-		}
-		p.underWay[r.load]++
-	}
-	t := p.tenants[r.load]
-	if !p.mayHave(t) {
-		t.held[l.Priority.Rank()] = append(t.held[l.Priority.Rank()], r)
-		return
-	}
-	p.take(r)
-}
-
-// mayHave reports whether a tenant may have one more slot (admission.Share).
-func (p *play) mayHave(t *tenant) bool {
-	most, half := admission.Share(p.c.Slots)
-	return t.busy < most && !(p.rivals && t.slow >= half)
+	p.at(at, func() { p.arrive(r) })
 }
 
 // take has a run take a slot, or wait for one.
-func (p *play) take(r run) {
+func (p *play) take(r *run) {
 	l := &p.c.Loads[r.load]
-	p.tenants[r.load].busy++
 	if p.free > 0 && p.round.Len() == 0 {
 		p.start(r)
 		return
@@ -413,8 +373,9 @@ func (p *play) take(r run) {
 	p.round.Join(&c.flow)
 }
 
-func (p *play) start(r run) {
+func (p *play) start(r *run) {
 	p.free--
+	p.pending[p.rank(r)]--
 	wait := p.now - r.due
 	s := p.step(p.now)
 	s.Started++
@@ -423,45 +384,22 @@ func (p *play) start(r run) {
 	sum := &p.result.Loads[r.load]
 	sum.waiting--
 	sum.waits = append(sum.waits, wait)
-	slow := r.took > admission.SlowAfter
-	if slow {
-		p.at(p.now+admission.SlowAfter, func() { p.tenants[r.load].slow++ })
-	}
-	p.at(p.now+r.took, func() { p.end(r, slow) })
+	p.at(p.now+r.took, func() { p.end(r) })
 }
 
 // end gives back what a run has, to those whose turn it is.
-func (p *play) end(r run, slow bool) {
+func (p *play) end(r *run) {
 	p.free++
 	p.result.Ended = p.now
-	t := p.tenants[r.load]
-	if t.busy--; slow {
-		t.slow--
-	}
-	if p.c.Loads[r.load].TaskLimit > 0 {
-		p.underWay[r.load]--
-		if waiting := p.held[r.load]; len(waiting) > 0 {
-			p.held[r.load] = waiting[1:]
-			p.ask(waiting[0])
-		}
-	}
-	for p.mayHave(t) {
-		rank := t.next()
-		if rank < 0 {
-			break
-		}
-		next := t.held[rank][0]
-		t.held[rank] = t.held[rank][1:]
-		p.take(next)
-	}
 	for p.free > 0 {
 		f := p.round.Next()
 		if f == nil {
-			return
+			break
 		}
 		c := f.Of
 		of := c.tenants.Next().Of
 		next := of.runs[0]
+		of.runs[0] = nil
 		if of.runs = of.runs[1:]; len(of.runs) == 0 {
 			c.tenants.Leave(&of.flow)
 		}
@@ -470,4 +408,6 @@ func (p *play) end(r run, slow bool) {
 		}
 		p.start(next)
 	}
+	p.giveBack(r)
+	p.pull()
 }

@@ -129,7 +129,6 @@ func TestBounds(t *testing.T) {
 	}{
 		{"there is room", "rate=10/s,even=true,duration=1s", 11, math.Inf(1), 0, 0, 60*time.Second + 900*time.Millisecond, 0, 599},
 		{"the rate of a task", "herd=100,at=0s,duration=0s,task_rate=10/s", 100, math.Inf(1), 9900 * time.Millisecond, 9900 * time.Millisecond, 9900 * time.Millisecond, 99, 100},
-		{"the limit of a task", "herd=100,at=0s,duration=1s,max_concurrent=10", 100, math.Inf(1), 9 * time.Second, 9 * time.Second, 10 * time.Second, 90, 100},
 		{"slots, of which a tenant gets 7/8", "herd=100,at=0s,duration=1s", 22, math.Inf(1), 4 * time.Second, 4 * time.Second, 5 * time.Second, 80, 100},
 		{"starts a second", "herd=100,at=0s,duration=0s", 100, 100, 990 * time.Millisecond, 990 * time.Millisecond, 990 * time.Millisecond, 99, 100},
 		{"herds that come again", "herd=10,at=1s,every=20s,duration=1s", 5, math.Inf(1), time.Second, time.Second, 43 * time.Second, 5, 30},

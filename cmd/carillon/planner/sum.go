@@ -22,11 +22,13 @@ func (p *play) sum() {
 	for i := range p.result.Loads {
 		s := &p.result.Loads[i]
 		all = append(all, s.waits...)
+		s.WaitMean = meanOf(s.waits)
 		s.WaitP50, s.WaitP99, s.WaitMost = percentiles(s.waits)
 		s.waits = nil
 	}
 	a := &p.result.All
 	a.Name = "all"
+	a.WaitMean = meanOf(all)
 	a.WaitP50, a.WaitP99, a.WaitMost = percentiles(all)
 }
 
@@ -40,4 +42,13 @@ func percentiles(waits []time.Duration) (p50, p99, most time.Duration) {
 		return waits[min(int(q*float64(len(waits))), len(waits)-1)]
 	}
 	return rank(0.5), rank(0.99), waits[len(waits)-1]
+}
+
+// meanOf returns the mean; 0 of none.
+func meanOf(waits []time.Duration) time.Duration {
+	sum := 0.0
+	for _, w := range waits {
+		sum += float64(w)
+	}
+	return time.Duration(sum / float64(max(len(waits), 1)))
 }
