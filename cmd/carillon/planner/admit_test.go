@@ -55,7 +55,7 @@ func through(t *testing.T, c *Config, runs []run) [][]time.Duration {
 		controller, slots := rules.NewController(c.Slots, quiet, prometheus.NewRegistry()), rules.NewSlots(c.Slots, time.Now)
 		store := &oneLease{}
 		quotas := rules.NewQuotaAllocator(controller, rules.QuotaConfig{
-			Store: store, Live: bucketer.NewLiveness(store, time.Now), Name: "x", Now: time.Now, Log: quiet, Registerer: prometheus.NewRegistry(),
+			Store: store, Live: bucketer.NewLiveness(store, time.Now, nil), Name: "x", Now: time.Now, Log: quiet, Registerer: prometheus.NewRegistry(),
 			Session: func(time.Time) (string, bool) { return "s", true },
 		})
 		var mu sync.Mutex
