@@ -387,7 +387,11 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 	defer g.stop(n.log)
 	defer n.releaseShards()
 	n.clock.Compare(ctx) // before the node is announced
-	n.halt.Begin()       // the API takes writes at once, however long the start took
+	// The API takes writes at once, however long the start took. What cannot be read now is read again below.
+	if err := n.bucketer.Refresh(ctx); err != nil {
+		n.log.Warn("settings could not be read", "err", err)
+	}
+	n.halt.Begin()
 	// started before the API, and so stopped after it: it writes what the API did last
 	g.start(life, "administration", n.administration.run)
 	g.start(life, "api", func(ctx context.Context) error { return n.api.Run(ctx, n.certs.listen(l)) })
