@@ -10,8 +10,8 @@ import (
 // idle for a second or two is given back. A run that needs it again lacks a slot for a moment, and
 // so the limit counts as reached though fewer runs are under way than it allows.
 type block struct {
-	usable       int // slots
-	peak, before int // the most that were in use in this tick, and in the one before
+	usable           int // slots
+	peak, peakBefore int // the most that were in use in this tick, and in the one before
 	tick         time.Duration
 	attended     bool          // somebody looks after it …
 	looks        time.Duration // … next at that time
@@ -42,11 +42,11 @@ func (p *play) look(s *place, at time.Duration) {
 // apportion takes slots of the limit and gives them back, by what is wanted.
 func (p *play) apportion(s *place) {
 	if p.now-s.tick >= rules.BlockTick {
-		s.tick, s.before, s.peak = p.now, s.peak, s.busy
+		s.tick, s.peakBefore, s.peak = p.now, s.peak, s.busy
 	}
 	most := min(s.limit, p.c.Slots)
 	demand := min(s.busy+s.waiting, most)
-	usable := max(demand, rules.SpareSlots(demand, s.usable, max(s.peak, s.before), most))
+	usable := max(demand, rules.SpareSlots(demand, s.usable, max(s.peak, s.peakBefore), most))
 	if usable > s.usable {
 		s.peak = max(s.peak, usable) // what is new does not count as idle
 	}
