@@ -129,9 +129,10 @@ func TestKeysLeadToViews(t *testing.T) {
 		p.Press(keys)
 		p.AwaitAt(place)
 		p.Settled()
-		if role, _ := p.Focus(); role != "heading" {
-			t.Errorf("after %s the focus is on a %q, want the heading of the view", keys, role)
-		}
+		p.until("after "+keys+" the focus is on the heading of the view", func() (bool, string) { // it goes there once that is drawn
+			role, name := p.Focus()
+			return role == "heading", role + " " + name
+		})
 	}
 	p.Press("?")
 	p.In("dialog", "Keys").See("Go to Runs")
