@@ -125,7 +125,7 @@ func (c *Config) share() (most, half int) {
 	return most * n, half * n
 }
 
-func (p *play) rank(r *run) int { return p.c.Loads[r.load].Priority.Rank() }
+func rankOf(p *play, r *run) int { return p.c.Loads[r.load].Priority.Rank() }
 
 // roll begins the second of now.
 func (s *place) roll(now time.Duration) {
@@ -140,7 +140,7 @@ func (s *place) roll(now time.Duration) {
 
 // arrive has a run that is published come to the executors.
 func (p *play) arrive(r *run) {
-	p.stream[p.rank(r)].push(r)
+	p.stream[rankOf(p, r)].push(r)
 	p.pull()
 }
 
@@ -196,9 +196,9 @@ func (p *play) ask(r *run) {
 			p.wait(t, r)
 			return
 		}
-		wait := max(p.untilTurn(t, rules.ShareStep(t.took, most)), rules.ShareLeast(r.deferrals))
+		wait := max(untilTurn(p, t, rules.ShareStep(t.took, most)), rules.ShareLeast(r.deferrals))
 		r.deferrals++
-		p.postpone(r, wait+p.random(rules.DeferSpread(wait)))
+		p.postpone(r, wait+random(p, rules.DeferSpread(wait)))
 		return
 	}
 	r.admitted = p.now
@@ -222,7 +222,7 @@ func (p *play) ask(r *run) {
 
 // awaitLimit has a run wait for the limit of its task, or be deferred.
 func (p *play) awaitLimit(s *place, r *run) {
-	p.attend(s)
+	attend(p, s)
 	if p.now-s.lacked > rules.ReachedFor {
 		s.reached = p.now
 	}
@@ -244,21 +244,21 @@ func (p *play) awaitLimit(s *place, r *run) {
 	}
 	step, least, ok := rules.LimitStep(speed, limits, p.now-s.reached)
 	if !ok {
-		p.postpone(r, rules.UnknownSpeedLeast+p.random(rules.UnknownSpeedSpread))
+		p.postpone(r, rules.UnknownSpeedLeast+random(p, rules.UnknownSpeedSpread))
 		return
 	}
-	wait := max(p.untilTurn(s, step/time.Duration(n)), least)
-	p.postpone(r, wait+p.random(rules.LimitSpread(wait)))
+	wait := max(untilTurn(p, s, step/time.Duration(n)), least)
+	p.postpone(r, wait+random(p, rules.LimitSpread(wait)))
 }
 
 // untilTurn returns how long it will be until one more deferred run finds room.
-func (p *play) untilTurn(s *place, step time.Duration) time.Duration {
+func untilTurn(p *play, s *place, step time.Duration) time.Duration {
 	wait := rules.NextTurn(s.nextTurn-p.now, step)
 	s.nextTurn = p.now + wait
 	return wait
 }
 
-func (p *play) random(below time.Duration) time.Duration {
+func random(p *play, below time.Duration) time.Duration {
 	return time.Duration(p.rng.Int64N(int64(below)))
 }
 
@@ -266,7 +266,7 @@ func (p *play) random(below time.Duration) time.Duration {
 func (p *play) postpone(r *run, wait time.Duration) {
 	r.deferred = true
 	p.inHand--
-	p.pending[p.rank(r)]--
+	p.pending[rankOf(p, r)]--
 	p.at(p.now+wait, func() { p.publish(r) })
 	p.pull()
 }
@@ -277,7 +277,7 @@ func (p *play) wait(s *place, r *run) {
 	r.at, r.n = s, p.n
 	w := wait{r, p.n, p.now + rules.RecheckEvery}
 	s.waiting++
-	class := &s.waits[p.rank(r)]
+	class := &s.waits[rankOf(p, r)]
 	class.n++
 	for class.runs.len() > 0 && class.runs.front().over() {
 		class.runs.pop()
@@ -290,7 +290,7 @@ func (p *play) unwait(r *run) {
 	s := r.at
 	r.at = nil
 	s.waiting--
-	if class := &s.waits[p.rank(r)]; class.n > 1 {
+	if class := &s.waits[rankOf(p, r)]; class.n > 1 {
 		class.n--
 	} else {
 		class.n, class.credit = 0, 0

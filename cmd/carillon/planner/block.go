@@ -12,35 +12,35 @@ import (
 type block struct {
 	usable           int // slots
 	peak, peakBefore int // the most that were in use in this tick, and in the one before
-	tick         time.Duration
-	attended     bool          // somebody looks after it …
-	looks        time.Duration // … next at that time
+	tick             time.Duration
+	attended         bool          // somebody looks after it …
+	looks            time.Duration // … next at that time
 }
 
 // attend has the block of a limit be looked after, soon.
-func (p *play) attend(s *place) {
+func attend(p *play, s *place) {
 	if !s.attended {
 		s.attended = true
-		p.look(s, p.now)
+		look(p, s, p.now)
 		return
 	}
 	if soon := p.now + rules.BlockPause; soon < s.looks {
-		p.look(s, soon)
+		look(p, s, soon)
 	}
 }
 
 // look has the block looked after at that time, and not at the one that was said before.
-func (p *play) look(s *place, at time.Duration) {
+func look(p *play, s *place, at time.Duration) {
 	s.looks = at
 	p.at(at, func() {
 		if s.attended && s.looks == at {
-			p.apportion(s)
+			apportion(p, s)
 		}
 	})
 }
 
 // apportion takes slots of the limit and gives them back, by what is wanted.
-func (p *play) apportion(s *place) {
+func apportion(p *play, s *place) {
 	if p.now-s.tick >= rules.BlockTick {
 		s.tick, s.peakBefore, s.peak = p.now, s.peak, s.busy
 	}
@@ -55,7 +55,7 @@ func (p *play) apportion(s *place) {
 		s.attended = false
 		return
 	}
-	p.look(s, p.now+rules.BlockTick)
+	look(p, s, p.now+rules.BlockTick)
 	if s.usable > s.busy {
 		p.wakeOne(s)
 	}

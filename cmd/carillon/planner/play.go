@@ -375,7 +375,7 @@ func (p *play) take(r *run) {
 
 func (p *play) start(r *run) {
 	p.free--
-	p.pending[p.rank(r)]--
+	p.pending[rankOf(p, r)]--
 	wait := p.now - r.due
 	s := p.step(p.now)
 	s.Started++

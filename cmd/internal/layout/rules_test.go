@@ -128,7 +128,7 @@ var layers = []layer{
 	{folder: "cmd/carillon/clitest", imports: []string{"cmd/carillon/cli", "cmd/internal/config", "cmd/internal/node"}},
 	{folder: "cmd/carillon/crontab"},
 	{folder: "cmd/carillon/capacity", imports: []string{"schema", "bucketer/..."}, tests: append([]string{"loadtest/..."}, parts...)},
-	{folder: "cmd/carillon/planner", imports: []string{"schema", "dispatcher/queue/fair", "executor/admission"}},
+	{folder: "cmd/carillon/planner", imports: []string{"schema", "dispatcher/queue/fair", "executor", "executor/admission"}, tests: []string{"bucketer", "executor/target"}},
 	{folder: "cmd/internal/clockcheck", imports: []string{"schema"}},
 	{folder: "cmd/internal/certs", imports: []string{"schema", "bucketer/admin"}},
 	{folder: "cmd/internal/tokens", imports: []string{"schema", "bucketer/admin"}},
