@@ -55,7 +55,8 @@ type workReader struct {
 	retry   int32   // the node of retry.max_attempts, or 0
 	preempt int32   // the node of preemptible, or 0
 
-	urlSecret bool // the URL of a call may be in a secret: see schema.HTTPTarget
+	urlSecret bool  // the URL of a call may be in a secret: see schema.HTTPTarget
+	secretAt  int32 // where that is named, of the call that is being read; 0: it is not
 }
 
 // field takes member c of the request, and reports whether it is one of workFields.
@@ -122,7 +123,8 @@ func (w *workReader) finishRetry() {
 }
 
 func (w *workReader) http(i int32) *schema.HTTPTarget {
-	d, h, stated, auth, secret := w.d, new(schema.HTTPTarget), false, int32(0), int32(0)
+	d, h, stated, auth := w.d, new(schema.HTTPTarget), false, int32(0)
+	w.secretAt = 0
 	for c := range d.object(i) {
 		switch name := d.doc.name(c); string(name) {
 		case "method":
@@ -144,7 +146,7 @@ func (w *workReader) http(i int32) *schema.HTTPTarget {
 			auth = c
 			h.Auth = w.auth(c)
 		case "url_secret":
-			if secret = c; !w.urlSecret {
+			if w.secretAt = c; !w.urlSecret {
 				d.faultQuietly(c, "is not a field of http")
 			}
 			h.URLSecret = w.secretRef(c)
@@ -153,10 +155,10 @@ func (w *workReader) http(i int32) *schema.HTTPTarget {
 		}
 	}
 	switch {
-	case secret == 0 || !w.urlSecret:
+	case w.secretAt == 0 || !w.urlSecret:
 		d.require(i, stated, "url")
 	case stated:
-		d.faultQuietly(secret, "must not be there together with url")
+		d.faultQuietly(w.secretAt, "must not be there together with url")
 	}
 	if auth > 0 {
 		w.checkAuth(auth, h)
