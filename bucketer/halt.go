@@ -78,8 +78,8 @@ func (h *Halt) Subscribe() <-chan struct{} {
 	return c
 }
 
-// Begin has the time count from now on: that a process started slowly is no halt. It is called before
-// anything is kept in memory that may be out of date.
+// Begin has the time count from now on: that a process started slowly is no halt. It is called
+// before anything is kept in memory that may be out of date.
 func (h *Halt) Begin() {
 	t := h.now()
 	h.last.Store(&t)

@@ -52,9 +52,9 @@ type Liveness struct {
 	seen map[sessionKey]seenSession
 }
 
-// sessionKey is one session of one executor, for what is claimed under it, for slots that it took in
-// one epoch of a home, or for the rest. An executor draws an id at every start. So what is known of
-// its last session says nothing about its next one.
+// sessionKey is one session of one executor, for what is claimed under it, for slots that it took
+// in one epoch of a home, or for the rest. An executor draws an id at every start. So what is known
+// of its last session says nothing about its next one.
 type sessionKey struct {
 	executor, id string
 	guarded      bool

@@ -313,8 +313,8 @@ func TestDeclarationOfUnknownOutcomeDecidesNothing(t *testing.T) {
 	})
 }
 
-// TestASessionOfAnotherRegionIsDecidedThere: its row here is a copy, which may be late. Nodes of two
-// data centres that both write it conditionally overwrite each other.
+// TestASessionOfAnotherRegionIsDecidedThere: its row here is a copy, which may be late. Nodes of
+// two data centres that both write it conditionally overwrite each other.
 func TestASessionOfAnotherRegionIsDecidedThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, schema.Settings{})

@@ -220,8 +220,8 @@ func (r *Regions) ConfirmClaim(ctx context.Context, everywhere bool, run schema.
 	return r.Everywhere.ConfirmClaim(ctx, schema.RunLease(run))
 }
 
-// RegionsOf returns what a part knows of regions that is only told which one is ours, and which homes
-// that serves; nil where served is, as there are none.
+// RegionsOf returns what a part knows of regions that is only told which one is ours, and which
+// homes that serves; nil where served is, as there are none.
 func RegionsOf(region string, served func(shard schema.Shard) (epoch int64, err error)) *Regions {
 	if served == nil {
 		return nil
@@ -235,8 +235,8 @@ func (r *Regions) HasExecutor(name string) bool {
 	return r == nil || strings.HasSuffix(name, "."+r.Region)
 }
 
-// ExecutorName returns the name of the executor of a node. Its session is decided within its region,
-// so no executor of another one may have that name. Nil: it is the node's.
+// ExecutorName returns the name of the executor of a node. Its session is decided within its
+// region, so no executor of another one may have that name. Nil: it is the node's.
 func (r *Regions) ExecutorName(node string) string {
 	if r.HasExecutor(node) {
 		return node

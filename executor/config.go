@@ -78,8 +78,8 @@ const (
 )
 
 // MessagesInHand returns how many messages an executor has in hand at most that fetches for so many
-// lanes and priorities, and how many one fetch may bring. All fetches together ask for at most half:
-// those that get nothing leave enough to fill every slot.
+// lanes and priorities, and how many one fetch may bring. All fetches together ask for at most
+// half: those that get nothing leave enough to fill every slot.
 func MessagesInHand(slots, pullers int) (most, fetch int) {
 	most = messagesPerSlot * max(slots, pullers)
 	return most, min(fetchLimit, max(1, most/2/pullers))

@@ -42,8 +42,8 @@ func TenantLimit(tenant string) LimitKey { return LimitKey(tenantLimit + tenant)
 func (k LimitKey) Tenant() (string, bool) { return strings.CutPrefix(string(k), tenantLimit) }
 
 // Block is how many slots of a limit an executor has. It hands them out itself, so a run needs no
-// conditional write of its own. A block is held until it is given back, the executor's session falls,
-// or that says that the block is released (Session.Released).
+// conditional write of its own. A block is held until it is given back, the executor's session
+// falls, or that says that the block is released (Session.Released).
 type Block struct {
 	Executor string `json:"executor"`
 	Session  string `json:"session"`

@@ -141,7 +141,8 @@ func (w *World) jobs(t testing.TB) {
 	for i := range 60 { // more than a page
 		w.once(t, plain("echo").Payload(map[string]any{"number": i}))
 	}
-	// With all else that is due within a day it is well below half a page: see loadAsksWhatThePageAsks.
+	// With all else that is due within a day it is well below half a page: see
+	// loadAsksWhatThePageAsks.
 	for i := range 10 {
 		w.once(t, plain("send-email").At(time.Now().Add(time.Duration(10+i)*time.Minute)))
 	}

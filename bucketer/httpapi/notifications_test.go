@@ -132,8 +132,8 @@ func TestNotificationRules(t *testing.T) {
 	}
 }
 
-// TestRunsOfMessages: a run says which call it is without a URL that lets others post, and so does the
-// job that it is for a viewer.
+// TestRunsOfMessages: a run says which call it is without a URL that lets others post, and so does
+// the job that it is for a viewer.
 func TestRunsOfMessages(t *testing.T) {
 	message := func(sink string, h *schema.HTTPTarget) *schema.Spec {
 		return &schema.Spec{Labels: map[string]string{notifications.RuleLabel: "n", notifications.SinkLabel: sink}, Work: &schema.Work{HTTP: h}}

@@ -25,8 +25,8 @@ func redactWork(w **schema.Work) {
 	}
 }
 
-// redactRun is redactWork for the work of a run with those labels. Of a message to Slack or Teams the
-// URL goes as well.
+// redactRun is redactWork for the work of a run with those labels. Of a message to Slack or Teams
+// the URL goes as well.
 func redactRun(w **schema.Work, labels map[string]string) {
 	redactWork(w)
 	if *w != nil && (*w).HTTP != nil && postsByURL(labels) {

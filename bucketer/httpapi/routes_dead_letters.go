@@ -230,7 +230,8 @@ func (s deadLetterRoutes) listLetters(ctx context.Context, in *letterFilter) (*l
 	return out, nil
 }
 
-// selection reads which dead letters are asked for, besides due times, and all that is wrong with that.
+// selection reads which dead letters are asked for, besides due times, and all that is wrong with
+// that.
 func (s deadLetterRoutes) selection(ctx context.Context, in *letterFilter) (q runs.DeadLetterQuery, faults bucketer.Faults, err error) {
 	_, wrong := (&runs.FilterText{Task: in.Task, Labels: in.Label}).Parse()
 	for _, w := range wrong {

@@ -12,8 +12,8 @@ import (
 	"carillon.dev/carillon/schema/schematest"
 )
 
-// TestPausedJobsAreTold: that a job is paused since its runs fail is told once, whatever write of it
-// fails, and it is not paused before that is written.
+// TestPausedJobsAreTold: that a job is paused since its runs fail is told once, whatever write of
+// it fails, and it is not paused before that is written.
 func TestPausedJobsAreTold(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.put(func(r *schema.NotificationRule) { r.On = []schema.NotificationKind{schema.NotifyPaused} })

@@ -99,8 +99,8 @@ func (j *Changer) do(ctx context.Context, jobs *todo, open string, look func(ctx
 
 // pauseIfFailing pauses a job if as many runs in a row have failed as it allows. A change or a
 // resume of the job in between begins the count anew. Who asked for it is told before: a process
-// that crashes in between leaves the job active, and the next failure tells and pauses. So a job that
-// somebody changes at that very moment may be told as paused, and is not.
+// that crashes in between leaves the job active, and the next failure tells and pauses. So a job
+// that somebody changes at that very moment may be told as paused, and is not.
 func (j *Changer) pauseIfFailing(ctx context.Context, tenant string, id schema.JobID) error {
 	job, err := j.JobByID(ctx, tenant, id)
 	switch {
@@ -142,9 +142,9 @@ func (j *Changer) pauseIfFailing(ctx context.Context, tenant string, id schema.J
 }
 
 // failedInARow returns how many runs of the job in force have failed for good since the last that
-// succeeded, at most `most` of them, and the line of the last of them. Runs are in the order of their due
-// times. Those that were missed, skipped or cancelled do not count, and neither do those under way.
-// It looks as far back as the history of the job reaches.
+// succeeded, at most `most` of them, and the line of the last of them. Runs are in the order of
+// their due times. Those that were missed, skipped or cancelled do not count, and neither do those
+// under way. It looks as far back as the history of the job reaches.
 func (j *Reader) failedInARow(ctx context.Context, job *schema.Job, most int) (failed int, last schema.JobRun, err error) {
 	now := j.now()
 	stays := j.core.Expiry(now, now).Sub(now) + historyWait

@@ -49,8 +49,8 @@ type NotificationSink struct {
 	Email     *schema.EmailTarget   `json:"email,omitempty"`
 }
 
-// SinkCall is how a sink is called: a POST of JSON, as an HTTP task makes it. Either URL or URLSecret
-// is set.
+// SinkCall is how a sink is called: a POST of JSON, as an HTTP task makes it. Either URL or
+// URLSecret is set.
 type SinkCall struct {
 	URL        string            `json:"url,omitempty"`
 	URLSecret  string            `json:"url_secret,omitempty"` // the tenant's secret that holds the URL

@@ -23,8 +23,8 @@ func (o *otherRegions) answer() error {
 	return nil
 }
 
-// TestAClaimIsKnownEverywhereBeforeACancelEndsIt: a region that does not know of the claim starts the
-// run once it serves its home. So it must not be recorded that the run may have been called.
+// TestAClaimIsKnownEverywhereBeforeACancelEndsIt: a region that does not know of the claim starts
+// the run once it serves its home. So it must not be recorded that the run may have been called.
 func TestAClaimIsKnownEverywhereBeforeACancelEndsIt(t *testing.T) {
 	for _, everywhere := range []bool{true, false} {
 		inWorld(t, func(t *testing.T, w *world) {

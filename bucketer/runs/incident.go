@@ -121,9 +121,9 @@ func (r *Recorder) noteStuck(ctx context.Context, e *schema.Entry) error {
 	return r.store.PutIncidents(ctx, []schema.Incident{*named})
 }
 
-// NotePaused writes the incident that a job is about to be paused since its runs fail; last is the line
-// of the last of them. It is the same incident when it is written again within incidentLate of the
-// end of that run.
+// NotePaused writes the incident that a job is about to be paused since its runs fail; last is the
+// line of the last of them. It is the same incident when it is written again within incidentLate of
+// the end of that run.
 func (r *Recorder) NotePaused(ctx context.Context, job *schema.Job, last *schema.JobRun, because string) error {
 	spec := &job.Current.Spec
 	if notifies, err := r.core.Notifies(ctx, spec.Tenant); err != nil || !notifies {

@@ -30,9 +30,9 @@ func (c *Control) guarded(ctx context.Context, e *schema.Entry) (bool, error) {
 // changes nothing, also if it does not hear the signal, and no executor claims it any more. If the
 // lease says that the run has ended, that stands, and is written to the attempts.
 //
-// Of a run that is held everywhere, every region must know of a claim before it is ended as one that
-// may have called: its holder may still be making it known, and a region that takes the home over
-// without it starts the run.
+// Of a run that is held everywhere, every region must know of a claim before it is ended as one
+// that may have called: its holder may still be making it known, and a region that takes the home
+// over without it starts the run.
 func (c *Control) endLease(ctx context.Context, run *Run) error {
 	var row schema.Attempt
 	_, err := lease.Update(ctx, c.store, schema.RunLease(run.ID), schema.Lease{}, func(was schema.Lease, _ bool) (is schema.Lease, expires time.Time, err error) {

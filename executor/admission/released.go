@@ -6,10 +6,10 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// A region that has lost the home of a limit can write its lease no more. Once no slot of the limits
-// of that home is in use, the executor's session says that it has released all that it took in
-// epochs before the next region's (schema.Session.Released). A long run of one limit so holds back
-// the slots of the others, for as long as it takes.
+// A region that has lost the home of a limit can write its lease no more. Once no slot of the
+// limits of that home is in use, the executor's session says that it has released all that it took
+// in epochs before the next region's (schema.Session.Released). A long run of one limit so holds
+// back the slots of the others, for as long as it takes.
 
 // epochOf returns the home of a limit, and in which epoch our region serves it.
 func (k *QuotaAllocator) epochOf(key schema.LimitKey) (home string, epoch int64, err error) {

@@ -142,9 +142,9 @@ func TestLikeTheRealAdmission(t *testing.T) {
 	}
 }
 
-// TestRandomOrder: with one slot, random arrivals and exponential durations the mean wait is that of
-// first come, first served. Runs that wait longer than RecheckEvery are served in an order that is
-// about random. That makes the second moment of the waits 2 ÷ (2 − utilisation) times as great
+// TestRandomOrder: with one slot, random arrivals and exponential durations the mean wait is that
+// of first come, first served. Runs that wait longer than RecheckEvery are served in an order that
+// is about random. That makes the second moment of the waits 2 ÷ (2 − utilisation) times as great
 // (Fuhrmann 1985).
 func TestRandomOrder(t *testing.T) {
 	const rate, rho = 10.0, 0.9 // runs that end a second while there are any; utilisation

@@ -105,7 +105,8 @@ func TestLikeTheRealSlots(t *testing.T) {
 	for i, waits := range real {
 		_, p99, most := percentiles(waits)
 		s := &p.result.Loads[i]
-		// The longest wait is that of one run, and chance, but for who waits at the end of the herd.
+		// The longest wait is that of one run, and chance, but for who waits at the end of the
+		// herd.
 		if len(waits) != s.Runs || !near(s.WaitP99, p99) || i == 2 && !near(s.WaitMost, most) {
 			t.Errorf("%s: %d runs wait for %s and %s (p99, most), foretold were %d, %s and %s", s.Name, len(waits), p99, most, s.Runs, s.WaitP99, s.WaitMost)
 		}

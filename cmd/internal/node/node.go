@@ -387,7 +387,8 @@ func (n *Node) serve(ctx context.Context, l net.Listener, base string) error {
 	defer g.stop(n.log)
 	defer n.releaseShards()
 	n.clock.Compare(ctx) // before the node is announced
-	// The API takes writes at once, however long the start took. What cannot be read now is read again below.
+	// The API takes writes at once, however long the start took. What cannot be read now is read
+	// again below.
 	if err := n.bucketer.Refresh(ctx); err != nil {
 		n.log.Warn("settings could not be read", "err", err)
 	}

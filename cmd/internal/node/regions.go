@@ -177,8 +177,8 @@ func (r *regions) served() func(schema.Shard) (int64, error) {
 	return r.keeper.Served
 }
 
-// servedLimit returns what tells in which epoch the home of a limit is served here; nil: there are no
-// regions.
+// servedLimit returns what tells in which epoch the home of a limit is served here; nil: there are
+// no regions.
 func (r *regions) servedLimit() func(schema.LimitKey) (string, int64, error) {
 	if r == nil {
 		return nil
