@@ -68,23 +68,34 @@ func TestPreemptedRuns(t *testing.T) {
 // after its deadline.
 func TestADeadlineIsMetByTheFirstStart(t *testing.T) {
 	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	for first, want := range map[time.Duration]int{time.Second: 0, 20 * time.Second: 1} {
+	for _, row := range []struct {
+		first time.Duration
+		lost  bool // the first attempt, between its record and its call
+		want  int
+	}{{first: time.Second}, {first: 20 * time.Second, want: 1}, {first: time.Second, lost: true}, {first: 20 * time.Second, lost: true, want: 1}} {
+		first, want := row.first, row.want
 		ref := Ref{Source: "s", Line: 1}
 		reading := Reading{Status: Found, At: at.Add(time.Hour), Run: Run{
 			ID: "r", State: Succeeded, DueAt: at, StartedAt: at.Add(first), Preempted: 1,
 			Attempts: []Attempt{{Number: 1, StartedAt: at.Add(time.Minute), FinishedAt: at.Add(2 * time.Minute), Outcome: OutcomeSucceeded}},
 		}}
+		stopped := Sighting{Run: "r", Attempt: 1, At: at.Add(first), Gone: at.Add(first + time.Second), End: at.Add(time.Hour)}
+		last := Sighting{Run: "r", Attempt: 1, At: at.Add(time.Minute), End: at.Add(2 * time.Minute), Status: 200}
+		if row.lost {
+			reading.Run.Attempts = []Attempt{
+				{Number: 1, StartedAt: at.Add(first), FinishedAt: at.Add(30 * time.Second), Outcome: OutcomeLost},
+				{Number: 2, StartedAt: at.Add(time.Minute), FinishedAt: at.Add(2 * time.Minute), Outcome: OutcomeSucceeded},
+			}
+			stopped.At, stopped.Gone, stopped.Attempt, last.Attempt = at.Add(40*time.Second), at.Add(41*time.Second), 2, 2
+		}
 		rep, err := Judge(History{
 			Asked: []Ask{{Ref: ref, At: at, Preemptible: true, Misfire: Misfire{Policy: "run_all", Deadline: 10 * time.Second}}},
 			Acks:  []Ack{{Ref: ref, ID: "r", Status: 201, At: at}}, SeenAll: true,
-			Seen: []Sighting{
-				{Run: "r", Attempt: 1, At: at.Add(first), Gone: at.Add(first + time.Second), End: at.Add(time.Hour)},
-				{Run: "r", Attempt: 1, At: at.Add(time.Minute), End: at.Add(2 * time.Minute), Status: 200},
-			},
+			Seen: []Sighting{stopped, last},
 			Runs: []Observation{{ID: "r", First: reading, Second: reading}},
 		})
 		if err != nil || rep.PastDeadline != want {
-			t.Errorf("first start %v late: %d runs past their deadlines, %v, want %d: %+v", first, rep.PastDeadline, err, want, rep.Faults)
+			t.Errorf("first start %v late, lost %t: %d runs past their deadlines, %v, want %d: %+v", first, row.lost, rep.PastDeadline, err, want, rep.Faults)
 		}
 	}
 }

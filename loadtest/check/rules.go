@@ -59,8 +59,8 @@ func (j *judge) pastDeadline(r *run, ts []term) {
 			continue
 		}
 		at := a.StartedAt
-		if r.preemptions() > 0 && len(r.seen) > 0 { // it started before
-			at = r.seen[0].At
+		if r.preemptions() > 0 && len(r.seen) > 0 && r.seen[0].At.Before(at) {
+			at = r.seen[0].At // it was stopped for another, and has started again since
 		}
 		from, ok := base(ts, at.Add(j.h.Off))
 		if late := at.Sub(from); ok && late > limit+slack {
