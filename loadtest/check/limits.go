@@ -144,6 +144,8 @@ type RateCount struct {
 	Rate   Rate   `json:"rate"`
 	Runs   int    `json:"runs"`
 	Starts int    `json:"starts"` // arrivals at the sink, of all attempts
+	// Uncalled attempts were recorded as lost and never arrived: their process died before the call.
+	Uncalled int `json:"uncalled"`
 	// Deferred runs first started at least DeferredAfter after their due time.
 	Deferred int `json:"deferred"`
 	// Seconds lie between the first start and the last.
@@ -296,7 +298,7 @@ func (c *RateCount) judge(starts []held, fault faultFunc) {
 func (j *judge) limits() {
 	for _, t := range j.h.Tasks {
 		var calls []held
-		runs, late, deferred := 0, 0, 0
+		runs, late, deferred, uncalled := 0, 0, 0, 0
 		for _, id := range j.ids {
 			r := j.runs[id]
 			if r.job == nil || r.job.Task != t.Name {
@@ -307,6 +309,7 @@ func (j *judge) limits() {
 				continue
 			}
 			runs++
+			uncalled += r.uncalled()
 			if len(r.seen) == 0 {
 				continue
 			}
@@ -324,7 +327,7 @@ func (j *judge) limits() {
 			j.rep.Limits = append(j.rep.Limits, c)
 		}
 		if t.Rate != (Rate{}) {
-			c := RateCount{Task: t.Name, Rate: t.Rate, Runs: runs, Deferred: deferred}
+			c := RateCount{Task: t.Name, Rate: t.Rate, Runs: runs, Uncalled: uncalled, Deferred: deferred}
 			c.judge(calls, j.fault)
 			j.rep.Rates = append(j.rep.Rates, c)
 		}
@@ -332,6 +335,17 @@ func (j *judge) limits() {
 	j.quota()
 	slices.SortFunc(j.rep.Limits, compareSlots)
 	slices.SortFunc(j.rep.Rates, func(a, b RateCount) int { return cmp.Compare(a.Task, b.Task) })
+}
+
+// uncalled counts the attempts of a run that were recorded as lost and never arrived.
+func (r *run) uncalled() int {
+	lost := make(map[int]bool) // by number: there are two readings of each
+	for _, a := range r.attempts() {
+		if a.Outcome == OutcomeLost && !slices.ContainsFunc(r.seen, func(s *Sighting) bool { return s.Attempt == a.Number }) {
+			lost[a.Number] = true
+		}
+	}
+	return len(lost)
 }
 
 // OfTenant is what a SlotCount is of that sums up all runs of the tenant, under its quota.

@@ -165,6 +165,21 @@ func TestRatesAreSummedUp(t *testing.T) {
 	}
 }
 
+// An attempt whose process died between its record and its call arrives nowhere, and takes part of
+// the rate.
+func TestAttemptsThatNeverArrivedAreCounted(t *testing.T) {
+	w := paced(t, slow, 1, 10_000, 20_000)
+	for line := 1; line <= 2; line++ {
+		w.both(line, func(r *check.Run) {
+			r.Attempts = []check.Attempt{attempt(1, 10_000*line, 10_000*line+1, check.OutcomeLost), attempt(2, 10_000*line+400, 10_000*line+402, "succeeded")}
+		})
+	}
+	w.sighting(2).Attempt = 2 // of the second run, only the second attempt arrived
+	if got := judge(t, w.History).Rates[0]; got.Starts != 2 || got.Uncalled != 1 {
+		t.Errorf("Rates = %+v, want 2 starts and 1 attempt that never arrived", got)
+	}
+}
+
 const crew = `{"name":"crew","max_concurrent":2}`
 
 // Runs 1 to 6 of crew, two at a time, each for a second.
