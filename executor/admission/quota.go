@@ -50,7 +50,8 @@ const (
 	// blockPause is the least time between two steps.
 	blockPause = 10 * time.Millisecond
 
-	// reachedFor is how long after a run last found no slot a limit counts as reached.
+	// reachedFor is how long after a run last found no slot a limit counts as reached, unless slots
+	// are idle before (StillReached).
 	reachedFor = 5 * time.Second
 	// unknownSpeedFor is for how long after a limit was reached nobody knows how fast runs start.
 	// Meanwhile a deferral is unknownSpeedLeast plus up to 1.5 × unknownSpeedFor, at random.
@@ -432,6 +433,9 @@ func (k *QuotaAllocator) settle(l *Load, b *block, p quotaPlan, epoch int64, now
 	}
 	b.held, b.usable = p.held, min(p.usable, b.limit)
 	b.absent = p.held == 0 && !p.waits
+	if !StillReached(l.busy, l.waiting, b.usable) {
+		b.last = time.Time{}
+	}
 	if b.usable > l.busy {
 		l.wakeOne() // the one that is woken wakes the next
 	}

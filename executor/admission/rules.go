@@ -56,8 +56,15 @@ func MostWaitingForLimit(speed, slots int, deferred bool) (of, all int) {
 	return of, max(slots/inMemoryPart, 1)
 }
 
-// ReachedFor is how long after a run last found no slot a limit counts as reached.
+// ReachedFor is how long after a run last found no slot a limit counts as reached, unless slots are
+// idle before: StillReached.
 const ReachedFor = reachedFor
+
+// StillReached reports whether a limit that was reached still counts as reached, once its block has
+// what could be had: usable slots, of which busy are in use, while so many runs wait for one. A run
+// also lacks a slot for a moment if idle ones were just given back. Such moments are frequent where
+// a limit is used to 80 or 90 %, and do not add up.
+func StillReached(busy, waiting, usable int) bool { return busy+waiting >= usable }
 
 // LimitStep returns how far apart deferred runs come back that wait for one of so many limits, and
 // their least delay, where the limit has been reached for age. False means that nobody knows yet

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -117,6 +118,7 @@ func TestLikeTheRealAdmission(t *testing.T) {
 		"a herd under a limit":       {"herd=100,at=10s,every=2m,duration=1s,max_concurrent=10"},
 		"a limit, short runs":        {"rate=35/s,duration=200ms,max_concurrent=10"},
 		"a limit that is half used":  {"rate=6/s,duration=mean=800ms,max_concurrent=10"},
+		"a limit that is much used":  {"rate=42/s,duration=mean=200ms,max_concurrent=10"},
 		"tenants beside one another": {"tenant=a,rate=9/s,duration=mean=1500ms", "tenant=b,rate=5/s,duration=500ms"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,6 +141,25 @@ func TestLikeTheRealAdmission(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestALimitThatIsMuchUsedKeepsNobodyLong: now and then runs lack slots of a limit that is used to
+// 85 %. However long that has been so, no run is put off for longer than at first.
+func TestALimitThatIsMuchUsedKeepsNobodyLong(t *testing.T) {
+	c := Config{
+		Slots: 100, Starts: math.Inf(1), Span: time.Hour, Step: time.Minute, Seed: 3,
+		Loads: []Load{load(t, "rate=42.5/s,duration=mean=200ms,max_concurrent=10")},
+	}
+	p := newPlay(&c)
+	var runs []run
+	p.seen = func(r run) { runs = append(runs, r) }
+	p.all()
+	p.sum()
+	played, real := p.result.Loads[0].WaitMost, slices.Max(through(t, &c, runs)[0])
+	t.Logf("of %d runs the longest waits %s, and %s as played", len(runs), real, played)
+	if max(real, played) > 6*time.Second {
+		t.Errorf("of %d runs the longest waits %s, and %s as played, want a few seconds", len(runs), real, played)
 	}
 }
 

@@ -7,8 +7,7 @@ import (
 )
 
 // block is what executors have of a limit's slots, as admission.QuotaAllocator keeps it. What was
-// idle for a second or two is given back. A run that needs it again lacks a slot for a moment, and
-// so the limit counts as reached though fewer runs are under way than it allows.
+// idle for a second or two is given back. A run that needs it again lacks a slot for a moment.
 type block struct {
 	usable           int // slots
 	peak, peakBefore int // the most that were in use in this tick, and in the one before
@@ -51,6 +50,9 @@ func apportion(p *play, s *place) {
 		s.peak = max(s.peak, usable) // what is new does not count as idle
 	}
 	s.usable = usable
+	if !rules.StillReached(s.busy, s.waiting, s.usable) {
+		s.lacked = never
+	}
 	if s.usable == 0 {
 		s.attended = false
 		return
