@@ -229,9 +229,12 @@ func (t *tenant) recount(ctx context.Context, m schema.Bucket) error {
 	return nil
 }
 
-// read counts the incidents of a minute from where the last read ended.
+// read counts the incidents of a minute from where the last read ended. It rests between pages for
+// as long as a page took, so that a minute with 100,000 incidents takes half a core at most from
+// what runs beside it.
 func (t *tenant) read(ctx context.Context, m schema.Bucket, c *minute) error {
 	for {
+		began := time.Now()
 		page, err := t.n.store.Incidents(ctx, t.name, m, c.after, incidentPage)
 		if err != nil {
 			return err
@@ -248,6 +251,11 @@ func (t *tenant) read(ctx context.Context, m schema.Bucket, c *minute) error {
 		}
 		if len(page) < incidentPage {
 			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Since(began)):
 		}
 	}
 }
