@@ -140,6 +140,9 @@ func (w *world) judgePreempting(ctx context.Context, b *engine.Engine, seen []ch
 		w.c.fault("runs are stopped for others: %+v", report.Faults)
 	}
 	if w.s.calm() {
+		if report.DoneFailed > 0 { // a guarded one that is stopped does not start again
+			w.c.fault("%d runs failed, and nothing went wrong", report.DoneFailed)
+		}
 		w.judgeTaken(seen, found)
 	}
 	return nil
