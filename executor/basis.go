@@ -16,6 +16,9 @@ type rowCheck struct {
 	// awaited is an entry to which a start of the run was deferred, by the last read
 	// (schema.Standing).
 	awaited schema.EntryID
+	// taken: the rows have another executor's cell in place of ours. Two starts of one millisecond
+	// have the same fence once in a thousand times, and then the same row.
+	taken bool
 }
 
 // check reads the rows. True means that the attempt may start, on the basis that it has now; false,

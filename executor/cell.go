@@ -53,6 +53,10 @@ func (a *attempt) noteSession(ctx context.Context, now time.Time) (goesOn bool) 
 	a.mu.Lock()
 	a.running = false
 	a.mu.Unlock()
+	if a.rows.taken { // the row says that another executor runs the attempt
+		a.giveBack()
+		return false
+	}
 	now = a.endedAt(x.now())
 	row.Session, row.Written = nil, schema.UnstartedAt(a.started)
 	row.Record = &schema.Record{

@@ -180,6 +180,7 @@ func (c *rowCheck) rivals(v *runRows, number int) (any, first bool) {
 	for _, b := range v.attempts {
 		if b.Number == a.number && b.Fence == a.fence {
 			own = b.Session != nil && b.Session.Executor == a.x.name && b.Session.ID == a.session
+			c.taken = b.Session != nil && !own
 			continue
 		}
 		if b.Number == 0 && b.Record != nil && b.Record.Outcome == schema.Replaced {

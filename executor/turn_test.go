@@ -13,6 +13,7 @@ import (
 	"carillon.dev/carillon/dispatcher/queue"
 	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/embedded"
 	"carillon.dev/carillon/schema/schematest"
 )
 
@@ -176,7 +177,7 @@ func TestTwoExecutorsWhoseCellsAreLate(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.begin("x")
-				w.begin("y")
+				w.begin("y").skew.Store(int64(2 * time.Millisecond)) // their fences differ (schema.MakeFence)
 				w.lasting(time.Duration(seed%5) * 50 * time.Millisecond)
 				w.befall(schematest.Seeded(seed, schematest.Odds{Delay: 0.5, Fail: 0.02, Lose: 0.02, MaxDelay: 30 * time.Millisecond}))
 				var runs []schema.RunID
@@ -229,6 +230,55 @@ func TestAStartYieldsToWhoStarts(t *testing.T) {
 			if got, _ := a.rows.rivals(&v, 1); got != tc.rivals {
 				t.Errorf("%s: rivals = %t, want %t", tc.name, got, tc.rivals)
 			}
+		}
+	})
+}
+
+// takingStore puts the cell of another executor in place of each that is written.
+type takingStore struct {
+	*embedded.Store
+	by schema.SessionRef
+}
+
+func (s takingStore) PutAttempts(ctx context.Context, attempts []schema.Attempt) error {
+	err := s.Store.PutAttempts(ctx, attempts)
+	for _, a := range attempts {
+		if a.Session != nil && err == nil {
+			by := s.by
+			by.Started, by.Entry = a.Session.Started, a.Session.Entry
+			a.Session, a.Written = &by, a.Written+1
+			err = s.Store.PutAttempts(ctx, []schema.Attempt{a})
+		}
+	}
+	return err
+}
+
+// TestAStartWhoseRowIsTakenLeavesIt: two executors start a run in the same millisecond, and draw the
+// same fence. The one whose cell was overwritten recorded that it has not started, over the cell of
+// the other one, and began the run again.
+func TestAStartWhoseRowIsTakenLeavesIt(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		other := schema.Session{Executor: "z", ID: "zz", Expires: time.Now().Add(time.Hour)}
+		if err := w.inner.SwapSession(t.Context(), schema.Session{Executor: "z"}, other); err != nil {
+			t.Fatal(err)
+		}
+		store := takingStore{w.inner, schema.SessionRef{Executor: other.Executor, ID: other.ID}}
+		w.begin("x", func(c *Config) {
+			b, err := engine.New(bucketer.Config{Store: store, Hints: w.conn, Signals: w.conn, Now: time.Now})
+			if err == nil {
+				err = b.Refresh(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Store, c.Writer = store, b
+		})
+		e := w.entry(inAWhile(time.Second))
+		w.publish(e, time.Time{}, another(1)) // looked at
+		time.Sleep(30 * time.Second)
+		rows := w.attempts(e.ID)
+		if len(w.started()) != 0 || len(rows) != 1 || rows[0].Session == nil || rows[0].Session.ID != other.ID || rows[0].Record != nil {
+			t.Errorf("%d starts, and the rows are %+v; want none, and the other's cell as it was", len(w.started()), rows)
 		}
 	})
 }
