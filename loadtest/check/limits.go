@@ -309,7 +309,7 @@ func (j *judge) limits() {
 				continue
 			}
 			runs++
-			uncalled += r.uncalled()
+			uncalled += uncalledOf(r)
 			if len(r.seen) == 0 {
 				continue
 			}
@@ -337,8 +337,8 @@ func (j *judge) limits() {
 	slices.SortFunc(j.rep.Rates, func(a, b RateCount) int { return cmp.Compare(a.Task, b.Task) })
 }
 
-// uncalled counts the attempts of a run that were recorded as lost and never arrived.
-func (r *run) uncalled() int {
+// uncalledOf counts the attempts of a run that were recorded as lost and never arrived.
+func uncalledOf(r *run) int {
 	lost := make(map[int]bool) // by number: there are two readings of each
 	for _, a := range r.attempts() {
 		if a.Outcome == OutcomeLost && !slices.ContainsFunc(r.seen, func(s *Sighting) bool { return s.Attempt == a.Number }) {
