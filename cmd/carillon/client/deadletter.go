@@ -136,10 +136,10 @@ func deadLetterDiscardCommand(r *cli.Remote) *cobra.Command {
 func deadLetterActCommand(r *cli.Remote, action, short string, one func(*cobra.Command, *httpapi.Client, schema.RunID) error) *cobra.Command {
 	cmd := operationBeginCommand(r, action, short)
 	all := cmd.RunE
-	cmd.Use = action + " RUN | --from … --to … [--task …] [--job …] [--label …]"
+	cmd.Use = action + " RUN | --from … [--to …] [--task …] [--job …] [--label …]"
 	cmd.Example = "  carillon dead-letter " + action + " 0192e5a0-7c00-8003-8d2f-5a1b9c3e7f60\n" +
-		"  carillon dead-letter " + action + " --from -24h --to 0s --task send-email --dry-run\n" +
-		"  carillon dead-letter " + action + " --from -24h --to 0s --job nightly-report --label team=billing"
+		"  carillon dead-letter " + action + " --from -24h --task send-email --dry-run\n" +
+		"  carillon dead-letter " + action + " --from yesterday --to today --job nightly-report --label team=billing"
 	cmd.Args = cobra.MaximumNArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {

@@ -80,7 +80,7 @@ func TestDeadLettersOfANode(t *testing.T) {
 	if ids := waiting(); !slices.Contains(ids, other) {
 		t.Errorf("%v wait, want %s among them", ids, other)
 	}
-	op := clitest.Decode[httpapi.Operation](t, clitest.Succeed(t, "dead-letter", "discard", "--api", api, "--from", "-1h", "--to", "1h", "-o", "json").Stdout)
+	op := clitest.Decode[httpapi.Operation](t, clitest.Succeed(t, "dead-letter", "discard", "--api", api, "--from", "-1h", "-o", "json").Stdout) // up to now
 	if op.State != "done" || op.Matched != 2 || op.Changed != 2 || len(waiting()) != 0 {
 		t.Errorf("dead-letter discard of all answers %+v, want both gone", op)
 	}
@@ -91,7 +91,7 @@ func TestDeadLettersOfANode(t *testing.T) {
 	for _, args := range []string{
 		"dead-letter show", "dead-letter show x", "dead-letter replay x", "dead-letter replay", "dead-letter discard " + first + " --task a",
 		"dead-letter replay " + first + " --label a=b", "dead-letter replay " + first + " --error-pattern a",
-		"dead-letter list --limit -1", "dead-letter list --from soon", "operation discard --all",
+		"dead-letter replay --job a", "dead-letter discard --to 0s", "dead-letter list --limit -1", "dead-letter list --from soon", "operation discard --all",
 	} {
 		if r := clitest.Run(t.Context(), "", append(strings.Fields(args), "--api", api)...); r.Code != 2 {
 			t.Errorf("carillon %s exits %d with %q, want 2", args, r.Code, r.Stderr)

@@ -76,9 +76,13 @@ func operationBeginCommand(r *cli.Remote, action, short string) *cobra.Command {
 		flags.StringVar(&f.filter.NamePrefix, "name-prefix", "", "only jobs whose name begins so")
 	}
 	if ofRuns {
+		to := "runs that are due before this `time`"
+		if ofEnded(action) {
+			to += " (default: now)"
+		}
 		cmd.Example += "\n  carillon operation " + action + " --from -2h --to 0s --task send-email"
 		flags.StringVar(&f.from, "from", "", "runs that are due at this `time` or later: "+cli.Times)
-		flags.StringVar(&f.to, "to", "", "runs that are due before this `time`")
+		flags.StringVar(&f.to, "to", "", to)
 		flags.StringVar(&f.filter.Task, "task", "", "only runs of the task of this `name`")
 		flags.StringVar(&f.filter.Job, "job", "", "only runs of the job of this `id` or name")
 	}
@@ -148,14 +152,22 @@ func (f *operationFlags) selectBy() {
 	}
 }
 
+// ofEnded says whether an action is for runs that have ended, which were due before now.
+func ofEnded(action string) bool {
+	return action == operations.ActionRetry || action == operations.ActionReplay || action == operations.ActionDiscard
+}
+
 // check reads the flags. An operation on everything needs --all.
 func (f *operationFlags) check(action string, now time.Time) error {
 	if err := cli.Instants(now, cli.NewTimeFlag("from", f.from, &f.filter.From), cli.NewTimeFlag("to", f.to, &f.filter.To)); err != nil {
 		return err
 	}
+	if ofEnded(action) && f.from != "" && f.to == "" {
+		f.filter.To = now
+	}
 	switch none := f.filter.IsZero(); {
-	case none && (action == operations.ActionRetry || action == operations.ActionReplay || action == operations.ActionDiscard):
-		return cli.Usagef("state --from and --to: runs are selected by due time")
+	case ofEnded(action) && f.from == "":
+		return cli.Usagef("state --from: runs are selected by due time")
 	case none && !f.all:
 		return cli.Usagef("state what to %s: a filter, or --all", action)
 	case !none && f.all:

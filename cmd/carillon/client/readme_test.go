@@ -101,6 +101,24 @@ func TestTourOfWorkflows(t *testing.T) {
 	}
 }
 
+// What README.md says of recurring jobs is done as it stands there.
+func TestTourOfRecurringJobs(t *testing.T) {
+	api := clitest.StartNode(t)
+	did := 0
+	for _, words := range tourOf(t, "Recurring jobs") {
+		for i, word := range words {
+			words[i] = strings.Replace(word, "http://127.0.0.1:8080", api, 1)
+		}
+		did++
+		if r := clitest.Run(t.Context(), "", append(words, "--api", api)...); r.Code != 0 {
+			t.Errorf("carillon %s exits %d\n%s%s", strings.Join(words, " "), r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	if did < 15 {
+		t.Errorf("the tour has %d commands, want all of them", did)
+	}
+}
+
 // latestRun returns the id of the latest run of a workflow that was asked for.
 func latestRun(t *testing.T, api, name string) string {
 	t.Helper()
