@@ -139,6 +139,7 @@ func writeRun(w io.Writer, r *httpapi.Run) error {
 		{"task", r.Task},
 		{"next attempt", cli.ShowTime(r.NextAttemptAt)},
 		{"waiting", showWaiting(r.Waiting)},
+		{"tried again", cli.ShowTime(r.DeferredUntil)},
 		{"deadline", cli.ShowTime(r.DeadlineAt)},
 		{"reason", cli.Head(r.Reason, 200)},
 		{"cancelled", r.CancelReason},

@@ -29,6 +29,18 @@ func TestWhatStartsARunIsSaid(t *testing.T) {
 	}
 }
 
+// A run that was put off says when it is tried again.
+func TestRunsSayWhenTheyAreTriedAgain(t *testing.T) {
+	run := httpapi.Run{DeferredUntil: httpapi.Time{Time: time.Date(2030, 1, 1, 10, 0, 0, 0, time.UTC)}, Waiting: &httpapi.Waiting{Reason: "rate: it is used up until then"}}
+	var b strings.Builder
+	if err := writeRun(&b, &run); err != nil {
+		t.Fatal(err)
+	}
+	if want := "tried again  2030-01-01T10:00:00.000Z"; !strings.Contains(b.String(), want) {
+		t.Errorf("the run is shown as\n%s\nwant %q in it", b.String(), want)
+	}
+}
+
 // A list of runs says what each is one of, and what is known of why it did not succeed.
 func TestRunsSayWhoseTheyAreAndWhatFailed(t *testing.T) {
 	id, err := schema.ParseEntryID("01932f1e-5d80-8003-8d2f-5a1b9c3e7f60")
