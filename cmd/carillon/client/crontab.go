@@ -195,7 +195,9 @@ func (f *crontabFlags) run(cmd *cobra.Command, r *cli.Remote, client *httpapi.Cl
 			}
 		}
 	}
-	if !f.dryRun {
+	if f.dryRun {
+		f.sayWhatIsMissing(cmd, client)
+	} else {
 		if err := putLines(cmd, client, made, jobs); err != nil {
 			return err
 		}
@@ -213,6 +215,23 @@ func (f *crontabFlags) run(cmd *cobra.Command, r *cli.Remote, client *httpapi.Cl
 		return fmt.Errorf("%d of %d lines were refused", refused, len(lines))
 	}
 	return nil
+}
+
+// sayWhatIsMissing says that the task or the calendar which the jobs name is not there, if the API
+// answers soon: without them each line would be refused.
+func (f *crontabFlags) sayWhatIsMissing(cmd *cobra.Command, client *httpapi.Client) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+	defer cancel()
+	if f.task != "" {
+		if _, err := client.Task(ctx, f.task); isNotFound(err) {
+			cli.Advise(cmd, "There is no task %s: make it with carillon task set before the import.", f.task)
+		}
+	}
+	if f.calendar != "" {
+		if _, err := client.Calendar(ctx, f.calendar); isNotFound(err) {
+			cli.Advise(cmd, "There is no calendar %s: make it with carillon calendar set before the import.", f.calendar)
+		}
+	}
 }
 
 // putLines makes the jobs, several at once. An error means that the others would fail too.

@@ -67,6 +67,23 @@ func TestCrontabAgainKeepsWhatItDoesNotState(t *testing.T) {
 	}
 }
 
+// A dry run says what would have every line refused.
+func TestCrontabSaysWhatIsMissing(t *testing.T) {
+	api := clitest.StartNode(t)
+	clitest.Succeed(t, "calendar", "set", "there", "--api", api, "--date", "2030-12-25")
+	clitest.Succeed(t, "task", "set", "shell", "--api", api, "--subject", "work.shell")
+	for _, row := range []struct{ task, calendar, want string }{
+		{"shell", "there", ""},
+		{"gone", "there", "There is no task gone: make it with carillon task set before the import.\n"},
+		{"shell", "gone", "There is no calendar gone: make it with carillon calendar set before the import.\n"},
+	} {
+		r := clitest.Run(t.Context(), "CRON_TZ=UTC\n0 2 * * * a\n", "job", "import-crontab", "-", "--api", api, "--task", row.task, "--calendar", row.calendar, "--form", "user", "--dry-run")
+		if r.Code != 0 || r.Stderr != row.want {
+			t.Errorf("a dry run with task %s and calendar %s exits %d and says %q, want 0 and %q", row.task, row.calendar, r.Code, r.Stderr, row.want)
+		}
+	}
+}
+
 // The flags are of each job, as --dry-run shows.
 func TestFlagsOfCrontabAreOfEachJob(t *testing.T) {
 	r := clitest.Run(t.Context(), "0 2 * * * a\n0 3 * * * b\n", "job", "import-crontab", "-", "--task", "shell", "--form", "user", "--dry-run", "-o", "json",
