@@ -28,7 +28,7 @@ type Remote struct {
 func (r *Remote) AddFlags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringSliceVar(&r.URLs, "api", nil, "`URL`s of nodes, separated by commas (default $CARILLON_API, or "+defaultAPI+")")
-	f.StringVar(&r.Tenant, "tenant", "", "tenant, where the API asks for no key (default $CARILLON_TENANT, or the API's)")
+	f.StringVar(&r.Tenant, "tenant", "", "tenant, where the API asks for no key, or of a key that may speak for any (default $CARILLON_TENANT, or that of the key, or the API's)")
 	f.StringVar(&r.tls.CA, "ca", "", "`file` of the authorities of the API's certificate, as PEM (default $CARILLON_CA, or the system's)")
 	f.StringVar(&r.tls.Cert, "cert", "", "`file` of a certificate to show to the API, as PEM (default $CARILLON_CERT)")
 	f.StringVar(&r.tls.Key, "cert-key", "", "`file` of the certificate's key (default $CARILLON_CERT_KEY)")

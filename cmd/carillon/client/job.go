@@ -86,7 +86,7 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 	flags.StringVar(&f.priority, "priority", "", "critical, high, normal or low")
 	flags.StringArrayVar(&f.labels, "label", nil, "`name=value`; may be repeated")
 	flags.DurationVar(&f.timeout, "timeout", 0, "of one attempt")
-	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try, at least once (default the API's)")
+	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try, at least once (default the API's); carillon job apply -f also takes the waits between attempts, as retry")
 	flags.StringVar(&f.key, "idempotency-key", "", "the same key and job make one job; --in of the same key counts from the first time")
 	flags.StringVar(&f.region, "region", "", "`home` at which a one-off job is to lie, where there are regions (default as its task, the routes or its tenant say)")
 	flags.BoolVar(&f.requireRegion, "require-region", false, "only the region of its home runs a one-off job: after a fail-over it waits")

@@ -47,6 +47,7 @@ func taskSetCommand(r *cli.Remote) *cobra.Command {
 		Short: "Make a task, or change what is stated of one that is there",
 		Long: "Make a task, or change what is stated of one that is there: what no flag states stays as it is.\n\n" +
 			"A rate bounds how many runs of the task start in a second (s), a minute (m) or an hour (h), in the whole cluster; those beyond wait.\n" +
+			"Starts are spread evenly: 100/m is about one each 600 ms, and not a hundred at once.\n" +
 			"So do runs beyond as many as may be under way at once, in the whole cluster (--max-concurrent). A payload schema is\n" +
 			"a JSON Schema 2020-12 that payloads must fit when jobs are written.",
 		Example: "  carillon task set send-email --subject work.email --payload-schema @email.schema.json\n" +
