@@ -56,7 +56,10 @@ func simulateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r := planner.Play(&c)
+			r, err := planner.Play(&c)
+			if err != nil {
+				return fmt.Errorf("play the load: %w", err)
+			}
 			if q.plot != "" {
 				svg, err := planner.Plot(&r, c.Slots)
 				if err == nil {

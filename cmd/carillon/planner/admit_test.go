@@ -130,7 +130,7 @@ func TestLikeTheRealAdmission(t *testing.T) {
 			p.most = math.MaxInt // admission alone
 			var runs []run
 			p.seen = func(r run) { runs = append(runs, r) }
-			p.all()
+			mustPlay(t, p)
 			p.sum()
 			for i, waits := range through(t, &c, runs) {
 				s := &p.result.Loads[i]
@@ -154,7 +154,7 @@ func TestALimitThatIsMuchUsedKeepsNobodyLong(t *testing.T) {
 	p := newPlay(&c)
 	var runs []run
 	p.seen = func(r run) { runs = append(runs, r) }
-	p.all()
+	mustPlay(t, p)
 	p.sum()
 	played, real := p.result.Loads[0].WaitMost, slices.Max(through(t, &c, runs)[0])
 	t.Logf("of %d runs the longest waits %s, and %s as played", len(runs), real, played)
@@ -172,7 +172,7 @@ func TestRandomOrder(t *testing.T) {
 	c := Config{Slots: 1, Starts: math.Inf(1), Span: 2 * 24 * time.Hour, Step: time.Hour, Seed: 1, Loads: []Load{load(t, "rate=9/s,duration=mean=100ms")}}
 	p := newPlay(&c)
 	p.most = math.MaxInt // those in no executor's hand come in order
-	p.all()
+	mustPlay(t, p)
 	n, sum, squares := 0.0, 0.0, 0.0
 	for _, w := range p.result.Loads[0].waits {
 		n++
@@ -192,7 +192,7 @@ func TestRandomOrder(t *testing.T) {
 // TestALimitIsKept: a herd under a limit takes as long as the limit says, and little longer.
 func TestALimitIsKept(t *testing.T) {
 	c := Config{Slots: 100, Starts: math.Inf(1), Span: time.Minute, Step: time.Second, Seed: 1, Loads: []Load{load(t, "herd=100,at=0s,duration=1s,max_concurrent=10")}}
-	r := Play(&c)
+	r := played(t, &c)
 	if r.All.Runs != 100 || r.Ended < 10*time.Second || r.Ended > 12*time.Second || r.All.Deepest < 90 {
 		t.Errorf("%d runs of a second, ten at once, end at %s, and %d wait at most; want 10 s to 12 s, and 90", r.All.Runs, r.Ended, r.All.Deepest)
 	}

@@ -152,6 +152,7 @@ type play struct {
 	published time.Duration // until when the cluster is busy with publishing
 	reserved  []time.Duration
 	gate
+	guard
 	classes  [4]class
 	round    fair.Round[*class]
 	counted  time.Duration // up to here the slots' use was counted
@@ -172,19 +173,21 @@ type line struct {
 	runs []*run
 }
 
-// Play plays a Config that is valid.
-func Play(c *Config) Result {
+// Play plays a Config that is valid. The error says why it was not played to its end.
+func Play(c *Config) (Result, error) {
 	p := newPlay(c)
-	p.all()
+	if err := p.all(); err != nil {
+		return Result{}, err
+	}
 	p.sum()
-	return p.result
+	return p.result, nil
 }
 
 // newPlay returns a play with no event yet.
 func newPlay(c *Config) *play {
 	p := &play{
 		c: c, rng: rand.New(rand.NewPCG(c.Seed, 1)), free: c.Slots, // #nosec G404 -- drawn from the seed
-		reserved: make([]time.Duration, len(c.Loads)), gate: newGate(c),
+		reserved: make([]time.Duration, len(c.Loads)), gate: newGate(c), guard: newGuard(c),
 	}
 	for i, weight := range rules.PriorityWeights() {
 		p.classes[i].flow.Of, p.classes[i].lines = &p.classes[i], make(map[string]*line)
@@ -194,7 +197,7 @@ func newPlay(c *Config) *play {
 }
 
 // all plays to the end of the last run.
-func (p *play) all() {
+func (p *play) all() error {
 	c := p.c
 	p.step(c.Span - 1)
 	p.result.Loads = make([]Summary, len(c.Loads))
@@ -205,20 +208,25 @@ func (p *play) all() {
 		p.arrivals(i)
 	}
 	for {
-		again, ok := p.recheckAt()
-		if len(p.events) > 0 && (!ok || p.events[0].at <= again) {
-			e := heap.Pop(&p.events).(happens)
-			p.goTo(e.at)
-			e.what()
-			continue
-		}
-		if !ok {
+		next, ok := p.recheckAt()
+		event := len(p.events) > 0 && (!ok || p.events[0].at <= next)
+		if event {
+			next = p.events[0].at
+		} else if !ok {
 			break
 		}
-		p.goTo(again)
-		p.recheck()
+		if err := p.check(next); err != nil {
+			return err
+		}
+		p.goTo(next)
+		if event {
+			heap.Pop(&p.events).(happens).what()
+		} else {
+			p.recheck()
+		}
 	}
 	p.tick(c.Span)
+	return nil
 }
 
 // goTo makes it a later instant.
@@ -263,9 +271,9 @@ func (p *play) arrivals(i int) {
 		var next func()
 		gap := func() time.Duration {
 			if l.Even {
-				return time.Duration(float64(time.Second) / l.Rate)
+				return every(l.Rate)
 			}
-			return time.Duration(p.rng.ExpFloat64() / l.Rate * float64(time.Second))
+			return bounded(p.rng.ExpFloat64() / l.Rate * float64(time.Second))
 		}
 		next = func() {
 			p.due(&run{load: i, due: p.now, took: l.Duration.draw(p.rng)})
@@ -342,10 +350,10 @@ func (p *play) publish(r *run) {
 	l := &p.c.Loads[r.load]
 	p.published = max(p.published, p.now)
 	at := p.published
-	p.published += time.Duration(float64(time.Second) / p.c.Starts)
+	p.published += every(p.c.Starts)
 	if l.TaskRate > 0 {
 		at = max(at, p.reserved[r.load])
-		p.reserved[r.load] = at + time.Duration(float64(time.Second)/l.TaskRate)
+		p.reserved[r.load] = at + every(l.TaskRate)
 	}
 	if at == p.now {
 		p.arrive(r)

@@ -24,13 +24,31 @@ func load(t *testing.T, text string) Load {
 	return l
 }
 
+// played plays c to its end.
+func played(t *testing.T, c *Config) Result {
+	t.Helper()
+	r, err := Play(c)
+	if err != nil {
+		t.Fatalf("Play = %v", err)
+	}
+	return r
+}
+
+// mustPlay plays p to its end.
+func mustPlay(t *testing.T, p *play) {
+	t.Helper()
+	if err := p.all(); err != nil {
+		t.Fatalf("it was not played to its end: %v", err)
+	}
+}
+
 // TestErlang: with random arrivals and exponential durations the part of runs that wait, and their
 // mean wait, are those of Erlang's C formula (Erlang 1917; Kleinrock, "Queueing Systems", volume 1,
 // 3.5).
 func TestErlang(t *testing.T) {
 	const slots, rate, mean = 20, 17.0, time.Second // of 22: two are kept from a single tenant
 	c := Config{Slots: slots + 2, Starts: math.Inf(1), Span: 24 * time.Hour, Step: time.Hour, Seed: 1, Loads: []Load{load(t, "rate=17/s,duration=mean=1s")}}
-	waits := collect(&c)
+	waits := collect(t, &c)
 	offered := rate * mean.Seconds()
 	sum, term := 0.0, 1.0 // term = offered^k/k!
 	for k := range slots {
@@ -57,9 +75,10 @@ func TestErlang(t *testing.T) {
 }
 
 // collect plays c and returns the waits of all runs.
-func collect(c *Config) []time.Duration {
+func collect(t *testing.T, c *Config) []time.Duration {
+	t.Helper()
 	p := newPlay(c)
-	p.all()
+	mustPlay(t, p)
 	var waits []time.Duration
 	for _, s := range p.result.Loads {
 		waits = append(waits, s.waits...)
@@ -78,7 +97,7 @@ func TestLikeTheRealSlots(t *testing.T) {
 	p := newPlay(&c)
 	var runs []run
 	p.seen = func(r run) { runs = append(runs, r) }
-	p.all()
+	mustPlay(t, p)
 	p.sum()
 	real := make([][]time.Duration, len(c.Loads))
 	synctest.Test(t, func(t *testing.T) {
@@ -139,7 +158,7 @@ func TestBounds(t *testing.T) {
 		if err := c.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		r := Play(&c)
+		r := played(t, &c)
 		if r.All.WaitP99 != test.p99 || r.All.WaitMost != test.most || r.Ended != test.ended || r.All.Deepest != test.deepest || r.All.Runs != test.runs {
 			t.Errorf("%s: %d runs, p99 %s, most %s, ended at %s, %d waiting at most; want %d, %s, %s, %s, %d", test.name,
 				r.All.Runs, r.All.WaitP99, r.All.WaitMost, r.Ended, r.All.Deepest, test.runs, test.p99, test.most, test.ended, test.deepest)
@@ -150,7 +169,7 @@ func TestBounds(t *testing.T) {
 // TestSteps: each run is in one step as due and as started, and the use of the slots adds up.
 func TestSteps(t *testing.T) {
 	c := Config{Slots: 5, Starts: math.Inf(1), Span: 10 * time.Second, Step: 4 * time.Second, Seed: 1, Loads: []Load{load(t, "herd=20,at=1s,duration=1s")}}
-	r := Play(&c)
+	r := played(t, &c)
 	var due, started []int
 	for _, s := range r.Steps {
 		due, started = append(due, s.Due), append(started, s.Started)
@@ -158,7 +177,7 @@ func TestSteps(t *testing.T) {
 	if !slices.Equal(due, []int{20, 0, 0}) || !slices.Equal(started, []int{15, 5, 0}) || r.Steps[0].Waiting != 5 || r.Steps[0].Running != 5 || r.Steps[0].Use != 0.75 || r.Steps[1].Use != 0.25 || r.Use != 0.4 || r.Offered != 2 {
 		t.Errorf("%+v", r)
 	}
-	again := Play(&c)
+	again := played(t, &c)
 	if again.All.WaitP99 != r.All.WaitP99 {
 		t.Error("the same seed gives another result")
 	}
@@ -177,7 +196,7 @@ func TestReadRecorded(t *testing.T) {
 		t.Errorf("loads = %+v", loads)
 	}
 	c := Config{Slots: 1, Starts: math.Inf(1), Span: span, Step: time.Second, Seed: 1, Loads: loads}
-	if r := Play(&c); r.All.Runs != 2 || r.Ended != 5*time.Second {
+	if r := played(t, &c); r.All.Runs != 2 || r.Ended != 5*time.Second {
 		t.Errorf("played: %+v", r.All)
 	}
 	for _, bad := range []string{"", "x", `{"items":[]}`, `{"due_at":"yesterday"}`} {
@@ -243,7 +262,7 @@ func TestDistributions(t *testing.T) {
 func TestPlot(t *testing.T) {
 	for _, span := range []time.Duration{time.Second, time.Minute} {
 		c := Config{Slots: 5, Starts: math.Inf(1), Span: span, Step: time.Second, Seed: 1, Loads: []Load{load(t, "rate=10/s,duration=600ms")}}
-		r := Play(&c)
+		r := played(t, &c)
 		svg, err := Plot(&r, c.Slots)
 		if err != nil || !strings.Contains(string(svg), "waiting") || !strings.Contains(string(svg), "</svg>") {
 			t.Errorf("Plot over %s = %d bytes, %v", span, len(svg), err)
