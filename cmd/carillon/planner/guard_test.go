@@ -44,6 +44,7 @@ func TestAPlayThatDoesNotEnd(t *testing.T) {
 func TestALongPlay(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"herd=3,at=1s,duration=24h,max_concurrent=1":  3 * 24 * time.Hour,
+		"herd=30,at=1s,duration=24h":                  2 * 24 * time.Hour,
 		"herd=30,at=1s,duration=1s,task_rate=0.1/h":   29 * 10 * time.Hour,
 		"herd=30,at=1s,duration=1s,task_rate=1e-9/h":  0,
 		"herd=30,at=1s,duration=1s,task_rate=1e-99/h": 0,
