@@ -33,6 +33,7 @@
 // are left out, and so are retries, failures, circuit breakers and the shares of single targets,
 // which are those of tenants again. So is that executors with waiting slots take fewer messages in
 // hand (admission.Slots.Room). Slots are played as one pool, though each executor has its own, and
-// the blocks of a limit as one: with few slots an executor, real runs wait longer. Tests hold the
-// planner to the real admission and the real slots; RESULTS.md has it beside real runs.
+// the blocks of a limit as one: with few slots an executor, real runs wait longer. For a limit they
+// do with two executors already, up to four times as long on average. Tests hold the planner to the
+// real admission of one executor and the real slots; RESULTS.md has it beside real runs.
 package planner
