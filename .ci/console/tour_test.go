@@ -92,7 +92,7 @@ func TestTourFailure(t *testing.T) {
 	p.In("region", "Facts").See("somebody, who had a run again")
 }
 
-// A dead letter is found by its task and its error, and replayed once.
+// A dead letter is found by its task, its error and a label, and replayed once.
 func TestTourDeadLetter(t *testing.T) {
 	t.Parallel()
 	s, sink := serve(t), StartSink(t)
@@ -100,7 +100,7 @@ func TestTourDeadLetter(t *testing.T) {
 	call := client.HTTP(sink.URL + "/once/letter").Retry(client.RetryPolicy{MaxAttempts: 1})
 	_, err := api.Tasks.Put(t.Context(), "charge-card", call, client.TaskSettings{})
 	orFail(t, err)
-	made, err := api.Jobs.Create(t.Context(), client.NewJob(client.Task("charge-card")).Payload(map[string]any{"customer": 17}))
+	made, err := api.Jobs.Create(t.Context(), client.NewJob(client.Task("charge-card")).Payload(map[string]any{"customer": 17}).Label("team", "billing"))
 	id := runOf(t, must(t, made, err))
 	api.AwaitRun(id, client.Failed)
 
@@ -108,6 +108,11 @@ func TestTourDeadLetter(t *testing.T) {
 	p.See("charge-card")
 	p.See("422")
 	p.See("the books are closed")
+	p.Fill("Label", "team=sales")
+	p.See("No dead letter matches")
+	p.Fill("Label", "team=billing")
+	p.AwaitAt("#/dead-letters?label=team%3Dbilling")
+	p.In("table", "Dead letters by task and error").See("the books are closed")
 	p.Open("#/dead-letters/" + id.String())
 	p.See("the books are closed")
 	p.Click("button", "Replay")

@@ -12,6 +12,9 @@ const letter = (id: string, error: string, task = 'email', more: Partial<LetterL
   ...more,
 });
 
+/** No filter of the list besides. */
+const all = { job: '', label: [] };
+
 describe('groups of dead letters', () => {
   it('are by task and error, the largest first', () => {
     const groups = groupLetters([
@@ -34,7 +37,7 @@ describe('groups of dead letters', () => {
     const old = letter('1', 'answered 404\nsorry', 'email', { error_pattern: undefined });
     const [group] = groupLetters([old]);
     expect(group?.head).toBe('answered 404');
-    expect(group && filterOfGroup(group)).toBeUndefined();
+    expect(group && filterOfGroup(group, all)).toBeUndefined();
   });
 
   it('are selected by task, error and time', () => {
@@ -42,12 +45,16 @@ describe('groups of dead letters', () => {
       letter('1', 'answered 500: order 11', 'email', { due_at: '2026-11-26T10:00:01.000Z' }),
       letter('2', 'answered 500: order 22', 'email', { due_at: '2026-11-26T09:00:00.000Z' }),
     ]);
-    expect(group && filterOfGroup(group)).toEqual({
+    const selected = {
       from: '2026-11-26T09:00:00.000Z',
       to: '2026-11-26T10:00:01.001Z',
       task: 'email',
       error_pattern: 'answered 500: order <n>',
-    });
+    };
+    expect(group && filterOfGroup(group, all)).toEqual(selected);
+    expect(group && filterOfGroup(group, { job: 'nightly', label: ['a=b'] })).toEqual({ ...selected, job: 'nightly', label: 'a=b' });
+    expect(group && filterOfGroup(group, { job: '', label: ['a=b', 'c=d'] })).toEqual({ ...selected, labels: ['a=b', 'c=d'] });
+    expect(group && filterOfGroup(group, { job: '', label: [''] })).toEqual(selected);
   });
 
   it('may be of a workflow', () => {
@@ -66,7 +73,7 @@ describe('groups of dead letters', () => {
       ['a', 2],
       ['b', 1],
     ]);
-    expect(groups[0] && filterOfGroup(groups[0])).toBeUndefined();
+    expect(groups[0] && filterOfGroup(groups[0], { job: 'a', label: [] })).toBeUndefined();
   });
 });
 

@@ -1,6 +1,14 @@
 // Dead letters by what they have in common: the task, and what kind of error the server says it is. Pure.
 
+import { someOf } from './operations';
 import { count, number } from './words';
+
+/** What dead letters are asked for, besides their times, as the address of their list has it. */
+export interface LettersAsked {
+  task: string;
+  job: string;
+  label: readonly string[];
+}
 
 export interface LetterLike {
   id: string;
@@ -62,8 +70,19 @@ export function isOfWorkflow(letter: Pick<LetterLike, 'task' | 'error'>): boolea
   return !letter.task && /^step "/.test(letter.error ?? '');
 }
 
-/** What an operation selects that is exactly those letters of a group; undefined: it cannot. */
-export function filterOfGroup(group: LetterGroup<LetterLike>): { from: string; to: string; task: string; error_pattern: string } | undefined {
+/** The fields of an operation's filter that select what one of dead letters is for. */
+export interface LettersSelected {
+  from: string;
+  to: string;
+  task: string;
+  error_pattern: string;
+  job?: string;
+  label?: string;
+  labels?: string[];
+}
+
+/** What an operation selects that is exactly those letters of a group of a list; undefined: it cannot. */
+export function filterOfGroup(group: LetterGroup<LetterLike>, asked: Omit<LettersAsked, 'task'>): LettersSelected | undefined {
   const pattern = group.letters[0]?.error_pattern;
   if (group.task === '' || !pattern) {
     return undefined; // those of no task cannot be told from those of any
@@ -74,6 +93,8 @@ export function filterOfGroup(group: LetterGroup<LetterLike>): { from: string; t
     to: new Date(Math.max(...times) + 1).toISOString(),
     task: group.task,
     error_pattern: pattern,
+    ...(asked.job === '' ? {} : { job: asked.job }),
+    ...someOf('label', 'labels', asked.label),
   };
 }
 

@@ -129,12 +129,14 @@ export function selectRuns(asked: RunsAsked, may: readonly string[]): RunsSelect
   const stated = Object.entries({ job: asked.job, task: asked.task, host: asked.host, late: asked.late, key: asked.key });
   return {
     ...someOf('state', 'states', asked.state),
-    ...someOf('label', 'labels', asked.label.filter((label) => label !== '')),
+    ...someOf('label', 'labels', asked.label),
     ...Object.fromEntries(stated.filter(([, value]) => value !== '')),
   } as RunsSelected;
 }
 
-function someOf(one: string, many: string, list: readonly string[]): Record<string, string | string[]> {
+/** What a filter says of a list under the name for one, or for many. Those that say nothing are left out. */
+export function someOf(one: string, many: string, stated: readonly string[]): Record<string, string | string[]> {
+  const list = stated.filter((value) => value !== '');
   return list.length === 0 ? {} : list.length === 1 ? { [one]: list[0] ?? '' } : { [many]: [...list] };
 }
 

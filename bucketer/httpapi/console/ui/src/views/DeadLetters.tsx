@@ -9,7 +9,7 @@ import { gather, type PageLike } from '../api/pages';
 import { may } from '../api/session';
 import type { DeadLetter, Page } from '../api/types';
 import { serverNow } from '../clock';
-import { filterOfGroup, groupLetters, isOfWorkflow, type LetterGroup } from '../letters';
+import { filterOfGroup, groupLetters, isOfWorkflow, type LetterGroup, type LettersAsked } from '../letters';
 import { AllDialog, Bulk, EachDialog, type BulkAction, type Chosen } from '../parts/Bulk';
 import { CopyCurl } from '../parts/CopyCurl';
 import { Empty } from '../parts/Empty';
@@ -20,8 +20,8 @@ import { Replays } from '../parts/Replays';
 import { Table, useSelection, type Column } from '../parts/Table';
 import { TimeLabel } from '../parts/TimeLabel';
 import { View } from '../parts/View';
-import { pathTo } from '../place';
-import { go, href, queryValue, setQuery } from '../router';
+import { paramsOf, pathTo } from '../place';
+import { go, href, queryValue, queryValues, setQuery } from '../router';
 import type { ViewParams } from '../routes';
 import { parseSpan } from '../time';
 import { count, number } from '../words';
@@ -37,15 +37,24 @@ const spans = [
 /** How many are looked through at first, and how many more each time. */
 const step = 500;
 
+/** What is asked for, as the address has it. */
+function question(): LettersAsked & Record<string, string | readonly string[]> {
+  return { task: queryValue('task'), job: queryValue('job'), label: queryValues('label') };
+}
+
 export function DeadLetters(_props: ViewParams) {
-  const [task, last, key, state] = [queryValue('task'), queryValue('last'), queryValue('group'), queryValue('state')];
+  const asked = question();
+  const [last, key, state] = [queryValue('last'), queryValue('group'), queryValue('state')];
   const replayed = state === 'replayed';
+  // A node of an older version knows no states: they all wait.
+  const query = { ...asked, ...(replayed ? { state } : {}) };
+  const params = paramsOf(query).toString();
   const [most, setMost] = useState(step);
   const selection = useSelection();
   const held = selection.keys.size > 0;
   const every = most > step ? slow : steady;
   const live = useLive<Page<DeadLetter>>(
-    `dead letters ${state} ${task} ${last} ${most}`,
+    `dead letters ${JSON.stringify(query)} ${last} ${most}`,
     (signal) => {
       const span = parseSpan(last === '' ? usualSpan : last) ?? 0;
       // An hour ahead: the clocks of nodes and of runs differ.
@@ -53,8 +62,7 @@ export function DeadLetters(_props: ViewParams) {
       return gather<DeadLetter>(
         (cursor) =>
           ask<PageLike<DeadLetter>>('/v1/dead-letters', {
-            // A node of an older version knows no states: they all wait.
-            query: { limit: step, ...(replayed ? { state } : {}), task, from, to, cursor },
+            query: { ...query, limit: step, from, to, cursor },
             signal,
           }),
         '',
@@ -70,7 +78,7 @@ export function DeadLetters(_props: ViewParams) {
     <View
       title="Dead letters"
       about="Runs that got a final answer or used their attempts up. Each waits until it is replayed or discarded, for 30 days unless the operator says otherwise."
-      actions={<CopyCurl path={`/v1/dead-letters${task === '' ? '' : `?task=${encodeURIComponent(task)}`}`} />}
+      actions={<CopyCurl path={`/v1/dead-letters${params === '' ? '' : `?${params}`}`} />}
     >
       <FilterBar
         clears={['group']}
@@ -83,6 +91,8 @@ export function DeadLetters(_props: ViewParams) {
             placeholder: 'send-email',
             suggestions: [...new Set(groups.map((g) => g.task).filter(Boolean))].sort(),
           },
+          { kind: 'text', name: 'job', label: 'Job, by name or id', placeholder: 'nightly-report' },
+          { kind: 'text', name: 'label', label: 'Label', placeholder: 'team=billing' },
           { kind: 'choice', name: 'last', label: 'First due', options: spans, any: 'last 31 days' },
           { kind: 'choice', name: 'state', label: 'Which', options: [{ value: 'replayed', text: 'that were replayed' }], any: 'that wait' },
         ]}
@@ -93,9 +103,9 @@ export function DeadLetters(_props: ViewParams) {
         every={every}
         actions={
           replayed ? (
-            <a href={href('/dead-letters', { task })}>Those that wait</a>
+            <a href={href('/dead-letters', asked)}>Those that wait</a>
           ) : (
-            <a href={href('/dead-letters', { state: 'replayed', task })}>What became of replays</a>
+            <a href={href('/dead-letters', { state: 'replayed', ...asked })}>What became of replays</a>
           )
         }
       >
@@ -157,7 +167,7 @@ function Groups({ groups, chosen }: { groups: readonly Group[]; chosen: string }
   const [doing, setDoing] = useState<Chosen | undefined>(undefined);
   const begin = (group: Group, action: Omit<BulkAction, 'all'>): void => {
     // Where no operation selects the same, each that is listed is acted on by itself.
-    setDoing({ action: { ...action, all: () => '' }, keys: group.letters.map((l) => l.id), filter: filterOfGroup(group) });
+    setDoing({ action: { ...action, all: () => '' }, keys: group.letters.map((l) => l.id), filter: filterOfGroup(group, question()) });
   };
   const columns: Column<Group>[] = [
     {
@@ -194,7 +204,7 @@ function Groups({ groups, chosen }: { groups: readonly Group[]; chosen: string }
         columns={columns}
         rows={groups}
         rowKey={(g) => g.key}
-        rowHref={(g) => href('/dead-letters', { task: queryValue('task'), last: queryValue('last'), group: g.key === chosen ? null : g.key })}
+        rowHref={(g) => href('/dead-letters', { ...question(), last: queryValue('last'), group: g.key === chosen ? null : g.key })}
         empty={<Nothing />}
       />
       {doing &&
@@ -220,7 +230,7 @@ function nameOfGroup(group: Group): ComponentChildren {
 }
 
 function Nothing() {
-  const filtered = queryValue('task') !== '' || queryValue('last') !== '';
+  const filtered = queryValue('last') !== '' || Object.values(question()).some((value) => value.length > 0);
   return filtered ? (
     <Empty title="No dead letter matches" />
   ) : (
