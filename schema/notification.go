@@ -87,7 +87,7 @@ func (r *NotificationRule) Began() time.Time {
 func (r *NotificationRule) TakesAs(other *NotificationRule) bool {
 	m, o := &r.Match, &other.Match
 	return slices.Equal(r.On, other.On) && slices.Equal(r.GroupBy, other.GroupBy) &&
-		m.Job == o.Job && m.Task == o.Task && m.Workflow == o.Workflow && maps.Equal(m.Labels, o.Labels)
+		m.Job == o.Job && m.Task == o.Task && m.Workflow == o.Workflow && m.InARow == o.InARow && maps.Equal(m.Labels, o.Labels)
 }
 
 // NotificationMatch selects runs: all that is stated must fit. A text is equal, or a glob, in which *
@@ -97,7 +97,12 @@ type NotificationMatch struct {
 	Task     string            `json:"task,omitempty"`
 	Workflow string            `json:"workflow,omitempty"` // its name; steps bear its labels, not its name
 	Labels   map[string]string `json:"labels,omitempty"`
+	// InARow: only runs that failed, of jobs of which at least so many runs in a row have failed; 0: all.
+	InARow int `json:"in_a_row,omitempty"`
 }
+
+// MaxInARow bounds NotificationMatch.InARow.
+const MaxInARow = 100
 
 // NotificationSink is where messages go: exactly one field is set. Each is called as a task is.
 type NotificationSink struct {
@@ -215,6 +220,9 @@ type Incident struct {
 	Error    string             `json:"error,omitempty"`   // its begin
 	Pattern  string             `json:"pattern,omitempty"` // what errors of this kind share
 	Status   int                `json:"status,omitempty"`
+	// InARow is how many runs of the job in a row have failed, as far as a rule asked when it was written;
+	// 0: none asked.
+	InARow int `json:"in_a_row,omitempty"`
 
 	Expires time.Time `json:"-"` // when it leaves; not read back
 	// Fault is set where the stored text cannot be understood (ErrNotUnderstood).

@@ -56,6 +56,11 @@ func (s documentWriter) describeNotifications() error {
 		{"NotificationMatch", "task", say("The name of the run's task" + glob)},
 		{"NotificationMatch", "workflow", say("The name of the workflow that ran" + glob + ". Steps bear its labels, not its name")},
 		{"NotificationMatch", "labels", say("Labels of the run" + glob)},
+		{"NotificationMatch", "in_a_row", func(f *huma.Schema) {
+			f.Minimum, f.Maximum = number(2), number(schema.MaxInARow)
+			f.Description = "Only of jobs of which at least so many runs in a row have failed: since the last one that succeeded, in the order of their due times. " +
+				"Those that were missed, skipped or cancelled do not count, and no run of a one-off job or a step is taken. on may then hold failed, dead and recovered alone. A rule with 3 tells of the third failure and of those after it"
+		}},
 		{"NotificationSink", "webhook", say("A POST of JSON as Standard Webhooks has it: type, timestamp, data. Signed by signing_key, or the tenant's key default if there is one")},
 		{"NotificationSink", "slack", say("An incoming webhook of Slack")},
 		{"NotificationSink", "teams", say("A workflow of Microsoft Teams that posts what it receives: an adaptive card")},

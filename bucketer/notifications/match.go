@@ -48,6 +48,12 @@ func glob(pattern, text string) bool {
 
 // takes returns as what a rule takes an incident: the first of the kinds that it asks for.
 func takes(r *schema.NotificationRule, n *schema.Incident) (schema.NotificationKind, bool) {
+	kind, ok := mayTake(r, n)
+	return kind, ok && n.InARow >= r.Match.InARow
+}
+
+// mayTake is takes, however many runs in a row have failed.
+func mayTake(r *schema.NotificationRule, n *schema.Incident) (schema.NotificationKind, bool) {
 	if r.Fault != nil || n.Fault != nil || n.ID.Time().Before(r.Began().Truncate(millisecond)) {
 		return "", false
 	}

@@ -194,6 +194,22 @@ func (r *Rules) Wants(ctx context.Context, n *schema.Incident) bool {
 	})
 }
 
+// InARow implements runs.Incidents. While the rules cannot be read any may ask.
+func (r *Rules) InARow(ctx context.Context, n *schema.Incident) (most int) {
+	rules, err := r.of(ctx, n.Tenant)
+	if err != nil {
+		return schema.MaxInARow
+	}
+	for i := range rules {
+		if rules[i].Match.InARow > most {
+			if _, ok := mayTake(&rules[i], n); ok {
+				most = rules[i].Match.InARow
+			}
+		}
+	}
+	return most
+}
+
 // Delivered implements runs.Incidents.
 func (r *Rules) Delivered(spec *schema.Spec, rec *schema.Record) {
 	switch {

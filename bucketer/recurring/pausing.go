@@ -142,41 +142,10 @@ func (j *Changer) pauseIfFailing(ctx context.Context, tenant string, id schema.J
 }
 
 // failedInARow returns how many runs of the job in force have failed for good since the last that
-// succeeded, at most `most` of them, and the line of the last of them. Runs are in the order of
-// their due times. Those that were missed, skipped or cancelled do not count, and neither do those
-// under way. It looks as far back as the history of the job reaches.
+// succeeded, at most `most` of them, and the line of the last of them (runs.Reader.FailedInARow). It
+// looks as far back as the history of the job reaches.
 func (j *Reader) failedInARow(ctx context.Context, job *schema.Job, most int) (failed int, last schema.JobRun, err error) {
 	now := j.now()
 	stays := j.core.Expiry(now, now).Sub(now) + historyWait
-	oldest := bucketer.Latest(job.Current.Spec.Created, job.Cut, now.Add(-stays))
-	reads := 0
-	var before schema.RunID
-	for period := schema.PeriodOf(now.Add(time.Minute)); period >= schema.PeriodOf(oldest); period-- {
-		for full := true; full; reads++ {
-			if reads == historyReads {
-				return failed, last, nil
-			}
-			lines, err := j.store.JobRuns(ctx, job.ID, period, before, historyPage)
-			if err != nil {
-				return 0, last, fmt.Errorf("history of job %s: %w", job.ID, err)
-			}
-			full = len(lines) == historyPage
-			for i := range lines {
-				line := &lines[i]
-				before = line.Run
-				switch {
-				case line.Run.Time().Before(oldest), line.State == schema.StateSucceeded:
-					return failed, last, nil
-				case line.State != schema.StateFailed:
-					continue
-				case failed == 0:
-					last = *line
-				}
-				if failed++; failed == most {
-					return failed, last, nil
-				}
-			}
-		}
-	}
-	return failed, last, nil
+	return j.runs.FailedInARow(ctx, job.ID, schema.RunID{}, bucketer.Latest(job.Current.Spec.Created, job.Cut, now.Add(-stays)), most)
 }

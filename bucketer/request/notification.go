@@ -14,6 +14,7 @@ import (
 const (
 	maxGroupBy     = 8
 	maxGlob        = maxLabelValue // bytes
+	minInARow      = 2
 	maxMutes       = 16
 	maxMuteRanges  = 32  // of a field of one
 	maxLinkText    = 255 // bytes
@@ -75,6 +76,9 @@ func (d *Decoder) Notification(tenant, name string, body []byte) (schema.Notific
 		field := string(d.doc.name(c))
 		on, sinks = on || field == "on", sinks || field == "sinks"
 		r.field(field, c)
+	}
+	if other := slices.IndexFunc(r.rule.On, isNoFailure); r.rule.Match.InARow > 0 && other >= 0 {
+		d.faultAt(d.doc.location(0)+".match.in_a_row", "cannot be stated with %s in on: it is for failed, dead and recovered", r.rule.On[other])
 	}
 	d.require(0, on, "on")
 	d.require(0, sinks, "sinks")
@@ -170,11 +174,19 @@ func (r *notificationReader) match(i int32) (m schema.NotificationMatch) {
 			m.Workflow = d.checked(c, globFault)
 		case "labels":
 			m.Labels = d.labels(c)
+		case "in_a_row":
+			m.InARow = d.integer(c, minInARow, schema.MaxInARow)
 		default:
 			d.faultQuietly(c, "is not a field of match")
 		}
 	}
 	return m
+}
+
+// isNoFailure reports whether a kind tells of something else than runs that failed, or succeeded
+// after that.
+func isNoFailure(kind schema.NotificationKind) bool {
+	return kind != "" && kind != schema.NotifyFailed && kind != schema.NotifyDead && kind != schema.NotifyRecovered
 }
 
 // globFault says what is wrong with a text that others must fit, or "".

@@ -33,13 +33,10 @@ func (r *Recorder) FollowUp(ctx context.Context, finished []bucketer.Finished, d
 	var lines []schema.JobRun
 	var ended, dead, slow []int
 	end := func(i int) {
-		line, ok := HistoryLine(&finished[i].Entry, &finished[i].Attempt)
+		line, ok := r.lineOf(&finished[i])
 		if !ok {
 			done(i, nil)
 			return
-		}
-		if e := &finished[i].Entry; line.Expires.IsZero() || e.Spec.Retention > 0 { // of a record that was read, or that leaves sooner
-			line.Expires = r.core.Expiry(bucketer.Latest(e.Run().Time(), e.Due()), finished[i].Attempt.Record.Finished)
 		}
 		lines, ended = append(lines, line), append(ended, i)
 	}
@@ -103,6 +100,15 @@ func (r *Recorder) FollowUp(ctx context.Context, finished []bucketer.Finished, d
 		}
 		r.putRetries(ctx, finished, entries, index, done)
 	}
+}
+
+// lineOf is HistoryLine, with how long the line is kept.
+func (r *Recorder) lineOf(f *bucketer.Finished) (schema.JobRun, bool) {
+	line, ok := HistoryLine(&f.Entry, &f.Attempt)
+	if e := &f.Entry; ok && (line.Expires.IsZero() || e.Spec.Retention > 0) { // of a record that was read, or that leaves sooner
+		line.Expires = r.core.Expiry(bucketer.Latest(e.Run().Time(), e.Due()), f.Attempt.Record.Finished)
+	}
+	return line, ok
 }
 
 // putRetries writes retry entries. index says for each of them which of finished it follows from.

@@ -2,9 +2,12 @@ package runs
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"carillon.dev/carillon/bucketer"
 	"carillon.dev/carillon/schema"
@@ -14,6 +17,9 @@ import (
 type Incidents interface {
 	// Wants reports whether a rule of the tenant may take the incident.
 	Wants(ctx context.Context, n *schema.Incident) bool
+	// InARow returns up to how many runs in a row that failed are to be counted before a rule of the
+	// tenant can say whether it takes the incident; 0: they need not be counted.
+	InARow(ctx context.Context, n *schema.Incident) int
 	// Delivered is told the record of a run that is a message, or of one of its attempts. It may be
 	// told twice.
 	Delivered(spec *schema.Spec, rec *schema.Record)
@@ -47,6 +53,11 @@ const (
 	// the record. It is shorter than notifications count a minute again. What is written later lies in
 	// the minute in which it is written.
 	incidentLate = 5 * time.Minute
+
+	// inARowPage bounds the lines of history read at once, inARowReads how many such reads are made to
+	// count runs in a row: a period without runs costs one.
+	inARowPage  = 200
+	inARowReads = 60
 )
 
 // incidentKinds are the events of the system of which tenants can be notified.
@@ -70,7 +81,7 @@ func (r *Recorder) noteIncidents(ctx context.Context, finished []bucketer.Finish
 			all, index = append(all, *n), append(index, i)
 		}
 	}
-	if len(all) == 0 {
+	if all, index = r.wanted(ctx, finished, all, index, failed); len(all) == 0 {
 		return failed
 	}
 	if err := r.store.PutIncidents(ctx, all); err != nil {
@@ -81,7 +92,103 @@ func (r *Recorder) noteIncidents(ctx context.Context, finished []bucketer.Finish
 	return failed
 }
 
-// incidentOf returns the incident that a record is; nil: no rule takes it.
+// wanted returns those of incidents that a rule takes. index says for each of them of which record it
+// is, and failed gets what went wrong.
+func (r *Recorder) wanted(ctx context.Context, finished []bucketer.Finished, all []schema.Incident, index []int, failed map[int]error) (taken []schema.Incident, of []int) {
+	if r.watch.incidents == nil {
+		return all, index
+	}
+	asked, err := r.countInARow(ctx, finished, all, index)
+	for k := range all {
+		switch {
+		case err != nil && asked[k] > 0:
+			failed[index[k]] = err
+		case r.watch.incidents.Wants(ctx, &all[k]):
+			taken, of = append(taken, all[k]), append(of, index[k])
+		}
+	}
+	return taken, of
+}
+
+// countInARow notes in incidents how many runs of their jobs in a row have failed, up to as many as a
+// rule asks for, which it returns by index in all. The lines of history of their own runs are held
+// before: of runs that fail at once, who counts last counts all of them.
+func (r *Recorder) countInARow(ctx context.Context, finished []bucketer.Finished, all []schema.Incident, index []int) (map[int]int, error) {
+	asked := make(map[int]int)
+	var lines []schema.JobRun
+	for k := range all {
+		f := &finished[index[k]]
+		if all[k].Job.IsZero() || !f.Attempt.Record.Ruined() {
+			continue
+		}
+		most := r.watch.incidents.InARow(ctx, &all[k])
+		if most == 0 {
+			continue
+		}
+		if line, ok := r.lineOf(f); ok {
+			asked[k], lines = most, append(lines, line)
+		}
+	}
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	if err := r.core.PutHistory(ctx, lines); err != nil {
+		return asked, err
+	}
+	var g errgroup.Group
+	g.SetLimit(announcesAtOnce)
+	for k, most := range asked {
+		g.Go(func() (err error) {
+			n := &all[k]
+			n.InARow, _, err = r.reader.FailedInARow(ctx, n.Job, n.Run, schema.EntryID(n.Job).Time().Add(-schema.HistoryPeriod), most)
+			return err
+		})
+	}
+	return asked, g.Wait()
+}
+
+// FailedInARow returns how many runs of a job in a row have failed for good, at most `most`, and the
+// line of the last of them: of the streak that a run is in, or of the latest (of is zero). A run that
+// succeeded ends a streak. Runs are in the order of their due times. Those that were missed, skipped
+// or cancelled do not count, and neither do those under way. Runs that were due before since are not
+// looked at.
+func (r *Reader) FailedInARow(ctx context.Context, job schema.JobID, of schema.RunID, since time.Time, most int) (failed int, last schema.JobRun, err error) {
+	reads, page := 0, min(2*most+8, inARowPage) // most streaks are short, and lie close together
+	var before schema.RunID
+	for period := schema.PeriodOf(r.now().Add(time.Minute)); period >= schema.PeriodOf(since); period-- {
+		for full := true; full; reads++ {
+			if reads == inARowReads {
+				return min(failed, most), last, nil
+			}
+			lines, err := r.store.JobRuns(ctx, job, period, before, page)
+			if err != nil {
+				return 0, last, fmt.Errorf("history of job %s: %w", job, err)
+			}
+			full, page = len(lines) == page, inARowPage
+			for i := range lines {
+				line := &lines[i]
+				before = line.Run
+				later := !of.IsZero() && line.Run.Compare(of) > 0
+				switch {
+				case line.Run.Time().Before(since), line.State == schema.StateSucceeded && !later:
+					return min(failed, most), last, nil
+				case line.State == schema.StateSucceeded: // what failed after it is of another streak
+					failed = 0
+				case line.State == schema.StateFailed:
+					if failed++; failed == 1 {
+						last = *line
+					}
+				}
+				if failed >= most && !later {
+					return most, last, nil
+				}
+			}
+		}
+	}
+	return min(failed, most), last, nil
+}
+
+// incidentOf returns the incident that a record is, whether a rule takes it or not; nil: it is none.
 func (r *Recorder) incidentOf(ctx context.Context, f *bucketer.Finished) (*schema.Incident, error) {
 	if notifies, err := r.core.Notifies(ctx, f.Entry.Spec.Tenant); err != nil || !notifies {
 		return nil, err
@@ -105,7 +212,8 @@ func (r *Recorder) incidentOf(ctx context.Context, f *bucketer.Finished) (*schem
 	if rec.Ruined() {
 		n.Pattern = ErrorPattern(rec)
 	}
-	return r.named(ctx, &n, rec.Finished, strconv.Itoa(f.Attempt.Number), strconv.FormatInt(int64(f.Attempt.Fence), 10)), nil
+	r.name(&n, rec.Finished, strconv.Itoa(f.Attempt.Number), strconv.FormatInt(int64(f.Attempt.Fence), 10))
+	return &n, nil
 }
 
 // noteStuck writes the incident that the run of e is stuck.
@@ -154,17 +262,21 @@ func newIncident(e *schema.Entry, kinds []schema.NotificationKind) schema.Incide
 	return n
 }
 
-// named gives an incident of that instant its id; parts tell it from others of its run. It returns
-// nil if no rule takes it.
+// named is name. It returns nil if no rule takes the incident.
 func (r *Recorder) named(ctx context.Context, n *schema.Incident, at time.Time, parts ...string) *schema.Incident {
+	r.name(n, at, parts...)
+	if to := r.watch.incidents; to != nil && !to.Wants(ctx, n) {
+		return nil
+	}
+	return n
+}
+
+// name gives an incident of that instant its id; parts tell it from others of its run.
+func (r *Recorder) name(n *schema.Incident, at time.Time, parts ...string) {
 	now := r.now()
 	if at = bucketer.CeilMilli(at); now.Sub(at) > incidentLate {
 		at = now.Truncate(time.Minute)
 	}
 	hash := schema.HashOf(append([]string{"incident", n.Run.String()}, parts...)...)
 	n.ID, n.Expires = schema.MakeEntryID(at, n.Run.Shard(), hash), at.Add(schema.IncidentRetention)
-	if to := r.watch.incidents; to != nil && !to.Wants(ctx, n) {
-		return nil
-	}
-	return n
 }

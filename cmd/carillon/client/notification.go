@@ -133,7 +133,8 @@ func notificationSetCommand(r *cli.Remote) *cobra.Command {
 			"with another on, match or group_by begins anew. At mute_time_intervals nothing is sent; a night is two parts of days.\n" +
 			"failed tells of each run. To be told of the third in a row alone, tell of paused, and make the job with --pause-after 3: it then stands still.\n" +
 			"The URL of an incoming webhook lets everybody post who has it: keep it as a secret and name that in url_secret, instead of url.\n" +
-			"A url is shown to whoever may change the rule, since a change starts from what there is.",
+			"A url is shown to whoever may change the rule, since a change starts from what there is.\n" +
+			"With \"match\": {\"in_a_row\": 3} it tells of failures of jobs of which three runs in a row have failed: of the third and those after it.",
 		Example: "  carillon secret put slack-url < url.txt\n" +
 			"  carillon notifications set billing <<'END'\n" +
 			"  {\"on\": [\"failed\", \"missed\"], \"match\": {\"labels\": {\"team\": \"billing\"}},\n" +

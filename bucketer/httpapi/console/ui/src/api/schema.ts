@@ -3499,6 +3499,11 @@ export interface components {
             next_cursor?: string;
         };
         NotificationMatch: {
+            /**
+             * Format: int64
+             * @description Only of jobs of which at least so many runs in a row have failed: since the last one that succeeded, in the order of their due times. Those that were missed, skipped or cancelled do not count, and no run of a one-off job or a step is taken. on may then hold failed, dead and recovered alone. A rule with 3 tells of the third failure and of those after it
+             */
+            in_a_row?: number;
             /** @description The name of the run's job: equal to this, or fits it as a glob, in which * stands for any characters and ? for one */
             job?: string;
             /** @description Labels of the run: equal to this, or fits it as a glob, in which * stands for any characters and ? for one */

@@ -152,6 +152,17 @@ function Fields({ form }: { form: BodyForm }) {
           <BodyText form={form} path="match.task" label="Task" optional placeholder="send-email" />
           <BodyText form={form} path="match.workflow" label="Workflow" optional placeholder="etl" />
           <BodyPairs form={form} path="match.labels" mark="=" label="Labels" help="One a line: name=value." />
+          <TextField
+            label="Failures in a row"
+            type="number"
+            optional
+            at="body.match.in_a_row"
+            problem={form.problem}
+            value={form.text('match.in_a_row')}
+            onValue={(v) => form.set('match.in_a_row', v === '' ? undefined : Number(v))}
+            placeholder="3"
+            help="Only of jobs of which so many runs in a row have failed: of the last of them, and those after it."
+          />
         </div>
       </Panel>
       <Sinks form={form} />
