@@ -131,10 +131,10 @@ func notificationSetCommand(r *cli.Remote) *cobra.Command {
 		Long: "Create or replace a rule, of JSON from the standard input or a file. What is left out has Alertmanager's default: group_wait 30s,\n" +
 			"group_interval 5m, repeat_interval 4h, send_resolved true. A rule that is set again\n" +
 			"with another on, match or group_by begins anew. At mute_time_intervals nothing is sent; a night is two parts of days.\n" +
-			"failed tells of each run. To be told of the third in a row alone, tell of paused, and make the job with --pause-after 3: it then stands still.\n" +
+			"failed tells of each run. With \"match\": {\"in_a_row\": 3} a rule tells of jobs of which three runs in a row have failed: of the third and\n" +
+			"those after it. With paused it tells that a job was paused by its --pause-after.\n" +
 			"The URL of an incoming webhook lets everybody post who has it: keep it as a secret and name that in url_secret, instead of url.\n" +
-			"A url is shown to whoever may change the rule, since a change starts from what there is.\n" +
-			"With \"match\": {\"in_a_row\": 3} it tells of failures of jobs of which three runs in a row have failed: of the third and those after it.",
+			"A url is shown to whoever may change the rule, since a change starts from what there is.",
 		Example: "  carillon secret put slack-url < url.txt\n" +
 			"  carillon notifications set billing <<'END'\n" +
 			"  {\"on\": [\"failed\", \"missed\"], \"match\": {\"labels\": {\"team\": \"billing\"}},\n" +
