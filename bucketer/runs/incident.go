@@ -212,7 +212,7 @@ func (r *Recorder) incidentOf(ctx context.Context, f *bucketer.Finished) (*schem
 	if rec.Ruined() {
 		n.Pattern = ErrorPattern(rec)
 	}
-	r.name(&n, rec.Finished, strconv.Itoa(f.Attempt.Number), strconv.FormatInt(int64(f.Attempt.Fence), 10))
+	name(&n, r.now(), rec.Finished, strconv.Itoa(f.Attempt.Number), strconv.FormatInt(int64(f.Attempt.Fence), 10))
 	return &n, nil
 }
 
@@ -262,9 +262,9 @@ func newIncident(e *schema.Entry, kinds []schema.NotificationKind) schema.Incide
 	return n
 }
 
-// named is name. It returns nil if no rule takes the incident.
+// named is name, now. It returns nil if no rule takes the incident.
 func (r *Recorder) named(ctx context.Context, n *schema.Incident, at time.Time, parts ...string) *schema.Incident {
-	r.name(n, at, parts...)
+	name(n, r.now(), at, parts...)
 	if to := r.watch.incidents; to != nil && !to.Wants(ctx, n) {
 		return nil
 	}
@@ -272,8 +272,7 @@ func (r *Recorder) named(ctx context.Context, n *schema.Incident, at time.Time, 
 }
 
 // name gives an incident of that instant its id; parts tell it from others of its run.
-func (r *Recorder) name(n *schema.Incident, at time.Time, parts ...string) {
-	now := r.now()
+func name(n *schema.Incident, now, at time.Time, parts ...string) {
 	if at = bucketer.CeilMilli(at); now.Sub(at) > incidentLate {
 		at = now.Truncate(time.Minute)
 	}

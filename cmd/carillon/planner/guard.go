@@ -34,16 +34,16 @@ func newGuard(c *Config) guard {
 	return guard{idleMost: idleMost + most}
 }
 
-// check returns an error if what comes next, at that time, shows that the play does not end.
-func (p *play) check(next time.Duration) error {
+// check returns an error if what comes next in a play, at that time, shows that it does not end.
+func (g *guard) check(p *play, next time.Duration) error {
 	if next > longest {
 		return fmt.Errorf("it would take more than %.0f years: %d of %d runs still wait", longest.Hours()/24/365, p.result.All.waiting, p.result.All.Runs)
 	}
 	if p.free < p.c.Slots || p.now < p.c.Span {
-		p.active = next
+		g.active = next
 	}
-	if next-p.active > p.idleMost {
-		return fmt.Errorf("it does not end, a fault of this simulator: nothing is under way from %s on, and %d of %d runs still wait", p.active.Round(time.Millisecond), p.result.All.waiting, p.result.All.Runs)
+	if next-g.active > g.idleMost {
+		return fmt.Errorf("it does not end, a fault of this simulator: nothing is under way from %s on, and %d of %d runs still wait", g.active.Round(time.Millisecond), p.result.All.waiting, p.result.All.Runs)
 	}
 	return nil
 }

@@ -152,7 +152,7 @@ type play struct {
 	published time.Duration // until when the cluster is busy with publishing
 	reserved  []time.Duration
 	gate
-	guard
+	guard    guard
 	classes  [4]class
 	round    fair.Round[*class]
 	counted  time.Duration // up to here the slots' use was counted
@@ -215,7 +215,7 @@ func (p *play) all() error {
 		} else if !ok {
 			break
 		}
-		if err := p.check(next); err != nil {
+		if err := p.guard.check(p, next); err != nil {
 			return err
 		}
 		p.goTo(next)
