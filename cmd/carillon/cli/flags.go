@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,16 +40,22 @@ func badFlag(cmd *cobra.Command, err error) error {
 }
 
 // Times says in the help of a command what a flag that states a time takes.
-const Times = "a time (RFC 3339), a span from now such as -24h, a date such as 2026-11-21, which is its midnight, or today, yesterday or tomorrow; dates and days are of this machine's time zone"
+const Times = "a time (RFC 3339), a span from now such as -24h or -7d, a date such as 2026-11-21, which is its midnight, or today, yesterday or tomorrow; dates and days are of this machine's time zone"
 
 // days are the words for a day, and how many days it lies after today.
 var days = map[string]int{"yesterday": -1, "today": 0, "tomorrow": 1}
 
 // Instant reads the time that a flag states: RFC 3339, a span from now such as -10m, a date, or a
-// word of days. A date and a word stand for the beginning of that day in the time zone of now.
+// word of days. A date and a word stand for the beginning of that day in the time zone of now. A
+// span of whole days, such as -7d, is this time of that day.
 func Instant(flag, text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil {
 		return now.Add(d), nil
+	}
+	if n, ok := strings.CutSuffix(text, "d"); ok {
+		if after, err := strconv.ParseInt(n, 10, 16); err == nil {
+			return now.AddDate(0, 0, int(after)), nil
+		}
 	}
 	if after, ok := days[text]; ok {
 		return time.Date(now.Year(), now.Month(), now.Day()+after, 0, 0, 0, 0, now.Location()), nil
@@ -58,7 +65,7 @@ func Instant(flag, text string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return time.Time{}, Usagef("--%s: %q is neither a time such as 2026-11-21T10:00:00+01:00, a date such as 2026-11-21, today, yesterday or tomorrow, nor a span from now such as -10m", flag, text)
+		return time.Time{}, Usagef("--%s: %q is neither a time such as 2026-11-21T10:00:00+01:00, a date such as 2026-11-21, today, yesterday or tomorrow, nor a span from now such as -10m or -7d", flag, text)
 	}
 	return t, nil
 }

@@ -47,7 +47,7 @@ type jobFlags struct {
 	requireRegion              bool
 	uniqueBy                   []string
 	uniqueWindow               time.Duration
-	maxAttempts                int
+	retry                      retryFlags
 	recurring                  recurringFlags
 	auth                       authFlags
 }
@@ -65,6 +65,7 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 			"  carillon job create --task send-email --at 2026-11-21T10:00:00+01:00 --payload '{\"to\": \"a@example.com\"}'\n" +
 			"  carillon job create --task sync --payload '{\"customer\": 7}' --unique-window 10m --unique-by payload/customer\n" +
 			"  carillon job create --subject work.report --payload @report.json --label team=billing\n" +
+			"  carillon job create --url http://127.0.0.1:9000/sync --in 1m --max-attempts 8 --retry-initial 5s --retry-max 15m\n" +
 			"  carillon job create --name nightly-report --task report --cron '0 2 * * *' --timezone Europe/Berlin\n" +
 			"  carillon job create --url http://127.0.0.1:9000/poll --every 15m --misfire skip\n" +
 			"  carillon job create --name open --task open --cron '0 9 * * MON-FRI' --cron '0 10 * * SAT' --timezone Europe/Berlin --exclude 2026-12-25\n" +
@@ -86,7 +87,7 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 	flags.StringVar(&f.priority, "priority", "", "critical, high, normal or low")
 	flags.StringArrayVar(&f.labels, "label", nil, "`name=value`; may be repeated")
 	flags.DurationVar(&f.timeout, "timeout", 0, "of one attempt")
-	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try, at least once (default the API's); carillon job apply -f also takes the waits between attempts, as retry")
+	f.retry.flags(cmd, " (default the API's)")
 	flags.StringVar(&f.key, "idempotency-key", "", "the same key and job make one job; --in of the same key counts from the first time")
 	flags.StringVar(&f.region, "region", "", "`home` at which a one-off job is to lie, where there are regions (default as its task, the routes or its tenant say)")
 	flags.BoolVar(&f.requireRegion, "require-region", false, "only the region of its home runs a one-off job: after a fail-over it waits")
@@ -201,8 +202,6 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 		return job, cli.Usagef("state --at or --in, not both")
 	case f.in < 0:
 		return job, cli.Usagef("--in: %v is negative", f.in)
-	case given("max-attempts") && f.maxAttempts < 1:
-		return job, cli.Usagef("--max-attempts: %d is below 1: a job is tried at least once", f.maxAttempts)
 	case given("region") && f.region == "":
 		return job, cli.Usagef("--region is empty")
 	case given("unique-by") && !given("unique-window"):
@@ -236,8 +235,9 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 		job.Unique = &request.UniqueRequest{By: f.uniqueBy, Window: schema.Duration(f.uniqueWindow)}
 	}
 	job.Timeout = schema.Duration(f.timeout)
-	if given("max-attempts") {
-		job.Retry = &schema.Retry{MaxAttempts: f.maxAttempts}
+	var err error
+	if job.Retry, err = f.retry.state(cmd, job.Retry); err != nil {
+		return job, err
 	}
 	if given("at") {
 		at, err := readAt(f.at)
@@ -249,7 +249,6 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 	if given("in") {
 		job.Schedule = &request.Schedule{At: now.Add(f.in)}
 	}
-	var err error
 	if err := f.recurring.state(cmd, &job); err != nil {
 		return job, err
 	}

@@ -21,7 +21,7 @@ type changeFlags struct {
 	in, timeout       time.Duration
 	payload, priority string
 	labels, unlabel   []string
-	maxAttempts       int
+	retry             retryFlags
 	many              recurringFlags
 }
 
@@ -53,7 +53,7 @@ func jobChangeCommand(r *cli.Remote) *cobra.Command {
 	flags.StringArrayVar(&f.labels, "label", nil, "`name=value` to set; may be repeated")
 	flags.StringArrayVar(&f.unlabel, "remove-label", nil, "label of this `name` to take away; may be repeated")
 	flags.DurationVar(&f.timeout, "timeout", 0, "of one attempt, of a job without a task")
-	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try, at least once, of a job without a task")
+	f.retry.flags(cmd, ", of a job without a task")
 	f.many.schedule.flags(cmd)
 	f.many.limits(cmd)
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
@@ -91,8 +91,6 @@ func (f *changeFlags) patch(cmd *cobra.Command, now time.Time) (func(is map[stri
 		return nil, cli.Usagef("--cron is empty")
 	case given("every") && f.many.schedule.every <= 0:
 		return nil, cli.Usagef("--every: %v is not positive", f.many.schedule.every)
-	case given("max-attempts") && f.maxAttempts < 1:
-		return nil, cli.Usagef("--max-attempts: %d is below 1: a job is tried at least once", f.maxAttempts)
 	}
 	stated, err := f.stated(cmd, now)
 	if err != nil {
@@ -173,8 +171,12 @@ func (f *changeFlags) stated(cmd *cobra.Command, now time.Time) (map[string]any,
 		labels[name] = value
 	}
 	within(patch, "labels", labels)
-	if given("max-attempts") {
-		within(patch, "retry", map[string]any{"max_attempts": f.maxAttempts})
+	retry, err := f.retry.state(cmd, nil)
+	if err != nil {
+		return nil, err
+	}
+	if retry != nil {
+		patch["retry"] = retry // of which only what was stated is written
 	}
 	f.many.change(cmd, patch)
 	// As the API shows it, to tell whether the job says so already.

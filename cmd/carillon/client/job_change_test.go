@@ -103,6 +103,7 @@ func TestChangesThatMakeNoSense(t *testing.T) {
 		"negative":           "job change a --in -5s",
 		"no time":            "job change a --at soon",
 		"no attempts":        "job change a --max-attempts 0",
+		"no wait":            "job change a --retry-initial 0s",
 		"no JSON":            "job change a --payload {",
 		"a label of no name": "job change a --label x",
 	} {

@@ -31,9 +31,11 @@ func TestJobIsCreatedRunsAndIsShown(t *testing.T) {
 	defer sink.Close()
 
 	made := clitest.Succeed(t, "job", "create", "--api", api, "--url", sink.URL, "--method", "PUT", "--header", "X-Team: a:b",
-		"--payload", `{"n":1}`, "--label", "team=billing", "--priority", "high", "--timeout", "7s", "--max-attempts", "2", "-o", "json")
+		"--payload", `{"n":1}`, "--label", "team=billing", "--priority", "high", "--timeout", "7s", "--max-attempts", "2",
+		"--retry-initial", "5s", "--retry-factor", "3", "--retry-max", "1m", "-o", "json")
 	job := clitest.Decode[httpapi.Job](t, made.Stdout)
-	if job.Priority != schema.High || job.Labels["team"] != "billing" || job.Timeout.Std() != 7*time.Second || job.Retry.MaxAttempts != 2 {
+	retry := schema.Retry{MaxAttempts: 2, Initial: schema.Duration(5 * time.Second), Factor: 3, Max: schema.Duration(time.Minute), Jitter: "full"}
+	if job.Priority != schema.High || job.Labels["team"] != "billing" || job.Timeout.Std() != 7*time.Second || *job.Retry != retry {
 		t.Errorf("job create answers %+v, want what the flags said", job)
 	}
 	if got, want := <-called, "PUT a:b "+job.ID.String(); got != want {

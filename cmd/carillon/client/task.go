@@ -35,7 +35,8 @@ type taskFlags struct {
 	headers, args, requires       []string
 	timeout                       time.Duration
 	preemptible                   bool
-	maxAttempts, maxConcurrent    int
+	maxConcurrent                 int
+	retry                         retryFlags
 	guarantee, rate, schema, text string
 	auth                          authFlags
 }
@@ -67,7 +68,7 @@ func taskSetCommand(r *cli.Remote) *cobra.Command {
 	flags.StringVar(&f.command, "command", "", "`name` of a command of the operator's allow list")
 	flags.StringArrayVar(&f.args, "arg", nil, "argument of the command; may be repeated")
 	flags.DurationVar(&f.timeout, "timeout", 0, "of one attempt")
-	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try, at least once")
+	f.retry.flags(cmd, "")
 	flags.StringVar(&f.guarantee, "guarantee", "", "at_least_once, at_most_once or effectively_once")
 	flags.StringArrayVar(&f.requires, "requires", nil, "`name=value` of a label that the executor must have; may be repeated; none")
 	flags.BoolVar(&f.preemptible, "preemptible", false, "critical runs may take the slots of its runs of low priority, which start again")
@@ -124,8 +125,6 @@ func (f *taskFlags) state(cmd *cobra.Command, task *request.TaskRequest) error {
 		return cli.Usagef("--rate: state one, such as 100/s, or none")
 	case given("max-concurrent") && f.maxConcurrent < 0:
 		return cli.Usagef("--max-concurrent: %d is below 0, which means any number", f.maxConcurrent)
-	case given("max-attempts") && f.maxAttempts < 1:
-		return cli.Usagef("--max-attempts: %d is below 1: a run is tried at least once", f.maxAttempts)
 	}
 	// The other fields of a target of the same kind, such as its method, stay.
 	switch {
@@ -190,11 +189,9 @@ func (f *taskFlags) state(cmd *cobra.Command, task *request.TaskRequest) error {
 			task.Requires = labels
 		}
 	}
-	if given("max-attempts") {
-		if task.Retry == nil {
-			task.Retry = new(schema.Retry)
-		}
-		task.Retry.MaxAttempts = f.maxAttempts
+	var err error
+	if task.Retry, err = f.retry.state(cmd, task.Retry); err != nil {
+		return err
 	}
 	if given("rate") {
 		if task.Rate = f.rate; f.rate == "none" {

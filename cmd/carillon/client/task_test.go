@@ -27,6 +27,9 @@ func TestTasks(t *testing.T) {
 		t.Errorf("task set = %+v", made)
 	}
 	changed := task("--rate", "10/m", "--max-attempts", "2", "--max-concurrent", "5")
+	if slower := task("--retry-initial", "30s"); slower.Retry.MaxAttempts != 2 || slower.Retry.Initial.Std() != 30*time.Second {
+		t.Errorf("task set --retry-initial = %+v, want the attempts as they were", slower.Retry)
+	}
 	if changed.Rate != "10/m" || changed.MaxConcurrent != 5 || changed.Retry.MaxAttempts != 2 || changed.HTTP.Headers["x-a"] != "b" || changed.Timeout != made.Timeout || string(changed.PayloadSchema) != string(made.PayloadSchema) {
 		t.Errorf("task set of a rate = %+v, want all else as it was: %+v", changed, made)
 	}
