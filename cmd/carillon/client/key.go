@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -75,6 +76,9 @@ func keyCreateCommand(r *cli.Remote) *cobra.Command {
 		made, err := client.CreateKey(cmd.Context(), ask)
 		if err != nil {
 			return fmt.Errorf("create key: %w", err)
+		}
+		if os.Getenv("CARILLON_KEY") == "" { // we asked without one, and were answered
+			cli.Advise(cmd, "This API asks for no keys (api.auth): who uses this one, or none, may do anything.")
 		}
 		return showKey(cmd, r, made)
 	}

@@ -48,7 +48,7 @@ func TestKeysFromTheFirstOnToTheLast(t *testing.T) {
 	t.Setenv("CARILLON_KEY", first.Key)
 	made := clitest.Succeed(t, "key", "create", "deploy", "--api", api, "--tenant", "billing", "--role", "operator", "--expires", "2h")
 	secret := strings.TrimSpace(made.Stdout)
-	if strings.ContainsAny(secret, " \n") || !strings.Contains(made.Stderr, "billing") || !strings.Contains(made.Stderr, "good until") {
+	if strings.ContainsAny(secret, " \n") || strings.Contains(made.Stderr, "asks for no keys") || !strings.Contains(made.Stderr, "billing") || !strings.Contains(made.Stderr, "good until") {
 		t.Errorf("key create writes %q and %q, want the key alone, and what it is", made.Stdout, made.Stderr)
 	}
 	boss := clitest.Decode[httpapi.NewAPIKey](t, clitest.Succeed(t, "key", "create", "boss", "--api", api, "--tenant", "billing", "--role", "admin", "-o", "json").Stdout)
@@ -108,6 +108,15 @@ func awaitAudit(t *testing.T, api string, n int) (acts []string) {
 		case <-timeout:
 			t.Fatalf("the audit log has %q, want %d entries", acts, n)
 		}
+	}
+}
+
+// A key that is made where none is asked for keeps nobody out, and the command says so.
+func TestAKeyThatNobodyAsksFor(t *testing.T) {
+	t.Setenv("CARILLON_KEY", "")
+	made := clitest.Succeed(t, "key", "create", "reader", "--api", clitest.StartNode(t), "--role", "viewer")
+	if !strings.Contains(made.Stderr, "asks for no keys") || strings.ContainsAny(strings.TrimSpace(made.Stdout), " \n") {
+		t.Errorf("key create writes %q and %q, want the key alone, and that none is asked for", made.Stdout, made.Stderr)
 	}
 }
 
