@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -243,10 +242,6 @@ func showSimulated(out io.Writer, c *planner.Config, r *planner.Result, notes []
 	notes = append(notes, fmt.Sprintf("%d slots are used to %.0f %%; the loads want %.0f on average. The last run ends at %s.", c.Slots, 100*r.Use, r.Offered, text(r.Ended)))
 	if usable := c.Usable(); r.Offered > float64(usable) {
 		notes = append(notes, fmt.Sprintf("That is more than the %d that these tenants may have: what waits grows for as long as the load lasts.", usable))
-	}
-	limited := slices.ContainsFunc(c.Loads, func(l planner.Load) bool { return l.TaskLimit > 0 })
-	if c.Executors > 1 && limited {
-		notes = append(notes, "Each executor has some of the slots of a limit; they are played as one pool. Real runs wait longer for a limit, a few times as long if it is little used.")
 	}
 	notes = append(notes, "A wait is from the due time to the start. Left out: the few ms of dispatch, retries, failures, limits of single targets.")
 	for _, n := range notes {

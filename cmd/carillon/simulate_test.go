@@ -47,18 +47,6 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// TestSimulateSaysWhatItLeavesOut: with several executors a limit is not played as it is.
-func TestSimulateSaysWhatItLeavesOut(t *testing.T) {
-	for executors, want := range map[string]bool{"1": false, "2": true} {
-		for limit, limited := range map[string]bool{"": false, ",max_concurrent=3": true} {
-			out, err := simulate(t, "", "--executors", executors, "--slots", "10", "--load", "rate=1/s"+limit, "--span", "10s")
-			if got := strings.Contains(out, "played as one pool"); err != nil || got != (want && limited) {
-				t.Errorf("%s executors, %q: %v, said %t:\n%s", executors, limit, err, got, out)
-			}
-		}
-	}
-}
-
 // TestSimulateLimit: recorded runs of a task are played under a limit.
 func TestSimulateLimit(t *testing.T) {
 	const two = `{"task":"mail","due_at":"2026-11-27T10:00:00Z","attempts":[{"started_at":"2026-11-27T10:00:00Z","finished_at":"2026-11-27T10:00:04Z"}]}

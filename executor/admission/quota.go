@@ -279,7 +279,7 @@ func (k *QuotaAllocator) run(l *Load, b *block) {
 			})
 			wait, again = retryAfter, now.Add(retryAfter)
 		case b.shortages > 0:
-			pause := min(shortFirst<<min(b.shortages-1, 10), shortMost)
+			pause := ShortPause(b.shortages)
 			wait, again = min(wait, pause), b.read.Add(pause)
 		default:
 			again = b.read.Add(blockReadEvery)

@@ -86,11 +86,20 @@ const (
 func LimitSpread(wait time.Duration) time.Duration { return wait/8 + 1 }
 
 // When a block of slots of a limit is looked after: BlockPause after a run lacked one, and every
-// BlockTick.
+// BlockTick, or ContestedTick while other executors want slots. Its lease is read every
+// BlockReadEvery, or where slots are short, after ShortPause.
 const (
-	BlockTick  = blockTick
-	BlockPause = blockPause
+	BlockTick      = blockTick
+	ContestedTick  = contestedTick
+	BlockPause     = blockPause
+	BlockReadEvery = blockReadEvery
 )
+
+// ShortPause returns how long after a read of the lease it is read again, where slots were short so
+// often in a row.
+func ShortPause(shortages int) time.Duration {
+	return min(shortFirst<<min(shortages-1, 10), shortMost)
+}
 
 // SpareSlots returns how many slots a block of held would have, in use or not, while nobody else
 // wants them: as many as were in use at once lately (peak, in this tick and in the one before), or,

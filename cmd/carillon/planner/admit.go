@@ -3,9 +3,7 @@ package planner
 import (
 	"time"
 
-	"carillon.dev/carillon/executor"
 	rules "carillon.dev/carillon/executor/admission"
-	"carillon.dev/carillon/schema"
 )
 
 // hold is where a run stands in admission.
@@ -17,30 +15,9 @@ type hold struct {
 	deferred  bool // it was, for whatever reason
 }
 
-// gate plays what package admission does: which runs begin now, which wait in memory, and which
-// are deferred. Every number is a function of that package. Executors are played as one: what each
-// may have is multiplied.
-type gate struct {
-	tenants []*place // by load
-	tasks   []*place // by load; nil: its task has no limit
-	limits  []*place // of tasks
-	last    *place   // the tenant that asked last …
-	asked   time.Duration
-	other   time.Duration // … and when another one did
-
-	stream   [4]fifo[*run] // published and in no executor's hand, by priority
-	inHand   int
-	pending  [4]int // of these, without a slot
-	most     int    // in hand
-	fetch    int    // what is kept for each other priority
-	pulling  bool
-	rechecks fifo[wait] // in the order of their time
-}
-
-// place is what is under way of a tenant, or of a task with a limit, and what waits for it in
-// memory, as admission.Load.
+// place is what an executor has under way of a tenant, or of a task with a limit, and what waits for
+// it in memory, as admission.Load.
 type place struct {
-	limit    int // of a task; 0: it is a tenant
 	busy     int
 	waiting  int
 	waits    [4]waits
@@ -51,7 +28,7 @@ type place struct {
 	begun, before int   // … how many in it, and in the one before
 
 	reached, lacked time.Duration // since when runs find no room, and when one did last
-	block
+	*block                        // nil: it is a tenant
 }
 
 // waits are the runs of a priority that wait at a place, in the order in which they asked last.
@@ -90,28 +67,6 @@ func (q *fifo[T]) pop() (x T) {
 
 const never = -time.Hour // before anything that matters
 
-func newGate(c *Config) gate {
-	a := gate{asked: never, other: never}
-	of := make(map[string]*place)
-	for i := range c.Loads {
-		l := &c.Loads[i]
-		if of[l.tenant()] == nil {
-			of[l.tenant()] = &place{}
-		}
-		a.tenants = append(a.tenants, of[l.tenant()])
-		var task *place
-		if l.TaskLimit > 0 {
-			task = &place{limit: l.TaskLimit, lacked: never, block: block{tick: never}}
-			a.limits = append(a.limits, task)
-		}
-		a.tasks = append(a.tasks, task)
-	}
-	slots, n := c.each()
-	a.most, a.fetch = executor.MessagesInHand(slots, len(schema.Priorities))
-	a.most, a.fetch = a.most*n, a.fetch*n
-	return a
-}
-
 // each returns how many slots an executor has, and how many executors there are.
 func (c *Config) each() (slots, executors int) {
 	n := max(c.Executors, 1)
@@ -144,7 +99,7 @@ func (p *play) arrive(r *run) {
 	p.pull()
 }
 
-// pull has executors take in hand what they have room for.
+// pull has executors take in hand what they have room for: each run one that is drawn.
 func (p *play) pull() {
 	if p.pulling {
 		return // the one that is under way goes on
@@ -153,10 +108,16 @@ func (p *play) pull() {
 	for more := true; more; {
 		more = false
 		for rank := range p.stream {
-			for p.stream[rank].len() > 0 && p.hasRoom(rank) {
-				p.inHand++
-				p.pending[rank]++
-				p.ask(p.stream[rank].pop())
+			for p.stream[rank].len() > 0 {
+				x := p.siteWithRoom(rank)
+				if x == nil {
+					break
+				}
+				r := p.stream[rank].pop()
+				r.in = x
+				x.inHand++
+				x.pending[rank]++
+				x.ask(r)
 				more = true
 			}
 		}
@@ -164,41 +125,44 @@ func (p *play) pull() {
 	p.pulling = false
 }
 
-// hasRoom reports whether one more run of a priority may be in hand: for each other one there is
-// room for a fetch.
-func (p *play) hasRoom(rank int) bool {
-	free := p.most - p.inHand
-	for other, n := range p.pending {
-		if other != rank {
-			free -= max(p.fetch-n, 0)
+// siteWithRoom draws an executor of those that have room for a run of a priority; nil: none has.
+func (p *play) siteWithRoom(rank int) *site {
+	var drawn *site
+	n := int64(0)
+	for _, x := range p.sites {
+		if !x.hasRoom(rank) {
+			continue
+		}
+		if n++; n == 1 || p.rng.Int64N(n) == 0 {
+			drawn = x
 		}
 	}
-	return free > 0
+	return drawn
 }
 
 // ask has a run in hand ask for admission: it takes a slot, waits in memory or is deferred.
-func (p *play) ask(r *run) {
-	t, task := p.tenants[r.load], p.tasks[r.load]
-	if t != p.last {
-		p.last, p.other = t, p.asked
+func (x *site) ask(r *run) {
+	p := x.p
+	t, task := x.tenants[r.load], x.tasks[r.load]
+	if t != x.last {
+		x.last, x.other = t, x.asked
 	}
-	p.asked = p.now
+	x.asked = p.now
 	if task != nil && task.busy >= task.usable {
-		p.awaitLimit(task, r)
+		x.awaitLimit(task, r)
 		return
 	}
-	slots, n := p.c.each()
-	most, half := p.c.share()
+	most, half := rules.Share(x.slots)
 	t.roll(p.now)
 	slow := t.busy - t.begun - t.before
-	if t.busy >= most || p.now-p.other < rules.RivalsFor && slow >= half {
-		if !rules.IsSlow(slow, most, half) || t.waiting < n*rules.MostWaiting(slots) {
-			p.wait(t, r)
+	if t.busy >= most || p.now-x.other < rules.RivalsFor && slow >= half {
+		if !rules.IsSlow(slow, most, half) || t.waiting < rules.MostWaiting(x.slots) {
+			x.wait(t, r)
 			return
 		}
 		wait := max(untilTurn(p, t, rules.ShareStep(t.took, most)), rules.ShareLeast(r.deferrals))
 		r.deferrals++
-		p.postpone(r, wait+random(p, rules.DeferSpread(wait)))
+		x.postpone(r, wait+random(p, rules.DeferSpread(wait)))
 		return
 	}
 	r.admitted = p.now
@@ -209,46 +173,48 @@ func (p *play) ask(r *run) {
 		s.roll(p.now)
 		s.begun++
 		s.busy++
-		s.peak = max(s.peak, s.busy)
+		if s.block != nil {
+			s.peak = max(s.peak, s.busy)
+		}
 	}
-	p.take(r)
+	x.take(r)
 	if t.busy < most {
-		p.wakeOne(t)
+		x.wakeOne(t)
 	}
 	if task != nil && task.busy < task.usable {
-		p.wakeOne(task)
+		x.wakeOne(task)
 	}
 }
 
 // awaitLimit has a run wait for the limit of its task, or be deferred.
-func (p *play) awaitLimit(s *place, r *run) {
-	attend(p, s)
+func (x *site) awaitLimit(s *place, r *run) {
+	p := x.p
+	x.attend(s)
 	if p.now-s.lacked > rules.ReachedFor {
 		s.reached = p.now
 	}
 	s.lacked = p.now
 	s.roll(p.now)
-	slots, n := p.c.each()
-	speed := max(s.begun, s.before) / n
-	of, all := rules.MostWaitingForLimit(speed, slots, r.deferred)
+	speed := max(s.begun, s.before)
+	of, all := rules.MostWaitingForLimit(speed, x.slots, r.deferred)
 	waiting, limits := 0, 0
-	for _, l := range p.limits {
+	for _, l := range x.limits {
 		waiting += l.waiting
 		if l.attended {
 			limits++
 		}
 	}
-	if s.waiting < n*of && waiting < n*all {
-		p.wait(s, r)
+	if s.waiting < of && waiting < all {
+		x.wait(s, r)
 		return
 	}
 	step, least, ok := rules.LimitStep(speed, limits, p.now-s.reached)
 	if !ok {
-		p.postpone(r, rules.UnknownSpeedLeast+random(p, rules.UnknownSpeedSpread))
+		x.postpone(r, rules.UnknownSpeedLeast+random(p, rules.UnknownSpeedSpread))
 		return
 	}
-	wait := max(untilTurn(p, s, step/time.Duration(n)), least)
-	p.postpone(r, wait+random(p, rules.LimitSpread(wait)))
+	wait := max(untilTurn(p, s, step), least)
+	x.postpone(r, wait+random(p, rules.LimitSpread(wait)))
 }
 
 // untilTurn returns how long it will be until one more deferred run finds room.
@@ -263,16 +229,18 @@ func random(p *play, below time.Duration) time.Duration {
 }
 
 // postpone defers a run: it leaves the executor, and is published again later.
-func (p *play) postpone(r *run, wait time.Duration) {
+func (x *site) postpone(r *run, wait time.Duration) {
+	p := x.p
 	r.deferred = true
-	p.inHand--
-	p.pending[rankOf(p, r)]--
+	x.inHand--
+	x.pending[rankOf(p, r)]--
 	p.at(p.now+wait, func() { p.publish(r) })
 	p.pull()
 }
 
 // wait has a run wait in memory. It loses its place in the order each time that it asks again.
-func (p *play) wait(s *place, r *run) {
+func (x *site) wait(s *place, r *run) {
+	p := x.p
 	p.n++
 	r.at, r.n = s, p.n
 	w := wait{r, p.n, p.now + rules.RecheckEvery}
@@ -312,11 +280,11 @@ func (p *play) recheckAt() (time.Duration, bool) {
 func (p *play) recheck() {
 	w := p.rechecks.pop()
 	p.unwait(w.r)
-	p.ask(w.r)
+	w.r.in.ask(w.r)
 }
 
 // wakeOne has one of the runs that wait at a place ask again, by the weights of their priorities.
-func (p *play) wakeOne(s *place) {
+func (x *site) wakeOne(s *place) {
 	if s.waiting == 0 {
 		return
 	}
@@ -336,30 +304,33 @@ func (p *play) wakeOne(s *place) {
 	class.credit -= sum
 	for class.runs.len() > 0 {
 		if w := class.runs.pop(); !w.over() {
-			p.unwait(w.r)
-			p.ask(w.r)
+			x.p.unwait(w.r)
+			x.ask(w.r)
 			return
 		}
 	}
 }
 
 // giveBack gives back what admission gave a run that has ended.
-func (p *play) giveBack(r *run) {
-	p.inHand--
-	t, task := p.tenants[r.load], p.tasks[r.load]
+func (x *site) giveBack(r *run) {
+	x.inHand--
+	t, task := x.tenants[r.load], x.tasks[r.load]
 	for _, s := range [...]*place{t, task} {
 		if s == nil {
 			continue
 		}
 		s.busy--
-		if took := p.now - r.admitted; s.took == 0 {
+		if took := x.p.now - r.admitted; s.took == 0 {
 			s.took = took
 		} else {
 			s.took += (took - s.took) / 8
 		}
 	}
-	p.wakeOne(t)
+	x.wakeOne(t)
 	if task != nil {
-		p.wakeOne(task)
+		if task.held > task.usable {
+			x.wake(task) // others wait for what is free now
+		}
+		x.wakeOne(task)
 	}
 }

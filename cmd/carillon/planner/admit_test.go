@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -43,22 +44,48 @@ func (s *oneLease) Lease(context.Context, string) (schema.Lease, error) {
 	return s.lease, nil
 }
 
-func (s *oneLease) Session(context.Context, string) (schema.Session, error) {
-	return schema.Session{Executor: "x", ID: "s", Expires: time.Now().Add(time.Minute)}, nil
+// Session returns the one of an executor, which has the same name.
+func (s *oneLease) Session(_ context.Context, executor string) (schema.Session, error) {
+	return schema.Session{Executor: executor, ID: executor, Expires: time.Now().Add(time.Minute)}, nil
 }
 
-// through runs what was played through the executor's own admission, and returns the waits of each
-// load.
+// executors are the admission of each executor. A signal reaches all.
+type executors []struct {
+	controller *rules.Controller
+	slots      *rules.Slots
+	quotas     *rules.QuotaAllocator
+}
+
+// Signal tells all that the slots of a limit have changed.
+func (e executors) Signal(_ string, body []byte) {
+	for i := range e {
+		e[i].quotas.Changed(body)
+	}
+}
+
+// newExecutors returns so many executors, over one store of leases.
+func newExecutors(c *Config) executors {
+	quiet := slog.New(slog.DiscardHandler)
+	store := &oneLease{}
+	slots, n := c.each()
+	all := make(executors, n)
+	for i := range all {
+		name := string(rune('a' + i))
+		all[i].controller, all[i].slots = rules.NewController(slots, quiet, prometheus.NewRegistry()), rules.NewSlots(slots, time.Now)
+		all[i].quotas = rules.NewQuotaAllocator(all[i].controller, rules.QuotaConfig{
+			Store: store, Live: bucketer.NewLiveness(store, time.Now, nil), Name: name, Now: time.Now, Log: quiet, Registerer: prometheus.NewRegistry(),
+			Session: func(time.Time) (string, bool) { return name, true }, Signals: all,
+		})
+	}
+	return all
+}
+
+// through runs what was played through the executors' own admission, and returns the waits of each
+// load. An executor is drawn for each run, again after each deferral.
 func through(t *testing.T, c *Config, runs []run) [][]time.Duration {
 	real := make([][]time.Duration, len(c.Loads))
 	synctest.Test(t, func(t *testing.T) {
-		quiet := slog.New(slog.DiscardHandler)
-		controller, slots := rules.NewController(c.Slots, quiet, prometheus.NewRegistry()), rules.NewSlots(c.Slots, time.Now)
-		store := &oneLease{}
-		quotas := rules.NewQuotaAllocator(controller, rules.QuotaConfig{
-			Store: store, Live: bucketer.NewLiveness(store, time.Now, nil), Name: "x", Now: time.Now, Log: quiet, Registerer: prometheus.NewRegistry(),
-			Session: func(time.Time) (string, bool) { return "s", true },
-		})
+		executors := newExecutors(c)
 		var mu sync.Mutex
 		var all sync.WaitGroup
 		for i := range runs {
@@ -73,8 +100,9 @@ func through(t *testing.T, c *Config, runs []run) [][]time.Duration {
 				}
 				var at *rules.Load
 				var d rules.Decision
+				x := rand.IntN(len(executors))
 				for {
-					if d, at = controller.Admit(ask, at); d.Admitted {
+					if d, at = executors[x].controller.Admit(ask, at); d.Admitted {
 						break
 					}
 					if d.Defer > 0 {
@@ -82,6 +110,7 @@ func through(t *testing.T, c *Config, runs []run) [][]time.Duration {
 							ask.Deferrals++
 						}
 						time.Sleep(d.Defer)
+						x = rand.IntN(len(executors))
 						continue
 					}
 					select {
@@ -89,20 +118,22 @@ func through(t *testing.T, c *Config, runs []run) [][]time.Duration {
 					case <-time.After(rules.RecheckEvery):
 					}
 				}
-				if !slots.Acquire(context.Background(), l.Priority, l.tenant()) {
+				if !executors[x].slots.Acquire(context.Background(), l.Priority, l.tenant()) {
 					t.Error("it got no slot")
 				}
 				mu.Lock()
 				real[r.load] = append(real[r.load], time.Since(due))
 				mu.Unlock()
 				time.Sleep(r.took)
-				slots.Release()
+				executors[x].slots.Release()
 				healthy := target.Healthy
 				d.Permit.End(&healthy)
 			})
 		}
 		all.Wait()
-		quotas.Close()
+		for i := range executors {
+			executors[i].quotas.Close()
+		}
 	})
 	return real
 }
@@ -110,24 +141,33 @@ func through(t *testing.T, c *Config, runs []run) [][]time.Duration {
 // TestLikeTheRealAdmission: loads are played and run through the executor's own admission. The mean
 // and the 99th percentile of the waits agree within a fifth.
 func TestLikeTheRealAdmission(t *testing.T) {
-	for name, texts := range map[string][]string{
-		"a share, short runs":        {"rate=83/s,duration=mean=200ms"},
-		"a share, long runs":         {"rate=8/s,duration=mean=2s"},
-		"a share, two priorities":    {"tenant=a,rate=35/s,duration=mean=400ms", "tenant=a,name=low,rate=5/s,duration=mean=400ms,priority=low"},
-		"a herd of long runs":        {"herd=400,at=10s,every=5m,duration=1s..3s"},
-		"a herd under a limit":       {"herd=100,at=10s,every=2m,duration=1s,max_concurrent=10"},
-		"a limit, short runs":        {"rate=35/s,duration=200ms,max_concurrent=10"},
-		"a limit that is half used":  {"rate=6/s,duration=mean=800ms,max_concurrent=10"},
-		"a limit that is much used":  {"rate=42/s,duration=mean=200ms,max_concurrent=10"},
-		"tenants beside one another": {"tenant=a,rate=9/s,duration=mean=1500ms", "tenant=b,rate=5/s,duration=500ms"},
+	for name, of := range map[string]struct {
+		executors int
+		loads     []string
+	}{
+		"a share, short runs":        {1, []string{"rate=83/s,duration=mean=200ms"}},
+		"a share, long runs":         {1, []string{"rate=8/s,duration=mean=2s"}},
+		"a share, two priorities":    {1, []string{"tenant=a,rate=35/s,duration=mean=400ms", "tenant=a,name=low,rate=5/s,duration=mean=400ms,priority=low"}},
+		"a herd of long runs":        {1, []string{"herd=400,at=10s,every=5m,duration=1s..3s"}},
+		"a herd under a limit":       {1, []string{"herd=100,at=10s,every=2m,duration=1s,max_concurrent=10"}},
+		"a limit, short runs":        {1, []string{"rate=35/s,duration=200ms,max_concurrent=10"}},
+		"a limit that is half used":  {1, []string{"rate=6/s,duration=mean=800ms,max_concurrent=10"}},
+		"a limit that is much used":  {1, []string{"rate=42/s,duration=mean=200ms,max_concurrent=10"}},
+		"tenants beside one another": {1, []string{"tenant=a,rate=9/s,duration=mean=1500ms", "tenant=b,rate=5/s,duration=500ms"}},
+
+		"two executors, a share, short runs":       {2, []string{"rate=166/s,duration=mean=200ms"}},
+		"two executors, a herd under a limit":      {2, []string{"tenant=t,herd=100,at=10s,every=2m,duration=1s,max_concurrent=10"}},
+		"two executors, a limit that is half used": {2, []string{"tenant=t,rate=6/s,duration=mean=800ms,max_concurrent=10"}},
+		"two executors, a limit that is much used": {2, []string{"tenant=t,rate=42/s,duration=mean=200ms,max_concurrent=10"}},
+		"four executors, a limit":                  {4, []string{"tenant=t,rate=40/s,duration=mean=200ms,max_concurrent=10"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := Config{Slots: 20, Starts: math.Inf(1), Span: 15 * time.Minute, Step: time.Minute, Seed: 3}
-			for _, text := range texts {
+			c := Config{Slots: 20 * of.executors, Executors: of.executors, Starts: math.Inf(1), Span: 15 * time.Minute, Step: time.Minute, Seed: 3}
+			for _, text := range of.loads {
 				c.Loads = append(c.Loads, load(t, text))
 			}
 			p := newPlay(&c)
-			p.most = math.MaxInt // admission alone
+			inAnyHand(p) // admission alone
 			var runs []run
 			p.seen = func(r run) { runs = append(runs, r) }
 			mustPlay(t, p)
@@ -171,7 +211,7 @@ func TestRandomOrder(t *testing.T) {
 	const rate, rho = 10.0, 0.9 // runs that end a second while there are any; utilisation
 	c := Config{Slots: 1, Starts: math.Inf(1), Span: 2 * 24 * time.Hour, Step: time.Hour, Seed: 1, Loads: []Load{load(t, "rate=9/s,duration=mean=100ms")}}
 	p := newPlay(&c)
-	p.most = math.MaxInt // those in no executor's hand come in order
+	inAnyHand(p) // those in no executor's hand come in order
 	mustPlay(t, p)
 	n, sum, squares := 0.0, 0.0, 0.0
 	for _, w := range p.result.Loads[0].waits {
@@ -200,5 +240,12 @@ func TestALimitIsKept(t *testing.T) {
 		if s.Running > 10 {
 			t.Errorf("%d run at once at %s, want 10 at most", s.Running, s.At)
 		}
+	}
+}
+
+// inAnyHand has executors take in hand whatever comes.
+func inAnyHand(p *play) {
+	for _, x := range p.sites {
+		x.most = math.MaxInt
 	}
 }

@@ -16,7 +16,7 @@ func TestAPlayThatDoesNotEnd(t *testing.T) {
 		want  string
 	}{
 		"runs that are never let in": {
-			"herd=3,at=1s,duration=1s,max_concurrent=1", func(p *play) { p.tasks[0].limit = 0 },
+			"herd=3,at=1s,duration=1s,max_concurrent=1", func(p *play) { p.sites[0].tasks[0].limit.most = 0 },
 			"nothing is under way from 1m0s on, and 3 of 3 runs still wait",
 		},
 		"something that comes again when all have ended": {

@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
-
-	"carillon.dev/carillon/dispatcher/queue/fair"
-	rules "carillon.dev/carillon/executor/admission"
 )
 
 // Config is what is played.
@@ -114,6 +111,7 @@ type run struct {
 	load int
 	due  time.Duration
 	took time.Duration
+	in   *site // in whose hand it is
 	hold
 }
 
@@ -148,29 +146,18 @@ type play struct {
 	n      uint64
 	result Result
 
-	free      int
+	free      int           // of all slots
 	published time.Duration // until when the cluster is busy with publishing
 	reserved  []time.Duration
-	gate
+	stream    [4]fifo[*run] // published and in no executor's hand, by priority
+	sites     []*site
+	pulling   bool
+	rechecks  fifo[wait] // in the order of their time
+
 	guard    guard
-	classes  [4]class
-	round    fair.Round[*class]
 	counted  time.Duration // up to here the slots' use was counted
 	busyTime float64       // of all slots, in the span: slots × ns
 	seen     func(run)     // is told of each run that becomes due; nil: nobody is
-}
-
-// class is what waits for slots of a priority.
-type class struct {
-	flow    fair.Flow[*class]
-	tenants fair.Round[*line]
-	lines   map[string]*line
-}
-
-// line is what waits of a tenant.
-type line struct {
-	flow fair.Flow[*line]
-	runs []*run
 }
 
 // Play plays a Config that is valid. The error says why it was not played to its end.
@@ -187,12 +174,9 @@ func Play(c *Config) (Result, error) {
 func newPlay(c *Config) *play {
 	p := &play{
 		c: c, rng: rand.New(rand.NewPCG(c.Seed, 1)), free: c.Slots, // #nosec G404 -- drawn from the seed
-		reserved: make([]time.Duration, len(c.Loads)), gate: newGate(c), guard: newGuard(c),
+		reserved: make([]time.Duration, len(c.Loads)), guard: newGuard(c),
 	}
-	for i, weight := range rules.PriorityWeights() {
-		p.classes[i].flow.Of, p.classes[i].lines = &p.classes[i], make(map[string]*line)
-		p.round.Weigh(&p.classes[i].flow, weight)
-	}
+	p.sites = newSites(p)
 	return p
 }
 
@@ -360,62 +344,4 @@ func (p *play) publish(r *run) {
 		return
 	}
 	p.at(at, func() { p.arrive(r) })
-}
-
-// take has a run take a slot, or wait for one.
-func (p *play) take(r *run) {
-	l := &p.c.Loads[r.load]
-	if p.free > 0 && p.round.Len() == 0 {
-		p.start(r)
-		return
-	}
-	c := &p.classes[l.Priority.Rank()]
-	of := c.lines[l.tenant()]
-	if of == nil {
-		of = &line{}
-		of.flow.Of = of
-		c.lines[l.tenant()] = of
-	}
-	of.runs = append(of.runs, r)
-	c.tenants.Join(&of.flow)
-	p.round.Join(&c.flow)
-}
-
-func (p *play) start(r *run) {
-	p.free--
-	p.pending[rankOf(p, r)]--
-	wait := p.now - r.due
-	s := p.step(p.now)
-	s.Started++
-	s.waits = append(s.waits, wait)
-	p.result.All.waiting--
-	sum := &p.result.Loads[r.load]
-	sum.waiting--
-	sum.waits = append(sum.waits, wait)
-	p.at(p.now+r.took, func() { p.end(r) })
-}
-
-// end gives back what a run has, to those whose turn it is.
-func (p *play) end(r *run) {
-	p.free++
-	p.result.Ended = p.now
-	for p.free > 0 {
-		f := p.round.Next()
-		if f == nil {
-			break
-		}
-		c := f.Of
-		of := c.tenants.Next().Of
-		next := of.runs[0]
-		of.runs[0] = nil
-		if of.runs = of.runs[1:]; len(of.runs) == 0 {
-			c.tenants.Leave(&of.flow)
-		}
-		if c.tenants.Len() == 0 {
-			p.round.Leave(&c.flow)
-		}
-		p.start(next)
-	}
-	p.giveBack(r)
-	p.pull()
 }
