@@ -155,7 +155,7 @@ func TestLikeTheRealAdmission(t *testing.T) {
 		"a limit that is much used":  {1, []string{"rate=42/s,duration=mean=200ms,max_concurrent=10"}},
 		"tenants beside one another": {1, []string{"tenant=a,rate=9/s,duration=mean=1500ms", "tenant=b,rate=5/s,duration=500ms"}},
 
-		"two executors, a share, short runs":       {2, []string{"rate=166/s,duration=mean=200ms"}},
+		"two executors, a share, short runs":       {2, []string{"rate=140/s,duration=mean=200ms"}},
 		"two executors, a herd under a limit":      {2, []string{"tenant=t,herd=100,at=10s,every=2m,duration=1s,max_concurrent=10"}},
 		"two executors, a limit that is half used": {2, []string{"tenant=t,rate=6/s,duration=mean=800ms,max_concurrent=10"}},
 		"two executors, a limit that is much used": {2, []string{"tenant=t,rate=42/s,duration=mean=200ms,max_concurrent=10"}},
