@@ -16,8 +16,9 @@ type rowCheck struct {
 	// awaited is an entry to which a start of the run was deferred, by the last read
 	// (schema.Standing).
 	awaited schema.EntryID
-	// taken: the rows have another executor's cell in place of ours. Two starts of one millisecond
-	// have the same fence once in a thousand times, and then the same row.
+	// taken: the rows have another session's cell in place of ours. Two starts of one millisecond
+	// have the same fence once in a thousand times, and then the same row. Where the other's cell
+	// comes after our confirm, both have started.
 	taken bool
 }
 

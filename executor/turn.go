@@ -172,14 +172,14 @@ func (c *rowCheck) confirm(ctx context.Context) (err error) {
 // rivals reports whether the rows say anything but that attempt number starts, our own cell aside
 // (any). first means that only cells of higher fences do, which will yield to ours if they have
 // seen it. A later entry that stands in for ours does not count: an executor that takes it sees our
-// cell, and leaves the run to us.
+// cell, and leaves the run to us. It notes whether our row is another session's now (taken).
 func (c *rowCheck) rivals(v *runRows, number int) (any, first bool) {
 	a := c.a
 	others := make([]schema.Attempt, 0, len(v.attempts))
 	own, lower := false, false
 	for _, b := range v.attempts {
 		if b.Number == a.number && b.Fence == a.fence {
-			own = b.Session != nil && b.Session.Executor == a.x.name && b.Session.ID == a.session
+			own = b.Record == nil && b.Session != nil && b.Session.Executor == a.x.name && b.Session.ID == a.session
 			c.taken = b.Session != nil && !own
 			continue
 		}

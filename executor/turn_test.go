@@ -212,6 +212,8 @@ func TestAStartYieldsToWhoStarts(t *testing.T) {
 			return schema.Attempt{Run: e.ID, Number: number, Record: &schema.Record{Entry: e.ID, Outcome: o, To: to}}
 		}
 		own := cell(1, 10, "mine")
+		closed := own
+		closed.Record = &schema.Record{Entry: e.ID, Outcome: schema.Lost, Unstarted: true}
 		for _, tc := range []struct {
 			name   string
 			rows   []schema.Attempt
@@ -223,6 +225,7 @@ func TestAStartYieldsToWhoStarts(t *testing.T) {
 			{"it was cancelled", []schema.Attempt{own, said(0, schema.Cancelled)}, true},
 			{"it has ended", []schema.Attempt{own, said(1, schema.Succeeded)}, true},
 			{"our cell was overwritten", nil, true},
+			{"our row is closed", []schema.Attempt{closed}, true},
 		} {
 			a := attemptOf(n.Executor, &e)
 			a.number, a.fence, a.session = 1, own.Fence, "mine"
@@ -253,9 +256,9 @@ func (s takingStore) PutAttempts(ctx context.Context, attempts []schema.Attempt)
 	return err
 }
 
-// TestAStartWhoseRowIsTakenLeavesIt: two executors start a run in the same millisecond, and draw the
-// same fence. The one whose cell was overwritten recorded that it has not started, over the cell of
-// the other one, and began the run again.
+// TestAStartWhoseRowIsTakenLeavesIt: two executors start a run in the same millisecond, and draw
+// the same fence. The one whose cell was overwritten recorded that it has not started, over the
+// cell of the other one, and began the run again.
 func TestAStartWhoseRowIsTakenLeavesIt(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		other := schema.Session{Executor: "z", ID: "zz", Expires: time.Now().Add(time.Hour)}

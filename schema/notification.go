@@ -97,12 +97,13 @@ type NotificationMatch struct {
 	Task     string            `json:"task,omitempty"`
 	Workflow string            `json:"workflow,omitempty"` // its name; steps bear its labels, not its name
 	Labels   map[string]string `json:"labels,omitempty"`
-	// InARow: only runs that failed, of jobs of which at least so many runs in a row have failed; 0: all.
+	// InARow: only runs that failed, of jobs of which at least so many runs in a row have failed;
+	// 0: all.
 	InARow int `json:"in_a_row,omitempty"`
 }
 
-// MaxInARow bounds NotificationMatch.InARow.
-const MaxInARow = 100
+// MinInARow and MaxInARow bound NotificationMatch.InARow.
+const MinInARow, MaxInARow = 2, 100
 
 // NotificationSink is where messages go: exactly one field is set. Each is called as a task is.
 type NotificationSink struct {
@@ -220,8 +221,8 @@ type Incident struct {
 	Error    string             `json:"error,omitempty"`   // its begin
 	Pattern  string             `json:"pattern,omitempty"` // what errors of this kind share
 	Status   int                `json:"status,omitempty"`
-	// InARow is how many runs of the job in a row have failed, as far as a rule asked when it was written;
-	// 0: none asked.
+	// InARow is how many runs of the job in a row have failed, as far as a rule asked when it was
+	// written; 0: none asked.
 	InARow int `json:"in_a_row,omitempty"`
 
 	Expires time.Time `json:"-"` // when it leaves; not read back

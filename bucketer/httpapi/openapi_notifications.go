@@ -57,9 +57,9 @@ func (s documentWriter) describeNotifications() error {
 		{"NotificationMatch", "workflow", say("The name of the workflow that ran" + glob + ". Steps bear its labels, not its name")},
 		{"NotificationMatch", "labels", say("Labels of the run" + glob)},
 		{"NotificationMatch", "in_a_row", func(f *huma.Schema) {
-			f.Minimum, f.Maximum = number(2), number(schema.MaxInARow)
+			f.Minimum, f.Maximum = number(schema.MinInARow), number(schema.MaxInARow)
 			f.Description = "Only of jobs of which at least so many runs in a row have failed: since the last one that succeeded, in the order of their due times. " +
-				"Those that were missed, skipped or cancelled do not count, and no run of a one-off job or a step is taken. on may then hold failed, dead and recovered alone. A rule with 3 tells of the third failure and of those after it"
+				"Those that were missed, skipped or cancelled do not count, and no run of a one-off job or a step is taken. on may then hold failed, dead and recovered alone. A rule with 3 tells of the third failure and of those after it. Runs are counted as far back as the history of the job is kept, and 60 days at most"
 		}},
 		{"NotificationSink", "webhook", say("A POST of JSON as Standard Webhooks has it: type, timestamp, data. Signed by signing_key, or the tenant's key default if there is one")},
 		{"NotificationSink", "slack", say("An incoming webhook of Slack")},

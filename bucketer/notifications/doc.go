@@ -5,11 +5,12 @@
 // (recurring.Changer): an incident, one row, in the minute in which it happened. Incidents of
 // records that are followed up together are written together. Tenants without rules cost a look
 // into a map. Their rules are looked at before the write, so what no rule takes is not written.
-// Where a rule asks for runs in a row (match.in_a_row) whoever writes an incident reads the history of
-// the job, and the incident says how many have failed. The line of its own run is held before it
+// Where a rule asks for runs in a row (match.in_a_row) whoever writes an incident reads the history
+// of the job, and the incident says how many have failed. The line of its own run is held before it
 // counts. So of the runs of a streak the last to be counted sees them all, whatever their order.
-// What a node has recorded before it died, and not written into the history, is counted when another
-// one has done so: a failure is told then, and a success in between ends no streak until then.
+// What a node has recorded before it died, and not written into the history, is counted when
+// another one has done so: a failure is told then, and a success in between ends no streak until
+// then.
 //
 // The incidents of a tenant are read by the node that owns the tenant's shard (Notifier): every 5 s
 // those that came, and each minute again as a whole, 90 s and 10 min after its end, because some

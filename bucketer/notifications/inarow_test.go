@@ -135,8 +135,8 @@ func TestAStreakIsCountedInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestFaultsAtEveryCallOfCounting: whatever call of the store fails, is torn or loses its answer, the
-// third failure is told of once its record is followed up again.
+// TestFaultsAtEveryCallOfCounting: whatever call of the store fails, is torn or loses its answer,
+// the third failure is told of once its record is followed up again.
 func TestFaultsAtEveryCallOfCounting(t *testing.T) {
 	for name, fault := range map[string]schematest.Fault{"fails": {Fail: true}, "loses its answer": {Lose: true}, "is torn": {Tear: true}} {
 		for n := 1; ; n++ {
@@ -173,8 +173,8 @@ func TestFaultsAtEveryCallOfCounting(t *testing.T) {
 	}
 }
 
-// TestOnlyWhereARuleAsksItIsCounted: elsewhere no history is read, and a line of it is written once.
-// Of one-off runs nothing is told.
+// TestOnlyWhereARuleAsksItIsCounted: elsewhere no history is read, and a line of it is written
+// once. Of one-off runs nothing is told.
 func TestOnlyWhereARuleAsksItIsCounted(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.put(nil)

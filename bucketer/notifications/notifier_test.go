@@ -241,7 +241,7 @@ func TestReadingRests(t *testing.T) {
 		for i := range 3500 {
 			w.fail("j", schema.JobID{}, i)
 		}
-		const took = 100 * time.Millisecond
+		const took = 40 * time.Millisecond
 		var mu sync.Mutex
 		var began []time.Duration
 		w.Befall(func(_ context.Context, op string) schematest.Fault {

@@ -194,11 +194,11 @@ func (r *Rules) Wants(ctx context.Context, n *schema.Incident) bool {
 	})
 }
 
-// InARow implements runs.Incidents. While the rules cannot be read any may ask.
-func (r *Rules) InARow(ctx context.Context, n *schema.Incident) (most int) {
+// InARow implements runs.Incidents.
+func (r *Rules) InARow(ctx context.Context, n *schema.Incident) (most int, err error) {
 	rules, err := r.of(ctx, n.Tenant)
 	if err != nil {
-		return schema.MaxInARow
+		return 0, err
 	}
 	for i := range rules {
 		if rules[i].Match.InARow > most {
@@ -207,7 +207,7 @@ func (r *Rules) InARow(ctx context.Context, n *schema.Incident) (most int) {
 			}
 		}
 	}
-	return most
+	return most, nil
 }
 
 // Delivered implements runs.Incidents.

@@ -24,6 +24,8 @@ const (
 	readFor = 15 * time.Second
 	// incidentPage bounds the incidents of one read.
 	incidentPage = 1000
+	// restMost bounds the rest between two pages: those of 100,000 incidents fit a step.
+	restMost = 50 * time.Millisecond
 	// cursorEvery is how often it is written how far minutes are closed.
 	cursorEvery = 5 // minutes
 	// historyRead bounds the lines of a job's history that are looked at for a success.
@@ -230,8 +232,7 @@ func (t *tenant) recount(ctx context.Context, m schema.Bucket) error {
 }
 
 // read counts the incidents of a minute from where the last read ended. It rests between pages for
-// as long as a page took, so that a minute with 100,000 incidents takes half a core at most from
-// what runs beside it.
+// as long as a page took, at most restMost, so that it leaves room for what runs beside it.
 func (t *tenant) read(ctx context.Context, m schema.Bucket, c *minute) error {
 	for {
 		began := time.Now()
@@ -255,7 +256,7 @@ func (t *tenant) read(ctx context.Context, m schema.Bucket, c *minute) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(time.Since(began)):
+		case <-time.After(min(time.Since(began), restMost)):
 		}
 	}
 }

@@ -142,8 +142,8 @@ func (j *Changer) pauseIfFailing(ctx context.Context, tenant string, id schema.J
 }
 
 // failedInARow returns how many runs of the job in force have failed for good since the last that
-// succeeded, at most `most` of them, and the line of the last of them (runs.Reader.FailedInARow). It
-// looks as far back as the history of the job reaches.
+// succeeded, at most `most` of them, and the line of the last of them (runs.Reader.FailedInARow).
+// It looks as far back as the history of the job reaches.
 func (j *Reader) failedInARow(ctx context.Context, job *schema.Job, most int) (failed int, last schema.JobRun, err error) {
 	now := j.now()
 	stays := j.core.Expiry(now, now).Sub(now) + historyWait

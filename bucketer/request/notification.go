@@ -14,7 +14,6 @@ import (
 const (
 	maxGroupBy     = 8
 	maxGlob        = maxLabelValue // bytes
-	minInARow      = 2
 	maxMutes       = 16
 	maxMuteRanges  = 32  // of a field of one
 	maxLinkText    = 255 // bytes
@@ -175,7 +174,7 @@ func (r *notificationReader) match(i int32) (m schema.NotificationMatch) {
 		case "labels":
 			m.Labels = d.labels(c)
 		case "in_a_row":
-			m.InARow = d.integer(c, minInARow, schema.MaxInARow)
+			m.InARow = d.integer(c, schema.MinInARow, schema.MaxInARow)
 		default:
 			d.faultQuietly(c, "is not a field of match")
 		}

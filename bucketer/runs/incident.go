@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,9 +18,10 @@ import (
 type Incidents interface {
 	// Wants reports whether a rule of the tenant may take the incident.
 	Wants(ctx context.Context, n *schema.Incident) bool
-	// InARow returns up to how many runs in a row that failed are to be counted before a rule of the
-	// tenant can say whether it takes the incident; 0: they need not be counted.
-	InARow(ctx context.Context, n *schema.Incident) int
+	// InARow returns up to how many runs in a row that failed are to be counted before a rule of
+	// the tenant can say whether it takes the incident; 0: they need not be counted. An error means
+	// that the rules could not be read.
+	InARow(ctx context.Context, n *schema.Incident) (most int, err error)
 	// Delivered is told the record of a run that is a message, or of one of its attempts. It may be
 	// told twice.
 	Delivered(spec *schema.Spec, rec *schema.Record)
@@ -54,8 +56,8 @@ const (
 	// the minute in which it is written.
 	incidentLate = 5 * time.Minute
 
-	// inARowPage bounds the lines of history read at once, inARowReads how many such reads are made to
-	// count runs in a row: a period without runs costs one.
+	// inARowPage bounds the lines of history read at once, inARowReads how many such reads are made
+	// to count runs in a row: a period without runs costs one.
 	inARowPage  = 200
 	inARowReads = 60
 )
@@ -92,17 +94,17 @@ func (r *Recorder) noteIncidents(ctx context.Context, finished []bucketer.Finish
 	return failed
 }
 
-// wanted returns those of incidents that a rule takes. index says for each of them of which record it
-// is, and failed gets what went wrong.
+// wanted returns those of incidents that a rule takes. index says for each of them of which record
+// it is, and failed gets what went wrong.
 func (r *Recorder) wanted(ctx context.Context, finished []bucketer.Finished, all []schema.Incident, index []int, failed map[int]error) (taken []schema.Incident, of []int) {
 	if r.watch.incidents == nil {
 		return all, index
 	}
-	asked, err := r.countInARow(ctx, finished, all, index)
+	faults := r.countInARow(ctx, finished, all, index)
 	for k := range all {
 		switch {
-		case err != nil && asked[k] > 0:
-			failed[index[k]] = err
+		case faults[k] != nil:
+			failed[index[k]] = faults[k]
 		case r.watch.incidents.Wants(ctx, &all[k]):
 			taken, of = append(taken, all[k]), append(of, index[k])
 		}
@@ -110,48 +112,57 @@ func (r *Recorder) wanted(ctx context.Context, finished []bucketer.Finished, all
 	return taken, of
 }
 
-// countInARow notes in incidents how many runs of their jobs in a row have failed, up to as many as a
-// rule asks for, which it returns by index in all. The lines of history of their own runs are held
-// before: of runs that fail at once, who counts last counts all of them.
-func (r *Recorder) countInARow(ctx context.Context, finished []bucketer.Finished, all []schema.Incident, index []int) (map[int]int, error) {
-	asked := make(map[int]int)
+// countInARow notes in incidents how many runs of their jobs in a row have failed, up to as many as
+// a rule asks for, and returns what went wrong, by index in all. The lines of history of their own
+// runs are held before: of runs that fail at once, who counts last counts all of them.
+func (r *Recorder) countInARow(ctx context.Context, finished []bucketer.Finished, all []schema.Incident, index []int) map[int]error {
+	faults, asked := make(map[int]error), make(map[int]int)
 	var lines []schema.JobRun
 	for k := range all {
 		f := &finished[index[k]]
 		if all[k].Job.IsZero() || !f.Attempt.Record.Ruined() {
 			continue
 		}
-		most := r.watch.incidents.InARow(ctx, &all[k])
-		if most == 0 {
-			continue
-		}
-		if line, ok := r.lineOf(f); ok {
+		most, err := r.watch.incidents.InARow(ctx, &all[k])
+		if err != nil {
+			faults[k] = err
+		} else if line, ok := r.lineOf(f); ok && most > 0 {
 			asked[k], lines = most, append(lines, line)
 		}
 	}
 	if len(asked) == 0 {
-		return nil, nil
+		return faults
 	}
 	if err := r.core.PutHistory(ctx, lines); err != nil {
-		return asked, err
+		for k := range asked {
+			faults[k] = err
+		}
+		return faults
 	}
 	var g errgroup.Group
 	g.SetLimit(announcesAtOnce)
+	var mu sync.Mutex
 	for k, most := range asked {
-		g.Go(func() (err error) {
+		g.Go(func() error {
 			n := &all[k]
-			n.InARow, _, err = r.reader.FailedInARow(ctx, n.Job, n.Run, schema.EntryID(n.Job).Time().Add(-schema.HistoryPeriod), most)
-			return err
+			failed, _, err := r.reader.FailedInARow(ctx, n.Job, n.Run, schema.EntryID(n.Job).Time().Add(-schema.HistoryPeriod), most)
+			if n.InARow = failed; err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				faults[k] = err
+			}
+			return nil
 		})
 	}
-	return asked, g.Wait()
+	_ = g.Wait() // each has noted what went wrong
+	return faults
 }
 
-// FailedInARow returns how many runs of a job in a row have failed for good, at most `most`, and the
-// line of the last of them: of the streak that a run is in, or of the latest (of is zero). A run that
-// succeeded ends a streak. Runs are in the order of their due times. Those that were missed, skipped
-// or cancelled do not count, and neither do those under way. Runs that were due before since are not
-// looked at.
+// FailedInARow returns how many runs of a job in a row have failed for good, at most `most`, and
+// the line of the last of them: of the streak that a run is in, or of the latest (of is zero). A
+// run that succeeded ends a streak. Runs are in the order of their due times. Those that were
+// missed, skipped or cancelled do not count, and neither do those under way. Runs that were due
+// before since are not looked at.
 func (r *Reader) FailedInARow(ctx context.Context, job schema.JobID, of schema.RunID, since time.Time, most int) (failed int, last schema.JobRun, err error) {
 	reads, page := 0, min(2*most+8, inARowPage) // most streaks are short, and lie close together
 	var before schema.RunID
@@ -188,7 +199,8 @@ func (r *Reader) FailedInARow(ctx context.Context, job schema.JobID, of schema.R
 	return min(failed, most), last, nil
 }
 
-// incidentOf returns the incident that a record is, whether a rule takes it or not; nil: it is none.
+// incidentOf returns the incident that a record is, whether a rule takes it or not; nil: it is
+// none.
 func (r *Recorder) incidentOf(ctx context.Context, f *bucketer.Finished) (*schema.Incident, error) {
 	if notifies, err := r.core.Notifies(ctx, f.Entry.Spec.Tenant); err != nil || !notifies {
 		return nil, err

@@ -49,7 +49,7 @@ func simulateCommand() *cobra.Command {
 			"They do not say what limit their task had: --max-concurrent does.",
 		Example: "  carillon simulate --executors 4 --slots 500 --load rate=800/s,duration=p50=300ms/p99=4s\n" +
 			"  carillon simulate --executors 2 --slots 100 --load name=mail,rate=100/s,duration=1s --load name=nightly,herd=20000,at=2m,duration=500ms,priority=low --span 10m --plot plan.svg\n" +
-			"  carillon runs list --json --from 2026-11-27T09:00:00Z --to 2026-11-27T10:00:00Z | carillon simulate --slots 200 --recorded -",
+			"  carillon run list -o json --limit 0 --from 2026-11-27T09:00:00Z --to 2026-11-27T10:00:00Z | carillon simulate --slots 200 --recorded -",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, notes, err := q.config(cmd.InOrStdin())

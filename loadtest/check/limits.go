@@ -144,7 +144,8 @@ type RateCount struct {
 	Rate   Rate   `json:"rate"`
 	Runs   int    `json:"runs"`
 	Starts int    `json:"starts"` // arrivals at the sink, of all attempts
-	// Uncalled attempts were recorded as lost and never arrived: their process died before the call.
+	// Uncalled attempts were recorded as lost and never arrived: their process died before the
+	// call.
 	Uncalled int `json:"uncalled"`
 	// Deferred runs first started at least DeferredAfter after their due time.
 	Deferred int `json:"deferred"`

@@ -222,15 +222,21 @@ func (f *crontabFlags) run(cmd *cobra.Command, r *cli.Remote, client *httpapi.Cl
 func (f *crontabFlags) sayWhatIsMissing(cmd *cobra.Command, client *httpapi.Client) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 	defer cancel()
-	if f.task != "" {
-		if _, err := client.Task(ctx, f.task); isNotFound(err) {
-			cli.Advise(cmd, "There is no task %s: make it with carillon task set before the import.", f.task)
+	say := func(what, name string, err error) {
+		switch {
+		case isNotFound(err):
+			cli.Advise(cmd, "There is no %s %s: make it with carillon %s set before the import.", what, name, what)
+		case err != nil:
+			cli.Advise(cmd, "Whether there is a %s %s could not be asked: %v", what, name, err)
 		}
 	}
+	if f.task != "" {
+		_, err := client.Task(ctx, f.task)
+		say("task", f.task, err)
+	}
 	if f.calendar != "" {
-		if _, err := client.Calendar(ctx, f.calendar); isNotFound(err) {
-			cli.Advise(cmd, "There is no calendar %s: make it with carillon calendar set before the import.", f.calendar)
-		}
+		_, err := client.Calendar(ctx, f.calendar)
+		say("calendar", f.calendar, err)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -77,7 +76,7 @@ func keyCreateCommand(r *cli.Remote) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("create key: %w", err)
 		}
-		if os.Getenv("CARILLON_KEY") == "" { // we asked without one, and were answered
+		if c := r.ClientConfig(); c.Key == "" && c.TLS.Cert == "" { // nothing said who we are, and we were answered
 			cli.Advise(cmd, "This API asks for no keys (api.auth): who uses this one, or none, may do anything.")
 		}
 		return showKey(cmd, r, made)

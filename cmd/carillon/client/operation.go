@@ -80,7 +80,11 @@ func operationBeginCommand(r *cli.Remote, action, short string) *cobra.Command {
 		if ofEnded(action) {
 			to += " (default: now)"
 		}
-		cmd.Example += "\n  carillon operation " + action + " --from -2h --to 0s --task send-email"
+		until := " --to 0s"
+		if ofEnded(action) {
+			until = ""
+		}
+		cmd.Example += "\n  carillon operation " + action + " --from -2h" + until + " --task send-email"
 		flags.StringVar(&f.from, "from", "", "runs that are due at this `time` or later: "+cli.Times)
 		flags.StringVar(&f.to, "to", "", to)
 		flags.StringVar(&f.filter.Task, "task", "", "only runs of the task of this `name`")
@@ -163,6 +167,9 @@ func (f *operationFlags) check(action string, now time.Time) error {
 		return err
 	}
 	if ofEnded(action) && f.from != "" && f.to == "" {
+		if f.key != "" {
+			return cli.Usagef("--idempotency-key goes with --to: without it each command means another time")
+		}
 		f.filter.To = now
 	}
 	switch none := f.filter.IsZero(); {

@@ -16,13 +16,13 @@ type retryFlags struct {
 	factor       float64
 }
 
-// flags adds the flags; of says in the help of which jobs they are.
+// flags adds the flags; of is said last in the help of each.
 func (f *retryFlags) flags(cmd *cobra.Command, of string) {
 	flags := cmd.Flags()
 	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try, at least once"+of)
-	flags.DurationVar(&f.initial, "retry-initial", 0, "wait before the second attempt"+of)
-	flags.Float64Var(&f.factor, "retry-factor", 0, "how many times as long each later wait is"+of)
-	flags.DurationVar(&f.max, "retry-max", 0, "longest wait between two attempts"+of)
+	flags.DurationVar(&f.initial, "retry-initial", 0, "longest wait before the second attempt; the wait is drawn from 0 up to it"+of)
+	flags.Float64Var(&f.factor, "retry-factor", 0, "how many times as long it is before each attempt after that"+of)
+	flags.DurationVar(&f.max, "retry-max", 0, "longest wait before any attempt"+of)
 }
 
 // state adds the flags that were given to a policy, which may be nil.
@@ -32,7 +32,7 @@ func (f *retryFlags) state(cmd *cobra.Command, policy *schema.Retry) (*schema.Re
 	if policy != nil {
 		stated = *policy
 	}
-	any := false
+	isStated := false
 	for _, flag := range []struct {
 		name  string
 		isBad bool
@@ -40,7 +40,7 @@ func (f *retryFlags) state(cmd *cobra.Command, policy *schema.Retry) (*schema.Re
 	}{
 		{"max-attempts", f.maxAttempts < 1, func() { stated.MaxAttempts = f.maxAttempts }},
 		{"retry-initial", f.initial <= 0, func() { stated.Initial = schema.Duration(f.initial) }},
-		{"retry-factor", f.factor < 1, func() { stated.Factor = f.factor }},
+		{"retry-factor", !(f.factor >= 1), func() { stated.Factor = f.factor }},
 		{"retry-max", f.max <= 0, func() { stated.Max = schema.Duration(f.max) }},
 	} {
 		switch {
@@ -53,10 +53,10 @@ func (f *retryFlags) state(cmd *cobra.Command, policy *schema.Retry) (*schema.Re
 		case flag.isBad:
 			return nil, cli.Usagef("--%s: %s is not positive", flag.name, cmd.Flags().Lookup(flag.name).Value)
 		}
-		any = true
+		isStated = true
 		flag.set()
 	}
-	if !any {
+	if !isStated {
 		return policy, nil
 	}
 	return &stated, nil

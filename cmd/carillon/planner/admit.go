@@ -15,8 +15,8 @@ type hold struct {
 	deferred  bool // it was, for whatever reason
 }
 
-// place is what an executor has under way of a tenant, or of a task with a limit, and what waits for
-// it in memory, as admission.Load.
+// place is what an executor has under way of a tenant, or of a task with a limit, and what waits
+// for it in memory, as admission.Load.
 type place struct {
 	busy     int
 	waiting  int
@@ -71,13 +71,6 @@ const never = -time.Hour // before anything that matters
 func (c *Config) each() (slots, executors int) {
 	n := max(c.Executors, 1)
 	return max(c.Slots/n, 1), n
-}
-
-// share returns what a tenant may have of all executors (admission.Share).
-func (c *Config) share() (most, half int) {
-	slots, n := c.each()
-	most, half = rules.Share(slots)
-	return most * n, half * n
 }
 
 func rankOf(p *play, r *run) int { return p.c.Loads[r.load].Priority.Rank() }

@@ -22,10 +22,10 @@ type limit struct {
 type block struct {
 	limit    *limit
 	of       *site
-	held     int // slots that are this executor's
-	usable   int // of these, so many may be in use
-	since    time.Duration
-	isAbsent bool // the lease says nothing of this executor that counts
+	held     int           // slots that are this executor's
+	usable   int           // of these, so many may be in use
+	since    time.Duration // when it got the first of them: its turn began
+	isAbsent bool          // the lease says nothing of this executor that counts
 
 	peak, peakBefore int // the most that were in use in this tick, and in the one before
 	tick, tickLength time.Duration

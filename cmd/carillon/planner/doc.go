@@ -22,8 +22,8 @@
 //     that wait longer is about random: the mean wait is as in a queue, the longest waits are
 //     longer.
 //   - Each executor has a block of the slots of a limit, which it takes from the limit's lease as
-//     others want them (schema.Slots). It gives back what was idle for a second or two, and is without
-//     it for admission.BlockPause when it is wanted again.
+//     others want them (schema.Slots). It gives back what was idle for a second or two, and is
+//     without it for admission.BlockPause when it is wanted again.
 //   - It takes a slot. Slots go to priorities by deficit round robin with the weights of package
 //     admission, within a priority to tenants in turn, within a tenant to the run that asked first.
 //   - It runs for a time drawn from its load's distribution, and gives all of it back.
@@ -33,7 +33,7 @@
 // The milliseconds that scanning, publishing and recording take on a cluster that is not overloaded
 // are left out, and so are retries, failures, circuit breakers and the shares of single targets,
 // which are those of tenants again. So is that executors with waiting slots take fewer messages in
-// hand (admission.Slots.Room). Which executor has room for a run is drawn. Tests hold the planner to
-// the real admission of one executor and of several, and to the real slots; RESULTS.md has it beside
-// real runs.
+// hand (admission.Slots.Room). Which executor has room for a run is drawn. Tests hold the planner
+// to the real admission of one executor and of several, and to the real slots; RESULTS.md has it
+// beside real runs.
 package planner

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A play ends by itself: each run begins once, and while runs wait one is under way, or begins soon.
-// The guard ends a play of which that is not true, so that a mistake of the planner is an error and
-// not a command that never comes back.
+// A play ends by itself: each run begins once, and while runs wait one is under way, or begins
+// soon. The guard ends a play of which that is not true, so that a mistake of the planner is an
+// error and not a command that never comes back.
 const (
 	// longest is how much time is played at most. Later instants could not be told in nanoseconds.
 	longest = 100 * 365 * 24 * time.Hour

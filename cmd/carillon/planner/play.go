@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	rules "carillon.dev/carillon/executor/admission"
 )
 
 // Config is what is played.
@@ -50,8 +52,9 @@ func (c *Config) Usable() int {
 	for i := range c.Loads {
 		of[c.Loads[i].tenant()] = true
 	}
-	most, _ := c.share()
-	return min(c.Slots, most*len(of))
+	slots, executors := c.each()
+	most, _ := rules.Share(slots)
+	return min(c.Slots, most*executors*len(of))
 }
 
 // runs returns about how many runs of a load become due.

@@ -161,7 +161,7 @@ function Fields({ form }: { form: BodyForm }) {
             value={form.text('match.in_a_row')}
             onValue={(v) => form.set('match.in_a_row', v === '' ? undefined : Number(v))}
             placeholder="3"
-            help="Only of jobs of which so many runs in a row have failed: of the last of them, and those after it."
+            help="Tells of the failures of a job from this number in a row on."
           />
         </div>
       </Panel>
