@@ -35,7 +35,7 @@ describe('rules', () => {
   it.each([
     [undefined, 'all runs'],
     [{}, 'all runs'],
-    [{ job: 'a*', in_a_row: 3 }, 'job a*, of which 3 in a row have failed'],
+    [{ job: 'a*', in_a_row: 3 }, 'job a*, at least 3 failures in a row'],
     [{ job: 'a*', labels: { team: 'b', x: '*' } }, 'job a*, team=b, x=*'],
   ])('take %j: %s', (match, words) => {
     expect(matchWords(match)).toBe(words);

@@ -82,7 +82,7 @@ export function matchWords(match: Notification['match']): string {
     match?.task && `task ${match.task}`,
     match?.workflow && `workflow ${match.workflow}`,
     ...Object.entries(match?.labels ?? {}).map(([name, value]) => `${name}=${value}`),
-    match?.in_a_row && `jobs of which ${match.in_a_row} runs in a row have failed`,
+    match?.in_a_row && `at least ${match.in_a_row} failures in a row`,
   ].filter(Boolean);
   return parts.length === 0 ? 'all runs' : parts.join(', ');
 }

@@ -3501,7 +3501,7 @@ export interface components {
         NotificationMatch: {
             /**
              * Format: int64
-             * @description Only of jobs of which at least so many runs in a row have failed: since the last one that succeeded, in the order of their due times. Those that were missed, skipped or cancelled do not count, and no run of a one-off job or a step is taken. on may then hold failed, dead and recovered alone. A rule with 3 tells of the third failure and of those after it
+             * @description Only of jobs of which at least so many runs in a row have failed: since the last one that succeeded, in the order of their due times. Those that were missed, skipped or cancelled do not count, and no run of a one-off job or a step is taken. on may then hold failed, dead and recovered alone. A rule with 3 tells of the third failure and of those after it. Runs are counted as far back as the history of the job is kept, and 60 days at most
              */
             in_a_row?: number;
             /** @description The name of the run's job: equal to this, or fits it as a glob, in which * stands for any characters and ? for one */
