@@ -102,8 +102,11 @@ type NotificationMatch struct {
 	InARow int `json:"in_a_row,omitempty"`
 }
 
-// MinInARow and MaxInARow bound NotificationMatch.InARow.
-const MinInARow, MaxInARow = 2, 100
+// The bounds of NotificationMatch.InARow.
+const (
+	MinInARow = 2
+	MaxInARow = 100
+)
 
 // NotificationSink is where messages go: exactly one field is set. Each is called as a task is.
 type NotificationSink struct {
