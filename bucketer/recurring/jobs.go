@@ -215,8 +215,14 @@ func (j *Creator) createRow(
 
 // createdLate looks after a job whose creation took long. Meanwhile its name may have gone to
 // another job, the job may have been made anew under its key, and its first occurrence may have
-// been given up or been held too late for its sweep.
-func (j *Creator) createdLate(ctx context.Context, job schema.Job, now time.Time) (schema.Job, error) {
+// been given up or been held too late for its sweep. The job stands: where this fails, what became
+// of its creation is unknown.
+func (j *Creator) createdLate(ctx context.Context, job schema.Job, now time.Time) (_ schema.Job, err error) {
+	defer func() {
+		if err != nil && !errors.Is(err, ErrNameTaken) && !errors.Is(err, bucketer.ErrFinished) && !errors.Is(err, schema.ErrUnknown) {
+			err = fmt.Errorf("%w: %w", schema.ErrUnknown, err)
+		}
+	}()
 	spec := &job.Current.Spec
 	if spec.Name != "" {
 		holder, _, err := j.store.JobByName(ctx, spec.Tenant, spec.Name)
@@ -238,8 +244,7 @@ func (j *Creator) createdLate(ctx context.Context, job schema.Job, now time.Time
 	case stands.Current.Number != job.Current.Number:
 		return stands, nil // the node that made or changed it looked after its runs
 	}
-	err := j.planFrom(ctx, &job, now)
-	return job, err
+	return job, j.planFrom(ctx, &job, now)
 }
 
 // goesOn looks after the next run of a job that is answered as it is. The node that made or changed

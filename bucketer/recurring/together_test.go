@@ -198,6 +198,49 @@ func TestJobsThatTookLongAreLookedAfter(t *testing.T) {
 	})
 }
 
+// TestAJobThatTookLongIsInDoubt: a job whose creation took long stands, and the store fails where it
+// is looked after. The answer must not say that it was not made.
+func TestAJobThatTookLongIsInDoubt(t *testing.T) {
+	for name, create := range map[string]func(w *world) error{
+		"alone": func(w *world) error {
+			_, _, err := w.CreateJob(context.Background(), every(time.Minute), "", "")
+			return err
+		},
+		"together": func(w *world) error { return w.createJobs([]schema.JobSpec{every(time.Minute)})[0].err },
+	} {
+		for _, failing := range []string{"Job", "PutEntries"} {
+			t.Run(name+", "+failing, func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					took := false
+					w.Befall(func(_ context.Context, op string) schematest.Fault {
+						switch {
+						case op == "CreateJob" || op == "CreateJobs":
+							took = true
+							return schematest.Fault{Delay: 2 * time.Minute}
+						case took:
+							return schematest.Fault{Fail: op == failing}
+						}
+						return schematest.Fault{}
+					})
+					err := create(w)
+					w.Befall(func(context.Context, string) schematest.Fault { return schematest.Fault{} })
+					n := 0
+					for shard := range schema.Shard(w.Setting.Shards) { // #nosec G115 -- few
+						jobs, err := w.Counts.JobsOf(context.Background(), shard, schema.JobID{}, 10)
+						if err != nil {
+							t.Fatal(err)
+						}
+						n += len(jobs)
+					}
+					if n != 1 || !errors.Is(err, schema.ErrUnknown) {
+						t.Errorf("created = %v, and there are %d jobs; want one, and that nobody knows", err, n)
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestAJobThatFailsDoesNotStopThoseMadeWithIt.
 func TestAJobThatFailsDoesNotStopThoseMadeWithIt(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
