@@ -244,7 +244,8 @@ func (j *Creator) createdLate(ctx context.Context, job schema.Job, now time.Time
 	case stands.Current.Number != job.Current.Number:
 		return stands, nil // the node that made or changed it looked after its runs
 	}
-	return job, j.planFrom(ctx, &job, now)
+	err = j.planFrom(ctx, &job, now)
+	return job, err
 }
 
 // goesOn looks after the next run of a job that is answered as it is. The node that made or changed
