@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -229,40 +228,6 @@ func TestAStorm(t *testing.T) {
 		groups, err := w.Counts.NotificationGroups(t.Context(), tenant, "", 10)
 		if err != nil || len(groups) != 1 || groups[0].Name != schema.NotificationCursor {
 			t.Errorf("groups that are left = %+v, %v; want the cursor alone", groups, err)
-		}
-	})
-}
-
-// TestReadingRests: a minute with many incidents is read in pages, and between them nothing is read
-// for as long as the one before took.
-func TestReadingRests(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.put(nil)
-		for i := range 3500 {
-			w.fail("j", schema.JobID{}, i)
-		}
-		const took = 40 * time.Millisecond
-		var mu sync.Mutex
-		var began []time.Duration
-		w.Befall(func(_ context.Context, op string) schematest.Fault {
-			if op == "Incidents" {
-				mu.Lock()
-				began = append(began, time.Since(w.began))
-				mu.Unlock()
-				time.Sleep(took)
-			}
-			return schematest.Fault{}
-		})
-		stop := w.notify(always())
-		time.Sleep(4 * time.Second)
-		stop()
-		if len(began) < 4 {
-			t.Fatalf("reads began at %v, want four pages of a minute", began)
-		}
-		for i := range 3 {
-			if gap := began[i+1] - began[i]; gap != 2*took {
-				t.Errorf("page %d began %s after the one before, want %s", i+2, gap, 2*took)
-			}
 		}
 	})
 }
