@@ -24,6 +24,8 @@
 //     envelope leaves a trace in the rows queue.TraceWithin later; until then no stream takes a
 //     second message of a first dispatch (queue.DuplicateWindow). Of the messages of one run in one
 //     process, one at a time is between its last read and that trace.
+//     One case is left: two starts of one millisecond draw one fence once in a thousand times, and
+//     have one row then. If the second writes it after the first has read it, both happen.
 //  6. The first attempt of a run of a recurring job starts only while the job's row lets it. The
 //     dispatcher has read that row for a fresh envelope; otherwise we read it.
 //  7. A deferral uses no attempt up, and is in the store before its message ends.
