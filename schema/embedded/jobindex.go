@@ -136,7 +136,7 @@ func (s jobIndex) listJob(ctx context.Context, tenant string, id schema.JobID, e
 			return err
 		}
 	}
-	defer s.lock(key)() // Expire must not remove what it did not see
+	defer s.share(key)() // Expire must not remove what it did not see
 	if err := b.Merge(key, appendCell(nil, c), nil); err != nil {
 		return err
 	}

@@ -138,7 +138,7 @@ func (s *core) putRows(ctx context.Context, rows ...rowWrite) error {
 	for i := range rows {
 		keys[i] = rows[i].key
 	}
-	defer s.lockAll(keys...)() // Expire must not remove what it did not see
+	defer s.share(keys...)() // Expire must not remove what it did not see
 	b := s.db.NewBatch()
 	defer closeQuietly(b)
 	for _, row := range rows {

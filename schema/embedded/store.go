@@ -180,7 +180,7 @@ type core struct {
 	closed bool
 
 	seed  maphash.Seed
-	locks [stripes]sync.Mutex // of rows that are written conditionally, by hash of their key
+	locks [stripes]sync.RWMutex // of rows, by hash of their key: shared by writes without a condition
 }
 
 var (
@@ -310,22 +310,17 @@ func (s *core) leave() { s.life.RUnlock() }
 // nowMS is the instant by which a call judges expiry.
 func (s *core) nowMS() int64 { return s.now().UnixMilli() }
 
-// lock takes the lock of the row at key and returns how to release it.
+// lock takes the lock of the row at key, for a write that depends on what stands there, and returns
+// how to release it.
 func (s *core) lock(key []byte) (unlock func()) {
 	mu := &s.locks[maphash.Bytes(s.seed, key)%stripes]
 	mu.Lock()
 	return mu.Unlock
 }
 
-// lockAll takes the locks of all keys, each stripe once and in one order, so that no two calls wait
-// for each other.
+// lockAll takes the locks of all keys, as lock does.
 func (s *core) lockAll(keys ...[]byte) (unlock func()) {
-	var held []uint64
-	for _, key := range keys {
-		held = append(held, maphash.Bytes(s.seed, key)%stripes)
-	}
-	slices.Sort(held)
-	held = slices.Compact(held)
+	held := s.stripesOf(keys)
 	for _, stripe := range held {
 		s.locks[stripe].Lock()
 	}
@@ -334,6 +329,31 @@ func (s *core) lockAll(keys ...[]byte) (unlock func()) {
 			s.locks[stripe].Unlock()
 		}
 	}
+}
+
+// share keeps all keys from those who lock them, for a write without a condition. Such writes do not
+// wait for each other, so that they reach the disk together.
+func (s *core) share(keys ...[]byte) (unlock func()) {
+	held := s.stripesOf(keys)
+	for _, stripe := range held {
+		s.locks[stripe].RLock()
+	}
+	return func() {
+		for _, stripe := range held {
+			s.locks[stripe].RUnlock()
+		}
+	}
+}
+
+// stripesOf returns the stripes of keys, each once and in one order, so that no two calls wait for
+// each other.
+func (s *core) stripesOf(keys [][]byte) []uint64 {
+	held := make([]uint64, len(keys))
+	for i, key := range keys {
+		held[i] = maphash.Bytes(s.seed, key) % stripes
+	}
+	slices.Sort(held)
+	return slices.Compact(held)
 }
 
 // pebbleLog passes on what Pebble logs.
