@@ -77,3 +77,24 @@ func ErrorPattern(rec *schema.Record) string {
 	}
 	return strings.TrimRight(string([]rune(line)[:MaxErrorPattern-1]), " ") + "…"
 }
+
+// patterns are those of records that were looked at together. When runs fail by the thousand, most
+// errors are the same, and finding a pattern costs more than writing it down.
+type patterns map[patternKey]string
+
+type patternKey struct {
+	text    string
+	status  int
+	outcome schema.Outcome
+}
+
+// of is ErrorPattern.
+func (p patterns) of(rec *schema.Record) string {
+	key := patternKey{rec.Error, rec.Status, rec.Outcome}
+	pattern, ok := p[key]
+	if !ok {
+		pattern = ErrorPattern(rec)
+		p[key] = pattern
+	}
+	return pattern
+}

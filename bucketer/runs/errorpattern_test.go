@@ -9,6 +9,7 @@ import (
 )
 
 func TestErrorPattern(t *testing.T) {
+	together := make(patterns)
 	for name, row := range map[string]struct {
 		rec  schema.Record
 		want string
@@ -30,6 +31,11 @@ func TestErrorPattern(t *testing.T) {
 	} {
 		if got := ErrorPattern(&row.rec); got != row.want {
 			t.Errorf("%s: ErrorPattern(%q) = %q, want %q", name, row.rec.Error, got, row.want)
+		}
+		for range 2 {
+			if got := together.of(&row.rec); got != row.want {
+				t.Errorf("%s: of %q beside others = %q, want %q", name, row.rec.Error, got, row.want)
+			}
 		}
 	}
 	for _, text := range []string{strings.Repeat("ä", 1<<20), strings.Repeat(`"`, 100_000), strings.Repeat("\xff", 5000)} {

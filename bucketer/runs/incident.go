@@ -74,8 +74,9 @@ func (r *Recorder) noteIncidents(ctx context.Context, finished []bucketer.Finish
 	failed := make(map[int]error)
 	var all []schema.Incident
 	var index []int
+	known := make(patterns)
 	for _, i := range which {
-		n, err := r.incidentOf(ctx, &finished[i])
+		n, err := r.incidentOf(ctx, &finished[i], known)
 		switch {
 		case err != nil:
 			failed[i] = err
@@ -200,8 +201,8 @@ func (r *Reader) FailedInARow(ctx context.Context, job schema.JobID, of schema.R
 }
 
 // incidentOf returns the incident that a record is, whether a rule takes it or not; nil: it is
-// none.
-func (r *Recorder) incidentOf(ctx context.Context, f *bucketer.Finished) (*schema.Incident, error) {
+// none. known are patterns of errors of records beside it.
+func (r *Recorder) incidentOf(ctx context.Context, f *bucketer.Finished, known patterns) (*schema.Incident, error) {
 	if notifies, err := r.core.Notifies(ctx, f.Entry.Spec.Tenant); err != nil || !notifies {
 		return nil, err
 	}
@@ -222,7 +223,7 @@ func (r *Recorder) incidentOf(ctx context.Context, f *bucketer.Finished) (*schem
 		n.Error = rec.Reason
 	}
 	if rec.Ruined() {
-		n.Pattern = ErrorPattern(rec)
+		n.Pattern = known.of(rec)
 	}
 	name(&n, r.now(), rec.Finished, strconv.Itoa(f.Attempt.Number), strconv.FormatInt(int64(f.Attempt.Fence), 10))
 	return &n, nil
