@@ -40,7 +40,7 @@ func (r *Rules) NotificationStates(ctx context.Context, tenant string, rules []s
 		}
 	}
 	for after := ""; len(states) > 0; {
-		page, err := r.store.NotificationGroups(ctx, tenant, after, incidentPage)
+		page, err := r.store.NotificationGroups(ctx, tenant, after, groupPage)
 		if err != nil {
 			return nil, err
 		}
@@ -59,7 +59,7 @@ func (r *Rules) NotificationStates(ctx context.Context, tenant string, rules []s
 			}
 			states[row.Rule] = st
 		}
-		if len(page) < incidentPage {
+		if len(page) < groupPage {
 			break
 		}
 		after = page[len(page)-1].Name

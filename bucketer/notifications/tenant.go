@@ -23,9 +23,13 @@ const (
 	// readFor is how long after its end a minute is read on until it is counted again.
 	readFor = 15 * time.Second
 	// incidentPage bounds the incidents of one read.
-	incidentPage = 1000
-	// restMost bounds the rest between two pages: those of 100,000 incidents fit a step.
-	restMost = 50 * time.Millisecond
+	incidentPage = 250
+	// groupPage bounds the groups of one read.
+	groupPage = 1000
+	// restFactor is how much longer than a page the rest after it is, restMost bounds it: 100,000
+	// incidents are read well within stepTimeout.
+	restFactor = 3
+	restMost   = 50 * time.Millisecond
 	// cursorEvery is how often it is written how far minutes are closed.
 	cursorEvery = 5 // minutes
 	// historyRead bounds the lines of a job's history that are looked at for a success.
@@ -136,7 +140,7 @@ func (t *tenant) load(ctx context.Context, now time.Time) error {
 	t.groups, t.minutes, t.unread = make(map[string]*group), make(map[schema.Bucket]*minute), make(map[string]bool)
 	t.cursor = schema.NotificationGroup{Tenant: t.name, Name: schema.NotificationCursor}
 	for after := ""; ; {
-		page, err := t.n.store.NotificationGroups(ctx, t.name, after, incidentPage)
+		page, err := t.n.store.NotificationGroups(ctx, t.name, after, groupPage)
 		if err != nil {
 			return err
 		}
@@ -154,7 +158,7 @@ func (t *tenant) load(ctx context.Context, now time.Time) error {
 				g.sent = row.Flush == 0 || row.Silent || now.Sub(row.At) > resendWithin
 			}
 		}
-		if len(page) < incidentPage {
+		if len(page) < groupPage {
 			break
 		}
 		after = page[len(page)-1].Name
@@ -231,8 +235,8 @@ func (t *tenant) recount(ctx context.Context, m schema.Bucket) error {
 	return nil
 }
 
-// read counts the incidents of a minute from where the last read ended. It rests between pages for
-// as long as a page took, at most restMost, so that it leaves room for what runs beside it.
+// read counts the incidents of a minute from where the last read ended. It rests between pages, so
+// that it leaves room for what runs beside it: there is no hurry.
 func (t *tenant) read(ctx context.Context, m schema.Bucket, c *minute) error {
 	for {
 		began := time.Now()
@@ -256,7 +260,7 @@ func (t *tenant) read(ctx context.Context, m schema.Bucket, c *minute) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(min(time.Since(began), restMost)):
+		case <-time.After(min(restFactor*time.Since(began), restMost)):
 		}
 	}
 }
