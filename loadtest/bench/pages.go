@@ -62,6 +62,7 @@ var pageRows = []pageRow{
 	{string(console.Upcoming), console.Upcoming, false, true},
 	{string(console.Newest), console.Newest, false, true},
 	{string(console.Sought), console.Sought, false, false},
+	{string(console.Onward), console.Onward, false, true},
 }
 
 // pageSessions are the sessions of the protocol: the rows come once, and each round starts the nodes

@@ -42,7 +42,8 @@ type Config struct {
 type Console struct {
 	cfg    Config
 	client *http.Client
-	guess  float64 // of the search for the latest runs, whose question alone uses it
+	guess  float64    // of the search for the latest runs, whose question alone uses it
+	onward url.Values // of the next page of a search; of askOnward alone
 
 	job   atomic.Pointer[knownJob]
 	known chan struct{} // closed when the job is known

@@ -31,6 +31,8 @@ const (
 	// once: its answer ends when it has cost what a search may.
 	Newest View = "runs searched, newest first"
 	Sought View = "runs searched by a label that none has"
+	// Onward asks for the page of a search that follows the one asked for before.
+	Onward View = "runs searched, page after page"
 )
 
 // The intervals of api/live.ts, from an answer to the next request: of what a person watches, of
@@ -141,6 +143,7 @@ var views = map[View][]question{
 		query.Set("label", "team=none")
 		return query
 	})}},
+	Onward: {{path: runsPath, every: steady, ask: askOnward}},
 }
 
 // instant writes a time as browsers do.
@@ -225,6 +228,19 @@ func coming(span time.Duration) func(context.Context, *Console, *question) (Seen
 // ofNextHour asks the search for runs that are due in the next hour, the latest first.
 func ofNextHour(now time.Time) url.Values {
 	return url.Values{"from": {instant(now)}, "to": {instant(now.Add(time.Hour))}, "limit": {strconv.Itoa(pageSize)}, "order": {"newest"}}
+}
+
+// askOnward asks for the next page of the search for runs of the next hour.
+func askOnward(ctx context.Context, c *Console, q *question) (Seen, error) {
+	if c.onward == nil {
+		c.onward = ofNextHour(time.Now())
+	}
+	var page runPage
+	if err := c.decode(ctx, q, c.onward, nil, &page); err != nil {
+		return Seen{}, err
+	}
+	c.onward.Set("cursor", page.Next)
+	return Seen{Items: len(page.Items)}, nil
 }
 
 // askLatest looks for the latest runs of the last 15 minutes. What is due in this second belongs to
