@@ -99,7 +99,7 @@ func (l *limits) waitsForJobSlot() bool {
 func (l *limits) makeWay(ctx context.Context, key schema.LimitKey) bool {
 	a, limit := l.a, l.a.basis.limit
 	if limit.OnLimit == schema.OnLimitSkip {
-		a.notStarted(ctx, schema.Record{Outcome: schema.Missed, Reason: "skipped: " + bucketer.UnderWay(limit)})
+		a.notStarted(ctx, bucketer.SkipByLimit(limit))
 		return true
 	}
 	bounded, cancel := context.WithTimeout(ctx, storeTimeout)

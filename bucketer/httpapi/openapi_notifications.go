@@ -25,7 +25,7 @@ func (s documentWriter) describeNotifications() error {
 	}
 	kinds := func(f *huma.Schema) {
 		f.MinItems = whole(1)
-		f.Description = "Of what it tells: failed (a run or a step failed for good), dead (a dead letter was written), missed, late (it started more than a second after its time), " +
+		f.Description = "Of what it tells: failed (a run or a step failed for good), dead (a dead letter was written), missed (but for runs that the on_limit of their own job skips), late (it started more than a second after its time), " +
 			"stuck (it waits for other jobs beyond its deadline), paused (a job was paused by its pause_on_failure), recovered (all jobs of a group have succeeded since)"
 		for _, kind := range schema.NotificationKinds {
 			f.Items.Enum = append(f.Items.Enum, string(kind))

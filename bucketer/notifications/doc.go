@@ -5,6 +5,8 @@
 // (recurring.Changer): an incident, one row, in the minute in which it happened. Incidents of
 // records that are followed up together are written together. Tenants without rules cost a look
 // into a map. Their rules are looked at before the write, so what no rule takes is not written.
+// A run that the limit of its own job skips (on_limit: skip) is no incident, though it counts as
+// missed: its tenant asks for that. One that was late for its misfire policy is.
 // Where a rule asks for runs in a row (match.in_a_row) whoever writes an incident reads the history
 // of the job, and the incident says how many have failed. The line of its own run is held before it
 // counts. So of the runs of a streak the last to be counted sees them all, whatever their order.

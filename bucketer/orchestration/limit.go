@@ -23,7 +23,7 @@ func (a ending) takeSlot(ctx context.Context, limit *schema.Concurrency) (instea
 	backfill := e.Spec.Trigger == schema.TriggerBackfill // its runs are asked for one by one: they wait
 	switch {
 	case limit.OnLimit == schema.OnLimitSkip && !backfill:
-		return schema.Record{Outcome: schema.Missed, Reason: "skipped: " + bucketer.UnderWay(limit)}, nil
+		return bucketer.SkipByLimit(limit), nil
 	case limit.OnLimit == schema.OnLimitCancelOldest && !backfill:
 		over, err := o.limits.CancelOldest(ctx, key, e, limit.Limit)
 		if err != nil || over {

@@ -201,9 +201,10 @@ func (r *Reader) FailedInARow(ctx context.Context, job schema.JobID, of schema.R
 }
 
 // incidentOf returns the incident that a record is, whether a rule takes it or not; nil: it is
-// none. known are patterns of errors of records beside it.
+// none. A run that the limit of its job skips is none: its tenant asks for that. known are patterns
+// of errors of records beside it.
 func (r *Recorder) incidentOf(ctx context.Context, f *bucketer.Finished, known patterns) (*schema.Incident, error) {
-	if notifies, err := r.core.Notifies(ctx, f.Entry.Spec.Tenant); err != nil || !notifies {
+	if notifies, err := r.core.Notifies(ctx, f.Entry.Spec.Tenant); err != nil || !notifies || bucketer.IsSkippedByLimit(f.Attempt.Record) {
 		return nil, err
 	}
 	names, _ := eventsOf(f)
