@@ -175,6 +175,7 @@ type Run struct {
 	PayloadFault  string            `json:"payload_fault,omitempty" doc:"Why the payload is absent: it is stored encrypted and cannot be opened"`
 	Progress      *Progress         `json:"progress,omitempty" doc:"Of the attempt under way; not in lists"`
 	Attempts      []Attempt         `json:"attempts"`
+	Error         string            `json:"error,omitempty" doc:"Why the last attempt failed that has an error, of a run that has not succeeded: what lists select by error, and its first 512 bytes. Whole it is in attempts"`
 	Fault         string            `json:"fault,omitempty" doc:"Why what is stored of its last attempt cannot be understood: the run counts as failed, but what it came to is unknown"`
 
 	Workflow      string       `json:"workflow,omitempty" doc:"Of a workflow run: the workflow. Its one attempt stands for all that its steps do"`
@@ -267,6 +268,9 @@ func runOf(r *runs.Run, payload []byte) Run {
 	if n := len(out.Attempts); n > 0 && givenUp != "" {
 		shown := &out.Attempts[n-1]
 		shown.Error = strings.TrimPrefix(shown.Error+"; "+givenUp, "; ")
+	}
+	if r.State != schema.StateSucceeded {
+		out.Error = headOf(r.LastError(errorOf))
 	}
 	out.Preempted = schema.CountPreempted(r.Attempts)
 	out.StartedAt, out.Waited = Time{r.Started()}, waitedBefore(r)
@@ -407,6 +411,17 @@ func attemptOf(a *schema.Attempt) Attempt {
 		}
 	}
 	return out
+}
+
+// maxError bounds the error of a run, in bytes: as much as a dead letter tells of earlier attempts.
+const maxError = 512
+
+// headOf returns how an error begins.
+func headOf(text string) string {
+	if len(text) <= maxError {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxError-len("…")], "") + "…"
 }
 
 // maxSaid bounds what an error has of the answer that it is about, in characters.

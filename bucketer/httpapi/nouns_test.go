@@ -164,7 +164,7 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 		},
 		"retrying": {
 			runs.Run{State: schema.StateRetrying, Entry: entry(id, spec), Attempts: []schema.Attempt{record(1, 0, time.Second, schema.Failed, func(r *schema.Record) { r.Next, r.Error, r.Status, r.Redispatched = retry, "boom", 500, true })}},
-			map[string]any{"started_at": clock(0), "lateness_ms": 0.0, "next_attempt_at": clock(10 * time.Second), "attempts": []any{
+			map[string]any{"started_at": clock(0), "lateness_ms": 0.0, "next_attempt_at": clock(10 * time.Second), "error": "boom", "attempts": []any{
 				map[string]any{"number": 1.0, "executor": "e1", "started_at": clock(0), "finished_at": clock(time.Second), "outcome": "failed", "error": "boom", "status_code": 500.0, "redispatched": true},
 			}},
 		},
@@ -182,7 +182,7 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 				record(0, 0, time.Second, schema.Failed, func(r *schema.Record) { r.Final, r.Error = true, "too large" }),
 				record(1, 0, time.Second, schema.Failed, func(r *schema.Record) { r.Next, r.Error = retry, "boom" }),
 			}},
-			map[string]any{"dead_letter": true, "started_at": clock(0), "finished_at": clock(time.Second), "lateness_ms": 0.0, "attempts": []any{
+			map[string]any{"dead_letter": true, "started_at": clock(0), "finished_at": clock(time.Second), "lateness_ms": 0.0, "error": "boom; too large", "attempts": []any{
 				map[string]any{"number": 1.0, "executor": "e1", "started_at": clock(0), "finished_at": clock(time.Second), "outcome": "failed", "error": "boom; too large"},
 			}},
 		},

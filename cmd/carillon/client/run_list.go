@@ -43,7 +43,7 @@ func runListCommand(r *cli.Remote) *cobra.Command {
 			"minutes are read one after the other, and how far that came is said at the end. Runs of a --job, and --state failed alone, are found by an index.\n\n" +
 			"With --stuck, list the runs that wait for other jobs beyond their deadline, whenever they are due, in the order in which their chains began. " +
 			"Such a run still starts if those jobs end; carillon run cancel ends it.\n\n" +
-			"With -o json there is one run a line, attempts and payload included.",
+			"With -o json there is one run a line, attempts and payload included; .error is why it failed.",
 		Example: "  carillon run list --state failed,missed --from -1h --to 0s\n" +
 			"  carillon run list --late 5s --label team=billing --from -24h --to 0s\n" +
 			"  carillon run list --from 2026-11-21T00:00:00Z --to 2026-11-22T00:00:00Z --task send-email --limit 0 -o json\n" +

@@ -78,6 +78,11 @@ func TestRunsAreListedByFilters(t *testing.T) {
 			t.Errorf("%s: run list %q = %v, want %v", name, row.args, got, row.want)
 		}
 	}
+	for _, r := range listedRuns(t, api, "--label", "team=a") {
+		if got := strings.HasPrefix(r.Error, "answered 404"); got != (r.ID == failed) {
+			t.Errorf("run list -o json shows run %s, %s, with the error %q; want one of that which failed alone", r.ID, r.State, r.Error)
+		}
+	}
 	for args, want := range map[string]string{"": "partitions of due times", "--state failed": "the dead letters"} {
 		args := append([]string{"run", "list", "--api", api, "--newest", "--from", "-10m"}, strings.Fields(args)...)
 		clitest.Await(t, "the run is found", func() bool { // a dead letter is written right after the record
