@@ -55,7 +55,7 @@ func (c *Client) RunStates(ctx context.Context, q RunQuery) iter.Seq2[RunStates,
 	return func(yield func(RunStates, error) bool) {
 		params := (&RunQuery{Task: q.Task, Host: q.Host, Labels: q.Labels, OneOff: q.OneOff, CreatedBy: q.CreatedBy}).params()
 		windowParams(params, q.From, q.To)
-		sum := RunStates{States: map[string]int64{}}
+		sum := RunStates{States: map[string]int64{}, Waiting: map[string]int64{}}
 		for {
 			var page RunStates
 			_, err := c.call(ctx, ask{method: http.MethodGet, path: statesPath + "?" + params.Encode(), repeatable: true}, &page)
@@ -78,6 +78,9 @@ func (s *RunStates) add(next *RunStates) {
 	s.Ready, s.DueSoon, s.Delayed, s.Running, s.Done = s.Ready+next.Ready, s.DueSoon+next.DueSoon, s.Delayed+next.Delayed, s.Running+next.Running, s.Done+next.Done
 	for state, n := range next.States {
 		s.States[state] += n
+	}
+	for what, n := range next.Waiting {
+		s.Waiting[what] += n
 	}
 	partitions := s.Searched.Partitions
 	s.Searched = next.Searched

@@ -227,9 +227,6 @@ func runOf(r *runs.Run, payload []byte) Run {
 	if out.Trigger == schema.TriggerSchedule {
 		out.Trigger = "schedule"
 	}
-	var next schema.EntryID
-	var deferred Time
-	var deferral *schema.Record // that says so
 	var givenUp string
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
@@ -237,9 +234,6 @@ func runOf(r *runs.Run, payload []byte) Run {
 			continue
 		}
 		if a.Number == 0 {
-			if rec := a.Record; rec != nil && rec.Outcome == schema.Replaced && rec.Reason == schema.Deferred && rec.To.Time().After(deferred.Time) {
-				deferred, deferral = Time{rec.To.Time()}, rec
-			}
 			if rec := a.Record; rec != nil && rec.Ruined() {
 				givenUp = rec.Error
 			}
@@ -260,9 +254,6 @@ func runOf(r *runs.Run, payload []byte) Run {
 		if schema.IsSuperseded(r.Attempts, i) {
 			shown.Outcome = schema.Superseded
 		}
-		if a.Record != nil && a.Record.Outcome != schema.Superseded {
-			next = a.Record.Next
-		}
 		out.Attempts = append(out.Attempts, shown)
 	}
 	if n := len(out.Attempts); n > 0 && givenUp != "" {
@@ -278,11 +269,9 @@ func runOf(r *runs.Run, payload []byte) Run {
 		ms := late.Milliseconds()
 		out.LatenessMS = &ms
 	}
-	if r.State == schema.StateRetrying && !next.IsZero() {
-		out.NextAttemptAt = Time{next.Time()}
-	}
-	if waits := r.State == schema.StatePending || r.State == schema.StateRetrying; waits && deferred.After(out.NextAttemptAt.Time) {
-		out.DeferredUntil, out.Waiting = deferred, deferredBy(deferral)
+	out.NextAttemptAt = Time{r.NextAttempt()}
+	if put := r.Deferral(); put != nil && (r.State == schema.StatePending || r.State == schema.StateRetrying) && put.To.Time().After(out.NextAttemptAt.Time) {
+		out.DeferredUntil = Time{put.To.Time()}
 	}
 	switch {
 	case r.State.Terminal():
@@ -292,22 +281,31 @@ func runOf(r *runs.Run, payload []byte) Run {
 		out.noteSkip(r)
 		out.CancelReason = cancelReason(r)
 		if r.State == schema.StateCancelled && out.CancelReason == "" && len(out.Attempts) == 0 {
-			out.Waiting = waitedFor(r, deferral)
+			out.Waiting = waitedFor(r)
 		}
 	case e.Spec.Kind == schema.KindJoin:
 		out.noteJoin(r)
-	case r.State != schema.StateRunning:
-		if held := schema.LimitHold(r.Attempts); held != nil {
-			out.Waiting = &Waiting{Since: Time{held.Finished}, Reason: held.Reason}
+	default:
+		if held := waitingFor(r.HeldBack()); held != nil {
+			out.Waiting = held
 		}
 	}
 	return out
 }
 
+// waitingFor returns what a record says of what holds a run back (runs.Run.HeldBack).
+func waitingFor(held *schema.Record) *Waiting {
+	if held == nil || held.Reason == schema.Deferred {
+		return deferredBy(held)
+	}
+	return &Waiting{Since: Time{held.Finished}, Reason: held.Reason}
+}
+
 // waitedFor returns what held a run back last that never started, nil if nothing is known of it.
-func waitedFor(r *runs.Run, deferral *schema.Record) *Waiting {
+func waitedFor(r *runs.Run) *Waiting {
+	deferral := r.Deferral()
 	if held := schema.LimitHold(r.Attempts); held != nil && (deferral == nil || held.Finished.After(deferral.Finished)) {
-		return &Waiting{Since: Time{held.Finished}, Reason: held.Reason}
+		return waitingFor(held)
 	}
 	return deferredBy(deferral)
 }

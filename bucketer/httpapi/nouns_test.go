@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -241,6 +242,13 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("runOf (-want +got):\n%s", diff)
+			}
+			var word string // by which it is counted
+			if w, ok := row.want["waiting"].(map[string]any); ok && !row.run.State.Terminal() {
+				word, _, _ = strings.Cut(w["reason"].(string), ":")
+			}
+			if what := row.run.WaitsFor(); what != word {
+				t.Errorf("WaitsFor = %q, want %q, as waiting says", what, word)
 			}
 		})
 	}

@@ -43,10 +43,13 @@ func (s *stub) SearchRuns(_ context.Context, q *search.Query, pos search.Positio
 // CountRuns counts two runs at a time.
 func (s *stub) CountRuns(ctx context.Context, q *search.Query, pos search.Position) (search.Counts, search.Searched, *search.Position, error) {
 	page, searched, next, err := s.SearchRuns(ctx, q, pos, 2)
-	c := search.Counts{Phases: map[search.Phase]int64{}, States: map[schema.State]int64{}}
+	c := search.Counts{Phases: map[search.Phase]int64{}, States: map[schema.State]int64{}, Waits: map[string]int64{}}
 	for i := range page {
 		c.Phases[search.Done]++
 		c.States[page[i].Shown()]++
+		if what := page[i].WaitsFor(); what != "" {
+			c.Waits[what]++
+		}
 	}
 	return c, searched, next, err
 }

@@ -135,13 +135,18 @@ func TestRunsAreCountedByState(t *testing.T) {
 	for n := range 5 {
 		doJSON(t, hs, call{method: "POST", path: "/v1/jobs", body: fmt.Sprintf(`{"nats":{"subject":"x"},"schedule":{"at":%q}}`, testNow.Add(time.Duration(n)*time.Minute).Format(time.RFC3339))}, 201, nil)
 	}
+	b.mu.Lock()
+	for _, id := range b.order {
+		b.runs[id].Attempts = []schema.Attempt{{Record: &schema.Record{Outcome: schema.Replaced, Reason: schema.Deferred, Cause: schema.CauseQuota, To: schema.MakeEntryID(testNow.Add(time.Hour), 1, 1)}}}
+	}
+	b.mu.Unlock()
 	answers := 0
 	for s, err := range clientOf(t, hs.URL).RunStates(t.Context(), RunQuery{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		answers++
-		if s.Done != int64(min(2*answers, 5)) || s.States["pending"] != s.Done || s.Complete != (answers == 3) {
+		if s.Done != int64(min(2*answers, 5)) || s.States["pending"] != s.Done || s.Waiting["quota"] != s.Done || s.Complete != (answers == 3) {
 			t.Errorf("after %d answers: %+v", answers, s)
 		}
 	}

@@ -149,6 +149,71 @@ func (r *Run) Shown() schema.State {
 	return r.State
 }
 
+// NextAttempt returns when the next attempt of a run is due that failed and is tried again; zero: none
+// is, or its rows do not say so.
+func (r *Run) NextAttempt() (at time.Time) {
+	if r.State != schema.StateRetrying {
+		return at
+	}
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		if a.Number == 0 || a.Unstarted() || a.Record == nil || a.Record.Outcome == schema.Superseded {
+			continue
+		}
+		if at = (time.Time{}); !a.Record.Next.IsZero() {
+			at = a.Record.Next.Time()
+		}
+	}
+	return at
+}
+
+// Deferral returns the record that put the start of the run off the furthest, nil if none did.
+func (r *Run) Deferral() (last *schema.Record) {
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		rec := a.Record
+		if a.Number == 0 && rec != nil && rec.Outcome == schema.Replaced && rec.Reason == schema.Deferred && !a.Unstarted() && (last == nil || rec.To.Time().After(last.To.Time())) {
+			last = rec
+		}
+	}
+	return last
+}
+
+// HeldBack returns the record that says what holds a run back that has not started, or is to start
+// again: a limit, which is its Reason, or a deferral. Nil: nothing does.
+func (r *Run) HeldBack() *schema.Record {
+	if r.State != schema.StatePending && r.State != schema.StateRetrying {
+		return nil
+	}
+	if held := schema.LimitHold(r.Attempts); held != nil {
+		return held
+	}
+	if put := r.Deferral(); put != nil && put.To.Time().After(r.NextAttempt()) {
+		return put
+	}
+	return nil
+}
+
+// waitsForJobs is the WaitsFor of a run that waits for other jobs.
+const waitsForJobs = "jobs"
+
+// WaitsFor says in one word for what a run waits that may not start yet: other jobs, a limit, or the
+// cause of a deferral; "": for nothing that is known.
+func (r *Run) WaitsFor() string {
+	if !r.State.Terminal() && r.standing().Spec.Kind == schema.KindJoin {
+		return waitsForJobs
+	}
+	switch held := r.HeldBack(); {
+	case held == nil:
+		return ""
+	case held.Reason == schema.Deferred:
+		return string(held.Cause)
+	default:
+		limit, _, _ := strings.Cut(held.Reason, ":")
+		return limit
+	}
+}
+
 // mayWait reports whether the run may be a workflow run of which nothing but waits is under way.
 func (r *Run) mayWait() bool { return r.Entry.Spec.Workflow != nil && r.State == schema.StateRunning }
 

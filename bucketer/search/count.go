@@ -27,6 +27,7 @@ const (
 type Counts struct {
 	Phases map[Phase]int64        // those that have runs
 	States map[schema.State]int64 // as they are shown (runs.Run.Shown)
+	Waits  map[string]int64       // those that may not start yet, by what they wait for (runs.Run.WaitsFor)
 }
 
 // CountRuns counts runs that q selects, from pos on: each of those that this answer looked at. It
@@ -35,11 +36,14 @@ type Counts struct {
 func (s *Searcher) CountRuns(ctx context.Context, q *Query, pos Position) (Counts, Searched, *Position, error) {
 	a := s.answer(q, maxCounted)
 	now := s.core.Now()
-	c := Counts{Phases: make(map[Phase]int64), States: make(map[schema.State]int64)}
+	c := Counts{Phases: make(map[Phase]int64), States: make(map[schema.State]int64), Waits: make(map[string]int64)}
 	a.take = func(page []runs.Run) {
 		for i := range page {
 			c.Phases[phaseOf(&page[i], now)]++
 			c.States[page[i].Shown()]++
+			if what := page[i].WaitsFor(); what != "" {
+				c.Waits[what]++
+			}
 		}
 	}
 	next, err := a.walk(ctx, pos)

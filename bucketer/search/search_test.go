@@ -413,6 +413,11 @@ func TestCounts(t *testing.T) {
 		if _, err := w.e.Cancel(t.Context(), "t", cancelled.Run(), ""); err != nil {
 			t.Fatal(err)
 		}
+		put := w.submit("t", "a", 0, nil)
+		w.Recorded(put, 0, schema.Record{Outcome: schema.Replaced, Reason: schema.Deferred, Cause: schema.CauseRate, To: schema.MakeEntryID(time.Now().Add(time.Minute), put.ID.Shard(), 4)})
+		for range 2 {
+			w.Recorded(w.submit("t", "a", 0, nil), 0, schema.Record{Outcome: schema.Replaced, Reason: "concurrency: a run of the job was under way"})
+		}
 		time.Sleep(time.Second)
 		count := func(change func(*search.Query)) string {
 			q := day()
@@ -431,6 +436,9 @@ func TestCounts(t *testing.T) {
 				for state, n := range c.States {
 					sum["is "+string(state)] += n
 				}
+				for what, n := range c.Waits {
+					sum["waits for "+what] += n
+				}
 				if next == nil {
 					return fmt.Sprint(sum)
 				}
@@ -445,7 +453,7 @@ func TestCounts(t *testing.T) {
 		}{
 			"all": {
 				func(*search.Query) {},
-				"map[delayed:2 done:5 due_soon:1 is cancelled:1 is failed:1 is pending:3 is retrying:1 is running:1 is succeeded:3 ready:1 running:1]",
+				"map[delayed:2 done:5 due_soon:1 is cancelled:1 is failed:1 is pending:6 is retrying:1 is running:1 is succeeded:3 ready:4 running:1 waits for concurrency:2 waits for rate:1]",
 			},
 			"a label":        {func(q *search.Query) { q.Labels = map[string]string{"team": "a"} }, "map[done:1 is failed:1 is pending:1 ready:1]"},
 			"another tenant": {func(q *search.Query) { q.Tenant = "u" }, "map[is pending:1 ready:1]"},

@@ -22,7 +22,8 @@ func statsStatesCommand(r *cli.Remote) *cobra.Command {
 		Use:   "states",
 		Short: "Count the runs that are ready, due soon, delayed, running and done",
 		Long: "Count the runs of the tenant that are due from --from up to --to by where they are on their way: ready (due, and not started), due soon (within 5 minutes), delayed\n" +
-			"(due later, or waiting for a later attempt or for other jobs), running and done; and by state. The numbers are exact: the runs are read, which takes its time for a long window.",
+			"(due later, or waiting for a later attempt or for other jobs), running and done; by state; and, of those that may not start yet,\n" +
+			"by what they wait for, in the word with which carillon run get says it: concurrency (the limit of the job), rate and limit (of the task), quota (of the tenant) and others. The numbers are exact: the runs are read, which takes its time for a long window.",
 		Example: "  carillon stats states\n  carillon stats states --label team=billing --from -24h --to 24h -o json",
 		Args:    cobra.NoArgs,
 	}
@@ -52,19 +53,30 @@ func statsStatesCommand(r *cli.Remote) *cobra.Command {
 	return cmd
 }
 
-// writeStates shows counts as two tables.
+// writeStates shows counts as tables.
 func writeStates(w io.Writer, s *httpapi.RunStates) error {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	rows := [][]string{{"READY", "DUE SOON", "DELAYED", "RUNNING", "DONE"}, {number(s.Ready), number(s.DueSoon), number(s.Delayed), number(s.Running), number(s.Done)}}
-	if err := cli.Table(w, rows); err != nil || len(s.States) == 0 {
+	if err := cli.Table(w, rows); err != nil {
 		return err
 	}
-	rows = [][]string{{"STATE", "RUNS"}}
-	for _, state := range slices.Sorted(maps.Keys(s.States)) {
-		rows = append(rows, []string{state, number(s.States[state])})
+	for _, more := range []struct {
+		head   string
+		counts map[string]int64
+	}{{"STATE", s.States}, {"WAITING FOR", s.Waiting}} {
+		if len(more.counts) == 0 {
+			continue
+		}
+		rows = [][]string{{more.head, "RUNS"}}
+		for _, name := range slices.Sorted(maps.Keys(more.counts)) {
+			rows = append(rows, []string{name, number(more.counts[name])})
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+		if err := cli.Table(w, rows); err != nil {
+			return err
+		}
 	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return fmt.Errorf("write: %w", err)
-	}
-	return cli.Table(w, rows)
+	return nil
 }

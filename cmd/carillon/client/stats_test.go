@@ -150,3 +150,21 @@ func TestStatsOfANode(t *testing.T) {
 		}
 	}
 }
+
+// TestStatesAreShown: where runs are on their way, their states, and what they wait for.
+func TestStatesAreShown(t *testing.T) {
+	answer := httpapi.RunStates{Ready: 7, Delayed: 1, Complete: true, States: map[string]int64{"pending": 8}, Waiting: map[string]int64{"rate": 4, "concurrency": 2, "jobs": 1}}
+	api, _ := counted(t, answer)
+	wantTable(t, "stats states", clitest.Succeed(t, "stats", "states", "--api", api).Stdout,
+		"READY DUE SOON DELAYED RUNNING DONE", "7 0 1 0 0", "",
+		"STATE RUNS", "pending 8", "",
+		"WAITING FOR RUNS", "concurrency 2", "jobs 1", "rate 4")
+	got := clitest.Decode[httpapi.RunStates](t, clitest.Succeed(t, "stats", "states", "--api", api, "-o", "json").Stdout)
+	if got.Waiting["rate"] != 4 || len(got.Waiting) != 3 {
+		t.Errorf("stats states -o json = %+v, want what they wait for", got)
+	}
+	answer.Waiting = nil // as a node of before answers
+	before, _ := counted(t, answer)
+	wantTable(t, "stats states of an older node", clitest.Succeed(t, "stats", "states", "--api", before).Stdout,
+		"READY DUE SOON DELAYED RUNNING DONE", "7 0 1 0 0", "", "STATE RUNS", "pending 8")
+}

@@ -1,0 +1,48 @@
+package runs
+
+import (
+	"testing"
+	"time"
+
+	"carillon.dev/carillon/schema"
+)
+
+// TestWhatARunWaitsFor: what holds it back now, in one word, and not what did before.
+func TestWhatARunWaitsFor(t *testing.T) {
+	id := schema.MakeEntryID(testNow, 3, 1)
+	in := func(d time.Duration) schema.EntryID { return schema.MakeEntryID(testNow.Add(d), 3, 2) }
+	says := func(number int, rec schema.Record) schema.Attempt {
+		rec.Entry = id
+		return schema.Attempt{Run: id, Number: number, Record: &rec}
+	}
+	put := func(cause schema.Cause, until time.Duration) schema.Attempt {
+		return says(0, schema.Record{Outcome: schema.Replaced, Reason: schema.Deferred, Cause: cause, To: in(until)})
+	}
+	held := says(0, schema.Record{Outcome: schema.Replaced, Reason: "concurrency: a run of the job was under way", Finished: testNow})
+	failed := says(1, schema.Record{Outcome: schema.Failed, Next: in(time.Minute), Started: testNow, Finished: testNow})
+	for name, c := range map[string]struct {
+		state    schema.State
+		kind     schema.Kind
+		attempts []schema.Attempt
+		want     string
+	}{
+		"nothing":                         {schema.StatePending, "", nil, ""},
+		"the rate":                        {schema.StatePending, "", []schema.Attempt{put(schema.CauseRate, time.Second)}, "rate"},
+		"the last of two":                 {schema.StatePending, "", []schema.Attempt{put(schema.CauseBreaker, 2*time.Second), put(schema.CauseRate, time.Second)}, "breaker"},
+		"a deferral of an older version":  {schema.StatePending, "", []schema.Attempt{put("", time.Second)}, ""},
+		"a limit":                         {schema.StatePending, "", []schema.Attempt{held}, "concurrency"},
+		"a limit, then the rate":          {schema.StatePending, "", []schema.Attempt{held, put(schema.CauseRate, time.Second)}, "rate"},
+		"a retry":                         {schema.StateRetrying, "", []schema.Attempt{failed}, ""},
+		"a retry that is put off":         {schema.StateRetrying, "", []schema.Attempt{failed, put(schema.CauseQuota, 2*time.Minute)}, "quota"},
+		"a retry after a start put off":   {schema.StateRetrying, "", []schema.Attempt{put(schema.CauseQuota, time.Second), failed}, ""},
+		"other jobs":                      {schema.StatePending, schema.KindJoin, nil, "jobs"},
+		"other jobs, and it was given up": {schema.StateCancelled, schema.KindJoin, nil, ""},
+		"under way after it waited":       {schema.StateRunning, "", []schema.Attempt{put(schema.CauseRate, time.Second)}, ""},
+		"cancelled while it waited":       {schema.StateCancelled, "", []schema.Attempt{put(schema.CauseRate, time.Second)}, ""},
+	} {
+		r := Run{ID: id, State: c.state, Attempts: c.attempts, Entry: schema.Entry{ID: id, Spec: schema.Spec{Kind: c.kind, Join: new(schema.Join)}}}
+		if got := r.WaitsFor(); got != c.want {
+			t.Errorf("%s: WaitsFor = %q, want %q", name, got, c.want)
+		}
+	}
+}
