@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"carillon.dev/carillon/schema"
 )
@@ -28,14 +29,24 @@ func (w *Writer) PutHistory(ctx context.Context, lines []schema.JobRun) error {
 // planning to its end, or false if e is no such run. The line of its end has a higher rank. This
 // line has no nominal time, so mend does not conclude from it that the job has come as far as this
 // run.
+//
+// A run that repeats one of a job, and is none of that job's, has this line alone: it lists the run,
+// and says nothing of how the job does.
 func openLine(e *schema.Entry) (schema.JobRun, bool) {
-	if e.Spec.Job.IsZero() || e.Spec.Step != nil || e.Spec.Kind != schema.KindRun && (e.Spec.Kind != schema.KindJoin || e.Spec.Of != e.ID) {
+	if e.Spec.ListedWith().IsZero() || e.Spec.Kind != schema.KindRun && (e.Spec.Kind != schema.KindJoin || e.Spec.Of != e.ID) {
 		return schema.JobRun{}, false
 	}
+	return OpenLine(e, e.Expires), true
+}
+
+// OpenLine returns the line of history that lists the run of e among those of the job that e is
+// listed with, until expires.
+func OpenLine(e *schema.Entry, expires time.Time) schema.JobRun {
+	run := e.Run()
 	return schema.JobRun{
-		Job: e.Spec.Job, Run: e.ID, State: schema.StatePending, Expires: e.Expires,
-		Written: e.ID.Time().UnixMicro() - 1, // the rank of a run that is skipped is 0
-	}, true
+		Job: e.Spec.ListedWith(), Run: run, State: schema.StatePending, Expires: expires,
+		Written: run.Time().UnixMicro() - 1, // the rank of a run that is skipped is 0
+	}
 }
 
 // list writes the lines of history of rows, while the rows themselves are written. It returns a

@@ -81,6 +81,8 @@ type Spec struct {
 	Generation int64   `json:"generation,omitempty"`
 	Trigger    Trigger `json:"trigger,omitempty"`
 	Origin     RunID   `json:"origin,omitzero"` // the run that this one repeats
+	// OriginJob: of a run that is none of its own: the job of which Origin is a run, or repeats one.
+	OriginJob JobID `json:"origin_job,omitzero"`
 
 	// Attempt: number of the attempt that this entry starts; 0 means 1.
 	Attempt int `json:"attempt,omitempty"`
@@ -143,6 +145,18 @@ type Spec struct {
 	Retention int `json:"retention,omitempty"`
 	// Unique: the run is a one-off job that is the only one of its key for a while; nil: it is not.
 	Unique *Unique `json:"unique,omitempty"`
+}
+
+// ListedWith returns the job that can have many runs and among whose runs this one is listed: its own,
+// or the one of a run that it repeats. Zero: there is none.
+func (s *Spec) ListedWith() JobID {
+	switch {
+	case s.Step != nil:
+		return JobID{}
+	case s.Job.IsZero():
+		return s.OriginJob
+	}
+	return s.Job
 }
 
 // First returns the entry whose right to start the run's first attempt e has: e itself, or the one

@@ -11,7 +11,7 @@ import (
 // twice.
 func TestABadLimitHidesNoFault(t *testing.T) {
 	o, w := newAdminStub(), newLoggers(t)
-	hs := serve(t, newStub(), o.deps, func(_ *Config, d *Deps) { d.Logs, d.Tasks, d.DeadLetters = w.e, w.e, &stubLetters{newStub(), nil} })
+	hs := serve(t, newStub(), o.deps, func(_ *Config, d *Deps) { d.Logs, d.Tasks, d.DeadLetters = w.e, w.e, &stubLetters{b: newStub()} })
 	const window = "from=2026-11-21T10:00:00Z&to=2026-11-21T09:00:00Z"
 	for path, want := range map[string]string{
 		"/v1/logs?limit=0&run=x&label=y&" + window:    "query.from query.label query.label query.limit query.run query.to query.to",

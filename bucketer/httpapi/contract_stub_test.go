@@ -29,6 +29,7 @@ func (o *adminStub) befall(err error) {
 type stubLetters struct {
 	b           *stub
 	resolutions map[schema.RunID]schema.ResolutionKind
+	replays     map[schema.RunID]schema.RunID
 }
 
 func (s *stubLetters) letter(run *runs.Run) schema.DeadLetter {
@@ -75,7 +76,9 @@ func (s *stubLetters) Replay(ctx context.Context, tenant string, id schema.RunID
 	}
 	s.resolutions[id] = schema.ResolvedReplayed
 	spec := &l.Entry.Spec
-	return s.b.Submit(ctx, bucketer.Job{Tenant: tenant, Task: spec.Task, Work: spec.Work, Payload: l.Entry.Payload, Trigger: schema.TriggerRetry, Origin: id})
+	r, err := s.b.Submit(ctx, bucketer.Job{Tenant: tenant, Task: spec.Task, Work: spec.Work, Payload: l.Entry.Payload, Trigger: schema.TriggerRetry, Origin: id})
+	s.replays[id] = r.Run
+	return r, err
 }
 
 func (s *stubLetters) Discard(ctx context.Context, tenant string, id schema.RunID, _ string) (bool, error) {
@@ -86,12 +89,15 @@ func (s *stubLetters) Discard(ctx context.Context, tenant string, id schema.RunI
 	return true, nil
 }
 
-func (s *stubLetters) Waiting(_ context.Context, _ string, runs []schema.RunID) (map[schema.RunID]bool, error) {
-	waiting := map[schema.RunID]bool{}
+func (s *stubLetters) Resolutions(_ context.Context, _ string, runs []schema.RunID) (map[schema.RunID]*schema.Resolution, error) {
+	all := map[schema.RunID]*schema.Resolution{}
 	for _, id := range runs {
-		waiting[id] = s.resolutions[id] == ""
+		all[id] = nil
+		if kind := s.resolutions[id]; kind != "" {
+			all[id] = &schema.Resolution{Kind: kind, Run: s.replays[id]}
+		}
 	}
-	return waiting, nil
+	return all, nil
 }
 
 func (s *stubLetters) States(_ context.Context, replays []schema.RunID) (map[schema.RunID]schema.State, error) {

@@ -221,7 +221,7 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 	c := &contract{doc: doc, c: compiler, answers: map[string]*jsonschema.Schema{}}
 	b, admins := newStub(), newAdminStub()
 	ops := &stubOperations{byID: map[string]schema.Operation{}, keys: map[string]string{}}
-	letters := &stubLetters{b, map[schema.RunID]schema.ResolutionKind{}}
+	letters := &stubLetters{b, map[schema.RunID]schema.ResolutionKind{}, map[schema.RunID]schema.RunID{}}
 	targets := broken(defaultTenant)
 	hs := serve(t, b, admins.deps, withSigning, func(_ *Config, d *Deps) { d.Operations, d.DeadLetters, d.Targets = ops, letters, targets })
 	doJSON(t, hs, call{method: "PUT", path: "/v1/tasks/t", body: `{"nats":{"subject":"a"}}`}, 201, nil)

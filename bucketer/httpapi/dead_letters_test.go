@@ -108,8 +108,8 @@ func TestDeadLetterIsShownReplayedAndDiscarded(t *testing.T) {
 	path := "/v1/dead-letters/" + id.String()
 	var run Run
 	doJSON(t, g.hs, call{method: "GET", path: "/v1/runs/" + id.String()}, 200, &run)
-	if run.State != schema.StateFailed || !run.DeadLetter {
-		t.Errorf("run = %s, dead letter %v; want failed, and a dead letter", run.State, run.DeadLetter)
+	if run.State != schema.StateFailed || !run.DeadLetter || !run.ReplayedAs.IsZero() {
+		t.Errorf("run = %s, dead letter %v, replayed as %s; want failed, and a dead letter", run.State, run.DeadLetter, run.ReplayedAs)
 	}
 	var got DeadLetter
 	doJSON(t, g.hs, call{method: "GET", path: path}, 200, &got)
@@ -153,14 +153,25 @@ func TestDeadLetterIsShownReplayedAndDiscarded(t *testing.T) {
 	}
 	run = Run{} // what is absent now was there
 	doJSON(t, g.hs, call{method: "GET", path: "/v1/runs/" + id.String()}, 200, &run)
-	if run.State != schema.StateFailed || run.DeadLetter {
-		t.Errorf("run after the replay = %s, dead letter %v; want failed, and none", run.State, run.DeadLetter)
+	if run.State != schema.StateFailed || run.DeadLetter || run.ReplayedAs != first.ID {
+		t.Errorf("run after the replay = %s, dead letter %v, replayed as %s; want failed, none, and as %s", run.State, run.DeadLetter, run.ReplayedAs, first.ID)
 	}
 	doJSON(t, g.hs, call{method: "DELETE", path: path}, 204, nil) // it is gone already
 
 	otherPath := "/v1/dead-letters/" + other.String()
 	for range 2 {
 		doJSON(t, g.hs, call{method: "DELETE", path: otherPath}, 204, nil)
+	}
+	listed := struct{ Items []Run }{}
+	doJSON(t, g.hs, call{method: "GET", path: fmt.Sprintf("/v1/runs?from=%s&to=%s", testNow.Add(-3*time.Hour).Format(time.RFC3339), testNow.Add(-time.Second).Format(time.RFC3339))}, 200, &listed)
+	for i := range listed.Items {
+		want := map[schema.RunID]schema.RunID{id: first.ID}[listed.Items[i].ID]
+		if r := &listed.Items[i]; r.DeadLetter || r.ReplayedAs != want {
+			t.Errorf("run %s is listed with a dead letter %t, replayed as %s; want none, and as %s", r.ID, r.DeadLetter, r.ReplayedAs, want)
+		}
+	}
+	if len(listed.Items) != 2 {
+		t.Errorf("%d runs are listed, want 2", len(listed.Items))
 	}
 	doProblem(t, g.hs, call{method: "GET", path: otherPath}, 404)
 	doProblem(t, g.hs, call{method: "POST", path: otherPath + "/replay"}, 404)

@@ -31,7 +31,7 @@ func TestAnEmptyListIsNotNull(t *testing.T) {
 	nothing.signing, nothing.secrets = &signingDesk{}, &secretDesk{}
 	ops := &stubOperations{}
 	empty := func(_ *Config, d *Deps) {
-		d.Operations, d.DeadLetters = ops, &stubLetters{newStub(), nil}
+		d.Operations, d.DeadLetters = ops, &stubLetters{b: newStub()}
 		d.Targets = &stubTargets{}
 		d.Cluster = func(context.Context) (Cluster, error) { return Cluster{}, nil }
 	}
@@ -136,7 +136,7 @@ func TestPathsHavePatterns(t *testing.T) {
 	c := &contract{doc: doc, c: compiler}
 	b, admins := newStub(), newAdminStub()
 	hs := serve(t, b, admins.deps, withSigning, func(_ *Config, d *Deps) {
-		d.Operations, d.DeadLetters = &stubOperations{}, &stubLetters{b, nil}
+		d.Operations, d.DeadLetters = &stubOperations{}, &stubLetters{b: b}
 	})
 	samples := []string{
 		"n", "a.b-c_d", strings.Repeat("a", 63), strings.Repeat("a", 64), "A b", "A", "-a", "é", "a@b", "0192e5a0-7c00-8003-8d2f-5a1b9c3e7f60", "0192E5A0-7C00-8003-8D2F-5A1B9C3E7F60",

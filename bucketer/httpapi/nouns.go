@@ -160,7 +160,8 @@ type Run struct {
 	StartedAt     Time              `json:"started_at,omitzero"`
 	FinishedAt    Time              `json:"finished_at,omitzero"`
 	LatenessMS    *int64            `json:"lateness_ms,omitempty" doc:"Start of the first attempt less the later of due time and acceptance, in ms"`
-	Origin        schema.RunID      `json:"origin,omitzero"`
+	Origin        schema.RunID      `json:"origin,omitzero" doc:"The run that it repeats"`
+	ReplayedAs    schema.RunID      `json:"replayed_as,omitzero" doc:"Of a run that failed: the run that repeats it, as its dead letter was replayed. Known as long as the dead letter is kept"`
 	NextAttemptAt Time              `json:"next_attempt_at,omitzero"`
 	DeferredUntil Time              `json:"deferred_until,omitzero" doc:"While it waits: when its start will be tried that was put off, by the rate of its task, since as many runs of its task were under way as may, or since its target had no room or failed"`
 	Missed        *Missed           `json:"missed,omitempty"`

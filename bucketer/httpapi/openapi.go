@@ -243,7 +243,9 @@ func (s documentWriter) finish() error {
 		{"OperationFilter", "to", func(f *huma.Schema) { f.Description = "Due times before this one; at most 31 days after from" }},
 		{"OperationFilter", "task", func(f *huma.Schema) { f.Description = "Of runs and dead letters" }},
 		{"OperationFilter", "error_pattern", func(f *huma.Schema) { f.Description = "Of dead letters: as lists of them show it" }},
-		{"OperationFilter", "job", func(f *huma.Schema) { f.Description = "Of runs: the id or name of their job" }},
+		{"OperationFilter", "job", func(f *huma.Schema) {
+			f.Description = "Of runs: the id or name of their job. Of one that can have many, runs that repeat one of them are left out"
+		}},
 		{"OperationFilter", "host", func(f *huma.Schema) {
 			f.Description = "Of runs: their HTTP call goes there; with a port where the URL states one"
 		}},

@@ -28,8 +28,8 @@ type DeadLetters interface {
 	Discard(ctx context.Context, tenant string, id schema.RunID, by string) (changed bool, err error)
 	// States returns how the runs stand that letters were replayed as, of those that are still there.
 	States(ctx context.Context, replays []schema.RunID) (map[schema.RunID]schema.State, error)
-	// Waiting reports which of the runs have an unresolved one.
-	Waiting(ctx context.Context, tenant string, runs []schema.RunID) (map[schema.RunID]bool, error)
+	// Resolutions returns, for each of the runs that has one, what became of it; nil: it waits.
+	Resolutions(ctx context.Context, tenant string, runs []schema.RunID) (map[schema.RunID]*schema.Resolution, error)
 }
 
 type deadLetters = DeadLetters
@@ -107,7 +107,7 @@ type (
 		Cursor string    `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
 		State  string    `query:"state" enum:"waiting,replayed" default:"waiting" doc:"Those that wait, or those that were replayed, with how the new run stands"`
 		Task   string    `query:"task" doc:"Only runs of this task"`
-		Job    string    `query:"job" doc:"Only runs of this job: its id or its name"`
+		Job    string    `query:"job" doc:"Only runs of this job, and those that repeat one of them: its id or its name"`
 		Label  []string  `query:"label,explode" maxItems:"16" doc:"Only runs that have this label, as name=value; stated again: and that"`
 		Error  string    `query:"error_pattern" maxLength:"480" doc:"Only errors of this error_pattern"`
 		From   time.Time `query:"from" doc:"First due time; default: 31 days before to"`
@@ -351,7 +351,8 @@ func (s deadLetterRoutes) discardLetter(ctx context.Context, in *letterByID) (*s
 	return nil, nil //nolint:nilnil // 204: there is nothing to say
 }
 
-// noteDeadLetters notes on failed runs whether they have an unresolved dead letter.
+// noteDeadLetters notes on failed runs whether they have an unresolved dead letter, and as which run
+// it was replayed.
 func (s *Server) noteDeadLetters(ctx context.Context, items []Run) error {
 	var failed []schema.RunID
 	for i := range items {
@@ -362,12 +363,19 @@ func (s *Server) noteDeadLetters(ctx context.Context, items []Run) error {
 	if len(failed) == 0 || s.deps.DeadLetters == nil {
 		return nil
 	}
-	waiting, err := s.deps.DeadLetters.Waiting(ctx, tenantOf(ctx), failed)
+	resolutions, err := s.deps.DeadLetters.Resolutions(ctx, tenantOf(ctx), failed)
 	if err != nil {
 		return err
 	}
 	for i := range items {
-		items[i].DeadLetter = items[i].DeadLetter && waiting[items[i].ID]
+		if !items[i].DeadLetter {
+			continue
+		}
+		resolution, has := resolutions[items[i].ID]
+		items[i].DeadLetter = has && resolution == nil
+		if resolution != nil && resolution.Kind == schema.ResolvedReplayed {
+			items[i].ReplayedAs = resolution.Run
+		}
 	}
 	return nil
 }

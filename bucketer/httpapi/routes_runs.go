@@ -139,7 +139,7 @@ func (s runRoutes) retryRun(ctx context.Context, in *runRetry) (*runAnswer, erro
 		return nil, s.fail(ctx, "retry run", err)
 	}
 	job := requestOf(&run, payload)
-	job.At, job.JobName, job.Trigger, job.Origin = time.Time{}, spec.JobName, schema.TriggerRetry, id
+	job.At, job.JobName, job.Trigger, job.Origin, job.OriginJob = time.Time{}, spec.JobName, schema.TriggerRetry, id, spec.ListedWith()
 	if key != "" {
 		job.Key, job.BodyHash = key, "retry "+id.String()
 	}

@@ -37,7 +37,7 @@ type runFilter struct {
 	From        time.Time `query:"from" doc:"First due time; needed unless order=newest, key, event or workflow_run is stated. Default with order=newest: 24 hours before to, and of a job: any"`
 	To          time.Time `query:"to" doc:"Due times before this one; at most 24 hours after from, and 366 days with order=newest, where the default is now"`
 	State       []string  `query:"state,explode" enum:"pending,running,waiting,stuck,retrying,succeeded,failed,cancelled,missed,skipped" maxItems:"10" doc:"Only runs in this state; stated again: or in that. waiting: workflow runs of which nothing but waits is under way (they are among those that are running, too), and runs that wait for other jobs; stuck: those whose deadline has passed (both are among those that are pending, too)"`
-	Job         string    `query:"job" doc:"Only runs of the job of this id or name; of one that can have many, the latest due first, as at /v1/jobs/{id}/runs"`
+	Job         string    `query:"job" doc:"Only runs of the job of this id or name, and those that repeat one of them; of one that can have many, the latest due first, as at /v1/jobs/{id}/runs. A one-off job has its one run: replayed_as names the run that repeats it"`
 	Task        string    `query:"task" doc:"Only runs of this task"`
 	Host        string    `query:"host" maxLength:"260" doc:"Only runs whose HTTP call goes to this host, which has a port where the URL states one; of a run of a task, by what the task says now" example:"api.example.com:8443"`
 	Label       []string  `query:"label,explode" maxItems:"16" doc:"Only runs that have this label, as name=value; stated again: and that"`

@@ -34,6 +34,9 @@ const (
 	cursorEvery = 5 // minutes
 	// historyRead bounds the lines of a job's history that are looked at for a success.
 	historyRead = 50
+	// historyReads bounds the reads for that of a period: many runs may be listed that wait, or that
+	// repeat others.
+	historyReads = 20
 	// resendWithin is how old a message may be whose runs a new owner looks for.
 	resendWithin = 30 * time.Minute
 	// maxFaults bounds the groups that fail in a step, before the others are left for the next one.
@@ -444,13 +447,23 @@ func (t *tenant) isWell(ctx context.Context, g *group) (bool, error) {
 func (t *tenant) hasSucceeded(ctx context.Context, j schema.NotifiedJob) (bool, error) {
 	now := t.n.core.Now()
 	for period := schema.PeriodOf(now); period >= schema.PeriodOf(now)-1; period-- {
-		lines, err := t.n.store.JobRuns(ctx, j.ID, period, schema.RunID{}, historyRead)
-		if err != nil {
-			return false, fmt.Errorf("history of job %s: %w", j.ID, err)
-		}
-		for i := range lines {
-			if lines[i].State == schema.StateSucceeded && lines[i].Finished.After(j.Last) {
-				return true, nil
+		var before schema.RunID
+		for ended, reads := 0, 0; ended < historyRead && reads < historyReads; reads++ {
+			lines, err := t.n.store.JobRuns(ctx, j.ID, period, before, historyRead)
+			if err != nil {
+				return false, fmt.Errorf("history of job %s: %w", j.ID, err)
+			}
+			for i := range lines {
+				line := &lines[i]
+				if line.State == schema.StateSucceeded && line.Finished.After(j.Last) {
+					return true, nil
+				}
+				if before = line.Run; line.State != schema.StatePending {
+					ended++
+				}
+			}
+			if len(lines) < historyRead {
+				break
 			}
 		}
 	}

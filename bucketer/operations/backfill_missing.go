@@ -93,7 +93,7 @@ func haveRuns(ctx context.Context, jobs *recurring.Jobs, tenant string, f *schem
 	var pos runs.Position
 	read := 0
 	for range missingPages {
-		page, next, err := jobs.JobRuns(ctx, tenant, f.Job, recurring.JobRunFilter{From: f.From}, pos, missingPage)
+		page, next, err := jobs.JobRuns(ctx, tenant, f.Job, recurring.JobRunFilter{From: f.From, Own: true}, pos, missingPage)
 		if err != nil {
 			return nil, fmt.Errorf("runs of job %s: %w", f.Job, err)
 		}

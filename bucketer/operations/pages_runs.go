@@ -150,7 +150,7 @@ func (o *pages) runsOfJob(ctx context.Context, w *runs.Window, text string, here
 		}
 		return []runs.Run{run}, nil, err
 	}
-	filter := recurring.JobRunFilter{Filter: w.Filter, From: w.From, To: w.To}
+	filter := recurring.JobRunFilter{Filter: w.Filter, From: w.From, To: w.To, Own: true}
 	page, next, err := o.jobs.JobRuns(ctx, w.Tenant, id, filter, here.After, limit)
 	switch {
 	case errors.Is(err, schema.ErrNotFound):

@@ -27,7 +27,8 @@ const (
 // The place of a run in the list never changes. So pages neither skip nor repeat a run that ends
 // meanwhile. A page reads a bounded part of the history: it may hold fewer than limit, even none,
 // and still name the next position. A run that will never start, because its job was changed, is
-// left out until that is recorded.
+// left out until that is recorded. Runs that repeat one of the job's (replays of dead letters,
+// retries) are among them, unless f asks for the job's own.
 func (j *Reader) JobRuns(ctx context.Context, tenant string, id schema.JobID, f JobRunFilter, pos runs.Position, limit int) ([]runs.Run, *runs.Position, error) {
 	job, err := j.JobByID(ctx, tenant, id)
 	if err != nil {
@@ -154,6 +155,9 @@ func (w *jobWalk) runs(ctx context.Context) ([]runs.Run, error) {
 	return slices.DeleteFunc(page, func(r runs.Run) bool {
 		if !w.filter.MayMatch(&r.Current, &r.Entry) || !w.filter.Matches(&r, w.now) {
 			return true
+		}
+		if r.Entry.Spec.Job != w.job.ID { // it repeats one of the job's, and starts whatever that says
+			return w.filter.Own
 		}
 		return r.State == schema.StatePending && len(r.Attempts) == 0 && w.job.DecideStart(&r.Entry, w.now).Outcome != ""
 	}), nil

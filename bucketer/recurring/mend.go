@@ -16,6 +16,9 @@ const (
 	// mendPeriods bounds how many periods of history are searched for the last run of a job that
 	// does not go on.
 	mendPeriods = 8
+	// mendReads bounds the pages of lines of a period that are read for it: runs that were asked for
+	// besides the schedule may lie before it.
+	mendReads = 20
 	// mendSteps bounds the occurrences looked for after that run.
 	mendSteps = 100
 )
@@ -164,18 +167,23 @@ func (j *Planner) mendJob(ctx context.Context, due step, now time.Time) error {
 // one in the last mendPeriods.
 func (j *Planner) lastRun(ctx context.Context, s *series, now time.Time) (time.Time, bool, error) {
 	for period := schema.PeriodOf(now); period > schema.PeriodOf(now)-mendPeriods; period-- {
-		lines, err := j.store.JobRuns(ctx, s.job, period, schema.RunID{}, historyPage)
-		if err != nil {
-			return time.Time{}, false, fmt.Errorf("history: %w", err)
+		var before schema.RunID
+		for last, reads := historyPage, 0; last == historyPage && reads < mendReads; reads++ {
+			lines, err := j.store.JobRuns(ctx, s.job, period, before, historyPage)
+			if err != nil {
+				return time.Time{}, false, fmt.Errorf("history: %w", err)
+			}
+			i := slices.IndexFunc(lines, func(r schema.JobRun) bool { return r.Run == s.id(r.Nominal) })
+			switch {
+			case i >= 0 && lines[i].Missed != nil:
+				return lines[i].Missed.To, true, nil
+			case i >= 0:
+				return lines[i].Nominal, true, nil
+			}
+			if last = len(lines); last > 0 {
+				before = lines[last-1].Run
+			}
 		}
-		i := slices.IndexFunc(lines, func(r schema.JobRun) bool { return r.Run == s.id(r.Nominal) })
-		if i < 0 {
-			continue
-		}
-		if m := lines[i].Missed; m != nil {
-			return m.To, true, nil
-		}
-		return lines[i].Nominal, true, nil
 	}
 	return time.Time{}, false, nil
 }

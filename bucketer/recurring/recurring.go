@@ -75,6 +75,7 @@ func (f JobFilter) Matches(j *schema.Job) bool {
 type JobRunFilter struct {
 	runs.Filter
 	From, To time.Time // due time: From ≤ due < To
+	Own      bool      `json:"-"` // without runs that repeat one of the job's
 }
 
 // MatchesLine reports whether a line of history is one of those that f selects, by its state and time.

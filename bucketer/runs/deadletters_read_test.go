@@ -90,15 +90,23 @@ func TestDeadLettersAreListed(t *testing.T) {
 		if _, err := w.Discard(t.Context(), "t", all[3], "me"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Replay(t.Context(), "t", all[7], "me"); err != nil {
+		replay, err := w.Replay(t.Context(), "t", all[7], "me")
+		if err != nil {
 			t.Fatal(err)
 		}
 		left := slices.DeleteFunc(slices.Clone(all), func(id schema.RunID) bool { return id == all[3] || id == all[7] })
 		if got := w.listed(whole, 7); !slices.Equal(got, left) {
 			t.Errorf("after one was discarded and one replayed = %d, want %d", len(got), len(left))
 		}
-		if got, err := w.Waiting(t.Context(), "t", append(all, schema.RunID{})); err != nil || got[all[3]] || got[all[7]] || !got[all[0]] || !got[all[29]] || got[schema.RunID{}] {
-			t.Errorf("Waiting = %v, %v; want all but those two", got, err)
+		got, err := w.Resolutions(t.Context(), "t", append(all, schema.RunID{}))
+		if err != nil || len(got) != len(all) {
+			t.Fatalf("Resolutions = %v, %v; want one of each run", got, err)
+		}
+		for i, id := range all {
+			r, want := got[id], map[int]schema.ResolutionKind{3: schema.ResolvedDiscarded, 7: schema.ResolvedReplayed}[i]
+			if (r == nil) != (want == "") || r != nil && (r.Kind != want || r.Run != map[int]schema.RunID{7: replay.Run}[i]) {
+				t.Errorf("the resolution of letter %d is %+v, want %q", i, r, want)
+			}
 		}
 	})
 }

@@ -1,10 +1,10 @@
 package runs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -31,7 +31,7 @@ type DeadLetterQuery struct {
 	From, To time.Time
 	Task     string       // "" = any
 	Pattern  string       // of the error (ErrorPattern); "" = any
-	Job      schema.JobID // of its runs; zero: any
+	Job      schema.JobID // of its runs, and of those that repeat one; zero: any
 	Labels   []string     // name=value: the run has all of them
 	Replayed bool         // those that were replayed, instead of those that wait
 }
@@ -41,7 +41,7 @@ func (q *DeadLetterQuery) selects(l *schema.DeadLetter) bool {
 	replayed := l.Resolution != nil && l.Resolution.Kind == schema.ResolvedReplayed
 	return l.Run.Time().Before(q.To) && (l.Resolution == nil && !q.Replayed || replayed && q.Replayed) &&
 		(q.Task == "" || l.Entry.Spec.Task == q.Task) && (q.Pattern == "" || ErrorPattern(&l.Last) == q.Pattern) &&
-		(q.Job.IsZero() || cmp.Or(l.Entry.Spec.Job, schema.JobOf(l.Run)) == q.Job) && hasAll(l.Entry.Spec.Labels, q.Labels)
+		(q.Job.IsZero() || l.Entry.Spec.ListedWith() == q.Job || l.Entry.Spec.Job.IsZero() && schema.JobOf(l.Run) == q.Job) && hasAll(l.Entry.Spec.Labels, q.Labels)
 }
 
 // hasAll reports whether labels has each that is asked for, as name=value.
@@ -173,14 +173,15 @@ func (q *DeadLetterQueue) States(ctx context.Context, replays []schema.RunID) (m
 	return states, nil
 }
 
-// Waiting reports which of the runs have an unresolved dead letter.
-func (q *DeadLetterQueue) Waiting(ctx context.Context, tenant string, runs []schema.RunID) (map[schema.RunID]bool, error) {
+// Resolutions returns, for each of the runs that has a dead letter, what became of that; nil: it
+// waits.
+func (q *DeadLetterQueue) Resolutions(ctx context.Context, tenant string, runs []schema.RunID) (map[schema.RunID]*schema.Resolution, error) {
 	days := make(map[int][]schema.RunID)
 	for _, run := range runs {
 		day := schema.DeadLetterDay(run)
 		days[day] = append(days[day], run)
 	}
-	waiting := make(map[schema.RunID]bool)
+	all := make(map[schema.RunID]*schema.Resolution)
 	for day, of := range days {
 		for len(of) > 0 {
 			n := min(len(of), bucketer.ReadIDs)
@@ -188,13 +189,11 @@ func (q *DeadLetterQueue) Waiting(ctx context.Context, tenant string, runs []sch
 			if err != nil {
 				return nil, err
 			}
-			for run, resolution := range resolutions {
-				waiting[run] = resolution == nil
-			}
+			maps.Copy(all, resolutions)
 			of = of[n:]
 		}
 	}
-	return waiting, nil
+	return all, nil
 }
 
 // mayResolve returns nil if this node may resolve dead letters of a tenant now, or what
@@ -246,12 +245,12 @@ func (q *DeadLetterQueue) Replay(ctx context.Context, tenant string, id schema.R
 }
 
 // replay makes the run that a dead letter asks for again. It has the name of the job that it came
-// from, but is none of that job's runs.
+// from, and is listed among that job's runs, but is none of them.
 func (q *DeadLetterQueue) replay(ctx context.Context, l *DeadLetter, key string) (bucketer.Receipt, error) {
 	s, id := &l.Entry.Spec, l.Run
 	return q.core.Submit(ctx, bucketer.Job{
 		Tenant: s.Tenant, Task: s.Task, Work: s.Work, Priority: s.Priority, Misfire: s.Misfire, Labels: s.Labels, Payload: l.Entry.Payload,
-		JobName: s.JobName, Trigger: schema.TriggerRetry, Origin: id, RequireRegion: s.RequireRegion, Durability: schema.OfEntry(s), Key: key, BodyHash: "replay " + id.String(), KeyUntil: l.Expires,
+		JobName: s.JobName, Trigger: schema.TriggerRetry, Origin: id, OriginJob: s.ListedWith(), RequireRegion: s.RequireRegion, Durability: schema.OfEntry(s), Key: key, BodyHash: "replay " + id.String(), KeyUntil: l.Expires,
 		CreatedBy: s.CreatedBy,
 	})
 }

@@ -56,7 +56,7 @@ func (c *Control) Retry(ctx context.Context, tenant string, id schema.RunID, key
 	s := &run.Current.Spec
 	job := bucketer.Job{
 		Tenant: tenant, Task: s.Task, Work: s.Work, Priority: s.Priority, Misfire: s.Misfire, Labels: s.Labels, Payload: payload,
-		JobName: run.Entry.Spec.JobName, Trigger: schema.TriggerRetry, Origin: id,
+		JobName: run.Entry.Spec.JobName, Trigger: schema.TriggerRetry, Origin: id, OriginJob: run.Entry.Spec.ListedWith(),
 		RequireRegion: s.RequireRegion, Durability: schema.OfEntry(s), CreatedBy: s.CreatedBy,
 	}
 	if key != "" {

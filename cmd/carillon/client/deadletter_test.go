@@ -56,6 +56,10 @@ func TestDeadLettersOfANode(t *testing.T) {
 	if shown := clitest.Succeed(t, "dead-letter", "show", "--api", api, first).Stdout; !strings.Contains(shown, "replayed as "+run.ID.String()) {
 		t.Errorf("dead-letter show after the replay shows\n%s", shown)
 	}
+	wantFact(t, clitest.Succeed(t, "run", "get", "--api", api, first).Stdout, "replayed as", run.ID.String())
+	if shown := clitest.Succeed(t, "run", "get", "--api", api, run.ID.String()).Stdout; strings.Contains(shown, "replayed as") {
+		t.Errorf("run get of a dead letter that waits shows\n%s", shown)
+	}
 
 	clitest.Succeed(t, "dead-letter", "discard", "--api", api, run.ID.String())
 	if ids := waiting(); len(ids) != 0 {
@@ -163,5 +167,51 @@ func TestDeadLettersOfATaskAreReplayedAndDiscarded(t *testing.T) {
 	}
 	if op := act("discard", "mails"); op.State != "done" || op.Matched != 2 || op.Changed != 2 || waiting() != 0 {
 		t.Errorf("dead-letter discard --task mails answers %+v, and %d wait; want two changed, and none", op, waiting())
+	}
+}
+
+// wantFact looks for a line of a fact and its value.
+func wantFact(t *testing.T, shown, name, value string) {
+	t.Helper()
+	for line := range strings.Lines(shown) {
+		if strings.Join(strings.Fields(line), " ") == name+" "+value {
+			return
+		}
+	}
+	t.Errorf("no line says %q %q:\n%s", name, value, shown)
+}
+
+// Runs that repeat runs of a job are listed with it, by whatever command.
+func TestReplaysAreListedWithTheirJob(t *testing.T) {
+	api := clitest.StartNode(t)
+	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusGone) }))
+	defer sink.Close()
+	clitest.Succeed(t, "job", "create", "--api", api, "--name", "dl", "--url", sink.URL)
+	run := func(args ...string) schema.RunID {
+		t.Helper()
+		return clitest.Decode[httpapi.Run](t, clitest.Succeed(t, append(args, "--api", api, "-o", "json")...).Stdout).ID
+	}
+	first := run("job", "trigger", "dl")
+	awaitRun(t, api, first.String(), schema.StateFailed)
+	clitest.Await(t, "its dead letter", func() bool {
+		return strings.Contains(clitest.Succeed(t, "dead-letter", "list", "--api", api, "--job", "dl").Stdout, first.String())
+	})
+	replay := run("dead-letter", "replay", first.String())
+	awaitRun(t, api, replay.String(), schema.StateFailed)
+	retry := run("run", "retry", replay.String())
+	awaitRun(t, api, retry.String(), schema.StateFailed)
+	want := []schema.RunID{retry, replay, first}
+	slices.SortFunc(want, func(a, b schema.RunID) int { return b.Compare(a) }) // all may be of one millisecond
+	for _, args := range []string{"job runs dl", "job runs dl --state failed", "run list --job dl", "run list --job dl --newest", "run list --job dl --state failed --error gone"} {
+		var got []schema.RunID
+		for line := range strings.Lines(clitest.Succeed(t, append(strings.Fields(args), "--api", api, "-o", "json")...).Stdout) {
+			r := clitest.Decode[httpapi.Run](t, line)
+			if got = append(got, r.ID); r.JobName != "dl" || (r.ID == first) != (r.ReplayedAs == replay) {
+				t.Errorf("%s shows run %s of the job %q, replayed as %s", args, r.ID, r.JobName, r.ReplayedAs)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s lists %v, want %v", args, got, want)
+		}
 	}
 }

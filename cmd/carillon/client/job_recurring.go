@@ -144,6 +144,7 @@ func jobRunsCommand(r *cli.Remote) *cobra.Command {
 		Short: "List the runs of a job, newest first",
 		Long: "List the runs of a job, newest first, due from --from up to --to. Each is " + cli.Times + ".\n" +
 			"NOMINAL is the time for which a run is, where it was due at another one, as a backfill is.\n" +
+			"Replays of its dead letters and retries of its runs are among them, each a run of its own: carillon run get names its origin.\n" +
 			"The first is the next one. Those under way and those that wait stand at their due times, among those that have ended.\n\n" +
 			"With -o json there is one run a line, attempts and payload included.",
 		Example:           "  carillon job runs nightly-report --state failed --from -168h",

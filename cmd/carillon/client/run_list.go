@@ -60,7 +60,7 @@ func runListCommand(r *cli.Remote) *cobra.Command {
 	f.StringVar(&l.to, "to", "50m", "due before this `time`")
 	f.StringSliceVar(&l.states, "state", nil, "only runs in one of these `states`: "+strings.Join(runStates, ", "))
 	f.StringVar(&l.query.Task, "task", "", "only runs of the task of this `name`")
-	f.StringVar(&l.query.Job, "job", "", "only runs of the job of this `id` or name; of a recurring one the latest of a day first")
+	f.StringVar(&l.query.Job, "job", "", "only runs of the job of this `id` or name, and of those that repeat them; of a recurring one the latest of a day first")
 	f.StringArrayVar(&l.labels, "label", nil, "only runs with this label, as `name=value`; again: and with that one")
 	f.DurationVar(&l.query.Late, "late", 0, "only runs that started later than this `span` after they were due, that have not started for longer, or that were missed")
 	f.StringVar(&l.query.Error, "error", "", "only runs whose last error has this `text` in it, in capitals or not")

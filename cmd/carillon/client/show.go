@@ -153,6 +153,9 @@ func writeRun(w io.Writer, r *httpapi.Run) error {
 	if !r.Origin.IsZero() {
 		facts = append(facts, []string{"origin", r.Origin.String()})
 	}
+	if !r.ReplayedAs.IsZero() {
+		facts = append(facts, []string{"replayed as", r.ReplayedAs.String()})
+	}
 	if m := r.Missed; m != nil {
 		facts = append(facts, []string{"missed", fmt.Sprintf("%d from %s to %s: %s", m.Count, cli.ShowTime(m.From), cli.ShowTime(m.To), m.Reason)})
 	}

@@ -321,13 +321,13 @@ func (w *world) noteDeadLetters(ctx context.Context, b *engine.Engine, of string
 		}
 		ids = append(ids, run)
 	}
-	waiting, err := b.Waiting(ctx, of, ids)
+	resolutions, err := b.Resolutions(ctx, of, ids)
 	if err != nil {
 		return err
 	}
-	for id, waits := range waiting {
+	for id, resolution := range resolutions {
 		r := found[id.String()]
-		r.Run.DeadLetter = r.Run.DeadLetter || waits
+		r.Run.DeadLetter = r.Run.DeadLetter || resolution == nil
 		found[id.String()] = r
 	}
 	return nil
