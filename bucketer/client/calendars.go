@@ -13,7 +13,7 @@ import (
 type Calendars struct{ node *node }
 
 // Calendar is the dates of a calendar: as dates, or as an iCalendar, of which the all-day events
-// count.
+// count. Those that repeat each year become their dates from last year to five years from now.
 type Calendar struct {
 	Description string   `json:"description,omitempty"`
 	Dates       []string `json:"dates,omitempty"` // such as "2026-12-25"

@@ -224,7 +224,7 @@ func (s documentWriter) finish() error {
 			f.Description, f.MaxItems, f.Examples = "At most 500; or else icalendar", whole(schema.MaxCalendarDates), []any{[]string{"2026-12-25", "2026-12-26"}}
 		}},
 		{"CalendarRequest", "icalendar", func(f *huma.Schema) {
-			f.Description = "The text of an iCalendar (RFC 5545): the dates of its all-day events. Events that repeat, or have a time of day, are refused"
+			f.Description = "The text of an iCalendar (RFC 5545): the dates of its all-day events. Those that repeat each year (RRULE with FREQ=YEARLY) are written out from last year to five years from now, with RDATE, EXDATE and RECURRENCE-ID. Events that repeat otherwise, or have a time of day, are refused"
 		}},
 		{"CalendarRequest", "description", func(f *huma.Schema) { f.Description = "At most 1024 bytes" }},
 		{"JobRequest", "schedules", func(f *huma.Schema) {

@@ -82,6 +82,7 @@ func (s calendarRoutes) route() {
 	op.Description = "A calendar is dates, such as holidays, that schedules of jobs name: on these dates they are not due, or on a day nearby. " +
 		"Where it changes, the jobs that use it change with it, as if each was changed itself: 2 s after the answer nothing starts by the dates before. " +
 		"open_jobs counts those that could not be changed in time: they follow within minutes, and so do all if there was no answer. " +
+		"Events of an iCalendar that repeat each year are written out once, from last year to five years from now: put it again before the last of them. " +
 		"A calendar has at most 500 dates, and a tenant 100 calendars: beyond that it is 409."
 	huma.Register(s.api, op, s.putCalendar)
 	s.alsoAnswers(path, http.MethodPut, http.StatusCreated, http.StatusOK)
@@ -112,7 +113,7 @@ func (s calendarRoutes) putCalendar(ctx context.Context, in *calendarPut) (*cale
 	}
 	d := s.decoder()
 	defer s.decoders.Put(d)
-	c, err := d.Calendar(tenantOf(ctx), in.Name, text)
+	c, err := d.Calendar(tenantOf(ctx), in.Name, text, s.config.Now())
 	if err != nil {
 		return nil, s.fail(ctx, "put calendar", err)
 	}

@@ -2,6 +2,7 @@ package request
 
 import (
 	"slices"
+	"time"
 
 	"carillon.dev/carillon/schema"
 )
@@ -10,12 +11,13 @@ import (
 type CalendarRequest struct {
 	Description string   `json:"description,omitempty"`
 	Dates       []string `json:"dates,omitempty"`     // such as "2026-12-25"
-	ICalendar   string   `json:"icalendar,omitempty"` // its all-day events
+	ICalendar   string   `json:"icalendar,omitempty"` // its all-day events, also yearly ones
 }
 
 // Calendar reads the body of PUT /v1/calendars/{name}. A fault of the name is located at path.name.
-// The dates come back in order, each once.
-func (d *Decoder) Calendar(tenant, name string, body []byte) (schema.Calendar, error) {
+// The dates come back in order, each once. Events of an iCalendar that repeat each year are written
+// out for the years around now.
+func (d *Decoder) Calendar(tenant, name string, body []byte, now time.Time) (schema.Calendar, error) {
 	if !d.begin(body) {
 		return schema.Calendar{}, d.err()
 	}
@@ -32,7 +34,7 @@ func (d *Decoder) Calendar(tenant, name string, body []byte) (schema.Calendar, e
 			file = f
 			if d.is(f, kindString) {
 				var faults []string
-				c.Dates, faults = readICalendar(d.doc.stringOf(f))
+				c.Dates, faults = readICalendar(d.doc.stringOf(f), now)
 				for _, what := range faults {
 					d.faultQuietly(f, "%s", what)
 				}

@@ -80,7 +80,8 @@ func calendarSetCommand(r *cli.Remote) *cobra.Command {
 		Use:   "set NAME (--date DATE … | --icalendar FILE)",
 		Short: "Create a calendar, or replace its dates",
 		Long: "Create a calendar, or replace its dates. The jobs that use it change with it: 2 s after the answer nothing starts by the dates before.\n\n" +
-			"Of an iCalendar the all-day events count; those that repeat must be written out.",
+			"Of an iCalendar the all-day events count. Those that repeat each year (RRULE:FREQ=YEARLY) become their dates from last year to five years from now:\n" +
+			"set the calendar again before the last of them, which the answer names. Events that repeat otherwise are refused.",
 		Example: "  carillon calendar set holidays-de --date 2026-12-25 --date 2026-12-26\n" +
 			"  carillon calendar set holidays-de --icalendar holidays.ics",
 		Args: cobra.ExactArgs(1),
@@ -109,7 +110,11 @@ func calendarSetCommand(r *cli.Remote) *cobra.Command {
 			if is.Jobs != nil {
 				jobs = *is.Jobs
 			}
-			_, err := fmt.Fprintf(w, "%s: %d dates, used by %d jobs\n", is.Name, len(is.Dates), jobs)
+			last := ""
+			if n := len(is.Dates); n > 0 {
+				last = ", the last is " + is.Dates[n-1]
+			}
+			_, err := fmt.Fprintf(w, "%s: %d dates, used by %d jobs%s\n", is.Name, len(is.Dates), jobs, last)
 			if err == nil && is.OpenJobs > 0 {
 				_, err = fmt.Fprintf(w, "%d of them follow within minutes\n", is.OpenJobs)
 			}

@@ -37,7 +37,7 @@ func TestCalendarsFromTheFirstToTheLast(t *testing.T) {
 	if err := os.WriteFile(file, []byte(twoHolidays), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if said := run("", "calendar", "set", "holidays", "--icalendar", file); !strings.Contains(said, "2 dates, used by 0 jobs") {
+	if said := run("", "calendar", "set", "holidays", "--icalendar", file); !strings.Contains(said, "2 dates, used by 0 jobs, the last is 2030-12-26") {
 		t.Errorf("calendar set says %q", said)
 	}
 	job := clitest.Decode[httpapi.Job](t, run("", "job", "create", "--name", "nightly", "--cron", "0 9 25 12 *", "--start", "2030-12-01T00:00:00Z",
