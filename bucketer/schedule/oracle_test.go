@@ -319,9 +319,9 @@ func changeNear(rng *rand.Rand, loc *time.Location) time.Time {
 func againstOracle(t *testing.T, seed uint64, zoneName string) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 0))
-	loc, ok := location(zoneName)
+	loc, ok := Location(zoneName)
 	if !ok {
-		t.Fatalf("location(%q): not found", zoneName)
+		t.Fatalf("Location(%q): not found", zoneName)
 	}
 	change := changeNear(rng, loc)
 	_, before := change.Add(-time.Second).In(loc).Zone()

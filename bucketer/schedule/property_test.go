@@ -19,7 +19,7 @@ func randomSchedule(t *testing.T, rng *rand.Rand) (schema.Schedule, *Schedule) {
 			Anchor: time.UnixMilli(rng.Int64N(horizon.UnixMilli())),
 		}
 		if rng.IntN(4) > 0 {
-			loc, ok := location(pick(rng, zoneNames...))
+			loc, ok := Location(pick(rng, zoneNames...))
 			if !ok {
 				t.Fatal("a zone cannot be loaded")
 			}

@@ -60,7 +60,7 @@ func someDates(rng *rand.Rand, r time.Time) (dates []string) {
 func severalAgainstOracle(t *testing.T, seed uint64, zoneName string) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 7))
-	loc, _ := location(zoneName)
+	loc, _ := Location(zoneName)
 	change := changeNear(rng, loc)
 	_, before := change.Add(-time.Second).In(loc).Zone()
 	_, behind := change.In(loc).Zone()
@@ -73,7 +73,7 @@ func severalAgainstOracle(t *testing.T, seed uint64, zoneName string) {
 	for range 1 + rng.IntN(3) {
 		in := loc
 		if rng.IntN(3) == 0 {
-			in, _ = location(pick(rng, changing...))
+			in, _ = Location(pick(rng, changing...))
 		}
 		local := change.Add(-time.Second).In(in)
 		r := time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute(), local.Second(), 0, time.UTC)

@@ -84,7 +84,7 @@ func zoneNamed(name string) (*zone, bool) {
 	if z, ok := zones.Load(name); ok {
 		return z.(*zone), true
 	}
-	loc, ok := location(name)
+	loc, ok := Location(name)
 	if !ok {
 		return nil, false
 	}
@@ -92,8 +92,9 @@ func zoneNamed(name string) (*zone, bool) {
 	return z.(*zone), true
 }
 
-// location returns the zone with an IANA name from the embedded data.
-func location(name string) (*time.Location, bool) {
+// Location returns the zone with an IANA name, spelled as there, from the embedded data; false: there
+// is none.
+func Location(name string) (*time.Location, bool) {
 	file, ok := zoneFiles()[name]
 	if !ok {
 		return nil, false

@@ -25,7 +25,7 @@ func TestZonesAreWhatTheirDataSays(t *testing.T) {
 		if len(name) > maxZoneName {
 			t.Errorf("zone %q: its name is longer than %d bytes", name, maxZoneName)
 		}
-		loc, ok := location(name)
+		loc, ok := Location(name)
 		z, known := zoneNamed(name)
 		if !ok || !known {
 			t.Fatalf("zone %q: location: %v, zoneNamed: %v, want both", name, ok, known)

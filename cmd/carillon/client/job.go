@@ -63,6 +63,7 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 			"that it made before, for 24 h; a command that asks for another job with the same key is refused.",
 		Example: "  carillon job create --url http://127.0.0.1:8080/healthz --method GET --in 5s\n" +
 			"  carillon job create --task send-email --at 2026-11-21T10:00:00+01:00 --payload '{\"to\": \"a@example.com\"}'\n" +
+			"  carillon job create --task send-email --at 'friday 10:00' --timezone Europe/Berlin\n" +
 			"  carillon job create --task sync --payload '{\"customer\": 7}' --unique-window 10m --unique-by payload/customer\n" +
 			"  carillon job create --subject work.report --payload @report.json --label team=billing\n" +
 			"  carillon job create --url http://127.0.0.1:9000/sync --in 1m --max-attempts 8 --retry-initial 5s --retry-max 15m\n" +
@@ -81,7 +82,7 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 	flags.StringArrayVar(&f.headers, "header", nil, "`name:value` of the call; may be repeated")
 	flags.StringVar(&f.subject, "subject", "", "NATS `subject` to ask")
 	flags.StringVar(&f.task, "task", "", "`name` of the task to run")
-	flags.StringVar(&f.at, "at", "", "due `time`, RFC 3339 with an offset (default now); a job whose time is past starts at once")
+	flags.StringVar(&f.at, "at", "", "due `time` (default now), RFC 3339 with an offset, or a day and time of day of --timezone, such as \"tomorrow 10:00\", \"friday 10:00\" (the next one) or \"2026-11-21 10:00\"; an RFC 3339 time that is past starts the job at once")
 	flags.DurationVar(&f.in, "in", 0, "due so long from now, which is not negative")
 	flags.StringVar(&f.payload, "payload", "", "payload: `JSON`, @file, or - for standard input")
 	flags.StringVar(&f.priority, "priority", "", "critical, high, normal or low")
@@ -182,7 +183,7 @@ func differsIn(is *httpapi.Job, job request.JobRequest, in time.Duration) (strin
 	return "", nil
 }
 
-// request makes the job of the flags. now is the time from which --in counts.
+// request makes the job of the flags. now is the time from which --in counts, and days.
 func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobRequest, error) {
 	job := request.JobRequest{Key: f.key, Task: f.task, Priority: schema.Priority(f.priority), Region: schema.RegionChoice{Name: f.region, Require: f.requireRegion}}
 	given := cmd.Flags().Changed
@@ -240,7 +241,7 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 		return job, err
 	}
 	if given("at") {
-		at, err := readAt(f.at)
+		at, err := f.recurring.schedule.readAt(f.at, now)
 		if err != nil {
 			return job, err
 		}
@@ -249,7 +250,7 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 	if given("in") {
 		job.Schedule = &request.Schedule{At: now.Add(f.in)}
 	}
-	if err := f.recurring.state(cmd, &job); err != nil {
+	if err := f.recurring.state(cmd, &job, now); err != nil {
 		return job, err
 	}
 	if job.Labels, err = pairs("label", f.labels, "="); err != nil {
@@ -264,15 +265,6 @@ func (f *jobFlags) request(cmd *cobra.Command, now time.Time) (request.JobReques
 		job.Key = uuid.NewString()
 	}
 	return job, nil
-}
-
-// readAt reads the instant that --at states.
-func readAt(text string) (time.Time, error) {
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return at, cli.Usagef("--at: %q is not a time such as 2026-11-21T10:00:00+01:00", text)
-	}
-	return at, nil
 }
 
 // pairs reads name and value of repeated flags.

@@ -46,7 +46,7 @@ func jobChangeCommand(r *cli.Remote) *cobra.Command {
 		ValidArgsFunction: completeJobs(r),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.at, "at", "", "due `time` of a one-off job, RFC 3339 with an offset; a time that is past starts it at once")
+	flags.StringVar(&f.at, "at", "", "due `time` of a one-off job, RFC 3339 with an offset, or a day and time of day of --timezone, such as \"tomorrow 10:00\" or \"friday 10:00\"; an RFC 3339 time that is past starts it at once")
 	flags.DurationVar(&f.in, "in", 0, "due so long from now, which is not negative")
 	flags.StringVar(&f.payload, "payload", "", "payload: `JSON`, @file, or - for standard input")
 	flags.StringVar(&f.priority, "priority", "", "critical, high, normal or low")
@@ -77,7 +77,9 @@ func jobChangeCommand(r *cli.Remote) *cobra.Command {
 // counts.
 func (f *changeFlags) patch(cmd *cobra.Command, now time.Time) (func(is map[string]any) (map[string]any, error), error) {
 	given := cmd.Flags().Changed
-	ofSchedule := slices.ContainsFunc(scheduleFlagNames, given)
+	ofSchedule := slices.ContainsFunc(scheduleFlagNames, func(name string) bool {
+		return given(name) && (name != "timezone" || !given("at")) // of --at it is the zone
+	})
 	switch {
 	case given("at") && given("in"):
 		return nil, cli.Usagef("state --at or --in, not both")
@@ -133,7 +135,7 @@ func (f *changeFlags) stated(cmd *cobra.Command, now time.Time) (map[string]any,
 	at := now.Add(f.in)
 	if given("at") {
 		var err error
-		if at, err = readAt(f.at); err != nil {
+		if at, err = f.many.schedule.readAt(f.at, now); err != nil {
 			return nil, err
 		}
 	}
@@ -145,7 +147,7 @@ func (f *changeFlags) stated(cmd *cobra.Command, now time.Time) (map[string]any,
 		case given(flag.name) && flag.text == "":
 			patch[flag.name] = nil
 		case given(flag.name):
-			t, err := cli.Instant(flag.name, flag.text, now)
+			t, err := f.many.schedule.instant(flag.name, flag.text, now)
 			if err != nil {
 				return nil, err
 			}
@@ -328,7 +330,7 @@ func (f *scheduleFlags) amend(cmd *cobra.Command, schedule map[string]any, now t
 		}
 	}
 	if given("anchor") {
-		anchor, err := cli.Instant("anchor", f.anchor, now)
+		anchor, err := f.instant("anchor", f.anchor, now)
 		if err != nil {
 			return err
 		}

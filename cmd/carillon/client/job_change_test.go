@@ -12,6 +12,33 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
+// Days that --at and --start state are of --timezone; a time that clocks leave out is refused.
+func TestDaysAreOfTheTimezone(t *testing.T) {
+	api := clitest.StartNode(t)
+	made := clitest.Decode[httpapi.Job](t, clitest.Succeed(t, "job", "create", "--api", api, "--subject", "a", "--at", "2030-01-04 10:00", "--timezone", "Asia/Tokyo", "-o", "json").Stdout)
+	if got := made.NextRun.DueAt.UTC().Format(time.RFC3339); got != "2030-01-04T01:00:00Z" {
+		t.Errorf("job create --at '2030-01-04 10:00' of Tokyo is due at %s", got)
+	}
+	args := []string{"job", "change", "--api", api, made.ID.String(), "-o", "json", "--timezone", "Europe/Berlin", "--at"}
+	moved := clitest.Decode[httpapi.Job](t, clitest.Succeed(t, append(args, "2030-07-05")...).Stdout)
+	if got := moved.NextRun.DueAt.UTC().Format(time.RFC3339); got != "2030-07-04T22:00:00Z" {
+		t.Errorf("job change --at 2030-07-05 of Berlin is due at %s", got)
+	}
+	for text, want := range map[string]string{
+		"2030-03-31 02:30": "write 2030-03-31T03:30:00+02:00",
+		"2020-07-05 10:00": "is past, it is 2020-07-05T10:00:00+02:00",
+	} {
+		if r := clitest.Run(t.Context(), "", append(args, text)...); r.Code != 2 || !strings.Contains(r.Stderr, want) {
+			t.Errorf("job change --at %q exits %d with %q, want 2 and %q", text, r.Code, r.Stderr, want)
+		}
+	}
+	p := clitest.Decode[httpapi.Preview](t, clitest.Succeed(t, "schedule", "preview", "--api", api, "--cron", "0 0 * * *", "--timezone", "Asia/Tokyo",
+		"--start", "2030-01-02", "--jitter", "0s", "--count", "1", "-o", "json").Stdout)
+	if len(p.Times) != 1 || p.Times[0].UTC().Format(time.RFC3339) != "2030-01-01T15:00:00Z" {
+		t.Errorf("schedule preview --start 2030-01-02 of Tokyo begins at %v", p.Times)
+	}
+}
+
 // A one-off job is moved; its payload is replaced, and what is not stated stays.
 func TestOneOffJobIsMoved(t *testing.T) {
 	api := clitest.StartNode(t)

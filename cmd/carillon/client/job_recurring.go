@@ -56,13 +56,13 @@ func (f *recurringFlags) limits(cmd *cobra.Command) {
 }
 
 // state adds the flags that were given to a job.
-func (f *recurringFlags) state(cmd *cobra.Command, job *request.JobRequest) error {
+func (f *recurringFlags) state(cmd *cobra.Command, job *request.JobRequest, now time.Time) error {
 	given := cmd.Flags().Changed
 	job.Durability = schema.Durability(f.durability)
 	if given("misfire") || given("misfire-deadline") {
 		job.Misfire = &schema.Misfire{Policy: f.misfire, Deadline: schema.Duration(f.deadline)}
 	}
-	stated, err := f.schedule.state(cmd)
+	stated, err := f.schedule.state(cmd, now)
 	if err == nil {
 		err = f.starts.state(cmd, job)
 	}

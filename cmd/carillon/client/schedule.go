@@ -10,6 +10,7 @@ import (
 
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/bucketer/request"
+	"carillon.dev/carillon/bucketer/schedule"
 	"carillon.dev/carillon/cmd/carillon/cli"
 	"carillon.dev/carillon/schema"
 )
@@ -40,7 +41,7 @@ func (f *scheduleFlags) flags(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.exclude, "exclude", nil, "not due on this `date` of the time zone, such as 2026-12-25; may be repeated")
 	flags.StringVar(&f.calendar, "calendar", "", "`name` of a calendar, such as of holidays: see --on-date")
 	flags.StringVar(&f.onDate, "on-date", "", "on a date of --calendar: skip (default), next_day or previous_day")
-	flags.StringVar(&f.timezone, "timezone", "", "IANA `name` of the zone in which --cron is read (default UTC)")
+	flags.StringVar(&f.timezone, "timezone", "", "IANA `name` of the zone in which --cron is read (default UTC), and days of --at, --start, --end and --anchor (default this machine's)")
 	flags.StringVar(&f.gap, "gap", "", "times of --cron that the zone leaves out: run (default, at the end of the gap) or skip")
 	flags.StringVar(&f.overlapHour, "overlap-hour", "", "times of --cron that the zone has twice: first (default), second or both")
 	flags.DurationVar(&f.every, "every", 0, "due again and again, so long apart")
@@ -54,11 +55,11 @@ func (f *scheduleFlags) flags(cmd *cobra.Command) {
 }
 
 // state returns the schedule of the flags, or nil if none was given.
-func (f *scheduleFlags) state(cmd *cobra.Command) (*request.PreviewRequest, error) {
+func (f *scheduleFlags) state(cmd *cobra.Command, now time.Time) (*request.PreviewRequest, error) {
 	given := cmd.Flags().Changed
 	if !given("cron") && !given("every") {
 		for _, flag := range []string{"timezone", "gap", "overlap-hour", "exclude", "calendar", "on-date", "anchor", "start", "end", "jitter"} {
-			if given(flag) {
+			if given(flag) && (flag != "timezone" || !given("at")) {
 				return nil, cli.Usagef("--%s goes with --cron or --every", flag)
 			}
 		}
@@ -79,13 +80,12 @@ func (f *scheduleFlags) state(cmd *cobra.Command) (*request.PreviewRequest, erro
 		says.Calendar = &request.ScheduleCalendar{Name: f.calendar, On: f.onDate}
 	}
 	out := &request.PreviewRequest{Schedule: &says}
-	now := time.Now()
 	for _, t := range []cli.TimeFlag{cli.NewTimeFlag("anchor", f.anchor, &out.Schedule.Anchor), cli.NewTimeFlag("start", f.start, &out.Start), cli.NewTimeFlag("end", f.end, &out.End)} {
 		if !given(t.Name) {
 			continue
 		}
 		var err error
-		if *t.Into, err = cli.Instant(t.Name, t.Text, now); err != nil {
+		if *t.Into, err = f.instant(t.Name, t.Text, now); err != nil {
 			return nil, err
 		}
 	}
@@ -107,6 +107,30 @@ func (f *scheduleFlags) state(cmd *cobra.Command) (*request.PreviewRequest, erro
 	return out, nil
 }
 
+// instant reads the time that a flag states. Days are of --timezone, if that is stated.
+func (f *scheduleFlags) instant(flag, text string, now time.Time) (time.Time, error) {
+	if f.timezone != "" {
+		zone, ok := schedule.Location(f.timezone)
+		if !ok {
+			return time.Time{}, cli.Usagef("--timezone: %q is no time zone of the IANA database, such as Europe/Berlin", f.timezone)
+		}
+		now = now.In(zone)
+	}
+	return cli.Instant(flag, text, now)
+}
+
+// readAt reads the time at which --at has a one-off job be due. RFC 3339 may state one that is past.
+func (f *scheduleFlags) readAt(text string, now time.Time) (time.Time, error) {
+	at, err := f.instant("at", text, now)
+	if err != nil {
+		return at, err
+	}
+	if _, otherwise := time.Parse(time.RFC3339Nano, text); otherwise != nil && at.Before(now) {
+		return at, cli.Usagef("--at: %q is past, it is %s: state a later time, or --in 0s for now", text, at.Format(time.RFC3339))
+	}
+	return at, nil
+}
+
 func schedulePreviewCommand(r *cli.Remote) *cobra.Command {
 	var f scheduleFlags
 	var from string
@@ -122,7 +146,8 @@ func schedulePreviewCommand(r *cli.Remote) *cobra.Command {
 	cmd.Flags().StringVar(&from, "from", "", "the times after this `time` (default now)")
 	cmd.Flags().IntVar(&count, "count", 10, "show so many, at most 100")
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
-		ask, err := f.state(cmd)
+		now := time.Now()
+		ask, err := f.state(cmd, now)
 		switch {
 		case err != nil:
 			return err
@@ -132,7 +157,7 @@ func schedulePreviewCommand(r *cli.Remote) *cobra.Command {
 			return cli.Usagef("--count: %d is below 1", count)
 		}
 		if ask.Count = count; from != "" {
-			if ask.From, err = cli.Instant("from", from, time.Now()); err != nil {
+			if ask.From, err = f.instant("from", from, now); err != nil {
 				return err
 			}
 		}
