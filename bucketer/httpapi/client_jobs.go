@@ -152,6 +152,13 @@ func (c *Client) Backfill(ctx context.Context, id string, b request.BackfillRequ
 	return out, err
 }
 
+// PreviewBackfill says what a backfill would do.
+func (c *Client) PreviewBackfill(ctx context.Context, id string, b request.BackfillRequest) (BackfillPreview, error) {
+	var out BackfillPreview
+	_, err := c.call(ctx, ask{method: http.MethodPost, path: jobPath(id, "/backfills/preview"), body: b, repeatable: true}, &out)
+	return out, err
+}
+
 // operationWait is how long AwaitOperation waits between two looks.
 const operationWait = time.Second
 

@@ -191,7 +191,7 @@ func TestPathsHavePatterns(t *testing.T) {
 // bodies are bodies that are right, by path.
 var bodies = map[string]string{
 	"/v1/jobs/{id}": `{"payload":1}`, "/v1/jobs/{id}/backfills": `{"from":"2026-11-14T00:00:00Z"}`, "/v1/tasks/{name}": `{"nats":{"subject":"a"}}`,
-	"/v1/tenants/{name}": `{}`, "/v1/workflows/{name}": small, "/v1/secrets/{name}": `{"value":"s3cret"}`, "/v1/notifications/{name}": ruleBody, "/v1/calendars/{name}": `{"dates":["2026-12-25"]}`,
+	backfillPreviewPath: `{"from":"2026-11-14T00:00:00Z"}`, "/v1/tenants/{name}": `{}`, "/v1/workflows/{name}": small, "/v1/secrets/{name}": `{"value":"s3cret"}`, "/v1/notifications/{name}": ruleBody, "/v1/calendars/{name}": `{"dates":["2026-12-25"]}`,
 	"/v1/events/{name}": `{"a":1}`,
 	movePath:            `{"to":"us","plan":true}`, failoverPath: `{"to":"us","plan":true}`,
 }

@@ -68,6 +68,9 @@ var requestExamples = map[string]map[string]string{
 	"create-backfill": {
 		"a week": `{"from":"2026-11-14T00:00:00Z","to":"2026-11-21T00:00:00Z","max_concurrent":3}`,
 	},
+	"preview-backfill": {
+		"what is missing": `{"from":"2026-11-14T00:00:00Z","to":"2026-11-21T00:00:00Z","missing":true}`,
+	},
 	"begin-operation": {
 		"pause jobs":          `{"action":"pause","filter":{"label":"team=billing"},"dry_run":true}`,
 		"retry runs":          `{"action":"retry","filter":{"from":"2026-11-21T08:00:00Z","to":"2026-11-21T09:00:00Z","state":"failed"}}`,
@@ -157,6 +160,9 @@ var schemaExamples = map[string][]string{
 	"Operation": {`{
 		"id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","tenant":"default","action":"pause","filter":{"label":"team=billing"},"state":"running","matched":400,
 		"changed":398,"unchanged":2,"failed":0,"created_at":"2026-11-21T09:30:00.000Z","created_by":"deploy","updated_at":"2026-11-21T09:30:12.345Z"}`},
+	"BackfillPreview": {`{
+		"matched":3,"times":7,"first":"2026-11-15T01:00:00.000Z","last":"2026-11-18T01:00:00.000Z",
+		"from":"2026-11-14T00:00:00.000Z","to":"2026-11-21T00:00:00.000Z"}`},
 	"BackfillScope": {`{
 		"job_id":"01932e5a-7c00-7003-8d2f-5a1b9c3e7f60","job_name":"nightly-report","from":"2026-11-14T00:00:00.000Z","to":"2026-11-21T00:00:00.000Z",
 		"max_concurrent":3}`},

@@ -30,6 +30,7 @@ var conflicts = map[string][]string{
 	"resume-job":         {"one-off", "finished", "not-understood", "conflict"},
 	"trigger-job":        {"one-off", "finished", "not-understood", "minute-full"},
 	"create-backfill":    {"finished", "not-understood", "too-many-operations"},
+	"preview-backfill":   {"finished", "not-understood"},
 	"put-task":           {"too-many-rates"},
 	"cancel-run":         {"finished", "conflict"},
 	"retry-run":          {"not-finished", "step", "payload-gone", "minute-full"},

@@ -88,6 +88,20 @@ func (s *stubOperations) Backfill(
 	return begun, err
 }
 
+func (s *stubOperations) PreviewBackfill(_ context.Context, _ string, id schema.JobID, r operations.Backfill) (operations.BackfillPreview, error) {
+	if s.err != nil {
+		return operations.BackfillPreview{}, s.err
+	}
+	if r.MaxConcurrent == 99 {
+		return operations.BackfillPreview{}, fmt.Errorf("backfill: %w", bucketer.ErrFinished)
+	}
+	f := &schema.Backfill{Job: id, From: r.From, To: r.To, Count: 7, Notes: []string{"a note"}}
+	if r.Missing {
+		f.Count = 3
+	}
+	return operations.BackfillPreview{Backfill: f, Named: 7, First: r.From.Add(time.Hour), Last: r.To.Add(-time.Hour)}, nil
+}
+
 func (s *stubOperations) Cancel(ctx context.Context, tenant string, id schema.OperationID, by string) (schema.Operation, error) {
 	op, err := s.Operation(ctx, tenant, id)
 	switch {
@@ -330,6 +344,35 @@ func TestBackfillIsBegunAndCancelled(t *testing.T) {
 	doJSON(t, hs, call{method: "POST", path: "/v1/operations", body: `{"action":"pause","filter":{}}`}, 202, &done)
 	doProblem(t, hs, call{method: "DELETE", path: "/v1/operations/" + done.ID.String()}, 409)
 	doProblem(t, hs, call{method: "DELETE", path: "/v1/operations/x"}, 422)
+}
+
+// A preview says what a backfill would do, and begins none.
+func TestBackfillIsPreviewed(t *testing.T) {
+	b := newStub()
+	ops := &stubOperations{byID: map[string]schema.Operation{}, keys: map[string]string{}}
+	hs := serve(t, b, func(_ *Config, d *Deps) { d.Operations = ops })
+	created(t, b, nightly)
+	from, to := testNow.Add(-48*time.Hour), testNow.Add(-24*time.Hour)
+	want := BackfillPreview{Matched: 3, Times: 7, First: Time{from.Add(time.Hour)}, Last: Time{to.Add(-time.Hour)}, From: Time{from}, To: Time{to}, Notes: []string{"a note"}}
+	c, err := NewClient(ClientConfig{URLs: []string{hs.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	got, err := c.PreviewBackfill(t.Context(), "nightly", request.BackfillRequest{From: from, To: to, Missing: true})
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("PreviewBackfill: %v (-want +got):\n%s", err, diff)
+	}
+	if len(ops.byID) > 0 {
+		t.Errorf("a preview of a backfill began %d operations", len(ops.byID))
+	}
+	path := "/v1/jobs/nightly/backfills/preview"
+	if p := doProblem(t, hs, call{method: "POST", path: path, body: `{"to":"2027-11-21T00:00:00Z","x":1}`}, 422); len(p.Errors) != 3 {
+		t.Errorf("POST %s names %+v, want three faults", path, p.Errors)
+	}
+	doProblem(t, hs, call{method: "POST", path: path, body: `{"from":"2026-11-14T00:00:00Z","max_concurrent":99}`}, 409)
+	doProblem(t, hs, call{method: "POST", path: "/v1/jobs/none/backfills/preview", body: `{"from":"2026-11-14T00:00:00Z"}`}, 404)
+	doProblem(t, serve(t, b), call{method: "POST", path: path, body: `{"from":"2026-11-14T00:00:00Z"}`}, 404)
 }
 
 func TestBackfillsThatAreRefused(t *testing.T) {

@@ -20,6 +20,8 @@ type Operations interface {
 	Begin(ctx context.Context, tenant string, spec schema.OperationSpec, key, bodyHash string) (operations.Begun, error)
 	// Backfill begins an operation that runs a stretch of a job's past again.
 	Backfill(ctx context.Context, tenant string, id schema.JobID, r operations.Backfill, by, key, bodyHash string) (operations.Begun, error)
+	// PreviewBackfill says what a backfill would do.
+	PreviewBackfill(ctx context.Context, tenant string, id schema.JobID, r operations.Backfill) (operations.BackfillPreview, error)
 	Operation(ctx context.Context, tenant string, id schema.OperationID) (schema.Operation, error)
 	// List returns operations of a tenant, newest first, and where to go on (before), nil at the end.
 	// A page of those in a state may hold fewer than limit, even none, before the end.
@@ -57,6 +59,17 @@ type BackfillScope struct {
 	MaxConcurrent int          `json:"max_concurrent" doc:"The most runs that are unfinished at a time"`
 	Missing       bool         `json:"missing,omitempty" doc:"Times in it have runs, and are left out"`
 	Notes         []string     `json:"notes,omitempty" doc:"What was changed in what was asked for"`
+}
+
+// BackfillPreview is what a backfill would do.
+type BackfillPreview struct {
+	Matched int64    `json:"matched" doc:"How many runs there would be" example:"3"`
+	Times   int64    `json:"times" doc:"How many nominal times the schedule names in the stretch; with missing, those that have a run are not matched" example:"7"`
+	First   Time     `json:"first,omitzero" doc:"The first nominal time of those runs"`
+	Last    Time     `json:"last,omitzero" doc:"The last one"`
+	From    Time     `json:"from" doc:"The first nominal time that may be run again"`
+	To      Time     `json:"to" doc:"Nominal times before this one"`
+	Notes   []string `json:"notes,omitempty" doc:"What would be changed in what is asked for"`
 }
 
 // Operation is an action on everything that matches, and how far it has come.
@@ -129,7 +142,12 @@ type (
 		Key string `header:"Idempotency-Key" maxLength:"260" doc:"At most 128 bytes, quoted or not, kept for 24 h: the same key and body give the same operation"`
 		body
 	}
-	backfillBegun struct {
+	backfillAsk struct {
+		ID string `path:"id" doc:"The job's id, or its name"`
+		body
+	}
+	backfillAnswer struct{ Body BackfillPreview }
+	backfillBegun  struct {
 		Replayed string `header:"Idempotency-Replayed" doc:"true, if the key was known"`
 		Location string `header:"Location"`
 		Body     Operation
@@ -153,7 +171,11 @@ type (
 	}
 )
 
-const operationsPath = "/v1/operations"
+const (
+	operationsPath      = "/v1/operations"
+	backfillsPath       = "/v1/jobs/{id}/backfills"
+	backfillPreviewPath = backfillsPath + "/preview"
+)
 
 // operationRoutes serves operations and backfills.
 type operationRoutes struct{ *Server }
@@ -174,12 +196,16 @@ func (s operationRoutes) route() {
 	cancel := s.operation("cancel-operation", http.MethodDelete, operationsPath+"/{id}", "Cancel an operation that has not ended", 200, 404, 409, 422, 503)
 	cancel.Description = "It goes no further than the page under way. What it did stays done, and the runs of a backfill that were asked for go on. Twice is the same as once; one that is done is 409."
 	huma.Register(s.api, cancel, s.cancelOperation)
-	backfill := s.operation("create-backfill", http.MethodPost, "/v1/jobs/{id}/backfills", "Run a stretch of a recurring job's past again, in the background", 202, 400, 404, 408, 409, 413, 415, 422, 429, 503)
+	backfill := s.operation("create-backfill", http.MethodPost, backfillsPath, "Run a stretch of a recurring job's past again, in the background", 202, 400, 404, 408, 409, 413, 415, 422, 429, 503)
 	backfill.Description = "One run for each nominal time from ≤ time < to that the schedule, as it is now, names, whether that ran or not, or with missing of those that have no run, such as the times of a pause; at most 100,000 times. " +
 		"At most max_concurrent (5 if absent, at most 100) of them are unfinished at a time. They are due when they are asked for, have the trigger backfill and the priority low, " +
 		"and no more are asked for while one of them waits for its start. A paused job may be backfilled; one that was cancelled or has finished is 409. The operation is done when all its runs have ended."
 	huma.Register(s.api, backfill, s.createBackfill)
-	s.describeBody("/v1/jobs/{id}/backfills", http.MethodPost, reflect.TypeFor[request.BackfillRequest](), "application/json")
+	s.describeBody(backfillsPath, http.MethodPost, reflect.TypeFor[request.BackfillRequest](), "application/json")
+	preview := s.operation("preview-backfill", http.MethodPost, backfillPreviewPath, "How many runs a backfill would have", 200, 400, 404, 408, 409, 413, 415, 422, 429, 503)
+	preview.Description = "The same body as of a backfill is answered with what that would do, and nothing is begun. No times at all, or none that is missing, is no fault here."
+	huma.Register(s.api, preview, s.previewBackfill)
+	s.describeBody(backfillPreviewPath, http.MethodPost, reflect.TypeFor[request.BackfillRequest](), "application/json")
 }
 
 func (s operationRoutes) beginOperation(ctx context.Context, in *operationCreate) (*operationBegun, error) {
@@ -315,17 +341,7 @@ func (s operationRoutes) createBackfill(ctx context.Context, in *backfillCreate)
 	defer s.decoders.Put(d)
 	r, err := d.Backfill(text, s.config.Now())
 	key, faults := idempotencyKey(in.Key)
-	err = also(err, faults)
-	var f found
-	if err == nil {
-		f, err = s.find(ctx, in.ID)
-	}
-	switch {
-	case err == nil && f.job == nil:
-		err = invalid(bucketer.Fault{Location: "path.id", Message: "is a one-off job: it has no schedule to run again"})
-	case err == nil && s.deps.Operations == nil:
-		err = notFound("This node keeps no operations.")
-	}
+	f, err := s.jobToBackfill(ctx, in.ID, also(err, faults))
 	if err != nil {
 		return nil, s.fail(ctx, "create backfill", err)
 	}
@@ -344,4 +360,40 @@ func (s operationRoutes) createBackfill(ctx context.Context, in *backfillCreate)
 	}
 	s.note(ctx, operations.ActionBackfill, objectOf(f.job), nil, out.Body.Backfill, "operation "+begun.Operation.ID.String())
 	return out, nil
+}
+
+// jobToBackfill finds the job of a backfill, unless there is an error already.
+func (s operationRoutes) jobToBackfill(ctx context.Context, id string, err error) (found, error) {
+	if err != nil {
+		return found{}, err
+	}
+	f, err := s.find(ctx, id)
+	switch {
+	case err == nil && f.job == nil:
+		err = invalid(bucketer.Fault{Location: "path.id", Message: "is a one-off job: it has no schedule to run again"})
+	case err == nil && s.deps.Operations == nil:
+		err = notFound("This node keeps no operations.")
+	}
+	return f, err
+}
+
+func (s operationRoutes) previewBackfill(ctx context.Context, in *backfillAsk) (*backfillAnswer, error) {
+	text, err := in.text()
+	if err != nil {
+		return nil, err
+	}
+	d := s.decoder()
+	defer s.decoders.Put(d)
+	r, err := d.Backfill(text, s.config.Now())
+	f, err := s.jobToBackfill(ctx, in.ID, err)
+	if err != nil {
+		return nil, s.fail(ctx, "preview backfill", err)
+	}
+	p, err := s.deps.Operations.PreviewBackfill(ctx, tenantOf(ctx), f.job.ID, r)
+	if err != nil {
+		return nil, s.fail(ctx, "preview backfill", err)
+	}
+	return &backfillAnswer{BackfillPreview{
+		Matched: p.Count, Times: p.Named, First: Time{p.First}, Last: Time{p.Last}, From: Time{p.From}, To: Time{p.To}, Notes: p.Notes,
+	}}, nil
 }

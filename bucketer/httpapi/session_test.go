@@ -411,7 +411,7 @@ func TestAReadOnlyNodeChangesNothing(t *testing.T) {
 	for _, r := range routesOf(t, b) {
 		path := filled(r[1], map[string]string{":id": somewhere, ":name": "n", ":run": somewhere, ":step": "a", ":home": "eu"})
 		status, _, text := do(t, hs, call{method: r[0], path: path, header: admin})
-		kept := r[0] == http.MethodGet || r[1] == previewPath || r[1] == sessionPath || r[0] == http.MethodPost && r[1] == operationsPath
+		kept := r[0] == http.MethodGet || r[1] == previewPath || r[1] == backfillPreviewRoute || r[1] == sessionPath || r[0] == http.MethodPost && r[1] == operationsPath
 		if got := status == 403 && bytes.Contains(text, []byte(problemType+"read-only")); got == kept {
 			t.Errorf("%s %s of a read-only node = %d %s, want it refused: %v", r[0], path, status, text, !kept)
 		}

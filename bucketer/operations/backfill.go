@@ -53,16 +53,13 @@ type Backfill struct {
 // Stretches that name no times, or too many, are Faults. About key see Begin.
 func (o *Operations) Backfill(ctx context.Context, tenant string, id schema.JobID, r Backfill, by, key, bodyHash string) (Begun, error) {
 	begun, err := o.begin(ctx, tenant, key, bodyHash, func(time.Time) (schema.OperationSpec, error) {
-		job, err := o.jobs.JobByID(ctx, tenant, id)
-		if err != nil {
-			return schema.OperationSpec{}, err
-		}
-		if job.Current.State.Ended() {
-			return schema.OperationSpec{}, fmt.Errorf("backfill job %s, which is %s: %w", id, job.Current.State, bucketer.ErrFinished)
-		}
-		f, err := backfillOf(&job, r)
-		if err == nil && r.Missing {
-			err = o.skipRuns(ctx, tenant, f)
+		f, named, err := (backfillPlanner{o}).plan(ctx, tenant, id, r)
+		switch {
+		case err != nil:
+		case named == 0:
+			err = bucketer.Faults{{Location: "body.to", Message: "leaves nothing: the schedule names no time in this stretch"}}
+		case f.Count == 0:
+			err = bucketer.Faults{{Location: "body.missing", Message: "leaves nothing: each time that the schedule names in this stretch has a run"}}
 		}
 		return schema.OperationSpec{Action: ActionBackfill, Backfill: f, By: by}, err
 	})
@@ -70,6 +67,60 @@ func (o *Operations) Backfill(ctx context.Context, tenant string, id schema.JobI
 		begun.Matched, begun.All = begun.Operation.Spec.Backfill.Count, true
 	}
 	return begun, err
+}
+
+// BackfillPreview is what a backfill would do.
+type BackfillPreview struct {
+	*schema.Backfill
+	Named       int64     // times that the schedule names in the stretch; Count of them would have a run
+	First, Last time.Time // of those that would have a run; zero: none would
+}
+
+// PreviewBackfill says what a backfill would do that was asked for now, and writes nothing. It
+// answers as Backfill does, but that a stretch may leave nothing.
+func (o *Operations) PreviewBackfill(ctx context.Context, tenant string, id schema.JobID, r Backfill) (BackfillPreview, error) {
+	f, named, err := (backfillPlanner{o}).plan(ctx, tenant, id, r)
+	if err != nil {
+		return BackfillPreview{}, err
+	}
+	out := BackfillPreview{Backfill: f, Named: named}
+	if f.Count == 0 {
+		return out, nil
+	}
+	s, err := timesOf(f)
+	if err != nil {
+		return BackfillPreview{}, err
+	}
+	for at := range s.From(f.From.Add(-time.Millisecond)) {
+		if !at.Before(f.To) {
+			break
+		}
+		if out.Last = at; out.First.IsZero() {
+			out.First = at
+		}
+	}
+	return out, nil
+}
+
+// backfillPlanner decides what a backfill is to do. It only reads.
+type backfillPlanner struct{ *Operations }
+
+// plan returns what a backfill is to do, and how many times the schedule names in its stretch.
+func (o backfillPlanner) plan(ctx context.Context, tenant string, id schema.JobID, r Backfill) (f *schema.Backfill, named int64, err error) {
+	job, err := o.jobs.JobByID(ctx, tenant, id)
+	if err != nil {
+		return nil, 0, err
+	}
+	if job.Current.State.Ended() {
+		return nil, 0, fmt.Errorf("backfill job %s, which is %s: %w", id, job.Current.State, bucketer.ErrFinished)
+	}
+	if f, err = backfillOf(&job, r); err != nil {
+		return nil, 0, err
+	}
+	if named = f.Count; r.Missing && named > 0 {
+		err = o.skipRuns(ctx, tenant, f)
+	}
+	return f, named, err
 }
 
 // backfillOf clips the stretch to what the job's schedule names, and counts its times.
@@ -97,10 +148,7 @@ func backfillOf(job *schema.Job, r Backfill) (*schema.Backfill, error) {
 		return nil, fmt.Errorf("schedule of job %s: %w: %w", job.ID, schema.ErrNotUnderstood, err)
 	}
 	f.Count = int64(s.Count(f.From.Add(-time.Millisecond), f.To.Add(-time.Millisecond), recurring.MaxStretch))
-	switch {
-	case f.Count == 0:
-		return nil, bucketer.Faults{{Location: "body.to", Message: "leaves nothing: the schedule names no time in this stretch"}}
-	case f.Count > MaxBackfill:
+	if f.Count > MaxBackfill {
 		message := fmt.Sprintf("makes the stretch too long: the schedule names %d times in it, and one backfill is for at most %d", f.Count, MaxBackfill)
 		return nil, bucketer.Faults{{Location: "body.to", Message: message}}
 	}

@@ -38,7 +38,7 @@ func beginningOfBackfill(f *schema.Backfill) string {
 // ran. What has left the store cannot be told from what never was, so the stretch must lie within
 // the retention. That is the one of now: after a raise, runs from before it leave after the shorter
 // one, and look missing. When it was raised is not stored, so callers are told (OpenAPI, help).
-func (o *Operations) skipRuns(ctx context.Context, tenant string, f *schema.Backfill) error {
+func (o backfillPlanner) skipRuns(ctx context.Context, tenant string, f *schema.Backfill) error {
 	now := o.now()
 	kept := o.bucketer.Expiry(now, now).Sub(now)
 	if days := o.bucketer.RetentionOf(tenant); days > 0 {
@@ -75,10 +75,7 @@ func (o *Operations) skipRuns(ctx context.Context, tenant string, f *schema.Back
 		}
 		before = true
 	}
-	switch {
-	case f.Count == 0:
-		return bucketer.Faults{{Location: "body.missing", Message: "leaves nothing: each time that the schedule names in this stretch has a run"}}
-	case len(f.Skip) > missingSkips:
+	if len(f.Skip) > missingSkips {
 		message := fmt.Sprintf("lets the stretch fall into too many parts: times with runs lie between those without in %d places, and one backfill may have %d", len(f.Skip), missingSkips)
 		return bucketer.Faults{{Location: "body.missing", Message: message}}
 	}

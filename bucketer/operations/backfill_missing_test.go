@@ -45,6 +45,18 @@ func TestBackfillOfWhatIsMissing(t *testing.T) {
 			finish(w.backfill(o, job.ID, Backfill{From: from.Add(time.Duration(stretch[0]) * time.Minute), To: from.Add(time.Duration(stretch[1]) * time.Minute), MaxConcurrent: 3}).Operation)
 		}
 		asked := Backfill{From: from, To: to, MaxConcurrent: 3, Missing: true}
+		preview := func(want, named int64, first, last int) {
+			t.Helper()
+			got, err := o.PreviewBackfill(t.Context(), "t", job.ID, asked)
+			if err != nil || got.Count != want || got.Named != named {
+				t.Fatalf("PreviewBackfill of what is missing = %+v, %v; want %d of %d", got, err, want, named)
+			}
+			at := func(i int) time.Time { return from.Add(time.Duration(i) * time.Minute) }
+			if none := want == 0 && got.First.IsZero() && got.Last.IsZero(); !none && (!got.First.Equal(at(first)) || !got.Last.Equal(at(last))) {
+				t.Errorf("PreviewBackfill of what is missing is from %v to %v, want %v to %v", got.First, got.Last, at(first), at(last))
+			}
+		}
+		preview(15, 20, 2, 17)
 		begun := w.backfill(o, job.ID, asked)
 		ms := func(i int) int64 { return from.Add(time.Duration(i) * time.Minute).UnixMilli() }
 		if want := [][2]int64{{ms(0), ms(1)}, {ms(5), ms(5)}, {ms(18), ms(19)}}; begun.Matched != 15 || !slices.Equal(begun.Operation.Spec.Backfill.Skip, want) {
@@ -65,6 +77,7 @@ func TestBackfillOfWhatIsMissing(t *testing.T) {
 		op = finish(old)
 		wantCounts(t, "backfill", op.Progress, schema.Progress{Matched: 15, Changed: 15})
 		x.exactly(20, from, time.Minute)
+		preview(0, 20, 0, 0)
 
 		var faults bucketer.Faults
 		if _, err := o.Backfill(t.Context(), "t", job.ID, asked, "me", "", ""); !errors.As(err, &faults) || faults[0].Location != "body.missing" {

@@ -40,10 +40,15 @@ func TestJobBackfill(t *testing.T) {
 		minutes int
 		missing string
 		want    string
+		dry     int64
 	}{
-		{5, "--missing=false", ": 5 runs"}, {8, "--missing", ": 3 runs"}, {8, "--missing", "body.missing: leaves nothing"},
+		{5, "--missing=false", ": 5 runs", 5}, {8, "--missing", ": 3 runs", 3}, {8, "--missing", "body.missing: leaves nothing", 0},
 	} {
 		to := begins.Add(time.Duration(row.minutes) * time.Minute)
+		dry := clitest.Decode[httpapi.BackfillPreview](t, clitest.Succeed(t, "job", "backfill", "poll", "--api", api, "--from", begins.Format(time.RFC3339Nano), "--to", to.Format(time.RFC3339Nano), row.missing, "--dry-run", "-o", "json").Stdout)
+		if dry.Times != int64(row.minutes) || dry.Matched != row.dry {
+			t.Errorf("job backfill %s --dry-run to %v says %+v, want %d of %d", row.missing, to, dry, row.dry, row.minutes)
+		}
 		more := clitest.Run(t.Context(), "", "job", "backfill", "poll", "--api", api, "--from", begins.Format(time.RFC3339Nano), "--to", to.Format(time.RFC3339Nano), row.missing)
 		if more.Code != 1 || !strings.Contains(more.Stderr, row.want) {
 			t.Errorf("job backfill %s to %v exits %d with\n%s\nwant %q", row.missing, to, more.Code, more.Stderr, row.want)
@@ -58,7 +63,7 @@ func TestJobBackfill(t *testing.T) {
 	if shown := clitest.Succeed(t, "operation", "cancel", "--api", api, begun.ID.String()).Stdout; !strings.Contains(shown, "cancelled") {
 		t.Errorf("operation cancel shows\n%s", shown)
 	}
-	for _, args := range []string{"job backfill", "job backfill poll", "job backfill poll --from soon", "job backfill poll --from -1h --missing --dry-run", "job backfill poll --from -1h --to x"} {
+	for _, args := range []string{"job backfill", "job backfill poll", "job backfill poll --from soon", "job backfill poll --from -1h --to x"} {
 		if r := clitest.Run(t.Context(), "", append(strings.Fields(args), "--api", api)...); r.Code != 2 {
 			t.Errorf("carillon %s exits %d with %q, want 2", args, r.Code, r.Stderr)
 		}
@@ -68,7 +73,7 @@ func TestJobBackfill(t *testing.T) {
 	}
 }
 
-// --dry-run says how many times there are, over several pages of the preview, and starts nothing.
+// --dry-run says how many runs there would be, and starts nothing.
 func TestJobBackfillDryRun(t *testing.T) {
 	api := clitest.StartNode(t)
 	clitest.Succeed(t, "job", "create", "--api", api, "--subject", "nobody", "--name", "poll", "--cron", "* * * * *")
@@ -88,7 +93,7 @@ func TestJobBackfillDryRun(t *testing.T) {
 		t.Errorf("job backfill --dry-run began an operation:\n%s", shown)
 	}
 	clitest.Succeed(t, "job", "create", "--api", api, "--subject", "nobody", "--name", "asked")
-	if r := clitest.Run(t.Context(), "", "job", "backfill", "asked", "--api", api, "--from", "-1h", "--dry-run"); r.Code != 1 || !strings.Contains(r.Stderr, "no schedule") {
+	if r := clitest.Run(t.Context(), "", "job", "backfill", "asked", "--api", api, "--from", "-1h", "--dry-run"); r.Code != 1 || !strings.Contains(r.Stderr, "without schedule") {
 		t.Errorf("job backfill --dry-run of a job without a schedule exits %d with %q, want 1 and why", r.Code, r.Stderr)
 	}
 }
