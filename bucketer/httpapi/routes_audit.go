@@ -56,7 +56,7 @@ type auditRoutes struct{ *Server }
 
 func (s auditRoutes) route() {
 	op := s.operation("list-audit", http.MethodGet, "/v1/audit", "Who changed what in the tenant, newest first", 200, 422, 503)
-	op.Description = "Kept for 400 days. Entries are written just after the change. Tasks, jobs that can have many runs, keys, tenants and operations are told of, " +
+	op.Description = "Kept for 400 days. Entries are written just after the answer to a change, together with others: one shows within about half a second, and later while the store is in trouble. Tasks, jobs that can have many runs, keys, tenants and operations are told of, " +
 		"runs that are cancelled, changed or repeated, dead letters that are replayed or discarded, jobs that an operation cancels, pauses or resumes, events that are published through the API, and each import as one; a one-off job that is made is told of if the tenant asks for that (audit.creations). An answer may hold fewer items than limit, even none, and still have next_cursor."
 	huma.Register(s.api, op, s.listAudit)
 }

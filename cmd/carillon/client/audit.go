@@ -18,7 +18,7 @@ func auditCommand() *cobra.Command {
 		Use:   "audit",
 		Short: "Show who changed what",
 		Long: "Show who changed what in the tenant, the newest first: tasks, recurring jobs, keys, quotas and operations, runs that were cancelled, " +
-			"changed or repeated, and each import as one. A one-off job that is made shows in `carillon run list` instead.\n\n" +
+			"changed or repeated, and each import as one. An entry shows within about half a second of the answer to the change, and later while the store is in trouble. A one-off job that is made shows in `carillon run list` instead.\n\n" +
 			"--from and --to are times (RFC 3339) or spans from now. With -o json there is one entry a line, with the object before and after.",
 		Example: "  carillon audit --object task/send-email\n  carillon audit --from -720h --actor deploy --object job/ -o json",
 		Args:    cobra.NoArgs,
