@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -114,25 +115,24 @@ func PageOf(limit int) int {
 }
 
 // List shows items as a table, or as JSON with one item a line: at most limit of them, all if limit
-// is
-// 0. It says on stderr if there are more.
-func List[T any](cmd *cobra.Command, r *Remote, act string, items iter.Seq2[T, error], limit int, head []string, row func(*T) []string) error {
+// is 0. It says on stderr if there are more. The optional columns are left out of a page of the table
+// that has nothing in them; where the columns change, the head is written again.
+func List[T any](cmd *cobra.Command, r *Remote, act string, items iter.Seq2[T, error], limit int, head []string, row func(*T) []string, optional ...string) error {
 	if limit < 0 {
 		return Usagef("--limit: %d is negative", limit)
 	}
 	enc := json.NewEncoder(cmd.OutOrStdout())
 	enc.SetEscapeHTML(false)
-	rows := [][]string{head}
+	table := pagedTable{head: head, optional: optional}
 	shown, more := 0, false
 	for item, err := range items {
 		if err != nil {
 			return fmt.Errorf("%s: %w", act, err)
 		}
-		if len(rows) == pageLimit {
-			if err := Table(cmd.OutOrStdout(), rows); err != nil {
+		if len(table.rows) == pageLimit {
+			if err := table.write(cmd.OutOrStdout()); err != nil {
 				return err
 			}
-			rows = rows[:0]
 		}
 		if more = limit > 0 && shown == limit; more {
 			break
@@ -144,10 +144,10 @@ func List[T any](cmd *cobra.Command, r *Remote, act string, items iter.Seq2[T, e
 			}
 			continue
 		}
-		rows = append(rows, row(&item))
+		table.rows = append(table.rows, row(&item))
 	}
 	if !r.JSON() {
-		if err := Table(cmd.OutOrStdout(), rows); err != nil {
+		if err := table.write(cmd.OutOrStdout()); err != nil {
 			return err
 		}
 	}
@@ -155,4 +155,33 @@ func List[T any](cmd *cobra.Command, r *Remote, act string, items iter.Seq2[T, e
 		Advise(cmd, "There are more: --limit %d shows only the first.", limit)
 	}
 	return nil
+}
+
+// pagedTable is a table that is written page by page.
+type pagedTable struct {
+	head, optional []string
+	rows           [][]string
+	columns        []int // of the page before
+}
+
+// write writes the rows that were added since the last time.
+func (t *pagedTable) write(w io.Writer) error {
+	var columns []int
+	for i, name := range t.head {
+		if !slices.Contains(t.optional, name) || slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != "" }) {
+			columns = append(columns, i)
+		}
+	}
+	page := t.rows
+	if !slices.Equal(columns, t.columns) {
+		page = append([][]string{t.head}, page...)
+	}
+	for i, row := range page {
+		page[i] = make([]string, 0, len(columns))
+		for _, c := range columns {
+			page[i] = append(page[i], row[c])
+		}
+	}
+	t.rows, t.columns = nil, columns
+	return Table(w, page)
 }

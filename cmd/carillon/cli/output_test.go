@@ -1,6 +1,9 @@
 package cli
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestClean(t *testing.T) {
 	for name, row := range map[string]struct{ in, want string }{
@@ -14,5 +17,29 @@ func TestClean(t *testing.T) {
 				t.Errorf("clean(%q) = %q, want %q", row.in, got, row.want)
 			}
 		})
+	}
+}
+
+// An optional column is on the pages that have something in it, and the head is written again where
+// that changes.
+func TestColumnsThatMayBeLeftOut(t *testing.T) {
+	var out strings.Builder
+	table := pagedTable{head: []string{"ID", "WAITS", "END"}, optional: []string{"WAITS"}}
+	for _, page := range [][][]string{
+		{{"1", "", "x"}, {"2", "", ""}}, {{"3", "", "x"}}, {{"4", "", "x"}, {"5", "rate", "x"}}, {{"6", "quota", "x"}}, {{"7", "", "x"}}, nil,
+	} {
+		table.rows = page
+		if err := table.write(&out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "ID  END\n1   x\n2   -\n3  x\nID  WAITS  END\n4   -      x\n5   rate   x\n6  quota  x\nID  END\n7   x\n"
+	if got := out.String(); got != want {
+		t.Errorf("the pages are\n%s\nwant\n%s", got, want)
+	}
+	out.Reset()
+	none := pagedTable{head: []string{"ID", "WAITS"}, optional: []string{"WAITS"}}
+	if err := none.write(&out); err != nil || out.String() != "ID\n" {
+		t.Errorf("a table without rows is %q, %v", out.String(), err)
 	}
 }

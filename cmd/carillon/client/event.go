@@ -94,7 +94,7 @@ func eventRunsCommand(r *cli.Remote) *cobra.Command {
 		if err != nil {
 			return cli.Usagef("%s is not the id of an event", args[0])
 		}
-		return cli.List(cmd, r, "list runs of event", client.RunsOfEvent(cmd.Context(), id, cli.PageOf(limit)), limit, runHead, runRow)
+		return cli.List(cmd, r, "list runs of event", client.RunsOfEvent(cmd.Context(), id, cli.PageOf(limit)), limit, runHead, runRow, waitsColumn)
 	})
 	return cmd
 }

@@ -161,7 +161,7 @@ func jobRunsCommand(r *cli.Remote) *cobra.Command {
 			return err
 		}
 		q.State, q.Limit = schema.State(state), cli.PageOf(limit)
-		return cli.List(cmd, r, "list runs of job", client.JobRuns(cmd.Context(), args[0], q), limit, jobRunHead, jobRunRow)
+		return cli.List(cmd, r, "list runs of job", client.JobRuns(cmd.Context(), args[0], q), limit, jobRunHead, jobRunRow, waitsColumn)
 	})
 	return cmd
 }

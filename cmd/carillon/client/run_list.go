@@ -26,12 +26,12 @@ type runList struct {
 	limit               int
 
 	// The table: how it is listed decides.
-	head []string
-	row  func(*httpapi.Run) []string
+	head, optional []string
+	row            func(*httpapi.Run) []string
 }
 
 func runListCommand(r *cli.Remote) *cobra.Command {
-	l := &runList{head: runHead, row: runRow}
+	l := &runList{head: runHead, row: runRow, optional: []string{waitsColumn}}
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List runs by due time, by key, of a workflow run's steps, or those that are stuck",
@@ -79,7 +79,7 @@ func runListCommand(r *cli.Remote) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return cli.List(cmd, r, "list runs", items, l.limit, l.head, l.row)
+		return cli.List(cmd, r, "list runs", items, l.limit, l.head, l.row, l.optional...)
 	})
 	return cmd
 }
@@ -100,7 +100,7 @@ func (l *runList) runs(cmd *cobra.Command, client *httpapi.Client) (iter.Seq2[ht
 	window := cmd.Flags().Changed("from") || cmd.Flags().Changed("to")
 	switch {
 	case l.stuck:
-		l.head, l.row = stuckHead, stuckRow
+		l.head, l.row, l.optional = stuckHead, stuckRow, nil
 		return client.Stuck(ctx, q.Limit), alone(cmd, "stuck")
 	case l.workflow != "":
 		id, err := schema.ParseEntryID(l.workflow)

@@ -280,27 +280,35 @@ func writeHead(w io.Writer, output string) error {
 }
 
 // stuckHead and stuckRow make a table of runs that are stuck.
-var stuckHead = []string{"ID", "JOB", "DUE", "DEADLINE", "WAITS"}
+var stuckHead = []string{"ID", "JOB", "DUE", "DEADLINE", waitsColumn}
 
 func stuckRow(run *httpapi.Run) []string {
-	why := ""
-	if run.Waiting != nil {
-		why = cli.Head(run.Waiting.Reason, 200)
+	return []string{run.ID.String(), run.JobName, cli.ShowTime(run.DueAt), cli.ShowTime(run.DeadlineAt), waitsFor(run)}
+}
+
+// waitsColumn is why runs wait. Lists in which none waits leave it out.
+const waitsColumn = "WAITS"
+
+// waitsFor says why a run waits, or waited for last before it was cancelled.
+func waitsFor(run *httpapi.Run) string {
+	if run.Waiting == nil {
+		return ""
 	}
-	return []string{run.ID.String(), run.JobName, cli.ShowTime(run.DueAt), cli.ShowTime(run.DeadlineAt), why}
+	return cli.Head(run.Waiting.Reason, 200)
 }
 
 // runHead and runRow make a table of runs.
-var runHead = []string{"ID", "STATE", "DUE", "LATENESS", "ATTEMPTS", "JOB", "TASK", "ERROR"}
+var runHead = []string{"ID", "STATE", "DUE", "LATENESS", "ATTEMPTS", "JOB", "TASK", "ERROR", waitsColumn}
 
 func runRow(run *httpapi.Run) []string {
 	return []string{
 		run.ID.String(), string(run.State), cli.ShowTime(run.DueAt), showLateness(run.LatenessMS), fmt.Sprint(len(run.Attempts)), ownerOf(run), run.Task, failureOf(run),
+		waitsFor(run),
 	}
 }
 
 // jobRunHead and jobRunRow make a table of runs of one job.
-var jobRunHead = []string{"ID", "STATE", "NOMINAL", "DUE", "LATENESS", "ATTEMPTS", "ERROR"}
+var jobRunHead = []string{"ID", "STATE", "NOMINAL", "DUE", "LATENESS", "ATTEMPTS", "ERROR", waitsColumn}
 
 // jobRunRow shows a run of a job. NOMINAL is the time for which it runs, where it was due at
 // another one: by its offset, or since it makes up for that time.
@@ -311,6 +319,7 @@ func jobRunRow(run *httpapi.Run) []string {
 	}
 	return []string{
 		run.ID.String(), string(run.State), cli.ShowTime(nominal), cli.ShowTime(run.DueAt), showLateness(run.LatenessMS), fmt.Sprint(len(run.Attempts)), failureOf(run),
+		waitsFor(run),
 	}
 }
 

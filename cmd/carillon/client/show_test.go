@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/cmd/carillon/cli"
 	"carillon.dev/carillon/schema"
 )
 
@@ -38,6 +41,31 @@ func TestRunsSayWhenTheyAreTriedAgain(t *testing.T) {
 	}
 	if want := "tried again  2030-01-01T10:00:00.000Z"; !strings.Contains(b.String(), want) {
 		t.Errorf("the run is shown as\n%s\nwant %q in it", b.String(), want)
+	}
+}
+
+// Lists of runs say why one waits, and leave the column out if none does.
+func TestListsSayWhyRunsWait(t *testing.T) {
+	waits := httpapi.Run{Waiting: &httpapi.Waiting{Reason: "rate: the rate of its task is used up until then"}}
+	for name, list := range map[string]struct {
+		head []string
+		row  func(*httpapi.Run) []string
+	}{"run list": {runHead, runRow}, "job runs": {jobRunHead, jobRunRow}} {
+		for _, row := range []struct {
+			run  httpapi.Run
+			want bool
+		}{{waits, true}, {httpapi.Run{}, false}} {
+			cmd, r, out := &cobra.Command{}, &cli.Remote{}, &strings.Builder{}
+			cmd.SetOut(out)
+			cmd.SetErr(out)
+			items := func(yield func(httpapi.Run, error) bool) { yield(row.run, nil) }
+			if err := cli.List(cmd, r, "list", items, 1, list.head, list.row, waitsColumn); err != nil {
+				t.Fatal(err)
+			}
+			if got := out.String(); strings.Contains(got, waitsColumn) != row.want || strings.Contains(got, "the rate of its task") != row.want {
+				t.Errorf("%s shows\n%s\nwant the column of why it waits: %v", name, got, row.want)
+			}
+		}
 	}
 }
 
