@@ -25,7 +25,7 @@ func notificationsCommand() *cobra.Command {
 			"carillon run list --label notification=NAME shows whether it was taken.",
 	})
 	r.AddFlags(cmd)
-	cmd.AddCommand(notificationListCommand(r), notificationGetCommand(r), notificationSetCommand(r), notificationDeleteCommand(r), notificationTestCommand(r))
+	cmd.AddCommand(notificationListCommand(r), notificationGetCommand(r), notificationSetCommand(r), notificationSilenceCommand(r), notificationDeleteCommand(r), notificationTestCommand(r))
 	return cmd
 }
 

@@ -7,14 +7,18 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/emersion/go-smtp"
+	"github.com/google/go-cmp/cmp"
 
 	"carillon.dev/carillon/bucketer/httpapi"
+	"carillon.dev/carillon/bucketer/notifications"
 	"carillon.dev/carillon/cmd/carillon/clitest"
 	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/schema"
@@ -141,15 +145,89 @@ func TestNotificationsOfANode(t *testing.T) {
 	if got := clitest.Decode[httpapi.Notification](t, clitest.Succeed(t, "notifications", "get", "--api", api, "n").Stdout); got.Sinks[0].Webhook.URL != sink.URL+"/hook" {
 		t.Errorf("notifications get = %+v", got)
 	}
+	// A silence changes nothing else of a rule, and its end leaves the rule as it was.
+	const full = `{"on":["failed","dead"],"description":"d","match":{"job":"a*","in_a_row":3},"group_by":[],"group_wait":"1s","group_interval":"2m","repeat_interval":"1h","send_resolved":false,` +
+		`"sinks":[{"pagerduty":{"routing_key_secret":"pd"}}],"mute_time_intervals":[{"years":["2001"]}]}`
+	set("full", full)
+	rule := func() httpapi.Notification {
+		t.Helper()
+		n := clitest.Decode[httpapi.Notification](t, clitest.Succeed(t, "notifications", "get", "--api", api, "full").Stdout)
+		n.UpdatedAt, n.State = httpapi.Time{}, nil
+		return n
+	}
+	before := rule()
+	for range 2 { // again is in place of the first
+		clitest.Succeed(t, "notifications", "silence", "--api", api, "full", "--until", "30m")
+	}
+	if shown := clitest.Succeed(t, "notifications", "list", "--api", api).Stdout; !strings.Contains(shown, "quiet, muted") {
+		t.Errorf("notifications list of a rule that is silenced shows\n%s", shown)
+	}
+	silenced := rule()
+	if n := len(silenced.Mute); n < 2 || n > 3 { // midnight may come
+		t.Errorf("a rule that is silenced for half an hour twice has the intervals %+v, want one or two more", silenced.Mute)
+	}
+	silenced.Mute = silenced.Mute[:1]
+	if diff := cmp.Diff(before, silenced); diff != "" {
+		t.Errorf("a rule that is silenced (-want +got):\n%s", diff)
+	}
+	clitest.Succeed(t, "notifications", "silence", "--api", api, "full", "--end")
+	if diff := cmp.Diff(before, rule()); diff != "" {
+		t.Errorf("a rule after its silence (-want +got):\n%s", diff)
+	}
+	for _, args := range []string{"full", "full --until yesterday", "full --until soon", "full --until 15d", "full --until 1h --end"} {
+		if r := clitest.Run(t.Context(), "", append([]string{"notifications", "silence", "--api", api}, strings.Fields(args)...)...); r.Code != 2 {
+			t.Errorf("notifications silence %s exits %d with %q, want 2", args, r.Code, r.Stderr)
+		}
+	}
 	clitest.Succeed(t, "notifications", "delete", "--api", api, "n")
-	for _, bad := range [][]string{{"get", "n"}, {"delete", "n"}, {"test", "n"}} {
-		if r := clitest.Run(t.Context(), "", "notifications", bad[0], "--api", api, bad[1]); r.Code == 0 || !strings.Contains(r.Stderr, "notification n: ") {
+	for _, bad := range [][]string{{"get", "n"}, {"delete", "n"}, {"test", "n"}, {"silence", "n", "--until", "1h"}} {
+		if r := clitest.Run(t.Context(), "", append([]string{"notifications", "--api", api}, bad...)...); r.Code == 0 || !strings.Contains(r.Stderr, "notification n: ") {
 			t.Errorf("notifications %s of what is deleted exits %d: %s; want that it is named", bad[0], r.Code, r.Stderr)
 		}
 	}
 	for _, rule := range []string{"{", `{"on":["failed"]}`} {
 		if r := clitest.Run(t.Context(), rule, "notifications", "set", "--api", api, "x"); r.Code == 0 {
 			t.Errorf("notifications set of %s exits 0", rule)
+		}
+	}
+}
+
+// A silence is of the minutes from now up to its end, day by day.
+func TestSilence(t *testing.T) {
+	at := func(text string) time.Time {
+		t.Helper()
+		parsed, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed
+	}
+	of := func(begin, end, day, month, year string) schema.MuteTimeInterval {
+		return schema.MuteTimeInterval{Times: []schema.MuteTimes{{StartTime: begin, EndTime: end}}, DaysOfMonth: []string{day}, Months: []string{month}, Years: []string{year}}
+	}
+	for name, row := range map[string]struct {
+		from, to string
+		want     []schema.MuteTimeInterval
+	}{
+		"an hour":        {"2026-11-28T22:00:59.9Z", "2026-11-28T23:00:00Z", []schema.MuteTimeInterval{of("22:00", "23:00", "28", "11", "2026")}},
+		"a part of one":  {"2026-11-28T22:00:10Z", "2026-11-28T22:00:11Z", []schema.MuteTimeInterval{of("22:00", "22:01", "28", "11", "2026")}},
+		"a night":        {"2026-12-31T22:30:00+01:00", "2027-01-01T08:00:00.001+01:00", []schema.MuteTimeInterval{of("21:30", "24:00", "31", "12", "2026"), of("00:00", "07:01", "1", "1", "2027")}},
+		"up to midnight": {"2026-11-28T23:59:30Z", "2026-11-29T00:00:00Z", []schema.MuteTimeInterval{of("23:59", "24:00", "28", "11", "2026")}},
+		"days":           {"2026-11-28T12:00:00Z", "2026-11-30T06:00:00Z", []schema.MuteTimeInterval{of("12:00", "24:00", "28", "11", "2026"), of("00:00", "24:00", "29", "11", "2026"), of("00:00", "06:00", "30", "11", "2026")}},
+		"none":           {"2026-11-28T12:00:30Z", "2026-11-28T12:00:30Z", nil},
+	} {
+		got := silence(at(row.from), at(row.to))
+		if diff := cmp.Diff(row.want, got); diff != "" {
+			t.Errorf("silence of %s (-want +got):\n%s", name, diff)
+		}
+		for i := range got {
+			if field, fault := notifications.MuteFault(&got[i]); fault != "" {
+				t.Errorf("silence of %s: %s %s", name, field, fault)
+			}
+		}
+		again := []schema.MuteTimeInterval{{Weekdays: []string{"sunday"}}, {DaysOfMonth: []string{"-1"}, Months: []string{"1"}, Years: []string{"2026"}, Times: []schema.MuteTimes{{StartTime: "00:00", EndTime: "01:00"}}}}
+		if diff := cmp.Diff(again, withoutSilences(append(slices.Clone(again), got...))); diff != "" {
+			t.Errorf("without the silence of %s (-want +got):\n%s", name, diff)
 		}
 	}
 }
