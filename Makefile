@@ -89,6 +89,10 @@ console-test: $(BIN)/gotestsum ## the console in a real browser, on carillon dev
 sdk-test: ## deploy/sdk (Python, TypeScript) and package outbox against the program that is built, in a minute (ONLY=python|typescript|outbox)
 	@ONLY='$(ONLY)' bash .ci/sdk
 
+.PHONY: sdk-pack
+sdk-pack: ## pack the SDK for TypeScript into .local/sdk/carillon-client-VERSION.tgz (with Node and npm)
+	@PACK=1 bash .ci/sdk
+
 .PHONY: sdk-types
 sdk-types: ## write the types of deploy/sdk anew, of the OpenAPI document
 	@TYPES=1 bash .ci/sdk
