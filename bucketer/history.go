@@ -30,8 +30,8 @@ func (w *Writer) PutHistory(ctx context.Context, lines []schema.JobRun) error {
 // line has no nominal time, so mend does not conclude from it that the job has come as far as this
 // run.
 //
-// A run that repeats one of a job, and is none of that job's, has this line alone: it lists the run,
-// and says nothing of how the job does.
+// A run that repeats one of a job, and is none of that job's, has this line alone: it lists the
+// run, and says nothing of how the job does.
 func openLine(e *schema.Entry) (schema.JobRun, bool) {
 	if e.Spec.ListedWith().IsZero() || e.Spec.Kind != schema.KindRun && (e.Spec.Kind != schema.KindJoin || e.Spec.Of != e.ID) {
 		return schema.JobRun{}, false

@@ -23,8 +23,8 @@ type Job struct {
 	Trigger schema.Trigger
 	Origin  schema.RunID // the run that this one repeats
 	JobName string       // of the job that the origin is a run of; "": it has none
-	// OriginJob is the job among whose runs Origin is listed, and this one is too (schema.Spec); zero:
-	// there is none.
+	// OriginJob is the job among whose runs Origin is listed, and this one is too (schema.Spec);
+	// zero: there is none.
 	OriginJob schema.JobID
 
 	// Region: the home at which it is to lie, named after the region that served it first; "": where

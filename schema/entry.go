@@ -81,7 +81,8 @@ type Spec struct {
 	Generation int64   `json:"generation,omitempty"`
 	Trigger    Trigger `json:"trigger,omitempty"`
 	Origin     RunID   `json:"origin,omitzero"` // the run that this one repeats
-	// OriginJob: of a run that is none of its own: the job of which Origin is a run, or repeats one.
+	// OriginJob: of a run that is none of its own: the job of which Origin is a run, or repeats
+	// one.
 	OriginJob JobID `json:"origin_job,omitzero"`
 
 	// Attempt: number of the attempt that this entry starts; 0 means 1.
@@ -147,8 +148,8 @@ type Spec struct {
 	Unique *Unique `json:"unique,omitempty"`
 }
 
-// ListedWith returns the job that can have many runs and among whose runs this one is listed: its own,
-// or the one of a run that it repeats. Zero: there is none.
+// ListedWith returns the job that can have many runs and among whose runs this one is listed: its
+// own, or the one of a run that it repeats. Zero: there is none.
 func (s *Spec) ListedWith() JobID {
 	switch {
 	case s.Step != nil:

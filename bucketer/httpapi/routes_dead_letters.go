@@ -351,8 +351,8 @@ func (s deadLetterRoutes) discardLetter(ctx context.Context, in *letterByID) (*s
 	return nil, nil //nolint:nilnil // 204: there is nothing to say
 }
 
-// noteDeadLetters notes on failed runs whether they have an unresolved dead letter, and as which run
-// it was replayed.
+// noteDeadLetters notes on failed runs whether they have an unresolved dead letter, and as which
+// run it was replayed.
 func (s *Server) noteDeadLetters(ctx context.Context, items []Run) error {
 	var failed []schema.RunID
 	for i := range items {

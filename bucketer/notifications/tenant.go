@@ -34,8 +34,8 @@ const (
 	cursorEvery = 5 // minutes
 	// historyRead bounds the lines of a job's history that are looked at for a success.
 	historyRead = 50
-	// historyReads bounds the reads for that of a period: many runs may be listed that wait, or that
-	// repeat others.
+	// historyReads bounds the reads for that of a period: many runs may be listed that wait, or
+	// that repeat others.
 	historyReads = 20
 	// resendWithin is how old a message may be whose runs a new owner looks for.
 	resendWithin = 30 * time.Minute

@@ -16,8 +16,8 @@ const (
 	// mendPeriods bounds how many periods of history are searched for the last run of a job that
 	// does not go on.
 	mendPeriods = 8
-	// mendReads bounds the pages of lines of a period that are read for it: runs that were asked for
-	// besides the schedule may lie before it.
+	// mendReads bounds the pages of lines of a period that are read for it: runs that were asked
+	// for besides the schedule may lie before it.
 	mendReads = 20
 	// mendSteps bounds the occurrences looked for after that run.
 	mendSteps = 100

@@ -198,8 +198,8 @@ func TestJobsThatTookLongAreLookedAfter(t *testing.T) {
 	})
 }
 
-// TestAJobThatTookLongIsInDoubt: a job whose creation took long stands, and the store fails where it
-// is looked after. The answer must not say that it was not made.
+// TestAJobThatTookLongIsInDoubt: a job whose creation took long stands, and the store fails where
+// it is looked after. The answer must not say that it was not made.
 func TestAJobThatTookLongIsInDoubt(t *testing.T) {
 	for name, create := range map[string]func(w *world) error{
 		"alone": func(w *world) error {

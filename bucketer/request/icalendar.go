@@ -187,8 +187,8 @@ func (r *eventReader) starts(e *ics.VEvent, start time.Time) (all []time.Time, w
 }
 
 // byRule returns the days that an RRULE names of the years that are kept, of an event that starts
-// on a day. Each year is asked for by itself: so the work is bounded by the number of years, whatever
-// the rule says.
+// on a day. Each year is asked for by itself: so the work is bounded by the number of years,
+// whatever the rule says.
 func (r *eventReader) byRule(text string, start time.Time) (all []time.Time, what string) {
 	rule, what := readRule(text, start)
 	if what != "" {
@@ -271,8 +271,8 @@ func readRule(text string, start time.Time) (rule rrule.ROption, what string) {
 // neverAgain is an interval beyond the last year that a rule can have.
 const neverAgain = 10_000
 
-// daysOfYear returns the days that a rule names of a year, in order. It looks at no other year, also
-// where this one has none.
+// daysOfYear returns the days that a rule names of a year, in order. It looks at no other year,
+// also where this one has none.
 func daysOfYear(rule rrule.ROption, year int) ([]time.Time, error) {
 	rule.Dtstart = time.Date(year, time.January, 1, 0, 0, 0, 0, time.UTC)
 	rule.Interval, rule.Count, rule.Until = neverAgain, 0, time.Time{}

@@ -149,8 +149,8 @@ func (r *Run) Shown() schema.State {
 	return r.State
 }
 
-// NextAttempt returns when the next attempt of a run is due that failed and is tried again; zero: none
-// is, or its rows do not say so.
+// NextAttempt returns when the next attempt of a run is due that failed and is tried again; zero:
+// none is, or its rows do not say so.
 func (r *Run) NextAttempt() (at time.Time) {
 	if r.State != schema.StateRetrying {
 		return at
@@ -197,8 +197,8 @@ func (r *Run) HeldBack() *schema.Record {
 // waitsForJobs is the WaitsFor of a run that waits for other jobs.
 const waitsForJobs = "jobs"
 
-// WaitsFor says in one word for what a run waits that may not start yet: other jobs, a limit, or the
-// cause of a deferral; "": for nothing that is known.
+// WaitsFor says in one word for what a run waits that may not start yet: other jobs, a limit, or
+// the cause of a deferral; "": for nothing that is known.
 func (r *Run) WaitsFor() string {
 	if !r.State.Terminal() && r.standing().Spec.Kind == schema.KindJoin {
 		return waitsForJobs

@@ -52,9 +52,10 @@ var ranks = map[schema.State]int64{
 }
 
 // HistoryLine returns the line of history that follows from an attempt's record. It returns false
-// if there is none, because the run belongs to no job that can have many, is a step of a workflow, or
-// does not end with that record. Its write timestamp is the run's due time plus the rank of its state.
-// Of a run that repeats one of such a job, and is none of its own, it is the line that lists the run.
+// if there is none, because the run belongs to no job that can have many, is a step of a workflow,
+// or does not end with that record. Its write timestamp is the run's due time plus the rank of its
+// state. Of a run that repeats one of such a job, and is none of its own, it is the line that lists
+// the run.
 func HistoryLine(e *schema.Entry, a *schema.Attempt) (schema.JobRun, bool) {
 	rec := a.Record
 	if e.Spec.ListedWith().IsZero() || rec == nil || rec.Unstarted {

@@ -92,8 +92,8 @@ func zoneNamed(name string) (*zone, bool) {
 	return z.(*zone), true
 }
 
-// Location returns the zone with an IANA name, spelled as there, from the embedded data; false: there
-// is none.
+// Location returns the zone with an IANA name, spelled as there, from the embedded data; false:
+// there is none.
 func Location(name string) (*time.Location, bool) {
 	file, ok := zoneFiles()[name]
 	if !ok {

@@ -331,8 +331,8 @@ func (s *core) lockAll(keys ...[]byte) (unlock func()) {
 	}
 }
 
-// share keeps all keys from those who lock them, for a write without a condition. Such writes do not
-// wait for each other, so that they reach the disk together.
+// share keeps all keys from those who lock them, for a write without a condition. Such writes do
+// not wait for each other, so that they reach the disk together.
 func (s *core) share(keys ...[]byte) (unlock func()) {
 	held := s.stripesOf(keys)
 	for _, stripe := range held {

@@ -115,8 +115,8 @@ func PageOf(limit int) int {
 }
 
 // List shows items as a table, or as JSON with one item a line: at most limit of them, all if limit
-// is 0. It says on stderr if there are more. The optional columns are left out of a page of the table
-// that has nothing in them; where the columns change, the head is written again.
+// is 0. It says on stderr if there are more. The optional columns are left out of a page of the
+// table that has nothing in them; where the columns change, the head is written again.
 func List[T any](cmd *cobra.Command, r *Remote, act string, items iter.Seq2[T, error], limit int, head []string, row func(*T) []string, optional ...string) error {
 	if limit < 0 {
 		return Usagef("--limit: %d is negative", limit)

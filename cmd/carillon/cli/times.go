@@ -13,11 +13,11 @@ const Times = "a time (RFC 3339), a span from now such as -24h or -7d, or a day 
 // days are the words for a day, and how many days it lies after today.
 var days = map[string]int{"yesterday": -1, "today": 0, "tomorrow": 1}
 
-// Instant reads the time that a flag states: RFC 3339, a span from now such as -10m, or a day, which
-// a time of day may follow: "tomorrow 10:00". A day is a date or a word, in the time zone of now. A
-// weekday is the next one that lies after now. A day alone stands for its beginning. A span of whole
-// days, such as -7d, is this time of that day. A time of day that a day has twice, or not at all, is
-// refused.
+// Instant reads the time that a flag states: RFC 3339, a span from now such as -10m, or a day,
+// which a time of day may follow: "tomorrow 10:00". A day is a date or a word, in the time zone of
+// now. A weekday is the next one that lies after now. A day alone stands for its beginning. A span
+// of whole days, such as -7d, is this time of that day. A time of day that a day has twice, or not
+// at all, is refused.
 func Instant(flag, text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil {
 		return now.Add(d), nil
@@ -47,8 +47,8 @@ func Instant(flag, text string, now time.Time) (time.Time, error) {
 	return t, err
 }
 
-// dayOf reads a date, or a word for a day, as UTC has it. every: it is a weekday, and the day is the
-// next one from today on.
+// dayOf reads a date, or a word for a day, as UTC has it. every: it is a weekday, and the day is
+// the next one from today on.
 func dayOf(text string, now time.Time) (day time.Time, every, ok bool) {
 	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC)
 	word := strings.ToLower(text)

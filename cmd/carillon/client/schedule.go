@@ -119,7 +119,8 @@ func (f *scheduleFlags) instant(flag, text string, now time.Time) (time.Time, er
 	return cli.Instant(flag, text, now)
 }
 
-// readAt reads the time at which --at has a one-off job be due. RFC 3339 may state one that is past.
+// readAt reads the time at which --at has a one-off job be due. RFC 3339 may state one that is
+// past.
 func (f *scheduleFlags) readAt(text string, now time.Time) (time.Time, error) {
 	at, err := f.instant("at", text, now)
 	if err != nil {
