@@ -43,6 +43,9 @@ const keyBytes = 32 // of randomness
 // ErrNoKey: there is no such key, or it is revoked or expired. It does not say which.
 var ErrNoKey = errors.New("no such API key")
 
+// ErrKeyName is returned for a new key whose name another one of the tenant has.
+var ErrKeyName = fmt.Errorf("the tenant has a key of this name: %w", schema.ErrConflict)
+
 // Keys makes, revokes and recognises API keys. Its methods may be called from any goroutine.
 //
 // A key is 256 random bits. It is shown once, when it is made, and is not stored. The store has its
@@ -151,14 +154,18 @@ func (k *Keys) Run(ctx context.Context) error {
 }
 
 // Create makes a key of that tenant, name, role, maker and expiry. It returns the key as stored,
-// and its secret, which cannot be had again. It answers ErrConflict if the tenant has a key of this
+// and its secret, which cannot be had again. It answers ErrKeyName if the tenant has a key of this
 // name.
 func (k *Keys) Create(ctx context.Context, key schema.APIKey) (secret string, stored schema.APIKey, err error) {
 	var raw [keyBytes]byte
 	_, _ = rand.Read(raw[:]) // never fails (crypto/rand.Read's contract since Go 1.24)
 	secret = keyPrefix + keyEncoding.EncodeToString(raw[:])
 	key.Hash, key.CreatedAt = schema.HashKey(secret), k.now().UTC().Truncate(time.Millisecond)
-	if err := k.store.CreateAPIKey(ctx, key); err != nil {
+	err = k.store.CreateAPIKey(ctx, key)
+	if errors.Is(err, schema.ErrConflict) {
+		err = ErrKeyName
+	}
+	if err != nil {
 		return "", schema.APIKey{}, fmt.Errorf("create key: %w", err)
 	}
 	k.changed(key.Hash)

@@ -30,8 +30,8 @@ func TestKeyLife(t *testing.T) {
 		if err != nil || !strings.HasPrefix(secret, keyPrefix) || len(secret) != len(keyPrefix)+52 || made.Hash != schema.HashKey(secret) {
 			t.Fatalf("Create = %q, %+v, %v", secret, made, err)
 		}
-		if _, _, err := keys.Create(t.Context(), ask); !errors.Is(err, schema.ErrConflict) {
-			t.Errorf("Create of the same name = %v, want %v", err, schema.ErrConflict)
+		if _, _, err := keys.Create(t.Context(), ask); !errors.Is(err, ErrKeyName) {
+			t.Errorf("Create of the same name = %v, want %v", err, ErrKeyName)
 		}
 		for range 100 {
 			got, err := keys.Authenticate(t.Context(), secret)

@@ -118,8 +118,8 @@ func (s *Signing) Secrets(ctx context.Context, tenant, name string) ([][]byte, e
 	return secrets, nil
 }
 
-// Create makes a key and returns its secret, which cannot be had again. ErrConflict: the tenant has
-// a key of this name. ErrNoSeal, ErrManyKeys.
+// Create makes a key and returns its secret, which cannot be had again. ErrKeyName: the tenant has a
+// key of this name. ErrNoSeal, ErrManyKeys.
 func (s *Signing) Create(ctx context.Context, tenant, name, by string) (secret []byte, key schema.SigningKey, err error) {
 	secret, v, err := s.draw(tenant, name)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Signing) Create(ctx context.Context, tenant, name, by string) (secret [
 		at, found := find(all, name)
 		switch {
 		case found:
-			return schema.ErrConflict
+			return ErrKeyName
 		case len(all.Keys) >= schema.MaxSigningKeys:
 			return ErrManyKeys
 		}

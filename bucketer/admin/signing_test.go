@@ -67,8 +67,8 @@ func TestSigningKeyIsRotatedWithAnOverlap(t *testing.T) {
 		wantSecrets(t, "made", s, "acme", "default", first)
 		wantSecrets(t, "of another tenant", s, "umbrella", "default")
 		wantSecrets(t, "of another name", s, "acme", "other")
-		if _, _, err := s.Create(t.Context(), "acme", "default", "bob"); !errors.Is(err, schema.ErrConflict) {
-			t.Errorf("Create, again: got %v, want ErrConflict", err)
+		if _, _, err := s.Create(t.Context(), "acme", "default", "bob"); !errors.Is(err, ErrKeyName) {
+			t.Errorf("Create, again: got %v, want ErrKeyName", err)
 		}
 		stored, err := store.SigningKeys(t.Context(), "acme")
 		if text, _ := json.Marshal(stored); err != nil || bytes.Contains(stored.Keys[0].Secrets[0].Sealed, first) {

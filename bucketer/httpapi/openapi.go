@@ -269,7 +269,7 @@ func (s documentWriter) finish() error {
 		}},
 		{"PreviewRequest", "jitter", duration},
 		{"Job", "jitter", duration},
-		{"JobMisfire", "deadline", duration},
+		{"JobMisfire", "deadline", misfireDeadline},
 		{"Concurrency", "limit", func(f *huma.Schema) { f.Minimum, f.Maximum = number(1), number(1000) }},
 		{"Concurrency", "on_limit", words("queue", "skip", "cancel_oldest")},
 		{"Concurrency", "key", func(f *huma.Schema) {
@@ -292,15 +292,21 @@ func (s documentWriter) finish() error {
 		{"ScriptTarget", "command", func(f *huma.Schema) { f.Description = "A name in the operator's allow list" }},
 		{"Retry", "max_attempts", func(f *huma.Schema) { f.Minimum, f.Maximum = number(1), number(100) }},
 		{"Retry", "factor", func(f *huma.Schema) { f.Minimum, f.Maximum = number(1), number(100) }},
-		{"Retry", "jitter", words("full", "none")},
+		{"Retry", "jitter", func(f *huma.Schema) {
+			words("full", "none")(f)
+			f.Description = "full: a wait is drawn from 0 up to initial, times factor for each attempt after that, at most max; none: it is that long"
+		}},
 		{"Retry", "initial", duration},
 		{"Retry", "max", duration},
 		{"JobRequest", "timeout", duration},
 		{"TaskRequest", "timeout", duration},
 		{"Job", "timeout", duration},
 		{"Task", "timeout", duration},
-		{"Misfire", "policy", words("run_all", "run_latest", "skip")},
-		{"Misfire", "deadline", duration},
+		{"Misfire", "policy", func(f *huma.Schema) {
+			words("run_all", "run_latest", "skip")(f)
+			f.Description = "What becomes of runs that are more than a minute late, such as after a pause or an outage: run_all starts each; run_latest only the last of a recurring job, which has it by default, and the others are missed; skip starts none"
+		}},
+		{"Misfire", "deadline", misfireDeadline},
 		{"JobRequest", "guarantee", words("at_least_once", "at_most_once", "effectively_once")},
 		{"TaskRequest", "guarantee", words("at_least_once", "at_most_once", "effectively_once")},
 		{"JobRequest", "preemptible", preemptible},
@@ -358,6 +364,11 @@ func durability(what string) func(*huma.Schema) {
 
 func duration(f *huma.Schema) {
 	f.Pattern, f.Examples = durationPattern, []any{schema.Duration(90e9).String()}
+}
+
+func misfireDeadline(f *huma.Schema) {
+	duration(f)
+	f.Description = "With any policy: a run that is later than this does not start, and is missed; with skip a minute at most. Absent: no bound but that of skip"
 }
 
 func rate(f *huma.Schema) {

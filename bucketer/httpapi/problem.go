@@ -115,6 +115,7 @@ var kinds = []struct {
 	{recurring.ErrNameTaken, kind{name: "name-taken", status: 409, title: "The name is taken", detail: "Another job or workflow of the tenant has it."}},
 	{recurring.ErrWorkflowHasName, kind{name: "name-taken", status: 409, title: "The name is taken", detail: "A workflow of the tenant has it."}},
 	{recurring.ErrJobHasName, kind{name: "name-taken", status: 409, title: "The name is taken", detail: "A job of the tenant has it that is no workflow."}},
+	{admin.ErrKeyName, kind{name: "name-taken", status: 409, title: "The name is taken", detail: "The tenant has a key of this name: choose another one, or revoke that key first."}},
 	{orchestration.ErrNoStep, kind{name: "no-step", status: 404, title: "The workflow run has no such step", detail: "The steps of a run are those of its workflow when the run began."}},
 	{orchestration.ErrNotBegun, kind{name: "not-begun", status: 409, title: "The workflow run has not begun", detail: "Skip the step once it has, or cancel the run."}},
 	{orchestration.ErrNoWorkflow, kind{name: "no-workflow", status: 409, title: "The run is not one of a workflow"}},

@@ -89,6 +89,7 @@ func TestUsageErrorsExit2(t *testing.T) {
 		"no attempt":            "job create --task b --max-attempts 0",
 		"no wait":               "job create --task b --retry-initial 0s",
 		"a negative wait":       "job create --task b --retry-max -5s",
+		"no such jitter":        "job create --task b --retry-jitter half",
 		"shorter waits":         "job create --task b --retry-factor 0.5",
 		"fewer than none":       "job create --task b --max-attempts -1",
 		"empty URL":             "job create --url=",

@@ -42,8 +42,8 @@ func (f *recurringFlags) flags(cmd *cobra.Command) {
 func (f *recurringFlags) limits(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.IntVar(&f.maxRuns, "max-runs", 0, "end after the time of this number, missed ones included")
-	flags.StringVar(&f.misfire, "misfire", "", "what becomes of runs that could not start in time: run_all, run_latest or skip")
-	flags.DurationVar(&f.deadline, "misfire-deadline", 0, "a run that is later than this is missed")
+	flags.StringVar(&f.misfire, "misfire", "", "what becomes of runs that are more than a minute late: run_all starts each, run_latest only the last one (as recurring jobs do by default), skip none")
+	flags.DurationVar(&f.deadline, "misfire-deadline", 0, "with any policy: a run that is later than this does not start and is missed; with skip a minute at most")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "runs of the job under way at once")
 	flags.StringVar(&f.concurrencyKey, "concurrency-key", "", "a JSON `pointer` into the payload, such as /customer/id: --concurrency counts for each value there")
 	flags.IntVar(&f.pauseAfter, "pause-after", 0, "pause the job when so many of its runs in a row have failed for good")

@@ -32,9 +32,9 @@ func TestJobIsCreatedRunsAndIsShown(t *testing.T) {
 
 	made := clitest.Succeed(t, "job", "create", "--api", api, "--url", sink.URL, "--method", "PUT", "--header", "X-Team: a:b",
 		"--payload", `{"n":1}`, "--label", "team=billing", "--priority", "high", "--timeout", "7s", "--max-attempts", "2",
-		"--retry-initial", "5s", "--retry-factor", "3", "--retry-max", "1m", "-o", "json")
+		"--retry-initial", "5s", "--retry-factor", "3", "--retry-max", "1m", "--retry-jitter", "none", "-o", "json")
 	job := clitest.Decode[httpapi.Job](t, made.Stdout)
-	retry := schema.Retry{MaxAttempts: 2, Initial: schema.Duration(5 * time.Second), Factor: 3, Max: schema.Duration(time.Minute), Jitter: "full"}
+	retry := schema.Retry{MaxAttempts: 2, Initial: schema.Duration(5 * time.Second), Factor: 3, Max: schema.Duration(time.Minute), Jitter: "none"}
 	if job.Priority != schema.High || job.Labels["team"] != "billing" || job.Timeout.Std() != 7*time.Second || *job.Retry != retry {
 		t.Errorf("job create answers %+v, want what the flags said", job)
 	}
