@@ -36,6 +36,16 @@ export function lastAttempt(run: Pick<Run, 'attempts'>): Attempt | undefined {
   return run.attempts?.at(-1);
 }
 
+/** Why it failed, as far as its page knows it: all that the last attempt says, or how the error of the run begins. */
+export function errorOf(run: Pick<Run, 'attempts' | 'error'>): string | undefined {
+  return lastAttempt(run)?.error ?? run.error;
+}
+
+/** Of runs listed by job: those of the job itself. Others repeat one of them, and say nothing of how the job does. */
+export function ownRuns(runs: readonly Run[]): Run[] {
+  return runs.filter((run) => run.origin === undefined);
+}
+
 /** How many of its attempts ended otherwise than well. */
 export function failedAttempts(run: Pick<Run, 'attempts'>): number {
   return (run.attempts ?? []).filter((a) => a.outcome === 'failed' || a.outcome === 'timed_out' || a.outcome === 'lost').length;
@@ -108,7 +118,7 @@ export function saidOf(run: Run, now: number): string {
     run.fault ??
     run.missed?.reason ??
     run.cancel_reason ??
-    (failing ? lastAttempt(run)?.error : undefined) ??
+    (failing ? run.error : undefined) ??
     run.reason ??
     whyItWaits(run, now)?.text ??
     ''

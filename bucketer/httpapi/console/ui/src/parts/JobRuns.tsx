@@ -15,7 +15,20 @@ export function RunTable({ runs, job }: { runs: readonly Run[]; job: Job }) {
     { head: 'State', cell: (run) => <StateBadge state={run.state} /> },
     { head: 'Late by', kind: 'number', cell: (run) => <LateBy run={run} /> },
     { head: 'Took', kind: 'number', cell: (run) => <Took run={run} /> },
-    { head: 'What is known', cell: (run) => <Said run={run} /> },
+    {
+      head: 'What is known',
+      cell: (run) => (
+        <>
+          <Said run={run} />
+          {run.origin && (
+            <>
+              {' '}
+              <a href={href(`/runs/${run.origin}`)}>Repeats another run</a>
+            </>
+          )}
+        </>
+      ),
+    },
   ];
   return (
     <Table

@@ -16,7 +16,7 @@ import { Answered, Panel } from '../parts/Panel';
 import { lookOf } from '../parts/StateBadge';
 import { zoneFor } from '../preferences';
 import { href, queryValues } from '../router';
-import { hasEnded, runStates } from '../runs';
+import { hasEnded, ownRuns, runStates } from '../runs';
 import { labelOf, spanText, timeText } from '../time';
 import { count, percent } from '../words';
 
@@ -98,7 +98,7 @@ function HistoryGrid({ runs, job }: { runs: readonly Run[]; job: Job }) {
     }
     return out;
   }, [runs, zone]);
-  const ended = runs.filter(hasEnded);
+  const ended = ownRuns(runs).filter(hasEnded);
   const good = ended.filter((r) => r.state === 'succeeded').length;
   return (
     <div class="stack">
@@ -113,7 +113,7 @@ function HistoryGrid({ runs, job }: { runs: readonly Run[]; job: Job }) {
             <span class="history-runs">
               {ofDay.map((run) => {
                 const look = lookOf(run.state);
-                const words = `${timeText(run.due_at, zone, { now: run.due_at })} ${run.state}${run.lateness_ms === undefined ? '' : `, ${spanText(run.lateness_ms)} late`}`;
+                const words = `${timeText(run.due_at, zone, { now: run.due_at })} ${run.state}${run.lateness_ms === undefined ? '' : `, ${spanText(run.lateness_ms)} late`}${run.origin ? ', repeats another run' : ''}`;
                 return (
                   <a
                     key={run.id}

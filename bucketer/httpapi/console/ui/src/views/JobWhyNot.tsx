@@ -3,7 +3,7 @@
 import { useState } from 'preact/hooks';
 import { ask } from '../api/client';
 import { useLive } from '../api/live';
-import type { PageLike } from '../api/pages';
+import { gather, type PageLike } from '../api/pages';
 import type { Job, Preview, Run } from '../api/types';
 import { nameOfJob, pausesOf, timesOf, whyNot, zoneOfJob } from '../jobs';
 import { TextField } from '../parts/Field';
@@ -14,9 +14,13 @@ import { TimeLabel } from '../parts/TimeLabel';
 import { pathTo } from '../place';
 import { viewerZone } from '../preferences';
 import { href, queryValue, setQuery } from '../router';
+import { ownRuns } from '../runs';
 import { inputText, instantOf, parseSpan } from '../time';
 
 const minute = 60_000;
+
+/** How many runs of that minute are shown. */
+const shownAtMost = 20;
 
 /** Answers "why did it not run at nine?". */
 export function WhyNot({ job }: { job: Job }) {
@@ -36,7 +40,16 @@ export function WhyNot({ job }: { job: Job }) {
       const end = begin + minute + (parseSpan(job.jitter ?? '') ?? 0);
       const window = { from: new Date(begin).toISOString(), to: new Date(end).toISOString() };
       const [runs, preview] = await Promise.all([
-        ask<PageLike<Run>>(`/v1/jobs/${job.id}/runs`, { query: { ...window, limit: 20 }, signal }),
+        // Many replays may be due in that minute, too, before all that the job itself ran.
+        gather(
+          async (cursor) => {
+            const query = { ...window, cursor, limit: 100 };
+            const page = await ask<PageLike<Run>>(`/v1/jobs/${job.id}/runs`, { query, signal });
+            return { ...page, items: ownRuns(page.items ?? []).filter((r) => Date.parse(r.nominal_at) < begin + minute) };
+          },
+          '',
+          shownAtMost,
+        ),
         times
           ? ask<Preview>('/v1/schedules/preview', {
               method: 'POST',
@@ -47,7 +60,7 @@ export function WhyNot({ job }: { job: Job }) {
       ]);
       const first = preview?.times?.[0];
       const named = preview ? first !== undefined && Date.parse(first) < begin + minute : undefined;
-      return { runs: (runs.items ?? []).filter((r) => Date.parse(r.nominal_at) < begin + minute), named, next: first };
+      return { runs: runs.items.slice(0, shownAtMost), named, next: first };
     },
     { every: 0 },
   );

@@ -37,6 +37,17 @@ function startedBy(run: Run): string {
   return oneOff && run.trigger === 'schedule' ? 'its own time: it was asked for once' : (triggers[run.trigger] ?? run.trigger);
 }
 
+/** A run that repeats one of a job is a job of its own, and listed with that job. */
+function OneOff({ run }: { run: Run }) {
+  return run.origin && run.job_name ? (
+    <>
+      its own: it repeats a run of <JobLink run={run} />
+    </>
+  ) : (
+    <>a one-off job</>
+  );
+}
+
 /** What it calls, and the other runs that call the same host. */
 function Calls({ run }: { run: Run }) {
   const host = hostOf(run.calls?.split(' ').at(-1) ?? '');
@@ -58,7 +69,7 @@ export function RunFacts({ run }: { run: Run }) {
   return (
     <Facts
       facts={[
-        ['Job', run.job_id !== undefined && run.job_id !== run.id ? <JobLink run={run} /> : 'a one-off job'],
+        ['Job', run.job_id !== undefined && run.job_id !== run.id ? <JobLink run={run} /> : <OneOff run={run} />],
         ['Task', run.task && <a href={href(pathTo('/tasks/:name', { name: run.task }))}>{run.task}</a>],
         [
           'Workflow run',
@@ -74,6 +85,7 @@ export function RunFacts({ run }: { run: Run }) {
         ['Created by', run.created_by && <bdi>{run.created_by}</bdi>],
         ['Event', run.event && <a href={href('/runs', { event: run.event.id })}>{run.event.name}</a>],
         ['Again of', run.origin && <a href={href(`/runs/${run.origin}`)}>{run.origin}</a>],
+        ['Replayed as', run.replayed_as && <a href={href(`/runs/${run.replayed_as}`)}>{run.replayed_as}</a>],
         [
           'Time of its schedule',
           spreadOf(run) > 0 && (

@@ -13,7 +13,7 @@ import { around, JobLink } from '../parts/RunLinks';
 import { TimeLabel } from '../parts/TimeLabel';
 import { pathTo } from '../place';
 import { href } from '../router';
-import { lastAttempt, missedWord, whyItWaits } from '../runs';
+import { errorOf, missedWord, whyItWaits } from '../runs';
 import { spanText } from '../time';
 import { count, rateWords, whyOf } from '../words';
 
@@ -49,13 +49,13 @@ export function Why({ run, cancel }: { run: Run; cancel: ComponentChildren }) {
     );
   }
   if (run.state === 'failed') {
-    const last = lastAttempt(run);
+    const error = errorOf(run);
     return (
       <Note tone="bad" icon="cross">
         It failed for good after {count(run.attempts?.length ?? 0, 'attempt')}
-        {last?.error ? (
+        {error ? (
           <>
-            : <bdi>{last.error}</bdi>.
+            : <bdi>{error}</bdi>.
           </>
         ) : (
           '.'
@@ -64,6 +64,12 @@ export function Why({ run, cancel }: { run: Run; cancel: ComponentChildren }) {
           <>
             {' '}
             It lies in the <a href={href(`/dead-letters/${run.id}`)}>dead letters</a>.
+          </>
+        )}
+        {run.replayed_as && (
+          <>
+            {' '}
+            It was replayed: <a href={href(`/runs/${run.replayed_as}`)}>its new run</a>.
           </>
         )}
       </Note>

@@ -33,7 +33,7 @@ import { View } from '../parts/View';
 import { pathTo } from '../place';
 import { go, href, queryValue, queryValues, setQuery } from '../router';
 import type { ViewParams } from '../routes';
-import { hasEnded, lastAttempt, tookMs } from '../runs';
+import { hasEnded, tookMs } from '../runs';
 import { foundIn, shapesOfGraph, whenWords, workWords, type StepShape } from '../steps';
 import { durationText, spanText } from '../time';
 import { count, limitWords, misfireWords, scheduleWords } from '../words';
@@ -415,7 +415,7 @@ function runColumns(workflow: Workflow): Column<Run>[] {
       head: 'What is known',
       minor: true,
       cell: (r) => {
-        const text = r.missed?.reason ?? r.cancel_reason ?? lastAttempt(r)?.error;
+        const text = r.missed?.reason ?? r.cancel_reason ?? r.error;
         return text && <bdi class="said">{text}</bdi>;
       },
     },

@@ -26,7 +26,7 @@ import { View } from '../parts/View';
 import { pathTo } from '../place';
 import { go, href } from '../router';
 import type { ViewParams } from '../routes';
-import { hasEnded, lastAttempt, tookMs, whyItWaits } from '../runs';
+import { errorOf, hasEnded, lastAttempt, tookMs, whyItWaits } from '../runs';
 import { eventOf, shapesOfGraph, shapesOfRun, untilOf, waitsOf, type StepShape } from '../steps';
 import { coarse, spanText } from '../time';
 import { count, number } from '../words';
@@ -233,7 +233,7 @@ function Why({ run, shapes, waits }: { run: Run; shapes: readonly StepShape[]; w
       )}
       {run.state === 'failed' && failed.length === 0 && (
         <Note tone="bad" icon="cross">
-          It failed. <bdi>{lastAttempt(run)?.error}</bdi>
+          It failed. <bdi>{errorOf(run)}</bdi>
         </Note>
       )}
       {begins && (
@@ -305,6 +305,7 @@ function RunFacts({ run }: { run: Run }) {
         ['Begun by', run.trigger],
         ['Event', run.event && <code>{run.event.name}</code>],
         ['Repeats', run.origin && <a href={href(`/workflow-runs/${run.origin}`)}>{run.origin}</a>],
+        ['Replayed as', run.replayed_as && <a href={href(`/workflow-runs/${run.replayed_as}`)}>{run.replayed_as}</a>],
         ['A step of', run.workflow_run_id && <a href={href(`/workflow-runs/${run.workflow_run_id}`, { step: run.step })}>{run.step}</a>],
         ['Priority', run.priority],
         homeFact(run),
