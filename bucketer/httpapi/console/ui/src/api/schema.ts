@@ -594,7 +594,7 @@ export interface paths {
         };
         /**
          * The runs of a job, newest first: the next one, those that wait or are under way, and those that have ended
-         * @description In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor.
+         * @description In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. Runs that repeat one of the job's (replays of dead letters, retries) are runs of their own, and listed here too, at their own due times; those that were asked for before an upgrade to this version are not. Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor.
          *
          *     Who may: any key of the role viewer or above.
          */
@@ -1540,7 +1540,7 @@ export interface paths {
         };
         /**
          * The runs of a workflow, newest first, without their steps
-         * @description In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor.
+         * @description In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. Runs that repeat one of the job's (replays of dead letters, retries) are runs of their own, and listed here too, at their own due times; those that were asked for before an upgrade to this version are not. Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor.
          *
          *     Who may: any key of the role viewer or above.
          */
@@ -3534,7 +3534,7 @@ export interface components {
             match?: components["schemas"]["NotificationMatch"];
             /** @description While one of them lasts nothing is sent; what happens is counted on and told after it */
             mute_time_intervals?: components["schemas"]["MuteTimeInterval"][];
-            /** @description Of what it tells: failed (a run or a step failed for good), dead (a dead letter was written), missed, late (it started more than a second after its time), stuck (it waits for other jobs beyond its deadline), paused (a job was paused by its pause_on_failure), recovered (all jobs of a group have succeeded since) */
+            /** @description Of what it tells: failed (a run or a step failed for good), dead (a dead letter was written), missed (but for runs that the on_limit of their own job skips), late (it started more than a second after its time), stuck (it waits for other jobs beyond its deadline), paused (a job was paused by its pause_on_failure), recovered (all jobs of a group have succeeded since) */
             on: ("failed" | "dead" | "missed" | "late" | "stuck" | "paused" | "recovered")[];
             /**
              * @description Between two messages of a group that still stands; at least 1m; absent: 4h
@@ -3689,7 +3689,7 @@ export interface components {
             from?: string;
             /** @description Of runs: their HTTP call goes there; with a port where the URL states one */
             host?: string;
-            /** @description Of runs: the id or name of their job */
+            /** @description Of runs: the id or name of their job. Of one that can have many, runs that repeat one of them are left out */
             job?: string;
             /** @description Of runs: made with this idempotency key */
             key?: string;
@@ -4137,6 +4137,8 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             due_at: string;
+            /** @description Why the last attempt failed that has an error, of a run that has not succeeded: what lists select by error, and its first 512 bytes. Whole it is in attempts */
+            error?: string;
             /** @description What started it, if trigger is event */
             event?: components["schemas"]["RunEvent"];
             /** @description Why what is stored of its last attempt cannot be understood: the run counts as failed, but what it came to is unknown */
@@ -4175,6 +4177,7 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             nominal_at: string;
+            /** @description The run that it repeats */
             origin?: string;
             /** @description In a list only if it is at most 4 KiB */
             payload?: unknown;
@@ -4191,6 +4194,8 @@ export interface components {
             progress?: components["schemas"]["Progress"];
             /** @description Of a step: why it was skipped, or could not be started. Of a run that would run after other jobs: why it was skipped */
             reason?: string;
+            /** @description Of a run that failed: the run that repeats it, as its dead letter was replayed. Known as long as the dead letter is kept */
+            replayed_as?: string;
             /**
              * Format: date-time
              * @example 2026-11-21T09:30:00.000Z
@@ -4271,6 +4276,10 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             to: string;
+            /** @description How many of those that are ready or delayed may not start yet, by the word with which waiting of a run says why: concurrency, rate, limit, quota, breaker, target_share, tenant_share, region, pool, jobs. Words without runs are left out */
+            waiting: {
+                [key: string]: number;
+            };
         };
         RunStep: {
             after?: string[];
@@ -6938,7 +6947,7 @@ export interface operations {
                 state?: "waiting" | "replayed";
                 /** @description Only runs of this task */
                 task?: string;
-                /** @description Only runs of this job: its id or its name */
+                /** @description Only runs of this job, and those that repeat one of them: its id or its name */
                 job?: string;
                 /** @description Only runs that have this label, as name=value; stated again: and that */
                 label?: string[];
@@ -10522,7 +10531,7 @@ export interface operations {
                 to?: string;
                 /** @description Only runs in this state; stated again: or in that. waiting: workflow runs of which nothing but waits is under way (they are among those that are running, too), and runs that wait for other jobs; stuck: those whose deadline has passed (both are among those that are pending, too) */
                 state?: ("pending" | "running" | "waiting" | "stuck" | "retrying" | "succeeded" | "failed" | "cancelled" | "missed" | "skipped")[];
-                /** @description Only runs of the job of this id or name; of one that can have many, the latest due first, as at /v1/jobs/{id}/runs */
+                /** @description Only runs of the job of this id or name, and those that repeat one of them; of one that can have many, the latest due first, as at /v1/jobs/{id}/runs. A one-off job has its one run: replayed_as names the run that repeats it */
                 job?: string;
                 /** @description Only runs of this task */
                 task?: string;
