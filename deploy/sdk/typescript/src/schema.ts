@@ -212,7 +212,7 @@ export interface paths {
         };
         /**
          * The runs of a job, newest first: the next one, those that wait or are under way, and those that have ended
-         * @description In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor.
+         * @description In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. Runs that repeat one of the job's (replays of dead letters, retries) are runs of their own, and listed here too, at their own due times; those that were asked for before an upgrade to this version are not. Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor.
          *
          *     Who may: any key of the role viewer or above.
          */
@@ -620,7 +620,7 @@ export interface paths {
         };
         /**
          * The runs of a workflow, newest first, without their steps
-         * @description In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor.
+         * @description In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. Runs that repeat one of the job's (replays of dead letters, retries) are runs of their own, and listed here too, at their own due times; those that were asked for before an upgrade to this version are not. Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor.
          *
          *     Who may: any key of the role viewer or above.
          */
@@ -1507,6 +1507,8 @@ export interface components {
             deferred_until?: string;
             /** Format: date-time */
             due_at: string;
+            /** @description Why the last attempt failed that has an error, of a run that has not succeeded: what lists select by error, and its first 512 bytes. Whole it is in attempts */
+            error?: string;
             /** @description What started it, if trigger is event */
             event?: components["schemas"]["RunEvent"];
             /** @description Why what is stored of its last attempt cannot be understood: the run counts as failed, but what it came to is unknown */
@@ -1536,6 +1538,7 @@ export interface components {
             next_attempt_at?: string;
             /** Format: date-time */
             nominal_at: string;
+            /** @description The run that it repeats */
             origin?: string;
             /** @description In a list only if it is at most 4 KiB */
             payload?: unknown;
@@ -1552,6 +1555,8 @@ export interface components {
             progress?: components["schemas"]["Progress"];
             /** @description Of a step: why it was skipped, or could not be started. Of a run that would run after other jobs: why it was skipped */
             reason?: string;
+            /** @description Of a run that failed: the run that repeats it, as its dead letter was replayed. Known as long as the dead letter is kept */
+            replayed_as?: string;
             /** Format: date-time */
             started_at?: string;
             /**
@@ -2587,7 +2592,7 @@ export interface operations {
                 to?: string;
                 /** @description Only runs in this state; stated again: or in that. waiting: workflow runs of which nothing but waits is under way (they are among those that are running, too), and runs that wait for other jobs; stuck: those whose deadline has passed (both are among those that are pending, too) */
                 state?: ("pending" | "running" | "waiting" | "stuck" | "retrying" | "succeeded" | "failed" | "cancelled" | "missed" | "skipped")[];
-                /** @description Only runs of the job of this id or name; of one that can have many, the latest due first, as at /v1/jobs/{id}/runs */
+                /** @description Only runs of the job of this id or name, and those that repeat one of them; of one that can have many, the latest due first, as at /v1/jobs/{id}/runs. A one-off job has its one run: replayed_as names the run that repeats it */
                 job?: string;
                 /** @description Only runs of this task */
                 task?: string;

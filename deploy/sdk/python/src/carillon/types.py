@@ -758,6 +758,9 @@ class Run(_RunRequired, total=False):
     # since as many runs of its task were under way as may, or since its target had no room or
     # failed
     deferred_until: str
+    # Why the last attempt failed that has an error, of a run that has not succeeded: what lists
+    # select by error, and its first 512 bytes. Whole it is in attempts
+    error: str
     # What started it, if trigger is event
     event: RunEvent
     # Why what is stored of its last attempt cannot be understood: the run counts as failed, but
@@ -775,6 +778,7 @@ class Run(_RunRequired, total=False):
     lateness_ms: int
     missed: Missed
     next_attempt_at: str
+    # The run that it repeats
     origin: str
     # In a list only if it is at most 4 KiB
     payload: Any
@@ -788,6 +792,9 @@ class Run(_RunRequired, total=False):
     # Of a step: why it was skipped, or could not be started. Of a run that would run after
     # other jobs: why it was skipped
     reason: str
+    # Of a run that failed: the run that repeats it, as its dead letter was replayed. Known as
+    # long as the dead letter is kept
+    replayed_as: str
     started_at: str
     # Of a step: its name
     step: str
