@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"carillon.dev/carillon/bucketer/client"
 )
 
 // checkView looks at a view in every way that holds for all: axe in light and dark, the keyboard alone, a
@@ -213,6 +215,38 @@ func TestPageHoldsStill(t *testing.T) {
 	still("hidden")
 	p.Hide(false)
 	goesOn()
+}
+
+// A run that repeats one of a job is listed with it, and says so. It does not count for how the
+// job does, and is no answer to why the job did not run.
+func TestJobShowsReplays(t *testing.T) {
+	t.Parallel()
+	s, sink := serve(t), StartSink(t)
+	api := Ask(t, s.URL, "", "")
+	call := client.HTTP(sink.URL + "/once/ledger").Retry(client.RetryPolicy{MaxAttempts: 1})
+	_, err := api.Jobs.Put(t.Context(), "ledger", client.NewJob(call).Name("ledger").Schedule(client.Cron("0 0 1 1 *", "UTC")))
+	orFail(t, err)
+	first, err := api.Jobs.Trigger(t.Context(), "ledger")
+	orFail(t, err)
+	ended := api.AwaitRun(first.ID, client.Failed)
+	replay, err := api.Runs.Retry(t.Context(), first.ID)
+	orFail(t, err)
+	api.AwaitRun(replay.ID, client.Succeeded)
+
+	p := openView(t, s.Console(), "#/jobs/ledger?tab=history")
+	p.See("Of the last 1 run that have ended, 0 % succeeded.")
+	p.Click("summary", "As a table")
+	p.In("table", "Runs of the job").InRow("succeeded").See("Repeats another run")
+	checkView(p, "the history of a job with a run that repeats another")
+	p.Open("#/runs/" + replay.ID.String())
+	p.In("region", "Facts").See("its own: it repeats a run of ledger")
+	p.In("region", "Facts").Click("link", "ledger")
+	p.AwaitAt("#/jobs/ledger")
+	p.Open("#/jobs/ledger?at=" + stamp(ended.DueAt))
+	answer := p.In("region", "Why did it not run?")
+	if answer.In("table", "Runs of the job").See("failed"); strings.Contains(answer.Text(), "Repeats another run") {
+		t.Errorf("why the job did not run is answered with a run that repeats another:\n%s", answer.Text())
+	}
 }
 
 // minuteCounts is what the API counts of a minute.

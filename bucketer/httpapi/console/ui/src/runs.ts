@@ -36,12 +36,15 @@ export function lastAttempt(run: Pick<Run, 'attempts'>): Attempt | undefined {
   return run.attempts?.at(-1);
 }
 
-/** Why it failed, as far as its page knows it: all that the last attempt says, or how the error of the run begins. */
+/** Why it failed: all that its last attempt says, or else how the error of the run begins. */
 export function errorOf(run: Pick<Run, 'attempts' | 'error'>): string | undefined {
   return lastAttempt(run)?.error ?? run.error;
 }
 
-/** Of runs listed by job: those of the job itself. Others repeat one of them, and say nothing of how the job does. */
+/**
+ * Of runs listed by job: those of the job itself. Others repeat one of them, and say nothing of how
+ * the job does.
+ */
 export function ownRuns(runs: readonly Run[]): Run[] {
   return runs.filter((run) => run.origin === undefined);
 }
