@@ -131,7 +131,7 @@ const backfillPreviewRoute = "/v1/jobs/:id/backfills/preview"
 
 // onlyReads reports whether a request to a route changes nothing.
 func onlyReads(method, route string) bool {
-	return method == http.MethodGet || method == http.MethodHead || route == previewPath || route == backfillPreviewRoute || route == sessionPath
+	return method == http.MethodGet || method == http.MethodHead || route == previewPath || route == backfillPreviewPath || route == backfillPreviewRoute || route == sessionPath
 }
 
 // dryRuns are the parameters with which a request only checks what it would change, by method and

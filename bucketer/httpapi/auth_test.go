@@ -43,6 +43,17 @@ func routesOf(t *testing.T, b *stub) (routes [][2]string) {
 const somewhere = "0192e5a0-7c00-8003-8d2f-5a1b9c3e7f60"
 
 // Every route under /v1 asks for a key, and for one that may.
+func TestTheDocumentSaysWhoMay(t *testing.T) {
+	s, b := &Server{}, newStub()
+	for _, r := range routesOf(t, b) {
+		path := regexp.MustCompile(`:(\w+)`).ReplaceAllString(r[1], "{$1}") // as the document writes it
+		asked, _ := s.accessOf(r[0], r[1])
+		if said, _ := s.accessOf(r[0], path); said != asked {
+			t.Errorf("%s %s: the document says %+v may, and it is %+v", r[0], r[1], said, asked)
+		}
+	}
+}
+
 func TestEveryRouteAsksForAKey(t *testing.T) {
 	// What is asked for if it is not as usual: a viewer for what reads, an operator for what
 	// writes.

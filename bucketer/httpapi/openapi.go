@@ -244,7 +244,7 @@ func (s documentWriter) finish() error {
 		{"OperationFilter", "task", func(f *huma.Schema) { f.Description = "Of runs and dead letters" }},
 		{"OperationFilter", "error_pattern", func(f *huma.Schema) { f.Description = "Of dead letters: as lists of them show it" }},
 		{"OperationFilter", "job", func(f *huma.Schema) {
-			f.Description = "Of runs: the id or name of their job. Of one that can have many, runs that repeat one of them are left out"
+			f.Description = "Of runs and dead letters: the id or name of the job. Of one that can have many, runs that repeat one of them are left out; their dead letters are not"
 		}},
 		{"OperationFilter", "host", func(f *huma.Schema) {
 			f.Description = "Of runs: their HTTP call goes there; with a port where the URL states one"

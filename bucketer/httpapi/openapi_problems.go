@@ -30,7 +30,7 @@ var conflicts = map[string][]string{
 	"resume-job":         {"one-off", "finished", "not-understood", "conflict"},
 	"trigger-job":        {"one-off", "finished", "not-understood", "minute-full"},
 	"create-backfill":    {"finished", "not-understood", "too-many-operations"},
-	"preview-backfill":   {"finished", "not-understood"},
+	"preview-backfill":   {"finished", "not-understood", "too-many-searches"},
 	"put-task":           {"too-many-rates"},
 	"cancel-run":         {"finished", "conflict"},
 	"retry-run":          {"not-finished", "step", "payload-gone", "minute-full"},
@@ -133,7 +133,7 @@ func examplesOf(op *huma.Operation, status int) []string {
 		usual = append(usual, "not-ready", "not-served", notEverywhereKind, unknownKind)
 	case status == http.StatusForbidden && !reads:
 		usual = append(usual, "read-only")
-	case status == http.StatusTooManyRequests && op.RequestBody != nil && (strings.HasPrefix(op.Path, "/v1/jobs") || strings.HasPrefix(op.Path, workflowsPath)):
+	case status == http.StatusTooManyRequests && op.RequestBody != nil && !reads && (strings.HasPrefix(op.Path, "/v1/jobs") || strings.HasPrefix(op.Path, workflowsPath)):
 		usual = append(usual, "quota")
 	case status == http.StatusUnprocessableEntity && slices.ContainsFunc(op.Parameters, func(p *huma.Param) bool { return p.Name == keyHeader }):
 		usual = append(usual, "key-reused")

@@ -107,7 +107,7 @@ type (
 		Cursor string    `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
 		State  string    `query:"state" enum:"waiting,replayed" default:"waiting" doc:"Those that wait, or those that were replayed, with how the new run stands"`
 		Task   string    `query:"task" doc:"Only runs of this task"`
-		Job    string    `query:"job" doc:"Only runs of this job, and those that repeat one of them: its id or its name"`
+		Job    string    `query:"job" doc:"Only runs of this job: its id or its name. Of one that can have many, also those that repeat one of them"`
 		Label  []string  `query:"label,explode" maxItems:"16" doc:"Only runs that have this label, as name=value; stated again: and that"`
 		Error  string    `query:"error_pattern" maxLength:"480" doc:"Only errors of this error_pattern"`
 		From   time.Time `query:"from" doc:"First due time; default: 31 days before to"`

@@ -389,6 +389,11 @@ func (s operationRoutes) previewBackfill(ctx context.Context, in *backfillAsk) (
 	if err != nil {
 		return nil, s.fail(ctx, "preview backfill", err)
 	}
+	end, ok := s.searches.begin(tenantOf(ctx)) // with missing it reads runs by the thousand
+	if !ok {
+		return nil, tooManySearches()
+	}
+	defer end()
 	p, err := s.deps.Operations.PreviewBackfill(ctx, tenantOf(ctx), f.job.ID, r)
 	if err != nil {
 		return nil, s.fail(ctx, "preview backfill", err)

@@ -87,7 +87,7 @@ func (s recurringRoutes) route() {
 
 // jobRunsOrder says how runs of one job are listed.
 const jobRunsOrder = "In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. " +
-	"Runs that repeat one of the job's (replays of dead letters, retries) are runs of their own, and listed here too, at their own due times; those that were asked for before an upgrade to this version are not. " +
+	"Runs that repeat one of the job's (replays of dead letters, retries) are runs of their own, and listed here too, at their own due times; those that were asked for before an upgrade to this version are not, nor what repeats one of these. " +
 	"Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor."
 
 func (s recurringRoutes) createRecurring(ctx context.Context, spec schema.JobSpec, key, hash string) (*jobAnswer, error) {

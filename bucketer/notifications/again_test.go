@@ -315,7 +315,7 @@ func TestReadingRests(t *testing.T) {
 		for i := range 1000 {
 			w.fail("j", schema.JobID{}, i)
 		}
-		const took = 10 * time.Millisecond
+		const took = 5 * time.Millisecond
 		var mu sync.Mutex
 		var began []time.Duration
 		w.Befall(func(_ context.Context, op string) schematest.Fault {

@@ -29,7 +29,7 @@ const (
 	// restFactor is how much longer than a page the rest after it is, restMost bounds it: 100,000
 	// incidents are read well within stepTimeout.
 	restFactor = 3
-	restMost   = 50 * time.Millisecond
+	restMost   = 25 * time.Millisecond
 	// cursorEvery is how often it is written how far minutes are closed.
 	cursorEvery = 5 // minutes
 	// historyRead bounds the lines of a job's history that are looked at for a success.

@@ -167,12 +167,13 @@ func (r *Run) NextAttempt() (at time.Time) {
 	return at
 }
 
-// Deferral returns the record that put the start of the run off the furthest, nil if none did.
+// Deferral returns the record that put the start of the run off the furthest, nil if none did. One
+// from before the run was moved to a later due time does not.
 func (r *Run) Deferral() (last *schema.Record) {
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
 		rec := a.Record
-		if a.Number == 0 && rec != nil && rec.Outcome == schema.Replaced && rec.Reason == schema.Deferred && !a.Unstarted() && (last == nil || rec.To.Time().After(last.To.Time())) {
+		if a.Number == 0 && rec != nil && rec.Outcome == schema.Replaced && rec.Reason == schema.Deferred && !a.Unstarted() && rec.To.Time().After(r.Due()) && (last == nil || rec.To.Time().After(last.To.Time())) {
 			last = rec
 		}
 	}
@@ -185,7 +186,7 @@ func (r *Run) HeldBack() *schema.Record {
 	if r.State != schema.StatePending && r.State != schema.StateRetrying {
 		return nil
 	}
-	if held := schema.LimitHold(r.Attempts); held != nil {
+	if held := schema.LimitHold(r.Attempts); held != nil && !held.Finished.Before(r.Due()) {
 		return held
 	}
 	if put := r.Deferral(); put != nil && put.To.Time().After(r.NextAttempt()) {

@@ -45,4 +45,11 @@ func TestWhatARunWaitsFor(t *testing.T) {
 			t.Errorf("%s: WaitsFor = %q, want %q", name, got, c.want)
 		}
 	}
+	tomorrow := schema.Entry{ID: schema.MakeEntryID(testNow.Add(24*time.Hour), 3, 2)}
+	for _, before := range []schema.Attempt{put(schema.CauseRate, time.Second), held} {
+		r := Run{ID: id, State: schema.StatePending, Attempts: []schema.Attempt{before}, Entry: schema.Entry{ID: id}, Current: tomorrow}
+		if got := r.WaitsFor(); got != "" {
+			t.Errorf("moved to tomorrow: WaitsFor = %q, want what held it back before forgotten", got)
+		}
+	}
 }

@@ -45,7 +45,8 @@
 //     in the batch of the rows, and Expire reads them while no write is under way.
 //  3. Conditional writes of one row happen one after the other: each holds the row's lock from its
 //     read to its commit. Nothing else writes marks, sessions, idempotency keys, jobs, names,
-//     decisions, signing keys, secrets or leases.
+//     decisions, signing keys, secrets or leases. Writes of rows without a condition share the locks
+//     with each other, and keep conditional writes and Expire out.
 //
 // # If we crash
 //

@@ -30,7 +30,7 @@ const (
 
 	maxRow = 1 << 20 // bytes of the cells of one row that are written at once
 
-	stripes = 256 // locks of conditional writes
+	stripes = 256 // locks of rows
 )
 
 // Config says where a store lies. The zero value is a store in memory.

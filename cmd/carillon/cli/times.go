@@ -40,11 +40,11 @@ func Instant(flag, text string, now time.Time) (time.Time, error) {
 		return time.Time{}, Usagef("--%s: %q is neither a time such as 2026-11-21T10:00:00+01:00, a day such as 2026-11-21, today, yesterday, tomorrow or friday, alone or with a time of day (\"tomorrow 10:00\"), "+
 			"nor a span from now such as -10m or -7d", flag, text)
 	}
-	t, err := onDay(flag, text, first, at, timed, now.Location())
-	if every && err == nil && !t.After(now) {
-		t, err = onDay(flag, text, first.AddDate(0, 0, 7), at, timed, now.Location())
+	about := time.Date(first.Year(), first.Month(), first.Day(), at.Hour(), at.Minute(), at.Second(), 0, now.Location())
+	if every && !about.After(now) {
+		first = first.AddDate(0, 0, 7)
 	}
-	return t, err
+	return onDay(flag, text, first, at, timed, now.Location())
 }
 
 // dayOf reads a date, or a word for a day, as UTC has it. every: it is a weekday, and the day is

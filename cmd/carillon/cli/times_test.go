@@ -42,6 +42,7 @@ func TestInstant(t *testing.T) {
 		"friday 10:00":              "2026-10-30T09:00:00Z",
 		"Fri 10:00":                 "2026-10-30T09:00:00Z",
 		"sunday":                    "2026-10-31T23:00:00Z", // today's has begun
+		"sunday 02:30":              "2026-11-01T01:30:00Z", // today's two are past
 		"sunday 21:59":              "2026-11-01T20:59:00Z",
 		"sunday 22:00":              "2026-11-01T21:00:00Z", // it is now
 		"sunday 22:01":              "2026-10-25T21:01:00Z",

@@ -41,7 +41,7 @@ func deadLetterListCommand(r *cli.Remote) *cobra.Command {
 	cmd.Flags().StringVar(&from, "from", "", "first due at this `time` or later (default: 31 days before --to)")
 	cmd.Flags().StringVar(&to, "to", "", "first due before this `time` (default: a day from now)")
 	cmd.Flags().StringVar(&q.Task, "task", "", "only runs of the task of this `name`")
-	cmd.Flags().StringVar(&q.Job, "job", "", "only runs of the job of this `id` or name")
+	cmd.Flags().StringVar(&q.Job, "job", "", "only runs of the job of this `id` or name, and of those that repeat them")
 	cmd.Flags().StringArrayVar(&q.Labels, "label", nil, "only runs that have this label, as `name=value`; again: and that one")
 	cmd.Flags().IntVar(&limit, "limit", 50, "show at most so many; 0 = all")
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {

@@ -46,7 +46,7 @@ func logsCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&l.from, "from", "", "runs due at this `time` or later: "+cli.Times)
 	f.StringVar(&l.to, "to", "", "runs due before this `time`")
-	f.StringVar(&l.query.Job, "job", "", "only runs of the job or workflow of this `id` or name, the latest due first")
+	f.StringVar(&l.query.Job, "job", "", "only runs of the job or workflow of this `id` or name, and of those that repeat them, the latest due first")
 	f.StringVar(&l.query.Run, "run", "", "only the run of this `id`; of a workflow run: its steps")
 	f.StringVar(&l.query.Task, "task", "", "only runs, and steps of workflow runs, of the task of this `name`")
 	f.StringArrayVar(&l.labels, "label", nil, "only runs, and workflow runs, with this label, as `name=value`; again: and with that one")

@@ -27,8 +27,8 @@ func notificationSilenceCommand(r *cli.Remote) *cobra.Command {
 		SuggestFor: []string{"mute", "snooze"},
 		Short:      "Send nothing by a rule until a time, once",
 		Long: "Send nothing by a rule until a time, once, such as for a night of maintenance: what happens is counted on, and told after it.\n" +
-			"The rule gets mute_time_intervals of these days, as the console's Mute makes them, to the minute and for two weeks at most; those that come again stay.\n" +
-			"To set the rule again without them ends it as well. --until is " + cli.Times + ".",
+			"The rule gets mute_time_intervals of these days, as the console's Mute makes them, to the minute and for two weeks at most. They take the place of all that are of one day alone,\n" +
+			"so also of one planned for a day to come; those that come again stay. To set the rule again without them ends it as well. --until is " + cli.Times + ".",
 		Example: "  carillon notifications silence billing --until 'tomorrow 07:00'\n" +
 			"  carillon notifications silence billing --end",
 		Args: cobra.ExactArgs(1),

@@ -88,7 +88,7 @@ func operationBeginCommand(r *cli.Remote, action, short string) *cobra.Command {
 		flags.StringVar(&f.from, "from", "", "runs that are due at this `time` or later: "+cli.Times)
 		flags.StringVar(&f.to, "to", "", to)
 		flags.StringVar(&f.filter.Task, "task", "", "only runs of the task of this `name`")
-		flags.StringVar(&f.filter.Job, "job", "", "only runs of the job of this `id` or name")
+		flags.StringVar(&f.filter.Job, "job", "", "only runs, or dead letters, of the job of this `id` or name")
 	}
 	if ofRuns && !letters {
 		cmd.Example += "\n  carillon operation " + action + " --from -2h --to 0s --job nightly-report --late 5s"

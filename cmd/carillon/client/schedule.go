@@ -60,6 +60,9 @@ func (f *scheduleFlags) state(cmd *cobra.Command, now time.Time) (*request.Previ
 	if !given("cron") && !given("every") {
 		for _, flag := range []string{"timezone", "gap", "overlap-hour", "exclude", "calendar", "on-date", "anchor", "start", "end", "jitter"} {
 			if given(flag) && (flag != "timezone" || !given("at")) {
+				if flag == "timezone" {
+					return nil, cli.Usagef("--timezone goes with --cron, --every or --at")
+				}
 				return nil, cli.Usagef("--%s goes with --cron or --every", flag)
 			}
 		}
