@@ -118,9 +118,30 @@ func (o backfillPlanner) plan(ctx context.Context, tenant string, id schema.JobI
 		return nil, 0, err
 	}
 	if named = f.Count; r.Missing && named > 0 {
-		err = o.skipRuns(ctx, tenant, f)
+		if err = o.skipRuns(ctx, tenant, f); err == nil {
+			err = noteBefore(f, job.Current.Spec.Created)
+		}
 	}
 	return f, named, err
+}
+
+// noteBefore notes how many runs of a backfill are for times before the job was made.
+func noteBefore(f *schema.Backfill, made time.Time) error {
+	s, err := timesOf(f)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for at := range s.From(f.From.Add(-time.Millisecond)) {
+		if !at.Before(f.To) || !at.Before(made) {
+			break
+		}
+		n++
+	}
+	if n > 0 {
+		f.Notes = append(f.Notes, fmt.Sprintf("%d of the runs are for times before the job was made, at %s", n, made.UTC().Format(time.RFC3339)))
+	}
+	return nil
 }
 
 // backfillOf clips the stretch to what the job's schedule names, and counts its times.

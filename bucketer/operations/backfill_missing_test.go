@@ -2,6 +2,7 @@ package operations
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,6 +51,9 @@ func TestBackfillOfWhatIsMissing(t *testing.T) {
 			got, err := o.PreviewBackfill(t.Context(), "t", job.ID, asked)
 			if err != nil || got.Count != want || got.Named != named {
 				t.Fatalf("PreviewBackfill of what is missing = %+v, %v; want %d of %d", got, err, want, named)
+			}
+			if note := fmt.Sprintf("%d of the runs are for times before the job was made", want); want > 0 && (len(got.Notes) != 1 || !strings.HasPrefix(got.Notes[0], note)) {
+				t.Errorf("PreviewBackfill of what is missing notes %q, want that %s", got.Notes, note)
 			}
 			at := func(i int) time.Time { return from.Add(time.Duration(i) * time.Minute) }
 			if none := want == 0 && got.First.IsZero() && got.Last.IsZero(); !none && (!got.First.Equal(at(first)) || !got.Last.Equal(at(last))) {
