@@ -1,6 +1,11 @@
 package client
 
 import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,8 +45,29 @@ func auditCommand() *cobra.Command {
 }
 
 // auditHead and auditRow make a table of the audit log.
-var auditHead = []string{"AT", "ACTOR", "ACTION", "OBJECT", "NOTE"}
+var auditHead = []string{"AT", "ACTOR", "ACTION", "OBJECT", "CHANGED", "NOTE"}
 
 func auditRow(e *httpapi.AuditEntry) []string {
-	return []string{cli.ShowTime(e.At), e.Actor, e.Action, e.Object, cli.Head(e.Note, 100)}
+	return []string{cli.ShowTime(e.At), e.Actor, e.Action, e.Object, cli.Head(strings.Join(changedFields(e), ","), 60), cli.Head(e.Note, 100)}
 }
+
+// changedFields returns the names of the fields in which an object differs from what it was before,
+// in order; none if it was not there before, or is not there any more.
+func changedFields(e *httpapi.AuditEntry) []string {
+	var before, after map[string]json.RawMessage
+	if json.Unmarshal(e.Before, &before) != nil || json.Unmarshal(e.After, &after) != nil || before == nil || after == nil {
+		return nil
+	}
+	names := make(map[string]bool)
+	for _, one := range []map[string]json.RawMessage{before, after} {
+		for name := range one {
+			if !bytes.Equal(before[name], after[name]) && !slices.Contains(alwaysChanged, name) {
+				names[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// alwaysChanged are fields that differ after each change.
+var alwaysChanged = []string{"updated_at", "generation"}
