@@ -54,6 +54,9 @@ type OperationFilter struct {
 	// ErrorPattern: of dead letters: what their errors have in common (runs.ErrorPattern). A build
 	// that does not know it takes no such operation on: see operations.
 	ErrorPattern string `json:"error_pattern,omitempty"`
+	// Error: of dead letters: part of their errors, in letters of either case. A build that does not
+	// know it takes no such operation on either.
+	Error string `json:"error,omitempty"`
 
 	// Of runs, as lists of runs have them (runs.FilterText); Label, Labels and Job of dead letters
 	// too. A build that does not know them takes no operation on that has one, or has Label or a

@@ -17,6 +17,8 @@ type LetterQuery struct {
 	Task     string
 	Job      string   // its id or its name
 	Labels   []string // name=value: runs that have all of them
+	Pattern  string   // the error_pattern of their errors
+	Error    string   // part of the error, in letters of either case
 	Limit    int      // of one page; 0 means 500
 }
 
@@ -30,11 +32,10 @@ func (c *Client) DeadLetters(ctx context.Context, q LetterQuery) iter.Seq2[DeadL
 				params.Set(name, at.UTC().Format(time.RFC3339Nano))
 			}
 		}
-		if q.Task != "" {
-			params.Set("task", q.Task)
-		}
-		if q.Job != "" {
-			params.Set("job", q.Job)
+		for name, text := range map[string]string{"task": q.Task, "job": q.Job, "error_pattern": q.Pattern, "error": q.Error} {
+			if text != "" {
+				params.Set(name, text)
+			}
 		}
 		for _, label := range q.Labels {
 			params.Add("label", label)

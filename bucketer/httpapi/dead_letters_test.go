@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +77,12 @@ func (g *graveyard) deadOf(tenant string, ago time.Duration, change func(*schema
 		Tenant: tenant, Nominal: id.Time(), Accepted: testNow.UnixMicro(), Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: "http://x.test/"}},
 	}
 	change(&spec)
+	return g.deadSaying(id, spec, expired)
+}
+
+// deadSaying makes a run that has failed for good by an answer with that body.
+func (g *graveyard) deadSaying(id schema.RunID, spec schema.Spec, body string) schema.RunID {
+	g.t.Helper()
 	e, err := schema.NewEntry(id, spec, []byte(`{"n":1}`), testNow.Add(24*time.Hour))
 	if err != nil {
 		g.t.Fatal(err)
@@ -83,7 +90,7 @@ func (g *graveyard) deadOf(tenant string, ago time.Duration, change func(*schema
 	a := schema.Attempt{
 		Run: id, Number: 1, Fence: 1, Written: testNow.UnixMicro(), Expires: testNow.Add(24 * time.Hour),
 		Record: &schema.Record{
-			Entry: id, Executor: "x", Started: testNow.Add(-time.Second), Finished: testNow, Outcome: schema.Failed, Error: "answered 400 Bad Request", Status: 400, Final: true, Output: expired, OutputSize: int64(len(expired)),
+			Entry: id, Executor: "x", Started: testNow.Add(-time.Second), Finished: testNow, Outcome: schema.Failed, Error: "answered 400 Bad Request", Status: 400, Final: true, Output: body, OutputSize: int64(len(body)),
 		},
 	}
 	if err := errors.Join(g.store.PutEntries(context.Background(), []schema.Entry{e}), g.store.PutAttempts(context.Background(), []schema.Attempt{a})); err != nil {
@@ -308,6 +315,62 @@ func TestDeadLettersOfAJobAndALabel(t *testing.T) {
 	if page.NextCursor != "" {
 		doJSON(t, g.hs, call{method: "GET", path: "/v1/dead-letters?limit=2&label=team%3Dbilling&label=n%3D0&cursor=" + page.NextCursor}, 200, nil)
 		doProblem(t, g.hs, call{method: "GET", path: "/v1/dead-letters?limit=2&label=team%3Dbilling&cursor=" + page.NextCursor}, 422)
+	}
+}
+
+// TestDeadLettersWithAText: lists take a part of the error that they show.
+func TestDeadLettersWithAText(t *testing.T) {
+	g := newGraveyard(t)
+	var declined, all []schema.RunID
+	for i := range 6 {
+		id := schema.MakeEntryID(testNow.Add(-time.Duration(i+1)*time.Hour), 1, schema.RandomHash())
+		spec := schema.Spec{Tenant: "acme", Nominal: id.Time(), Accepted: testNow.UnixMicro(), Work: &schema.Work{HTTP: &schema.HTTPTarget{URL: "http://x.test/"}}}
+		body := "database timeout"
+		if i%2 == 0 {
+			body = "{\"error\":\n \"Card declined\"}"
+			declined = append(declined, id)
+		}
+		all = append(all, g.deadSaying(id, spec, body))
+	}
+	c := newClient(t, g.hs.URL)
+	for _, row := range []struct {
+		q    LetterQuery
+		want []schema.RunID
+	}{
+		{LetterQuery{Error: "card DECLINED"}, declined},
+		{LetterQuery{Error: `"error": "card`}, declined},
+		{LetterQuery{Error: "answered 400"}, all},
+		{LetterQuery{Error: "card declined", Pattern: "answered 400 Bad Request"}, declined},
+		{LetterQuery{Error: "card declined", Pattern: "timed out"}, nil},
+		{LetterQuery{Error: "card declined", Task: "mail"}, nil},
+		{LetterQuery{Pattern: "answered 400 Bad Request"}, all},
+	} {
+		var got []schema.RunID
+		row.q.From, row.q.To, row.q.Limit = testNow.Add(-24*time.Hour), testNow, 2
+		for l, err := range c.DeadLetters(t.Context(), row.q) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, l.ID)
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("DeadLetters(%+v) = %v, want %v", row.q, got, row.want)
+		}
+	}
+	acme := http.Header{tenantHeader: {"acme"}}
+	var page letterPage
+	doJSON(t, g.hs, call{method: "GET", path: "/v1/dead-letters?limit=1&error=card+declined", header: acme}, 200, &page)
+	for query, location := range map[string]string{
+		"error=a%0Ab":                                           "query.error",
+		"error=" + strings.Repeat("a", 257):                     "query.error",
+		"limit=1&cursor=" + page.NextCursor:                     "query.cursor",
+		"limit=1&error=database&cursor=" + page.NextCursor:      "query.cursor",
+		"limit=1&label=error%3Dcard&cursor=" + page.NextCursor:  "query.cursor",
+		"error_pattern=card+declined&cursor=" + page.NextCursor: "query.cursor",
+	} {
+		if p := doProblem(t, g.hs, call{method: "GET", path: "/v1/dead-letters?" + query, header: acme}, 422); len(p.Errors) != 1 || p.Errors[0].Location != location {
+			t.Errorf("GET /v1/dead-letters?%s: faults %+v, want one at %s", query, p.Errors, location)
+		}
 	}
 }
 

@@ -262,7 +262,7 @@ func runOf(r *runs.Run, payload []byte) Run {
 		shown.Error = strings.TrimPrefix(shown.Error+"; "+givenUp, "; ")
 	}
 	if r.State != schema.StateSucceeded {
-		out.Error = headOf(r.LastError(errorOf))
+		out.Error = headOf(r.LastError(runs.ErrorOf))
 	}
 	out.Preempted = schema.CountPreempted(r.Attempts)
 	out.StartedAt, out.Waited = Time{r.Started()}, waitedBefore(r)
@@ -395,7 +395,7 @@ func attemptOf(a *schema.Attempt) Attempt {
 			return out
 		}
 		out.Region, out.FinishedAt, out.Outcome = rec.Region, Time{rec.Finished}, rec.Outcome
-		out.Error, out.StatusCode, out.Output, out.Redispatched = errorOf(rec), rec.Status, rec.Output, rec.Redispatched
+		out.Error, out.StatusCode, out.Output, out.Redispatched = runs.ErrorOf(rec), rec.Status, rec.Output, rec.Redispatched
 		out.OutputSize, out.OutputCut, out.OutputBinary = rec.OutputSize, rec.OutputCut, rec.OutputBinary
 		out.LogLines, out.LogDropped, out.Progress = rec.Lines, rec.LinesDropped, progressOf(rec.Progress)
 		if rec.Executor != "" {
@@ -421,25 +421,6 @@ func headOf(text string) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:maxError-len("…")], "") + "…"
-}
-
-// maxSaid bounds what an error has of the answer that it is about, in characters.
-const maxSaid = 200
-
-// errorOf returns the error of a record. Of an answer that says nothing but its status it has how the
-// body begins, where that is text: which is what the callee has to say.
-func errorOf(rec *schema.Record) string {
-	if rec.Outcome != schema.Failed || rec.Status == 0 || rec.OutputBinary || !strings.HasPrefix(rec.Error, "answered ") || strings.ContainsAny(rec.Error, ":\n") {
-		return rec.Error
-	}
-	said := strings.Join(strings.Fields(rec.Output), " ")
-	if said == "" {
-		return rec.Error
-	}
-	if runes := []rune(said); len(runes) > maxSaid {
-		said = string(runes[:maxSaid-1]) + "…"
-	}
-	return rec.Error + ": " + said
 }
 
 // finished returns when the run came to its end, if it was not missed: the first record that says

@@ -243,6 +243,9 @@ func (s documentWriter) finish() error {
 		{"OperationFilter", "to", func(f *huma.Schema) { f.Description = "Due times before this one; at most 31 days after from" }},
 		{"OperationFilter", "task", func(f *huma.Schema) { f.Description = "Of runs and dead letters" }},
 		{"OperationFilter", "error_pattern", func(f *huma.Schema) { f.Description = "Of dead letters: as lists of them show it" }},
+		{"OperationFilter", "error", func(f *huma.Schema) {
+			f.Description = "Of dead letters: their error has this in it, in capitals or not. No pattern: it is taken as it is"
+		}},
 		{"OperationFilter", "job", func(f *huma.Schema) {
 			f.Description = "Of runs and dead letters: the id or name of the job. Of one that can have many, runs that repeat one of them are left out; their dead letters are not"
 		}},

@@ -161,6 +161,28 @@ func TestOperationIsBegunAndRead(t *testing.T) {
 	doProblem(t, bare, call{method: "POST", path: "/v1/operations", body: `{"action":"pause","filter":{}}`}, 404)
 }
 
+// An operation on dead letters tells by what text of their errors it selects them.
+func TestOperationOnDeadLettersWithAText(t *testing.T) {
+	hs := serve(t, newStub(), withOperations)
+	const due = `"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z"`
+	post := call{method: "POST", path: operationsPath, header: http.Header{keyHeader: {"k"}}, body: `{"action":"replay","filter":{` + due + `,"error":"Card declined","error_pattern":"answered 402"}}`}
+	var begun OperationBegun
+	doJSON(t, hs, post, 202, &begun)
+	var got Operation
+	doJSON(t, hs, call{method: "GET", path: operationsPath + "/" + begun.ID.String()}, 200, &got)
+	if got.Filter.Error != "Card declined" || got.Filter.ErrorPattern != "answered 402" {
+		t.Errorf("the filter of an operation is %+v, want the text and the pattern", got.Filter)
+	}
+	post.body = `{"action":"replay","filter":{` + due + `,"error":"card","error_pattern":"answered 402"}}`
+	if p := doProblem(t, hs, post, 422); p.Kind() != "key-reused" {
+		t.Errorf("a key with another text: %+v, want key-reused", p)
+	}
+	p := doProblem(t, hs, call{method: "POST", path: operationsPath, body: `{"action":"retry","filter":{` + due + `,"error":"a"}}`}, 422)
+	if len(p.Errors) != 1 || p.Errors[0].Location != "body.filter.error" {
+		t.Errorf("runs by a text of their errors: faults %+v, want one at body.filter.error", p.Errors)
+	}
+}
+
 // An operation is for the runs that a list with the same words has. The name of a job is read once.
 func TestOperationOnRunsInDetail(t *testing.T) {
 	b := newStub()

@@ -86,7 +86,7 @@ func letterOf(l *schema.DeadLetter) DeadLetter {
 	out := DeadLetter{
 		ID: l.Run, JobID: s.Job, JobName: s.JobName, Tenant: l.Tenant, Task: s.Task, State: "waiting", Priority: s.Priority.Or(),
 		NominalAt: Time{s.Nominal}, DueAt: Time{l.Run.Time()}, StartedAt: Time{l.Began}, FailedAt: Time{last.Finished}, ExpiresAt: Time{l.Expires},
-		Attempts: l.Attempts, Outcome: last.Outcome, Error: errorOf(last), Pattern: runs.ErrorPattern(last), StatusCode: last.Status, Output: last.Output,
+		Attempts: l.Attempts, Outcome: last.Outcome, Error: runs.ErrorOf(last), Pattern: runs.ErrorPattern(last), StatusCode: last.Status, Output: last.Output,
 		Origin: s.Origin, Payload: l.Entry.Payload, Fault: faultOf(l.Fault),
 	}
 	if out.Outcome == "" {
@@ -103,15 +103,16 @@ func letterOf(l *schema.DeadLetter) DeadLetter {
 
 type (
 	letterFilter struct {
-		Limit  int       `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
-		Cursor string    `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
-		State  string    `query:"state" enum:"waiting,replayed" default:"waiting" doc:"Those that wait, or those that were replayed, with how the new run stands"`
-		Task   string    `query:"task" doc:"Only runs of this task"`
-		Job    string    `query:"job" doc:"Only runs of this job: its id or its name. Of one that can have many, also those that repeat one of them"`
-		Label  []string  `query:"label,explode" maxItems:"16" doc:"Only runs that have this label, as name=value; stated again: and that"`
-		Error  string    `query:"error_pattern" maxLength:"480" doc:"Only errors of this error_pattern"`
-		From   time.Time `query:"from" doc:"First due time; default: 31 days before to"`
-		To     time.Time `query:"to" doc:"Due times before this one; default: a day from now. At most 400 days after from"`
+		Limit   int       `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"The most items of one answer"`
+		Cursor  string    `query:"cursor" maxLength:"1024" doc:"next_cursor of the answer before; opaque, and good only for the same list"`
+		State   string    `query:"state" enum:"waiting,replayed" default:"waiting" doc:"Those that wait, or those that were replayed, with how the new run stands"`
+		Task    string    `query:"task" doc:"Only runs of this task"`
+		Job     string    `query:"job" doc:"Only runs of this job: its id or its name. Of one that can have many, also those that repeat one of them"`
+		Label   []string  `query:"label,explode" maxItems:"16" doc:"Only runs that have this label, as name=value; stated again: and that"`
+		Pattern string    `query:"error_pattern" maxLength:"480" doc:"Only errors of this error_pattern"`
+		Error   string    `query:"error" maxLength:"256" doc:"Only those whose error has this in it, in capitals or not. No pattern: it is taken as it is" example:"card declined"`
+		From    time.Time `query:"from" doc:"First due time; default: 31 days before to"`
+		To      time.Time `query:"to" doc:"Due times before this one; default: a day from now. At most 400 days after from"`
 	}
 	letterByID struct {
 		ID string `path:"id" doc:"The run's id" example:"0192e5a0-7c00-8003-8d2f-5a1b9c3e7f60"`
@@ -152,7 +153,7 @@ func (s deadLetterRoutes) route() {
 	op := s.operation("list-dead-letters", http.MethodGet, lettersPath, "Runs that have failed for good and were neither replayed nor discarded, or those that were replayed; the latest due first", 200, 404, 422, 503)
 	op.Description = "A run that gets a final answer, or has used its attempts up, lies here until it is replayed or discarded, for 30 days unless the operator says otherwise. " +
 		"from and to are of the time at which the run was first to start. An answer may hold fewer items than limit, even none, and still have next_cursor: " +
-		"it looks at no more than 60 days and some 5,000 dead letters, whatever job, label, task and error_pattern select of them."
+		"it looks at no more than 60 days and some 5,000 dead letters, whatever job, label, task, error and error_pattern select of them."
 	huma.Register(s.api, op, s.listLetters)
 	huma.Register(s.api, s.operation("get-dead-letter", http.MethodGet, lettersPath+"/{id}", "A dead letter, its payload and all attempts; one that was discarded is gone", 200, 404, 422, 503), s.getLetter)
 	huma.Register(s.api, s.operation("replay-dead-letter", http.MethodPost, lettersPath+"/{id}/replay",
@@ -177,7 +178,10 @@ func (s deadLetterRoutes) listLetters(ctx context.Context, in *letterFilter) (*l
 	if err != nil {
 		return nil, s.fail(ctx, "list dead letters", err)
 	}
-	question := []string{"dead letters", tenantOf(ctx), in.From.String(), in.To.String(), in.Task, in.State, in.Error}
+	question := []string{"dead letters", tenantOf(ctx), in.From.String(), in.To.String(), in.Task, in.State, in.Pattern}
+	if q.Error != "" {
+		question = append(question, "error", q.Error)
+	}
 	if !q.Job.IsZero() || len(q.Labels) > 0 {
 		question = append(append(question, q.Job.String()), q.Labels...)
 	}
@@ -233,7 +237,7 @@ func (s deadLetterRoutes) listLetters(ctx context.Context, in *letterFilter) (*l
 // selection reads which dead letters are asked for, besides due times, and all that is wrong with
 // that.
 func (s deadLetterRoutes) selection(ctx context.Context, in *letterFilter) (q runs.DeadLetterQuery, faults bucketer.Faults, err error) {
-	_, wrong := (&runs.FilterText{Task: in.Task, Labels: in.Label}).Parse()
+	_, wrong := (&runs.FilterText{Task: in.Task, Labels: in.Label, Error: in.Error}).Parse()
 	for _, w := range wrong {
 		faults = append(faults, bucketer.Fault{Location: "query." + w.Field, Message: w.Message, Value: w.Value})
 	}
@@ -244,7 +248,7 @@ func (s deadLetterRoutes) selection(ctx context.Context, in *letterFilter) (q ru
 	case what != "":
 		faults = append(faults, bucketer.Fault{Location: "query.job", Message: what, Value: in.Job})
 	}
-	q = runs.DeadLetterQuery{Tenant: tenantOf(ctx), Task: in.Task, Pattern: in.Error, Job: job, Labels: slices.Clone(in.Label), Replayed: in.State == "replayed"}
+	q = runs.DeadLetterQuery{Tenant: tenantOf(ctx), Task: in.Task, Pattern: in.Pattern, Error: in.Error, Job: job, Labels: slices.Clone(in.Label), Replayed: in.State == "replayed"}
 	slices.Sort(q.Labels) // the same question, however it is put
 	q.Labels = slices.Compact(q.Labels)
 	return q, faults, nil

@@ -198,7 +198,7 @@ func (s logRoutes) logQuery(ctx context.Context, in *logFilter) (q logs.Query, f
 		fault(w.Field, w.Message, w.Value)
 	}
 	q = logs.Query{
-		Tenant: tenantOf(ctx), From: in.From.UTC(), To: in.To.UTC(), Task: f.Task, Labels: f.Labels, Text: in.Text, Kind: logs.Kind(in.Kind), Says: errorOf,
+		Tenant: tenantOf(ctx), From: in.From.UTC(), To: in.To.UTC(), Task: f.Task, Labels: f.Labels, Text: in.Text, Kind: logs.Kind(in.Kind), Says: runs.ErrorOf,
 	}
 	if len(wrong) == 0 && q.Task != "" {
 		_, err := s.deps.Tasks.Task(ctx, q.Tenant, q.Task)

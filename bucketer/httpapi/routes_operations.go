@@ -46,8 +46,9 @@ type OperationScope struct {
 	Host    string   `json:"host,omitempty" doc:"Of runs: they call it"`
 	Late    string   `json:"late,omitempty" doc:"Of runs: they are late by more than this span"`
 	Key     string   `json:"key,omitempty" doc:"Of runs: made with this idempotency key"`
-	// ErrorPattern selects dead letters.
+	// ErrorPattern and Error select dead letters.
 	ErrorPattern string `json:"error_pattern,omitempty" doc:"Of dead letters"`
+	Error        string `json:"error,omitempty" doc:"Of dead letters: part of their error"`
 }
 
 // BackfillScope is what a backfill is for, as the API answers it.
@@ -104,7 +105,7 @@ func operationOf(op *schema.Operation) Operation {
 	out := Operation{
 		ID: op.ID, Tenant: op.Tenant, Action: op.Spec.Action, DryRun: op.Spec.DryRun, State: op.State(),
 		Filter: OperationScope{
-			State: f.State, Label: f.Label, NamePrefix: f.NamePrefix, From: Time{f.From}, To: Time{f.To}, Task: f.Task, ErrorPattern: f.ErrorPattern,
+			State: f.State, Label: f.Label, NamePrefix: f.NamePrefix, From: Time{f.From}, To: Time{f.To}, Task: f.Task, ErrorPattern: f.ErrorPattern, Error: f.Error,
 			States: f.States, Labels: f.Labels, Job: f.Job, JobName: op.Spec.JobName, Host: f.Host, Late: f.Late, Key: f.Key,
 		},
 		Matched: p.Matched, Changed: p.Changed, Unchanged: p.Unchanged, Failed: p.Failed, Faults: p.Faults,
@@ -184,7 +185,7 @@ func (s operationRoutes) route() {
 	op := s.operation("begin-operation", http.MethodPost, operationsPath, "Do one thing to everything that matches, in the background", 202, 400, 404, 408, 413, 415, 422, 429, 503)
 	op.Description = "A filter selects jobs that can have many runs (state, label, name_prefix) or, with from and to, runs by due time (state or states, label, labels, job, task, host, late, key, each as GET /v1/runs has it); an empty one selects every job. " +
 		"Workflows are none of these; their runs are runs. " +
-		"cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. It leaves their dead letters waiting; replay settles them. replay and discard are for dead letters, selected by due time, task, job, label, labels and error_pattern. " +
+		"cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. It leaves their dead letters waiting; replay settles them. replay and discard are for dead letters, selected by due time, task, job, label, labels, error and error_pattern. " +
 		"What matches is told when the operation comes to it: a run that is not late yet may be late then. " +
 		"A dry run counts what matches, and changes nothing. What a node leaves undone another one takes up."
 	huma.Register(s.api, op, s.beginOperation)

@@ -95,7 +95,7 @@ func (in *runFilter) besides(only string, may ...string) (faults bucketer.Faults
 func (in *runFilter) filter() (runs.Filter, bucketer.Faults) {
 	text := runs.FilterText{States: in.State, Task: in.Task, Host: in.Host, Labels: in.Label, Late: in.Late, Key: in.Key, Error: in.Error, OneOff: in.OneOff, CreatedBy: in.CreatedBy}
 	f, wrong := text.Parse()
-	f.Says = errorOf
+	f.Says = runs.ErrorOf
 	var faults bucketer.Faults
 	for _, w := range wrong {
 		faults = append(faults, bucketer.Fault{Location: "query." + w.Field, Message: w.Message, Value: w.Value})

@@ -131,6 +131,50 @@ func TestOperationsOnDeadLettersOfOneError(t *testing.T) {
 	})
 }
 
+// An operation on the letters with a text leaves the others as they are, and no build that does not
+// know such a filter can go on with it, whatever else that says.
+func TestOperationsOnDeadLettersWithAText(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const n = 120
+		began := time.Now()
+		declined := make(map[schema.RunID]bool)
+		for i := range n {
+			job, text := callTo(time.Time{}), "database timeout"
+			job.Labels = map[string]string{"team": "billing"}
+			if i%3 == 0 {
+				text = "the card was Declined"
+			}
+			declined[w.deadBy(job, text)] = i%3 == 0
+			time.Sleep(time.Second)
+		}
+		o := w.operations("n1")
+		filter := schema.OperationFilter{From: began.Add(-time.Hour), To: time.Now().Add(time.Hour), Error: "card was declined"}
+		detailed := filter
+		detailed.Label, detailed.ErrorPattern = "team=billing", "the card was Declined"
+		for _, f := range []schema.OperationFilter{filter, detailed} {
+			dry := asked(ActionDiscard, f)
+			dry.DryRun = true
+			begun := w.begin(o, dry)
+			if begun.Matched != n/3 || !begun.All {
+				t.Errorf("Begin of %+v counted %d, all %v; want %d", f, begun.Matched, begun.All, n/3)
+			}
+			var place runs.DeadLetterPosition
+			for _, known := range []string{"", patternPlace, filterPlace} {
+				if at := strings.TrimPrefix(w.progress(o, begun.Operation.ID).At, known); at == "" || json.Unmarshal([]byte(at), &place) == nil {
+					t.Errorf("the operation goes on at %q, which a build that knows no texts can read", at)
+				}
+			}
+			wantCounts(t, "a dry run", w.works(begun.Operation.ID, o), schema.Progress{Matched: n / 3})
+		}
+		wantCounts(t, "discard", w.works(w.begin(o, asked(ActionDiscard, filter)).Operation.ID, o), schema.Progress{Matched: n / 3, Changed: n / 3})
+		left := w.listed(runs.DeadLetterQuery{Tenant: "t", From: filter.From, To: filter.To}, 50)
+		if len(left) != n-n/3 || slices.ContainsFunc(left, func(run schema.RunID) bool { return declined[run] }) {
+			t.Errorf("%d letters wait, want the %d of the other error", len(left), n-n/3)
+		}
+		synctest.Wait()
+	})
+}
+
 // An operation on the letters of a job, or with labels, leaves the others as they are, and no build
 // that knows neither can go on with it.
 func TestOperationsOnDeadLettersOfOneJobOrLabel(t *testing.T) {

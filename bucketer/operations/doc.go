@@ -22,8 +22,9 @@
 //     what is unfinished, and while one of its runs waits for its start it asks for nothing.
 //  7. Whoever works an operation off knows all that its filter says. Where an operation goes on that
 //     selects by what older builds do not know is written so that they cannot read it, from the
-//     beginning on: dead letters by the pattern of their errors (patternPlace), by job or label
-//     (filterPlace), and runs by more than due time, task and one state (filterPlace).
+//     beginning on: dead letters by the pattern of their errors (patternPlace), by a text of these
+//     (errorPlace), by job or label (filterPlace), and runs by more than due time, task and one
+//     state (filterPlace).
 //     Backfills that leave times out are written so as well (missingPlace).
 //  8. A backfill is for the times of the schedule at the time of asking. A run does what the job
 //     says when its row is written.

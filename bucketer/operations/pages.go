@@ -117,10 +117,16 @@ func keyOf[ID ~[16]byte](op *schema.Operation, of ID) string {
 // others: it would act on other dead letters too.
 const patternPlace = "pattern "
 
+// errorPlace is the same of one that selects by a text of the error: builds that know patterns, jobs
+// and labels do not know that either.
+const errorPlace = "error "
+
 // beginningOfLetters returns where an operation on dead letters with that filter begins: "" if every
-// build knows all that the filter says. Labels and jobs are younger than patterns.
+// build knows all that the filter says. Labels and jobs are younger than patterns, texts than both.
 func beginningOfLetters(f *schema.OperationFilter) string {
 	switch {
+	case f.Error != "":
+		return errorPlace
 	case f.Label != "" || len(f.Labels) > 0 || f.Job != "":
 		return filterPlace
 	case f.ErrorPattern != "":
@@ -136,7 +142,7 @@ func (o *pages) lettersPage(ctx context.Context, op *schema.Operation, at string
 	f := &op.Spec.Filter
 	var pos *runs.DeadLetterPosition
 	prefix := beginningOfLetters(f)
-	query := runs.DeadLetterQuery{Tenant: op.Tenant, From: f.From, To: f.To, Task: f.Task, Pattern: f.ErrorPattern, Labels: f.Labels}
+	query := runs.DeadLetterQuery{Tenant: op.Tenant, From: f.From, To: f.To, Task: f.Task, Pattern: f.ErrorPattern, Error: f.Error, Labels: f.Labels}
 	if f.Label != "" {
 		query.Labels = append(slices.Clone(f.Labels), f.Label)
 	}

@@ -23,11 +23,11 @@ type filterReader struct {
 	action string
 	f      schema.OperationFilter
 
-	state, states, from, to, pattern int32           // nodes; 0: not stated
-	ofJobs, ofRuns                   []int32         // those that select jobs alone, and not jobs
-	label                            int32           // of jobs or runs
-	text                             runs.FilterText // what is stated in words of lists of runs
-	nodes                            map[string][]int32
+	state, states, from, to   int32           // nodes; 0: not stated
+	ofJobs, ofRuns, ofLetters []int32         // those that select jobs alone, not jobs, and dead letters alone
+	label                     int32           // of jobs or runs
+	text                      runs.FilterText // what is stated in words of lists of runs
+	nodes                     map[string][]int32
 }
 
 // read reads the filter that node i is: with from and to it is for runs, or for dead letters.
@@ -89,11 +89,17 @@ func (r *filterReader) field(c int32, name string) {
 	case "to":
 		r.to, f.To = c, d.instant(c, lastInstant)
 	case "error_pattern":
-		r.pattern = c
+		r.ofLetters = append(r.ofLetters, c)
 		if f.ErrorPattern = d.string(c); f.ErrorPattern == "" && d.is(c, kindString) {
 			d.fault(c, "must not be empty: without it any error is selected")
 		} else if utf8.RuneCountInString(f.ErrorPattern) > runs.MaxErrorPattern {
 			d.fault(c, "must be at most %d characters long", runs.MaxErrorPattern)
+		}
+	case "error":
+		r.ofLetters = append(r.ofLetters, c)
+		f.Error = inWords("error", d.string(c))
+		if r.text.Error = f.Error; utf8.RuneCountInString(f.Error) > runs.MaxErrorText {
+			d.fault(c, "must be at most %d characters long", runs.MaxErrorText)
 		}
 	case "states":
 		r.states, f.States = c, r.list(c, len(operations.OpenStates), func(int32, string) {})
@@ -137,8 +143,8 @@ func JobFault(text string) string {
 	return "is neither an id nor a name of a job"
 }
 
-// ofLetters are the fields of runs that select dead letters as well.
-var ofLetters = []string{"task", "job", "labels"}
+// alsoOfLetters are the fields of runs that select dead letters as well.
+var alsoOfLetters = []string{"task", "job", "labels"}
 
 // labelled notes that runs are asked for by a label.
 func (r *filterReader) labelled(c int32, label string) {
@@ -182,12 +188,14 @@ func (r *filterReader) checkScope(ofDue, letters bool) {
 		switch {
 		case !ofDue:
 			d.faultQuietly(c, "selects runs: state from and to as well")
-		case letters && !slices.Contains(ofLetters, string(d.doc.name(c))):
+		case letters && !slices.Contains(alsoOfLetters, string(d.doc.name(c))):
 			d.faultQuietly(c, "selects runs, and not dead letters")
 		}
 	}
-	if r.pattern > 0 && !letters {
-		d.faultQuietly(r.pattern, "selects dead letters, which are replayed or discarded")
+	for _, c := range r.ofLetters {
+		if !letters {
+			d.faultQuietly(c, "selects dead letters, which are replayed or discarded")
+		}
 	}
 }
 

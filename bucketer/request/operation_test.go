@@ -44,6 +44,10 @@ func TestDecodeOperation(t *testing.T) {
 			`{"action":"replay","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z","label":"team=billing","labels":["a=b"],"job":"nightly"}}`,
 			schema.OperationSpec{Action: "replay", Filter: schema.OperationFilter{From: from, To: from.Add(time.Hour), Label: "team=billing", Labels: []string{"a=b"}, Job: "nightly"}},
 		},
+		"dead letters with a text": {
+			`{"action":"replay","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z","error":"Card declined: 100%","label":"a=b"}}`,
+			schema.OperationSpec{Action: "replay", Filter: schema.OperationFilter{From: from, To: from.Add(time.Hour), Error: "Card declined: 100%", Label: "a=b"}},
+		},
 		"dead letters of one error": {
 			`{"action":"discard","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z","task":"t","error_pattern":"card <n> is \u0065xpired"}}`,
 			schema.OperationSpec{Action: "discard", Filter: schema.OperationFilter{From: from, To: from.Add(time.Hour), Task: "t", ErrorPattern: "card <n> is expired"}},
@@ -75,6 +79,12 @@ func TestDecodeOperation(t *testing.T) {
 		"errors of runs":  {`{"action":"retry","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z","error_pattern":"a"}}`, []string{"body.filter.error_pattern selects dead letters"}},
 		"no error":        {`{"action":"replay","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z","error_pattern":""}}`, []string{"body.filter.error_pattern must not be empty"}},
 		"a long error":    {`{"action":"replay","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z","error_pattern":"` + strings.Repeat("ä", 121) + `"}}`, []string{"body.filter.error_pattern must be at most 120 characters"}},
+		"texts of runs":   {`{"action":"retry","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z","error":"a"}}`, []string{"body.filter.error selects dead letters"}},
+		"texts of jobs":   {`{"action":"pause","filter":{"error":"a"}}`, []string{"body.filter.error selects dead letters"}},
+		"no text":         {`{"action":"discard","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z","error":""}}`, []string{"body.filter.error must not be empty"}},
+		"a text of lines": {`{"action":"discard","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z","error":"a\nb","error_pattern":""}}`, []string{"body.filter.error_pattern must not be empty", "body.filter.error must be a part of one line"}},
+		"a long text":     {`{"action":"discard","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z","error":"` + strings.Repeat("ä", 257) + `"}}`, []string{"body.filter.error must be at most 256 characters"}},
+		"a number":        {`{"action":"discard","filter":{"from":"2026-11-21T00:00:00Z","to":"2026-11-21T01:00:00Z","error":402}}`, []string{"body.filter.error must be a string"}},
 		"a bad label":     {`{"action":"pause","filter":{"label":"=a"}}`, []string{"body.filter.label must be a name"}},
 		"a long prefix":   {`{"action":"pause","filter":{"name_prefix":"` + strings.Repeat("a", 64) + `"}}`, []string{"body.filter.name_prefix must be at most 63"}},
 		"a field of none": {`{"action":"pause","filter":{"jobs":"a"}}`, []string{"body.filter.jobs is not a field"}},

@@ -170,6 +170,44 @@ func TestDeadLettersByErrorAndReplay(t *testing.T) {
 	})
 }
 
+// Letters are selected by a text of the error that is shown, the body of an answer too.
+func TestDeadLettersByATextOfTheirError(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		began := time.Now()
+		answered := schema.Record{Outcome: schema.Failed, Status: 402, Error: "answered 402 Payment Required", Final: true}
+		bodies := []string{`{"error": "Card   declined"}`, `{"error": "database timeout"}`, ""}
+		var all []schema.RunID
+		for i := range 9 {
+			e, _ := w.Row(w.submit(callTo(time.Time{})))
+			rec := answered
+			rec.Output = bodies[i%3]
+			if errs := w.followUp(bucketer.Finished{Entry: e, Attempt: w.Recorded(e, 1, rec)}); errs[0] != nil {
+				t.Fatal(errs[0])
+			}
+			all = append(all, e.ID)
+			time.Sleep(time.Second)
+		}
+		slices.Reverse(all)
+		for text, want := range map[string][]schema.RunID{
+			"card DECLINED":          {all[2], all[5], all[8]},
+			"Required: {":            {all[1], all[2], all[4], all[5], all[7], all[8]},
+			"database timeout":       {all[1], all[4], all[7]},
+			"payment required":       all,
+			"card declined, retired": nil,
+			".*":                     nil,
+		} {
+			q := DeadLetterQuery{Tenant: "t", From: began.Add(-time.Hour), To: time.Now().Add(time.Hour), Error: text}
+			if got := w.listed(q, 2); !slices.Equal(got, want) {
+				t.Errorf("letters with %q = %v, want %v", text, got, want)
+			}
+			q.Pattern = "answered 500"
+			if got := w.listed(q, 2); len(got) != 0 {
+				t.Errorf("letters with %q of another pattern = %v, want none", text, got)
+			}
+		}
+	})
+}
+
 func TestDeadLetterTellsAllAttempts(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		e, _ := w.Row(w.submit(callTo(time.Time{})))

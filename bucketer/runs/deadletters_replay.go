@@ -31,6 +31,7 @@ type DeadLetterQuery struct {
 	From, To time.Time
 	Task     string       // "" = any
 	Pattern  string       // of the error (ErrorPattern); "" = any
+	Error    string       // part of the error (ErrorOf), in letters of either case; "" = any
 	Job      schema.JobID // of its runs, and of those that repeat one; zero: any
 	Labels   []string     // name=value: the run has all of them
 	Replayed bool         // those that were replayed, instead of those that wait
@@ -41,6 +42,7 @@ func (q *DeadLetterQuery) selects(l *schema.DeadLetter) bool {
 	replayed := l.Resolution != nil && l.Resolution.Kind == schema.ResolvedReplayed
 	return l.Run.Time().Before(q.To) && (l.Resolution == nil && !q.Replayed || replayed && q.Replayed) &&
 		(q.Task == "" || l.Entry.Spec.Task == q.Task) && (q.Pattern == "" || ErrorPattern(&l.Last) == q.Pattern) &&
+		(q.Error == "" || hasText(ErrorOf(&l.Last), q.Error)) &&
 		(q.Job.IsZero() || l.Entry.Spec.ListedWith() == q.Job || l.Entry.Spec.Job.IsZero() && schema.JobOf(l.Run) == q.Job) && hasAll(l.Entry.Spec.Labels, q.Labels)
 }
 

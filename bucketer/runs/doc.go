@@ -42,5 +42,5 @@
 //	followup.go, replace.go       Recorder: what follows from records; an entry instead of another
 //	deadletters.go                DeadLetterQueue: write, supersede, resolve
 //	deadletters_replay.go         DeadLetterQueue: list, show, replay, discard; what became of replays
-//	errorpattern.go               what errors of one kind have in common
+//	errorpattern.go               an error as it is shown; what errors of one kind have in common
 package runs

@@ -47,6 +47,25 @@ func numeral(found string) string {
 	return "<n>"
 }
 
+// maxSaid bounds what an error has of the answer that it is about, in characters.
+const maxSaid = 200
+
+// ErrorOf returns the error of a record as it is shown. Of an answer that says nothing but its
+// status it has how the body begins, where that is text: which is what the callee has to say.
+func ErrorOf(rec *schema.Record) string {
+	if rec.Outcome != schema.Failed || rec.Status == 0 || rec.OutputBinary || !strings.HasPrefix(rec.Error, "answered ") || strings.ContainsAny(rec.Error, ":\n") {
+		return rec.Error
+	}
+	said := strings.Join(strings.Fields(rec.Output), " ")
+	if said == "" {
+		return rec.Error
+	}
+	if runes := []rune(said); len(runes) > maxSaid {
+		said = string(runes[:maxSaid-1]) + "…"
+	}
+	return rec.Error + ": " + said
+}
+
 // ErrorPattern returns what errors of one kind have in common: the first line of the error in the
 // record of a dead letter, less what differs from one run to the next (ids, times, what stands in
 // quotes, numbers that are no status), in at most MaxErrorPattern characters.

@@ -82,10 +82,15 @@ func (f *Filter) Matches(r *Run, now time.Time) bool {
 	if len(f.States) > 0 && !slices.Contains(f.States, r.State) && !slices.Contains(f.States, r.Shown()) {
 		return false
 	}
-	if f.Error != "" && !strings.Contains(strings.ToLower(r.LastError(f.Says)), strings.ToLower(f.Error)) {
+	if f.Error != "" && !hasText(r.LastError(f.Says), f.Error) {
 		return false
 	}
 	return f.Late == nil || r.isLate(*f.Late, now)
+}
+
+// hasText reports whether part is in text, in letters of either case.
+func hasText(text, part string) bool {
+	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }
 
 // isAny reports whether f selects all.

@@ -11,6 +11,9 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
+// MaxErrorText bounds the text that is looked for in errors, in characters.
+const MaxErrorText = 256
+
 // FilterText is a Filter in the words of requests. Lists of runs and operations on runs are asked for
 // with it, so both mean the same. Empty fields select all.
 type FilterText struct {

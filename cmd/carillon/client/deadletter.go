@@ -35,6 +35,7 @@ func deadLetterListCommand(r *cli.Remote) *cobra.Command {
 		Long: "List the runs that got a final answer or used their attempts up, and were neither replayed nor discarded, the latest due first. --from and --to are of the time at which " +
 			"a run was first to start: each is " + cli.Times + ".\n\nWith -o json there is one a line.",
 		Example: "  carillon dead-letter list --task send-email --from -24h\n" +
+			"  carillon dead-letter list --error 'card declined'\n" +
 			"  carillon dead-letter list --job nightly-report --label team=billing",
 		Args: cobra.NoArgs,
 	}
@@ -43,22 +44,47 @@ func deadLetterListCommand(r *cli.Remote) *cobra.Command {
 	cmd.Flags().StringVar(&q.Task, "task", "", "only runs of the task of this `name`")
 	cmd.Flags().StringVar(&q.Job, "job", "", "only runs of the job of this `id` or name, and of those that repeat them")
 	cmd.Flags().StringArrayVar(&q.Labels, "label", nil, "only runs that have this label, as `name=value`; again: and that one")
+	cmd.Flags().StringVar(&q.Error, "error", "", errorUsage)
+	cmd.Flags().StringVar(&q.Pattern, "error-pattern", "", patternUsage)
 	cmd.Flags().IntVar(&limit, "limit", 50, "show at most so many; 0 = all")
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
 		if err := cli.Instants(time.Now(), cli.NewTimeFlag("from", from, &q.From), cli.NewTimeFlag("to", to, &q.To)); err != nil {
 			return err
 		}
 		q.Limit = cli.PageOf(limit)
-		return cli.List(cmd, r, "list dead letters", client.DeadLetters(cmd.Context(), q), limit, deadLetterHead, deadLetterRow)
+		none := true
+		letters := func(yield func(httpapi.DeadLetter, error) bool) {
+			for l, err := range client.DeadLetters(cmd.Context(), q) {
+				if none = false; !yield(l, err) {
+					return
+				}
+			}
+		}
+		err := cli.List(cmd, r, "list dead letters", letters, limit, deadLetterHead, deadLetterRow)
+		if err == nil && none && q.Pattern != "" {
+			adviseOnPatterns(cmd)
+		}
+		return err
 	})
 	return cmd
+}
+
+// errorUsage and patternUsage are of the flags that select dead letters by their errors.
+const (
+	errorUsage   = "only dead letters whose error has this `text` in it, in capitals or not"
+	patternUsage = "only dead letters whose error is of this `kind`: their error_pattern, as lists show it with --output json"
+)
+
+// adviseOnPatterns says where the patterns of errors are found, to who met none.
+func adviseOnPatterns(cmd *cobra.Command) {
+	cli.Advise(cmd, "Nothing matches. --error-pattern takes a whole error_pattern, as carillon dead-letter list -o json shows it. --error takes any part of an error.")
 }
 
 // deadLetterHead and deadLetterRow make a table of dead letters.
 var deadLetterHead = []string{"RUN", "DUE", "FAILED", "ATTEMPTS", "TASK", "ERROR"}
 
 func deadLetterRow(l *httpapi.DeadLetter) []string {
-	return []string{l.ID.String(), cli.ShowTime(l.DueAt), cli.ShowTime(l.FailedAt), fmt.Sprint(l.Attempts), l.Task, l.Error}
+	return []string{l.ID.String(), cli.ShowTime(l.DueAt), cli.ShowTime(l.FailedAt), fmt.Sprint(l.Attempts), l.Task, cli.Head(l.Error, 300)}
 }
 
 func deadLetterShowCommand(r *cli.Remote) *cobra.Command {
@@ -136,16 +162,17 @@ func deadLetterDiscardCommand(r *cli.Remote) *cobra.Command {
 func deadLetterActCommand(r *cli.Remote, action, short string, one func(*cobra.Command, *httpapi.Client, schema.RunID) error) *cobra.Command {
 	cmd := operationBeginCommand(r, action, short)
 	all := cmd.RunE
-	cmd.Use = action + " RUN | --from … [--to …] [--task …] [--job …] [--label …]"
+	cmd.Use = action + " RUN | --from … [--to …] [--task …] [--job …] [--label …] [--error …]"
 	cmd.Example = "  carillon dead-letter " + action + " 0192e5a0-7c00-8003-8d2f-5a1b9c3e7f60\n" +
 		"  carillon dead-letter " + action + " --from -24h --task send-email --dry-run\n" +
+		"  carillon dead-letter " + action + " --from -24h --error 'card declined'\n" +
 		"  carillon dead-letter " + action + " --from yesterday --to today --job nightly-report --label team=billing"
 	cmd.Args = cobra.MaximumNArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return all(cmd, args)
 		}
-		for _, name := range []string{"from", "to", "task", "job", "label", "error-pattern", "dry-run", "wait", "idempotency-key"} {
+		for _, name := range []string{"from", "to", "task", "job", "label", "error", "error-pattern", "dry-run", "wait", "idempotency-key"} {
 			if cmd.Flags().Changed(name) {
 				return cli.Usagef("--%s is for all that match: leave it or the run out", name)
 			}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/cmd/carillon/clitest"
+	"carillon.dev/carillon/cmd/internal/config"
 	"carillon.dev/carillon/schema"
 )
 
@@ -94,7 +96,7 @@ func TestDeadLettersOfANode(t *testing.T) {
 	}
 	for _, args := range []string{
 		"dead-letter show", "dead-letter show x", "dead-letter replay x", "dead-letter replay", "dead-letter discard " + first + " --task a",
-		"dead-letter replay " + first + " --label a=b", "dead-letter replay " + first + " --error-pattern a",
+		"dead-letter replay " + first + " --label a=b", "dead-letter replay " + first + " --error-pattern a", "dead-letter replay " + first + " --error a",
 		"dead-letter replay --job a", "dead-letter discard --to 0s", "dead-letter list --limit -1", "dead-letter list --from soon", "operation discard --all",
 	} {
 		if r := clitest.Run(t.Context(), "", append(strings.Fields(args), "--api", api)...); r.Code != 2 {
@@ -167,6 +169,66 @@ func TestDeadLettersOfATaskAreReplayedAndDiscarded(t *testing.T) {
 	}
 	if op := act("discard", "mails"); op.State != "done" || op.Matched != 2 || op.Changed != 2 || waiting() != 0 {
 		t.Errorf("dead-letter discard --task mails answers %+v, and %d wait; want two changed, and none", op, waiting())
+	}
+}
+
+// Dead letters are picked by a word of what the callee answered, which their error_pattern leaves
+// out, also where what is stored of them is encrypted.
+func TestDeadLettersWithAText(t *testing.T) {
+	for name, encrypted := range map[string]bool{"clear": false, "encrypted": true} {
+		t.Run(name, func(t *testing.T) {
+			api := clitest.StartNodeIn(t, t.TempDir(), func(c *config.Config) {
+				c.Secrets.Keys = []string{"k1:" + base64.StdEncoding.EncodeToString(make([]byte, 32))}
+			})
+			if encrypted {
+				clitest.Succeed(t, "tenant", "set", "default", "--api", api, "--encrypt-payloads")
+			}
+			sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				http.Error(w, `{"error": "`+r.URL.Query().Get("say")+`"}`, http.StatusGone)
+			}))
+			defer sink.Close()
+			for _, say := range []string{"Card+declined", "database+timeout", "card+declined"} {
+				id := clitest.Decode[httpapi.Job](t, clitest.Succeed(t, "job", "create", "--api", api, "--url", sink.URL+"/?say="+say, "-o", "json").Stdout).ID.String()
+				awaitRun(t, api, id, schema.StateFailed)
+			}
+			waiting := func(args ...string) (n int) {
+				t.Helper()
+				return strings.Count(clitest.Succeed(t, append([]string{"dead-letter", "list", "--api", api, "-o", "json"}, args...)...).Stdout, "\n")
+			}
+			clitest.Await(t, "all dead letters", func() bool { return waiting() == 3 })
+			if n, same := waiting("--error", "card DECLINED"), waiting("--error-pattern", "answered 410 Gone"); n != 2 || same != 3 {
+				t.Errorf("dead-letter list --error shows %d, and %d of one pattern; want 2 and 3", n, same)
+			}
+			if shown := clitest.Succeed(t, "dead-letter", "list", "--api", api, "--error", "database").Stdout; strings.Count(shown, "\n") != 2 || !strings.Contains(shown, "database timeout") {
+				t.Errorf("dead-letter list --error database shows\n%s", shown)
+			}
+			act := func(args ...string) (httpapi.Operation, string) {
+				t.Helper()
+				done := clitest.Succeed(t, append(args, "--api", api, "--from", "-1h", "-o", "json")...)
+				return clitest.Decode[httpapi.Operation](t, done.Stdout), done.Stderr
+			}
+			const hint = "dead-letter list -o json"
+			if op, said := act("dead-letter", "discard", "--error-pattern", "card declined"); op.Matched != 0 || !strings.Contains(said, hint) {
+				t.Errorf("dead-letter discard of no pattern matches %d and says %q, want the hint", op.Matched, said)
+			}
+			if said := clitest.Succeed(t, "dead-letter", "list", "--api", api, "--error-pattern", "card declined").Stderr; !strings.Contains(said, hint) {
+				t.Errorf("dead-letter list of no pattern says %q, want the hint", said)
+			}
+			if op, said := act("dead-letter", "replay", "--error", "timeout", "--dry-run"); op.Matched != 1 || strings.Contains(said, hint) {
+				t.Errorf("dead-letter replay --error --dry-run answers %+v and says %q, want one matched and no hint", op, said)
+			}
+			if op, _ := act("operation", "discard", "--error", "card declined"); op.Matched != 2 || op.Changed != 2 || waiting() != 1 || waiting("--error", "database timeout") != 1 {
+				t.Errorf("operation discard --error answers %+v, and %d wait; want two gone and one left", op, waiting())
+			}
+			if shown := clitest.Succeed(t, "operation", "list", "--api", api, "--limit", "1").Stdout; !strings.Contains(shown, "error with card declined") {
+				t.Errorf("operation list shows\n%s", shown)
+			}
+			for _, args := range [][]string{{"discard", "--from", "-1h", "--error", ""}, {"replay", "--from", "-1h", "--error-pattern", ""}} {
+				if r := clitest.Run(t.Context(), "", append([]string{"dead-letter", "--api", api}, args...)...); r.Code != 2 || waiting() != 1 {
+					t.Errorf("dead-letter %q exits %d with %q, and %d wait; want 2, and nothing done", args, r.Code, r.Stderr, waiting())
+				}
+			}
+		})
 	}
 }
 

@@ -97,12 +97,18 @@ func operationBeginCommand(r *cli.Remote, action, short string) *cobra.Command {
 		flags.StringVar(&f.filter.Key, "key", "", "only the run of this idempotency `key`, due from --from to --to")
 	}
 	if letters {
-		flags.StringVar(&f.filter.ErrorPattern, "error-pattern", "", "only dead letters whose error is of this `kind`: their error_pattern, as lists show it with --output json")
+		flags.StringVar(&f.filter.Error, "error", "", errorUsage)
+		flags.StringVar(&f.filter.ErrorPattern, "error-pattern", "", patternUsage)
 	}
 	flags.BoolVar(&f.dryRun, "dry-run", false, "count what matches, and change nothing")
 	flags.BoolVar(&f.wait, "wait", true, "wait until it is done; it goes on without")
 	flags.StringVar(&f.key, "idempotency-key", "", "the same key and filter make one operation (default: drawn)")
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
+		for _, name := range []string{"error", "error-pattern"} {
+			if flag := cmd.Flags().Lookup(name); flag != nil && flag.Changed && flag.Value.String() == "" {
+				return cli.Usagef("--%s is empty: without it any error is selected", name)
+			}
+		}
 		f.selectBy()
 		if len(args) > 0 {
 			return cancelOperation(cmd, r, client, args[0], &f)
@@ -116,6 +122,9 @@ func operationBeginCommand(r *cli.Remote, action, short string) *cobra.Command {
 			return fmt.Errorf("%s all that match: %w", action, err)
 		}
 		cli.Advise(cmd, "operation %s: %s", begun.ID, matching(&begun))
+		if f.filter.ErrorPattern != "" && begun.All && begun.Matched == 0 {
+			adviseOnPatterns(cmd)
+		}
 		op, err := client.Operation(ctx, begun.ID)
 		if err == nil && f.wait {
 			op, err = client.AwaitOperation(ctx, begun.ID, nil)

@@ -69,6 +69,7 @@ func actedOn(op *httpapi.Operation) string {
 		{"late by more than ", f.Late},
 		{"key ", f.Key},
 		{"error ", f.ErrorPattern},
+		{"error with ", f.Error},
 		{"from ", cli.ShowTime(f.From)},
 		{"to ", cli.ShowTime(f.To)},
 	} {

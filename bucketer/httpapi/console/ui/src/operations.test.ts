@@ -25,6 +25,7 @@ describe('operations', () => {
     expect(nounOf(op({ action: 'cancel', filter: { from: 'a', to: 'b' } }))).toBe('run');
     expect(filterWords(op({ filter: { state: 'failed', task: 'x' } }))).toBe('state failed, task x');
     expect(filterWords(op({ filter: { task: 'x', error_pattern: 'answered 422' } }))).toBe('task x, error “answered 422”');
+    expect(filterWords(op({ filter: { error: 'card', error_pattern: 'answered 422' } }))).toBe('error “answered 422”, “card” in the error');
     const runs = { states: ['failed', 'missed'], label: 'a=b', labels: ['c=d'], job: '0193', job_name: 'nightly', host: 'h:1', late: '5s', key: 'k' };
     expect(filterWords(op({ filter: runs }))).toBe(
       'state failed or missed, label a=b, label c=d, job nightly, host h:1, late by more than 5s, idempotency key k',

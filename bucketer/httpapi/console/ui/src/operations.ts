@@ -19,6 +19,7 @@ export interface OperationLike {
     to?: string | undefined;
     task?: string | undefined;
     error_pattern?: string | undefined;
+    error?: string | undefined;
     states?: readonly string[] | null | undefined;
     labels?: readonly string[] | null | undefined;
     job?: string | undefined;
@@ -69,7 +70,7 @@ export function titleOf(op: Pick<OperationLike, 'action' | 'filter' | 'backfill'
 
 /** What it acts on, without times: "state failed, task send-email". */
 export function filterWords(op: Pick<OperationLike, 'filter'>): string {
-  const { state, states, label, labels, name_prefix: prefix, job, job_name: name, task, host, late, key, error_pattern: error } = op.filter;
+  const { state, states, label, labels, name_prefix: prefix, job, job_name: name, task, host, late, key, error_pattern: pattern, error } = op.filter;
   return [
     state && `state ${state}`,
     states && states.length > 0 && `state ${states.join(' or ')}`,
@@ -81,7 +82,8 @@ export function filterWords(op: Pick<OperationLike, 'filter'>): string {
     host && `host ${host}`,
     late && `late by more than ${late}`,
     key && `idempotency key ${key}`,
-    error && `error “${error}”`,
+    pattern && `error “${pattern}”`,
+    error && `“${error}” in the error`,
   ]
     .filter(Boolean)
     .join(', ');

@@ -106,13 +106,13 @@ const clocksDiffer = 2000;
 
 /** What became of what it replayed. */
 function NewRuns({ op }: { op: Operation }) {
-  const { from, to, task, error_pattern, job } = op.filter;
+  const { from, to, task, error_pattern, error, job } = op.filter;
   const [over, setOver] = useState(false);
   const every = over && op.state !== 'running' ? slow : steady;
   const live = useLive(
     `replays of ${op.id}`,
     async (signal) => {
-      const query = { state: 'replayed', limit: 500, from, to, task, error_pattern, job, label: listOf(op.filter).label };
+      const query = { state: 'replayed', limit: 500, from, to, task, error_pattern, error, job, label: listOf(op.filter).label };
       const page = await gather<DeadLetter>((cursor) => ask('/v1/dead-letters', { query: { ...query, cursor }, signal }), '', 2000, 8);
       const begun = Date.parse(op.created_at) - clocksDiffer;
       const ours = (l: DeadLetter): boolean => (l.replayed_by ?? '') === (op.created_by ?? '') && Date.parse(l.replayed_at ?? '') >= begun;
