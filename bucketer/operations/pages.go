@@ -117,8 +117,8 @@ func keyOf[ID ~[16]byte](op *schema.Operation, of ID) string {
 // others: it would act on other dead letters too.
 const patternPlace = "pattern "
 
-// errorPlace is the same of one that selects by a text of the error: builds that know patterns, jobs
-// and labels do not know that either.
+// errorPlace is the same of one that selects by a text of the error: builds that know patterns and
+// labels do not know that either.
 const errorPlace = "error "
 
 // beginningOfLetters returns where an operation on dead letters with that filter begins: "" if every
