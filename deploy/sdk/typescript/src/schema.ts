@@ -163,6 +163,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/jobs/{id}/backfills/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * How many runs a backfill would have
+         * @description The same body as of a backfill is answered with what that would do, and nothing is begun. No times at all, or none that is missing, is no fault here.
+         *
+         *     Who may: any key of the role viewer or above.
+         */
+        post: operations["preview-backfill"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/jobs/{id}/pause": {
         parameters: {
             query?: never;
@@ -212,7 +234,7 @@ export interface paths {
         };
         /**
          * The runs of a job, newest first: the next one, those that wait or are under way, and those that have ended
-         * @description In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. Runs that repeat one of the job's (replays of dead letters, retries) are runs of their own, and listed here too, at their own due times; those that were asked for before an upgrade to this version are not. Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor.
+         * @description In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. Runs that repeat one of the job's (replays of dead letters, retries) are runs of their own, and listed here too, at their own due times; those that were asked for before an upgrade to this version are not, nor what repeats one of these. Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor.
          *
          *     Who may: any key of the role viewer or above.
          */
@@ -620,7 +642,7 @@ export interface paths {
         };
         /**
          * The runs of a workflow, newest first, without their steps
-         * @description In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. Runs that repeat one of the job's (replays of dead letters, retries) are runs of their own, and listed here too, at their own due times; those that were asked for before an upgrade to this version are not. Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor.
+         * @description In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. Runs that repeat one of the job's (replays of dead letters, retries) are runs of their own, and listed here too, at their own due times; those that were asked for before an upgrade to this version are not, nor what repeats one of these. Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor.
          *
          *     Who may: any key of the role viewer or above.
          */
@@ -736,6 +758,40 @@ export interface components {
             started_at?: string;
             /** Format: int64 */
             status_code?: number;
+        };
+        BackfillPreview: {
+            /**
+             * Format: date-time
+             * @description The first nominal time of those runs
+             */
+            first?: string;
+            /**
+             * Format: date-time
+             * @description The first nominal time that may be run again
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description The last one
+             */
+            last?: string;
+            /**
+             * Format: int64
+             * @description How many runs there would be
+             */
+            matched: number;
+            /** @description What would be changed in what is asked for */
+            notes?: string[];
+            /**
+             * Format: int64
+             * @description How many nominal times the schedule names in the stretch; with missing, those that have a run are not matched
+             */
+            times: number;
+            /**
+             * Format: date-time
+             * @description Nominal times before this one
+             */
+            to: string;
         };
         BackfillRequest: {
             /**
@@ -1114,6 +1170,7 @@ export interface components {
             next_cursor?: string;
         };
         JobMisfire: {
+            /** @description With any policy: a run that is later than this does not start, and is missed; with skip a minute at most. Absent: no bound but that of skip */
             deadline?: string;
             /** @enum {string} */
             policy: "run_all" | "run_latest" | "skip";
@@ -1313,8 +1370,12 @@ export interface components {
             key_secret: string;
         };
         Misfire: {
+            /** @description With any policy: a run that is later than this does not start, and is missed; with skip a minute at most. Absent: no bound but that of skip */
             deadline?: string;
-            /** @enum {string} */
+            /**
+             * @description What becomes of runs that are more than a minute late, such as after a pause or an outage: run_all starts each; run_latest only the last of a recurring job, which has it by default, and the others are missed; skip starts none
+             * @enum {string}
+             */
             policy?: "run_all" | "run_latest" | "skip";
         };
         Missed: {
@@ -1387,6 +1448,8 @@ export interface components {
             updated_at: string;
         };
         OperationScope: {
+            /** @description Of dead letters: part of their error */
+            error?: string;
             /** @description Of dead letters */
             error_pattern?: string;
             /** Format: date-time */
@@ -1480,7 +1543,10 @@ export interface components {
             /** Format: double */
             factor?: number;
             initial?: string;
-            /** @enum {string} */
+            /**
+             * @description full: a wait is drawn from 0 up to initial, times factor for each attempt after that, at most max; none: it is that long
+             * @enum {string}
+             */
             jitter?: "full" | "none";
             max?: string;
             /** Format: int64 */
@@ -2415,6 +2481,36 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Operation"];
+                };
+            };
+        };
+    };
+    "preview-backfill": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path: {
+                /** @description The job's id, or its name */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BackfillRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BackfillPreview"];
                 };
             };
         };

@@ -406,6 +406,8 @@ class _JobMisfireRequired(TypedDict):
 
 
 class JobMisfire(_JobMisfireRequired, total=False):
+    # With any policy: a run that is later than this does not start, and is missed; with skip a
+    # minute at most. Absent: no bound but that of skip
     deadline: str
 
 
@@ -611,7 +613,12 @@ class MTLSAuth(_MTLSAuthRequired, total=False):
 
 
 class Misfire(TypedDict, total=False):
+    # With any policy: a run that is later than this does not start, and is missed; with skip a
+    # minute at most. Absent: no bound but that of skip
     deadline: str | timedelta
+    # What becomes of runs that are more than a minute late, such as after a pause or an outage:
+    # run_all starts each; run_latest only the last of a recurring job, which has it by default,
+    # and the others are missed; skip starts none
     policy: Literal["run_all", "run_latest", "skip"]
 
 
@@ -720,6 +727,8 @@ class RegionChoice(_RegionChoiceRequired, total=False):
 class Retry(TypedDict, total=False):
     factor: float
     initial: str
+    # full: a wait is drawn from 0 up to initial, times factor for each attempt after that, at
+    # most max; none: it is that long
     jitter: Literal["full", "none"]
     max: str
     max_attempts: int

@@ -210,7 +210,7 @@ export interface paths {
         };
         /**
          * Who changed what in the tenant, newest first
-         * @description Kept for 400 days. Entries are written just after the change. Tasks, jobs that can have many runs, keys, tenants and operations are told of, runs that are cancelled, changed or repeated, dead letters that are replayed or discarded, jobs that an operation cancels, pauses or resumes, events that are published through the API, and each import as one; a one-off job that is made is told of if the tenant asks for that (audit.creations). An answer may hold fewer items than limit, even none, and still have next_cursor.
+         * @description Kept for 400 days. Entries are written just after the answer to a change, together with others: one shows within about half a second, and later while the store is in trouble. Tasks, jobs that can have many runs, keys, tenants and operations are told of, runs that are cancelled, changed or repeated, dead letters that are replayed or discarded, jobs that an operation cancels, pauses or resumes, events that are published through the API, and each import as one; a one-off job that is made is told of if the tenant asks for that (audit.creations). An answer may hold fewer items than limit, even none, and still have next_cursor.
          *
          *     Who may: any key of the role admin.
          */
@@ -257,7 +257,7 @@ export interface paths {
         get: operations["get-calendar"];
         /**
          * Create a calendar or replace its dates
-         * @description A calendar is dates, such as holidays, that schedules of jobs name: on these dates they are not due, or on a day nearby. Where it changes, the jobs that use it change with it, as if each was changed itself: 2 s after the answer nothing starts by the dates before. open_jobs counts those that could not be changed in time: they follow within minutes, and so do all if there was no answer. A calendar has at most 500 dates, and a tenant 100 calendars: beyond that it is 409.
+         * @description A calendar is dates, such as holidays, that schedules of jobs name: on these dates they are not due, or on a day nearby. Where it changes, the jobs that use it change with it, as if each was changed itself: 2 s after the answer nothing starts by the dates before. open_jobs counts those that could not be changed in time: they follow within minutes, and so do all if there was no answer. Events of an iCalendar that repeat each year are written out once, from last year to five years from now: put it again before the last of them. A calendar has at most 500 dates, and a tenant 100 calendars: beyond that it is 409.
          *
          *     Who may: any key of the role operator or above.
          */
@@ -304,7 +304,7 @@ export interface paths {
         };
         /**
          * Runs that have failed for good and were neither replayed nor discarded, or those that were replayed; the latest due first
-         * @description A run that gets a final answer, or has used its attempts up, lies here until it is replayed or discarded, for 30 days unless the operator says otherwise. from and to are of the time at which the run was first to start. An answer may hold fewer items than limit, even none, and still have next_cursor: it looks at no more than 60 days and some 5,000 dead letters, whatever job, label, task and error_pattern select of them.
+         * @description A run that gets a final answer, or has used its attempts up, lies here until it is replayed or discarded, for 30 days unless the operator says otherwise. from and to are of the time at which the run was first to start. An answer may hold fewer items than limit, even none, and still have next_cursor: it looks at no more than 60 days and some 5,000 dead letters, whatever job, label, task, error and error_pattern select of them.
          *
          *     Who may: any key of the role viewer or above.
          */
@@ -545,6 +545,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/jobs/{id}/backfills/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * How many runs a backfill would have
+         * @description The same body as of a backfill is answered with what that would do, and nothing is begun. No times at all, or none that is missing, is no fault here.
+         *
+         *     Who may: any key of the role viewer or above.
+         */
+        post: operations["preview-backfill"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/jobs/{id}/pause": {
         parameters: {
             query?: never;
@@ -594,7 +616,7 @@ export interface paths {
         };
         /**
          * The runs of a job, newest first: the next one, those that wait or are under way, and those that have ended
-         * @description In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. Runs that repeat one of the job's (replays of dead letters, retries) are runs of their own, and listed here too, at their own due times; those that were asked for before an upgrade to this version are not. Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor.
+         * @description In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. Runs that repeat one of the job's (replays of dead letters, retries) are runs of their own, and listed here too, at their own due times; those that were asked for before an upgrade to this version are not, nor what repeats one of these. Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor.
          *
          *     Who may: any key of the role viewer or above.
          */
@@ -762,7 +784,7 @@ export interface paths {
         put?: never;
         /**
          * Do one thing to everything that matches, in the background
-         * @description A filter selects jobs that can have many runs (state, label, name_prefix) or, with from and to, runs by due time (state or states, label, labels, job, task, host, late, key, each as GET /v1/runs has it); an empty one selects every job. Workflows are none of these; their runs are runs. cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. It leaves their dead letters waiting; replay settles them. replay and discard are for dead letters, selected by due time, task, job, label, labels and error_pattern. What matches is told when the operation comes to it: a run that is not late yet may be late then. A dry run counts what matches, and changes nothing. What a node leaves undone another one takes up.
+         * @description A filter selects jobs that can have many runs (state, label, name_prefix) or, with from and to, runs by due time (state or states, label, labels, job, task, host, late, key, each as GET /v1/runs has it); an empty one selects every job. Workflows are none of these; their runs are runs. cancel is for both, pause, resume and trigger are for jobs, and retry is for runs that have ended: by default those that failed. It leaves their dead letters waiting; replay settles them. replay and discard are for dead letters, selected by due time, task, job, label, labels, error and error_pattern. What matches is told when the operation comes to it: a run that is not late yet may be late then. A dry run counts what matches, and changes nothing. What a node leaves undone another one takes up.
          *
          *     Who may: any key of the role operator or above.
          */
@@ -1540,7 +1562,7 @@ export interface paths {
         };
         /**
          * The runs of a workflow, newest first, without their steps
-         * @description In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. Runs that repeat one of the job's (replays of dead letters, retries) are runs of their own, and listed here too, at their own due times; those that were asked for before an upgrade to this version are not. Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor.
+         * @description In the order of due times, the latest first. Where a run stands never changes, so pages neither skip nor repeat one that starts or ends meanwhile. Runs that repeat one of the job's (replays of dead letters, retries) are runs of their own, and listed here too, at their own due times; those that were asked for before an upgrade to this version are not, nor what repeats one of these. Of runs to come the next one is listed, once it is planned. An answer may hold fewer items than limit, even none, and still have next_cursor.
          *
          *     Who may: any key of the role viewer or above.
          */
@@ -1724,6 +1746,56 @@ export interface components {
             items: components["schemas"]["AuditEntry"][];
             next_cursor?: string;
         };
+        /**
+         * @example {
+         *       "first": "2026-11-15T01:00:00.000Z",
+         *       "from": "2026-11-14T00:00:00.000Z",
+         *       "last": "2026-11-18T01:00:00.000Z",
+         *       "matched": 3,
+         *       "times": 7,
+         *       "to": "2026-11-21T00:00:00.000Z"
+         *     }
+         */
+        BackfillPreview: {
+            /**
+             * Format: date-time
+             * @description The first nominal time of those runs
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            first?: string;
+            /**
+             * Format: date-time
+             * @description The first nominal time that may be run again
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description The last one
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            last?: string;
+            /**
+             * Format: int64
+             * @description How many runs there would be
+             * @example 3
+             */
+            matched: number;
+            /** @description What would be changed in what is asked for */
+            notes?: string[];
+            /**
+             * Format: int64
+             * @description How many nominal times the schedule names in the stretch; with missing, those that have a run are not matched
+             * @example 7
+             */
+            times: number;
+            /**
+             * Format: date-time
+             * @description Nominal times before this one
+             * @example 2026-11-21T09:30:00.000Z
+             */
+            to: string;
+        };
         BackfillRequest: {
             /**
              * Format: date-time
@@ -1846,7 +1918,7 @@ export interface components {
             dates?: string[];
             /** @description At most 1024 bytes */
             description?: string;
-            /** @description The text of an iCalendar (RFC 5545): the dates of its all-day events. Events that repeat, or have a time of day, are refused */
+            /** @description The text of an iCalendar (RFC 5545): the dates of its all-day events. Those that repeat each year (RRULE with FREQ=YEARLY) are written out from last year to five years from now, with RDATE, EXDATE and RECURRENCE-ID. Events that repeat otherwise, or have a time of day, are refused */
             icalendar?: string;
         };
         Check: {
@@ -2815,7 +2887,10 @@ export interface components {
             next_cursor?: string;
         };
         JobMisfire: {
-            /** @example 1m30s */
+            /**
+             * @description With any policy: a run that is later than this does not start, and is missed; with skip a minute at most. Absent: no bound but that of skip
+             * @example 1m30s
+             */
             deadline?: string;
             /** @enum {string} */
             policy: "run_all" | "run_latest" | "skip";
@@ -3223,9 +3298,15 @@ export interface components {
             succeeded: number;
         };
         Misfire: {
-            /** @example 1m30s */
+            /**
+             * @description With any policy: a run that is later than this does not start, and is missed; with skip a minute at most. Absent: no bound but that of skip
+             * @example 1m30s
+             */
             deadline?: string;
-            /** @enum {string} */
+            /**
+             * @description What becomes of runs that are more than a minute late, such as after a pause or an outage: run_all starts each; run_latest only the last of a recurring job, which has it by default, and the others are missed; skip starts none
+             * @enum {string}
+             */
             policy?: "run_all" | "run_latest" | "skip";
         };
         Missed: {
@@ -3680,6 +3761,8 @@ export interface components {
             matched: number;
         };
         OperationFilter: {
+            /** @description Of dead letters: their error has this in it, in capitals or not. No pattern: it is taken as it is */
+            error?: string;
             /** @description Of dead letters: as lists of them show it */
             error_pattern?: string;
             /**
@@ -3689,7 +3772,7 @@ export interface components {
             from?: string;
             /** @description Of runs: their HTTP call goes there; with a port where the URL states one */
             host?: string;
-            /** @description Of runs: the id or name of their job. Of one that can have many, runs that repeat one of them are left out */
+            /** @description Of runs and dead letters: the id or name of the job. Of one that can have many, runs that repeat one of them are left out; their dead letters are not */
             job?: string;
             /** @description Of runs: made with this idempotency key */
             key?: string;
@@ -3727,6 +3810,8 @@ export interface components {
             filter: components["schemas"]["OperationFilter"];
         };
         OperationScope: {
+            /** @description Of dead letters: part of their error */
+            error?: string;
             /** @description Of dead letters */
             error_pattern?: string;
             /**
@@ -3969,7 +4054,10 @@ export interface components {
             factor?: number;
             /** @example 1m30s */
             initial?: string;
-            /** @enum {string} */
+            /**
+             * @description full: a wait is drawn from 0 up to initial, times factor for each attempt after that, at most max; none: it is that long
+             * @enum {string}
+             */
             jitter?: "full" | "none";
             /** @example 1m30s */
             max?: string;
@@ -6947,12 +7035,14 @@ export interface operations {
                 state?: "waiting" | "replayed";
                 /** @description Only runs of this task */
                 task?: string;
-                /** @description Only runs of this job, and those that repeat one of them: its id or its name */
+                /** @description Only runs of this job: its id or its name. Of one that can have many, also those that repeat one of them */
                 job?: string;
                 /** @description Only runs that have this label, as name=value; stated again: and that */
                 label?: string[];
                 /** @description Only errors of this error_pattern */
                 error_pattern?: string;
+                /** @description Only those whose error has this in it, in capitals or not. No pattern: it is taken as it is */
+                error?: string;
                 /** @description First due time; default: 31 days before to */
                 from?: string;
                 /** @description Due times before this one; default: a day from now. At most 400 days after from */
@@ -8640,6 +8730,150 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Operation"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    /** @description Bearer, and whether the key was wrong */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds until it may be tried again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "preview-backfill": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The tenant that the request is for, where no key is asked for (default: default) or the key is of the tenant system. Else the key says it */
+                "Carillon-Tenant"?: string;
+            };
+            path: {
+                /** @description The job's id, or its name */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BackfillRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BackfillPreview"];
                 };
             };
             /** @description Bad Request */
