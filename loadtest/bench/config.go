@@ -45,6 +45,8 @@ type Config struct {
 	// the share of them that is due at one instant. Default a tenth.
 	Jobs   int
 	OnHour float64
+	// InProcess has the runs of R call an in-process handler instead of the sink.
+	InProcess bool
 	// Mend is for how long R watches, while nothing runs, how jobs without a next run are looked
 	// for. Default a minute.
 	Mend time.Duration

@@ -169,20 +169,26 @@ func kills(c Config) []session {
 // a rate of runs of recurring jobs, and the same rate of one-off runs before it, on a system of its
 // own each round since the jobs stay in the store.
 func recurrences(c Config) []session {
+	calls, variant := httpTarget, ""
+	if c.InProcess {
+		calls, variant = noopTarget, "in-process "
+	}
 	var all []session
 	for round := range c.Rounds {
 		var steps []step
 		if c.Jobs > 0 {
-			steps = append(steps, measure(c.hour(round+1), nil), c.mend(round+1))
+			w := c.hour(round + 1)
+			w.target, w.variant = calls, variant+w.variant
+			steps = append(steps, measure(w, nil), c.mend(round+1))
 		}
-		all = append(all, session{warm: httpTarget, steps: append(steps, func(ctx context.Context, b *bench, sys system) error {
+		all = append(all, session{noop: c.InProcess, warm: calls, steps: append(steps, func(ctx context.Context, b *bench, sys system) error {
 			w := c.stream("R", c.Rates[0], c.Jobs, round+1)
-			w.variant = "one-off"
+			w.target, w.variant = calls, variant+"one-off"
 			once, err := runAndKeep(ctx, b, sys, w, nil)
 			if err != nil {
 				return err
 			}
-			w.variant, w.recurring = "recurring", true
+			w.variant, w.recurring = variant+"recurring", true
 			_, err = runAndKeep(ctx, b, sys, w, func(again *Result) { again.AgainstOneOff = against(again, once) })
 			return err
 		})})

@@ -29,6 +29,7 @@ func TestSessionsOfAConfig(t *testing.T) {
 		{"H", Config{Protocols: []string{"H"}, Harm: []string{"hang", "drip"}}, []string{"together", "together"}, []int{2, 2}},
 		{"R", Config{Protocols: []string{"R"}}, []string{"together"}, []int{1}},
 		{"R with daily jobs", Config{Protocols: []string{"R"}, Jobs: 100, Rounds: 2}, []string{"together", "together"}, []int{3, 3}},
+		{"R in process", Config{Protocols: []string{"R"}, InProcess: true}, []string{"together, noop"}, []int{1}},
 		{"W", Config{Protocols: []string{"W"}, Rounds: 2}, []string{"together", "together"}, []int{7, 7}},
 		{"W without warming up", Config{Protocols: []string{"W"}, Workflows: []string{"chains", "pace"}, Warm: -1}, []string{"together"}, []int{2}},
 		{"intake", Config{Protocols: []string{"api", "import"}, Rounds: 2}, []string{"together, noop"}, []int{8}},

@@ -37,7 +37,7 @@ func (r *Result) String() string {
 	}
 	if r.Load != nil {
 		what := "import %.0f lines/s"
-		if r.Jobs > 0 && r.Variant != hourVariant {
+		if r.Jobs > 0 && !strings.HasSuffix(r.Variant, hourVariant) {
 			what = "creation %.0f jobs/s"
 		}
 		fmt.Fprintf(&b, ", "+what, r.Load.PerS)

@@ -169,6 +169,7 @@ Writes each result as JSON, with a plot, into --out; with --flames also a flame 
 	f := cmd.Flags()
 	f.StringVar(&b.cfg.System, "system", bench.OnCluster, "cluster or dev (carillon dev)")
 	f.BoolVar(&b.cfg.Outage, "outage", false, "measure A also where nothing was dispatched before")
+	f.BoolVar(&b.cfg.InProcess, "in-process", false, "the runs of R call an in-process handler instead of the sink")
 	f.StringSliceVar(&b.cfg.Targets, "targets", []string{"noop"}, "what the runs of A, B and F do: noop, nats, http; of F http, h2, nats")
 	f.IntVar(&b.cfg.N, "n", 100_000, "jobs of A, B, F and import")
 	f.IntSliceVar(&b.cfg.Rates, "rates", []int{2000}, "runs due a second in C; D, E, H, R, consoles and regions take the first")
