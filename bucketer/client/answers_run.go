@@ -33,7 +33,9 @@ type Run struct {
 	// workflow: who asked for that.
 	CreatedBy string `json:"created_by,omitempty"`
 
-	Origin       RunID       `json:"origin,omitzero"` // the run that this one repeats
+	Origin RunID `json:"origin,omitzero"` // the run that this one repeats
+	// ReplayedAs is the run as which the dead letter of this one was replayed.
+	ReplayedAs   RunID       `json:"replayed_as,omitzero"`
 	Event        *RunEvent   `json:"event,omitempty"` // what started it, if that was an event
 	Missed       *MissedRuns `json:"missed,omitempty"`
 	Waiting      *Hold       `json:"waiting,omitempty"`       // what it waits for, or waited for when it was cancelled
@@ -47,6 +49,9 @@ type Run struct {
 	PayloadFault string    `json:"payload_fault,omitempty"`
 	Progress     *Progress `json:"progress,omitempty"` // of the attempt under way; not in lists
 	Attempts     []Attempt `json:"attempts"`
+	// Error is how the error of the last attempt that has one begins, of a run that has not
+	// succeeded.
+	Error string `json:"error,omitempty"`
 	// Calls is what it calls, without a query: of a task, what the task says now. It is absent in lists.
 	Calls string `json:"calls,omitempty"`
 	// Fault is why it counts as failed although nobody knows what it came to.

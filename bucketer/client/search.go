@@ -69,6 +69,8 @@ type RunStates struct {
 	Running int64            `json:"running"`
 	Done    int64            `json:"done"`
 	States  map[string]int64 `json:"states"` // by state; those without runs are left out
+	// Waiting is how many may not start yet, by what they wait for, such as "rate".
+	Waiting map[string]int64 `json:"waiting"`
 	// Complete: all of the window was counted. Else the numbers are those of the part from
 	// Searched.Until on.
 	Complete   bool     `json:"complete"`
