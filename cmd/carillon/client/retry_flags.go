@@ -25,7 +25,7 @@ type retryFlags struct {
 func (f *retryFlags) flags(cmd *cobra.Command, of string) {
 	flags := cmd.Flags()
 	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try, the first attempt included"+of)
-	flags.DurationVar(&f.initial, "retry-initial", 0, "longest wait before the second attempt"+of)
+	flags.DurationVar(&f.initial, "retry-initial", 0, "longest wait before the second attempt: it is drawn from 0 up to this, unless --retry-jitter is none"+of)
 	flags.Float64Var(&f.factor, "retry-factor", 0, "how many times as long it is before each attempt after that"+of)
 	flags.DurationVar(&f.max, "retry-max", 0, "longest wait before any attempt"+of)
 	flags.StringVar(&f.jitter, "retry-jitter", "", "full: a wait is drawn from 0 up to the longest; none: it is the longest"+of)

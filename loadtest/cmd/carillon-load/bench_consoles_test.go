@@ -37,7 +37,7 @@ func TestBenchConsolesOnDev(t *testing.T) {
 		t.Errorf("consoles are %+v, want ten that are never refused", c)
 	}
 	pages := all[2]
-	if len(pages.Pages) != 8 || pages.Resident != 20_000 || pages.Settled == nil {
+	if len(pages.Pages) != 9 || pages.Resident != 20_000 || pages.Settled == nil {
 		t.Fatalf("pages are %+v with %d rows", pages.Pages, pages.Resident)
 	}
 	for _, p := range pages.Pages {
