@@ -49,7 +49,7 @@ func (s documentWriter) describeNotifications() error {
 		{"NotificationRequest", "group_wait", span("From the first of a group to its message; absent: 30s")},
 		{"NotificationRequest", "group_interval", span("Between two messages of a group of which more happens, and until it is said that all is well; at least 1m; absent: 5m")},
 		{"NotificationRequest", "repeat_interval", span("Between two messages of a group that still stands; at least 1m; absent: 4h")},
-		{"NotificationRequest", "send_resolved", say("A message when each job of the group has succeeded since; absent: true. One-off runs cannot succeed again: their groups end without a word")},
+		{"NotificationRequest", "send_resolved", say("A message when a run of each job of the group has succeeded since, other than one that repeats another; absent: true. One-off runs cannot succeed again: their groups end without a word")},
 		{"NotificationRequest", "mute_time_intervals", items(16, "While one of them lasts nothing is sent; what happens is counted on and told after it")},
 		{"NotificationRequest", "description", say("For people")},
 		{"NotificationMatch", "job", say("The name of the run's job" + glob)},

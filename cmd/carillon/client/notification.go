@@ -22,7 +22,8 @@ func notificationsCommand() *cobra.Command {
 		Short: "Say of what you are told, and where: e-mail, Slack, Teams, PagerDuty, Alertmanager, webhooks",
 		Long: "Say of what you are told, and where. A rule names what happens (failed, dead, missed, late, stuck, paused, recovered), which runs it is for, and sinks.\n" +
 			"What is alike is told together, in the words of Prometheus Alertmanager. Each message is a run with the label notification=NAME:\n" +
-			"carillon run list --label notification=NAME shows whether it was taken.",
+			"carillon run list --label notification=NAME shows whether it was taken.\n" +
+			"All is well again when a run of each job has succeeded since. Runs that repeat others, such as replays of dead letters, do not tell how a job does now.",
 	})
 	r.AddFlags(cmd)
 	cmd.AddCommand(notificationListCommand(r), notificationGetCommand(r), notificationSetCommand(r), notificationSilenceCommand(r), notificationDeleteCommand(r), notificationTestCommand(r))

@@ -92,7 +92,7 @@ func workflowRetryCommand(r *cli.Remote) *cobra.Command {
 		Use:   "retry RUN",
 		Short: "Run a workflow run that has ended again, from the steps that did not succeed",
 		Long: "Run a workflow run that has ended again, as a new run of the same definition and payload, whose origin it is.\n" +
-			"Steps that succeeded are taken over with their outputs.\n\n" + waitHelp,
+			"Steps that succeeded are taken over with their outputs; of a fan-out that failed all items run again.\n\n" + waitHelp,
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&key, "idempotency-key", "", "the same key makes one run (default: drawn)")
