@@ -3622,7 +3622,7 @@ export interface components {
              * @example 1m30s
              */
             repeat_interval?: string;
-            /** @description A message when each job of the group has succeeded since; absent: true. One-off runs cannot succeed again: their groups end without a word */
+            /** @description A message when a run of each job of the group has succeeded since, other than one that repeats another; absent: true. One-off runs cannot succeed again: their groups end without a word */
             send_resolved?: boolean;
             /** @description Where messages go */
             sinks: components["schemas"]["NotificationSink"][];
