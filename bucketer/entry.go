@@ -16,10 +16,13 @@ func (w *Writer) EntryOf(job *Job, id schema.EntryID, now time.Time) (schema.Ent
 	}
 	spec := schema.Spec{
 		Tenant: job.Tenant, Nominal: nominal.UTC().Truncate(time.Millisecond), Accepted: now.UnixMicro(),
-		JobName: job.JobName, Trigger: job.Trigger, Origin: job.Origin, OriginJob: job.OriginJob, Priority: job.Priority, Task: job.Task, Work: job.Work,
+		JobName: job.JobName, Trigger: job.Trigger, Origin: job.Origin, Priority: job.Priority, Task: job.Task, Work: job.Work,
 		RequireRegion: job.RequireRegion,
 		Misfire:       job.Misfire, Labels: job.Labels, Key: job.Key, BodyHash: job.BodyHash, Everywhere: job.Durability == schema.DurableEverywhere,
 		CreatedBy: job.CreatedBy, Retention: w.RetentionOf(job.Tenant), Unique: job.Unique,
+	}
+	if !job.OriginJob.IsZero() {
+		spec.OriginJob = new(job.OriginJob)
 	}
 	last := id.Time()
 	if job.After != nil {

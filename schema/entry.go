@@ -82,8 +82,8 @@ type Spec struct {
 	Trigger    Trigger `json:"trigger,omitempty"`
 	Origin     RunID   `json:"origin,omitzero"` // the run that this one repeats
 	// OriginJob: of a run that is none of its own: the job of which Origin is a run, or repeats
-	// one.
-	OriginJob JobID `json:"origin_job,omitzero"`
+	// one; a pointer, since an absent id would cost an allocation.
+	OriginJob *JobID `json:"origin_job,omitempty"`
 
 	// Attempt: number of the attempt that this entry starts; 0 means 1.
 	Attempt int `json:"attempt,omitempty"`
@@ -154,8 +154,8 @@ func (s *Spec) ListedWith() JobID {
 	switch {
 	case s.Step != nil:
 		return JobID{}
-	case s.Job.IsZero():
-		return s.OriginJob
+	case s.Job.IsZero() && s.OriginJob != nil:
+		return *s.OriginJob
 	}
 	return s.Job
 }

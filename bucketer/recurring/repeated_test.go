@@ -93,8 +93,8 @@ func TestRunsThatRepeatOthersAreListed(t *testing.T) {
 			}
 		}
 		for _, e := range []schema.Entry{replay, again} {
-			if e.Spec.JobName != "nightly" || !e.Spec.Job.IsZero() || e.Spec.OriginJob != job.ID {
-				t.Errorf("replay %s is of the job %q %s, and repeats one of %s; want a run of its own that repeats one of %s", e.ID, e.Spec.JobName, e.Spec.Job, e.Spec.OriginJob, job.ID)
+			if e.Spec.JobName != "nightly" || !e.Spec.Job.IsZero() || e.Spec.ListedWith() != job.ID {
+				t.Errorf("replay %s is of the job %q %s, and repeats one of %s; want a run of its own that repeats one of %s", e.ID, e.Spec.JobName, e.Spec.Job, e.Spec.ListedWith(), job.ID)
 			}
 		}
 		// It starts, and is listed, whatever becomes of the job.
@@ -192,7 +192,7 @@ func TestReplaysSayNothingOfTheirJob(t *testing.T) {
 		lines := make([]schema.JobRun, 3*historyPage+7)
 		for i := range lines {
 			id := schema.MakeEntryID(time.Now(), 2, uint64(i)) // #nosec G115 -- small
-			lines[i] = bucketer.OpenLine(&schema.Entry{ID: id, Spec: schema.Spec{OriginJob: job.ID}}, time.Now().Add(time.Hour))
+			lines[i] = bucketer.OpenLine(&schema.Entry{ID: id, Spec: schema.Spec{OriginJob: &job.ID}}, time.Now().Add(time.Hour))
 		}
 		if err := w.PutHistory(t.Context(), lines); err != nil {
 			t.Fatal(err)
@@ -217,10 +217,10 @@ func TestARunOfNoJobIsListedWithNone(t *testing.T) {
 	}{
 		"a one-off run":      {schema.Spec{}, ""},
 		"a run of a job":     {schema.Spec{Job: job}, "succeeded"},
-		"a replay":           {schema.Spec{OriginJob: job}, "pending"},
+		"a replay":           {schema.Spec{OriginJob: &job}, "pending"},
 		"a step":             {schema.Spec{Job: job, Step: new(schema.Step)}, ""},
-		"a retry of a step":  {schema.Spec{OriginJob: (&schema.Spec{Job: job, Step: new(schema.Step)}).ListedWith()}, ""},
-		"a replay of a step": {schema.Spec{OriginJob: job, Step: new(schema.Step)}, ""},
+		"a retry of a step":  {schema.Spec{OriginJob: new((&schema.Spec{Job: job, Step: new(schema.Step)}).ListedWith())}, ""},
+		"a replay of a step": {schema.Spec{OriginJob: &job, Step: new(schema.Step)}, ""},
 	} {
 		line, ok := runs.HistoryLine(&schema.Entry{ID: id, Spec: row.spec}, &schema.Attempt{Run: id, Record: &schema.Record{Outcome: schema.Succeeded}})
 		got := ""
