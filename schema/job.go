@@ -241,9 +241,11 @@ func DecodeJobSpec(text []byte) (JobSpec, error) {
 
 // JobRun is a line of a job's history. It lies in the period of the run's due time.
 type JobRun struct {
-	Job   JobID `json:"-"`
-	Run   RunID `json:"-"`
-	State State `json:"state"` // as its last record left it
+	Job JobID `json:"-"`
+	Run RunID `json:"-"`
+	// State is as the run's last record left it. Of a run that repeats one of the job's, and is
+	// none of its own, it stays pending: its rows tell how it ended.
+	State State `json:"state"`
 	// Nominal, Started and Finished are UTC; zero where there is none.
 	Nominal  time.Time `json:"nominal,omitzero"`
 	Started  time.Time `json:"started,omitzero"`

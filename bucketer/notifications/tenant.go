@@ -32,7 +32,8 @@ const (
 	restMost   = 25 * time.Millisecond
 	// cursorEvery is how often it is written how far minutes are closed.
 	cursorEvery = 5 // minutes
-	// historyRead bounds the lines of a job's history that are looked at for a success.
+	// historyRead is how many lines of a job's history are read at once to look for a success. The
+	// search ends once so many were of runs that had ended.
 	historyRead = 50
 	// historyReads bounds the reads for that of a period: many runs may be listed that wait, or
 	// that repeat others.
