@@ -99,13 +99,21 @@ func timeParameter(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// Upcoming returns the next runs of a job, at most count of them.
-func (c *Client) Upcoming(ctx context.Context, id string, count int) ([]NextRun, error) {
+// Upcoming returns the next runs of a job that are due after from, at most count of them. If from is
+// zero or past, these are due after now.
+func (c *Client) Upcoming(ctx context.Context, id string, from time.Time, count int) ([]NextRun, error) {
+	return c.upcoming(ctx, jobPath(id, "/upcoming"), from, count)
+}
+
+func (c *Client) upcoming(ctx context.Context, path string, from time.Time, count int) ([]NextRun, error) {
 	var out struct {
 		Items []NextRun `json:"items"`
 	}
-	path := jobPath(id, "/upcoming?count="+strconv.Itoa(count))
-	_, err := c.call(ctx, ask{method: http.MethodGet, path: path, repeatable: true}, &out)
+	query := url.Values{"count": {strconv.Itoa(count)}}
+	if !from.IsZero() {
+		query.Set("from", from.Format(time.RFC3339Nano))
+	}
+	_, err := c.call(ctx, ask{method: http.MethodGet, path: path + "?" + query.Encode(), repeatable: true}, &out)
 	return out.Items, err
 }
 

@@ -45,8 +45,11 @@ func TestClientCallsOfRecurringJobs(t *testing.T) {
 	if twice, terr := c.TriggerJob(ctx, "n", "k"); err != nil || terr != nil || run.JobID != job.ID || twice.ID != run.ID {
 		t.Errorf("TriggerJob with one key = %s, %v and %s, %v; want one run of the job", run.ID, err, twice.ID, terr)
 	}
-	if next, err := c.Upcoming(ctx, "n", 3); err != nil || len(next) != 3 || !next[0].NominalAt.Equal(testNow.Add(30*time.Minute)) {
+	if next, err := c.Upcoming(ctx, "n", time.Time{}, 3); err != nil || len(next) != 3 || !next[0].NominalAt.Equal(testNow.Add(30*time.Minute)) {
 		t.Errorf("Upcoming = %+v, %v; want three, the first at 10:00", next, err)
+	}
+	if next, err := c.Upcoming(ctx, "n", testNow.Add(30*time.Minute), 3); err != nil || len(next) != 3 || !next[0].NominalAt.After(testNow.Add(30*time.Minute)) {
+		t.Errorf("Upcoming after 10:00 = %+v, %v; want three, the first after it", next, err)
 	}
 	asked.Labels = nil
 	for _, name := range []string{"m-1", "m-2"} {

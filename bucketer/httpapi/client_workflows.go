@@ -6,7 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"strconv"
+	"time"
 
 	"carillon.dev/carillon/bucketer/request"
 	"carillon.dev/carillon/schema"
@@ -104,13 +104,9 @@ func (c *Client) WorkflowRuns(ctx context.Context, name string, q JobRunQuery) i
 	}
 }
 
-// WorkflowUpcoming returns the next runs of a workflow, at most count of them.
-func (c *Client) WorkflowUpcoming(ctx context.Context, name string, count int) ([]NextRun, error) {
-	var out struct {
-		Items []NextRun `json:"items"`
-	}
-	_, err := c.call(ctx, ask{method: http.MethodGet, path: workflowPath(name, "/upcoming?count="+strconv.Itoa(count)), repeatable: true}, &out)
-	return out.Items, err
+// WorkflowUpcoming returns the next runs of a workflow, as Upcoming does those of a job.
+func (c *Client) WorkflowUpcoming(ctx context.Context, name string, from time.Time, count int) ([]NextRun, error) {
+	return c.upcoming(ctx, workflowPath(name, "/upcoming"), from, count)
 }
 
 // SkipStep has a step of a workflow run not run, and returns the run. Twice is the same as once.

@@ -115,7 +115,7 @@ type Missed struct {
 // Waiting says what holds a run back.
 type Waiting struct {
 	Since  Time   `json:"since"`
-	Reason string `json:"reason" doc:"A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. quota: one of its tenant, of runs at once or of runs a minute. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires"`
+	Reason string `json:"reason" doc:"A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. slot: the time that the rate gave it has come; it waits for a slot of the limit of its task, of a quota, of its target or of an executor. quota: one of its tenant, of runs at once or of runs a minute. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires"`
 }
 
 // deferrals are the reasons of deferrals.
@@ -202,8 +202,8 @@ func opened(payload []byte) (shown json.RawMessage, fault string) {
 	return payload, ""
 }
 
-// runOf returns the run r as the API answers it.
-func runOf(r *runs.Run, payload []byte) Run {
+// runOf returns the run r as the API answers it at now.
+func runOf(r *runs.Run, payload []byte, now time.Time) Run {
 	e := standing(r)
 	s := &r.Entry.Spec
 	out := Run{
@@ -271,7 +271,7 @@ func runOf(r *runs.Run, payload []byte) Run {
 		out.LatenessMS = &ms
 	}
 	out.NextAttemptAt = Time{r.NextAttempt()}
-	if put := r.Deferral(); put != nil && (r.State == schema.StatePending || r.State == schema.StateRetrying) && put.To.Time().After(out.NextAttemptAt.Time) {
+	if put := r.Deferral(); put != nil && (r.State == schema.StatePending || r.State == schema.StateRetrying) && put.To.Time().After(bucketer.Latest(now, out.NextAttemptAt.Time)) {
 		out.DeferredUntil = Time{put.To.Time()}
 	}
 	switch {
@@ -287,8 +287,11 @@ func runOf(r *runs.Run, payload []byte) Run {
 	case e.Spec.Kind == schema.KindJoin:
 		out.noteJoin(r)
 	default:
-		if held := waitingFor(r.HeldBack()); held != nil {
-			out.Waiting = held
+		held := r.HeldBack()
+		if runs.SlotAwaited(held, now) {
+			out.Waiting = &Waiting{Since: Time{held.To.Time()}, Reason: runs.WaitsForSlot + ": its time has come, and it waits for a slot: of the limit of its task, of a quota, of its target or of an executor"}
+		} else if w := waitingFor(held); w != nil {
+			out.Waiting = w
 		}
 	}
 	return out

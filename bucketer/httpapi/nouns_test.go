@@ -232,7 +232,7 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 			for k, v := range row.want {
 				want[k] = v
 			}
-			text, err := json.Marshal(runOf(&row.run, nil))
+			text, err := json.Marshal(runOf(&row.run, nil, at(0)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -247,10 +247,24 @@ func TestRunAsItsRowsTellIt(t *testing.T) {
 			if w, ok := row.want["waiting"].(map[string]any); ok && !row.run.State.Terminal() {
 				word, _, _ = strings.Cut(w["reason"].(string), ":")
 			}
-			if what := row.run.WaitsFor(); what != word {
+			if what := row.run.WaitsFor(at(0)); what != word {
 				t.Errorf("WaitsFor = %q, want %q, as waiting says", what, word)
 			}
 		})
+	}
+}
+
+// TestARunWhoseTimeOfTheRateHasCome waits for a slot, and no longer for the rate.
+func TestARunWhoseTimeOfTheRateHasCome(t *testing.T) {
+	id := schema.MakeEntryID(testNow, 3, 7)
+	run := runs.Run{ID: id, State: schema.StatePending, Entry: schema.Entry{ID: id}, Attempts: []schema.Attempt{{Run: id, Record: &schema.Record{
+		Entry: id, Finished: testNow, Outcome: schema.Replaced, Reason: schema.Deferred, Cause: schema.CauseRate, To: schema.MakeEntryID(testNow.Add(time.Second), 3, 8),
+	}}}}
+	for after, word := range map[time.Duration]string{0: "rate", time.Second: "rate", time.Second + time.Millisecond: "slot"} {
+		shown := runOf(&run, nil, testNow.Add(after))
+		if got, _, _ := strings.Cut(shown.Waiting.Reason, ":"); got != word || shown.DeferredUntil.IsZero() != (after >= time.Second) {
+			t.Errorf("after %s it waits for %q, until %s; want %s, and no instant that is past", after, shown.Waiting.Reason, shown.DeferredUntil, word)
+		}
 	}
 }
 

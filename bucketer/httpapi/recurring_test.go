@@ -427,12 +427,24 @@ func TestUpcomingRuns(t *testing.T) {
 	if got := ask(""); len(got) != 10 {
 		t.Errorf("upcoming = %q, want 10", got)
 	}
+	for from, want := range map[string]string{
+		"2026-11-21T12:00:00Z":            "12:15", // the runs after it
+		"2026-11-21T13:00:00.001%2B01:00": "12:15",
+		"2020-01-01T00:00:00Z":            "09:45", // past: after now
+	} {
+		if got := ask("?count=1&from=" + from); !slices.Equal(got, []string{want}) {
+			t.Errorf("upcoming?from=%s = %q, want %s", from, got, want)
+		}
+	}
+	if got := ask("?from=9999-12-31T23:59:59Z"); len(got) != 0 {
+		t.Errorf("upcoming from the last second on = %q, want none", got)
+	}
 	doJSON(t, hs, call{method: "POST", path: "/v1/jobs/n/pause"}, 200, nil)
 	if got := ask(""); len(got) != 0 {
 		t.Errorf("upcoming of a paused job = %q, want none", got)
 	}
-	for _, count := range []string{"0", "-1", "101", "x"} {
-		doProblem(t, hs, call{method: "GET", path: "/v1/jobs/n/upcoming?count=" + count}, 422)
+	for _, query := range []string{"count=0", "count=-1", "count=101", "count=x", "from=tomorrow", "from=10000-01-01T00:00:00Z"} {
+		doProblem(t, hs, call{method: "GET", path: "/v1/jobs/n/upcoming?" + query}, 422)
 	}
 }
 

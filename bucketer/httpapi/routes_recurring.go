@@ -49,8 +49,9 @@ type (
 		To     time.Time `query:"to" doc:"Due times before this one"`
 	}
 	jobUpcoming struct {
-		ID    string `path:"id" doc:"The job's id, or its name"`
-		Count int    `query:"count" minimum:"1" maximum:"100" default:"10" doc:"The most items of the answer"`
+		ID    string    `path:"id" doc:"The job's id, or its name"`
+		From  time.Time `query:"from" doc:"Runs that are due after it; absent or past: after now"`
+		Count int       `query:"count" minimum:"1" maximum:"100" default:"10" doc:"The most items of the answer"`
 	}
 )
 
@@ -315,7 +316,7 @@ func (s recurringRoutes) listJobRuns(ctx context.Context, in *jobRunsPage) (*run
 	if f.job == nil {
 		w := runs.Window{Tenant: tenantOf(ctx), From: asked.filter.From, To: asked.filter.To, Filter: asked.filter.Filter}
 		if w.Holds(f.run, s.config.Now()) {
-			out.Body.Items = append(out.Body.Items, runOf(f.run, standing(f.run).Payload))
+			out.Body.Items = append(out.Body.Items, runOf(f.run, standing(f.run).Payload, s.config.Now()))
 		}
 		if err := s.noteDeadLetters(ctx, out.Body.Items); err != nil {
 			return nil, s.fail(ctx, "list runs of job", err)
@@ -352,7 +353,7 @@ func (s recurringRoutes) historyOf(ctx context.Context, id schema.JobID, asked h
 		return s.fail(ctx, "list runs of job", err)
 	}
 	for i := range page {
-		out.Body.Items = append(out.Body.Items, runOf(&page[i], standing(&page[i]).Payload))
+		out.Body.Items = append(out.Body.Items, runOf(&page[i], standing(&page[i]).Payload, s.config.Now()))
 	}
 	if err := s.noteDeadLetters(ctx, out.Body.Items); err != nil {
 		return s.fail(ctx, "list runs of job", err)
@@ -387,16 +388,16 @@ func (s recurringRoutes) listUpcoming(ctx context.Context, in *jobUpcoming) (*up
 	out.Body.Items = []NextRun{}
 	switch {
 	case f.job != nil:
-		out.Body.Items = s.upcoming(f.job, in.Count)
-	case f.run.State == schema.StatePending:
+		out.Body.Items = s.upcoming(f.job, in.From, in.Count)
+	case f.run.State == schema.StatePending && f.run.Due().After(in.From):
 		out.Body.Items = append(out.Body.Items, nextOf(occurrenceOf(f.run)))
 	}
 	return out, nil
 }
 
-func (s recurringRoutes) upcoming(job *schema.Job, count int) []NextRun {
+func (s recurringRoutes) upcoming(job *schema.Job, from time.Time, count int) []NextRun {
 	next := []NextRun{}
-	for _, o := range s.deps.Recurring.Upcoming(*job, count, s.config.Now()) {
+	for _, o := range s.deps.Recurring.Upcoming(*job, count, bucketer.Latest(from, s.config.Now())) {
 		next = append(next, nextOf(o))
 	}
 	return next

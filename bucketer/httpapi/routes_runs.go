@@ -86,7 +86,7 @@ func (s runRoutes) answerRun(ctx context.Context, run runs.Run, status int) (*ru
 	if err != nil && !errors.Is(err, schema.ErrSealed) { // the answer says so
 		return nil, s.fail(ctx, "read payload", err)
 	}
-	shown := []Run{runOf(&run, payload)}
+	shown := []Run{runOf(&run, payload, s.config.Now())}
 	if err := s.noteDeadLetters(ctx, shown); err != nil {
 		return nil, s.fail(ctx, "read dead letter", err)
 	}
@@ -166,7 +166,7 @@ func (s *Server) answerNewRun(ctx context.Context, receipt bucketer.Receipt, spe
 	} else if stored, err := s.deps.Runs.Run(ctx, spec.Tenant, receipt.Run); err == nil {
 		run = stored
 	}
-	out.Body = runOf(&run, payload)
+	out.Body = runOf(&run, payload, s.config.Now())
 	out.Body.Calls = callOf(ctx, s.deps.Tasks, &standing(&run).Spec)
 	return out
 }

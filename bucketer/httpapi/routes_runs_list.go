@@ -192,7 +192,7 @@ func (s runRoutes) answerRuns(ctx context.Context, page []runs.Run, question, ne
 	out := new(runList)
 	out.Body.Items = []Run{}
 	for i := range page {
-		out.Body.Items = append(out.Body.Items, runOf(&page[i], standing(&page[i]).Payload))
+		out.Body.Items = append(out.Body.Items, runOf(&page[i], standing(&page[i]).Payload, s.config.Now()))
 	}
 	err := s.noteDeadLetters(ctx, out.Body.Items)
 	if err == nil && next != nil {

@@ -68,7 +68,7 @@ type RunStates struct {
 	Running    int64            `json:"running"`
 	Done       int64            `json:"done" doc:"Ended, however"`
 	States     map[string]int64 `json:"states" doc:"By state, as lists of runs show it; states without runs are left out"`
-	Waiting    map[string]int64 `json:"waiting" doc:"How many of those that are ready or delayed may not start yet, by the word with which waiting of a run says why: concurrency, rate, limit, quota, breaker, target_share, tenant_share, region, pool, jobs. Words without runs are left out"`
+	Waiting    map[string]int64 `json:"waiting" doc:"How many of those that are ready or delayed may not start yet, by the word with which waiting of a run says why: concurrency, rate, slot, limit, quota, breaker, target_share, tenant_share, region, pool, jobs. Words without runs are left out"`
 	Complete   bool             `json:"complete" doc:"All of the window was counted. Else the numbers are those of a part of it, from searched.until on: ask again with next_cursor, and add up"`
 	Searched   Searched         `json:"searched"`
 	NextCursor string           `json:"next_cursor,omitempty" doc:"Present until all was counted"`

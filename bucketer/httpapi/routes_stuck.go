@@ -42,7 +42,7 @@ func (s stuckRoutes) list(ctx context.Context, in *stuckFilter) (*runList, error
 	out := new(runList)
 	out.Body.Items = []Run{}
 	for i := range found {
-		out.Body.Items = append(out.Body.Items, runOf(&found[i], standing(&found[i]).Payload))
+		out.Body.Items = append(out.Body.Items, runOf(&found[i], standing(&found[i]).Payload, s.config.Now()))
 	}
 	if !next.IsZero() {
 		if out.Body.NextCursor, err = s.cursors.make(question, next); err != nil {

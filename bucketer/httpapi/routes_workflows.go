@@ -69,8 +69,9 @@ type (
 		Waiting    bool   `query:"waiting" doc:"Say of each workflow which of its runs wait for an event, such as the word of a person"`
 	}
 	workflowUpcoming struct {
-		Name  string `path:"name" doc:"The workflow's name, or its id"`
-		Count int    `query:"count" minimum:"1" maximum:"100" default:"10" doc:"The most items of the answer"`
+		Name  string    `path:"name" doc:"The workflow's name, or its id"`
+		From  time.Time `query:"from" doc:"Runs that are due after it; absent or past: after now"`
+		Count int       `query:"count" minimum:"1" maximum:"100" default:"10" doc:"The most items of the answer"`
 	}
 )
 
@@ -383,7 +384,7 @@ func (s workflowRoutes) listUpcoming(ctx context.Context, in *workflowUpcoming) 
 		return nil, s.fail(ctx, "list upcoming runs", err)
 	}
 	out := new(upcomingList)
-	out.Body.Items = recurringRoutes(s).upcoming(&job, in.Count)
+	out.Body.Items = recurringRoutes(s).upcoming(&job, in.From, in.Count)
 	return out, nil
 }
 

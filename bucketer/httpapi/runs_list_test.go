@@ -307,7 +307,7 @@ func TestRunOfAStepThatWaits(t *testing.T) {
 		e := schema.Entry{ID: id, Spec: schema.Spec{Tenant: "t", Step: &schema.Step{Name: "rest", Due: testNow, Wait: &wait}}}
 		for state, want := range map[schema.State]schema.State{schema.StatePending: schema.StateWaiting, schema.StateSucceeded: schema.StateSucceeded} {
 			run := runs.Run{ID: id, Entry: e, Current: e, State: state}
-			shown := runOf(&run, nil)
+			shown := runOf(&run, nil, testNow)
 			if shown.State != want || (shown.Waiting != nil) != (want == schema.StateWaiting) || shown.Waiting != nil && (shown.Waiting.Reason != reason || !shown.Waiting.Since.Equal(testNow)) {
 				t.Errorf("a %s step that waits is shown as %s, %+v; want %s, %q", state, shown.State, shown.Waiting, want, reason)
 			}

@@ -47,7 +47,7 @@ func (s *stub) CountRuns(ctx context.Context, q *search.Query, pos search.Positi
 	for i := range page {
 		c.Phases[search.Done]++
 		c.States[page[i].Shown()]++
-		if what := page[i].WaitsFor(); what != "" {
+		if what := page[i].WaitsFor(testNow); what != "" {
 			c.Waits[what]++
 		}
 	}

@@ -137,7 +137,7 @@ func TestAttemptOfAWorkflowRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := runs.Run{ID: id, Entry: entry, State: row.state, Attempts: []schema.Attempt{{Run: id, Number: 1, Record: &row.rec}}}
-			shown := runOf(&run, nil)
+			shown := runOf(&run, nil, testNow)
 			text, err := json.Marshal(shown.Attempts)
 			if err != nil || string(text) != row.want {
 				t.Errorf("its attempts are %s, %v; want %s", text, err, row.want)
@@ -399,7 +399,7 @@ func TestClientCallsOfWorkflows(t *testing.T) {
 	if got, err := c.SkipStep(ctx, run.ID, "rest"); err != nil || got.Steps[2].State != schema.StateSkipped {
 		t.Errorf("SkipStep = %+v, %v", got, err)
 	}
-	if next, err := c.WorkflowUpcoming(ctx, "w", 2); err != nil || len(next) != 2 {
+	if next, err := c.WorkflowUpcoming(ctx, "w", time.Time{}, 2); err != nil || len(next) != 2 {
 		t.Errorf("WorkflowUpcoming = %v, %v; want two", next, err)
 	}
 	first := b.ends(w.ID, testNow.Add(-time.Hour), schema.StateSucceeded)

@@ -200,18 +200,29 @@ func (r *Run) HeldBack() *schema.Record {
 	return nil
 }
 
-// waitsForJobs is the WaitsFor of a run that waits for other jobs.
-const waitsForJobs = "jobs"
+// The words of runs that wait for other jobs, and for a slot (WaitsFor).
+const (
+	waitsForJobs = "jobs"
+	WaitsForSlot = "slot"
+)
 
-// WaitsFor says in one word for what a run waits that may not start yet: other jobs, a limit, or
-// the cause of a deferral; "": for nothing that is known.
-func (r *Run) WaitsFor() string {
+// SlotAwaited reports whether what held a run back (HeldBack) was the rate of its task, and the time
+// that this gave it has come. The run waits in memory then, and no row says for which slot.
+func SlotAwaited(held *schema.Record, now time.Time) bool {
+	return held != nil && held.Reason == schema.Deferred && held.Cause == schema.CauseRate && held.To.Time().Before(now)
+}
+
+// WaitsFor says in one word for what a run waits at now that may not start yet: other jobs, a
+// limit, a slot, or the cause of a deferral; "": for nothing that is known.
+func (r *Run) WaitsFor(now time.Time) string {
 	if !r.State.Terminal() && r.standing().Spec.Kind == schema.KindJoin {
 		return waitsForJobs
 	}
 	switch held := r.HeldBack(); {
 	case held == nil:
 		return ""
+	case SlotAwaited(held, now):
+		return WaitsForSlot
 	case held.Reason == schema.Deferred:
 		return string(held.Cause)
 	default:

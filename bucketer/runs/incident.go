@@ -207,7 +207,7 @@ func (r *Recorder) incidentOf(ctx context.Context, f *bucketer.Finished, known p
 	if notifies, err := r.core.Notifies(ctx, f.Entry.Spec.Tenant); err != nil || !notifies || bucketer.IsSkippedByLimit(f.Attempt.Record) {
 		return nil, err
 	}
-	names, _ := eventsOf(f)
+	names, late := eventsOf(f)
 	var kinds []schema.NotificationKind
 	for _, name := range names {
 		if kind, ok := incidentKinds[name]; ok {
@@ -222,6 +222,9 @@ func (r *Recorder) incidentOf(ctx context.Context, f *bucketer.Finished, known p
 	n.Error, n.Status = strings.ToValidUTF8(rec.Error[:min(len(rec.Error), incidentError)], ""), rec.Status
 	if rec.Outcome == schema.Missed {
 		n.Error = rec.Reason
+	}
+	if late > schema.LateStart {
+		n.Late = schema.Duration(late)
 	}
 	if rec.Ruined() {
 		n.Pattern = known.of(rec)

@@ -41,7 +41,7 @@ func (s *Searcher) CountRuns(ctx context.Context, q *Query, pos Position) (Count
 		for i := range page {
 			c.Phases[phaseOf(&page[i], now)]++
 			c.States[page[i].Shown()]++
-			if what := page[i].WaitsFor(); what != "" {
+			if what := page[i].WaitsFor(now); what != "" {
 				c.Waits[what]++
 			}
 		}

@@ -167,29 +167,55 @@ func jobRunsCommand(r *cli.Remote) *cobra.Command {
 }
 
 func jobUpcomingCommand(r *cli.Remote) *cobra.Command {
+	var from string
 	var count int
 	cmd := &cobra.Command{
-		Use:               "upcoming ID|NAME",
-		Short:             "Show the next runs of a job, if it stays as it is",
+		Use:   "upcoming ID|NAME",
+		Short: "Show the next runs of a job, if it stays as it is",
+		Example: "  carillon job upcoming nightly-report\n" +
+			"  carillon job upcoming nightly-report --from 2026-12-24T00:00:00+01:00 --count 3",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeJobs(r),
 	}
+	cmd.Flags().StringVar(&from, "from", "", "the runs that are due after this `time` (default now)")
 	cmd.Flags().IntVar(&count, "count", 10, "show so many, at most 100")
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
-		next, err := client.Upcoming(cmd.Context(), args[0], count)
+		var after time.Time
+		if err := cli.Instants(time.Now(), cli.NewTimeFlag("from", from, &after)); err != nil {
+			return err
+		}
+		next, err := client.Upcoming(cmd.Context(), args[0], after, count)
 		if err != nil {
 			return fmt.Errorf("list upcoming runs: %w", err)
 		}
 		if r.JSON() {
 			return cli.Document(cmd.OutOrStdout(), next)
 		}
-		rows := [][]string{{"RUN", "NOMINAL", "DUE"}}
+		job, err := client.Job(cmd.Context(), args[0])
+		if err != nil {
+			return fmt.Errorf("get job: %w", err)
+		}
+		local := localColumn(zoneOf(&job))
+		rows := [][]string{local(httpapi.Time{}, "RUN", "NOMINAL", "DUE")}
 		for _, n := range next {
-			rows = append(rows, []string{n.ID.String(), cli.ShowTime(n.NominalAt), cli.ShowTime(n.DueAt)})
+			rows = append(rows, local(n.NominalAt, n.ID.String(), cli.ShowTime(n.NominalAt), cli.ShowTime(n.DueAt)))
 		}
 		return cli.Table(cmd.OutOrStdout(), rows)
 	})
 	return cmd
+}
+
+// zoneOf returns the time zone of a job's schedules, "" if these have none, or not all the same.
+func zoneOf(job *httpapi.Job) string {
+	zone := job.Schedule.Timezone
+	for i := range job.Schedules {
+		if z := job.Schedules[i].Timezone; i == 0 {
+			zone = z
+		} else if z != zone {
+			return ""
+		}
+	}
+	return zone
 }
 
 func jobTriggerCommand(r *cli.Remote) *cobra.Command {

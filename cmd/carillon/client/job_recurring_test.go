@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -55,6 +56,17 @@ func TestRecurringJobRunsAndIsShown(t *testing.T) {
 	next := clitest.Decode[[]httpapi.NextRun](t, clitest.Succeed(t, "job", "upcoming", "--api", api, "often", "--count", "3", "-o", "json").Stdout)
 	if len(next) != 3 || next[2].DueAt.Sub(next[0].DueAt.Time) != 2*time.Second {
 		t.Errorf("job upcoming --count 3 answers %+v, want three a second apart", next)
+	}
+	year := time.Now().Year() + 1
+	clitest.Succeed(t, "job", "create", "--api", api, "--name", "seldom", "--url", "http://127.0.0.1:1/", "--cron", "0 2 * * *", "--timezone", "Europe/Berlin", "--jitter", "0s")
+	shown := clitest.Succeed(t, "job", "upcoming", "--api", api, "seldom", "--count", "2", "--from", fmt.Sprintf("%d-12-24T03:00:00+01:00", year)).Stdout
+	for _, want := range []string{fmt.Sprintf("%d-12-25T01:00:00.000Z", year), fmt.Sprintf("%d-12-26T01:00:00.000Z", year), fmt.Sprintf("%d-12-25 02:00:00 CET", year)} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("job upcoming --from shows\n%s\nwant %s", shown, want)
+		}
+	}
+	if r := clitest.Run(t.Context(), "", "job", "upcoming", "--api", api, "seldom", "--from", "soon"); r.Code != 2 {
+		t.Errorf("job upcoming --from soon exits %d with %q, want 2", r.Code, r.Stderr)
 	}
 	for _, step := range []struct{ command, want string }{{"pause", "paused"}, {"resume", "active"}, {"pause", "paused"}} {
 		if shown := clitest.Succeed(t, "job", step.command, "--api", api, "often").Stdout; !strings.Contains(shown, step.want) {

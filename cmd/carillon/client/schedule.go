@@ -112,10 +112,15 @@ func (f *scheduleFlags) state(cmd *cobra.Command, now time.Time) (*request.Previ
 
 // instant reads the time that a flag states. Days are of --timezone, if that is stated.
 func (f *scheduleFlags) instant(flag, text string, now time.Time) (time.Time, error) {
-	if f.timezone != "" {
-		zone, ok := schedule.Location(f.timezone)
+	return instantIn(f.timezone, flag, text, now)
+}
+
+// instantIn reads the time that a flag states. Days are of the zone that --timezone states, if any.
+func instantIn(timezone, flag, text string, now time.Time) (time.Time, error) {
+	if timezone != "" {
+		zone, ok := schedule.Location(timezone)
 		if !ok {
-			return time.Time{}, cli.Usagef("--timezone: %q is no time zone of the IANA database, such as Europe/Berlin", f.timezone)
+			return time.Time{}, cli.Usagef("--timezone: %q is no time zone of the IANA database, such as Europe/Berlin", timezone)
 		}
 		now = now.In(zone)
 	}
@@ -174,23 +179,30 @@ func schedulePreviewCommand(r *cli.Remote) *cobra.Command {
 	return cmd
 }
 
+// localColumn returns what adds the local time to rows of a table that say it in UTC; to its head,
+// if the time is zero. It adds nothing if the zone is UTC, not stated, or not known here.
+func localColumn(timezone string) func(at httpapi.Time, row ...string) []string {
+	zone, err := time.LoadLocation(timezone)
+	return func(at httpapi.Time, row ...string) []string {
+		switch {
+		case err != nil || timezone == "" || timezone == "UTC":
+			return row
+		case at.IsZero():
+			return append(row, "LOCAL")
+		}
+		return append(row, at.In(zone).Format("Mon 2006-01-02 15:04:05 MST"))
+	}
+}
+
 // writePreview shows the times in UTC and, if this machine knows the zone, in local time.
 func writePreview(w io.Writer, p *httpapi.Preview, timezone string) error {
-	zone, err := time.LoadLocation(timezone)
-	local := err == nil && timezone != "" && timezone != "UTC"
 	if _, err := fmt.Fprintf(w, "%s\n", cli.Clean(p.Description)); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
-	rows := [][]string{{"TIME"}}
-	if local {
-		rows[0] = append(rows[0], "LOCAL")
-	}
+	local := localColumn(timezone)
+	rows := [][]string{local(httpapi.Time{}, "TIME")}
 	for _, t := range p.Times {
-		row := []string{cli.ShowTime(t)}
-		if local {
-			row = append(row, t.In(zone).Format("Mon 2006-01-02 15:04:05 MST"))
-		}
-		rows = append(rows, row)
+		rows = append(rows, local(t, cli.ShowTime(t)))
 	}
 	if err := cli.Table(w, rows); err != nil {
 		return err
