@@ -87,7 +87,7 @@ func (r *NotificationRule) Began() time.Time {
 func (r *NotificationRule) TakesAs(other *NotificationRule) bool {
 	m, o := &r.Match, &other.Match
 	return slices.Equal(r.On, other.On) && slices.Equal(r.GroupBy, other.GroupBy) &&
-		m.Job == o.Job && m.Task == o.Task && m.Workflow == o.Workflow && m.InARow == o.InARow && maps.Equal(m.Labels, o.Labels)
+		m.Job == o.Job && m.Task == o.Task && m.Workflow == o.Workflow && m.InARow == o.InARow && m.LateBy == o.LateBy && maps.Equal(m.Labels, o.Labels)
 }
 
 // NotificationMatch selects runs: all that is stated must fit. A text is equal, or a glob, in which *
@@ -100,6 +100,9 @@ type NotificationMatch struct {
 	// InARow: only runs that failed, of jobs of which at least so many runs in a row have failed;
 	// 0: all.
 	InARow int `json:"in_a_row,omitempty"`
+	// LateBy: of runs that were late only those that started more than so much after their time; 0:
+	// all, which are those that started more than LateStart after it.
+	LateBy Duration `json:"late_by,omitempty"`
 }
 
 // The bounds of NotificationMatch.InARow.
@@ -107,6 +110,9 @@ const (
 	MinInARow = 2
 	MaxInARow = 100
 )
+
+// MaxLateBy bounds NotificationMatch.LateBy.
+const MaxLateBy = 24 * time.Hour
 
 // NotificationSink is where messages go: exactly one field is set. Each is called as a task is.
 type NotificationSink struct {
@@ -227,6 +233,8 @@ type Incident struct {
 	// InARow is how many runs of the job in a row have failed, as far as a rule asked when it was
 	// written; 0: none asked.
 	InARow int `json:"in_a_row,omitempty"`
+	// Late is how long after its time the run started; 0: it is not known, or the run was not late.
+	Late Duration `json:"late,omitempty"`
 
 	Expires time.Time `json:"-"` // when it leaves; not read back
 	// Fault is set where the stored text cannot be understood (ErrNotUnderstood).

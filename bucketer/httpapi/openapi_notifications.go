@@ -61,6 +61,7 @@ func (s documentWriter) describeNotifications() error {
 			f.Description = "Only of jobs of which at least so many runs in a row have failed: since the last one that succeeded, in the order of their due times. " +
 				"Those that were missed, skipped or cancelled do not count, and no run of a one-off job or a step is taken. on may then hold failed, dead and recovered alone. A rule with 3 tells of the third failure and of those after it. Runs are counted as far back as the history of the job is kept, and 60 days at most"
 		}},
+		{"NotificationMatch", "late_by", span("Of runs that were late only those that started at least so much after their time, from 1s to 24h; on must hold late. Absent: all that started more than 1s after it")},
 		{"NotificationSink", "webhook", say("A POST of JSON as Standard Webhooks has it: type, timestamp, data. Signed by signing_key, or the tenant's key default if there is one")},
 		{"NotificationSink", "slack", say("An incoming webhook of Slack")},
 		{"NotificationSink", "teams", say("A workflow of Microsoft Teams that posts what it receives: an adaptive card")},

@@ -55,6 +55,9 @@ func (g *group) see(n *schema.Incident, kind schema.NotificationKind) {
 		g.first = at
 	}
 	e := schema.NotifiedRun{Run: n.Run, Kind: kind, At: at, Job: n.JobName, Task: n.Task, Step: n.Step, Error: n.Error}
+	if kind == schema.NotifyLate && n.Late > 0 {
+		e.Error = "it started " + time.Duration(n.Late).Round(time.Millisecond).String() + " after its time"
+	}
 	if !slices.ContainsFunc(g.examples, func(o schema.NotifiedRun) bool { return o.Run == e.Run }) {
 		g.examples = append(g.examples, e)
 		slices.SortStableFunc(g.examples, func(a, b schema.NotifiedRun) int { return b.At.Compare(a.At) })

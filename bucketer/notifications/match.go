@@ -69,7 +69,7 @@ func mayTake(r *schema.NotificationRule, n *schema.Incident) (schema.Notificatio
 		}
 	}
 	for _, kind := range trackedKinds(r) {
-		if slices.Contains(n.Kinds, kind) {
+		if slices.Contains(n.Kinds, kind) && (kind != schema.NotifyLate || n.Late >= m.LateBy) {
 			return kind, true
 		}
 	}

@@ -79,6 +79,9 @@ func (d *Decoder) Notification(tenant, name string, body []byte) (schema.Notific
 	if other := slices.IndexFunc(r.rule.On, isNoFailure); r.rule.Match.InARow > 0 && other >= 0 {
 		d.faultAt(d.doc.location(0)+".match.in_a_row", "cannot be stated with %s in on: it is for failed, dead and recovered", r.rule.On[other])
 	}
+	if r.rule.Match.LateBy > 0 && !slices.Contains(r.rule.On, schema.NotifyLate) {
+		d.faultAt(d.doc.location(0)+".match.late_by", "can be stated only with late in on")
+	}
 	d.require(0, on, "on")
 	d.require(0, sinks, "sinks")
 	if err := d.err(); err != nil {
@@ -175,6 +178,8 @@ func (r *notificationReader) match(i int32) (m schema.NotificationMatch) {
 			m.Labels = d.labels(c)
 		case "in_a_row":
 			m.InARow = d.integer(c, schema.MinInARow, schema.MaxInARow)
+		case "late_by":
+			m.LateBy = d.duration(c, schema.LateStart, schema.MaxLateBy)
 		default:
 			d.faultQuietly(c, "is not a field of match")
 		}

@@ -36,6 +36,10 @@ func TestNotification(t *testing.T) {
 	if err != nil || r.Match.InARow != 3 {
 		t.Errorf("a rule for three failures in a row = %+v, %v", r.Match, err)
 	}
+	r, err = d.Notification("t", "n", []byte(`{"match":{"late_by":"5m"},"on":["failed","late"],"sinks":[{"webhook":{"url":"https://x.test/"}}]}`))
+	if err != nil || r.Match.LateBy != schema.Duration(5*time.Minute) {
+		t.Errorf("a rule for runs that are five minutes late = %+v, %v", r.Match, err)
+	}
 	r, err = d.Notification("t", "n", []byte(`{"on":["dead"],"sinks":[{"slack":{"url_secret":"slack"}},{"webhook":{"url_secret":"hook","auth":{"mtls":{"certificate_secret":"c","key_secret":"k"}}}}]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -83,6 +87,9 @@ func TestFaultsOfANotification(t *testing.T) {
 		"in a row, no number":   {`{"match":{"in_a_row":"3"},"on":["failed"],` + sinks + `}`, []string{"body.match.in_a_row"}},
 		"too many in a row":     {`{"match":{"in_a_row":101},"on":["failed"],` + sinks + `}`, []string{"body.match.in_a_row"}},
 		"missed in a row":       {`{"match":{"in_a_row":2},"on":["failed","missed"],` + sinks + `}`, []string{"body.match.in_a_row"}},
+		"late by":               {`{"match":{"late_by":"999ms"},"on":["late"],` + sinks + `}`, []string{"body.match.late_by"}},
+		"late by too much":      {`{"match":{"late_by":"24h1s"},"on":["late"],` + sinks + `}`, []string{"body.match.late_by"}},
+		"late by, and not late": {`{"match":{"late_by":"1m"},"on":["failed","missed"],` + sinks + `}`, []string{"body.match.late_by"}},
 		"group by":              {`{"on":["failed"],"group_by":["host","label.","label.a b"],` + sinks + `}`, []string{"body.group_by[0]", "body.group_by[1]", "body.group_by[2]"}},
 		"times":                 {`{"on":["failed"],"group_wait":"-1s","group_interval":"1s","repeat_interval":"1000h","send_resolved":"no",` + sinks + `}`, []string{"body.group_wait", "body.group_interval", "body.repeat_interval", "body.send_resolved"}},
 		"mute":                  {`{"on":["failed"],"mute_time_intervals":[{},{"weekdays":["x"]},{"at":"now"},{"times":[{"start_time":"1"}]}],` + sinks + `}`, []string{"body.mute_time_intervals[0]", "body.mute_time_intervals[1].weekdays", "body.mute_time_intervals[2].at", "body.mute_time_intervals[3].times"}},

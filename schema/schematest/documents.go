@@ -185,7 +185,7 @@ func (b *bench) task(tenant, name string, age int) schema.Task {
 func (b *bench) notification(tenant, name string, age int) schema.NotificationRule {
 	return schema.NotificationRule{
 		Tenant: tenant, Name: name, On: []schema.NotificationKind{schema.NotifyFailed}, GroupWait: schema.Duration(age) + 1,
-		Match:   schema.NotificationMatch{Labels: map[string]string{"team": "d*"}, InARow: 3},
+		Match:   schema.NotificationMatch{Labels: map[string]string{"team": "d*"}, InARow: 3, LateBy: schema.Duration(time.Minute)},
 		Sinks:   []schema.NotificationSink{{Slack: &schema.HTTPTarget{URL: "https://x.test/ü"}}, {Teams: &schema.HTTPTarget{URLSecret: "teams"}}},
 		GroupBy: []string{"job"}, Mute: []schema.MuteTimeInterval{{Weekdays: []string{"sunday"}}},
 		CreatedAt: b.now, UpdatedAt: b.at(age),

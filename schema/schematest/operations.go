@@ -201,7 +201,7 @@ func (b *bench) incident(tenant string, ms int, hash uint64) schema.Incident {
 	at := b.now.Truncate(time.Minute).Add(time.Duration(ms) * time.Millisecond)
 	return schema.Incident{
 		Tenant: tenant, ID: schema.MakeEntryID(at, 7, hash), Kinds: []schema.NotificationKind{schema.NotifyDead}, Run: schema.MakeEntryID(at, 3, hash),
-		JobName: "j", Labels: map[string]string{"a": "b"}, Error: "ü", Status: 500, InARow: 2,
+		JobName: "j", Labels: map[string]string{"a": "b"}, Error: "ü", Status: 500, InARow: 2, Late: schema.Duration(90 * time.Second),
 	}
 }
 

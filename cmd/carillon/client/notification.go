@@ -134,6 +134,7 @@ func notificationSetCommand(r *cli.Remote) *cobra.Command {
 			"with another on, match or group_by begins anew. At mute_time_intervals nothing is sent; a night is two parts of days.\n" +
 			"failed tells of each run. With \"match\": {\"in_a_row\": 3} a rule tells of jobs of which three runs in a row have failed: of the third and\n" +
 			"those after it; on may then hold failed, dead and recovered alone. With paused a rule tells that a job was paused by its --pause-after.\n" +
+			"late tells of runs that started more than a second after their time; with \"match\": {\"late_by\": \"5m\"}, at least five minutes after it.\n" +
 			"missed does not tell of runs that the --on-limit skip of their own job left out.\n" +
 			"The URL of an incoming webhook lets everybody post who has it: keep it as a secret and name that in url_secret, instead of url.\n" +
 			"A url is shown to whoever may change the rule, since a change starts from what there is.",
