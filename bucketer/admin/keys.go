@@ -32,8 +32,8 @@ const (
 	usesWaiting = 1000
 )
 
-// keyPrefix begins every key, so that a key in a text is recognised as one.
-const keyPrefix = "carillon_"
+// KeyPrefix begins every key, so that a key in a text is recognised as one.
+const KeyPrefix = "carillon_"
 
 // keyEncoding writes the random part of a key.
 var keyEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
@@ -114,7 +114,7 @@ func (k *Keys) Authenticate(ctx context.Context, key string) (schema.APIKey, err
 
 // wellFormed reports whether key may be one. Others are not looked up.
 func wellFormed(key string) bool {
-	secret, ok := strings.CutPrefix(key, keyPrefix)
+	secret, ok := strings.CutPrefix(key, KeyPrefix)
 	if !ok || len(secret) != keyEncoding.EncodedLen(keyBytes) {
 		return false
 	}
@@ -159,7 +159,7 @@ func (k *Keys) Run(ctx context.Context) error {
 func (k *Keys) Create(ctx context.Context, key schema.APIKey) (secret string, stored schema.APIKey, err error) {
 	var raw [keyBytes]byte
 	_, _ = rand.Read(raw[:]) // never fails (crypto/rand.Read's contract since Go 1.24)
-	secret = keyPrefix + keyEncoding.EncodeToString(raw[:])
+	secret = KeyPrefix + keyEncoding.EncodeToString(raw[:])
 	key.Hash, key.CreatedAt = schema.HashKey(secret), k.now().UTC().Truncate(time.Millisecond)
 	err = k.store.CreateAPIKey(ctx, key)
 	if errors.Is(err, schema.ErrConflict) {

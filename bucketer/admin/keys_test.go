@@ -27,7 +27,7 @@ func TestKeyLife(t *testing.T) {
 		store, keys := keysOn(t)
 		ask := schema.APIKey{Tenant: "a", Name: "n", Role: schema.Operator, CreatedBy: "me", ExpiresAt: time.Now().Add(time.Hour).UTC()}
 		secret, made, err := keys.Create(t.Context(), ask)
-		if err != nil || !strings.HasPrefix(secret, keyPrefix) || len(secret) != len(keyPrefix)+52 || made.Hash != schema.HashKey(secret) {
+		if err != nil || !strings.HasPrefix(secret, KeyPrefix) || len(secret) != len(KeyPrefix)+52 || made.Hash != schema.HashKey(secret) {
 			t.Fatalf("Create = %q, %+v, %v", secret, made, err)
 		}
 		if _, _, err := keys.Create(t.Context(), ask); !errors.Is(err, ErrKeyName) {
@@ -109,7 +109,7 @@ func TestWhatCannotBeAKeyIsNotLookedUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{
-		"", keyPrefix, secret[1:], secret + "a", secret[:len(secret)-1], strings.ToUpper(secret), " " + secret, secret[:len(secret)-1] + "\n",
+		"", KeyPrefix, secret[1:], secret + "a", secret[:len(secret)-1], strings.ToUpper(secret), " " + secret, secret[:len(secret)-1] + "\n",
 		secret[:len(secret)-1] + "!", "x" + secret[1:], strings.Repeat("a", 1<<20),
 	} {
 		if _, err := keys.Authenticate(t.Context(), key); !errors.Is(err, ErrNoKey) {
@@ -119,7 +119,7 @@ func TestWhatCannotBeAKeyIsNotLookedUp(t *testing.T) {
 	if got := store.Tally("APIKey").Calls; got != 0 {
 		t.Errorf("they were looked up %d times, want not at all", got)
 	}
-	if _, err := keys.Authenticate(t.Context(), keyPrefix+strings.Repeat("a", 52)); !errors.Is(err, ErrNoKey) {
+	if _, err := keys.Authenticate(t.Context(), KeyPrefix+strings.Repeat("a", 52)); !errors.Is(err, ErrNoKey) {
 		t.Errorf("Authenticate of one that does not exist = %v, want %v", err, ErrNoKey)
 	}
 }

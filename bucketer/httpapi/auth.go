@@ -157,7 +157,7 @@ func (who *caller) changes(c *gin.Context) bool {
 func (s middleware) identify(c *gin.Context) {
 	who := caller{tenant: defaultTenant, role: schema.Admin, system: true}
 	need, guarded := s.accessOf(c.Request.Method, c.FullPath())
-	if s.config.Auth && guarded {
+	if guarded && (s.config.Auth || s.hasKey(c.Request)) {
 		var err error
 		if who, err = s.authenticate(c.Request); err != nil {
 			s.refuseCaller(c, err)
@@ -194,6 +194,14 @@ func (s middleware) identify(c *gin.Context) {
 	}
 	c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), callerKey{}, who))
 	c.Next()
+}
+
+// hasKey reports whether a request has an API key where it needs none. What it may do is what the
+// key may, so that one sees what that is before keys are asked for. Other headers Authorization are
+// not looked at: a proxy may have asked for them.
+func (s middleware) hasKey(r *http.Request) bool {
+	_, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return s.deps.Keys != nil && strings.HasPrefix(strings.TrimSpace(key), admin.KeyPrefix)
 }
 
 // errNoAuthorization: the request carries no key.
@@ -326,14 +334,14 @@ func (s middleware) describeAccess() {
 	doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"key": {
 			Type: "http", Scheme: "bearer",
-			Description: "An API key: it names the tenant and the role. Or a token (JWT) of the OpenID Connect provider of the configuration (api.oidc): its grants say tenant and role. A node that asks for no keys says so in its configuration (api.auth).",
+			Description: "An API key: it names the tenant and the role. Or a token (JWT) of the OpenID Connect provider of the configuration (api.oidc): its grants say tenant and role. A node that asks for no keys says so in its configuration (api.auth); a request that has one all the same may do what the key may.",
 		},
 		"session": {
 			Type: "apiKey", In: "cookie", Name: sessionCookie,
 			Description: "An API key that a browser logged in with (POST " + sessionPath + ").",
 		},
 	}
-	// One of these. The last is none at all: a node that asks for no keys takes them, and needs none.
+	// One of these. The last is none at all, where a node asks for no keys.
 	either := []map[string][]string{{"key": {}}, {"session": {}}}
 	if s.deps.Peer != nil {
 		doc.Components.SecuritySchemes["certificate"] = &huma.SecurityScheme{

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon.dev/carillon/bucketer/admin"
 	"carillon.dev/carillon/schema"
 )
 
@@ -306,5 +307,36 @@ func TestViewersDoNotSeeSecrets(t *testing.T) {
 	// What a viewer was shown has not become what is kept.
 	if task, err := b.Task(t.Context(), "a", "t"); err != nil || task.Work.HTTP.Headers["Authorization"] != "hush" {
 		t.Errorf("the task is now %+v, %v", task.Work.HTTP, err)
+	}
+}
+
+// TestAKeyWhereNoneIsAskedFor: the request may do what the key may, and is not refused for other
+// headers Authorization.
+func TestAKeyWhereNoneIsAskedFor(t *testing.T) {
+	b, o := newStub(), newAdminStub()
+	hs := serve(t, b, o.deps)
+	reader := admin.KeyPrefix + "reader"
+	o.keys[reader] = schema.APIKey{Tenant: "acme", Name: "reader", Role: schema.Viewer, CreatedAt: testNow}
+	for name, row := range map[string]struct {
+		header http.Header
+		method string
+		path   string
+		want   int
+	}{
+		"it may read":                {bearer(reader), "GET", "/v1/tasks", 200},
+		"it may not write":           {bearer(reader), "PUT", "/v1/tasks/t", 403},
+		"it is of its tenant":        {http.Header{"Authorization": {"Bearer " + reader}, tenantHeader: {"other"}}, "GET", "/v1/tasks", 403},
+		"it was revoked":             {bearer(admin.KeyPrefix + "gone"), "GET", "/v1/tasks", 401},
+		"none":                       {http.Header{}, "PUT", "/v1/tasks/t", 201},
+		"a token of somebody else's": {bearer("nonsense"), "PUT", "/v1/tasks/u", 201},
+		"of a proxy":                 {http.Header{"Authorization": {"Basic eDp5"}}, "PUT", "/v1/tasks/v", 201},
+	} {
+		c := call{method: row.method, path: row.path, header: row.header}
+		if row.method == "PUT" {
+			c.body = `{"nats":{"subject":"a"}}`
+		}
+		if status, _, text := do(t, hs, c); status != row.want {
+			t.Errorf("%s: %s %s = %d %s, want %d", name, row.method, row.path, status, text, row.want)
+		}
 	}
 }

@@ -77,7 +77,7 @@ func keyCreateCommand(r *cli.Remote) *cobra.Command {
 			return fmt.Errorf("create key: %w", err)
 		}
 		if c := r.ClientConfig(); c.Key == "" && c.TLS.Cert == "" { // nothing said who we are, and we were answered
-			cli.Advise(cmd, "This API asks for no keys (api.auth): who uses this one, or none, may do anything.")
+			cli.Advise(cmd, "This API asks for no keys (api.auth): who sends none may do anything. A request with this one may do what the key may.")
 		}
 		return showKey(cmd, r, made)
 	}
