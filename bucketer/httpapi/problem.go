@@ -131,7 +131,7 @@ var kinds = []struct {
 		detail: fmt.Sprintf("Nothing was begun. A tenant may have %d operations that have not ended: wait for one, or cancel one.", operations.MaxOpenOperations),
 	}},
 	{bucketer.ErrNotReady, kind{name: "not-ready", status: 503, title: "This node cannot write now", detail: "Nothing was written. Another node may be able to.", retryAfter: 2 * time.Second}},
-	{admin.ErrNoSeal, kind{name: "no-secrets-key", status: 409, title: "This cluster cannot keep secrets", detail: "Its operator has configured no key to encrypt them, or payloads, with (secrets.keys)."}},
+	{admin.ErrNoSeal, kind{name: "no-secrets-key", status: 409, title: "This cluster cannot keep secrets", detail: "Its operator has configured no key to encrypt them, or payloads, with: secrets.keys of the configuration, or CARILLON_SECRETS_KEYS. Each is a name, a colon, and 32 random bytes in base64."}},
 	{admin.ErrManyKeys, kind{name: "too-many-keys", status: 409, title: "There are as many as there may be", detail: "Revoke a signing key, or wait until a secret that was replaced is not valid any more."}},
 	{admin.ErrManySecrets, kind{
 		name: "too-many-secrets", status: 409, title: "There are as many as there may be",

@@ -24,9 +24,20 @@ type authFlags struct {
 // ofLambda are the flags that go with --function.
 var ofLambda = []string{"aws-region", "credentials", "async", "aws-endpoint"}
 
+// authForms are what --auth may state. NAME stands for a secret.
+var authForms = []string{
+	`{"bearer": {"secret": "NAME"}}`,
+	`{"basic": {"username": "carillon", "secret": "NAME"}}`,
+	`{"header": {"name": "X-Api-Key", "secret": "NAME"}}`,
+	`{"oauth2_client_credentials": {"token_url": "https://example.com/token", "client_id": "carillon", "secret": "NAME"}}`,
+	`{"aws_sigv4": {"region": "eu-central-1", "service": "execute-api", "access_key_id": "AKIAIOSFODNN7EXAMPLE", "secret": "NAME"}}`,
+	`{"mtls": {"certificate_secret": "NAME", "key_secret": "NAME"}}`,
+	`{"body_field": {"name": "token", "secret": "NAME"}}`,
+}
+
 func (f *authFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.auth, "auth", "", "who makes the call, by `JSON`, @file or - for standard input, such as {\"bearer\": {\"secret\": \"NAME\"}}; none")
+	flags.StringVar(&f.auth, "auth", "", "who makes the call, by `JSON`, @file or - for standard input, such as {\"bearer\": {\"secret\": \"NAME\"}}; see carillon secret for all; none")
 	flags.StringVar(&f.function, "function", "", "function of AWS Lambda to invoke: its `name` or ARN")
 	flags.StringVar(&f.awsRegion, "aws-region", "", "`region` of the function")
 	flags.StringVar(&f.credentials, "credentials", "", "`name` of the secret with the credentials by which the function is invoked")

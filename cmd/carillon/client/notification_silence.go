@@ -20,7 +20,7 @@ import (
 const maxSilence = 14 * 24 * time.Hour
 
 func notificationSilenceCommand(r *cli.Remote) *cobra.Command {
-	var until string
+	var until, timezone string
 	var end bool
 	cmd := &cobra.Command{
 		Use:        "silence NAME (--until TIME | --end)",
@@ -29,21 +29,25 @@ func notificationSilenceCommand(r *cli.Remote) *cobra.Command {
 		Long: "Send nothing by a rule until a time, once, such as for a night of maintenance: what happens is counted on, and told after it.\n" +
 			"The rule gets mute_time_intervals of these days, as the console's Mute makes them, to the minute and for two weeks at most. They take the place of all that are of one day alone,\n" +
 			"so also of one planned for a day to come; those that come again stay. To set the rule again without them ends it as well. --until is " + cli.Times + ".",
-		Example: "  carillon notifications silence billing --until 'tomorrow 07:00'\n" +
+		Example: "  carillon notifications silence billing --until 'tomorrow 07:00' --timezone Europe/Berlin\n" +
 			"  carillon notifications silence billing --end",
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&until, "until", "", "send again from this `time` on")
+	cmd.Flags().StringVar(&timezone, "timezone", "", "IANA time `zone` of the days of --until (default that of this machine)")
 	cmd.Flags().BoolVar(&end, "end", false, "send again from now on")
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
-		if end == (until != "") {
+		switch {
+		case end == (until != ""):
 			return cli.Usagef("state --until or --end")
+		case end && timezone != "":
+			return cli.Usagef("--timezone goes with --until")
 		}
 		now := time.Now()
 		at := now
 		if !end {
 			var err error
-			if at, err = cli.Instant("until", until, now); err != nil {
+			if at, err = instantIn(timezone, "until", until, now); err != nil {
 				return err
 			}
 			if !at.After(now) || at.Sub(now) > maxSilence {

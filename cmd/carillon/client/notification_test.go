@@ -170,11 +170,15 @@ func TestNotificationsOfANode(t *testing.T) {
 	if diff := cmp.Diff(before, silenced); diff != "" {
 		t.Errorf("a rule that is silenced (-want +got):\n%s", diff)
 	}
+	far := clitest.Succeed(t, "notifications", "silence", "--api", api, "full", "--until", "tomorrow 07:00", "--timezone", "Pacific/Honolulu")
+	if !strings.Contains(far.Stderr, "T17:00:00.000Z") {
+		t.Errorf("a silence until 07:00 of Honolulu says %q, want until 17:00 UTC", far.Stderr)
+	}
 	clitest.Succeed(t, "notifications", "silence", "--api", api, "full", "--end")
 	if diff := cmp.Diff(before, rule()); diff != "" {
 		t.Errorf("a rule after its silence (-want +got):\n%s", diff)
 	}
-	for _, args := range []string{"full", "full --until yesterday", "full --until soon", "full --until 15d", "full --until 1h --end"} {
+	for _, args := range []string{"full", "full --until yesterday", "full --until soon", "full --until 15d", "full --until 1h --end", "full --until 1h --timezone Mars", "full --end --timezone UTC"} {
 		if r := clitest.Run(t.Context(), "", append([]string{"notifications", "silence", "--api", api}, strings.Fields(args)...)...); r.Code != 2 {
 			t.Errorf("notifications silence %s exits %d with %q, want 2", args, r.Code, r.Stderr)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +21,11 @@ func secretCommand() *cobra.Command {
 		Use:   "secret",
 		Short: "Put, list and remove the secrets that calls are made with",
 		Long: "Put, list and remove the secrets that calls are made with: tokens, passwords, private keys. Tasks and jobs name a secret (http.auth,\n" +
-			"lambda.credentials; see --auth of carillon task set). Nobody can read a value back. The role admin is needed to put and to remove.",
+			"lambda.credentials). Nobody can read a value back. The role admin is needed to put and to remove.\n\n" +
+			"--auth of carillon job create and carillon task set is one of:\n" +
+			"  " + strings.Join(authForms, "\n  ") + "\n" +
+			"The secret of --credentials, for AWS, is JSON: {\"access_key_id\": \"…\", \"secret_access_key\": \"…\"}, and \"session_token\" if there is one.\n" +
+			"A cluster keeps secrets once its operator has configured a key to encrypt them with: secrets.keys, or CARILLON_SECRETS_KEYS (README: Secrets).",
 	})
 	r.AddFlags(cmd)
 	cmd.AddCommand(secretPutCommand(r), secretListCommand(r), secretRemoveCommand(r))

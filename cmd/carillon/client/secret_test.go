@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -168,5 +169,20 @@ func TestFunctionsOfLambda(t *testing.T) {
 	job := clitest.Succeed(t, "job", "create", "--api", api, "--function", "f", "--aws-region", "eu-central-1", "--credentials", "aws", "--in", "1h").Stdout
 	if !strings.Contains(job, "lambda f") {
 		t.Errorf("job create writes %q", job)
+	}
+}
+
+// TestFormsOfAuth: a job may be made with each form that the help shows, and the help shows each.
+func TestFormsOfAuth(t *testing.T) {
+	api := clitest.StartNode(t)
+	help := clitest.Succeed(t, "secret", "--help").Stdout
+	for _, form := range authForms {
+		if !strings.Contains(help, form) {
+			t.Errorf("carillon secret --help does not show %s", form)
+		}
+		clitest.Succeed(t, "job", "create", "--api", api, "--url", "https://example.com/", "--in", "24h", "--auth", strings.ReplaceAll(form, "NAME", "name"), "--payload", "{}")
+	}
+	if n := reflect.TypeFor[schema.HTTPAuth]().NumField(); len(authForms) != n {
+		t.Errorf("the help shows %d forms of --auth, want %d", len(authForms), n)
 	}
 }
