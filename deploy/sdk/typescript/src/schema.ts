@@ -1963,7 +1963,7 @@ export interface components {
             until?: string;
         };
         Waiting: {
-            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. quota: one of its tenant, of runs at once or of runs a minute. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires */
+            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. slot: the time that the rate gave it has come; it waits for a slot of the limit of its task, of a quota, of its target or of an executor. quota: one of its tenant, of runs at once or of runs a minute. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires */
             reason: string;
             /** Format: date-time */
             since: string;
@@ -2647,6 +2647,8 @@ export interface operations {
     "list-upcoming": {
         parameters: {
             query?: {
+                /** @description Runs that are due after it; absent or past: after now */
+                from?: string;
                 /** @description The most items of the answer */
                 count?: number;
             };
@@ -3404,6 +3406,8 @@ export interface operations {
     "list-workflow-upcoming": {
         parameters: {
             query?: {
+                /** @description Runs that are due after it; absent or past: after now */
+                from?: string;
                 /** @description The most items of the answer */
                 count?: number;
             };

@@ -35,6 +35,7 @@ export interface Life {
 const heldBy: Record<string, string> = {
   concurrency: 'job’s limit',
   rate: 'task’s rate',
+  slot: 'lack of a slot',
   limit: 'task’s limit',
   breaker: 'target’s circuit breaker',
   target_share: 'target’s share of the slots',

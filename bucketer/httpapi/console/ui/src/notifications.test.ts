@@ -36,6 +36,7 @@ describe('rules', () => {
     [undefined, 'all runs'],
     [{}, 'all runs'],
     [{ job: 'a*', in_a_row: 3 }, 'job a*, at least 3 failures in a row'],
+    [{ late_by: '5m0s' }, 'late by 5m0s or more'],
     [{ job: 'a*', labels: { team: 'b', x: '*' } }, 'job a*, team=b, x=*'],
   ])('take %j: %s', (match, words) => {
     expect(matchWords(match)).toBe(words);

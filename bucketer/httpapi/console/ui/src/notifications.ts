@@ -83,6 +83,7 @@ export function matchWords(match: Notification['match']): string {
     match?.workflow && `workflow ${match.workflow}`,
     ...Object.entries(match?.labels ?? {}).map(([name, value]) => `${name}=${value}`),
     match?.in_a_row && `at least ${match.in_a_row} failures in a row`,
+    match?.late_by && `late by ${match.late_by} or more`,
   ].filter(Boolean);
   return parts.length === 0 ? 'all runs' : parts.join(', ');
 }

@@ -92,6 +92,7 @@ const meanings: Record<string, string> = {
   jobs: 'It runs after other jobs, which have not ended.',
   concurrency: 'Its job allows only so many runs at once, and they are under way.',
   rate: 'The rate of its task is used up.',
+  slot: 'The time that the rate of its task gave it has come, and it waits for a slot: of the limit of its task, of a quota, of its target or of an executor.',
   limit: 'As many runs of its task are under way as may be at once.',
   quota: 'A quota of its tenant is reached: of runs at once, or of runs a minute.',
   breaker: 'Its target failed again and again: it is left alone for a while.',

@@ -3591,6 +3591,11 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+            /**
+             * @description Of runs that were late only those that started at least so much after their time, from 1s to 24h; on must hold late. Absent: all that started more than 1s after it
+             * @example 1m30s
+             */
+            late_by?: string;
             /** @description The name of the run's task: equal to this, or fits it as a glob, in which * stands for any characters and ? for one */
             task?: string;
             /** @description The name of the workflow that ran: equal to this, or fits it as a glob, in which * stands for any characters and ? for one. Steps bear its labels, not its name */
@@ -4364,7 +4369,7 @@ export interface components {
              * @example 2026-11-21T09:30:00.000Z
              */
             to: string;
-            /** @description How many of those that are ready or delayed may not start yet, by the word with which waiting of a run says why: concurrency, rate, limit, quota, breaker, target_share, tenant_share, region, pool, jobs. Words without runs are left out */
+            /** @description How many of those that are ready or delayed may not start yet, by the word with which waiting of a run says why: concurrency, rate, slot, limit, quota, breaker, target_share, tenant_share, region, pool, jobs. Words without runs are left out */
             waiting: {
                 [key: string]: number;
             };
@@ -5404,7 +5409,7 @@ export interface components {
             until?: string;
         };
         Waiting: {
-            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. quota: one of its tenant, of runs at once or of runs a minute. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires */
+            /** @description A word and what it means. jobs: those that it runs after. event, time: what a step waits for. concurrency: the limit of its job. rate, limit: those of its task. slot: the time that the rate gave it has come; it waits for a slot of the limit of its task, of a quota, of its target or of an executor. quota: one of its tenant, of runs at once or of runs a minute. breaker: its target failed again and again. target_share, tenant_share: slow calls to its target, or of its tenant, have their part of the slots. region: its region alone may run it, and another serves its home now. pool: no executor that it reached has the labels that it requires */
             reason: string;
             /**
              * Format: date-time
@@ -9542,6 +9547,8 @@ export interface operations {
     "list-upcoming": {
         parameters: {
             query?: {
+                /** @description Runs that are due after it; absent or past: after now */
+                from?: string;
                 /** @description The most items of the answer */
                 count?: number;
             };
@@ -15369,6 +15376,8 @@ export interface operations {
     "list-workflow-upcoming": {
         parameters: {
             query?: {
+                /** @description Runs that are due after it; absent or past: after now */
+                from?: string;
                 /** @description The most items of the answer */
                 count?: number;
             };

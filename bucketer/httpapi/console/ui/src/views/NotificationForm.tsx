@@ -163,6 +163,13 @@ function Fields({ form }: { form: BodyForm }) {
             placeholder="3"
             help="Tells of the failures of a job from this number in a row on."
           />
+          <BodySpan
+            form={form}
+            path="match.late_by"
+            label="Late by"
+            placeholder="1s"
+            help="Of runs that were late: only those that started at least so much after their time."
+          />
         </div>
       </Panel>
       <Sinks form={form} />

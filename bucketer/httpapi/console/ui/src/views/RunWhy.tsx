@@ -227,6 +227,7 @@ export function StartedLate({ run }: { run: Run }) {
 function WaitLink({ run, word }: { run: Run; word: string }) {
   switch (word) {
     case 'rate':
+    case 'slot':
     case 'limit':
       return run.task ? (
         <a href={href(pathTo('/tasks/:name', { name: run.task }))}>The task says how many may run.</a>
