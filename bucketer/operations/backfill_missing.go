@@ -34,7 +34,7 @@ func beginningOfBackfill(f *schema.Backfill) string {
 	return ""
 }
 
-// skipRuns has a backfill leave out the times that have a run. One that was missed is none: nothing
+// skipRuns has a backfill leave out the times that have a run. One that was left out is none: nothing
 // ran. What has left the store cannot be told from what never was, so the stretch must lie within
 // the retention. That is the one of now: after a raise, runs from before it leave after the shorter
 // one, and look missing. When it was raised is not stored, so callers are told (OpenAPI, help).
@@ -83,7 +83,7 @@ func (o backfillPlanner) skipRuns(ctx context.Context, tenant string, f *schema.
 }
 
 // haveRuns returns the nominal times, in ms, of the runs of a backfill's job that are due from its
-// stretch on: a run is due at its time or later. Those that were missed are not among them, nor one
+// stretch on: a run is due at its time or later. Those that were left out are not among them, nor one
 // under way whose line of history could not be written (bucketer.Writer).
 func haveRuns(ctx context.Context, jobs *recurring.Jobs, tenant string, f *schema.Backfill) (map[int64]bool, error) {
 	have := make(map[int64]bool)
@@ -95,7 +95,7 @@ func haveRuns(ctx context.Context, jobs *recurring.Jobs, tenant string, f *schem
 			return nil, fmt.Errorf("runs of job %s: %w", f.Job, err)
 		}
 		for i := range page {
-			if page[i].State != schema.StateMissed {
+			if !leftOut(&page[i]) {
 				have[page[i].Entry.Spec.Nominal.UnixMilli()] = true
 			}
 		}
@@ -144,4 +144,11 @@ func (s *times) From(t time.Time) iter.Seq[time.Time] {
 			}
 		}
 	}
+}
+
+// leftOut reports whether nothing ran at the time of a run, and nobody asked for that: it was
+// missed, or cancelled since its job was paused or changed before it could start.
+func leftOut(r *runs.Run) bool {
+	return r.State == schema.StateMissed ||
+		r.State == schema.StateCancelled && r.Started().IsZero() && r.Entry.Marks.Cancelled == nil && r.Current.Marks.Cancelled == nil
 }

@@ -94,26 +94,49 @@ func TestBackfillOfWhatIsMissing(t *testing.T) {
 	})
 }
 
-// A run that was missed is none.
-func TestBackfillOfWhatWasMissed(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		job := w.job(every(time.Minute))
-		at := job.Current.Spec.Schedule.Anchor.Add(-time.Minute)
-		o := w.operations("n")
-		x := w.backfiller(job.ID, 0)
-		asked := Backfill{From: at, To: at.Add(time.Minute), MaxConcurrent: 1}
-		op := w.backfill(o, job.ID, asked).Operation
-		if _, err := o.step(t.Context(), &op); err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range x.rows(time.Now()) {
-			if e.Spec.Trigger == schema.TriggerBackfill {
-				w.Recorded(e, 0, schema.Record{Outcome: schema.Missed})
-			}
-		}
-		asked.Missing = true
-		if begun := w.backfill(o, job.ID, asked); begun.Matched != 1 {
-			t.Errorf("Backfill of what was missed = %d times, want it", begun.Matched)
-		}
-	})
+// A run that was missed is none, nor is one that was cancelled since its job was paused. One that
+// somebody cancelled is one, and one that is under way.
+func TestBackfillOfWhatWasLeftOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		outcome schema.Outcome // "": it is under way
+		asked   bool           // somebody cancels it
+		want    int64          // times that are missing after it
+	}{
+		"missed":                {schema.Missed, false, 1},
+		"cancelled by a pause":  {schema.Cancelled, false, 1},
+		"cancelled by somebody": {schema.Cancelled, true, 0},
+		"under way":             {"", false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				job := w.job(every(time.Minute))
+				at := job.Current.Spec.Schedule.Anchor.Add(-time.Minute)
+				o := w.operations("n")
+				x := w.backfiller(job.ID, 0)
+				stretch := Backfill{From: at, To: at.Add(time.Minute), MaxConcurrent: 1}
+				op := w.backfill(o, job.ID, stretch).Operation
+				if _, err := o.step(t.Context(), &op); err != nil {
+					t.Fatal(err)
+				}
+				for _, e := range x.rows(time.Now()) {
+					if e.Spec.Trigger != schema.TriggerBackfill {
+						continue
+					}
+					if c.asked {
+						if _, err := w.Cancel(t.Context(), "t", e.Run(), "somebody"); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if c.outcome != "" {
+						w.Recorded(e, 0, schema.Record{Outcome: c.outcome})
+					}
+				}
+				stretch.Missing = true
+				got, err := o.PreviewBackfill(t.Context(), "t", job.ID, stretch)
+				if err != nil || got.Count != c.want {
+					t.Errorf("a backfill of what is missing would have %d runs, %v; want %d", got.Count, err, c.want)
+				}
+			})
+		})
+	}
 }
