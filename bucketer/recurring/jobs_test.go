@@ -322,6 +322,25 @@ func TestNameOfAJobThatWasNeverMade(t *testing.T) {
 	})
 }
 
+// TestNothingIsToComeOfAJobThatIsPausedAtOnce: the creation itself, from which an interval counts,
+// is no time of it.
+func TestNothingIsToComeOfAJobThatIsPausedAtOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		for range 20 { // of different offsets
+			job := w.job(every(5 * time.Minute))
+			paused, err := w.PauseJob(t.Context(), "t", job.ID, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, now := range []time.Time{job.Current.Spec.Created, paused.Cut.Add(-time.Millisecond), paused.Cut} {
+				if next := w.Upcoming(paused, 10, now); len(next) != 0 {
+					t.Errorf("%v before its pause: %+v to come, want none", paused.Cut.Sub(now), next)
+				}
+			}
+		}
+	})
+}
+
 func TestMaxRunsBecomesTheEnd(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		spec := every(time.Minute)

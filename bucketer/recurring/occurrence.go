@@ -179,7 +179,9 @@ func (j *Reader) Upcoming(job schema.Job, count int, now time.Time) []Occurrence
 	var next []Occurrence
 	if job.Before != nil && job.Before.State == schema.JobActive && now.Before(job.Cut) && job.Current.State != schema.JobFinished {
 		if before, err := j.series.of(job.ID, job.Before); err == nil && before != nil {
-			for nominal := range before.From(now.Add(-before.Offset())) {
+			// none at the creation itself, or before: an interval counts from there (first)
+			from := bucketer.Latest(job.Current.Spec.Created, now.Add(-before.Offset()))
+			for nominal := range before.From(from) {
 				if len(next) == count || !before.due(nominal).Before(job.Cut) {
 					break
 				}
