@@ -57,6 +57,8 @@ type DeadLetter struct {
 	State    string          `json:"state" enum:"waiting,replayed"`
 	Priority schema.Priority `json:"priority" enum:"critical,high,normal,low"`
 
+	Labels map[string]string `json:"labels,omitempty"`
+
 	NominalAt  Time           `json:"nominal_at"`
 	DueAt      Time           `json:"due_at" doc:"When the run was first to start: what lists of dead letters are ordered by"`
 	StartedAt  Time           `json:"started_at,omitzero" doc:"Start of the first attempt"`
@@ -84,7 +86,7 @@ type DeadLetter struct {
 func letterOf(l *schema.DeadLetter) DeadLetter {
 	s, last := &l.Entry.Spec, &l.Last
 	out := DeadLetter{
-		ID: l.Run, JobID: s.Job, JobName: s.JobName, Tenant: l.Tenant, Task: s.Task, State: "waiting", Priority: s.Priority.Or(),
+		ID: l.Run, JobID: s.Job, JobName: s.JobName, Tenant: l.Tenant, Task: s.Task, State: "waiting", Priority: s.Priority.Or(), Labels: s.Labels,
 		NominalAt: Time{s.Nominal}, DueAt: Time{l.Run.Time()}, StartedAt: Time{l.Began}, FailedAt: Time{last.Finished}, ExpiresAt: Time{l.Expires},
 		Attempts: l.Attempts, Outcome: last.Outcome, Error: runs.ErrorOf(last), Pattern: runs.ErrorPattern(last), StatusCode: last.Status, Output: last.Output,
 		Origin: s.Origin, Payload: l.Entry.Payload, Fault: faultOf(l.Fault),

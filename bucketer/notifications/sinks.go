@@ -77,6 +77,9 @@ func (m *message) title() string {
 		what += ": " + strings.Join(of, ", ")
 	}
 	what = say(what, maxValue)
+	if n := m.rule.Match.InARow; n > 0 && m.state == stateFiring {
+		what += fmt.Sprintf(", at least %d failures in a row", n)
+	}
 	switch {
 	case m.state == stateTest:
 		return "Test of " + what

@@ -81,10 +81,10 @@ func adviseOnPatterns(cmd *cobra.Command) {
 }
 
 // deadLetterHead and deadLetterRow make a table of dead letters.
-var deadLetterHead = []string{"RUN", "DUE", "FAILED", "ATTEMPTS", "TASK", "ERROR"}
+var deadLetterHead = []string{"RUN", "DUE", "FAILED", "ATTEMPTS", "JOB", "TASK", "ERROR"}
 
 func deadLetterRow(l *httpapi.DeadLetter) []string {
-	return []string{l.ID.String(), cli.ShowTime(l.DueAt), cli.ShowTime(l.FailedAt), fmt.Sprint(l.Attempts), l.Task, cli.Head(l.Error, 300)}
+	return []string{l.ID.String(), cli.ShowTime(l.DueAt), cli.ShowTime(l.FailedAt), fmt.Sprint(l.Attempts), l.JobName, l.Task, cli.Head(l.Error, 300)}
 }
 
 func deadLetterShowCommand(r *cli.Remote) *cobra.Command {

@@ -66,7 +66,8 @@ func jobCreateCommand(r *cli.Remote) *cobra.Command {
 			"  carillon job create --task send-email --at 'friday 10:00' --timezone Europe/Berlin\n" +
 			"  carillon job create --task sync --payload '{\"customer\": 7}' --unique-window 10m --unique-by payload/customer\n" +
 			"  carillon job create --subject work.report --payload @report.json --label team=billing\n" +
-			"  carillon job create --url http://127.0.0.1:9000/sync --in 1m --max-attempts 8 --retry-initial 5s --retry-max 15m\n" +
+			"  carillon job create --url http://127.0.0.1:9000/sync --in 1m --max-attempts 8 --retry-initial 5s --retry-max 15m  # waits of 0 to 5s, 0 to 10s …\n" +
+			"  carillon job create --url http://127.0.0.1:9000/sync --every 5m --concurrency 1 --on-limit skip --max-attempts 6 --retry-initial 10s --retry-max 5m --retry-jitter none  # waits of 10s, 20s …\n" +
 			"  carillon job create --name nightly-report --task report --cron '0 2 * * *' --timezone Europe/Berlin\n" +
 			"  carillon job create --url http://127.0.0.1:9000/poll --every 15m --misfire skip\n" +
 			"  carillon job create --name open --task open --cron '0 9 * * MON-FRI' --cron '0 10 * * SAT' --timezone Europe/Berlin --exclude 2026-12-25\n" +
@@ -311,7 +312,18 @@ func jobGetCommand(r *cli.Remote) *cobra.Command {
 		Short:             "Show a job",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeJobs(r),
-		RunE:              showJob(r, "get job", (*httpapi.Client).Job),
+		RunE: r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, args []string) error {
+			job, err := client.Job(cmd.Context(), args[0])
+			if err != nil {
+				return fmt.Errorf("get job: %w", err)
+			}
+			return r.Show(cmd, job, func(w io.Writer) error {
+				if err := writeJobs(w, job); err != nil {
+					return err
+				}
+				return writeJobFacts(w, &job)
+			})
+		}),
 	}
 }
 

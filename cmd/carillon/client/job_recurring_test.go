@@ -65,6 +65,14 @@ func TestRecurringJobRunsAndIsShown(t *testing.T) {
 			t.Errorf("job upcoming --from shows\n%s\nwant %s", shown, want)
 		}
 	}
+	clitest.Succeed(t, "job", "change", "--api", api, "seldom", "--label", "team=a", "--concurrency", "1", "--on-limit", "skip", "--misfire-deadline", "2m", "--max-attempts", "6",
+		"--retry-initial", "10s", "--retry-max", "5m", "--retry-jitter", "none")
+	shown = clitest.Succeed(t, "job", "get", "--api", api, "seldom").Stdout
+	for _, want := range []string{"labels", "team=a", "1 at once, then skip", "at most 2m late", "6, with waits of 10s × 2 a time, at most 5m"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("job get shows\n%s\nwant %s", shown, want)
+		}
+	}
 	if r := clitest.Run(t.Context(), "", "job", "upcoming", "--api", api, "seldom", "--from", "soon"); r.Code != 2 {
 		t.Errorf("job upcoming --from soon exits %d with %q, want 2", r.Code, r.Stderr)
 	}

@@ -130,7 +130,8 @@ func notificationSetCommand(r *cli.Remote) *cobra.Command {
 		Use:   "set NAME",
 		Short: "Create or replace a rule, of JSON from the standard input or a file",
 		Long: "Create or replace a rule, of JSON from the standard input or a file. What is left out has Alertmanager's default: group_wait 30s,\n" +
-			"group_interval 5m, repeat_interval 4h, send_resolved true. A rule that is set again\n" +
+			"group_interval 5m and repeat_interval 4h (both at least 1m), send_resolved true. match takes job, task and workflow (a name, or a glob\n" +
+			"with * and ?), labels, in_a_row and late_by; what is left out fits all. A rule that is set again\n" +
 			"with another on, match or group_by begins anew. At mute_time_intervals nothing is sent; a night is two parts of days.\n" +
 			"failed tells of each run. With \"match\": {\"in_a_row\": 3} a rule tells of jobs of which three runs in a row have failed: of the third and\n" +
 			"those after it; on may then hold failed, dead and recovered alone. With paused a rule tells that a job was paused by its --pause-after.\n" +

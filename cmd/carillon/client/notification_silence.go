@@ -72,7 +72,7 @@ func notificationSilenceCommand(r *cli.Remote) *cobra.Command {
 			return cli.Document(cmd.OutOrStdout(), n)
 		}
 		if end {
-			cli.Advise(cmd, "%s is not silenced.", n.Name)
+			cli.Advise(cmd, "%s sends again: it is not silenced.", n.Name)
 		} else {
 			cli.Advise(cmd, "%s sends nothing until %s.", n.Name, cli.ShowTime(httpapi.Time{Time: toMinute(at)}))
 		}

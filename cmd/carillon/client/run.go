@@ -53,9 +53,17 @@ func runRetryCommand(r *cli.Remote) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("retry run: %w", err)
 		}
+		adviseOnLetter(cmd, client, id)
 		return r.Show(cmd, run, func(w io.Writer) error { return writeRun(w, &run) })
 	})
 	return cmd
+}
+
+// adviseOnLetter says so if a run that was asked for again has a dead letter, which waits on.
+func adviseOnLetter(cmd *cobra.Command, client *httpapi.Client, id schema.RunID) {
+	if run, err := client.Run(cmd.Context(), id); err == nil && run.DeadLetter {
+		cli.Advise(cmd, "The dead letter of %s waits on, and a replay would run this again: carillon dead-letter discard %s settles it.", id, id)
+	}
 }
 
 func runCancelCommand(r *cli.Remote) *cobra.Command {

@@ -41,6 +41,7 @@ func runListCommand(r *cli.Remote) *cobra.Command {
 			"With --workflow-run, list the runs of the steps of that workflow run, with an item of a step with for_each as a run of its own.\n\n" +
 			"With --newest, search from the newest minute back, as far as --from (default: a day, of a job all) and up to --to (default: now), at most 366 days apart. Runs have no index of labels, tasks and errors: " +
 			"minutes are read one after the other, and how far that came is said at the end. Runs of a --job, and --state failed alone, are found by an index.\n\n" +
+			"waiting is of runs of workflows, of their steps, and of runs that wait for other jobs. A run that a rate or a limit holds back is pending: WAITS says what holds it, and carillon stats states counts such runs.\n\n" +
 			"With --stuck, list the runs that wait for other jobs beyond their deadline, whenever they are due, in the order in which their chains began. " +
 			"Such a run still starts if those jobs end; carillon run cancel ends it.\n\n" +
 			"With -o json there is one run a line, attempts and payload included; .error is why it failed.",

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -37,6 +38,53 @@ func writeJobs(w io.Writer, jobs ...httpapi.Job) error {
 	rows := [][]string{jobHead}
 	for i := range jobs {
 		rows = append(rows, jobRow(&jobs[i]))
+	}
+	return cli.Table(w, rows)
+}
+
+// writeJobFacts shows what a row of a table leaves out of a job, one fact a line.
+func writeJobFacts(w io.Writer, j *httpapi.Job) error {
+	var rows [][]string
+	fact := func(name, value string) {
+		if value != "" {
+			rows = append(rows, []string{name, value})
+		}
+	}
+	fact("labels", labelsOf(j.Labels))
+	for _, s := range append([]httpapi.JobSchedule{j.Schedule}, j.Schedules...) {
+		if s.Calendar != nil {
+			fact("calendar", s.Calendar.Name+": "+s.Calendar.On)
+		}
+		fact("not on", strings.Join(s.Exclude, ", "))
+	}
+	if j.Jitter != nil && *j.Jitter > 0 {
+		fact("jitter", showSpan(j.Jitter.Std()))
+	}
+	misfire := j.Misfire.Policy
+	if j.Misfire.Deadline > 0 {
+		misfire += ", at most " + showSpan(j.Misfire.Deadline.Std()) + " late"
+	}
+	fact("misfire", misfire)
+	if c := j.Concurrency; c != nil {
+		at := fmt.Sprintf("%d at once", c.Limit)
+		if c.Key != "" {
+			at += " of each " + c.Key
+		}
+		fact("concurrency", at+", then "+cmp.Or(c.OnLimit, schema.OnLimitQueue))
+	}
+	if r := j.Retry; r != nil {
+		waits := "drawn from 0 to "
+		if r.Jitter == "none" {
+			waits = "of "
+		}
+		fact("attempts", fmt.Sprintf("%d, with waits %s%s × %v a time, at most %s", r.MaxAttempts, waits, showSpan(r.Initial.Std()), r.Factor, showSpan(r.Max.Std())))
+	}
+	fact("created by", cli.Head(j.CreatedBy, 200))
+	if len(rows) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return fmt.Errorf("write: %w", err)
 	}
 	return cli.Table(w, rows)
 }

@@ -92,7 +92,8 @@ func workflowRetryCommand(r *cli.Remote) *cobra.Command {
 		Use:   "retry RUN",
 		Short: "Run a workflow run that has ended again, from the steps that did not succeed",
 		Long: "Run a workflow run that has ended again, as a new run of the same definition and payload, whose origin it is.\n" +
-			"Steps that succeeded are taken over with their outputs; of a fan-out that failed all items run again.\n\n" + waitHelp,
+			"Steps that succeeded are taken over with their outputs; of a fan-out that failed all items run again. " +
+			"A dead letter of the run goes on waiting: carillon dead-letter replay RUN is a retry that settles it.\n\n" + waitHelp,
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&key, "idempotency-key", "", "the same key makes one run (default: drawn)")
@@ -102,6 +103,7 @@ func workflowRetryCommand(r *cli.Remote) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("retry run: %w", err)
 		}
+		adviseOnLetter(cmd, client, id)
 		return showOrFollow(cmd, r, client, &run, wait)
 	})
 	return cmd

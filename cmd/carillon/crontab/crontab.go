@@ -186,14 +186,15 @@ func split(line string) (command, stdin string) {
 }
 
 // Program guesses the program that a command runs: the first word that may name one. It serves for
-// names that people read.
+// names that people read. Programs that run another one, such as env, are passed over.
 func Program(command string) string {
 	for w := range strings.FieldsSeq(command) {
 		w = strings.Trim(w, `"'();{}`)
 		base := path.Base(w)
 		switch {
 		case strings.Contains(w, "=") || strings.ContainsAny(w, "$><|&`*"):
-		case w == "test" || w == "command" || w == "cd" || w == "if" || w == "then" || w == "exec" || w == "nice" || w == "ionice" || w == "sleep":
+		case w == "test" || w == "command" || w == "cd" || w == "if" || w == "then" || w == "exec" || w == "sleep":
+		case base == "env" || base == "nice" || base == "ionice" || base == "nohup" || base == "setsid" || base == "timeout" || base == "chronic":
 		case base[0] >= 'a' && base[0] <= 'z' || base[0] >= 'A' && base[0] <= 'Z':
 			return base
 		}

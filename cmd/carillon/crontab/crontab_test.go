@@ -111,6 +111,7 @@ func TestProgram(t *testing.T) {
 		"cd / && run-parts --report /etc/cron.hourly": "run-parts", "test -x /usr/sbin/anacron || x": "anacron",
 		"[ -x /usr/lib/php/sessionclean ] && y": "sessionclean", "A=b /usr/bin/make all": "make", `"/opt/My App/run"`: "My",
 		"command -v sa1 > /dev/null && sa1 1 1": "sa1", "$HOME/bin/poll": "command", "": "command", "((1))": "command",
+		"/usr/bin/env A=b python3 x.py": "python3", "/usr/bin/timeout -k 5 10m /opt/poll": "poll", "nohup nice -n 5 job-1": "job-1", "env": "command",
 	} {
 		if got := Program(command); got != want {
 			t.Errorf("Program(%q) = %q, want %q", command, got, want)
