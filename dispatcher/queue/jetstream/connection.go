@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -22,6 +23,8 @@ type connection struct {
 	metrics *metrics
 	nc      *nats.Conn
 	js      jetstream.JetStream
+
+	connected atomic.Bool // as nc.IsConnected says, which waits while something is written
 
 	lost  func() // called when the connection is lost
 	again func() // called when it is there again
@@ -121,6 +124,7 @@ func (c *connection) dial(context.Context) error {
 		return err
 	}
 	c.nc, c.js = nc, js
+	c.connected.Store(nc.IsConnected())
 	c.log.Info("connected to nats", "url", c.where(nc), "server", nc.ConnectedServerName(), "version", nc.ConnectedServerVersion())
 	return nil
 }
@@ -135,6 +139,7 @@ func (c *connection) where(nc *nats.Conn) string {
 }
 
 func (c *connection) disconnected(_ *nats.Conn, err error) {
+	c.connected.Store(false)
 	c.mu.Lock()
 	c.end()
 	closed := c.closed
@@ -150,6 +155,7 @@ func (c *connection) disconnected(_ *nats.Conn, err error) {
 }
 
 func (c *connection) reconnected(nc *nats.Conn) {
+	c.connected.Store(nc.IsConnected())
 	c.metrics.reconnected.Inc()
 	c.log.Info("connected to nats again", "url", c.where(nc), "server", nc.ConnectedServerName())
 	c.mu.Lock()

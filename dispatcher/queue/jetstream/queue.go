@@ -126,13 +126,17 @@ func (q *Queue) Close() error {
 	return nil
 }
 
-// Ready implements queue.Prober.
+// errReconnecting says it as the client does.
+var errReconnecting = errors.New("nats: " + nats.RECONNECTING.String())
+
+// Ready implements queue.Prober. Each write of jobs asks, so it does not wait for the connection,
+// which is locked while something is written to it.
 func (q *Queue) Ready() error {
 	if _, err := q.current(); err != nil {
 		return err
 	}
-	if s := q.nc.Status(); s != nats.CONNECTED {
-		return fmt.Errorf("nats: %s", s)
+	if !q.connected.Load() {
+		return errReconnecting
 	}
 	if err := q.streams.health.Load(); err != nil {
 		return *err

@@ -79,8 +79,15 @@ func Start(cfg Config) (*Server, error) {
 	return &Server{s}, nil
 }
 
-// InProcessConn makes a connection to the server without a socket.
-func (s *Server) InProcessConn() (net.Conn, error) { return s.s.InProcessConn() }
+// InProcessConn makes a connection to the server without a socket. What is written to it lies in
+// memory until the server reads it, at most mostBehind.
+func (s *Server) InProcessConn() (net.Conn, error) {
+	conn, err := s.s.InProcessConn()
+	if err != nil {
+		return nil, err
+	}
+	return newBehind(conn), nil
+}
 
 // URL returns where the server listens, "" if it does not.
 func (s *Server) URL() string {
