@@ -2156,6 +2156,9 @@ export interface components {
             id: string;
             job_id: string;
             job_name?: string;
+            labels?: {
+                [key: string]: string;
+            };
             /**
              * Format: date-time
              * @example 2026-11-21T09:30:00.000Z
