@@ -155,8 +155,9 @@ func (o *Orchestrator) takeOver(ctx context.Context, was *runs.Run, e *schema.En
 }
 
 // SkipStep has a step of a workflow run not run, by hand: it counts as succeeded for the steps after
-// it. A step that runs is cancelled. Skipping twice is the same as once. bucketer.ErrFinished: the
-// run, or the step, has ended. ErrNotBegun: the run is due later.
+// it. A step that runs is cancelled. Skipping twice is the same as once, also when the run has ended
+// meanwhile. bucketer.ErrFinished: the run, or the step, has ended. ErrNotBegun: the run is due
+// later.
 //
 // The decision is written first. Whoever finds an end of the step later goes by it.
 func (o *Orchestrator) SkipStep(ctx context.Context, tenant string, id schema.RunID, name string) error {
@@ -170,9 +171,6 @@ func (o *Orchestrator) SkipStep(ctx context.Context, tenant string, id schema.Ru
 	if run.Entry.Spec.Workflow == nil {
 		return fmt.Errorf("skip a step of run %s: %w", id, ErrNoWorkflow)
 	}
-	if run.State.Terminal() {
-		return fmt.Errorf("skip step %q of run %s: %w", name, id, bucketer.ErrFinished)
-	}
 	view, err := o.View(ctx, &run)
 	if err != nil {
 		return err
@@ -185,6 +183,9 @@ func (o *Orchestrator) SkipStep(ctx context.Context, tenant string, id schema.Ru
 		default:
 			return fmt.Errorf("skip step %q of run %s: the step has ended: %w", name, id, bucketer.ErrFinished)
 		}
+	}
+	if run.State.Terminal() {
+		return fmt.Errorf("skip step %q of run %s: %w", name, id, bucketer.ErrFinished)
 	}
 	a := &advance{o: o, now: o.core.Now(), Turn: &Turn{
 		Run: id, State: &State{entry: run.Entry, open: make(map[schema.RunID]*openRun), groups: make(map[int]time.Time)},

@@ -494,6 +494,9 @@ func TestSkipByHand(t *testing.T) {
 		if err := w.o.SkipStep(t.Context(), "t", run, "c"); !errors.Is(err, bucketer.ErrFinished) {
 			t.Errorf("after its end: %v", err)
 		}
+		if err := w.o.SkipStep(t.Context(), "t", run, "a"); err != nil {
+			t.Errorf("what was skipped, after the end of the run: %v, want nil", err)
+		}
 	})
 }
 
