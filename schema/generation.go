@@ -1,6 +1,9 @@
 package schema
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // StartDecision is what the row of a job says about the first start of one of its runs.
 type StartDecision struct {
@@ -34,7 +37,7 @@ type StartDecision struct {
 //	a row that cannot be read                missed
 func (j *Job) DecideStart(e *Entry, now time.Time) StartDecision {
 	number := e.Spec.Generation
-	cancelled := StartDecision{Outcome: Cancelled, Reason: "the job was " + j.ended()}
+	cancelled := StartDecision{Outcome: Cancelled, Reason: cancelledByJob + j.ended()}
 	switch {
 	case j.Current.Fault != nil && j.Current.Number == 0: // it may have been cancelled, or changed
 		return StartDecision{Outcome: Missed, Reason: "fault: what is stored of the job could not be read", Generation: &j.Current}
@@ -62,6 +65,15 @@ func (j *Job) DecideStart(e *Entry, now time.Time) StartDecision {
 	}
 	cancelled.Generation, cancelled.Cut = j.Before, j.Cut
 	return cancelled
+}
+
+// cancelledByJob begins the reason of runs that never start because of what became of their job.
+const cancelledByJob = "the job was "
+
+// CancelledByJob reports whether a run was cancelled because its job was paused, changed or
+// cancelled before it could start (DecideStart).
+func (r *Record) CancelledByJob() bool {
+	return r.Outcome == Cancelled && strings.HasPrefix(r.Reason, cancelledByJob)
 }
 
 // decidePast decides about a run of a generation that was replaced twice or more. It never starts;

@@ -100,7 +100,7 @@ type NotificationMatch struct {
 	// InARow: only runs that failed, of jobs of which at least so many runs in a row have failed;
 	// 0: all.
 	InARow int `json:"in_a_row,omitempty"`
-	// LateBy: of runs that were late only those that started more than so much after their time; 0:
+	// LateBy: of runs that were late only those that started at least so much after their time; 0:
 	// all, which are those that started more than LateStart after it.
 	LateBy Duration `json:"late_by,omitempty"`
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -84,7 +85,7 @@ func actorOf(ctx context.Context) string {
 	return who.actor(who.tenant)
 }
 
-// authorOf returns who is noted on what the caller makes; "" if no key was asked for.
+// authorOf returns who is noted on what the caller makes; "" if the caller has no key.
 func authorOf(ctx context.Context) string {
 	who := callerOf(ctx)
 	if who.of == "" {
@@ -197,11 +198,13 @@ func (s middleware) identify(c *gin.Context) {
 }
 
 // hasKey reports whether a request has an API key where it needs none. What it may do is what the
-// key may, so that one sees what that is before keys are asked for. Other headers Authorization are
-// not looked at: a proxy may have asked for them.
+// key may, so that one sees what that is before keys are asked for. Headers Authorization without
+// one are not looked at: a proxy may have asked for them.
 func (s middleware) hasKey(r *http.Request) bool {
-	_, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	return s.deps.Keys != nil && strings.HasPrefix(strings.TrimSpace(key), admin.KeyPrefix)
+	return s.deps.Keys != nil && slices.ContainsFunc(r.Header.Values("Authorization"), func(value string) bool {
+		scheme, key, _ := strings.Cut(value, " ")
+		return strings.EqualFold(scheme, "Bearer") && strings.HasPrefix(strings.TrimSpace(key), admin.KeyPrefix)
+	})
 }
 
 // errNoAuthorization: the request carries no key.

@@ -329,6 +329,9 @@ func TestAKeyWhereNoneIsAskedFor(t *testing.T) {
 		"it was revoked":             {bearer(admin.KeyPrefix + "gone"), "GET", "/v1/tasks", 401},
 		"none":                       {http.Header{}, "PUT", "/v1/tasks/t", 201},
 		"a token of somebody else's": {bearer("nonsense"), "PUT", "/v1/tasks/u", 201},
+		"it reads its tenant":        {bearer(reader), "GET", "/v1/whoami", 200},
+		"after one of a proxy":       {http.Header{"Authorization": {"Basic eDp5", "Bearer " + reader}}, "PUT", "/v1/tasks/t", 401},
+		"of another scheme":          {http.Header{"Authorization": {"Token " + reader}}, "PUT", "/v1/tasks/w", 201},
 		"of a proxy":                 {http.Header{"Authorization": {"Basic eDp5"}}, "PUT", "/v1/tasks/v", 201},
 	} {
 		c := call{method: row.method, path: row.path, header: row.header}
@@ -337,6 +340,8 @@ func TestAKeyWhereNoneIsAskedFor(t *testing.T) {
 		}
 		if status, _, text := do(t, hs, c); status != row.want {
 			t.Errorf("%s: %s %s = %d %s, want %d", name, row.method, row.path, status, text, row.want)
+		} else if row.path == whoamiPath && !strings.Contains(string(text), `"acme"`) {
+			t.Errorf("%s: %s, want the tenant of the key", name, text)
 		}
 	}
 }

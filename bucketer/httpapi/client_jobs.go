@@ -99,8 +99,8 @@ func timeParameter(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// Upcoming returns the next runs of a job that are due after from, at most count of them. If from is
-// zero or past, these are due after now.
+// Upcoming returns the next runs of a job that are due after from, at most count of them. If from
+// is zero or past, these are due after now.
 func (c *Client) Upcoming(ctx context.Context, id string, from time.Time, count int) ([]NextRun, error) {
 	return c.upcoming(ctx, jobPath(id, "/upcoming"), from, count)
 }

@@ -389,7 +389,7 @@ func (s recurringRoutes) listUpcoming(ctx context.Context, in *jobUpcoming) (*up
 	switch {
 	case f.job != nil:
 		out.Body.Items = s.upcoming(f.job, in.From, in.Count)
-	case f.run.State == schema.StatePending && f.run.Due().After(in.From):
+	case f.run.State == schema.StatePending && (f.run.Due().After(in.From) || !in.From.After(s.config.Now())):
 		out.Body.Items = append(out.Body.Items, nextOf(occurrenceOf(f.run)))
 	}
 	return out, nil

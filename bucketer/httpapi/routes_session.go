@@ -118,7 +118,7 @@ func sessionAnswerOf(cookie *http.Cookie) *sessionAnswer {
 func authOff() *Problem {
 	return &Problem{
 		Type: problemType + "auth-off", Title: "This node asks for no keys", Status: http.StatusConflict,
-		Detail: "There is nothing to log in to: everybody who reaches the node may do everything (api.auth).",
+		Detail: "There is nothing to log in to: whoever reaches the node and sends no key may do everything (api.auth).",
 	}
 }
 

@@ -56,7 +56,7 @@ func (g *group) see(n *schema.Incident, kind schema.NotificationKind) {
 	}
 	e := schema.NotifiedRun{Run: n.Run, Kind: kind, At: at, Job: n.JobName, Task: n.Task, Step: n.Step, Error: n.Error}
 	if kind == schema.NotifyLate && n.Late > 0 {
-		e.Error = "it started " + time.Duration(n.Late).Round(time.Millisecond).String() + " after its time"
+		e.Error = strings.TrimSuffix("it started "+time.Duration(n.Late).Round(time.Millisecond).String()+" after its time; "+n.Error, "; ")
 	}
 	if !slices.ContainsFunc(g.examples, func(o schema.NotifiedRun) bool { return o.Run == e.Run }) {
 		g.examples = append(g.examples, e)

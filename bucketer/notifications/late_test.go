@@ -7,8 +7,8 @@ import (
 	"carillon.dev/carillon/schema"
 )
 
-// TestHowLateARunMayBe: a rule on late with match.late_by tells of the runs that started at least so
-// much after their time. What else it asks for it tells of in any case.
+// TestHowLateARunMayBe: a rule on late with match.late_by tells of the runs that started at least
+// so much after their time. What else it asks for it tells of in any case.
 func TestHowLateARunMayBe(t *testing.T) {
 	const failed, succeeded = schema.Failed, schema.Succeeded
 	for name, c := range map[string]struct {
@@ -21,6 +21,7 @@ func TestHowLateARunMayBe(t *testing.T) {
 		"not late enough":             {5 * time.Minute, 5*time.Minute - time.Millisecond, succeeded, 0},
 		"late enough":                 {5 * time.Minute, 5 * time.Minute, succeeded, 1},
 		"failed, and not late enough": {5 * time.Minute, time.Minute, failed, 1},
+		"failed, and late enough":     {5 * time.Minute, 6 * time.Minute, failed, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -41,7 +42,11 @@ func TestHowLateARunMayBe(t *testing.T) {
 				if len(sent) != c.told {
 					t.Fatalf("%d messages are sent, want %d", len(sent), c.told)
 				}
-				if says := "it started " + c.late.String() + " after its time"; c.told > 0 && c.outcome == succeeded && sent[0].Data.Runs[0].Error != says {
+				says := "it started " + c.late.String() + " after its time; refused"
+				if c.late < c.by {
+					says = "refused"
+				}
+				if c.told > 0 && sent[0].Data.Runs[0].Error != says {
 					t.Errorf("the message says %q, want %q", sent[0].Data.Runs[0].Error, says)
 				}
 			})

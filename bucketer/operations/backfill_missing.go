@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"carillon.dev/carillon/bucketer"
@@ -34,10 +35,11 @@ func beginningOfBackfill(f *schema.Backfill) string {
 	return ""
 }
 
-// skipRuns has a backfill leave out the times that have a run. One that was left out is none: nothing
-// ran. What has left the store cannot be told from what never was, so the stretch must lie within
-// the retention. That is the one of now: after a raise, runs from before it leave after the shorter
-// one, and look missing. When it was raised is not stored, so callers are told (OpenAPI, help).
+// skipRuns has a backfill leave out the times that have a run. One that was left out is none:
+// nothing ran. What has left the store cannot be told from what never was, so the stretch must lie
+// within the retention. That is the one of now: after a raise, runs from before it leave after the
+// shorter one, and look missing. When it was raised is not stored, so callers are told (OpenAPI,
+// help).
 func (o backfillPlanner) skipRuns(ctx context.Context, tenant string, f *schema.Backfill) error {
 	now := o.now()
 	kept := o.bucketer.Expiry(now, now).Sub(now)
@@ -83,8 +85,8 @@ func (o backfillPlanner) skipRuns(ctx context.Context, tenant string, f *schema.
 }
 
 // haveRuns returns the nominal times, in ms, of the runs of a backfill's job that are due from its
-// stretch on: a run is due at its time or later. Those that were left out are not among them, nor one
-// under way whose line of history could not be written (bucketer.Writer).
+// stretch on: a run is due at its time or later. Those that were left out are not among them, nor
+// one under way whose line of history could not be written (bucketer.Writer).
 func haveRuns(ctx context.Context, jobs *recurring.Jobs, tenant string, f *schema.Backfill) (map[int64]bool, error) {
 	have := make(map[int64]bool)
 	var pos runs.Position
@@ -147,8 +149,9 @@ func (s *times) From(t time.Time) iter.Seq[time.Time] {
 }
 
 // leftOut reports whether nothing ran at the time of a run, and nobody asked for that: it was
-// missed, or cancelled since its job was paused or changed before it could start.
+// missed, or never started because its job was paused or changed. A run that the limit of its job
+// cancelled counts as one that somebody cancelled: the job asks for that.
 func leftOut(r *runs.Run) bool {
-	return r.State == schema.StateMissed ||
-		r.State == schema.StateCancelled && r.Started().IsZero() && r.Entry.Marks.Cancelled == nil && r.Current.Marks.Cancelled == nil
+	return r.State == schema.StateMissed || r.State == schema.StateCancelled &&
+		slices.ContainsFunc(r.Attempts, func(a schema.Attempt) bool { return a.Record != nil && a.Record.CancelledByJob() })
 }

@@ -94,18 +94,21 @@ func TestBackfillOfWhatIsMissing(t *testing.T) {
 	})
 }
 
-// A run that was missed is none, nor is one that was cancelled since its job was paused. One that
-// somebody cancelled is one, and one that is under way.
+// A run that was missed is none, nor is one that never started because its job was paused. One that
+// somebody, or the limit of the job, cancelled is one, and one that is under way.
 func TestBackfillOfWhatWasLeftOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		outcome schema.Outcome // "": it is under way
-		asked   bool           // somebody cancels it
-		want    int64          // times that are missing after it
+		reason  string
+		asked   bool  // somebody cancels it
+		want    int64 // times that are missing after it
 	}{
-		"missed":                {schema.Missed, false, 1},
-		"cancelled by a pause":  {schema.Cancelled, false, 1},
-		"cancelled by somebody": {schema.Cancelled, true, 0},
-		"under way":             {"", false, 0},
+		"missed":                 {schema.Missed, "", false, 1},
+		"cancelled by a pause":   {schema.Cancelled, "the job was paused", false, 1},
+		"cancelled by a change":  {schema.Cancelled, "the job was changed", false, 1},
+		"cancelled by somebody":  {schema.Cancelled, "", true, 0},
+		"cancelled by its limit": {schema.Cancelled, "cancel_oldest: later runs of the job were due", false, 0},
+		"under way":              {"", "", false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -128,7 +131,7 @@ func TestBackfillOfWhatWasLeftOut(t *testing.T) {
 						}
 					}
 					if c.outcome != "" {
-						w.Recorded(e, 0, schema.Record{Outcome: c.outcome})
+						w.Recorded(e, 0, schema.Record{Outcome: c.outcome, Reason: c.reason})
 					}
 				}
 				stretch.Missing = true

@@ -206,8 +206,8 @@ const (
 	WaitsForSlot = "slot"
 )
 
-// SlotAwaited reports whether what held a run back (HeldBack) was the rate of its task, and the time
-// that this gave it has come. The run waits in memory then, and no row says for which slot.
+// SlotAwaited reports whether what held a run back (HeldBack) was the rate of its task, and the
+// time that this gave it has come. The run waits in memory then, and no row says for which slot.
 func SlotAwaited(held *schema.Record, now time.Time) bool {
 	return held != nil && held.Reason == schema.Deferred && held.Cause == schema.CauseRate && held.To.Time().Before(now)
 }

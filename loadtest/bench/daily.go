@@ -20,8 +20,8 @@ const (
 	dailySpread = 21 * time.Hour
 	// dailyProbes are imported first, to learn how fast such lines are taken in.
 	dailyProbes = 5000
-	// dailySlower is how many times as slow the import is than they are, in the end: the first instant
-	// must lie after it.
+	// dailySlower is how many times as slow the import is than they are, in the end: the first
+	// instant must lie after it.
 	dailySlower = 3
 	// hourVariant is what the measurement of the herd is called.
 	hourVariant = "hour"
@@ -109,7 +109,8 @@ func (j jobs) appendDaily(b []byte, line int) []byte {
 	return fmt.Appendf(b, `,"schedule":{"cron":"%d %d %d * * *"},"jitter":"0s"`, at.Second(), at.Minute(), at.Hour())
 }
 
-// probeDaily imports some daily jobs and returns how many lines a second a large import has at least.
+// probeDaily imports some daily jobs and returns how many lines a second a large import has at
+// least.
 func probeDaily(ctx context.Context, b *bench, sys system, w batch) (perS float64, err error) {
 	j := b.jobs(min(dailyProbes, w.daily), time.Now().Truncate(time.Second), 0, w.target, nowhere)
 	j.daily = true

@@ -22,7 +22,7 @@ func jobBackfillCommand(r *cli.Remote) *cobra.Command {
 		Short: "Run a stretch of a recurring job's past again",
 		Long: "Ask for a run for each time from --from up to --to that the job's schedule, as it is now, names, whether that ran or not. " +
 			"At most --max-concurrent of them are unfinished at a time; they have the lowest priority.\n\n" +
-			"With --missing, only for times that have no run, such as those of a pause; a run that was missed counts as none, and one that was cancelled since its job was paused or changed before it could start. One that somebody cancelled counts as a run. --from must lie within the retention of the tenant, 7 days by default: of what is older nothing is known. Times before the job was made have no run, so use --from to leave them out. " +
+			"With --missing, only for times that have no run, such as those of a pause; a run that was missed counts as none, and so does one that never started because its job was paused or changed. One that somebody cancelled counts as a run. --from must lie within the retention of the tenant, 7 days by default: of what is older nothing is known. Times before the job was made have no run, so use --from to leave them out. " +
 			"Runs from before a retention was raised, the tenant's or the cluster's, leave after the shorter one as ever: older ones look missing, and would run again. " +
 			"So after a raise let --from lie after it, or within the shorter retention.\n\n" +
 			"With --dry-run, say how many runs there would be, of how many times, and start nothing.\n\n" +

@@ -188,13 +188,21 @@ func split(line string) (command, stdin string) {
 // Program guesses the program that a command runs: the first word that may name one. It serves for
 // names that people read. Programs that run another one, such as env, are passed over.
 func Program(command string) string {
+	wrapped, passed := false, false // by env and the like; the word is a value of an option of these
 	for w := range strings.FieldsSeq(command) {
+		if passed {
+			passed = false
+			continue
+		}
 		w = strings.Trim(w, `"'();{}`)
 		base := path.Base(w)
 		switch {
 		case strings.Contains(w, "=") || strings.ContainsAny(w, "$><|&`*"):
 		case w == "test" || w == "command" || w == "cd" || w == "if" || w == "then" || w == "exec" || w == "sleep":
 		case base == "env" || base == "nice" || base == "ionice" || base == "nohup" || base == "setsid" || base == "timeout" || base == "chronic":
+			wrapped = true
+		case wrapped && len(w) == 2 && w[0] == '-' && strings.Contains("skuCcn", w[1:]): // env -u NAME, timeout -s NAME
+			passed = true
 		case base[0] >= 'a' && base[0] <= 'z' || base[0] >= 'A' && base[0] <= 'Z':
 			return base
 		}

@@ -112,6 +112,7 @@ func TestProgram(t *testing.T) {
 		"[ -x /usr/lib/php/sessionclean ] && y": "sessionclean", "A=b /usr/bin/make all": "make", `"/opt/My App/run"`: "My",
 		"command -v sa1 > /dev/null && sa1 1 1": "sa1", "$HOME/bin/poll": "command", "": "command", "((1))": "command",
 		"/usr/bin/env A=b python3 x.py": "python3", "/usr/bin/timeout -k 5 10m /opt/poll": "poll", "nohup nice -n 5 job-1": "job-1", "env": "command",
+		"timeout -s KILL 60 /opt/poll": "poll", "env -u HOME -C /srv prog": "prog", "ionice -c idle x -c y": "x",
 	} {
 		if got := Program(command); got != want {
 			t.Errorf("Program(%q) = %q, want %q", command, got, want)

@@ -114,6 +114,7 @@ func (c *connection) dial(context.Context) error {
 		return err
 	}
 	opts.DisconnectedErrCB, opts.ReconnectedCB, opts.AsyncErrorCB = c.disconnected, c.reconnected, c.asyncError
+	c.connected.Store(true) // nobody asks before it is; the callbacks come in order
 	nc, err := opts.Connect()
 	if err != nil {
 		return err
@@ -124,7 +125,6 @@ func (c *connection) dial(context.Context) error {
 		return err
 	}
 	c.nc, c.js = nc, js
-	c.connected.Store(nc.IsConnected())
 	c.log.Info("connected to nats", "url", c.where(nc), "server", nc.ConnectedServerName(), "version", nc.ConnectedServerVersion())
 	return nil
 }
@@ -155,7 +155,7 @@ func (c *connection) disconnected(_ *nats.Conn, err error) {
 }
 
 func (c *connection) reconnected(nc *nats.Conn) {
-	c.connected.Store(nc.IsConnected())
+	c.connected.Store(true)
 	c.metrics.reconnected.Inc()
 	c.log.Info("connected to nats again", "url", c.where(nc), "server", nc.ConnectedServerName())
 	c.mu.Lock()

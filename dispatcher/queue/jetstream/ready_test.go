@@ -2,6 +2,7 @@ package jetstream_test
 
 import (
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,8 +37,8 @@ func (c heldConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestReadyDoesNotWaitForWrites: every write of jobs asks whether the queue is ready, and the client
-// locks its connection while it writes to a server that is slow.
+// TestReadyDoesNotWaitForWrites: every write of jobs asks whether the queue is ready, and the
+// client locks its connection while it writes to a server that is slow.
 func TestReadyDoesNotWaitForWrites(t *testing.T) {
 	server, err := embedded.Start(embedded.Config{Dir: t.TempDir()})
 	if err != nil {
@@ -46,9 +47,15 @@ func TestReadyDoesNotWaitForWrites(t *testing.T) {
 	t.Cleanup(server.Close)
 	h := &holding{Server: server, waits: make(chan struct{}), release: make(chan struct{})}
 	q := connect(t, jetstream.Config{Server: h})
+	release := sync.OnceFunc(func() { close(h.release) })
+	t.Cleanup(release) // before the queue is closed
 	h.held.Store(true)
-	q.Signal("topic", []byte("waits"))
-	<-h.waits
+	go q.Signal("topic", []byte("waits"))
+	select {
+	case <-h.waits:
+	case <-time.After(patience):
+		t.Fatal("nothing is written")
+	}
 	ready := make(chan error, 1)
 	go func() { ready <- q.Ready() }()
 	select {
@@ -59,5 +66,5 @@ func TestReadyDoesNotWaitForWrites(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("Ready waits for a write")
 	}
-	close(h.release)
+	release()
 }

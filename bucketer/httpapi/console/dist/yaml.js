@@ -1,4 +1,4 @@
-import{of_5edd67923659}from"./app.js";import"./app.js";var e=class extends Error{at;name=`Unreadable`;constructor(e,t){super(t),this.at=e}},t=100,n=/^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/,r=/^[-+]?(?:\.?\d[\d_]*(?:\.[\d_]*)?(?:[eE][-+]?\d+)?|0[xob][\da-fA-F_]+|\.(?:inf|Inf|INF|nan|NaN|NAN))$/,i={"":`null`,"~":`null`,null:`null`,Null:`null`,NULL:`null`,true:`true`,True:`true`,TRUE:`true`,false:`false`,False:`false`,FALSE:`false`},a={0:`\0`,a:`\x07`,b:`\b`,t:`	`,n:`
+import{of_83decc6a28fe}from"./app.js";import"./app.js";var e=class extends Error{at;name=`Unreadable`;constructor(e,t){super(t),this.at=e}},t=100,n=/^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/,r=/^[-+]?(?:\.?\d[\d_]*(?:\.[\d_]*)?(?:[eE][-+]?\d+)?|0[xob][\da-fA-F_]+|\.(?:inf|Inf|INF|nan|NaN|NAN))$/,i={"":`null`,"~":`null`,null:`null`,Null:`null`,NULL:`null`,true:`true`,True:`true`,TRUE:`true`,false:`false`,False:`false`,FALSE:`false`},a={0:`\0`,a:`\x07`,b:`\b`,t:`	`,n:`
 `,v:`\v`,f:`\f`,r:`\r`,e:`\x1B`," ":` `,'"':`"`,"/":`/`,"\\":`\\`,N:``,_:`\xA0`,L:`\u2028`,P:`\u2029`};function o(e){return new s(e.replaceAll(`\r
 `,`
 `).replaceAll(`\r`,`

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime, timezone
 from typing import Any
 
 from carillon import item, output, workflow_input
@@ -56,4 +57,6 @@ def test_a_job_by_cron(dev: Dev) -> None:
     with dev.client() as c:
         c.jobs.put("py-report", {"http": {"url": "http://127.0.0.1:9/"}, "schedule": {"cron": "0 9 * * MON-FRI", "timezone": "Europe/Berlin"}})
         assert len(c.jobs.upcoming("py-report", 3)) == 3
+        later = c.jobs.upcoming("py-report", 1, datetime(2040, 1, 1, tzinfo=timezone.utc))
+        assert [n["due_at"][:7] for n in later] == ["2040-01"]
         c.jobs.cancel("py-report")

@@ -214,9 +214,10 @@ export class Jobs {
     return pages((page) => this.c.api.GET("/v1/jobs/{id}/runs", { params: { path: { id }, query: { ...runQuery(query), ...page } } }));
   }
 
-  /** Returns the next runs of a job, if it stays as it is: at most count of them, from 1 to 100. */
-  async upcoming(id: string, count = 10): Promise<NextRun[]> {
-    return (await this.c.api.GET("/v1/jobs/{id}/upcoming", { params: { path: { id }, query: { count } } })).data!.items ?? [];
+  /** Returns the next runs of a job, if it stays as it is: at most count of them, from 1 to 100. They are due after since, or after now. */
+  async upcoming(id: string, count = 10, since?: Date): Promise<NextRun[]> {
+    const query = { count, ...(since ? { from: since.toISOString() } : {}) };
+    return (await this.c.api.GET("/v1/jobs/{id}/upcoming", { params: { path: { id }, query } })).data!.items ?? [];
   }
 }
 

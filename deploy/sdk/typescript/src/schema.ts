@@ -804,7 +804,7 @@ export interface components {
              * @description The most runs that are unfinished at a time; default 5
              */
             max_concurrent?: number;
-            /** @description Only times that have no run when it is asked for; one that was missed is none. from must lie within the retention of the history, and the job may have at most 20,000 runs from then on. Runs from before a retention was raised, the tenant's or the cluster's, leave after the shorter one as ever: older ones look missing, and would run again. So after a raise let from lie after it, or within the shorter retention */
+            /** @description Only times that have no run when it is asked for. A run that was missed counts as none, and so does one that never started because its job was paused or changed; one that somebody cancelled counts as a run. from must lie within the retention of the history, and the job may have at most 20,000 runs from then on. Runs from before a retention was raised, the tenant's or the cluster's, leave after the shorter one as ever: older ones look missing, and would run again. So after a raise let from lie after it, or within the shorter retention */
             missing?: boolean;
             /**
              * Format: date-time

@@ -197,6 +197,7 @@ suite("on the real program", { skip: leftOut }, () => {
     assert.deepEqual(said.times?.slice(0, 2), ["2027-03-27T01:30:00.000Z", "2027-03-28T01:00:00.000Z"]);
     await c.jobs.put("ts-report", { http: { url }, schedule });
     assert.equal((await c.jobs.upcoming("ts-report", 3)).length, 3);
+    assert.match((await c.jobs.upcoming("ts-report", 1, new Date("2040-01-01T00:00:00Z")))[0]!.due_at, /^2040-01-01T/);
     await c.jobs.cancel("ts-report");
   });
 });

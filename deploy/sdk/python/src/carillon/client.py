@@ -216,9 +216,10 @@ class Jobs(_Noun):
         """Yields the runs of a job with since ≤ due < until, the latest due first."""
         return self._c.list("jobs", id, "runs", query={"state": state, "from": since, "to": until})
 
-    def upcoming(self, id: str, count: int = 10) -> Sequence[NextRun]:
-        """Returns the next runs of a job, if it stays as it is: at most count of them, from 1 to 100."""
-        return cast("Sequence[NextRun]", self._c.get("jobs", id, "upcoming", query={"count": count})["items"])
+    def upcoming(self, id: str, count: int = 10, since: datetime | None = None) -> Sequence[NextRun]:
+        """Returns the next runs of a job, if it stays as it is: at most count of them, from 1 to 100. They are due after
+        since, or after now."""
+        return cast("Sequence[NextRun]", self._c.get("jobs", id, "upcoming", query={"count": count, "from": since})["items"])
 
 
 class Runs(_Noun):

@@ -99,8 +99,8 @@ export function BackfillDialog({ job, onClose }: { job: Job; onClose: () => void
           ]}
           help={
             missing
-              ? 'A run that was missed is none. After the retention was raised, runs from before that are gone after the shorter one: they look missing.'
-              : 'A run that was missed is none.'
+              ? 'A run that was missed is none, and one that a pause or a change kept from starting. After the retention was raised, runs from before that are gone after the shorter one: they look missing.'
+              : 'A run that was missed is none, and one that a pause or a change kept from starting.'
           }
         />
         <TextField
