@@ -201,7 +201,7 @@ func Program(command string) string {
 		case w == "test" || w == "command" || w == "cd" || w == "if" || w == "then" || w == "exec" || w == "sleep":
 		case base == "env" || base == "nice" || base == "ionice" || base == "nohup" || base == "setsid" || base == "timeout" || base == "chronic":
 			wrapped = true
-		case wrapped && len(w) == 2 && w[0] == '-' && strings.Contains("skuCcn", w[1:]): // env -u NAME, timeout -s NAME
+		case wrapped && len(w) == 2 && w[0] == '-' && strings.ContainsAny(w[1:], "skuCcn"): // env -u NAME, timeout -s NAME
 			passed = true
 		case base[0] >= 'a' && base[0] <= 'z' || base[0] >= 'A' && base[0] <= 'Z':
 			return base
