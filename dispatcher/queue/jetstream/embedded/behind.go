@@ -10,7 +10,7 @@ import (
 const (
 	// mostBehind bounds what was written and that the server has not read, bytes. One write may be
 	// larger: it is taken when nothing else is there.
-	mostBehind = 1 << 20
+	mostBehind = 8 << 20
 	// closeWait bounds the wait of Close for the server to read what was written. The client holds its
 	// lock meanwhile.
 	closeWait = 250 * time.Millisecond
