@@ -44,7 +44,7 @@ func (f *recurringFlags) limits(cmd *cobra.Command) {
 	flags.IntVar(&f.maxRuns, "max-runs", 0, "end after the time of this number, missed ones included")
 	flags.StringVar(&f.misfire, "misfire", "", "what becomes of runs that are more than a minute late: run_all starts each, run_latest only the last one (as recurring jobs do by default), skip none")
 	flags.DurationVar(&f.deadline, "misfire-deadline", 0, "with any policy: a run that is later than this does not start and is missed; with skip a minute at most")
-	flags.IntVar(&f.concurrency, "concurrency", 0, "runs of the job under way at once")
+	flags.IntVar(&f.concurrency, "concurrency", 0, "runs of the job under way at once; one that waits for its next attempt is not")
 	flags.StringVar(&f.concurrencyKey, "concurrency-key", "", "a JSON `pointer` into the payload, such as /customer/id: --concurrency counts for each value there")
 	flags.IntVar(&f.pauseAfter, "pause-after", 0, "pause the job when so many of its runs in a row have failed for good")
 	flags.StringVar(&f.onLimit, "on-limit", "", "what becomes of a run beyond --concurrency: queue, skip or cancel_oldest")

@@ -23,7 +23,7 @@ func statsStatesCommand(r *cli.Remote) *cobra.Command {
 		Short: "Count the runs that are ready, due soon, delayed, running and done",
 		Long: "Count the runs of the tenant that are due from --from up to --to by where they are on their way: ready (due, and not started), due soon (within 5 minutes), delayed\n" +
 			"(due later, or waiting for a later attempt or for other jobs), running and done; by state; and, of those that may not start yet,\n" +
-			"by what they wait for, in the word with which carillon run get says it: concurrency (the limit of the job), rate and limit (of the task), quota (of the tenant) and others. The numbers are exact: the runs are read, which takes its time for a long window.",
+			"by what they wait for, in the word with which carillon run get says it: concurrency (the limit of the job), rate and limit (of the task), slot (the time of the rate has come, and no slot is free), quota (of the tenant) and others. The numbers are exact: the runs are read, which takes its time for a long window.",
 		Example: "  carillon stats states\n  carillon stats states --label team=billing --from -24h --to 24h -o json",
 		Args:    cobra.NoArgs,
 	}
