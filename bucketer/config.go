@@ -1,6 +1,7 @@
 package bucketer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -137,6 +138,9 @@ type Config struct {
 	// DeadLetterRetention is how long a dead letter is kept (package runs); default
 	// schema.DeadLetterRetention. The nodes of a cluster share it.
 	DeadLetterRetention time.Duration
+	// RetentionDay is how long a day of a tenant's retention lasts; default schema.RetentionDay.
+	// Simulations shorten it.
+	RetentionDay time.Duration
 	// PublicURL is the base URL under which people reach the console, without a slash at its end:
 	// messages of notifications link to it. "": they have no links. The nodes of a cluster share
 	// it.
@@ -159,6 +163,9 @@ func (c Config) Validate() error {
 	}
 	if c.DeadLetterRetention < 0 {
 		faults = append(faults, errors.New("bucketer: dead letters are kept for a negative time"))
+	}
+	if c.RetentionDay < 0 {
+		faults = append(faults, errors.New("bucketer: a day of a retention is negative"))
 	}
 	return errors.Join(faults...)
 }
@@ -198,7 +205,7 @@ func New(c Config) (*Bucketer, error) {
 	w := &Writer{
 		Rows:      &Rows{store: c.Store, calls: make(chan struct{}, callsInFlight)},
 		listening: &listening{from: c.Store, logger: c.Logger, now: c.Now, keeping: keeping},
-		lives:     &lives{Known: keeping},
+		lives:     &lives{Known: keeping, day: cmp.Or(c.RetentionDay, schema.RetentionDay)},
 		hints:     c.Hints, missed: c.Missed, waits: c.Waits, clock: known, now: known.now, log: c.Logger, metrics: newMetrics(c.Registerer),
 	}
 	return &Bucketer{Writer: w, halted: c.Halted, regions: c.Regions, fill: newFill(), tasks: NewTaskCache(c.Store, c.Now)}, nil

@@ -83,6 +83,7 @@ func (w *Writer) later(e *schema.Entry, spec schema.Spec, kind schema.Kind, id s
 // lives says how long rows stay.
 type lives struct {
 	*retention.Known
+	day      time.Duration // of a tenant's retention
 	settings atomic.Pointer[schema.Settings]
 }
 
@@ -118,7 +119,7 @@ func (l *lives) StampOf(at int64, days int) int64 {
 // cluster says.
 func (l *lives) retention(days int) time.Duration {
 	r := l.clusterRetention()
-	if own := time.Duration(days) * schema.RetentionDay; days > 0 && own < r {
+	if own := time.Duration(days) * l.day; days > 0 && own < r {
 		return own
 	}
 	return r

@@ -21,6 +21,7 @@
 //	                    the verdict, and how late runs may start
 //	tenants_test.go, encrypted_test.go
 //	                    what nodes know of tenants; that what is to be encrypted is nowhere clear
+//	retained_test.go    that what a tenant does not keep leaves, and not before
 //	trace_test.go       what is printed of a run at fault
 //	unique_test.go      unique jobs
 //	pools_test.go, preempt_test.go

@@ -42,6 +42,8 @@ type longRun struct {
 	ended time.Time      // when its end was first seen
 	state schema.State
 	gone  bool // it was missing when it should have been there
+	// leaves: it was asked for while the tenant had a retention
+	leaves bool
 }
 
 // longWork is work with an address of longSource.
@@ -82,6 +84,9 @@ func (w *world) askLong(ctx context.Context, wg *sync.WaitGroup) {
 			if k.ended.IsZero() {
 				w.c.fault("%s: run %s is %q in the end:\n%s", k.kind, k.run, k.state, w.trace(ctx, k.run))
 			}
+		}
+		if err := w.judgeLeft(ctx); err != nil {
+			w.c.fault("whether what was to leave has left could not be read: %v", err)
 		}
 	})
 }
@@ -228,6 +233,11 @@ func (w *world) later(ctx context.Context, letter, once schema.RunID, keyed buck
 	reader, err := w.reader(ctx)
 	if err != nil {
 		return err
+	}
+	if w.s.Retained {
+		if err := w.takeRetentionBack(ctx); err != nil {
+			return err
+		}
 	}
 	for until := time.Now().Add(2 * longRetention); time.Now().Before(until); time.Sleep(time.Minute) {
 		for _, k := range w.long {

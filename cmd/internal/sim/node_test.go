@@ -166,7 +166,7 @@ func (n *Node) wire(l *life, members []ring.Member, reg *prometheus.Registry) (b
 	halt.Also(clocks.Off)
 	l.bucketer, err = engine.New(bucketer.Config{
 		Store: l.sealed, Hints: sealed.Hints{To: hearing{l.conn, c}, Store: l.sealed}, Signals: l.conn, Listeners: &bucketer.TaskListeners{Bus: l.conn, Members: func() []string { return namesOf(l.view.Snapshot().Members()) }}, Now: now, Halted: halt.Halted, Logger: log, Registerer: reg,
-		Regions: c.regions.intake(n, keeper, everywhere),
+		Regions: c.regions.intake(n, keeper, everywhere), RetentionDay: longRetention,
 	})
 	if err != nil {
 		return nil, err

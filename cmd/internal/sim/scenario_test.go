@@ -100,6 +100,9 @@ type Scenario struct {
 	Joins int
 	// Waiting makes runs wait, for every reason, for longer than rows stay (long_test.go).
 	Waiting bool
+	// Retained: with Waiting it is rows of the tenant alone that stay for so short, until in the middle
+	// the tenant takes its retention back (retained_test.go).
+	Retained bool
 	// Regions makes it two regions, each with Nodes nodes; nil: there are none.
 	Regions *Regional
 	// Outage is how long, in the middle, no node runs.
@@ -249,7 +252,7 @@ func Run(ctx context.Context, s Scenario) (Outcome, error) {
 		s.Log = slog.New(slog.DiscardHandler)
 	}
 	retention := time.Duration(0)
-	if s.Waiting {
+	if s.Waiting && !s.Retained {
 		retention = longRetention
 	}
 	w := &world{s: s, rng: rand.New(rand.NewPCG(s.Seed, 2))}

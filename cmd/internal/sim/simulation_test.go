@@ -271,6 +271,12 @@ var scenarios = []play{
 	{"runs wait for longer than rows stay, and nodes are killed", 2, Scenario{
 		Jobs: -1, Waiting: true, Span: 5 * time.Hour, Kills: 6, Faults: Faults{Store: 0.002},
 	}, []string{limitGrants, deferred, replaced}},
+	{"runs wait for longer than their tenant keeps rows, and nothing goes wrong", 1, Scenario{
+		Jobs: -1, Waiting: true, Retained: true, Span: 5 * time.Hour,
+	}, []string{limitGrants, deferred, replaced}},
+	{"runs wait for longer than their tenant keeps rows, and nodes are killed", 1, Scenario{
+		Jobs: -1, Waiting: true, Retained: true, Span: 5 * time.Hour, Kills: 6, Faults: Faults{Store: 0.002},
+	}, []string{limitGrants, deferred, replaced}},
 	{"jobs have limits, and nodes are killed", 10, Scenario{Jobs: 20, Limited: 9, Guarantees: true, Kills: 6}, []string{limitGrants}},
 	{"jobs have limits, and nodes crash between the steps of attempts", 10, Scenario{
 		Jobs: 20, Limited: 9, Guarantees: true, Faults: Faults{Crash: 0.003},

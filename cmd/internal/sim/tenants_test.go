@@ -26,7 +26,7 @@ var keyring = func() *admin.Keyring {
 const tenantKnown = 10 * time.Second
 
 // tenantStates reports whether the tenant of the scenario states anything.
-func (s *Scenario) tenantStates() bool { return s.Encrypted || s.PerMinute > 0 }
+func (s *Scenario) tenantStates() bool { return s.Encrypted || s.PerMinute > 0 || s.Retained }
 
 // tenantsOf has a process reach the store by way of the seals, and returns what its executor knows
 // of the tenants. Tenants are read only where the scenario's states something: an idle node makes
@@ -53,7 +53,7 @@ func (w *world) stateTenant(ctx context.Context) error {
 		return nil
 	}
 	if err := w.putTenant(ctx, schema.Tenant{
-		Name: tenant, EncryptPayloads: w.s.Encrypted && !w.s.EncryptedLater, Quotas: schema.Quotas{RunsPerMinute: w.s.PerMinute},
+		Name: tenant, EncryptPayloads: w.s.Encrypted && !w.s.EncryptedLater, Quotas: schema.Quotas{RunsPerMinute: w.s.PerMinute}, Retention: w.s.retainedFor(),
 	}); err != nil {
 		return err
 	}
