@@ -76,10 +76,10 @@ func (d *Decoder) Notification(tenant, name string, body []byte) (schema.Notific
 		on, sinks = on || field == "on", sinks || field == "sinks"
 		r.field(field, c)
 	}
-	if other := slices.IndexFunc(r.rule.On, isNoFailure); r.rule.Match.InARow > 0 && other >= 0 {
+	if other := slices.IndexFunc(r.rule.On, isNoFailure); r.inARow && other >= 0 {
 		d.faultAt(d.doc.location(0)+".match.in_a_row", "cannot be stated with %s in on: it is for failed, dead and recovered", r.rule.On[other])
 	}
-	if r.rule.Match.LateBy > 0 && !slices.Contains(r.rule.On, schema.NotifyLate) {
+	if r.lateBy && !slices.Contains(r.rule.On, schema.NotifyLate) {
 		d.faultAt(d.doc.location(0)+".match.late_by", "can be stated only with late in on")
 	}
 	d.require(0, on, "on")
@@ -93,7 +93,8 @@ func (d *Decoder) Notification(tenant, name string, body []byte) (schema.Notific
 // notificationReader reads a rule.
 type notificationReader struct {
 	workReader
-	rule schema.NotificationRule
+	rule           schema.NotificationRule
+	inARow, lateBy bool // match states it, right or wrong
 }
 
 func (r *notificationReader) field(name string, c int32) {
@@ -177,9 +178,9 @@ func (r *notificationReader) match(i int32) (m schema.NotificationMatch) {
 		case "labels":
 			m.Labels = d.labels(c)
 		case "in_a_row":
-			m.InARow = d.integer(c, schema.MinInARow, schema.MaxInARow)
+			r.inARow, m.InARow = true, d.integer(c, schema.MinInARow, schema.MaxInARow)
 		case "late_by":
-			m.LateBy = d.duration(c, schema.LateStart, schema.MaxLateBy)
+			r.lateBy, m.LateBy = true, d.duration(c, schema.LateStart, schema.MaxLateBy)
 		default:
 			d.faultQuietly(c, "is not a field of match")
 		}
