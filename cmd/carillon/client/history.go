@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,12 +40,10 @@ func historyExportCommand(r *cli.Remote) *cobra.Command {
 		Example: "  carillon history export --day 2026-11-20 --out runs-2026-11-20.ndjson\n  carillon history export --day 2026-11-20 | jq -r .state | sort | uniq -c",
 		Args:    cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&day, "day", "", "the `day`, such as 2026-11-20, in UTC (default: yesterday)")
+	cmd.Flags().StringVar(&day, "day", "", "the `day` in UTC: 2026-11-20, yesterday or today (default: yesterday)")
 	cmd.Flags().StringVar(&out, "out", "", "the `file`")
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
-		if day == "" {
-			day = time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)
-		}
+		day = dayInUTC(day, time.Now())
 		if out == "" {
 			return exportTo(cmd, client, day, "", func(p *httpapi.HistoryPage) error {
 				_, err := cmd.OutOrStdout().Write(p.Lines)
@@ -54,6 +53,17 @@ func historyExportCommand(r *cli.Remote) *cobra.Command {
 		return exportToFile(cmd, client, day, out)
 	})
 	return cmd
+}
+
+// dayInUTC returns the date of a word for a day; "": of yesterday. Anything else is left as it is.
+func dayInUTC(word string, now time.Time) string {
+	switch strings.ToLower(word) {
+	case "", "yesterday":
+		return now.UTC().AddDate(0, 0, -1).Format(time.DateOnly)
+	case "today":
+		return now.UTC().Format(time.DateOnly)
+	}
+	return word
 }
 
 // exportTo exports a day from a cursor on, and has every part kept.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"carillon.dev/carillon/cmd/carillon/clitest"
 )
@@ -141,6 +142,16 @@ func TestAnExportThatCannotGoOn(t *testing.T) {
 		}
 		if out := fail(t, append(args, "2026-11-20")...); !strings.Contains(out, want) || fileText(t, file) != before {
 			t.Errorf("an export that goes on from %q says %q, want %q", text, out, want)
+		}
+	}
+}
+
+// TestDaysOfAnExport: a word for a day is that day in UTC, wherever one is.
+func TestDaysOfAnExport(t *testing.T) {
+	now := time.Date(2026, 11, 21, 1, 0, 0, 0, time.FixedZone("east", 2*60*60)) // the 20th in UTC
+	for word, want := range map[string]string{"": "2026-11-19", "yesterday": "2026-11-19", "Today": "2026-11-20", "2026-11-01": "2026-11-01", "x": "x"} {
+		if got := dayInUTC(word, now); got != want {
+			t.Errorf("%q is %s, want %s", word, got, want)
 		}
 	}
 }
