@@ -284,9 +284,15 @@ func (r *run) upAgain(ctx context.Context) (note string, err error) {
 	return note, err
 }
 
+// nodeProgram is the path of the program that the nodes run: the one that is stated, or the one that
+// the cluster has built.
+func (r *members) nodeProgram() string {
+	return cmp.Or(r.cfg.Cluster.Program, filepath.Join(r.cfg.Dir, "cluster", "carillon"))
+}
+
 // programSum returns the SHA-256 of the program that the nodes run.
 func (r *members) programSum() ([sha256.Size]byte, error) {
-	text, err := os.ReadFile(cmp.Or(r.cfg.Cluster.Program, filepath.Join(r.cfg.Dir, "cluster", "carillon")))
+	text, err := os.ReadFile(r.nodeProgram())
 	if err != nil {
 		return [sha256.Size]byte{}, fmt.Errorf("look at the nodes' program: %w", err)
 	}

@@ -122,7 +122,7 @@ func (c Config) RegionsMemory() int64 {
 func (r *run) upRegions(ctx context.Context) (err error) {
 	spec := r.cfg.regionsSpec()
 	for _, name := range spec.Homes()[1:] {
-		spec.Tenants = append(spec.Tenants, tenantOf(name)+"="+name, flowTenant(name)+"="+name)
+		spec.Tenants = append(spec.Tenants, tenantOf(name)+"="+name, flowTenant(name)+"="+name, warmTenant(name)+"="+name)
 	}
 	r.regions, err = cluster.UpRegions(ctx, cluster.Options{
 		Dir: filepath.Join(r.cfg.Dir, "cluster"), Attached: true,
@@ -137,7 +137,7 @@ func (r *run) upRegions(ctx context.Context) (err error) {
 	if r.sink, err = process.StartSink(ctx, r.cfg.Program, r.cfg.Dir, listen...); err != nil {
 		return err
 	}
-	apart := []string{repeating, required}
+	apart := []string{repeating, required, warmSource}
 	for _, name := range r.homeNames() {
 		if apart = append(apart, flowTenant(name)); name != lostHome {
 			apart = append(apart, name)
@@ -194,6 +194,7 @@ func (r regionsCourse) play(ctx context.Context) error {
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	for _, h := range homes {
+		g.Go(func() error { return r.warmHome(gctx, h) })
 		n := r.cfg.Jobs - r.cfg.Jobs/lateOf
 		if h.name == lostHome {
 			all := n / everywhereOf
@@ -223,6 +224,23 @@ func (r regionsCourse) play(ctx context.Context) error {
 		return err
 	}
 	return r.finish(ctx, begin, start, imported)
+}
+
+// warmTenant is the tenant of the jobs that warm a home up.
+func warmTenant(home string) string { return warmSource + "-" + home }
+
+// warmHome imports jobs of a home that run at its rate before the first due instant, and leaves the
+// last quarter of that time for what is late. How they end is not judged, but that no region starts
+// one whose home it does not serve.
+func (r regionsCourse) warmHome(ctx context.Context, h home) error {
+	spread := r.cfg.Warm * 3 / 4
+	n := int(float64(r.cfg.Rate) * spread.Seconds())
+	if n < 1 {
+		return nil
+	}
+	h.client = &api.Client{URLs: h.client.URLs, HTTP: r.http, Log: r.log, Tenant: warmTenant(h.name)}
+	h.sink = r.apart[warmSource]
+	return r.importFor(ctx, h, warmTenant(h.name), n, time.Now().Add(warmLead).UTC(), spread, 0)
 }
 
 // repeat creates the recurring jobs, which run from t0 on for the span.

@@ -101,7 +101,7 @@ func (r *run) hand(ctx context.Context, how, text string) (note string, err erro
 	config := filepath.Join(dir, to, numbered("carillon", 1), "carillon.yaml")
 	for began, tries := time.Now(), 1; ; tries++ {
 		bounded, cancel := context.WithTimeout(ctx, commandWithin)
-		cmd := exec.CommandContext(bounded, filepath.Join(dir, "carillon"), "region", how, name, "--to", to, "--reason", "chaos", "--config", config) // #nosec G204 -- our own program
+		cmd := exec.CommandContext(bounded, r.nodeProgram(), "region", how, name, "--to", to, "--reason", "chaos", "--config", config) // #nosec G204 -- our own program
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		err = cmd.Run()

@@ -143,7 +143,7 @@ then the folder with all logs, jobs, answers and arrivals is kept, and named.`,
 	f.DurationVar(&cfg.Stop, "stop", 3*time.Minute, "stopped: how long no node runs")
 	f.DurationVar(&cfg.KillEvery, "kill-every", 0, "guarantees: time between two kills (default 10s)")
 	f.IntSliceVar(&mix, "mix", nil, "guarantees, steady loads: parts of the jobs that are at_least_once, effectively_once and at_most_once (default 10,6,4, or as the scenario says)")
-	f.DurationVar(&cfg.Warm, "warm", 0, "guarantees and limits: for how long runs go without a fault before the first due instant (default 90s and 60s); negative = not at all")
+	f.DurationVar(&cfg.Warm, "warm", 0, "guarantees, limits, region-…: for how long runs go without a fault before the first due instant (default 90s, 60s and 0); negative = not at all")
 	f.IntVar(&cfg.Concurrency, "concurrency", 128, "recurring jobs: requests under way that create, change and cancel them")
 	f.DurationVar(&cfg.Lead, "lead", 20*time.Second, "from the start of the main import to the first due instant")
 	f.DurationVar(&cfg.Span, "rate-span", time.Minute, "due instants are spread over it; faults come sooner if it is shorter; 0 (calm only) = all at once")
