@@ -273,7 +273,9 @@ func (s documentWriter) finish() error {
 		{"PreviewRequest", "jitter", duration},
 		{"Job", "jitter", duration},
 		{"JobMisfire", "deadline", misfireDeadline},
-		{"Concurrency", "limit", func(f *huma.Schema) { f.Minimum, f.Maximum = number(1), number(1000) }},
+		{"Concurrency", "limit", func(f *huma.Schema) {
+			f.Minimum, f.Maximum, f.Description = number(1), number(1000), "The most runs under way at once. A job's run that waits for its next attempt is not under way"
+		}},
 		{"Concurrency", "on_limit", words("queue", "skip", "cancel_oldest")},
 		{"Concurrency", "key", func(f *huma.Schema) {
 			f.MaxLength, f.Description = new(schema.MaxConcurrencyKey), `A JSON pointer into the payload, such as "/customer/id": at most limit runs at once for each value there. `+

@@ -25,8 +25,8 @@ func redactWork(w **schema.Work) {
 	}
 }
 
-// redactRun is redactWork for the work of a run with those labels. Of a message to Slack or Teams
-// the URL goes as well.
+// redactRun is redactWork for the work of a run with those labels. Of a message of a rule for
+// notifications the URL goes as well, but its host.
 func redactRun(w **schema.Work, labels map[string]string) {
 	redactWork(w)
 	if *w != nil && (*w).HTTP != nil && postsByURL(labels) {
@@ -36,11 +36,10 @@ func redactRun(w **schema.Work, labels map[string]string) {
 	}
 }
 
-// postsByURL reports whether a run with those labels tells a sink by a URL that lets everybody post
-// who knows it.
+// postsByURL reports whether a run with those labels is a message to a sink: its URL may let
+// everybody post who knows it.
 func postsByURL(labels map[string]string) bool {
-	sink := labels[notifications.SinkLabel]
-	return labels[notifications.RuleLabel] != "" && (sink == schema.SinkSlack || sink == schema.SinkTeams)
+	return labels[notifications.RuleLabel] != "" && labels[notifications.SinkLabel] != ""
 }
 
 // hostAlone returns a URL without what follows its host, which lets others post; "" stays "".

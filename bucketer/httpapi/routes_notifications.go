@@ -121,13 +121,13 @@ func sinkCallOf(h *schema.HTTPTarget) *request.SinkCall {
 	return &request.SinkCall{URL: h.URL, URLSecret: h.URLSecret, Headers: h.Headers, SigningKey: h.SigningKey, Auth: h.Auth}
 }
 
-// redactedNotification is a rule without what lets others send by it: values of headers, and the
-// URLs of Slack and Teams, who know a sender by them.
+// redactedNotification is a rule without what lets others send by it: values of headers, and URLs,
+// by which many callees know a sender, behind their host.
 func redactedNotification(r schema.NotificationRule) Notification {
 	sinks := make([]schema.NotificationSink, len(r.Sinks))
 	for i, s := range r.Sinks {
 		sinks[i] = schema.NotificationSink{
-			Webhook: redactedCall(s.Webhook, false), Slack: redactedCall(s.Slack, true), Teams: redactedCall(s.Teams, true), Alertmanager: redactedCall(s.Alertmanager, false),
+			Webhook: redactedCall(s.Webhook), Slack: redactedCall(s.Slack), Teams: redactedCall(s.Teams), Alertmanager: redactedCall(s.Alertmanager),
 			PagerDuty: s.PagerDuty, Email: s.Email,
 		}
 	}
@@ -135,14 +135,12 @@ func redactedNotification(r schema.NotificationRule) Notification {
 	return notificationOf(r)
 }
 
-func redactedCall(h *schema.HTTPTarget, hideURL bool) *schema.HTTPTarget {
+func redactedCall(h *schema.HTTPTarget) *schema.HTTPTarget {
 	if h == nil {
 		return nil
 	}
 	out := *withoutSecrets(schema.Work{HTTP: h}).HTTP
-	if hideURL {
-		out.URL = hostAlone(out.URL)
-	}
+	out.URL = hostAlone(out.URL)
 	return &out
 }
 

@@ -58,6 +58,9 @@ func TestDecodeCalendar(t *testing.T) {
 		"a century":          {"h", icalendar(t, icsHead+event("DTSTART;VALUE=DATE:20270101", "DTEND;VALUE=DATE:21270101")+icsTail), nil, []string{"body.icalendar event 1 lasts longer than 500 days"}},
 		"no start":           {"h", icalendar(t, icsHead+event("SUMMARY:x")+icsTail), nil, []string{"body.icalendar event 1"}},
 		"every one is wrong": {"h", icalendar(t, icsHead+strings.Repeat(event("DTSTART:20261225T120000Z"), 20)+icsTail), nil, slicesRepeat("body.icalendar event", 10, "body.icalendar has more events that are wrong")},
+		"an alarm":           {"h", icalendar(t, icsHead+event("DTSTART;VALUE=DATE:20261225", "BEGIN:VALARM", "ACTION:DISPLAY", "END:VALARM")+icsTail), []string{"2026-12-25"}, nil},
+		"too deep":           {"h", icalendar(t, icsHead+strings.Repeat("BEGIN:VEVENT\r\n", 70_000)), nil, []string{"body.icalendar has components within components, more than 5 deep"}},
+		"too deep, folded":   {"h", icalendar(t, icsHead+strings.Repeat("BEG\r\n IN;X=1:VEVENT\r\n", 40_000)), nil, []string{"body.icalendar has components within components, more than 5 deep"}},
 		"no object":          {"h", `[]`, nil, []string{"body must be an object"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,8 +18,13 @@ import (
 // The forms of a date in an iCalendar.
 const icsDate = "20060102"
 
-// maxEventFaults bounds what is said of the events of an iCalendar.
-const maxEventFaults = 10
+const (
+	// maxEventFaults bounds what is said of the events of an iCalendar.
+	maxEventFaults = 10
+	// maxComponents bounds how deep its components lie within each other: an alarm of an event is the
+	// third.
+	maxComponents = 5
+)
 
 // Bounds of events that repeat. A calendar is dates, so a rule is written out once: when the
 // calendar is put.
@@ -40,6 +45,9 @@ var ruleParts = []string{"FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYMONTH"
 // event that repeats each year the dates from last year to five years from now are kept. Of what
 // repeats otherwise nothing is understood but lists of dates.
 func readICalendar(text []byte, now time.Time) (dates []string, faults []string) {
+	if isTooDeep(text) {
+		return nil, []string{fmt.Sprintf("has components within components, more than %d deep", maxComponents)}
+	}
 	cal, err := ics.ParseCalendar(bytes.NewReader(text))
 	if err != nil {
 		return nil, []string{"is no iCalendar: " + string(bucketer.Shorten([]byte(err.Error()), 200))}
@@ -67,6 +75,33 @@ func readICalendar(text []byte, now time.Time) (dates []string, faults []string)
 		}
 	}
 	return dates, faults
+}
+
+// isTooDeep reports whether components lie within components deeper than maxComponents. The library
+// wraps a fault once for each level and keeps the text of each: of 16,000 levels, in 224 KB, that
+// took 6 GB.
+func isTooDeep(text []byte) bool {
+	depth := 0
+	for lines := ics.NewCalendarStream(bytes.NewReader(text)); ; {
+		line, end := lines.ReadLine()
+		if line != nil && len(*line) > 0 {
+			p, err := ics.ParseProperty(*line)
+			if err != nil || p == nil {
+				return false // the library stops here too
+			}
+			switch p.IANAToken {
+			case "BEGIN":
+				if depth++; depth > maxComponents {
+					return true
+				}
+			case "END":
+				depth--
+			}
+		}
+		if end != nil {
+			return false
+		}
+	}
 }
 
 // occurrence is one day of a series of events, by the UID of the series.

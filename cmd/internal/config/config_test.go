@@ -307,3 +307,14 @@ func TestPublicURL(t *testing.T) {
 		}
 	}
 }
+
+// TestACursorKeyThatIsShortIsNamed: a node says so before it connects to anything.
+func TestACursorKeyThatIsShortIsNamed(t *testing.T) {
+	for key, want := range map[string]string{"": "", strings.Repeat("k", 16): "", "short": "api.cursor_key: is 5 bytes long, fewer than 16"} {
+		c := Dev()
+		c.API.CursorKey = key
+		if err := c.Validate(); (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("Validate with the cursor key %q = %v, want %q", key, err, want)
+		}
+	}
+}

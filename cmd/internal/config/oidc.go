@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -56,7 +55,8 @@ func (o OIDC) Validate(advertise string) error {
 		err = errors.Join(err, errors.New("client_id: needs api.advertise: there browsers come back"))
 	}
 	if err = errors.Join(err, c.Validate()); err != nil {
-		return fmt.Errorf("api.oidc: %w", err)
+		const key = "api.oidc: "
+		return errors.New(key + strings.ReplaceAll(err.Error(), "\n", "\n"+key)) // one fault a line
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ func TestFaultsOfTheProviderOfTokensAreNamed(t *testing.T) {
 		{"plain text", "oidc: {issuer: 'http://login.test', audience: carillon, grants: ['groups=ops=acme/operator']}", "has no TLS"},
 		{"log-ins that lead nowhere", "oidc: {" + whole + ", client_id: c}", "needs api.advertise"},
 		{"log-ins in plain text", "advertise: 'http://c.test', oidc: {" + whole + ", client_id: c}", "cannot come back"},
+		{"several faults", "oidc: {issuer: 'http://login.test', client_secret: hush}", "there are no grants"},
 		{"a secret of nobody", "oidc: {" + whole + ", client_secret: hush}", "client_secret: is set"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -30,6 +31,12 @@ func TestFaultsOfTheProviderOfTokensAreNamed(t *testing.T) {
 			}
 			if err == nil || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "hush") {
 				t.Errorf("Load = %+v, %v, want %q", c.API.OIDC, err, row.want)
+			}
+			faults, _, _ := strings.Cut(err.Error(), "\nread were: ")
+			for line := range strings.Lines(faults) {
+				if !strings.Contains(line, "api.oidc") {
+					t.Errorf("Load = %v, want the key in each line, also in %q", err, line)
+				}
 			}
 		})
 	}
