@@ -109,6 +109,8 @@ class ClientCredentials(_ClientCredentialsRequired, total=False):
 
 
 class _ConcurrencyRequired(TypedDict):
+    # The most runs under way at once. A job's run that waits for its next attempt is not under
+    # way
     limit: int
 
 

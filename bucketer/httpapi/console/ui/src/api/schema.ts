@@ -2095,7 +2095,10 @@ export interface components {
         Concurrency: {
             /** @description A JSON pointer into the payload, such as "/customer/id": at most limit runs at once for each value there. A value is a string, a number as it is written, or true or false; all runs whose payload has none there share one limit. A change counts for runs that are made after it */
             key?: string;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description The most runs under way at once. A job's run that waits for its next attempt is not under way
+             */
             limit: number;
             /** @enum {string} */
             on_limit?: "queue" | "skip" | "cancel_oldest";
