@@ -21,8 +21,8 @@ const icsDate = "20060102"
 const (
 	// maxEventFaults bounds what is said of the events of an iCalendar.
 	maxEventFaults = 10
-	// maxComponents bounds how deep its components lie within each other: an alarm of an event is the
-	// third.
+	// maxComponents bounds how deep its components lie within each other: an alarm of an event is
+	// the third.
 	maxComponents = 5
 )
 

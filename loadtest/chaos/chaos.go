@@ -284,8 +284,8 @@ func (r *run) upAgain(ctx context.Context) (note string, err error) {
 	return note, err
 }
 
-// nodeProgram is the path of the program that the nodes run: the one that is stated, or the one that
-// the cluster has built.
+// nodeProgram is the path of the program that the nodes run: the one that is stated, or the one
+// that the cluster has built.
 func (r *members) nodeProgram() string {
 	return cmp.Or(r.cfg.Cluster.Program, filepath.Join(r.cfg.Dir, "cluster", "carillon"))
 }

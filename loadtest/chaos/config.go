@@ -64,8 +64,8 @@ type Config struct {
 	Lead time.Duration
 	// Warm is how long runs go without a fault before the first due instant: half the rate in
 	// Guarantees, 50 a second in Limits, the rate at each home in scenarios of regions. A new
-	// Cassandra node needs four times the CPU for a conditional write. Default 90 s, Limits a minute,
-	// regions 0; negative = not at all.
+	// Cassandra node needs four times the CPU for a conditional write. Default 90 s, Limits a
+	// minute, regions 0; negative = not at all.
 	Warm time.Duration
 	// Span spreads the due instants of the main import. Default a minute; negative = all at T0
 	// (Calm only). Jobs of Recurring run for it, default 5 min. In Pause and Stopped it lasts from

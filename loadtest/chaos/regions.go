@@ -194,7 +194,7 @@ func (r regionsCourse) play(ctx context.Context) error {
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	for _, h := range homes {
-		g.Go(func() error { return r.warmHome(gctx, h) })
+		g.Go(func() error { return warmHome(gctx, r, h) })
 		n := r.cfg.Jobs - r.cfg.Jobs/lateOf
 		if h.name == lostHome {
 			all := n / everywhereOf
@@ -232,7 +232,7 @@ func warmTenant(home string) string { return warmSource + "-" + home }
 // warmHome imports jobs of a home that run at its rate before the first due instant, and leaves the
 // last quarter of that time for what is late. How they end is not judged, but that no region starts
 // one whose home it does not serve.
-func (r regionsCourse) warmHome(ctx context.Context, h home) error {
+func warmHome(ctx context.Context, r regionsCourse, h home) error {
 	spread := r.cfg.Warm * 3 / 4
 	n := int(float64(r.cfg.Rate) * spread.Seconds())
 	if n < 1 {

@@ -10,8 +10,8 @@ import (
 )
 
 // leftWithin is how long after its end all of a run has left whose tenant keeps its history for
-// longRetention: its last entry may be due, and so be kept from, some minutes after its end, and what
-// is written of an attempt stays for the time-out of its work longer.
+// longRetention: its last entry may be due, and so be kept from, some minutes after its end, and
+// what is written of an attempt stays for the time-out of its work longer.
 const leftWithin = longHop + longTook + time.Minute + longRetention + bucketer.Outlast
 
 // retainedFor is the retention of the tenant in days, of longRetention each.

@@ -100,8 +100,8 @@ type Scenario struct {
 	Joins int
 	// Waiting makes runs wait, for every reason, for longer than rows stay (long_test.go).
 	Waiting bool
-	// Retained: with Waiting it is rows of the tenant alone that stay for so short, until in the middle
-	// the tenant takes its retention back (retained_test.go).
+	// Retained: with Waiting it is rows of the tenant alone that stay for so short, until in the
+	// middle the tenant takes its retention back (retained_test.go).
 	Retained bool
 	// Regions makes it two regions, each with Nodes nodes; nil: there are none.
 	Regions *Regional
