@@ -136,7 +136,13 @@ func (l *runLease) reconcile(ctx context.Context, st schema.Standing, v runRows)
 			a.postpone(ctx, "read lease", err)
 			return 0, false
 		}
+		ended := endedByHolder(lease, c, v.attempts)
 		switch {
+		case ended != nil:
+			if lease, err = l.endAsRecorded(ctx, lease, *ended); err != nil {
+				a.postpone(ctx, "end a claim that has ended", err)
+				return 0, false
+			}
 		case lease.Holder != nil:
 			row := schema.Attempt{Run: run, Number: c.Number, Fence: c.Fence, Session: lease.Holder, Written: lease.Holder.Started.UnixMicro()}
 			live, err := x.reader.live.Of(ctx, []schema.Attempt{row})
@@ -190,6 +196,47 @@ func (l *runLease) reconcile(ctx context.Context, st schema.Standing, v runRows)
 	}
 	a.giveBack()
 	return 0, false
+}
+
+// endedByHolder returns the row with which the holder of a claim recorded that it had ended; nil:
+// there is none.
+//
+// A holder ends its claim first. So within a data centre there is none: the rows were read before
+// the lease. But a conditional write may lack in another data centre for good. Where it timed out
+// between its two phases, the next operation on the row completes it in its own data centre alone
+// (Cassandra's PaxosCommitAndPrepare), and no hint is written. So the region that takes a home back
+// may find a claim that stands, of an executor that lives, and that wrote in the rows how it ended.
+func endedByHolder(lease schema.Lease, c schema.Claim, rows []schema.Attempt) *schema.Attempt {
+	if lease.Holder == nil {
+		return nil
+	}
+	i := slices.IndexFunc(rows, func(row schema.Attempt) bool {
+		return row.Number == c.Number && row.Fence == c.Fence && row.Record != nil && row.Record.Executor == lease.Holder.Executor
+	})
+	if i < 0 {
+		return nil
+	}
+	return &rows[i]
+}
+
+// endAsRecorded ends a claim as its holder did, by the row that it wrote, and returns the lease as it
+// stands then, also where another executor was faster.
+func (l *runLease) endAsRecorded(ctx context.Context, lease schema.Lease, row schema.Attempt) (schema.Lease, error) {
+	is := lease.Released()
+	if !row.Unstarted() {
+		if l.a.x.seal != nil {
+			row = l.a.x.seal(ctx, row)
+		}
+		var err error
+		if is, err = lease.Ended(row); err != nil {
+			return lease, err
+		}
+	}
+	stands, err := l.swap(ctx, lease, is, false)
+	if errors.Is(err, schema.ErrConflict) {
+		err = nil
+	}
+	return stands, err
 }
 
 // failRun ends the run since what its lease says cannot be understood. Whether an attempt may start
