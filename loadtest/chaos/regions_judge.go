@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"maps"
@@ -263,15 +262,14 @@ func (r regionsCourse) readEpochs(ctx context.Context, _ io.Writer) error {
 	return nil
 }
 
-// rowsOf returns the rows of a table as a region's own data centre holds them: how often each row
-// is there, by its hash.
-func (r *run) rowsIn(ctx context.Context, region, table string) (rows map[[16]byte]int, n int, err error) {
-	rows = map[[16]byte]int{}
+// rowsIn returns the rows of a table, as JSON, as a region's own data centre holds them: how often
+// each row is there, and how many there are.
+func (r *run) rowsIn(ctx context.Context, region, table string) (rows map[string]int, n int, err error) {
+	rows = map[string]int{}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	err = r.regions.Region(region).EachRow(ctx, "SELECT JSON * FROM carillon."+table, func(row [][]byte) error {
-		sum := sha256.Sum256(row[0])
-		rows[[16]byte(sum[:16])]++
+		rows[string(row[0])]++
 		n++
 		return nil
 	})
@@ -284,42 +282,52 @@ func (r regionsCourse) judgeRows(ctx context.Context, _ io.Writer) error {
 	began, res := time.Now(), r.report.Regions
 	names := r.homeNames()
 	for _, table := range comparedTables {
-		differ := 0
-		alike, err := wait.Poll(ctx, alikePoll, began.Add(alikeWithin), func() (bool, error) {
+		var differ []string
+		// Each table is looked at, also if the time went by with one before it.
+		until := latest(began.Add(alikeWithin), time.Now().Add(alikePoll))
+		alike, err := wait.Poll(ctx, alikePoll, until, func() (bool, error) {
 			here, n, err := r.rowsIn(ctx, names[0], table)
 			if err != nil {
 				return false, fmt.Errorf("rows of %s in %s: %w", table, names[0], err)
 			}
-			res.Rows[table], differ = n, 0
+			res.Rows[table], differ = n, nil
 			for _, other := range names[1:] {
 				there, _, err := r.rowsIn(ctx, other, table)
 				if err != nil {
 					return false, fmt.Errorf("rows of %s in %s: %w", table, other, err)
 				}
-				differ += differences(here, there)
+				differ = append(differ, differences(names[0], here, other, there)...)
 			}
-			return differ == 0, nil
+			return len(differ) == 0, nil
 		})
 		if err != nil {
 			return err
 		}
 		if !alike {
-			r.broken("the data centres differ in %d rows of %s, %s after the last arrival", differ, table, time.Since(began).Round(time.Second))
+			r.broken("the data centres differ in %d rows of %s, %s after the last arrival", len(differ), table, time.Since(began).Round(time.Second))
+			for _, row := range differ[:min(len(differ), mostExamples)] {
+				r.log.Warn("rows of the data centres differ", "table", table, "only", row)
+			}
 		}
 	}
 	r.figure("rows of all data centres are alike", "%d rows of %d tables, after %.0f s", sumOf(res.Rows), len(comparedTables), time.Since(began).Seconds())
 	return nil
 }
 
-// differences counts the rows that one side has, and the other has not as often.
-func differences(here, there map[[16]byte]int) (n int) {
-	for row, times := range here {
-		n += max(0, times-there[row])
+// differences returns the rows that one side has, and the other has not as often, in order, each
+// with the name of the side that has it.
+func differences(here string, a map[string]int, there string, b map[string]int) (all []string) {
+	add := func(side string, rows, others map[string]int) {
+		for row, times := range rows {
+			for range times - others[row] {
+				all = append(all, side+": "+row)
+			}
+		}
 	}
-	for row, times := range there {
-		n += max(0, times-here[row])
-	}
-	return n
+	add(here, a, b)
+	add(there, b, a)
+	slices.Sort(all)
+	return all
 }
 
 func sumOf(rows map[string]int) (n int) {
