@@ -20,6 +20,9 @@ const (
 	wakePage = 100
 	// marksPage bounds the limits that are looked after in one step.
 	marksPage = 50
+	// rowsWithin is how long after it was due an entry may come after its place in a wait list. Rows
+	// of another region come one by one, in any order.
+	rowsWithin = 10 * time.Minute
 	// unmarkAfter is how long a limit is looked after that nothing waits for any more. It is longer
 	// than any write is under way.
 	unmarkAfter = time.Minute
@@ -174,9 +177,12 @@ func (l *WaitLists) stillWaiting(ctx context.Context, rows []schema.Waiter, live
 	for _, w := range rows {
 		e, ok := found[w.Entry]
 		st := schema.Standing{Over: true}
-		if !ok {
+		switch {
+		case !ok && l.now().Before(w.Entry.Time().Add(rowsWithin)):
+			continue // another region wrote it, and it comes after its place in the list
+		case !ok:
 			l.log.Error("a run that waits has left the store: it will never start", "limit", w.Limit, "run", w.Run, "entry", w.Entry)
-		} else {
+		default:
 			// An attempt 0 that says that the run waits does not end it.
 			said := false
 			of := slices.DeleteFunc(slices.Clone(attempts[w.Run]), func(a schema.Attempt) bool {
