@@ -219,8 +219,8 @@ func endedByHolder(lease schema.Lease, c schema.Claim, rows []schema.Attempt) *s
 	return &rows[i]
 }
 
-// endAsRecorded ends a claim as its holder did, by the row that it wrote, and returns the lease as it
-// stands then, also where another executor was faster.
+// endAsRecorded ends a claim as its holder did, by the row that it wrote, and returns the lease as
+// it stands then, also where another executor was faster.
 func (l *runLease) endAsRecorded(ctx context.Context, lease schema.Lease, row schema.Attempt) (schema.Lease, error) {
 	is := lease.Released()
 	if !row.Unstarted() {

@@ -20,8 +20,8 @@ const (
 	wakePage = 100
 	// marksPage bounds the limits that are looked after in one step.
 	marksPage = 50
-	// rowsWithin is how long after it was due an entry may come after its place in a wait list. Rows
-	// of another region come one by one, in any order.
+	// rowsWithin is how long after it was due an entry may come after its place in a wait list.
+	// Rows of another region come one by one, in any order.
 	rowsWithin = 10 * time.Minute
 	// unmarkAfter is how long a limit is looked after that nothing waits for any more. It is longer
 	// than any write is under way.
