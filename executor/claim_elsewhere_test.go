@@ -1,10 +1,13 @@
 package executor
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"carillon.dev/carillon/schema"
+	"carillon.dev/carillon/schema/schematest"
 )
 
 // TestAClaimThatEndedElsewhere: an executor that lives has ended its claim in another data centre,
@@ -15,10 +18,14 @@ func TestAClaimThatEndedElsewhere(t *testing.T) {
 		record schema.Record // by the holder, unless it names another
 		starts int
 		story  string
+		answer schematest.Fault // of the swap that ends the claim here
 	}{
-		{"unstarted", schema.Record{Outcome: schema.Lost, Unstarted: true}, 1, "1 unstarted, 1 succeeded"},
-		{"lost", schema.Record{Outcome: schema.Lost}, 1, "1 lost, 2 succeeded"},
-		{"of another executor under the same fence", schema.Record{Outcome: schema.Lost, Unstarted: true, Executor: "somebody"}, 0, "1 unstarted"},
+		{"unstarted", schema.Record{Outcome: schema.Lost, Unstarted: true}, 1, "1 unstarted, 1 succeeded", schematest.Fault{}},
+		{"unstarted, and the answer is lost", schema.Record{Outcome: schema.Lost, Unstarted: true}, 1, "1 unstarted, 1 succeeded", schematest.Fault{Lose: true}},
+		{"unstarted, and the store does not hear of it", schema.Record{Outcome: schema.Lost, Unstarted: true}, 1, "1 unstarted, 1 succeeded", schematest.Fault{Silent: true}},
+		{"unstarted, and the answer comes late", schema.Record{Outcome: schema.Lost, Unstarted: true}, 1, "1 unstarted, 1 succeeded", schematest.Fault{Delay: 3 * time.Second}},
+		{"lost", schema.Record{Outcome: schema.Lost}, 1, "1 lost, 2 succeeded", schematest.Fault{}},
+		{"of another executor under the same fence", schema.Record{Outcome: schema.Lost, Unstarted: true, Executor: "somebody"}, 0, "1 unstarted", schematest.Fault{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -42,8 +49,15 @@ func TestAClaimThatEndedElsewhere(t *testing.T) {
 				if err := w.inner.PutAttempts(t.Context(), []schema.Attempt{row}); err != nil {
 					t.Fatal(err)
 				}
+				var swaps atomic.Int64
+				w.befall(func(_ context.Context, op string) schematest.Fault {
+					if op == "SwapLease" && swaps.Add(1) == 2 { // the first finds that the run is claimed
+						return c.answer
+					}
+					return schematest.Fault{}
+				})
 				w.publish(e, time.Now())
-				time.Sleep(10 * time.Second)
+				time.Sleep(20 * time.Second)
 				if got := len(w.started()); got != c.starts || w.story(e.ID) != c.story {
 					t.Errorf("%d starts, after %q; want %d after %q", got, w.story(e.ID), c.starts, c.story)
 				}
