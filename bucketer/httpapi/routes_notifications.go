@@ -35,7 +35,7 @@ type Notification struct {
 	Description string                     `json:"description,omitempty"`
 	On          []schema.NotificationKind  `json:"on" doc:"Of what it tells"`
 	Match       schema.NotificationMatch   `json:"match,omitzero"`
-	Sinks       []request.NotificationSink `json:"sinks" doc:"Where messages go. A viewer sees of the URLs of slack and teams only the host, and no values of headers. Who may change the rule sees all that it says, since a change starts from that: nobody sees a URL that lies in a secret (url_secret)"`
+	Sinks       []request.NotificationSink `json:"sinks" doc:"Where messages go. A viewer sees only the host of URLs, and no values of headers. Who may change the rule sees all that it says, since a change starts from that: nobody sees a URL that lies in a secret (url_secret)"`
 
 	GroupBy        []string                  `json:"group_by"`
 	GroupWait      schema.Duration           `json:"group_wait"`

@@ -266,14 +266,14 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// minCursorKey is the least length of a key that signs cursors, in bytes.
-const minCursorKey = 16
+// MinCursorKey is the least length of a key that signs cursors, in bytes.
+const MinCursorKey = 16
 
 // Validate reports every fault of c.
 func (c *Config) Validate() error {
 	var faults []error
-	if n := len(c.CursorKey); n > 0 && n < minCursorKey {
-		faults = append(faults, fmt.Errorf("httpapi: a cursor key of %d bytes, fewer than %d", n, minCursorKey))
+	if n := len(c.CursorKey); n > 0 && n < MinCursorKey {
+		faults = append(faults, fmt.Errorf("httpapi: a cursor key of %d bytes, fewer than %d", n, MinCursorKey))
 	}
 	for _, d := range []struct {
 		name string

@@ -11,7 +11,7 @@
 //
 //	rows                                                       leave after
 //	runs, payloads: entries, events that were published        the run's retention
-//	attempts, run_outputs: records, results, logs, progress    the run's retention, its time-out, and an hour
+//	attempts, run_outputs: records, results, logs, progress    its retention and time-out, and an hour
 //	leases: claims of runs                                     the same
 //	waiting: places in a wait list                             the run's retention; kept while it waits
 //	job_runs: that a run of a job ended, when and how          the cluster's

@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"carillon.dev/carillon/bucketer/admin"
+	"carillon.dev/carillon/bucketer/httpapi"
 	"carillon.dev/carillon/executor/target"
 	"carillon.dev/carillon/schema"
 	"carillon.dev/carillon/schema/cassandra"
@@ -304,9 +305,6 @@ func Default() Config {
 	}
 }
 
-// minCursorKey is the least length of api.cursor_key, in bytes, as package httpapi has it.
-const minCursorKey = 16
-
 // Validate reports every fault of c, each with its key.
 func (c Config) Validate() error {
 	var faults []error
@@ -330,8 +328,8 @@ func (c Config) Validate() error {
 	if !slices.Contains([]string{AuthAuto, AuthRequired, AuthNone}, c.API.Auth) {
 		fault("api.auth", "%q is not auto, required or none", c.API.Auth)
 	}
-	if n := len(c.API.CursorKey); n > 0 && n < minCursorKey {
-		fault("api.cursor_key", "is %d bytes long, fewer than %d", n, minCursorKey)
+	if n := len(c.API.CursorKey); n > 0 && n < httpapi.MinCursorKey {
+		fault("api.cursor_key", "is %d bytes long, fewer than %d", n, httpapi.MinCursorKey)
 	}
 	if c.API.ProtectMetrics && !c.API.AuthRequired() {
 		fault("api.protect_metrics", "is set, and the API asks for no keys (api.auth)")

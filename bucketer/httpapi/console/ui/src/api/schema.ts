@@ -3569,7 +3569,7 @@ export interface components {
             on: string[];
             repeat_interval: string;
             send_resolved: boolean;
-            /** @description Where messages go. A viewer sees of the URLs of slack and teams only the host, and no values of headers. Who may change the rule sees all that it says, since a change starts from that: nobody sees a URL that lies in a secret (url_secret) */
+            /** @description Where messages go. A viewer sees only the host of URLs, and no values of headers. Who may change the rule sees all that it says, since a change starts from that: nobody sees a URL that lies in a secret (url_secret) */
             sinks: components["schemas"]["NotificationSink"][];
             /** @description How it stands; not in the answer to a change */
             state?: components["schemas"]["NotificationState"];
