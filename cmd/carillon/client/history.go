@@ -40,7 +40,7 @@ func historyExportCommand(r *cli.Remote) *cobra.Command {
 		Example: "  carillon history export --day 2026-11-20 --out runs-2026-11-20.ndjson\n  carillon history export --day 2026-11-20 | jq -r .state | sort | uniq -c",
 		Args:    cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&day, "day", "", "the `day` in UTC: 2026-11-20, yesterday or today (default: yesterday)")
+	cmd.Flags().StringVar(&day, "day", "", "the `day` in UTC, such as 2026-11-20; it must have ended (default: yesterday)")
 	cmd.Flags().StringVar(&out, "out", "", "the `file`")
 	cmd.RunE = r.WithClient(func(cmd *cobra.Command, client *httpapi.Client, _ []string) error {
 		day = dayInUTC(day, time.Now())
@@ -55,15 +55,13 @@ func historyExportCommand(r *cli.Remote) *cobra.Command {
 	return cmd
 }
 
-// dayInUTC returns the date of a word for a day; "": of yesterday. Anything else is left as it is.
-func dayInUTC(word string, now time.Time) string {
-	switch strings.ToLower(word) {
-	case "", "yesterday":
+// dayInUTC returns the date of yesterday in UTC for "" and "yesterday"; anything else is left as it
+// is.
+func dayInUTC(day string, now time.Time) string {
+	if day == "" || strings.EqualFold(day, "yesterday") {
 		return now.UTC().AddDate(0, 0, -1).Format(time.DateOnly)
-	case "today":
-		return now.UTC().Format(time.DateOnly)
 	}
-	return word
+	return day
 }
 
 // exportTo exports a day from a cursor on, and has every part kept.

@@ -146,12 +146,12 @@ func TestAnExportThatCannotGoOn(t *testing.T) {
 	}
 }
 
-// TestDaysOfAnExport: a word for a day is that day in UTC, wherever one is.
+// TestDaysOfAnExport: yesterday is that of UTC, wherever one is.
 func TestDaysOfAnExport(t *testing.T) {
 	now := time.Date(2026, 11, 21, 1, 0, 0, 0, time.FixedZone("east", 2*60*60)) // the 20th in UTC
-	for word, want := range map[string]string{"": "2026-11-19", "yesterday": "2026-11-19", "Today": "2026-11-20", "2026-11-01": "2026-11-01", "x": "x"} {
-		if got := dayInUTC(word, now); got != want {
-			t.Errorf("%q is %s, want %s", word, got, want)
+	for day, want := range map[string]string{"": "2026-11-19", "Yesterday": "2026-11-19", "2026-11-01": "2026-11-01", "x": "x"} {
+		if got := dayInUTC(day, now); got != want {
+			t.Errorf("%q is %s, want %s", day, got, want)
 		}
 	}
 }
