@@ -202,10 +202,10 @@ func (l *runLease) reconcile(ctx context.Context, st schema.Standing, v runRows)
 // there is none.
 //
 // A holder ends its claim first. So within a data centre there is none: the rows were read before
-// the lease. But a conditional write may lack in another data centre for good. Where it timed out
-// between its two phases, the next operation on the row completes it in its own data centre alone
-// (Cassandra's PaxosCommitAndPrepare), and no hint is written. So the region that takes a home back
-// may find a claim that stands, of an executor that lives, and that wrote in the rows how it ended.
+// the lease. But another data centre may lack a conditional write for good. Where the write timed
+// out between its two phases, the next operation on the row completes it, in its own data centre
+// alone (Cassandra's PaxosCommitAndPrepare), and no hint is kept. So the region that takes a home
+// back may find a claim that stands, of an executor that lives and has recorded how it ended.
 func endedByHolder(lease schema.Lease, c schema.Claim, rows []schema.Attempt) *schema.Attempt {
 	if lease.Holder == nil {
 		return nil
