@@ -215,7 +215,7 @@ func (r *recorder) losses(acts ...Act) (all []check.Loss) {
 			}
 			loss := check.Loss{From: e.Began.Add(-replicated), Cut: e.Ended}
 			if act == ActRegionCut {
-				loss.Cut = loss.Cut.Add(check.LeaseLife)
+				loss.Cut, loss.Region = loss.Cut.Add(check.LeaseLife), true
 			}
 			all = append(all, loss)
 		}
@@ -236,7 +236,11 @@ func (r *recorder) lossAt(t time.Time, acts ...Act) bool {
 // lossArgs are these losses for the judge.
 func lossArgs(losses []check.Loss) (args []string) {
 	for _, l := range losses {
-		args = append(args, "--lost", l.From.Format(time.RFC3339Nano)+","+l.Cut.Format(time.RFC3339Nano))
+		flag := "--lost"
+		if l.Region {
+			flag = "--lost-region"
+		}
+		args = append(args, flag, l.From.Format(time.RFC3339Nano)+","+l.Cut.Format(time.RFC3339Nano))
 	}
 	return args
 }

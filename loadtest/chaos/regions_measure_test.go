@@ -101,8 +101,10 @@ func TestLossesAreOfCutsAndKills(t *testing.T) {
 			t.Errorf("lossAt %s = %t, want %t", after, got, want)
 		}
 	}
-	if got := lossArgs(r.losses(ActRegionCut)); len(got) != 2 || got[0] != "--lost" {
-		t.Errorf("lossArgs of the cut = %q, want one span", got)
+	for act, want := range map[Act]string{ActRegionCut: "--lost-region", ActRegionKill: "--lost"} {
+		if got := lossArgs(r.losses(act)); len(got) != 2 || got[0] != want {
+			t.Errorf("lossArgs of %s = %q, want one span of %s", act, got, want)
+		}
 	}
 }
 

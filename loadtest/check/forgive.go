@@ -7,10 +7,25 @@ import (
 
 // A Loss is a span before a power cut. A store that acknowledges before it syncs may have lost what
 // it acknowledged from From until Cut.
-type Loss struct{ From, Cut time.Time }
+type Loss struct {
+	From, Cut time.Time
+	// Region: instead a region was cut off, and wrote until Cut what the region that took its home
+	// over had not seen. It is not lost, and comes back.
+	Region bool
+}
 
 // Holds reports whether t is in the span.
 func (l Loss) Holds(t time.Time) bool { return !t.Before(l.From) && !t.After(l.Cut) }
+
+// sentAgainWithin is until when after a region was cut off what it did not answer is sent again.
+const sentAgainWithin = time.Minute
+
+// MakesTwo reports whether a job that was acknowledged at that time may be a second one: a request
+// with a key that the region took in and did not answer was sent again, to one that did not know
+// the key.
+func (l Loss) MakesTwo(acked time.Time) bool {
+	return l.Region && !acked.Before(l.From) && !acked.After(l.Cut.Add(sentAgainWithin))
+}
 
 // recordedWithin is how long after its end the record of a call is acknowledged at most, while the
 // store answers.
@@ -39,6 +54,9 @@ type Forgiven struct {
 	// Unended are those of them without an end at the last read, or without a row: the write was
 	// lost after the dispatcher's cursor had passed it.
 	Unended int `json:"unended"`
+	// Second are runs of jobs that were made twice ([Loss.MakesTwo]): those that nobody
+	// acknowledged.
+	Second int `json:"second"`
 }
 
 // Forgive removes from the history what losses excuse, and counts it.
@@ -48,6 +66,8 @@ type Forgiven struct {
 //     promise.
 //   - A run with a call under way within a loss is not judged: its records may be lost. It is
 //     counted whether it was called again and whether it ended.
+//   - A run that nobody acknowledged, of a job with a key that may have been made twice
+//     ([Loss.MakesTwo]), is not judged: one run for each such job.
 //
 // The slices of the history are replaced, not changed.
 func (h *History) Forgive(losses []Loss) Forgiven {
@@ -113,11 +133,46 @@ func (h *History) Forgive(losses []Loss) Forgiven {
 			f.Unended++
 		}
 	}
+	f.Second = h.takeSecond(losses, lostOrOut)
 	h.takeOut(lostOrOut, ids, func(a *Ack) bool {
 		_, lost := in(a.At)
 		return lost && ends[a.ID].Status == Absent
 	})
 	return f
+}
+
+// takeSecond removes the runs of jobs that were made twice which nobody acknowledged, one for each
+// job, and returns how many. out are jobs that are not judged anyway.
+func (h *History) takeSecond(losses []Loss, out map[Ref]bool) int {
+	may, acked := map[Ref]bool{}, map[string]bool{}
+	for _, a := range h.Acks {
+		acked[a.ID] = true
+		if (a.Status == 200 || a.Status == 201) && slices.ContainsFunc(losses, func(l Loss) bool { return l.MakesTwo(a.At) }) {
+			may[a.Ref] = true
+		}
+	}
+	for _, a := range h.Asked {
+		if a.Key == "" || out[a.Ref] {
+			delete(may, a.Ref)
+		}
+	}
+	second := map[string]bool{}
+	of := func(run string, ref Ref) {
+		if run != "" && !acked[run] && !second[run] && may[ref] {
+			second[run] = true
+			delete(may, ref)
+		}
+	}
+	for i := range h.Seen {
+		of(h.Seen[i].Run, h.Seen[i].Ref)
+	}
+	for i := range h.Runs {
+		of(h.Runs[i].ID, h.Runs[i].Ref)
+	}
+	h.Seen = without(h.Seen, func(s *Sighting) bool { return second[s.Run] })
+	h.Runs = without(h.Runs, func(o *Observation) bool { return second[o.ID] })
+	h.States = without(h.States, func(w *Watched) bool { return second[w.Run] })
+	return len(second)
 }
 
 // takeOut removes the lines of out from all slices. Of lost acknowledgements it leaves that the job

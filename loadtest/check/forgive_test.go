@@ -49,6 +49,54 @@ func TestForgiveOnlyWhatALossExplains(t *testing.T) {
 	}
 }
 
+// TestForgiveASecondJobOfARegionThatWasCutOff: a request with a key that a region took in and did
+// not answer, and that was sent again, is two jobs. One run more is forgiven, then and there.
+func TestForgiveASecondJobOfARegionThatWasCutOff(t *testing.T) {
+	cut := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	region := check.Loss{From: cut.Add(-10 * time.Second), Cut: cut, Region: true}
+	for _, c := range []struct {
+		name  string
+		loss  check.Loss
+		key   string
+		acked time.Duration // after the cut
+		more  int           // runs that nobody acknowledged
+		want  int           // of them are unexpected
+	}{
+		{"acknowledged by the next region", region, "k", 20 * time.Second, 1, 0},
+		{"acknowledged while it was cut off", region, "k", -5 * time.Second, 1, 0},
+		{"a third job", region, "k", 20 * time.Second, 2, 1},
+		{"acknowledged before", region, "k", -11 * time.Second, 1, 1},
+		{"acknowledged long after", region, "k", 61 * time.Second, 1, 1},
+		{"without a key", region, "", 20 * time.Second, 1, 1},
+		{"a power cut", check.Loss{From: region.From, Cut: region.Cut}, "k", 20 * time.Second, 1, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := check.History{
+				SeenAll: true,
+				Asked:   []check.Ask{{Ref: cutRef, Key: c.key, At: cut.Add(2 * time.Minute)}},
+				Acks:    []check.Ack{{Ref: cutRef, ID: "run", Status: 201, At: cut.Add(c.acked)}},
+			}
+			for i := range c.more + 1 {
+				id := "run"
+				if i > 0 {
+					id = fmt.Sprint("second-", i)
+				}
+				found := check.Reading{Status: check.Found, At: cut.Add(10 * time.Minute), Run: check.Run{ID: id, State: check.Succeeded}}
+				h.Runs = append(h.Runs, check.Observation{ID: id, Ref: cutRef, First: found, Second: found})
+				h.Seen = append(h.Seen, check.Sighting{Run: id, Ref: cutRef, Attempt: 1, At: cut.Add(2 * time.Minute), End: cut.Add(2 * time.Minute), Status: 200})
+			}
+			f := h.Forgive([]check.Loss{c.loss})
+			rep, err := check.Judge(h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rep.Unexpected != c.want || f.Second != c.more-c.want {
+				t.Errorf("unexpected %d, forgiven %d, want %d, %d", rep.Unexpected, f.Second, c.want, c.more-c.want)
+			}
+		})
+	}
+}
+
 // powerCut is a history of one job, due 30 s after a power cut that may have taken the 10 s before
 // it.
 type powerCut struct {

@@ -230,6 +230,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	if f := r.Forgiven; f != nil {
 		p("acknowledged and lost\t%d\t(of %d that a power cut may take; the oldest %.1f s before it)", f.Lost, f.Acknowledged, f.Oldest)
 		p("called before the cut\t%d\t(not judged; called again %d, not ended %d)", f.Repeatable, f.Repeated, f.Unended)
+		p("second jobs\t%d\t(not judged; of requests that a region took in and did not answer, as it was cut off)", f.Second)
 	}
 	p("unfinished\t%d\t", r.Unfinished)
 	p("unreadable\t%d\t(runs not acknowledged %d, windows not listed %d)", r.Unreadable, r.UnreadableOthers, r.Unlisted)

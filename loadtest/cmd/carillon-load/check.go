@@ -25,7 +25,7 @@ const farAhead = time.Hour
 
 // evidence is the files that a check reads.
 type evidence struct {
-	asked, acks, seen, changes, tasks, states, lost, away []string
+	asked, acks, seen, changes, tasks, states, lost, lostRegion, away []string
 	recurringEvidence
 	workflowEvidence
 	late check.LatenessBound
@@ -127,6 +127,7 @@ read.`,
 	f.StringArrayVar(&ev.tasks, "tasks", nil, "tasks with limits that jobs name, as the API shows them, one a line (may be repeated)")
 	f.StringArrayVar(&ev.states, "states", nil, "looks at the states of runs that a chaos run wrote (may be repeated)")
 	f.StringArrayVar(&ev.lost, "lost", nil, "a span before a power cut, as FROM,CUT in RFC 3339, whose acknowledged writes the store may have lost (may be repeated; not with --events)")
+	f.StringArrayVar(&ev.lostRegion, "lost-region", nil, "as --lost, of a region that was cut off: until the end of its lease it wrote what the next one had not seen. A request with a key that it did not answer may have become two jobs")
 	f.StringArrayVar(&ev.away, "away", nil, "a span in which a region did not serve its home and another did, as REGION,FROM,TO: jobs that require it must be seen to wait (may be repeated; not with --events)")
 	f.BoolVar(&ev.calm, "calm", false, "nothing went wrong: a duplicate execution is a fault, whatever explains it")
 	f.DurationVar(&ev.late.Max, "max-lateness", 0, "how late a run may start at most; 0 = no bound")
@@ -144,7 +145,12 @@ read.`,
 
 // losses reads the spans whose writes may have been lost.
 func (ev *evidence) losses() ([]check.Loss, error) {
-	return spansOf("--lost", ev.lost, func(from, cut time.Time) check.Loss { return check.Loss{From: from, Cut: cut} })
+	all, err := spansOf("--lost", ev.lost, func(from, cut time.Time) check.Loss { return check.Loss{From: from, Cut: cut} })
+	if err != nil {
+		return nil, err
+	}
+	regions, err := spansOf("--lost-region", ev.lostRegion, func(from, cut time.Time) check.Loss { return check.Loss{From: from, Cut: cut, Region: true} })
+	return append(all, regions...), err
 }
 
 // spansAway reads the spans in which regions did not serve their homes.
