@@ -51,7 +51,7 @@ func (s apiKeyStore) createAPIKey(ctx context.Context, k schema.APIKey) error {
 	if err != nil {
 		return err
 	}
-	applied, err := s.swap(ctx, createKeyName, make(map[string]any), k.Tenant, k.Name, k.Hash.String(), text)
+	applied, err := s.swap(ctx, createKeyName, rowKey{k.Tenant, k.Name}, make(map[string]any), k.Tenant, k.Name, k.Hash.String(), text)
 	if err != nil && !errors.Is(err, schema.ErrUnknown) {
 		return err
 	}
@@ -186,7 +186,7 @@ func (s apiKeyStore) deleteAPIKey(ctx context.Context, tenant, name string, at t
 	if err := s.write(ctx, deleteAPIKey, written, k.Hash.String()); err != nil {
 		return k, err
 	}
-	_, err = s.swap(ctx, dropKeyName, make(map[string]any), tenant, name, k.Hash.String())
+	_, err = s.swap(ctx, dropKeyName, rowKey{tenant, name}, make(map[string]any), tenant, name, k.Hash.String())
 	if !errors.Is(err, schema.ErrUnknown) {
 		return k, err // not applied: somebody else has removed the same key
 	}

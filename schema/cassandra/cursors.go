@@ -234,14 +234,14 @@ func (s *Store) confirmEntries(ctx context.Context, p schema.Partition, ids []sc
 }
 
 // confirm reads rows of st at EACH_QUORUM. What they say is not of interest.
-func (s *Store) confirm(ctx context.Context, st statement, args ...any) error {
+func (s *core) confirm(ctx context.Context, st statement, args ...any) error {
 	return s.each(ctx, st, func(*gocql.Iter) {}, args...)
 }
 
 // each reads one page of st at EACH_QUORUM. It waits for another region, so it does not count for
 // how much is under way in ours (window, speculation), and is sent once, again only if nothing was
 // sent.
-func (s *Store) each(ctx context.Context, st statement, scan func(*gocql.Iter), args ...any) error {
+func (s *core) each(ctx context.Context, st statement, scan func(*gocql.Iter), args ...any) error {
 	select {
 	case s.confirms <- struct{}{}:
 	case <-ctx.Done():

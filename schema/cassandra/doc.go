@@ -10,7 +10,8 @@
 //     speculative copy and a repetition by another process write the same cells.
 //  3. A conditional write is sent once. If its answer does not come, the row is read at the same
 //     serial level; if that does not tell what happened, the answer is schema.ErrUnknown. A table
-//     has one level, for good (serialLevels).
+//     has one level, for good (serialLevels). Where there are regions, the row is brought to the
+//     other data centres (unanswered.go).
 //  4. Cells written by conditional writes are written by nothing else, except when their row is
 //     created (createdAt).
 //  5. A build runs on the layout that it knows, and on the next one if that only adds
@@ -37,6 +38,7 @@
 //	migrations.go                          the files; beside which layouts a build runs (missing)
 //	config.go check.go                     what the server and the keyspace must be
 //	cursors.go                             cursors, settings; rows that every data centre is to hold
+//	unanswered.go                          conditional writes that other data centres may lack
 //	epochs.go                              the keyspace of regions: epochs of homes, beats
 //	the others                             roles of schema.Store, each a type of its own
 package cassandra

@@ -118,6 +118,8 @@ const (
 	dropGroup statement = `DELETE FROM notification_groups WHERE tenant = ? AND name = ? IF revision = ?`
 	// One row of notification_groups, serial. Idempotent.
 	selectGroupRevision statement = `SELECT revision FROM notification_groups WHERE tenant = ? AND name = ?`
+	// One row of notification_groups, at a serial level and at EACH_QUORUM. Idempotent.
+	confirmGroup statement = `SELECT revision, spec FROM notification_groups WHERE tenant = ? AND name = ?`
 	// A slice of one tenant's notification_groups, in name order. Idempotent.
 	selectGroups statement = `SELECT name, revision, spec FROM notification_groups WHERE tenant = ? AND name > ?`
 )
@@ -440,7 +442,7 @@ func (d documents) SwapDocument(ctx context.Context, was int64, is document.Docu
 		st, args = t.swap, append([]any{is.Revision, string(is.Text)}, key...)
 	}
 	row := make(map[string]any)
-	applied, err := d.swap(ctx, st, row, append(slices.Clip(args), before)...)
+	applied, err := d.swap(ctx, st, key, row, append(slices.Clip(args), before)...)
 	stands, _ := row["revision"].(int64)
 	if errors.Is(err, schema.ErrUnknown) {
 		stands = 0

@@ -213,8 +213,8 @@ func (s markStore) mark(ctx context.Context, st statement, id schema.RunID, valu
 	wanted schema.Marks, written func(schema.Marks) bool,
 ) (schema.Marks, error) {
 	p := id.Partition()
-	row := make(map[string]any)
-	applied, err := s.swap(ctx, st, row, s.ttl(expires), value, int64(p.Bucket), int(p.Shard), uuid(id), uuidOrNil(asRead))
+	row, key := make(map[string]any), rowKey{int64(p.Bucket), int(p.Shard), []gocql.UUID{uuid(id)}}
+	applied, err := s.swap(ctx, st, key, row, s.ttl(expires), value, int64(p.Bucket), int(p.Shard), uuid(id), uuidOrNil(asRead))
 	switch {
 	case errors.Is(err, schema.ErrUnknown):
 		return s.settleMark(ctx, id, asRead, written, err)

@@ -109,8 +109,8 @@ func (s *core) oneSerial(ctx context.Context, st statement, args []any, dest ...
 
 // swap executes a conditional write once (again only if nothing was sent). row receives the current
 // cells if the condition did not hold. After ErrUnknown the caller reads, by oneSerial,
-// what stands.
-func (s *core) swap(ctx context.Context, st statement, row map[string]any, args ...any) (applied bool, err error) {
+// what stands, and the row of key is brought to the other data centres (unanswered).
+func (s *core) swap(ctx context.Context, st statement, key rowKey, row map[string]any, args ...any) (applied bool, err error) {
 	err = s.repeat(ctx, st, conditional, func() error {
 		clear(row)
 		q := s.session.Query(string(st), args...).WithContext(ctx).Idempotent(false).RetryPolicy(nil).
@@ -119,6 +119,9 @@ func (s *core) swap(ctx context.Context, st statement, row map[string]any, args 
 		applied, err = q.MapScanCAS(row)
 		return err
 	})
+	if errors.Is(err, schema.ErrUnknown) {
+		s.unanswered.add(st.table(), key)
+	}
 	return applied, err
 }
 

@@ -24,7 +24,7 @@ func (s keyStore) registerKey(ctx context.Context, tenant, key string, claim sch
 		return schema.KeyRecord{}, false, schema.ErrTooLarge
 	}
 	row := make(map[string]any)
-	applied, err := s.swap(ctx, registerKey, row, tenant, key,
+	applied, err := s.swap(ctx, registerKey, rowKey{tenant, key}, row, tenant, key,
 		claim.BodyHash, uuid(claim.Entry), claim.Text, cell(claim.Payload), claim.Expires, s.ttl(expires))
 	switch {
 	case errors.Is(err, schema.ErrUnknown):

@@ -33,7 +33,7 @@ func (s jobIndex) RegisterName(
 
 func (s jobIndex) registerName(ctx context.Context, tenant, called string, wanted name) (name, error) {
 	row := make(map[string]any)
-	applied, err := s.swap(ctx, registerName, row, tenant, called, gocql.UUID(wanted.holder), wanted.since)
+	applied, err := s.swap(ctx, registerName, rowKey{tenant, called}, row, tenant, called, gocql.UUID(wanted.holder), wanted.since)
 	switch {
 	case errors.Is(err, schema.ErrUnknown):
 		stands, readErr := s.readName(ctx, tenant, called)
@@ -66,13 +66,13 @@ func (s jobIndex) transferName(ctx context.Context, tenant, called string, from 
 	if from.IsZero() {
 		return schema.ErrConflict
 	}
-	row := make(map[string]any)
+	row, key := make(map[string]any), rowKey{tenant, called}
 	var applied bool
 	var err error
 	if to.holder.IsZero() {
-		applied, err = s.swap(ctx, dropName, row, tenant, called, gocql.UUID(from))
+		applied, err = s.swap(ctx, dropName, key, row, tenant, called, gocql.UUID(from))
 	} else {
-		applied, err = s.swap(ctx, transferName, row, gocql.UUID(to.holder), to.since, tenant, called, gocql.UUID(from))
+		applied, err = s.swap(ctx, transferName, key, row, gocql.UUID(to.holder), to.since, tenant, called, gocql.UUID(from))
 	}
 	switch {
 	case errors.Is(err, schema.ErrUnknown):

@@ -114,7 +114,7 @@ func (s jobStore) SwapJob(ctx context.Context, was int64, j schema.Job) error {
 // stands; nil: nothing does.
 func (s jobStore) writeJob(ctx context.Context, j *schema.Job, st statement, args []any, holds func(stands *schema.Job) bool) error {
 	row := make(map[string]any)
-	applied, err := s.swap(ctx, st, row, args...)
+	applied, err := s.swap(ctx, st, rowKey{int(j.ID.Shard()), onlySlice, gocql.UUID(j.ID)}, row, args...)
 	switch {
 	case errors.Is(err, schema.ErrUnknown):
 		return s.settleJob(ctx, j, holds, err)

@@ -38,7 +38,7 @@ func (s leaseStore) swapLease(ctx context.Context, was, is schema.Lease, expires
 	}
 	row := make(map[string]any)
 	args := append([]any{s.ttl(expires)}, after...)
-	applied, err := s.swap(ctx, swapLease, row, append(append(args, leasePrefix+is.Key), before...)...)
+	applied, err := s.swap(ctx, swapLease, rowKey{leasePrefix + is.Key}, row, append(append(args, leasePrefix+is.Key), before...)...)
 	switch {
 	case errors.Is(err, schema.ErrUnknown):
 		return s.settleLease(ctx, was, is, err)
@@ -156,7 +156,7 @@ func (s decisionStore) decide(ctx context.Context, lease, text string, expires t
 		return "", fmt.Errorf("%d bytes: %w", len(text), schema.ErrTooLarge)
 	}
 	row := make(map[string]any)
-	applied, err := s.swap(ctx, createDecision, row, lease, text, s.ttl(expires))
+	applied, err := s.swap(ctx, createDecision, rowKey{lease}, row, lease, text, s.ttl(expires))
 	switch {
 	case errors.Is(err, schema.ErrUnknown):
 		var decided string

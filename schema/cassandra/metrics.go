@@ -23,7 +23,7 @@ func RegisterMetrics(r prometheus.Registerer) error {
 	if _, err := newMetrics(r); err != nil {
 		return err
 	}
-	return watch(r, congestion.New(minInFlight, maxInFlight, time.Second))
+	return watch(r, congestion.New(minInFlight, maxInFlight, time.Second), nil)
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -77,16 +77,22 @@ func register[C prometheus.Collector](r prometheus.Registerer, c C) (C, error) {
 	return c, err
 }
 
-// watch registers how many statements may be under way: of the first store of a registerer.
-func watch(r prometheus.Registerer, w *congestion.Window) error {
+// watch registers how many statements may be under way, and how many rows are to be brought to the
+// other data centres: of the first store of a registerer.
+func watch(r prometheus.Registerer, w *congestion.Window, u *unanswered) error {
 	if r == nil {
 		return nil
 	}
-	_, err := register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	_, allowed := register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "carillon", Subsystem: "cassandra", Name: "statements_allowed",
 		Help: "Plain statements that may be under way. Fewer than most (256) means that Cassandra answers slowly, and is asked less.",
 	}, func() float64 { return float64(w.Size()) }))
-	return err
+	_, rows := register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "carillon", Subsystem: "cassandra", Name: "unanswered_rows",
+		Help: "Rows whose conditional write was not answered, and that other regions may lack until all data centres have been read. " +
+			"A node keeps 65536 at most, until it stops; what it could not bring there needs a repair.",
+	}, func() float64 { return float64(u.size()) }))
+	return errors.Join(allowed, rows)
 }
 
 // observe records a finished statement.

@@ -238,7 +238,7 @@ func (m *migrator) locked(ctx context.Context, s *Store, l *lock) error {
 			return err
 		}
 		// A duplicate or an unknown outcome is no harm: the checksum is the same, and read below.
-		_, err := s.swap(ctx, recordMigration, make(map[string]any), mig.version, mig.name, mig.checksum, m.cfg.Now(), l.owner)
+		_, err := s.swap(ctx, recordMigration, nil, make(map[string]any), mig.version, mig.name, mig.checksum, m.cfg.Now(), l.owner)
 		if err != nil {
 			return fmt.Errorf("record %s: %w", mig.name, err)
 		}
@@ -256,7 +256,7 @@ func (m *migrator) first(ctx context.Context, s *Store) error {
 	if err != nil {
 		return fmt.Errorf("encode settings: %w", err)
 	}
-	m.did.Settings, err = s.swap(ctx, createSetting, make(map[string]any), settingsScope, settingsName, text)
+	m.did.Settings, err = s.swap(ctx, createSetting, nil, make(map[string]any), settingsScope, settingsName, text)
 	if err != nil {
 		return fmt.Errorf("write settings: %w", err)
 	}
@@ -404,7 +404,7 @@ func takeMigrationLock(ctx context.Context, s *Store, owner string) (*lock, erro
 	end := s.cfg.Now().Add(lockWait)
 	for {
 		row := make(map[string]any)
-		applied, err := s.swap(ctx, takeLock, row, lockName, owner, s.cfg.Now(), lockTTL)
+		applied, err := s.swap(ctx, takeLock, nil, row, lockName, owner, s.cfg.Now(), lockTTL)
 		holder, _ := row["owner"].(string)
 		switch {
 		case err != nil && !errors.Is(err, schema.ErrUnknown) && !noSuchTable(err):
@@ -425,7 +425,7 @@ func takeMigrationLock(ctx context.Context, s *Store, owner string) (*lock, erro
 
 // keep renews the lock for another lockTTL.
 func (l *lock) keep(ctx context.Context) error {
-	applied, err := l.store.swap(ctx, keepLock, make(map[string]any), lockTTL, l.owner, l.store.cfg.Now(), lockName, l.owner)
+	applied, err := l.store.swap(ctx, keepLock, nil, make(map[string]any), lockTTL, l.owner, l.store.cfg.Now(), lockName, l.owner)
 	if err != nil {
 		return fmt.Errorf("keep migration lock: %w", err)
 	}
@@ -439,7 +439,7 @@ func (l *lock) keep(ctx context.Context) error {
 func (l *lock) drop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dropTimeout)
 	defer cancel()
-	applied, err := l.store.swap(ctx, dropLock, make(map[string]any), lockName, l.owner)
+	applied, err := l.store.swap(ctx, dropLock, nil, make(map[string]any), lockName, l.owner)
 	if err != nil {
 		return fmt.Errorf("drop migration lock (it ends by itself within %d s): %w", lockTTL, err)
 	}

@@ -45,11 +45,11 @@ func (s sessionStore) swapSession(ctx context.Context, was, is schema.Session) e
 		}
 		return schema.ErrConflict
 	case was.ID == "":
-		applied, err = s.swap(ctx, createSession, row, executor, is.ID, is.Expires, former, released, sessionTTL)
+		applied, err = s.swap(ctx, createSession, nil, row, executor, is.ID, is.Expires, former, released, sessionTTL)
 	case is.ID == "":
-		applied, err = s.swap(ctx, removeSession, row, executor, was.ID, was.Expires)
+		applied, err = s.swap(ctx, removeSession, nil, row, executor, was.ID, was.Expires)
 	default:
-		applied, err = s.swap(ctx, renewSession, row, sessionTTL, is.ID, is.Expires, former, released, executor, was.ID, was.Expires)
+		applied, err = s.swap(ctx, renewSession, nil, row, sessionTTL, is.ID, is.Expires, former, released, executor, was.ID, was.Expires)
 	}
 	switch {
 	case errors.Is(err, schema.ErrUnknown):

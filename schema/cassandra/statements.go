@@ -252,7 +252,7 @@ var names = map[statement]string{
 	swapSecret: "swap_secret", dropSecret: "drop_secret", selectSecretRevision: "select_secret_revision", selectSecret: "select_secret", selectSecrets: "select_secrets", touchSecret: "touch_secret",
 	insertNotification: "insert_notification", deleteNotification: "delete_notification", selectNotification: "select_notification", selectNotifications: "select_notifications",
 	insertCalendar: "insert_calendar", deleteCalendar: "delete_calendar", selectCalendar: "select_calendar", selectCalendars: "select_calendars",
-	insertIncident: "insert_incident", selectIncidents: "select_incidents", swapGroup: "swap_group", dropGroup: "drop_group", selectGroupRevision: "select_group_revision", selectGroups: "select_groups",
+	insertIncident: "insert_incident", selectIncidents: "select_incidents", swapGroup: "swap_group", dropGroup: "drop_group", selectGroupRevision: "select_group_revision", confirmGroup: "confirm_group", selectGroups: "select_groups",
 	insertLimitMark: "insert_limit_mark", deleteLimitMark: "delete_limit_mark", selectLimitMarks: "select_limit_marks",
 	insertEpoch: "insert_epoch", selectEpoch: "select_epoch", selectEpochs: "select_epochs", insertBeat: "insert_beat", selectBeats: "select_beats",
 	selectTime: "select_time", selectLocal: "select_local", selectServerSettings: "select_server_settings",

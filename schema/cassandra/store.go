@@ -98,6 +98,8 @@ type core struct {
 	speculation *speculation
 	window      *congestion.Window // of the plain statements under way
 	confirms    chan struct{}      // a token for each question to all data centres under way
+	unanswered  *unanswered        // nil: there is one data centre
+	stop        func()             // ends what runs in the background, and waits for it
 	metrics     *metrics
 	damage      *damage.Log
 
@@ -169,9 +171,11 @@ func connect(ctx context.Context, cfg Config, keyspace string) (*Store, error) {
 		window: congestion.New(minInFlight, maxInFlight, cfg.Timeout/slowPart), confirms: make(chan struct{}, confirmsAtOnce),
 	})
 	s.batchBytes.Store(maxBatchBytes)
-	if err := watch(cfg.Registerer, s.window); err != nil {
-		session.Close()
-		return nil, err
+	if len(cfg.Datacenters) > 1 {
+		s.bringUnanswered()
+	}
+	if err := watch(cfg.Registerer, s.window, s.unanswered); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
@@ -234,6 +238,9 @@ func newSession(ctx context.Context, cluster *gocql.ClusterConfig) (*gocql.Sessi
 
 // Close closes all connections.
 func (s *Store) Close() error {
+	if s.stop != nil {
+		s.stop()
+	}
 	s.session.Close()
 	return nil
 }

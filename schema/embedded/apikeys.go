@@ -187,7 +187,7 @@ func (s apiKeyStore) TouchAPIKey(ctx context.Context, hash schema.KeyHash, at ti
 		return fmt.Errorf("note the use of a key: %w", err)
 	}
 	defer s.leave()
-	m := Mutation{apiKeyKey(tableKeyUses, hash), appendCell(nil, cell{column: colValue, timestamp: at.UnixMicro()})}
+	m := Mutation{key: apiKeyKey(tableKeyUses, hash), cells: appendCell(nil, cell{column: colValue, timestamp: at.UnixMicro()})}
 	if err := s.db.Merge(m.key, m.cells, pebble.NoSync); err != nil {
 		return fmt.Errorf("note the use of a key: %w: %w", schema.ErrUnknown, err)
 	}

@@ -13,7 +13,11 @@ import (
 )
 
 // Mutation is a write of one row, as another copy of the store takes it in ([Store.Apply]).
-type Mutation struct{ key, cells []byte }
+type Mutation struct {
+	key, cells []byte
+	// Conditional: it was written on a condition.
+	Conditional bool
+}
 
 // replicated commits b as a data centre of Cassandra does that has a copy of each row elsewhere,
 // and hands on what it wrote (Config.Replicate).
@@ -57,6 +61,7 @@ func (s *core) addStamped(stamped, b *pebble.Batch) (all []Mutation, err error) 
 			if m.cells, err = s.stamp(key, value); err != nil {
 				return nil, err
 			}
+			m.Conditional = true
 			if len(m.cells) == 0 {
 				continue // nothing was there, and nothing is
 			}

@@ -58,6 +58,10 @@ const (
 	lagMost  = 150 * time.Millisecond
 	// hintsTake is within what time hints arrive once a cut has healed.
 	hintsTake = 10 * time.Second
+	// unansweredTakes is within what time the other data centre has a conditional write that was
+	// not answered: it is not handed on, but brought there once its row has been read
+	// (unanswered.go of package cassandra).
+	unansweredTakes = 20 * time.Second
 )
 
 // replication hands writes to another data centre: late, in any order, and after a cut as hints.
@@ -69,11 +73,13 @@ type replication struct {
 	most   time.Duration // … and at most
 	cut    bool
 	closed bool
-	flying map[*flight]bool
-	hints  []embedded.Mutation
-	passed int // writes that came before one that had been sent earlier
-	sent   int64
-	landed int64 // the number of the latest one that arrived
+	// unanswered is how many of the conditional writes are not answered, of 1.
+	unanswered float64
+	flying     map[*flight]bool
+	hints      []embedded.Mutation
+	passed     int // writes that came before one that had been sent earlier
+	sent       int64
+	landed     int64 // the number of the latest one that arrived
 }
 
 // flight is a write on its way.
@@ -88,11 +94,14 @@ func (r *replication) send(writes []embedded.Mutation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range writes {
-		if r.cut {
+		switch {
+		case r.cut:
 			r.hints = append(r.hints, m)
-			continue
+		case m.Conditional && r.unanswered > 0 && r.rng.Float64() < r.unanswered:
+			r.fly(m, r.least, unansweredTakes)
+		default:
+			r.fly(m, r.least, r.most)
 		}
-		r.fly(m, r.least, r.most)
 	}
 }
 

@@ -43,11 +43,12 @@
 //
 // # Two regions
 //
-// Each region has a data centre, a queue, a ring and nodes of its own, and a home; tenants are at home
-// in either. A data centre is an embedded store, which decides conditional writes by itself and hands
-// its writes to the other one row by row: late, in any order, after a cut as hints. The log of epochs
-// is linearised, and its reads take up to 4 s or fail. Homes move, regions die and come back or do not,
-// are cut off from each other and from the epochs. What is judged besides:
+// Each region has a data centre, a queue, a ring and nodes of its own, and a home; tenants are at
+// home in either. A data centre is an embedded store, which decides conditional writes by itself
+// and hands its writes to the other one row by row: late, in any order, after a cut as hints; a
+// conditional write that was not answered up to 20 s later. The log of epochs is linearised, and
+// its reads take up to 4 s or fail. Homes move, regions die and come back or do not, are cut off
+// from each other and from the epochs. What is judged besides:
 //
 //   - Every acknowledgement, publication, claim, start, cancel, move, key and change of a job, at its
 //     instant and by true time: the process was told within the last 10 s that its region serves the

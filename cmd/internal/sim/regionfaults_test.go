@@ -21,6 +21,9 @@ type Regional struct {
 	Plan func(d *drama)
 	// Least and Most bound how long a write takes to the other data centre; 0: as was measured.
 	Least, Most time.Duration
+	// Unanswered is how many of the conditional writes are not answered, of 1: they stand, and the
+	// other data centre has them up to unansweredTakes later.
+	Unanswered float64
 	// Loses: a region dies or is cut off while it serves a home, and another takes that over. What
 	// the first had not replicated may be done twice, or be lost if Gone.
 	Loses bool
@@ -76,6 +79,9 @@ func (w *world) newRegional(retention time.Duration) (*Cluster, error) {
 	c.sites[0].off, c.sites[1].off = s.Skew, -s.Skew
 	if s.Regions.Gone {
 		c.store, c.broker = w.drama.other.store, w.drama.other.broker
+	}
+	for _, at := range c.sites {
+		at.to.unanswered = s.Regions.Unanswered
 	}
 	if s.Regions.Most > 0 {
 		for _, at := range c.sites {
@@ -473,6 +479,9 @@ func (w *world) judgeRegions(ctx context.Context) error {
 		return nil
 	}
 	time.Sleep(2 * lagMost)
+	if w.s.Regions.Unanswered > 0 {
+		time.Sleep(unansweredTakes)
+	}
 	for _, s := range w.c.sites {
 		if !s.to.idle() {
 			w.c.fault("what region %s wrote is still on its way", s.region)

@@ -90,6 +90,18 @@ var regionScenarios = []play{
 	{"homes move to and fro, and replication takes up to a minute", 1, Scenario{
 		Regions: &Regional{Plan: homesMove, Most: time.Minute}, Promise: Promise{Lateness: lateByLoss},
 	}, nil},
+	{"homes move to and fro, and conditional writes are not answered", 1, Scenario{
+		Guarantees: true, Changes: true, Regions: &Regional{Plan: homesMove, Unanswered: 0.2},
+	}, nil},
+	{"homes move to and fro, conditional writes are not answered, and jobs and tasks have limits", 1, Scenario{
+		Jobs: 40, Limited: 6, Rated: 80, Concurrent: 45, Regions: &Regional{Plan: homesMove, Unanswered: 0.2},
+	}, nil},
+	{"homes move to and fro, conditional writes are not answered, and workflows, events and joins", 1, Scenario{
+		Jobs: 40, Workflows: 6, Events: 10, Joins: 6, Regions: &Regional{Plan: homesMove, Unanswered: 0.2},
+	}, nil},
+	{"one is cut off, and conditional writes are not answered", 1, Scenario{
+		Guarantees: true, Changes: true, Regions: &Regional{Plan: regionIsApart, Loses: true, Unanswered: 0.2}, Promise: Promise{Lateness: lateByLoss},
+	}, nil},
 	{"who serves cannot be read", 1, Scenario{
 		Guarantees: true, Changes: true, Regions: &Regional{Plan: registerIsAway}, Promise: Promise{Lateness: lateByRegister, NoneLost: true},
 	}, nil},

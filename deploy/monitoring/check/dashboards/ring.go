@@ -45,6 +45,8 @@ func ring() Dashboard {
 					q("max by (instance, home) (carillon_region_home_epoch{$})", "{{instance}} {{home}}")).emptyIf(RegionsOnly),
 				lines("Replication lag", "s", "So much of what the other region did may be missing here.",
 					q("max by (instance, region) (carillon_region_replication_lag_seconds{$})", "{{instance}} from {{region}}")).emptyIf(RegionsOnly),
+				lines("Conditional writes not answered", "short", "By node: rows that another region may lack until all data centres have been read.",
+					q("max by (instance) (carillon_cassandra_unanswered_rows{$})", "{{instance}}")).emptyIf(RegionsOnly),
 				lines("Requests sent on", "ops", "To the region that serves their home, by what became of them.",
 					q(rate("carillon_region_forwarded_total{$}", "region, outcome"), "{{region}} {{outcome}}")).emptyIf(RegionsOnly),
 				lines("Epochs and signs of life", "ops", "Reads of who serves that failed, and signs of life that were not written.",
