@@ -32,6 +32,7 @@
 //	slots.go      add to a list, wake what waits, cancel the oldest
 //	workflow.go   the slots of workflow runs, which no session holds
 //	waitfront.go  where the reading of a list begins, and why
+//	arriving.go   places in a list that come before their runs, from another region
 //	walk.go       keep the rows of runs that wait for long
 //	service.go    WaitLists, its wiring and metrics
 package concurrency

@@ -38,6 +38,7 @@ type WaitLists struct {
 
 	fronts waitFronts
 	walks  waitWalks
+	absent absentRows
 }
 
 // New returns WaitLists.

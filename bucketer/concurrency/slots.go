@@ -20,9 +20,11 @@ const (
 	wakePage = 100
 	// marksPage bounds the limits that are looked after in one step.
 	marksPage = 50
-	// rowsWithin is how long after it was due an entry may come after its place in a wait list.
-	// Rows of another region come one by one, in any order.
+	// An entry may come after its place in a wait list: rows of another region come one by one, in
+	// any order. rowsWithin is how long it may, from when it was due, and absentFor from when it
+	// was first seen that it is not there: after a long cut a place comes that is old.
 	rowsWithin = 10 * time.Minute
+	absentFor  = 15 * time.Second
 	// unmarkAfter is how long a limit is looked after that nothing waits for any more. It is longer
 	// than any write is under way.
 	unmarkAfter = time.Minute
@@ -61,12 +63,21 @@ func limitShard(key schema.LimitKey) schema.Shard {
 // next call finds the entry and does 3.
 func (l *WaitLists) WakeWaiters(ctx context.Context, key schema.LimitKey, live *bucketer.Liveness) (waiting int, err error) {
 	found, _, err := l.wake(ctx, key, live)
+	if errors.Is(err, schema.ErrNotServed) {
+		return 0, nil // the region that serves it wakes them
+	}
 	return found, err
 }
 
 // wake does what WakeWaiters does. It returns how many runs it found, and those of them that go on
-// waiting, in their order.
+// waiting, in their order. In a region that does not serve the limit it does nothing: what that
+// sees of the list may be old.
 func (l *WaitLists) wake(ctx context.Context, key schema.LimitKey, live *bucketer.Liveness) (found int, left []waiter, err error) {
+	if r := l.core.Regions(); r != nil {
+		if _, err := r.Served(limitShard(key)); err != nil {
+			return 0, nil, err
+		}
+	}
 	rows, err := l.firstWaiting(ctx, key)
 	if err != nil || len(rows) == 0 {
 		return 0, nil, err
@@ -178,7 +189,7 @@ func (l *WaitLists) stillWaiting(ctx context.Context, rows []schema.Waiter, live
 		e, ok := found[w.Entry]
 		st := schema.Standing{Over: true}
 		switch {
-		case !ok && l.now().Before(w.Entry.Time().Add(rowsWithin)):
+		case !ok && l.mayCome(w):
 			continue // another region wrote it, and it comes after its place in the list
 		case !ok:
 			l.log.Error("a run that waits has left the store: it will never start", "limit", w.Limit, "run", w.Run, "entry", w.Entry)
@@ -237,6 +248,7 @@ func (l *WaitLists) endWaiting(ctx context.Context, rows []schema.Waiter) error 
 			return err
 		}
 		l.fronts.ended(w)
+		l.absent.forget(w.Entry)
 	}
 	return nil
 }

@@ -53,9 +53,15 @@ func (w *toldWaits) Held(limit schema.LimitKey, first *schema.Spec, runs int, mo
 
 func newWorld(t testing.TB, setting schema.Settings) *world {
 	t.Helper()
+	return newWorldIn(t, setting, nil)
+}
+
+// newWorldIn is newWorld in one of several regions.
+func newWorldIn(t testing.TB, setting schema.Settings, regions *bucketer.Regions) *world {
+	t.Helper()
 	w := &world{World: bucketertest.NewWorld(t, setting)}
 	var err error
-	w.Bucketer, err = bucketer.New(bucketer.Config{Store: w.Store(), Hints: w, Signals: w, Halted: w.Stopped.Load, Waits: &w.told})
+	w.Bucketer, err = bucketer.New(bucketer.Config{Store: w.Store(), Hints: w, Signals: w, Halted: w.Stopped.Load, Waits: &w.told, Regions: regions})
 	if err != nil {
 		t.Fatalf("New = %v", err)
 	}
