@@ -15,6 +15,7 @@
 //  3. The rows of a run that waits are kept while it waits, however long that is.
 //  4. Every row of a list is found, whatever the fronts of all processes say: the shard's owner
 //     looks behind the front each time that it looks at the limit.
+//  5. Only the region that serves a limit wakes runs, and takes rows out of its list.
 //
 // # If we crash
 //

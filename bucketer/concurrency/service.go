@@ -53,6 +53,7 @@ func New(c Config) *WaitLists {
 		core: c.Bucketer, runs: c.Runs, jobs: c.Jobs, store: c.Store, now: c.Bucketer.Now, log: c.Logger, regions: c.Bucketer.Regions() != nil,
 		fronts: waitFronts{of: make(map[schema.LimitKey]*waitFront)},
 		walks:  waitWalks{of: make(map[schema.LimitKey]waitWalk)},
+		absent: absentRows{since: make(map[schema.EntryID]time.Time)},
 	}
 	l.metrics.turns = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "carillon_limit_turns_total", Help: "Runs that were held back by a limit and whose turn came.",

@@ -20,11 +20,6 @@ const (
 	wakePage = 100
 	// marksPage bounds the limits that are looked after in one step.
 	marksPage = 50
-	// An entry may come after its place in a wait list: rows of another region come one by one, in
-	// any order. rowsWithin is how long it may, from when it was due, and absentFor from when it
-	// was first seen that it is not there: after a long cut a place comes that is old.
-	rowsWithin = 10 * time.Minute
-	absentFor  = 15 * time.Second
 	// unmarkAfter is how long a limit is looked after that nothing waits for any more. It is longer
 	// than any write is under way.
 	unmarkAfter = time.Minute
@@ -62,22 +57,16 @@ func limitShard(key schema.LimitKey) schema.Shard {
 // are dead. If we crash after 1, the slot is free again after keptFor. If we crash after 2, the
 // next call finds the entry and does 3.
 func (l *WaitLists) WakeWaiters(ctx context.Context, key schema.LimitKey, live *bucketer.Liveness) (waiting int, err error) {
-	found, _, err := l.wake(ctx, key, live)
-	if errors.Is(err, schema.ErrNotServed) {
+	if serves(l.core.Regions(), limitShard(key)) != nil {
 		return 0, nil // the region that serves it wakes them
 	}
+	found, _, err := l.wake(ctx, key, live)
 	return found, err
 }
 
 // wake does what WakeWaiters does. It returns how many runs it found, and those of them that go on
-// waiting, in their order. In a region that does not serve the limit it does nothing: what that
-// sees of the list may be old.
+// waiting, in their order.
 func (l *WaitLists) wake(ctx context.Context, key schema.LimitKey, live *bucketer.Liveness) (found int, left []waiter, err error) {
-	if r := l.core.Regions(); r != nil {
-		if _, err := r.Served(limitShard(key)); err != nil {
-			return 0, nil, err
-		}
-	}
 	rows, err := l.firstWaiting(ctx, key)
 	if err != nil || len(rows) == 0 {
 		return 0, nil, err
@@ -189,11 +178,12 @@ func (l *WaitLists) stillWaiting(ctx context.Context, rows []schema.Waiter, live
 		e, ok := found[w.Entry]
 		st := schema.Standing{Over: true}
 		switch {
-		case !ok && l.mayCome(w):
+		case !ok && l.absent.mayCome(w.Entry, l.regions, l.now()):
 			continue // another region wrote it, and it comes after its place in the list
 		case !ok:
 			l.log.Error("a run that waits has left the store: it will never start", "limit", w.Limit, "run", w.Run, "entry", w.Entry)
 		default:
+			l.absent.forget(w.Entry)
 			// An attempt 0 that says that the run waits does not end it.
 			said := false
 			of := slices.DeleteFunc(slices.Clone(attempts[w.Run]), func(a schema.Attempt) bool {
@@ -313,6 +303,9 @@ func (l *WaitLists) giveTurns(ctx context.Context, turns []waiter) error {
 // It does what WakeWaiters does, for slots of holders that crashed, and keeps the rows of runs that
 // wait for long. It returns the limit after which to go on; "" means that there are no more.
 func (l *WaitLists) WakeShard(ctx context.Context, shard schema.Shard, after schema.LimitKey, live *bucketer.Liveness) (next schema.LimitKey, err error) {
+	if err := serves(l.core.Regions(), shard); err != nil {
+		return after, err
+	}
 	marks, err := l.store.LimitsWithWaiters(ctx, shard, after, marksPage)
 	if err != nil {
 		return after, err

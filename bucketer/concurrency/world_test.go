@@ -131,6 +131,16 @@ func (w *world) limited(name string) schema.Job {
 	})
 }
 
+// places returns how many runs wait for a limit, by its list.
+func (w *world) places(key schema.LimitKey) int {
+	w.T.Helper()
+	rows, err := w.Counts.Waiters(context.Background(), key, schema.IDRange{}, 10)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return len(rows)
+}
+
 // ask asks for a run of the job by hand, and returns its row.
 func (w *world) ask(job schema.Job) schema.Entry {
 	w.T.Helper()

@@ -144,16 +144,14 @@ func (h *History) Forgive(losses []Loss) Forgiven {
 // takeSecond removes the runs of jobs that were made twice which nobody acknowledged, one for each
 // job, and returns how many. out are jobs that are not judged anyway.
 func (h *History) takeSecond(losses []Loss, out map[Ref]bool) int {
-	may, acked := map[Ref]bool{}, map[string]bool{}
+	keyed, may, acked := map[Ref]bool{}, map[Ref]bool{}, map[string]bool{}
+	for _, a := range h.Asked {
+		keyed[a.Ref] = a.Key != "" && !out[a.Ref]
+	}
 	for _, a := range h.Acks {
 		acked[a.ID] = true
-		if (a.Status == 200 || a.Status == 201) && slices.ContainsFunc(losses, func(l Loss) bool { return l.MakesTwo(a.At) }) {
+		if keyed[a.Ref] && (a.Status == 200 || a.Status == 201) && slices.ContainsFunc(losses, func(l Loss) bool { return l.MakesTwo(a.At) }) {
 			may[a.Ref] = true
-		}
-	}
-	for _, a := range h.Asked {
-		if a.Key == "" || out[a.Ref] {
-			delete(may, a.Ref)
 		}
 	}
 	second := map[string]bool{}

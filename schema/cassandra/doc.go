@@ -11,7 +11,7 @@
 //  3. A conditional write is sent once. If its answer does not come, the row is read at the same
 //     serial level; if that does not tell what happened, the answer is schema.ErrUnknown. A table
 //     has one level, for good (serialLevels). Where there are regions, the row is brought to the
-//     other data centres (unanswered.go).
+//     other data centres (unknown.go).
 //  4. Cells written by conditional writes are written by nothing else, except when their row is
 //     created (createdAt).
 //  5. A build runs on the layout that it knows, and on the next one if that only adds
@@ -31,14 +31,14 @@
 //
 // # Files
 //
-//	store.go exec.go policy.go errors.go   session, roles; statements, pages; retries; errors
+//	store.go exec.go policy.go errors.go   session, roles; statements, pages, metrics; retries; errors
 //	statements.go migrations/*.cql         statements of several roles; the tables, and why
 //	documents.go                           tenants, tasks, rates, operations, signing keys, secrets
 //	migrate.go                             brings a keyspace to the layout, one process at a time
 //	migrations.go                          the files; beside which layouts a build runs (missing)
 //	config.go check.go                     what the server and the keyspace must be
 //	cursors.go                             cursors, settings; rows that every data centre is to hold
-//	unanswered.go                          conditional writes that other data centres may lack
+//	unknown.go                             conditional writes that other data centres may lack
 //	epochs.go                              the keyspace of regions: epochs of homes, beats
 //	the others                             roles of schema.Store, each a type of its own
 package cassandra

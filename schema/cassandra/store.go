@@ -98,7 +98,7 @@ type core struct {
 	speculation *speculation
 	window      *congestion.Window // of the plain statements under way
 	confirms    chan struct{}      // a token for each question to all data centres under way
-	unanswered  *unanswered        // nil: there is one data centre
+	unknown     *unknownWrites     // nil: there is one data centre
 	stop        func()             // ends what runs in the background, and waits for it
 	metrics     *metrics
 	damage      *damage.Log
@@ -134,6 +134,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
+	}
+	if len(s.cfg.Datacenters) > 1 {
+		s.bringUnknown()
 	}
 	return s, nil
 }
@@ -171,11 +174,9 @@ func connect(ctx context.Context, cfg Config, keyspace string) (*Store, error) {
 		window: congestion.New(minInFlight, maxInFlight, cfg.Timeout/slowPart), confirms: make(chan struct{}, confirmsAtOnce),
 	})
 	s.batchBytes.Store(maxBatchBytes)
-	if len(cfg.Datacenters) > 1 {
-		s.bringUnanswered()
-	}
-	if err := watch(cfg.Registerer, s.window, s.unanswered); err != nil {
-		return nil, errors.Join(err, s.Close())
+	if err := watch(cfg.Registerer, s.window); err != nil {
+		session.Close()
+		return nil, err
 	}
 	return s, nil
 }
@@ -236,7 +237,8 @@ func newSession(ctx context.Context, cluster *gocql.ClusterConfig) (*gocql.Sessi
 	}
 }
 
-// Close closes all connections.
+// Close closes all connections. Where there are regions, it waits some seconds for conditional
+// writes that others may lack.
 func (s *Store) Close() error {
 	if s.stop != nil {
 		s.stop()

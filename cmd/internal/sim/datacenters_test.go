@@ -60,7 +60,7 @@ const (
 	hintsTake = 10 * time.Second
 	// unansweredTakes is within what time the other data centre has a conditional write that was
 	// not answered: it is not handed on, but brought there once its row has been read
-	// (unanswered.go of package cassandra).
+	// (unknown.go of package cassandra).
 	unansweredTakes = 20 * time.Second
 )
 
@@ -73,7 +73,7 @@ type replication struct {
 	most   time.Duration // … and at most
 	cut    bool
 	closed bool
-	// unanswered is how many of the conditional writes are not answered, of 1.
+	// unanswered is the share of conditional writes that are not answered, 0 to 1.
 	unanswered float64
 	flying     map[*flight]bool
 	hints      []embedded.Mutation

@@ -21,8 +21,8 @@ type Regional struct {
 	Plan func(d *drama)
 	// Least and Most bound how long a write takes to the other data centre; 0: as was measured.
 	Least, Most time.Duration
-	// Unanswered is how many of the conditional writes are not answered, of 1: they stand, and the
-	// other data centre has them up to unansweredTakes later.
+	// Unanswered is the share of conditional writes that are not answered, 0 to 1: they stand, and
+	// the other data centre has them up to unansweredTakes later.
 	Unanswered float64
 	// Loses: a region dies or is cut off while it serves a home, and another takes that over. What
 	// the first had not replicated may be done twice, or be lost if Gone.
