@@ -111,3 +111,48 @@ func TestSlotsOfAHomeThatIsLostAreReleased(t *testing.T) {
 		}
 	})
 }
+
+// TestSlotsThatWereGivenBackLastAreReleased: an executor gave its slots back just before its region
+// lost their home, and the next region has the lease as it was before. Its slots are free all the
+// same, once its session says so.
+func TestSlotsThatWereGivenBackLastAreReleased(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		var s servedBy
+		s.serve(1, "eu")
+		w.begin("x1", s.of("eu"))
+		us := inproc.New(inproc.Config{})
+		defer us.Close()
+		w.begin("x2", s.of("us"), func(c *Config) { c.Queue = us.Connect("x2") })
+		w.limit(2)
+		end := w.lasts()
+		runs := w.runs(2, inAWhile(time.Second), 0)
+		w.dispatch(30 * time.Second)
+		before := w.taskSlots()
+		for _, run := range runs {
+			end(run)
+		}
+		w.dispatch(time.Minute)
+		if n := len(before.Blocks); n != 1 || len(w.taskSlots().Blocks) != 0 {
+			t.Fatalf("%d executors had slots, and %+v are taken in the end; want 1, and none", n, w.taskSlots().Blocks)
+		}
+
+		s.serve(2, "us")
+		w.conn = us.Connect("test")
+		was, err := w.inner.Lease(t.Context(), schema.TaskLimit(schema.TaskName{Tenant: "t", Name: "a"}).Lease())
+		if err != nil {
+			t.Fatal(err)
+		}
+		is, err := was.WithSlots(before, time.Now())
+		if err == nil {
+			_, err = w.inner.SwapLease(t.Context(), was, is, time.Now().Add(time.Hour))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.runs(2, inAWhile(time.Second), 0)
+		w.dispatch(time.Minute)
+		if n := len(w.started()); n != 4 {
+			t.Errorf("%d runs have begun, want those of us too: 4", n)
+		}
+	})
+}

@@ -213,8 +213,11 @@ type QuotaAllocator struct {
 	QuotaConfig
 	controller *Controller
 	metrics    *quotaMetrics
-	warnings   rate.Sometimes   // a store that fails is logged now and then
-	released   map[string]int64 // schema.Session.Released; the controller's mutex guards it
+	warnings   rate.Sometimes // a store that fails is logged now and then
+
+	// The controller's mutex guards both.
+	released map[string]int64           // schema.Session.Released
+	had      map[string]schema.LimitKey // by home, a limit of which we had slots, and gave all back
 
 	ending chan struct{} // closed when no more runs come
 	loops  sync.WaitGroup
@@ -224,7 +227,7 @@ type QuotaAllocator struct {
 func NewQuotaAllocator(g *Controller, c QuotaConfig) *QuotaAllocator {
 	k := &QuotaAllocator{
 		QuotaConfig: c, controller: g, metrics: newQuotaMetrics(c.Registerer),
-		warnings: rate.Sometimes{Interval: 10 * time.Second}, ending: make(chan struct{}), released: make(map[string]int64),
+		warnings: rate.Sometimes{Interval: 10 * time.Second}, ending: make(chan struct{}), released: make(map[string]int64), had: make(map[string]schema.LimitKey),
 	}
 	g.attend = k.attend
 	return k
@@ -312,6 +315,9 @@ func (k *QuotaAllocator) begin(l *Load, b *block, now time.Time) (look, done boo
 		b.session, b.held, b.usable, b.absent, b.lease = session, 0, 0, false, schema.Lease{}
 	}
 	if b.held == 0 && l.busy == 0 && l.waiting == 0 && b.absent {
+		if b.home != "" {
+			k.had[b.home] = b.key
+		}
 		l.block = nil
 		delete(k.controller.limited, l)
 		k.controller.remember(l)
