@@ -204,7 +204,7 @@ func TestUnknownWritesAreBroughtElsewhere(t *testing.T) {
 		},
 		"jobs": func(string) error { return s.SwapJob(t.Context(), 0, jobAt(somewhere(), 5, 1)) },
 		"runs": func(key string) error {
-			_, err := s.CancelRun(t.Context(), schema.RunID(entryAt(t, now, 5, key, nil).ID), schema.EntryID{}, schema.Cancel{At: now}, now.Add(time.Hour))
+			_, err := s.CancelRun(t.Context(), entryAt(t, now, 5, key, nil).ID, schema.EntryID{}, schema.Cancel{At: now}, now.Add(time.Hour))
 			return err
 		},
 		"api_key_names": func(key string) error {
