@@ -23,6 +23,7 @@ func (c *Control) Cancel(ctx context.Context, tenant string, id schema.RunID, by
 	if err := c.core.MayWrite(id.Shard()); err != nil {
 		return Run{}, err
 	}
+	doubt := false // the mark may stand
 	for range markTries {
 		run, err := c.reader.Run(ctx, tenant, id)
 		switch {
@@ -30,7 +31,8 @@ func (c *Control) Cancel(ctx context.Context, tenant string, id schema.RunID, by
 			return Run{}, err
 		case run.Entry.Marks.Cancelled != nil && (run.State == schema.StateCancelled || !run.State.Terminal()):
 			// does what an earlier call left undone
-			return c.carryOut(ctx, run, *run.Entry.Marks.Cancelled, true)
+			run, err := c.carryOut(ctx, run, *run.Entry.Marks.Cancelled, true)
+			return run, notRefused(true, err)
 		case run.State.Terminal():
 			return run, bucketer.ErrFinished
 		}
@@ -44,13 +46,24 @@ func (c *Control) Cancel(ctx context.Context, tenant string, id schema.RunID, by
 		switch {
 		case errors.Is(err, schema.ErrConflict), errors.Is(err, schema.ErrUnknown) && ctx.Err() == nil:
 			// the next round finds the mark, or sets it
+			doubt = doubt || errors.Is(err, schema.ErrUnknown)
 			continue
 		case err != nil:
-			return Run{}, fmt.Errorf("cancel %s: %w", id, err)
+			return Run{}, fmt.Errorf("cancel %s: %w", id, notRefused(doubt, err))
 		}
-		return c.carryOut(ctx, run, mark, false)
+		run, err = c.carryOut(ctx, run, mark, false)
+		return run, notRefused(true, err)
 	}
 	return Run{}, fmt.Errorf("cancel %s: %w: the run keeps changing", id, schema.ErrUnknown)
+}
+
+// notRefused returns err, as one of unknown outcome where it says that our region does not serve
+// the home (any more), and what was asked for may stand. Alone that says that nothing was done.
+func notRefused(mayStand bool, err error) error {
+	if mayStand && errors.Is(err, schema.ErrNotServed) && !errors.Is(err, schema.ErrUnknown) {
+		return fmt.Errorf("%w: %w", schema.ErrUnknown, err)
+	}
+	return err
 }
 
 // carryOut does what follows from a mark. It signals executors, writes the job's line of history,

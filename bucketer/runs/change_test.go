@@ -180,6 +180,63 @@ func TestMarkOfUnknownOutcome(t *testing.T) {
 	}
 }
 
+// leaving is a store of a region that loses its home while a change is made: of the marks and
+// leases that are written from number `from` on it says that it does not serve it. Those before are
+// of unknown outcome, and stand.
+type leaving struct {
+	bucketer.Store
+	from, n int
+}
+
+func (l *leaving) write(set func() (schema.Marks, error)) (schema.Marks, error) {
+	if l.n++; l.n > l.from {
+		return schema.Marks{}, &schema.NotServedError{Home: "eu", Asked: "eu"}
+	}
+	if _, err := set(); err != nil {
+		return schema.Marks{}, err
+	}
+	return schema.Marks{}, schema.ErrUnknown
+}
+
+func (l *leaving) CancelRun(ctx context.Context, id schema.RunID, asRead schema.EntryID, mark schema.Cancel, expires time.Time) (schema.Marks, error) {
+	return l.write(func() (schema.Marks, error) { return l.Store.CancelRun(ctx, id, asRead, mark, expires) })
+}
+
+func (l *leaving) MoveRun(ctx context.Context, id schema.RunID, asRead, to schema.EntryID, expires time.Time) (schema.Marks, error) {
+	return l.write(func() (schema.Marks, error) { return l.Store.MoveRun(ctx, id, asRead, to, expires) })
+}
+
+func (l *leaving) SwapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
+	return schema.Lease{}, &schema.NotServedError{Home: "eu", Asked: "eu"}
+}
+
+// TestAChangeThatMayStandIsNotRefused: a region that loses the home in the middle of a change says
+// that it does not serve it, which alone means that nothing was done. It is so only where nothing
+// can have been.
+func TestAChangeThatMayStandIsNotRefused(t *testing.T) {
+	for _, from := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, schema.Settings{})
+			job := callTo(time.Now().Add(time.Hour))
+			job.Work.Guarantee = schema.EffectivelyOnce
+			cancelled, moved := w.submit(job), w.submit(job)
+			for _, change := range []func() error{
+				func() error { _, err := w.Cancel(t.Context(), "t", cancelled, "me"); return err },
+				func() error {
+					at := time.Now().Add(2 * time.Hour)
+					_, err := w.Reschedule(t.Context(), "t", moved, Change{At: &at})
+					return err
+				},
+			} {
+				w.use(&leaving{Store: w.Store(), from: from})
+				if err := change(); !errors.Is(err, schema.ErrNotServed) || errors.Is(err, schema.ErrUnknown) != (from > 0) {
+					t.Errorf("after %d writes: %v, want that it is not served, and unknown if something was written", from, err)
+				}
+			}
+		})
+	}
+}
+
 // Of a cancel and a change that race each other exactly one order happened, and both answers tell
 // which: a run whose cancel was answered is not moved after it.
 func TestCancelRacesReschedule(t *testing.T) {

@@ -57,6 +57,7 @@ func (c *Control) Reschedule(ctx context.Context, tenant string, id schema.RunID
 func (c *Control) setMovedTo(ctx context.Context, run *Run, entry *schema.Entry) error {
 	expires := c.markExpiry(run, entry.Due(), c.now())
 	var err error
+	doubt := false // an earlier try may have been done
 	for range markTries {
 		var marks schema.Marks
 		marks, err = c.store.MoveRun(ctx, run.ID, run.Entry.Marks.MovedTo, entry.ID, expires)
@@ -64,8 +65,9 @@ func (c *Control) setMovedTo(ctx context.Context, run *Run, entry *schema.Entry)
 		case errors.Is(err, schema.ErrConflict) && marks.MovedTo == entry.ID:
 			return nil
 		case !errors.Is(err, schema.ErrUnknown) || ctx.Err() != nil:
-			return err
+			return notRefused(doubt, err)
 		}
+		doubt = true
 	}
 	return err
 }
