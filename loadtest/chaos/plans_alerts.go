@@ -94,7 +94,7 @@ var alertsClock = func() Plan {
 func (p Plan) Clocks() bool { return p.Name.setsClocks() }
 
 // setsClocks reports whether nodes of the scenario have clocks that can be set.
-func (s Scenario) setsClocks() bool { return s == WrongClock || s == AlertsClock }
+func (s Scenario) setsClocks() bool { return s == WrongClock || s == AlertsClock || s == RegionClock }
 
 // unfailing are quick jobs of every guarantee that succeed.
 func unfailing(mix Mix) []workload.Kind {

@@ -1,6 +1,8 @@
 package chaos
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"carillon.dev/carillon/deploy/local/cluster"
@@ -16,6 +18,7 @@ const (
 	RegionFailback Scenario = "region-failback"
 	RegionAuto     Scenario = "region-automatic"
 	RegionRolling  Scenario = "region-rolling"
+	RegionClock    Scenario = "region-clock"
 )
 
 // regionRate is the runs a second of each home: two cores carry five Cassandra and NATS, four nodes
@@ -42,6 +45,28 @@ func regionalOf(name Scenario, span, late time.Duration, does, promises string, 
 			Rate: regionRate, Span: span, Mix: steadyMix, MaxLateness: late, Faults: faults,
 		},
 	}
+}
+
+// clockAhead is by how far the clocks of region eu are ahead in region-clock: of a clock that is
+// off by more a node refuses work, if another machine tells it the time.
+const clockAhead = 400 * time.Millisecond
+
+// regionClock is a region whose clock is off by as much as nobody tells it.
+func regionClock() Plan {
+	p := regionalOf(RegionClock, 4*time.Minute, byHand,
+		"the clocks of all nodes of region eu are set 0.4 s ahead; its home is moved to us, and back while they still are",
+		"nothing missed, and nothing earlier than that; nothing starts beyond a lease; home us notices nothing",
+		func(m cluster.Spec) []chain {
+			set := func(at seconds, ahead time.Duration) (all chain) {
+				for i := range m.Nodes {
+					all = append(all, do(at, ActClock, fmt.Sprintf("eu/carillon-%d%s%s", i+1, toWord, ahead)))
+				}
+				return all
+			}
+			return []chain{slices.Concat(set(fault, clockAhead), chain{do(fault+20, ActMove, "eu to us"), do(fault+90, ActMove, "eu to eu")}, set(fault+140, 0))}
+		})
+	p.Off = clockAhead + 50*time.Millisecond
+	return p
 }
 
 // fault is when the first fault comes.
@@ -80,6 +105,7 @@ var regionPlans = []Plan{
 		func(m cluster.Spec) []chain {
 			return []chain{rolling("carillon", 2*m.Nodes, m.Nodes, fault, 20)}
 		}),
+	regionClock(),
 	regional(RegionFailback, 5*time.Minute, 3*time.Minute,
 		"region eu is cut off, killed 3 s later, failed over, started again, healed, and its home is moved back",
 		"what eu took in and us never saw runs after the fail-back, or was met before; home us notices nothing",
