@@ -239,7 +239,7 @@ func (w *world) judgeEvents(ctx context.Context, b *engine.Engine, seen []check.
 			switch {
 			case n > 1, n == 1 && !wants:
 				w.c.fault("job %s has %d runs of event %d", s.name, n, e.n)
-			case n == 0 && wants && s.acked.Before(e.asked):
+			case n == 0 && wants && s.acked.Before(e.asked.Add(-w.unseenFor())):
 				w.c.fault("job %s, acknowledged %v before event %d, has no run of it", s.name, e.asked.Sub(s.acked), e.n)
 			}
 		}
