@@ -343,3 +343,12 @@ func (w *world) judgeWaits(ctx context.Context, b *engine.Engine) error {
 	}
 	return nil
 }
+
+// unseenFor is how long a region that takes a home over may not see a job that was acknowledged: a
+// home may move while conditional writes are not answered, of which deploy/REGIONS.md warns.
+func (w *world) unseenFor() time.Duration {
+	if w.s.Regions == nil || w.s.Regions.Unanswered == 0 {
+		return 0
+	}
+	return unansweredTakes
+}

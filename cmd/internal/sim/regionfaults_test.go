@@ -142,15 +142,6 @@ func (d *drama) sleep(least, most time.Duration) {
 	time.Sleep(least + time.Duration(d.rng.Float64()*float64(most-least)))
 }
 
-// unseenFor is how long a region that takes a home over may not see a job that was acknowledged: a
-// home may move while conditional writes are not answered, of which deploy/REGIONS.md warns.
-func (w *world) unseenFor() time.Duration {
-	if w.s.Regions == nil || w.s.Regions.Unanswered == 0 {
-		return 0
-	}
-	return unansweredTakes
-}
-
 // move has a region serve a home from now on.
 func (d *drama) move(home, to string) {
 	if err := d.w.c.regions.move(home, to); err != nil {
