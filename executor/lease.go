@@ -25,12 +25,17 @@ var errLateClaim = errors.New("not started: the run could not be claimed in time
 // before: executors remember it for 10 s, and their clocks differ.
 const taskReach = 20 * time.Second
 
+// doubtFor is how long a claim that was not answered, and does not stand, may still come to stand:
+// a store ends a request long before.
+const doubtFor = time.Minute
+
 // runLease is what an attempt knows of the lease of its run, and has of it.
 type runLease struct {
 	a       *attempt
 	guarded bool         // the run is claimed before it starts, or may have been
 	was     schema.Lease // as it was read; zero: no row
 	mine    schema.Lease // our claim, once it stands
+	doubt   bool         // mine was not answered: it may stand, or come to stand
 	tries   int          // how often another executor was faster
 }
 
@@ -66,7 +71,8 @@ func (l *runLease) mayBeGuarded(ctx context.Context) (bool, error) {
 //
 // With keep a store that does not answer is asked until it does. Without, nothing is under way yet:
 // an error means that nothing was done, and a message whose swap is unanswered for long is returned
-// meanwhile.
+// meanwhile. But where the home is lost before an unanswered swap could be made again, the error is
+// ErrUnknown and ErrNotServed.
 //
 // An error also means that ctx ended and the store did not answer for as long as the stop waits:
 // then our session ends as well, and with it what we hold.
@@ -89,6 +95,8 @@ func (l *runLease) swap(ctx context.Context, was, is schema.Lease, keep bool) (s
 			return stands, err
 		case errors.Is(err, schema.ErrUnknown):
 			keep = true
+		case idle && keep && errors.Is(err, schema.ErrNotServed):
+			return schema.Lease{}, fmt.Errorf("%w: %w", schema.ErrUnknown, err)
 		case !keep || errors.Is(err, schema.ErrTooLarge) || is.Follows(was) != nil:
 			return schema.Lease{}, err
 		}
@@ -332,6 +340,10 @@ func (l *runLease) claim(ctx, attempts context.Context) claimResult {
 			return claimGaveUp
 		}
 		return claimConflict
+	case errors.Is(err, schema.ErrUnknown) && errors.Is(err, schema.ErrNotServed):
+		l.mine, l.doubt, a.number = is, true, number
+		l.release(attempts, errLateClaim, a.giveBack)
+		return claimGaveUp
 	case err != nil:
 		a.postpone(ctx, "claim", err)
 		return claimGaveUp
@@ -389,12 +401,23 @@ func (l *runLease) release(ctx context.Context, why error, then func()) {
 			Error: why.Error(), Unstarted: true,
 		},
 	}
-	_, err := l.swap(ctx, l.mine, l.mine.Released(), true)
-	if err != nil { // another executor ended it, or the end of our session will
+	if err := l.giveUp(ctx); err != nil { // it never stood, or another executor ended it, or the end of our session will
 		a.giveBack()
 		return
 	}
 	x.recorder.put(pendingWrite{entry: a.entry, attempt: row, then: then})
+}
+
+// giveUp swaps our claim for none. While we live nobody else does. So one that is in doubt, and does
+// not stand, is waited for.
+func (l *runLease) giveUp(ctx context.Context) error {
+	for began := time.Now(); ; time.Sleep(postponeFor) {
+		stands, err := l.swap(ctx, l.mine, l.mine.Released(), true)
+		if !l.doubt || !errors.Is(err, schema.ErrConflict) || !stands.Same(l.was) || ctx.Err() != nil || time.Since(began) >= doubtFor {
+			return err
+		}
+		l.a.returnWhileWaiting()
+	}
 }
 
 // afterStop says how the message ends of an effectively_once attempt that the stop of the executor
@@ -470,17 +493,4 @@ func (l *runLease) commit(ctx context.Context, row schema.Attempt) {
 		x.log.Error("an outcome could not be recorded before the stop: the attempt counts as lost", "run", row.Run, "attempt", row.Number, "err", err)
 		a.giveBack()
 	}
-}
-
-// close ends the run in its lease with the row that says why nothing started. False means that
-// another executor was faster, or that the store did not answer.
-func (l *runLease) close(ctx context.Context, row schema.Attempt) bool {
-	is, err := l.was.EndedByOther(row, l.a.x.now())
-	if err == nil {
-		_, err = l.swap(ctx, l.was, is, false)
-	}
-	if err != nil && !errors.Is(err, schema.ErrConflict) {
-		l.a.x.log.Warn("a run cannot be ended", "run", row.Run, "err", fmt.Errorf("swap lease: %w", err))
-	}
-	return err == nil
 }

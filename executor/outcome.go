@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -151,6 +152,19 @@ func (a *attempt) notStarted(ctx context.Context, rec schema.Record) {
 		a.x.metrics.missed.WithLabelValues(bucketer.MissedCause(&rec)).Inc()
 	}
 	a.put(row, toCount{end: true})
+}
+
+// close ends the run in its lease with the row that says why nothing started. False means that
+// another executor was faster, or that the store did not answer.
+func (l *runLease) close(ctx context.Context, row schema.Attempt) bool {
+	is, err := l.was.EndedByOther(row, l.a.x.now())
+	if err == nil {
+		_, err = l.swap(ctx, l.was, is, false)
+	}
+	if err != nil && !errors.Is(err, schema.ErrConflict) {
+		l.a.x.log.Warn("a run cannot be ended", "run", row.Run, "err", fmt.Errorf("swap lease: %w", err))
+	}
+	return err == nil
 }
 
 // put hands a row to the recorder. The message ends when the row and what follows are held. Until

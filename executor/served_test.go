@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -111,6 +112,76 @@ func TestAClaimOutlastsNoLease(t *testing.T) {
 		}
 	})
 }
+
+// TestAClaimInDoubtIsGivenUp: a claim is not answered, and before it can be made again another region
+// serves the home. The executor lives on, so nobody else would ever end that claim.
+func TestAClaimInDoubtIsGivenUp(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault schematest.Fault // of the claim
+		late  bool             // the store does it all the same, 10 s later
+		story string
+	}{
+		{"it stands", schematest.Fault{Lose: true}, false, "1 unstarted"},
+		{"it does not stand", schematest.Fault{Silent: true}, false, ""},
+		{"it comes to stand", schematest.Fault{Silent: true}, true, "1 unstarted"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				var elsewhere, claimed atomic.Bool
+				store := &refusingStore{Store: w.store, elsewhere: &elsewhere}
+				w.begin("x1", servedUnless(&elsewhere), func(cfg *Config) { cfg.Store = store })
+				e := w.entry(inAWhile(time.Second), guarded(schema.EffectivelyOnce))
+				w.befall(func(_ context.Context, op string) schematest.Fault {
+					if op == "SwapLease" && !claimed.Swap(true) {
+						elsewhere.Store(true)
+						return c.fault
+					}
+					return schematest.Fault{}
+				})
+				w.publish(e, time.Now())
+				time.Sleep(time.Until(e.Due()) + 10*time.Second)
+				if c.late {
+					if _, err := w.inner.SwapLease(t.Context(), schema.Lease{}, store.firstClaim(), time.Now().Add(time.Hour)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(2 * time.Minute)
+				lease, err := w.inner.Lease(t.Context(), schema.RunLease(e.ID))
+				if err != nil && !errors.Is(err, schema.ErrNotFound) || lease.Holder != nil {
+					t.Errorf("its lease has the holder %v, %v; want none", lease.Holder, err)
+				}
+				if len(w.started()) != 0 || w.story(e.ID) != c.story || w.open() != 1 {
+					t.Errorf("%d starts, attempts %q, %d messages; want none, %q, one", len(w.started()), w.story(e.ID), w.open(), c.story)
+				}
+				elsewhere.Store(false)
+				time.Sleep(30 * time.Second)
+				if got := w.state(e.ID); got != schema.StateSucceeded || len(w.started()) != 1 {
+					t.Errorf("served here again: %s, %d starts; want one that succeeded", got, len(w.started()))
+				}
+			})
+		})
+	}
+}
+
+// refusingStore lets nobody take a lease while the home is served elsewhere, as package homes does.
+type refusingStore struct {
+	schema.Store
+	elsewhere *atomic.Bool
+	claim     atomic.Pointer[schema.Lease] // the first
+}
+
+func (s *refusingStore) SwapLease(ctx context.Context, was, is schema.Lease, expires time.Time) (schema.Lease, error) {
+	if is.Holder != nil {
+		s.claim.CompareAndSwap(nil, &is)
+		if s.elsewhere.Load() {
+			return schema.Lease{}, &schema.NotServedError{Home: "h", Asked: "eu", Now: time.Now()}
+		}
+	}
+	return s.Store.SwapLease(ctx, was, is, expires)
+}
+
+func (s *refusingStore) firstClaim() schema.Lease { return *s.claim.Load() }
 
 // TestOutcomesAreRecordedWithoutTheLease: a call that is under way when it ends.
 func TestOutcomesAreRecordedWithoutTheLease(t *testing.T) {
