@@ -401,7 +401,7 @@ func (l *runLease) release(ctx context.Context, why error, then func()) {
 			Error: why.Error(), Unstarted: true,
 		},
 	}
-	if err := l.giveUp(ctx); err != nil { // it never stood, or another executor ended it, or the end of our session will
+	if err := l.giveUp(ctx); err != nil { // it does not stand, or the end of our session ends it
 		a.giveBack()
 		return
 	}
@@ -416,6 +416,7 @@ func (l *runLease) giveUp(ctx context.Context) error {
 		if !l.doubt || !errors.Is(err, schema.ErrConflict) || !stands.Same(l.was) || ctx.Err() != nil || time.Since(began) >= doubtFor {
 			return err
 		}
+		l.a.limits.releaseClaimSlot()
 		l.a.returnWhileWaiting()
 	}
 }
